@@ -1,0 +1,89 @@
+#pragma once
+// The environment contract: N independent sub-environments ("rows") stepped together. One object is used by one thread at a
+// time. Write a new environment as a plain single-row class and wrap it with Batched<> (envs/batched.h); see
+// docs/environments.md. Letters: N rows, K steps of an action chunk, A action dimensions, M mask entries.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/array.h"
+
+namespace troupe {
+
+struct ArraySpec {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;  // of one row
+};
+
+enum class ActionKind : uint8_t { discrete = 0, multi_discrete = 1, continuous = 2 };
+
+struct ActionSpec {
+  ActionKind kind = ActionKind::discrete;
+  std::vector<int32_t> bins;  // [A] number of categories per dimension; empty when continuous
+  std::vector<float> low;     // [A] bounds; empty unless continuous
+  std::vector<float> high;    // [A]
+  int32_t chunk = 1;          // K: environment steps executed per action
+  bool masked = false;        // discrete kinds with chunk 1 only: every observation comes with an action mask
+
+  int64_t dims() const { return static_cast<int64_t>(kind == ActionKind::continuous ? low.size() : bins.size()); }
+  // K * A: log-probabilities per row.
+  int64_t decisions() const { return dims() * chunk; }
+  // M: the sum of `bins`; an action mask has this many entries per row (1 = allowed), dimension after dimension.
+  int64_t mask_size() const;
+  // float32 when continuous, int32 otherwise.
+  DType dtype() const { return kind == ActionKind::continuous ? DType::f32 : DType::i32; }
+  // [K, A], the shape of one row's action.
+  Shape shape() const { return {chunk, dims()}; }
+};
+
+struct EnvSpec {
+  std::string id;
+  std::vector<ArraySpec> observations;
+  ActionSpec action;
+  int32_t max_episode_steps = 0;  // truncated after this many; 0 = never
+  std::vector<std::string> tasks; // names of the tasks of a multi-task environment; empty otherwise
+  bool reports_success = false;
+};
+
+// Everything one step says about N rows. The caller owns the buffers (allocate() makes them once); the environment writes them
+// in place and never replaces them, so the caller may point `observations` at rows of a larger array.
+struct EnvStep {
+  Arrays observations;        // each [N, ...]: what to act on next; for a finished row, the first of its new episode
+  Array action_mask;          // [N, M] uint8 for `observations`; empty unless spec.action.masked
+  Array rewards;              // [N] float32, summed over the executed steps of the chunk, undiscounted
+  Array terminated;           // [N] uint8: the episode ended in a terminal state
+  Array truncated;            // [N] uint8: it was cut off (time limit); its last state has a value
+  Array success;              // [N] uint8, for rows that finished; 0 where the environment does not say
+  Array executed;             // [N] int32: environment steps executed, 1..K; 0 for a failed row
+  Array failed;               // [N] uint8: this row threw or gave a non-finite number; it was restarted, the transition is void
+  Array task;                 // [N] int32: the task of the episode that `observations` belongs to
+  Arrays final_observations;  // each [N, ...]: row i is the real last observation when row i finished, else unspecified
+  std::vector<std::string> errors;  // one line per failed row, in row order
+
+  static EnvStep allocate(const EnvSpec& spec, int64_t rows);
+};
+
+class Env {
+ public:
+  virtual ~Env() = default;
+
+  virtual const EnvSpec& spec() const = 0;
+  // N.
+  virtual int64_t rows() const = 0;
+  // Starts a first episode in every row. Row i draws all its randomness from derive_key(seed, "env", first_row + i), so a row
+  // behaves the same whatever N is and whichever vector holds it. Writes observations, action_mask and task, clears the rest.
+  virtual void reset(uint64_t seed, uint64_t first_row, EnvStep& out) = 0;
+  // Executes `actions` ([N, K, A], dtype of the action spec) in every row, K steps or until the episode ends, and restarts
+  // finished and failed rows. A row whose index has actions out of range counts as failed.
+  virtual void step(const Array& actions, EnvStep& out) = 0;
+  // One row as text for a terminal.
+  virtual std::string render(int64_t row) const = 0;
+  // The whole state (episodes under way and random streams) as bytes, and back; false when the environment cannot.
+  virtual bool save(std::string& bytes) const = 0;
+  virtual bool load(const std::string& bytes) = 0;
+};
+
+}  // namespace troupe

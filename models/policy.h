@@ -1,0 +1,84 @@
+#pragma once
+// The two interfaces between actors and learning code. They name arrays, never tensors, so that an implementation without
+// LibTorch can stand beside the LibTorch one. Objects are used by one thread at a time, except where a function says otherwise.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "models/rollout.h"
+#include "runtime/array.h"
+#include "runtime/weights.h"
+
+namespace troupe {
+
+struct ActInput {
+  Arrays observations;  // each [B, ...]
+  Array action_mask;    // [B, M] uint8, or empty
+  Array seeds;          // [B] int64: row i draws its action from the random stream of this key alone, whatever the batch
+  Array deterministic;  // [B] uint8: 1 = the most likely action
+};
+
+struct ActOutput {
+  Array actions;    // [B, K, A] int32 or float32 (continuous: not clipped to the bounds)
+  Array log_probs;  // [B, D] float32 per decision; of the action taken, also when deterministic
+  Array values;     // [B] float32, in reward units
+};
+
+// A policy replica: acts, says values, takes new weights.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  virtual std::shared_ptr<const Signature> signature() const = 0;
+  // Swaps in all tensors of the snapshot, or throws and keeps the old ones.
+  virtual void load(const WeightSnapshot& weights) = 0;
+  // Throws on non-finite outputs, naming the first such row.
+  virtual ActOutput act(const ActInput& input) = 0;
+  // [B] float32 values in reward units.
+  virtual Array values(const Arrays& observations) = 0;
+};
+
+// A super-batch collated into the learner's own form, on its device.
+class StagedBatch {
+ public:
+  virtual ~StagedBatch() = default;
+  uint64_t index = 0;
+  uint64_t samples = 0;
+};
+
+struct UpdateReport {
+  uint64_t steps = 0;    // optimizer steps applied
+  uint64_t skipped = 0;  // optimizer steps skipped because a loss or a gradient was not finite
+  uint64_t epochs = 0;   // passes over the super-batch, fewer when the target KL stopped them
+  std::map<std::string, double> metrics;  // names as in docs/algorithms.md
+};
+
+// Everything a learner needs to go on as if it had never stopped.
+struct LearnerState {
+  std::map<std::string, Array> model;      // by the signature's names
+  std::map<std::string, Array> optimizer;  // moments and step counts
+  std::map<std::string, double> scalars;   // counters of schedules
+};
+
+// A trainable policy with its optimizer. stage() may run on another thread than update().
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  virtual std::shared_ptr<const Signature> signature() const = 0;
+  // Parameters and normaliser state as they are now, stamped with `version`.
+  virtual WeightsPtr snapshot(PolicyVersion version) const = 0;
+  // Collates a super-batch. Thread-safe against update().
+  virtual std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const = 0;
+  // One update: normaliser statistics, advantages, all epochs and minibatches. `progress` in [0, 1] drives the schedules.
+  virtual UpdateReport update(StagedBatch& batch, double progress) = 0;
+  virtual LearnerState save() const = 0;
+  // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
+  virtual void load(const LearnerState& state) = 0;
+};
+
+}  // namespace troupe

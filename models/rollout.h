@@ -1,0 +1,63 @@
+#pragma once
+// Rollout: what a worker pushes to replay: T consecutive steps of the N rows of one vector environment, closed with GAE.
+// Plain data; immutable once pushed. Every array is [T, N, ...] (time-major). Column n, the T steps of row n, is the unit in
+// which replay hands samples out; a step whose `valid` is 0 (its environment failed there) is no sample.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/array.h"
+#include "runtime/version.h"
+
+namespace troupe {
+
+struct Rollout {
+  uint64_t worker = 0;    // id given at the join
+  uint64_t sequence = 0;  // per worker, from 0, without gaps
+  uint32_t epoch = 0;     // epoch of the policy versions in `version`
+  uint64_t oldest = 0;    // smallest and largest policy version number among the valid steps
+  uint64_t newest = 0;
+  uint64_t samples = 0;   // valid steps
+  uint64_t env_steps = 0; // environment steps executed for them (more than `samples` with action chunks)
+
+  Arrays observations;    // each [T, N, ...] as the environment gave them (not normalised)
+  Array action_mask;      // [T, N, M] uint8, or empty
+  Array actions;          // [T, N, K, A] int32 or float32, as sampled (continuous: before clipping to the bounds)
+  Array log_probs;        // [T, N, D] float32 of the behaviour policy per decision, D = K * A
+  Array values;           // [T, N] float32 V(s_t) of the behaviour policy, in reward units
+  Array next_values;      // [T, N] float32 V(s'_t): of the real next observation (the final one where an episode was cut off)
+  Array rewards;          // [T, N] float32, scaled
+  Array terminated;       // [T, N] uint8
+  Array truncated;        // [T, N] uint8: cut off here; also set where a failed row's segment was closed
+  Array valid;            // [T, N] uint8
+  Array version;          // [T, N] int64 policy version number
+  Array advantages;       // [T, N] float32; 0 where not valid
+  Array returns;          // [T, N] float32 value targets: advantage + value
+  // For estimators that recompute values (V-trace): the observations after the last step, and the final observations of
+  // episodes that were cut off inside. Empty otherwise.
+  Arrays last_observations;   // each [N, ...]
+  Arrays final_observations;  // each [F, ...]
+  Array final_steps;          // [F, 2] int32: (t, n) of each row of final_observations
+
+  int64_t steps() const { return values.dim(0); }
+  int64_t columns() const { return values.dim(1); }
+};
+
+using RolloutPtr = std::shared_ptr<const Rollout>;
+
+// Some columns of one rollout.
+struct RolloutColumns {
+  RolloutPtr rollout;
+  std::vector<int32_t> columns;  // ascending
+};
+
+// What one update trains on.
+struct SuperBatch {
+  uint64_t index = 0;         // the update that uses it: the policy version's number when it starts
+  uint64_t samples = 0;       // valid steps over all parts
+  std::vector<RolloutColumns> parts;
+};
+
+}  // namespace troupe
