@@ -17,6 +17,7 @@ std::string_view key_of(std::string_view path) { return path.substr(path.rfind('
 // Slips between two paths: over the whole, or over the key alone plus one for another section.
 size_t slips(std::string_view wrong, std::string_view right) {
   const size_t elsewhere = section_of(wrong) == section_of(right) ? 0 : 1;
+  if (key_of(right).starts_with(std::string(key_of(wrong)) + '_')) return 1 + elsewhere;  // "timeout" for "timeout_us"
   return std::min(edit_distance(wrong, right), edit_distance(key_of(wrong), key_of(right)) + elsewhere);
 }
 

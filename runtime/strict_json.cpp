@@ -123,6 +123,8 @@ Json parse_strict(std::string_view text, const std::string& source) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     throw ConfigError(source + ": is empty, expected a JSON value");
+  const size_t zero = text.find('\0');  // nlohmann/json takes it for the end of the text and ignores what follows
+  if (zero != std::string_view::npos) throw ConfigError(place_of(text, zero + 1, source) + ": not valid JSON: a zero byte");
   TreeBuilder builder(text, source);
   Json::sax_parse(text, &builder);
   return builder.take();
