@@ -13,6 +13,18 @@ constexpr double kGravity = 9.8, kPoleMass = 0.1, kTotalMass = 1.1, kHalfLength 
 constexpr double kPoleMassLength = kPoleMass * kHalfLength;
 constexpr double kMaxAngle = 12 * 2 * std::numbers::pi / 360, kMaxPosition = 2.4;
 
+struct SineCosine { double sine, cosine; };
+
+// Correct to the last bits for the angles of a running episode, by Taylor's series; several times as fast as the library's,
+// which takes other angles.
+SineCosine sine_cosine(double x) {
+  if (std::abs(x) > 0.25) [[unlikely]] return {std::sin(x), std::cos(x)};
+  const double y = x * x;
+  const double sine = y * (-1.0 / 6 + y * (1.0 / 120 + y * (-1.0 / 5040 + y * (1.0 / 362880 + y * (-1.0 / 39916800)))));
+  const double cosine = y * (1.0 / 24 + y * (-1.0 / 720 + y * (1.0 / 40320 + y * (-1.0 / 3628800 + y * (1.0 / 479001600)))));
+  return {x + x * sine, 1 - (0.5 * y - y * cosine)};
+}
+
 }  // namespace
 
 EnvSpec CartPole::spec() {
@@ -29,8 +41,8 @@ void CartPole::reset(Rng& rng) {
 
 RowStep CartPole::step(int32_t action, Rng&) {
   auto& [x, x_dot, theta, theta_dot] = state;
-  const double force = action == 1 ? kForce : -kForce;
-  const double cosine = std::cos(theta), sine = std::sin(theta);
+  const double force = kForce * (2 * action - 1);  // no branch: it could not be predicted
+  const auto [sine, cosine] = sine_cosine(theta);
   const double push = (force + kPoleMassLength * (theta_dot * theta_dot) * sine) / kTotalMass;
   const double theta_acc =
       (kGravity * sine - cosine * push) / (kHalfLength * (4.0 / 3.0 - kPoleMass * (cosine * cosine) / kTotalMass));
@@ -62,5 +74,7 @@ std::string CartPole::render() const {
   std::snprintf(numbers, sizeof(numbers), "x %+.2f  angle %+.1f deg\n", state.x, state.theta * 180 / std::numbers::pi);
   return top + '\n' + cart + '\n' + numbers;
 }
+
+template class Batched<CartPole>;
 
 }  // namespace troupe

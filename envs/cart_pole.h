@@ -1,7 +1,7 @@
 #pragma once
 // CartPole-v1: the task of Barto, Sutton and Anderson (1983) with the numbers of Gymnasium 1.x. A row, see envs/row.h.
 
-#include "envs/row.h"
+#include "envs/batched.h"
 
 namespace troupe {
 
@@ -16,5 +16,7 @@ class CartPole {
   void observe(RowWriter out) const;
   std::string render() const;
 };
+
+extern template class Batched<CartPole>;
 
 }  // namespace troupe

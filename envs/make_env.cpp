@@ -2,9 +2,11 @@
 
 #include <span>
 
-#include "envs/batched.h"
+#include "envs/acrobot.h"
 #include "envs/cart_pole.h"
+#include "envs/mountain_car.h"
 #include "envs/params.h"
+#include "envs/pendulum.h"
 
 namespace troupe {
 
@@ -56,6 +58,11 @@ Made make_rows(const char* id, const EnvConfig& config) {
 std::span<const Entry> table() {
   static const Entry entries[] = {
       {"CartPole-v1", "balance a pole on a cart by pushing it left or right", make_rows<CartPole>},
+      {"Acrobot-v1", "swing a two-link arm above its base with a motor between the links", make_rows<Acrobot>},
+      {"MountainCar-v0", "drive a weak car out of a valley, reward -1 per step", make_rows<MountainCar>},
+      {"MountainCarContinuous-v0", "drive a weak car out of a valley, reward 100 minus the energy used",
+       make_rows<MountainCarContinuous>},
+      {"Pendulum-v1", "swing a pendulum up with a weak motor and hold it there", make_rows<Pendulum>},
   };
   return entries;
 }

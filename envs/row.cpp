@@ -10,14 +10,6 @@ namespace troupe {
 
 namespace {
 
-template <class T>
-bool all_finite(const std::byte* data, size_t count) {
-  const T* values = reinterpret_cast<const T*>(data);
-  T sum = 0;  // 0 * x is 0 for every finite x and NaN for the others
-  for (size_t i = 0; i < count; ++i) sum += T{0} * values[i];
-  return sum == 0;
-}
-
 void bind_fields(const EnvSpec& spec, int64_t rows, Arrays& arrays, std::vector<ObservationField>& fields) {
   TROUPE_CHECK(arrays.size() == spec.observations.size(), spec.id, arrays.size(), spec.observations.size());
   for (size_t k = 0; k < fields.size(); ++k) {
@@ -33,15 +25,17 @@ void bind_fields(const EnvSpec& spec, int64_t rows, Arrays& arrays, std::vector<
 template <class T>
 T* bind_column(const char* name, Array& array, int64_t rows) {
   TROUPE_CHECK(array.size() == rows, name, array.shape().text(), "rows:", rows);
-  return array.mutable_view<T>().data();
+  const std::span<T> column = array.mutable_view<T>();
+  std::fill(column.begin(), column.end(), T{0});
+  return column.data();
 }
 
 }  // namespace
 
 void RowWriter::refuse(size_t index, DType wanted) const {
-  if (index >= fields_.size())
+  if (index >= count_)
     throw InvariantError("observation " + std::to_string(index) + " is written but the spec has " +
-                         std::to_string(fields_.size()));
+                         std::to_string(count_));
   throw InvariantError("observation " + std::to_string(index) + " is written as " + std::string(name_of(wanted)) +
                        " but the spec says " + std::string(name_of(fields_[index].dtype)));
 }
@@ -73,14 +67,8 @@ void StepBuffers::blank(int64_t i) {
   task[i] = 0;
 }
 
-void StepBuffers::require_finite(const EnvSpec& spec, const std::vector<ObservationField>& fields, int64_t i) const {
-  for (size_t k = 0; k < fields.size(); ++k) {
-    const ObservationField& field = fields[k];
-    const bool finite = field.dtype == DType::f32   ? all_finite<float>(field.row(i), field.elements)
-                        : field.dtype == DType::f64 ? all_finite<double>(field.row(i), field.elements)
-                                                    : true;
-    if (!finite) [[unlikely]] throw std::runtime_error("observation " + spec.observations[k].name + " is not finite");
-  }
+void detail::throw_not_finite_observation(const EnvSpec& spec, size_t index) {
+  throw std::runtime_error("observation " + spec.observations[index].name + " is not finite");
 }
 
 void check_spec(const EnvSpec& spec) {

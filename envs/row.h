@@ -50,31 +50,47 @@ struct ObservationField {
 // The observation of one row, to be written. A small value: pass it on by value.
 class RowWriter {
  public:
-  RowWriter(std::span<const ObservationField> fields, int64_t row) : fields_(fields), row_(row) {}
+  RowWriter(std::span<const ObservationField> fields, int64_t row)
+      : fields_(fields.data()), count_(static_cast<uint32_t>(fields.size())), row_(static_cast<uint32_t>(row)) {}
 
   // The elements of observation number `index` of the spec. Throws InvariantError when there is none or T is not its dtype.
   template <class T>
   std::span<T> array(size_t index = 0) const {
-    if (index >= fields_.size() || fields_[index].dtype != dtype_of<T>()) [[unlikely]] refuse(index, dtype_of<T>());
+    if (index >= count_ || fields_[index].dtype != dtype_of<T>()) [[unlikely]] refuse(index, dtype_of<T>());
     const ObservationField& field = fields_[index];
-    return {reinterpret_cast<T*>(field.data) + static_cast<size_t>(row_) * field.elements, field.elements};
+    return {reinterpret_cast<T*>(field.data) + row_ * field.elements, field.elements};
   }
 
  private:
   [[noreturn]] void refuse(size_t index, DType wanted) const;
 
-  std::span<const ObservationField> fields_;
-  int64_t row_;
+  const ObservationField* fields_;
+  uint32_t count_, row_;
 };
+
+namespace detail {
+
+template <class T>
+bool all_finite(const std::byte* data, size_t count) {
+  const T* values = reinterpret_cast<const T*>(data);
+  T sum = 0;  // 0 * x is 0 for every finite x and NaN for the others
+  for (size_t i = 0; i < count; ++i) sum += T{0} * values[i];
+  return sum == 0;
+}
+
+[[noreturn]] void throw_not_finite_observation(const EnvSpec& spec, size_t index);
+
+}  // namespace detail
 
 // The buffers of an EnvStep as plain pointers, checked against a spec. Used by Batched<>.
 class StepBuffers {
  public:
   StepBuffers(const EnvSpec& spec, int64_t rows);
 
-  // Points at the buffers of `out`. Throws InvariantError naming the first that does not fit.
+  // Points at the buffers of `out` and zeros all of them except observations, mask and task. Throws InvariantError naming the
+  // first that does not fit.
   void bind(const EnvSpec& spec, EnvStep& out);
-  // Zeros everything that a step says about row i except observations, mask and task.
+  // Zeros what is said about row i, with the same exceptions.
   void clear(int64_t i) {
     rewards[i] = 0.0f;
     terminated[i] = truncated[i] = success[i] = failed[i] = 0;
@@ -83,7 +99,7 @@ class StepBuffers {
   // Zeros for observations, everything allowed, task 0: what a row shows that cannot run.
   void blank(int64_t i);
   // Throws std::runtime_error naming the observation when row i of `fields` holds a NaN or an infinity.
-  void require_finite(const EnvSpec& spec, const std::vector<ObservationField>& fields, int64_t i) const;
+  static void require_finite(const EnvSpec& spec, std::span<const ObservationField> fields, int64_t i);
 
   std::vector<ObservationField> observations, final_observations;
   uint8_t* mask = nullptr;
@@ -95,6 +111,15 @@ class StepBuffers {
  private:
   int64_t rows_;
 };
+
+inline void StepBuffers::require_finite(const EnvSpec& spec, std::span<const ObservationField> fields, int64_t i) {
+  for (const ObservationField& field : fields) {
+    if (field.dtype != DType::f32 && field.dtype != DType::f64) continue;
+    const bool finite = field.dtype == DType::f32 ? detail::all_finite<float>(field.row(i), field.elements)
+                                                  : detail::all_finite<double>(field.row(i), field.elements);
+    if (!finite) [[unlikely]] detail::throw_not_finite_observation(spec, static_cast<size_t>(&field - fields.data()));
+  }
+}
 
 // Throws InvariantError naming the first thing in the spec that makes no sense: what an author of an environment got wrong.
 void check_spec(const EnvSpec& spec);
