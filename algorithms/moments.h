@@ -1,0 +1,49 @@
+#pragma once
+// Mean and variance in double, and the whitening of advantages made from them. Pure functions; any thread.
+
+#include <cstdint>
+#include <span>
+
+namespace troupe {
+
+// Count, mean and sum of squared deviations of a stream. A plain value; merging in any order gives the same up to rounding.
+struct Moments {
+  double count = 0;
+  double mean = 0;
+  double m2 = 0;
+
+  // Adds one number (Welford 1962).
+  void add(double x);
+  // Adds another stream (Chan, Golub, LeVeque 1979).
+  void merge(const Moments& other);
+  // Population variance m2 / n, or m2 / (n - 1) when unbiased; 0 with fewer than 1 (or 2) numbers.
+  double variance(bool unbiased = false) const;
+  double stddev(bool unbiased = false) const;
+};
+
+// Moments of the unmasked elements, in two passes. x [n]; mask [n], or empty = all.
+Moments masked_moments(std::span<const float> x, std::span<const uint8_t> mask);
+
+// How the divisor is kept from 0; e is WhitenParams::epsilon.
+enum class WhitenGuard : uint8_t {
+  add_to_std = 0,       // sqrt(max(var, 1e-12)) + e
+  add_to_variance = 1,  // sqrt(var + e)
+  floor_variance = 2,   // sqrt(max(var, e))
+};
+
+struct WhitenParams {
+  bool unbiased = false;     // divide by n - 1
+  bool shift_mean = true;    // false: the mean is added back
+  bool scale = true;         // false: only centre
+  bool zero_masked = true;   // false: masked elements are transformed like the others
+  WhitenGuard guard = WhitenGuard::add_to_std;
+  double epsilon = 1e-8;
+};
+
+// Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). No unmasked element: all zeros. One: it is
+// only centred (the result is 0). A NaN under the mask makes every unmasked element NaN.
+void whiten(std::span<float> x, std::span<const uint8_t> mask, const WhitenParams& params = {});
+// The same with moments taken elsewhere: merged over the parts of a batch, or over trainers.
+void whiten(std::span<float> x, std::span<const uint8_t> mask, const Moments& moments, const WhitenParams& params = {});
+
+}  // namespace troupe

@@ -1,0 +1,12 @@
+#pragma once
+// Looking a name up in a table of this folder. Internal to algorithms/.
+
+#include <span>
+#include <string_view>
+
+namespace troupe {
+
+// The index of `name` in `known`. Throws ConfigError: "<path>: unknown name "clp", did you mean "clip"? (known: clip, none)".
+std::size_t find_name(std::string_view path, std::string_view name, std::span<const std::string_view> known);
+
+}  // namespace troupe

@@ -1,0 +1,41 @@
+#pragma once
+// Running mean and variance of each feature, for normalising observations (O features) and returns (1 feature). A plain value
+// owned by whoever holds it; not synchronised.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace troupe {
+
+class RunningNormalizer {
+ public:
+  explicit RunningNormalizer(int64_t features = 0);
+  // Takes up a saved state. Throws InvariantError when it is not one: sizes differ, a number is not finite or m2 < 0.
+  RunningNormalizer(double count, std::vector<double> mean, std::vector<double> m2);
+
+  int64_t features() const { return static_cast<int64_t>(mean_.size()); }
+  double count() const { return count_; }
+  const std::vector<double>& mean() const { return mean_; }  // [O]
+  const std::vector<double>& m2() const { return m2_; }      // [O] sums of squared deviations
+
+  // Adds the rows of block [B, O]; valid [B], or empty = all. Throws InvariantError, changing nothing, when a valid row holds a
+  // number that is not finite: one would poison the state for the rest of the run.
+  void update(std::span<const float> block, std::span<const uint8_t> valid = {});
+  // Adds another stream (Chan, Golub, LeVeque 1979).
+  void merge(const RunningNormalizer& other);
+
+  // Population variance of feature i; 1 with fewer than two rows, so that an unused normaliser changes nothing.
+  double variance(int64_t i) const;
+  // out = clamp((in - mean) / sqrt(variance + epsilon), -clip, clip), [B, O]; clip 0 = none. `in` may be `out`.
+  void normalize(std::span<const float> in, std::span<float> out, double clip = 10.0, double epsilon = 1e-8) const;
+  // out = in * sqrt(variance + epsilon) + mean: the inverse, as far as normalize() did not clip.
+  void denormalize(std::span<const float> in, std::span<float> out, double epsilon = 1e-8) const;
+
+ private:
+  double count_ = 0;
+  std::vector<double> mean_;
+  std::vector<double> m2_;
+};
+
+}  // namespace troupe
