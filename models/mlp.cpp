@@ -46,15 +46,24 @@ DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gr
   host_gradients_ = device.is_cpu() ? gradients_ : at::zeros({count}, options);
 }
 
+// The index of a parameter, or their number.
+size_t DeviceWeights::index_of(const std::string& name) const {
+  size_t i = 0;
+  while (i < block_.parameter_count() && block_.signature()->tensors[i].name != name) ++i;
+  return i;
+}
+
+bool DeviceWeights::has(const std::string& name) const { return index_of(name) < block_.parameter_count(); }
+
+size_t DeviceWeights::offset(const std::string& name) const {
+  if (!has(name)) throw InvariantError("the model has no parameter " + name);
+  return block_.parameter_offset(index_of(name));
+}
+
 at::Tensor DeviceWeights::view(const at::Tensor& flat, const std::string& name) const {
-  const auto& tensors = block_.signature()->tensors;
-  for (size_t i = 0; i < block_.parameter_count(); ++i) {
-    if (tensors[i].name != name) continue;
-    const Shape& shape = tensors[i].shape;
-    return flat.narrow(0, static_cast<int64_t>(block_.parameter_offset(i)), shape.elements())
-        .view(at::IntArrayRef(shape.begin(), shape.end()));
-  }
-  throw InvariantError("the model has no parameter " + name);
+  const auto begin = static_cast<int64_t>(offset(name));
+  const Shape& shape = block_.signature()->tensors[index_of(name)].shape;
+  return flat.narrow(0, begin, shape.elements()).view(at::IntArrayRef(shape.begin(), shape.end()));
 }
 
 void DeviceWeights::zero_gradients() { gradients_.zero_(); }

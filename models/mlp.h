@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,13 +26,18 @@ class DeviceWeights {
   at::Device device() const { return device_; }
   at::Tensor parameter(const std::string& name) const { return view(parameters_, name); }
   at::Tensor gradient(const std::string& name) const { return view(gradients_, name); }
+  // Whether `name` is a parameter, and where it starts in host_gradients().
+  bool has(const std::string& name) const;
+  size_t offset(const std::string& name) const;
   bool has_gradients() const { return gradients_.defined(); }
   void zero_gradients();
-  // The block's parameters to the device, and all gradients to the host; nothing to do on the CPU.
+  // Copies the block's parameters to the device; nothing to do on the CPU.
   void upload();
+  // The gradients, copied from the device where it is not the CPU; laid out as the block's parameters.
   std::span<float> host_gradients();
 
  private:
+  size_t index_of(const std::string& name) const;
   at::Tensor view(const at::Tensor& flat, const std::string& name) const;
 
   WeightBlock& block_;

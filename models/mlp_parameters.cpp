@@ -122,6 +122,11 @@ void write_normalizer(const RunningNormalizer& normalizer, const std::string& pr
   std::ranges::copy(normalizer.m2(), weights.doubles(prefix + ".m2").begin());
 }
 
+void check_buffers(const WeightBlock& weights) {
+  for (const char* prefix : {kObservationNormalizer, kReturnNormalizer})
+    if (weights.has(std::string(prefix) + ".count")) read_normalizer(weights, prefix);
+}
+
 ValueUnits value_units(const WeightBlock& weights) {
   if (!weights.has(std::string(kReturnNormalizer) + ".count")) return {};
   const RunningNormalizer normalizer = read_normalizer(weights, kReturnNormalizer);

@@ -31,6 +31,9 @@ bool is_value_parameter(const std::string& name);
 RunningNormalizer read_normalizer(const WeightBlock& weights, const std::string& prefix);
 void write_normalizer(const RunningNormalizer& normalizer, const std::string& prefix, WeightBlock& weights);
 
+// Throws InvariantError when the normalisers' buffers are no possible state.
+void check_buffers(const WeightBlock& weights);
+
 // Units of the value head: V = head * scale + shift, in reward units. {1, 0} without a return normaliser.
 struct ValueUnits {
   float scale = 1.0f;

@@ -30,6 +30,11 @@ class MlpPolicy final : public Policy {
   std::shared_ptr<const Signature> signature() const override { return weights_.signature(); }
 
   void load(const WeightSnapshot& weights) override {
+    if (weights.signature != nullptr && config_.normalize_observations + config_.normalize_returns > 0) {
+      WeightBlock candidate(*weights_.signature());  // a refused normaliser must not leave half of the new weights
+      candidate.load(weights);
+      check_buffers(candidate);
+    }
     weights_.load(weights);
     device_weights_.upload();
     refresh();
