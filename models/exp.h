@@ -1,0 +1,69 @@
+#pragma once
+// The few array primitives of a softmax, written so that the compiler vectorises them without -ffast-math: sums run in 16 fixed
+// lanes, so a result does not depend on the width of the vector unit.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace troupe {
+
+constexpr int64_t kLanes = 16;
+
+// exp(x) for x <= 0 to 2 units in the last place; 0 below -87 (where float32 turns subnormal). Cody-Waite reduction and a
+// minimax polynomial on [-ln2/2, ln2/2] (coefficients of Cephes expf).
+inline float exp_of_nonpositive(float x) {
+  const float clamped = std::max(x, -87.0f);
+  constexpr float kRoundToInteger = 12582912.0f;  // 1.5 * 2^23
+  const float shifted = clamped * 1.44269504088896341f + kRoundToInteger;
+  const float n = shifted - kRoundToInteger;
+  const float r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const float power = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return x < -87.0f ? 0.0f : p * power;
+}
+
+inline void exp_of_differences(const float* x, float largest, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = exp_of_nonpositive(x[i] - largest);
+}
+
+// Sum over i < count of term(i).
+template <class Term>
+inline float lane_sum(int64_t count, Term term) {
+  int64_t i = 0;
+  float sum = 0.0f;
+  if (count >= kLanes) {
+    std::array<float, kLanes> lanes{};
+    for (; i + kLanes <= count; i += kLanes)
+      for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
+    for (float lane : lanes) sum += lane;
+  }
+  for (; i < count; ++i) sum += term(i);
+  return sum;
+}
+
+inline float sum_of(const float* x, int64_t count) {
+  return lane_sum(count, [x](int64_t i) { return x[i]; });
+}
+
+// Sum of weights[i] * (x[i] - shift); differences that overflow count as the lowest finite number, so that 0 * them is 0.
+inline float weighted_difference_sum(const float* weights, const float* x, float shift, int64_t count) {
+  return lane_sum(count, [=](int64_t i) {
+    return weights[i] * std::clamp(x[i] - shift, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
+  });
+}
+
+// NaN * 0 and infinity * 0 are NaN, and a sum that holds NaN stays NaN.
+inline bool all_finite(const float* x, int64_t count) {
+  return lane_sum(count, [x](int64_t i) { return x[i] * 0.0f; }) == 0.0f;
+}
+
+}  // namespace troupe

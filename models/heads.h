@@ -1,0 +1,90 @@
+#pragma once
+// Head: turns the outputs of a policy network into actions, log-probabilities, entropies and their gradients, for every kind of
+// action space. Plain loops on host arrays, no tensor library: workers may use it. Const after construction, so any thread.
+//
+// Letters: B rows, K steps of an action chunk, A action dimensions, D = K * A decisions, M mask entries, P outputs.
+// Discrete kinds: the outputs are logits, decision after decision (step, then dimension), each with its own number of bins.
+// Continuous: the outputs are the D means of a diagonal Gaussian whose log_std does not depend on the state.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "envs/env.h"
+
+namespace troupe {
+
+// What the network said about B rows.
+struct HeadInput {
+  int64_t rows = 0;
+  std::span<const float> outputs;   // [B, P]
+  std::span<const float> log_std;   // [D]; empty unless continuous
+  std::span<const uint8_t> mask;    // [B, M]; empty unless the action space is masked
+};
+
+// Actions of either type, [B, D]; the other span is empty.
+struct ActionsView {
+  std::span<const int32_t> discrete;
+  std::span<const float> continuous;
+};
+struct MutableActionsView {
+  std::span<int32_t> discrete;
+  std::span<float> continuous;
+};
+
+// What evaluate() keeps for backward(); its buffers are reused from call to call.
+struct HeadScratch {
+  std::vector<float> probabilities;       // [B, P] discrete kinds
+  std::vector<float> log_normalizers;     // [B, D] discrete kinds: log of the sum of exp(logits)
+  std::vector<float> decision_entropies;  // [B, D] discrete kinds
+};
+
+class Head {
+ public:
+  explicit Head(const ActionSpec& action);
+
+  int64_t outputs() const { return outputs_; }      // P
+  int64_t decisions() const { return decisions_; }  // D
+  int64_t mask_size() const { return mask_size_; }  // M, or 0 when not masked
+  bool continuous() const { return continuous_; }
+
+  // One action per row. Row i draws only from Rng(seeds[i]), so it does not depend on the rows beside it; a row whose
+  // `deterministic` is 1 takes the most likely action. log_probs is [B, D], of the actions taken. Throws InvariantError naming
+  // the row when an output is not finite or a decision has no allowed action.
+  void sample(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,
+              MutableActionsView actions, std::span<float> log_probs) const;
+
+  // log_probs [B, D] of given actions and the entropy [B] of each row. Throws as sample() does, and on an action that is out of
+  // range or masked.
+  void evaluate(const HeadInput& input, ActionsView actions, std::span<float> log_probs, std::span<float> entropy,
+                HeadScratch& scratch) const;
+
+  // The gradients of a loss after evaluate() of the same rows: from dL/dlog_probs [B, D] and dL/dentropy (the same for every
+  // row) to dL/doutputs [B, P] (written) and dL/dlog_std [D] (added to; empty unless continuous).
+  void backward(const HeadInput& input, ActionsView actions, std::span<const float> log_prob_gradients,
+                float entropy_gradient, const HeadScratch& scratch, std::span<float> output_gradients,
+                std::span<float> log_std_gradients) const;
+
+ private:
+  struct Decision {
+    int64_t first;  // of its logits within a row
+    int64_t bins;
+  };
+
+  void check(const HeadInput& input) const;
+  void sample_discrete(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, int32_t* actions,
+                       float* log_probs, float* weights) const;
+  void sample_continuous(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, float* actions,
+                         float* log_probs) const;
+
+  bool continuous_;
+  int64_t outputs_ = 0;
+  int64_t decisions_ = 0;
+  int64_t mask_size_ = 0;
+  std::vector<Decision> layout_;  // [D] discrete kinds
+};
+
+// The first row of a [rows, width] block that holds NaN or infinity, or -1.
+int64_t first_non_finite_row(std::span<const float> values, int64_t rows);
+
+}  // namespace troupe

@@ -1,0 +1,22 @@
+#pragma once
+// The models there are, by model.kind: a policy replica for acting and a learner for training, from one config and one
+// environment spec, so that their signatures agree. Called before any actor starts; the results move to the thread that uses
+// them, which first sets its set_compute_threads().
+
+#include <memory>
+
+#include "envs/env.h"
+#include "models/policy.h"
+#include "runtime/run_config.h"
+
+namespace troupe {
+
+// Both start from the same weights, drawn from config.seed. Throw ConfigError when the settings do not fit the environment or
+// each other.
+std::unique_ptr<Policy> make_policy(const RunConfig& config, const EnvSpec& env);
+std::unique_ptr<Learner> make_learner(const RunConfig& config, const EnvSpec& env);
+
+// Threads of one tensor operation of the calling thread (a property of the thread, so each actor's thread sets its own).
+void set_compute_threads(int threads);
+
+}  // namespace troupe

@@ -1,0 +1,432 @@
+// The MLP learner of a trainer: normalisers, targets, epochs of minibatches, and its saved state.
+//
+// Observation statistics take in a batch before it is trained on. So what is published is exactly what was trained: weights and
+// normaliser together. The stored log-probabilities stay those of the policy that acted, so a moved normaliser counts as part of
+// the importance ratio, like moved weights.
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "algorithms/moments.h"
+#include "algorithms/schedule.h"
+#include "algorithms/vtrace.h"
+#include "models/minibatch.h"
+#include "models/mlp.h"
+#include "models/mlp_parameters.h"
+#include "models/optimizer.h"
+#include "models/policy_loss.h"
+#include "models/tensor_models.h"
+#include "runtime/errors.h"
+#include "runtime/rng.h"
+
+namespace troupe {
+
+namespace {
+
+// Numbers per pass over the observations outside training: bounds the memory of a pass.
+constexpr int64_t kNumbersPerPass = 4 << 20;
+constexpr int64_t kRowsPerPass = 4096;
+
+std::span<const float> floats_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
+
+std::span<const int64_t> part_of(std::span<const int64_t> rows, int64_t begin, int64_t count) {
+  const auto size = static_cast<int64_t>(rows.size());
+  return rows.subspan(begin, std::min(count, size - begin));
+}
+
+class MlpLearner final : public Learner {
+ public:
+  MlpLearner(const RunConfig& config, const EnvSpec& env);
+
+  std::shared_ptr<const Signature> signature() const override { return weights_.signature(); }
+  WeightsPtr snapshot(PolicyVersion version) const override { return weights_.snapshot(version); }
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override { return stage_rows(batch, env_, vtrace_); }
+  UpdateReport update(StagedBatch& staged, double progress) override;
+  LearnerState save() const override;
+  void load(const LearnerState& state) override;
+
+ private:
+  // What stays the same during one update.
+  struct Settings {
+    LearningRates rates;
+    double entropy_coef = 0.0;
+    bool train_policy = true;
+  };
+  struct EpochReport {
+    LossReport loss;
+    double grad_norm_sum = 0.0;
+    uint64_t steps = 0;
+    uint64_t skipped = 0;
+  };
+
+  Settings settings_for(double progress) const;
+  void absorb_observations(const StagedRows& batch);
+  void absorb_returns(const StagedRows& batch);
+  void schedule_log_std(double progress);
+  void refresh_scaling();
+  void make_vtrace_targets(StagedRows& batch);
+  void evaluate_current(const StagedRows& batch, std::span<float> values, std::span<float> log_rho);
+  Targets make_targets(const StagedRows& batch, UpdateReport& report) const;
+  EpochReport run_epoch(const StagedRows& batch, const Targets& targets, const Settings& settings, uint64_t epoch);
+  void run_minibatch(const StagedRows& batch, const Targets& targets, const Settings& settings,
+                     std::span<const int64_t> rows, EpochReport& epoch);
+  bool accumulate(const StagedRows& batch, const Targets& targets, const Settings& settings,
+                  std::span<const int64_t> rows, int64_t total_rows, LossReport& loss);
+  void describe(const EpochReport& epoch, const Settings& settings, UpdateReport& report) const;
+  at::Tensor tensor_of(std::span<float> values, int64_t columns) const;
+  int64_t rows_per_pass() const { return std::clamp<int64_t>(kNumbersPerPass / encoder_.features(), 1, kRowsPerPass); }
+
+  RunConfig config_;
+  EnvSpec env_;
+  bool vtrace_;
+  Head head_;
+  ObservationEncoder encoder_;
+  WeightBlock weights_;
+  DeviceWeights device_weights_;
+  Mlp network_;
+  Optimizer optimizer_;
+  PolicyLoss loss_;
+  Minibatch minibatch_;
+  FeatureScaling scaling_;
+  uint64_t updates_ = 0;
+  std::vector<float> output_gradients_, value_gradients_, log_std_gradients_;
+};
+
+bool wants_vtrace(const AlgorithmConfig& config) {
+  if (config.advantage != "gae" && config.advantage != "vtrace")
+    throw ConfigError("algorithm.advantage: \"" + config.advantage + "\", expected one of: gae, vtrace");
+  if (config.vtrace_adv != "unweighted" && config.vtrace_adv != "pg_rho")
+    throw ConfigError("algorithm.vtrace_adv: \"" + config.vtrace_adv + "\", expected one of: unweighted, pg_rho");
+  return config.advantage == "vtrace";
+}
+
+MlpLearner::MlpLearner(const RunConfig& config, const EnvSpec& env)
+    : config_(config),
+      env_(env),
+      vtrace_(wants_vtrace(config.algorithm)),
+      head_(env.action),
+      encoder_(env.observations),
+      weights_(initial_mlp(config.model, config.seed, encoder_.features(), head_)),
+      device_weights_(weights_, find_device(config.trainer.device), /*with_gradients=*/true),
+      network_(config.model, device_weights_),
+      optimizer_(config.trainer, weights_),
+      loss_(config.algorithm, head_),
+      minibatch_(head_, encoder_) {
+  find_learning_rate_kind(config.trainer.lr_schedule);
+  if (config.trainer.minibatches < 1 || config.trainer.epochs < 1)
+    throw ConfigError("trainer.minibatches: " + std::to_string(config.trainer.minibatches) + " and trainer.epochs: " +
+                      std::to_string(config.trainer.epochs) + ", both must be at least 1");
+  log_std_gradients_.resize(head_.continuous() ? head_.decisions() : 0);
+  refresh_scaling();
+}
+
+UpdateReport MlpLearner::update(StagedBatch& staged, double progress) {
+  auto& batch = dynamic_cast<StagedRows&>(staged);
+  UpdateReport report;
+  const Settings settings = settings_for(progress);
+  EpochReport last;
+  if (!batch.sample_rows.empty()) {
+    schedule_log_std(progress);
+    absorb_observations(batch);
+    if (vtrace_) make_vtrace_targets(batch);
+    absorb_returns(batch);
+    device_weights_.upload();
+    const Targets targets = make_targets(batch, report);
+    for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
+      last = run_epoch(batch, targets, settings, static_cast<uint64_t>(epoch));
+      report.steps += last.steps;
+      report.skipped += last.skipped;
+      ++report.epochs;
+      const double target_kl = config_.algorithm.target_kl;
+      if (target_kl > 0.0 && last.loss.diagnostics.kl_k3 > target_kl) break;
+    }
+  }
+  ++updates_;
+  describe(last, settings, report);
+  return report;
+}
+
+MlpLearner::Settings MlpLearner::settings_for(double progress) const {
+  const TrainerConfig& trainer = config_.trainer;
+  const AlgorithmConfig& algorithm = config_.algorithm;
+  const double factor = decay_factor(find_learning_rate_kind(trainer.lr_schedule), progress, trainer.lr_min_ratio) *
+                        warmup_factor(static_cast<double>(updates_ + 1), static_cast<double>(trainer.lr_warmup));
+  Settings result;
+  result.rates = {trainer.policy_lr * factor, trainer.value_lr * factor};
+  result.entropy_coef = algorithm.entropy_coef_end < 0.0
+                            ? algorithm.entropy_coef
+                            : linear(algorithm.entropy_coef, algorithm.entropy_coef_end, progress);
+  result.train_policy = updates_ >= static_cast<uint64_t>(trainer.value_only_updates);
+  return result;
+}
+
+void MlpLearner::schedule_log_std(double progress) {
+  if (!head_.continuous() || config_.model.log_std != "scheduled") return;
+  const double value = linear(config_.model.log_std_start, config_.model.log_std_end, progress);
+  std::ranges::fill(weights_.floats(kLogStd), static_cast<float>(value));
+}
+
+void MlpLearner::refresh_scaling() {
+  if (config_.model.normalize_observations)
+    scaling_ = FeatureScaling::of(read_normalizer(weights_, kObservationNormalizer), config_.model.observation_clip);
+}
+
+// Rows that hold a number that is not finite are left out: one would spoil the statistics for the rest of the run.
+void MlpLearner::absorb_observations(const StagedRows& batch) {
+  if (!config_.model.normalize_observations) return;
+  RunningNormalizer normalizer = read_normalizer(weights_, kObservationNormalizer);
+  const std::span<const int64_t> rows = batch.sample_rows;
+  const int64_t features = encoder_.features();
+  std::vector<uint8_t> finite;
+  for (int64_t begin = 0; begin < static_cast<int64_t>(rows.size()); begin += rows_per_pass()) {
+    const auto part = part_of(rows, begin, rows_per_pass());
+    const std::span<const float> block = minibatch_.inputs(batch, part, {});
+    finite.assign(part.size(), 1);
+    for (size_t i = 0; i < part.size(); ++i)
+      finite[i] = first_non_finite_row(block.subspan(i * features, features), 1) < 0;
+    normalizer.update(block, finite);
+  }
+  write_normalizer(normalizer, kObservationNormalizer, weights_);
+  refresh_scaling();
+}
+
+// The value head keeps saying the same in reward units when its units change (van Hasselt et al. 2016, "Learning values across
+// many orders of magnitude", section 2.1).
+void MlpLearner::absorb_returns(const StagedRows& batch) {
+  if (!config_.model.normalize_returns) return;
+  const ValueUnits before = value_units(weights_);
+  RunningNormalizer normalizer = read_normalizer(weights_, kReturnNormalizer);
+  const auto returns = batch.returns.view<float>();
+  std::vector<float> finite;
+  for (int64_t row : batch.sample_rows)
+    if (std::isfinite(returns[row])) finite.push_back(returns[row]);
+  normalizer.update(finite);
+  write_normalizer(normalizer, kReturnNormalizer, weights_);
+  const ValueUnits after = value_units(weights_);
+  for (float& weight : weights_.floats("value.head.weight")) weight *= before.scale / after.scale;
+  float& bias = weights_.floats("value.head.bias")[0];
+  bias = (before.scale * bias + before.shift - after.shift) / after.scale;
+}
+
+at::Tensor MlpLearner::tensor_of(std::span<float> values, int64_t columns) const {
+  const auto rows = static_cast<int64_t>(values.size()) / columns;
+  return at::from_blob(values.data(), {rows, columns}, at::TensorOptions().dtype(at::kFloat)).to(device_weights_.device());
+}
+
+// V-trace with the values and probabilities of the current weights; one pass, so they do not move within the update.
+void MlpLearner::make_vtrace_targets(StagedRows& batch) {
+  device_weights_.upload();
+  std::vector<float> log_rho(batch.rows, 0.0f);
+  evaluate_current(batch, batch.values.mutable_view<float>(), log_rho);
+  const ValueUnits units = value_units(weights_);
+  const auto next_values = batch.next_values.mutable_view<float>();
+  const auto bootstraps = static_cast<int64_t>(batch.bootstrap_rows.size());
+  std::vector<float> inputs;
+  for (int64_t begin = 0; begin < bootstraps; begin += rows_per_pass()) {
+    const int64_t end = std::min(bootstraps, begin + rows_per_pass());
+    Arrays part;
+    for (const auto& [name, array] : batch.bootstrap_observations) part.set(name, array.slice(begin, end));
+    inputs.resize((end - begin) * encoder_.features());
+    encoder_.encode(part, {}, scaling_, inputs);
+    const at::Tensor values = network_.forward_values(tensor_of(inputs, encoder_.features())).cpu();
+    for (int64_t i = begin; i < end; ++i)
+      next_values[batch.bootstrap_rows[i]] = floats_of(values)[i - begin] * units.scale + units.shift;
+  }
+  const AlgorithmConfig& algorithm = config_.algorithm;
+  for (const StagedSegment& segment : batch.segments) {
+    const auto begin = static_cast<size_t>(segment.first_row), count = static_cast<size_t>(segment.steps * segment.columns);
+    VtraceInput in;
+    in.steps = segment.steps;
+    in.columns = segment.columns;
+    in.log_rho = std::span<const float>(log_rho).subspan(begin, count);
+    in.rewards = batch.rewards.view<float>().subspan(begin, count);
+    in.values = batch.values.view<float>().subspan(begin, count);
+    in.next_values = batch.next_values.view<float>().subspan(begin, count);
+    in.terminated = batch.terminated.view<uint8_t>().subspan(begin, count);
+    in.truncated = batch.truncated.view<uint8_t>().subspan(begin, count);
+    in.valid = batch.valid.view<uint8_t>().subspan(begin, count);
+    in.gamma = static_cast<float>(algorithm.gamma);
+    in.lambda = static_cast<float>(algorithm.lambda);
+    in.rho_bar = static_cast<float>(algorithm.rho_bar);
+    in.c_bar = static_cast<float>(algorithm.c_bar);
+    in.pg_rho_bar = static_cast<float>(algorithm.pg_rho_bar);
+    in.multiply_pg_rho = algorithm.vtrace_adv == "pg_rho";
+    in.bootstrap_on_truncation = algorithm.bootstrap_on_truncation;
+    vtrace(in, batch.returns.mutable_view<float>().subspan(begin, count),
+           batch.advantages.mutable_view<float>().subspan(begin, count));
+  }
+}
+
+// Values in reward units and log(current / behaviour) of the sample rows. A pass with outputs that are not finite becomes NaN,
+// which every step of the update then refuses.
+void MlpLearner::evaluate_current(const StagedRows& batch, std::span<float> values, std::span<float> log_rho) {
+  const ValueUnits units = value_units(weights_);
+  const std::span<const int64_t> rows = batch.sample_rows;
+  const int64_t decisions = head_.decisions();
+  std::vector<float> log_probs, entropy;
+  HeadScratch scratch;
+  for (int64_t begin = 0; begin < static_cast<int64_t>(rows.size()); begin += rows_per_pass()) {
+    const auto part = part_of(rows, begin, rows_per_pass());
+    const Mlp::Output output = network_.forward(tensor_of(minibatch_.inputs(batch, part, scaling_), encoder_.features()));
+    const at::Tensor outputs = output.policy.cpu(), head_values = output.values.cpu();
+    LossInput input = minibatch_.action_input(batch, part);
+    input.head.outputs = floats_of(outputs);
+    if (head_.continuous()) input.head.log_std = weights_.floats(kLogStd);
+    log_probs.assign(part.size() * decisions, std::numeric_limits<float>::quiet_NaN());
+    entropy.resize(part.size());
+    if (first_non_finite_row(input.head.outputs, input.head.rows) < 0)
+      head_.evaluate(input.head, input.actions, log_probs, entropy, scratch);
+    for (size_t i = 0; i < part.size(); ++i) {
+      values[part[i]] = floats_of(head_values)[i] * units.scale + units.shift;
+      log_rho[part[i]] = 0.0f;
+      for (int64_t d = 0; d < decisions; ++d)
+        log_rho[part[i]] += log_probs[i * decisions + d] - input.old_log_probs[i * decisions + d];
+    }
+  }
+}
+
+Targets MlpLearner::make_targets(const StagedRows& batch, UpdateReport& report) const {
+  const auto advantages = batch.advantages.view<float>(), values = batch.values.view<float>(), returns = batch.returns.view<float>();
+  std::vector<float> sampled_advantages, sampled_values, sampled_returns;
+  for (int64_t row : batch.sample_rows) {
+    sampled_advantages.push_back(advantages[row]);
+    sampled_values.push_back(values[row]);
+    sampled_returns.push_back(returns[row]);
+  }
+  const Moments advantage_moments = masked_moments(sampled_advantages, {});
+  const Moments return_moments = masked_moments(sampled_returns, {});
+  report.metrics["advantage_mean"] = advantage_moments.mean;
+  report.metrics["advantage_std"] = advantage_moments.stddev();
+  report.metrics["return_mean"] = return_moments.mean;
+  report.metrics["return_std"] = return_moments.stddev();
+  report.metrics["explained_variance"] = explained_variance(sampled_values, sampled_returns, {});
+  if (config_.algorithm.normalize_advantages) whiten(sampled_advantages, {}, advantage_moments);
+
+  const ValueUnits units = value_units(weights_);
+  Targets result;
+  for (auto* column : {&result.advantages, &result.values, &result.returns}) column->resize(batch.rows);
+  for (size_t i = 0; i < batch.sample_rows.size(); ++i) {
+    const int64_t row = batch.sample_rows[i];
+    result.advantages[row] = sampled_advantages[i];
+    result.values[row] = (sampled_values[i] - units.shift) / units.scale;
+    result.returns[row] = (sampled_returns[i] - units.shift) / units.scale;
+  }
+  return result;
+}
+
+MlpLearner::EpochReport MlpLearner::run_epoch(const StagedRows& batch, const Targets& targets, const Settings& settings,
+                                              uint64_t epoch) {
+  EpochReport report;
+  const std::vector<int64_t> order =
+      shuffled(batch.sample_rows, derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, epoch));
+  const int64_t minibatches = config_.trainer.minibatches, samples = static_cast<int64_t>(order.size());
+  for (int64_t i = 0; i < minibatches; ++i) {
+    const int64_t begin = i * samples / minibatches, end = (i + 1) * samples / minibatches;
+    if (begin < end) run_minibatch(batch, targets, settings, std::span(order).subspan(begin, end - begin), report);
+  }
+  return report;
+}
+
+void MlpLearner::run_minibatch(const StagedRows& batch, const Targets& targets, const Settings& settings,
+                               std::span<const int64_t> rows, EpochReport& epoch) {
+  const auto total = static_cast<int64_t>(rows.size());
+  const int64_t size = config_.trainer.micro_batch > 0 ? config_.trainer.micro_batch : total;
+  device_weights_.zero_gradients();
+  std::ranges::fill(log_std_gradients_, 0.0f);
+  LossReport loss;
+  bool usable = true;
+  for (int64_t begin = 0; begin < total && usable; begin += size)
+    usable = accumulate(batch, targets, settings, part_of(rows, begin, size), total, loss);
+  double norm = std::numeric_limits<double>::quiet_NaN();
+  if (usable && std::isfinite(loss.loss)) {
+    const std::span<float> gradients = device_weights_.host_gradients();
+    if (device_weights_.has(kLogStd))
+      std::ranges::copy(log_std_gradients_, gradients.begin() + device_weights_.offset(kLogStd));
+    norm = optimizer_.step(gradients, settings.rates, settings.train_policy);
+  }
+  if (!std::isfinite(norm)) {
+    ++epoch.skipped;
+    return;
+  }
+  device_weights_.upload();
+  ++epoch.steps;
+  epoch.grad_norm_sum += norm;
+  epoch.loss.merge(loss);
+}
+
+// Forward and backward of some rows of a minibatch; false when the network's outputs are not finite.
+bool MlpLearner::accumulate(const StagedRows& batch, const Targets& targets, const Settings& settings,
+                            std::span<const int64_t> rows, int64_t total_rows, LossReport& loss) {
+  const Mlp::Output output = network_.forward(tensor_of(minibatch_.inputs(batch, rows, scaling_), encoder_.features()));
+  const at::Tensor outputs = output.policy.cpu(), values = output.values.cpu();
+  LossInput input = minibatch_.loss_input(batch, targets, rows);
+  input.head.outputs = floats_of(outputs);
+  input.values = floats_of(values);
+  if (head_.continuous()) input.head.log_std = weights_.floats(kLogStd);
+  if (first_non_finite_row(input.head.outputs, input.head.rows) >= 0) return false;
+  output_gradients_.resize(input.head.outputs.size());
+  value_gradients_.resize(rows.size());
+  loss.merge(loss_.compute(input, total_rows, settings.entropy_coef, settings.train_policy,
+                           {output_gradients_, value_gradients_, log_std_gradients_}));
+  const at::Tensor policy_gradients = settings.train_policy ? tensor_of(output_gradients_, head_.outputs()) : at::Tensor();
+  network_.backward(policy_gradients, tensor_of(value_gradients_, 1));
+  return true;
+}
+
+void MlpLearner::describe(const EpochReport& epoch, const Settings& settings, UpdateReport& report) const {
+  auto& metrics = report.metrics;
+  metrics["policy_lr"] = settings.rates.policy;
+  metrics["value_lr"] = settings.rates.value;
+  metrics["skipped_steps"] = static_cast<double>(report.skipped);
+  if (head_.continuous()) {
+    double sum = 0.0;
+    for (float value : weights_.floats(kLogStd)) sum += value;
+    metrics["log_std"] = sum / static_cast<double>(head_.decisions());
+  }
+  if (epoch.steps == 0) return;
+  metrics["policy_loss"] = epoch.loss.policy_loss;
+  metrics["value_loss"] = epoch.loss.value_loss;
+  metrics["entropy"] = epoch.loss.entropy;
+  metrics["kl"] = epoch.loss.diagnostics.kl_k3;
+  metrics["kl_k1"] = epoch.loss.diagnostics.kl_k1;
+  metrics["clip_fraction"] = epoch.loss.diagnostics.clip_fraction;
+  metrics["clip_fraction_lower"] = epoch.loss.diagnostics.clip_fraction_lower;
+  metrics["ess"] = epoch.loss.diagnostics.ess;
+  metrics["grad_norm"] = epoch.grad_norm_sum / static_cast<double>(epoch.steps);
+}
+
+LearnerState MlpLearner::save() const {
+  LearnerState state;
+  state.model = weights_.save();
+  optimizer_.save(state.optimizer, state.scalars);
+  state.scalars["updates"] = static_cast<double>(updates_);
+  return state;
+}
+
+void MlpLearner::load(const LearnerState& state) {
+  WeightBlock candidate(*weights_.signature());
+  candidate.load(state.model);
+  check_buffers(candidate);
+  optimizer_.check(state.optimizer, state.scalars);
+  const double updates = saved_count(state.scalars, "updates");
+
+  weights_.load(state.model);
+  optimizer_.load(state.optimizer, state.scalars);
+  updates_ = static_cast<uint64_t>(updates);
+  device_weights_.upload();
+  refresh_scaling();
+}
+
+}  // namespace
+
+std::unique_ptr<Learner> make_mlp_learner(const RunConfig& config, const EnvSpec& env) {
+  return std::make_unique<MlpLearner>(config, env);
+}
+
+}  // namespace troupe

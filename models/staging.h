@@ -1,0 +1,44 @@
+#pragma once
+// Collates the columns of a super-batch into contiguous rows, one row per sample, without any tensor library. A pure function;
+// any thread.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "envs/env.h"
+#include "models/policy.h"
+
+namespace troupe {
+
+// T steps of n columns, time-major, as V-trace reads them; the rows before them belong to other segments.
+struct StagedSegment {
+  int64_t first_row = 0;
+  int64_t steps = 0;
+  int64_t columns = 0;
+};
+
+struct StagedRows final : StagedBatch {
+  int64_t rows = 0;                     // R; all of them samples unless there are segments
+  Arrays observations;                  // each [R, ...], as the environment gave them
+  Array action_mask;                    // [R, M] uint8, or empty
+  Array actions;                        // [R, D] int32 or float32
+  Array log_probs;                      // [R, D]
+  Array values;                         // [R] of the behaviour policy
+  Array advantages;                     // [R] of the rollout; 0 until V-trace made them
+  Array returns;                        // [R]
+  std::vector<int64_t> sample_rows;     // the rows to train on, ascending
+
+  // V-trace only; empty otherwise.
+  std::vector<StagedSegment> segments;
+  Array rewards, next_values;           // [R]
+  Array terminated, truncated, valid;   // [R] uint8
+  Arrays bootstrap_observations;        // each [C, ...]: observations after a segment's end or a cut
+  std::vector<int64_t> bootstrap_rows;  // [C] the row whose next observation it is
+};
+
+// Only valid steps become rows, unless `segments` asks for whole columns. Throws InvariantError naming what does not fit when a
+// rollout is not one of this environment.
+std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool segments);
+
+}  // namespace troupe
