@@ -60,6 +60,7 @@ EnvSpec Acrobot::spec() {
   spec.observations = {{"state", DType::f32, {6}}};
   spec.action.bins = {3};
   spec.max_episode_steps = 500;
+  spec.reports_success = true;
   return spec;
 }
 

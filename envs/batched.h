@@ -52,6 +52,9 @@ class Batched final : public Env {
   // N rows; `identity` distinguishes what save() writes from other environments' and parameters'. Throws InvariantError when
   // the spec and the row class do not fit each other.
   Batched(EnvSpec spec, int64_t rows, Options options = {}, std::string identity = {});
+  // Rows point into the object.
+  Batched(const Batched&) = delete;
+  Batched& operator=(const Batched&) = delete;
 
   const EnvSpec& spec() const override { return spec_; }
   int64_t rows() const override { return static_cast<int64_t>(slots_.size()); }

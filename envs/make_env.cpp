@@ -4,9 +4,13 @@
 
 #include "envs/acrobot.h"
 #include "envs/cart_pole.h"
+#include "envs/corridor.h"
+#include "envs/grid_world.h"
 #include "envs/mountain_car.h"
 #include "envs/params.h"
 #include "envs/pendulum.h"
+#include "envs/synthetic.h"
+#include "envs/token_reach.h"
 
 namespace troupe {
 
@@ -63,6 +67,10 @@ std::span<const Entry> table() {
       {"MountainCarContinuous-v0", "drive a weak car out of a valley, reward 100 minus the energy used",
        make_rows<MountainCarContinuous>},
       {"Pendulum-v1", "swing a pendulum up with a weak motor and hold it there", make_rows<Pendulum>},
+      {"GridWorld", "find the goal among walls and pits; masked moves, known optimum", make_rows<GridWorld>},
+      {"TokenReach", "eight reach tasks in the plane; actions are chunks of 8 x 2 tokens", make_rows<TokenReach>},
+      {"Synthetic", "a load: image and numbers, chosen step time, faults on demand", make_rows<Synthetic>},
+      {"Corridor", "walk right to the door; the worked example of the documentation", make_rows<Corridor>},
   };
   return entries;
 }

@@ -40,6 +40,7 @@ EnvSpec MountainCar::spec() {
   spec.observations = {{"state", DType::f32, {2}}};
   spec.action.bins = {3};
   spec.max_episode_steps = 200;
+  spec.reports_success = true;
   return spec;
 }
 
@@ -70,6 +71,7 @@ EnvSpec MountainCarContinuous::spec() {
   spec.action.low = {-1.0f};
   spec.action.high = {1.0f};
   spec.max_episode_steps = 999;
+  spec.reports_success = true;
   return spec;
 }
 
