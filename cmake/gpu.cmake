@@ -32,14 +32,14 @@ endif()
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80 90)
 endif()
-set(CMAKE_CUDA_STANDARD 20)
-set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 enable_language(CUDA)
 set(TROUPE_HAS_GPU ON)
 
 add_library(troupe_cuda INTERFACE)
 target_link_libraries(troupe_cuda INTERFACE troupe_torch CUDA::cudart ${NCCL_LIBRARY})
 target_include_directories(troupe_cuda SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+# As a plain option: CMAKE_CUDA_STANDARD 20 is unknown to CMake 3.25.1, Debian 12's.
+target_compile_options(troupe_cuda INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
 target_compile_definitions(troupe_cuda INTERFACE TROUPE_HAS_GPU=1 USE_C10D_NCCL)
 if(TROUPE_TORCH_KIND STREQUAL "cuda")
   # They register their kernels when loaded and no symbol of theirs may be used: --as-needed would drop them.

@@ -2,7 +2,8 @@
 
 add_library(troupe_options INTERFACE)
 target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(troupe_options INTERFACE -Wall -Wextra $<$<BOOL:${TROUPE_WERROR}>:-Werror>)
+target_compile_options(troupe_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;$<$<BOOL:${TROUPE_WERROR}>:-Werror>>)
 if(TROUPE_SANITIZE)
   target_compile_options(troupe_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
   target_link_options(troupe_options INTERFACE -fsanitize=address,undefined)
@@ -29,8 +30,12 @@ function(troupe_test_properties name label timeout serial)
   if(NOT timeout)
     set(timeout 120)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT
-    "TROUPE_BUILD_DIR=${CMAKE_BINARY_DIR};TROUPE_PYTHON=${TROUPE_TEST_PYTHON};UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/ubsan.supp:print_stacktrace=1;ASAN_OPTIONS=detect_leaks=1")
+  set(environment
+    TROUPE_BUILD_DIR=${CMAKE_BINARY_DIR}
+    TROUPE_PYTHON=${TROUPE_TEST_PYTHON}
+    UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/ubsan.supp:print_stacktrace=1
+    ASAN_OPTIONS=detect_leaks=1)
+  set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
   if(serial OR label STREQUAL "learn")
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   elseif(label STREQUAL "process")

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Compiles every header by itself, with the flags of a source in the same folder. Usage: check_headers.py compile_commands.json"""
+"""Compiles every header by itself, with the flags of a source in the same folder.
+
+Usage: check_headers.py compile_commands.json
+"""
 
 import concurrent.futures
 import json
