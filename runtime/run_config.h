@@ -13,7 +13,7 @@ struct EnvConfig {
   std::string id = "CartPole-v1";
   std::string params = "{}";   // the environment's own parameters: a JSON object, as compact text; the environment checks its keys
   int64_t rows = 32;           // sub-environments stepped together by one group of a worker
-  int64_t chunk = 1;           // environment steps executed per action
+  int64_t chunk = 0;           // environment steps executed per action; 0 = the environment's own (1 for most)
   double reward_scale = 1.0;   // rewards are multiplied by this before anything else sees them; reports show unscaled returns
   double max_abs_reward = 0.0; // scaled rewards are clipped to this magnitude; 0 = no clipping
   friend bool operator==(const EnvConfig&, const EnvConfig&) = default;
