@@ -48,6 +48,13 @@ struct EnvSpec {
   bool reports_success = false;
 };
 
+// The values of EnvStep::failed.
+enum class Failed : uint8_t {
+  no = 0,
+  now = 1,   // the row threw, gave a non-finite number or got a bad action; it was restarted if it could be
+  idle = 2,  // nothing was executed: the row is inactive, or it has just been restarted
+};
+
 // Everything one step says about N rows. The caller owns the buffers (allocate() makes them once); the environment writes them
 // in place and never replaces them, so the caller may point `observations` at rows of a larger array.
 struct EnvStep {
@@ -58,10 +65,10 @@ struct EnvStep {
   Array truncated;            // [N] uint8: it was cut off (time limit); its last state has a value
   Array success;              // [N] uint8, for rows that finished; 0 where the environment does not say
   Array executed;             // [N] int32: environment steps executed, 1..K; 0 for a failed row
-  Array failed;               // [N] uint8: this row threw or gave a non-finite number; it was restarted, the transition is void
+  Array failed;               // [N] uint8: not 0 = the transition is void, only observations, action_mask and task count; see Failed
   Array task;                 // [N] int32: the task of the episode that `observations` belongs to
   Arrays final_observations;  // each [N, ...]: row i is the real last observation when row i finished, else unspecified
-  std::vector<std::string> errors;  // one line per failed row, in row order
+  std::vector<std::string> errors;  // one line per row with Failed::now, in row order
 
   static EnvStep allocate(const EnvSpec& spec, int64_t rows);
 };
@@ -74,14 +81,22 @@ class Env {
   // N.
   virtual int64_t rows() const = 0;
   // Starts a first episode in every row. Row i draws all its randomness from derive_key(seed, "env", first_row + i), so a row
-  // behaves the same whatever N is and whichever vector holds it. Writes observations, action_mask and task, clears the rest.
+  // behaves the same whatever N is and whichever vector holds it. Writes observations, action_mask and task, clears the rest;
+  // a row that cannot start is marked failed, with zeros as observations, and is started again by the next step().
   virtual void reset(uint64_t seed, uint64_t first_row, EnvStep& out) = 0;
   // Executes `actions` ([N, K, A], dtype of the action spec) in every row, K steps or until the episode ends, and restarts
-  // finished and failed rows. A row whose index has actions out of range counts as failed.
+  // finished and failed rows. A row whose action is not a category, is masked or is not finite counts as failed; continuous
+  // actions are clipped to their bounds. Throws InvariantError when the arrays do not fit the spec.
   virtual void step(const Array& actions, EnvStep& out) = 0;
+  // Writes observations, action_mask and task of the present state and clears the rest, without a step: what to act on after
+  // load().
+  virtual void observe(EnvStep& out) = 0;
+  // Leaves a row out (false) or lets it in again (true) with a new episode at the next step(). reset() lets every row in.
+  virtual void set_active(int64_t row, bool active) = 0;
   // One row as text for a terminal.
   virtual std::string render(int64_t row) const = 0;
-  // The whole state (episodes under way and random streams) as bytes, and back; false when the environment cannot.
+  // The whole state (episodes under way and random streams) as bytes, and back; false when the environment cannot. load() throws
+  // std::runtime_error naming the difference when the bytes come from another environment, other parameters or another N.
   virtual bool save(std::string& bytes) const = 0;
   virtual bool load(const std::string& bytes) = 0;
 };

@@ -38,6 +38,12 @@ uint64_t derive_key(uint64_t seed, std::string_view name, uint64_t index, uint64
   return mix(mix(mix(seed, hash), index), index2);
 }
 
+Rng Rng::at(uint64_t key, uint64_t position) {
+  Rng rng(key, position / 4);
+  for (uint64_t i = 0; i < position % 4; ++i) rng.next_u32();
+  return rng;
+}
+
 uint32_t Rng::next_u32() {
   if (used_ == 4) {
     block_ = philox(key_, counter_++);

@@ -23,6 +23,11 @@ class Rng {
   // Blocks of four words drawn so far; Rng(key(), counter()) continues at the next block.
   uint64_t counter() const { return counter_; }
 
+  // 32-bit words drawn so far; at(key(), position()) continues exactly here.
+  uint64_t position() const { return counter_ * 4 - (4 - used_); }
+  // The stream of `key` after `position` words.
+  static Rng at(uint64_t key, uint64_t position);
+
   uint32_t next_u32();
   uint64_t next_u64();
   // Uniform in [0, 1) with 24 bits.

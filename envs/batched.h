@@ -1,0 +1,356 @@
+#pragma once
+// Batched<Row>: N copies of a single-row environment (envs/row.h says what that is) as one Env, without a virtual call or an
+// allocation per row and step. It does what every environment needs and none should write again: action chunks, time limits,
+// restarts with the real final observation, checks of actions and numbers, failures of single rows, random streams, save and
+// load.
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "envs/row.h"
+#include "envs/row_bytes.h"
+
+namespace troupe {
+
+struct NoOptions {};
+
+namespace detail {
+
+template <class Row>
+struct OptionsOf { using type = NoOptions; };
+template <class Row>
+  requires requires { typename Row::Options; }
+struct OptionsOf<Row> { using type = typename Row::Options; };
+
+template <class Row>
+concept OneChoice = requires(Row row, int32_t action, Rng& rng) { { row.step(action, rng) } -> std::same_as<RowStep>; };
+template <class Row>
+concept ManyChoices =
+    requires(Row row, std::span<const int32_t> action, Rng& rng) { { row.step(action, rng) } -> std::same_as<RowStep>; };
+template <class Row>
+concept Continuous =
+    requires(Row row, std::span<const float> action, Rng& rng) { { row.step(action, rng) } -> std::same_as<RowStep>; };
+template <class Row>
+concept PlainState = requires(Row row) { row.state; } && std::is_trivially_copyable_v<decltype(Row::state)>;
+template <class Row>
+concept OwnBytes = requires(Row row, const Row& same, std::string& out, std::string_view in) { same.save(out); row.load(in); };
+
+}  // namespace detail
+
+template <class Row>
+class Batched final : public Env {
+ public:
+  using Options = typename detail::OptionsOf<Row>::type;
+  // The type in which the row takes an action: int32 or float32 elements.
+  using Number = std::conditional_t<detail::Continuous<Row>, float, int32_t>;
+
+  // N rows; `identity` distinguishes what save() writes from other environments' and parameters'. Throws InvariantError when
+  // the spec and the row class do not fit each other.
+  Batched(EnvSpec spec, int64_t rows, Options options = {}, std::string identity = {});
+  // Rows point into the object.
+  Batched(const Batched&) = delete;
+  Batched& operator=(const Batched&) = delete;
+
+  const EnvSpec& spec() const override { return spec_; }
+  int64_t rows() const override { return static_cast<int64_t>(slots_.size()); }
+  void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
+  void step(const Array& actions, EnvStep& out) override;
+  void observe(EnvStep& out) override;
+  void set_active(int64_t row, bool active) override;
+  std::string render(int64_t row) const override;
+  bool save(std::string& bytes) const override;
+  bool load(const std::string& bytes) override;
+
+  // The row objects, for tests and tools; reset() comes first.
+  Row& row(int64_t i) { return slots_[checked(i)].row; }
+
+ private:
+  enum class Phase : uint8_t { stopped = 0, running = 1, inactive = 2 };  // stopped: the next step() starts it
+  struct Slot {
+    Row row;
+    Rng rng;
+    int32_t elapsed = 0;  // environment steps of this episode
+    Phase phase = Phase::stopped;
+  };
+  struct Outcome {
+    float reward = 0.0f;
+    int32_t executed = 0;
+    bool terminated = false, truncated = false, success = false;
+  };
+
+  static Row make_row(const Options& options) {
+    if constexpr (std::is_same_v<Options, NoOptions>) return Row();
+    else return Row(options);
+  }
+  size_t checked(int64_t i) const {
+    TROUPE_CHECK(i >= 0 && i < rows(), spec_.id, "row", i, "of", rows());
+    return static_cast<size_t>(i);
+  }
+  void require_allowed(const Row& row, const Number* action);
+  void take_step(Slot& slot, const Number* action, Outcome& outcome);
+  Outcome run_chunk(Slot& slot, const Number* actions);
+  void write_row(int64_t i);
+  void write_final(int64_t i);
+  void start(int64_t i);
+  // Flattened: with a row's code inlined the processor works on several rows at once.
+  [[gnu::flatten]] void step_row(int64_t i, const Number* actions, EnvStep& out);
+  void revive(int64_t i, EnvStep& out);
+  [[gnu::noinline, gnu::cold]] void fail(int64_t i, const std::string& text, EnvStep& out);
+  // Runs `body`; what it throws makes row i a failed one.
+  template <class Body>
+  void guarded(int64_t i, EnvStep& out, Body body);
+
+  EnvSpec spec_;
+  Options options_;
+  std::string identity_;
+  StepBuffers buffers_;
+  std::vector<Slot> slots_;
+  std::vector<Number> clipped_;   // [A]
+  std::vector<uint8_t> allowed_;  // [M]
+};
+
+template <class Row>
+Batched<Row>::Batched(EnvSpec spec, int64_t rows, Options options, std::string identity)
+    : spec_(std::move(spec)), options_(std::move(options)), identity_(identity.empty() ? spec_.id : std::move(identity)),
+      buffers_(spec_, rows) {
+  static_assert(detail::OneChoice<Row> || detail::ManyChoices<Row> || detail::Continuous<Row>,
+                "a row needs RowStep step(action, Rng&) with int32_t, std::span<const int32_t> or std::span<const float>");
+  check_spec(spec_);
+  TROUPE_CHECK(rows >= 1, spec_.id, "rows:", rows);
+  TROUPE_CHECK((spec_.action.kind == ActionKind::continuous) == detail::Continuous<Row>, spec_.id,
+               "spec and step() disagree on whether actions are continuous");
+  TROUPE_CHECK(detail::Continuous<Row> || detail::ManyChoices<Row> || spec_.action.dims() == 1, spec_.id,
+               "step() takes one choice, the spec has", spec_.action.dims());
+  constexpr bool masks = requires(const Row& row, std::span<uint8_t> allowed) { row.mask(allowed); };
+  TROUPE_CHECK(spec_.action.masked == masks, spec_.id, "spec and row disagree on whether actions are masked");
+  clipped_.resize(static_cast<size_t>(spec_.action.dims()));
+  allowed_.resize(static_cast<size_t>(buffers_.mask_size));
+  slots_.reserve(static_cast<size_t>(rows));
+  for (int64_t i = 0; i < rows; ++i) slots_.push_back(Slot{make_row(options_), Rng(), 0, Phase::stopped});
+}
+
+// Throws std::runtime_error when the action (discrete) is not one the row may take now.
+template <class Row>
+void Batched<Row>::require_allowed(const Row& row, const Number* action) {
+  size_t offset = 0;
+  if constexpr (requires { row.mask(std::span<uint8_t>(allowed_)); }) row.mask(std::span<uint8_t>(allowed_));
+  for (size_t a = 0; a < spec_.action.bins.size(); ++a) {
+    const int32_t bins = spec_.action.bins[a];
+    const int32_t choice = static_cast<int32_t>(action[a]);
+    if (choice < 0 || choice >= bins) [[unlikely]] throw_bad_choice(a, choice, bins);
+    if (!allowed_.empty() && !allowed_[offset + static_cast<size_t>(choice)]) [[unlikely]] throw_masked_choice(a, choice);
+    offset += static_cast<size_t>(bins);
+  }
+}
+
+template <class Row>
+void Batched<Row>::take_step(Slot& slot, const Number* action, Outcome& outcome) {
+  RowStep step;
+  const size_t dims = clipped_.size();
+  if constexpr (detail::Continuous<Row>) {
+    for (size_t a = 0; a < dims; ++a) {
+      if (!std::isfinite(action[a])) [[unlikely]] throw_not_finite_action(a, action[a]);
+      clipped_[a] = std::clamp(action[a], spec_.action.low[a], spec_.action.high[a]);
+    }
+    step = slot.row.step(std::span<const float>(clipped_), slot.rng);
+  } else {
+    require_allowed(slot.row, action);
+    if constexpr (detail::OneChoice<Row>) step = slot.row.step(action[0], slot.rng);
+    else step = slot.row.step(std::span<const int32_t>(action, dims), slot.rng);
+  }
+  if (!std::isfinite(step.reward)) [[unlikely]] throw_not_finite_reward(step.reward);
+  ++slot.elapsed;
+  ++outcome.executed;
+  outcome.reward += step.reward;
+  outcome.terminated = step.terminated;
+  const bool late = spec_.max_episode_steps > 0 && slot.elapsed >= spec_.max_episode_steps;
+  outcome.truncated = !step.terminated && (step.truncated || late);
+  outcome.success = step.success;
+}
+
+template <class Row>
+auto Batched<Row>::run_chunk(Slot& slot, const Number* actions) -> Outcome {
+  Outcome outcome;
+  for (int32_t k = 0; k < spec_.action.chunk && !outcome.terminated && !outcome.truncated; ++k)
+    take_step(slot, actions + static_cast<size_t>(k) * clipped_.size(), outcome);
+  return outcome;
+}
+
+template <class Row>
+void Batched<Row>::write_row(int64_t i) {
+  const Row& row = slots_[static_cast<size_t>(i)].row;
+  row.observe(RowWriter(buffers_.observations, i));
+  buffers_.require_finite(spec_, buffers_.observations, i);
+  if constexpr (requires(std::span<uint8_t> allowed) { row.mask(allowed); })
+    row.mask(std::span<uint8_t>(buffers_.mask + i * buffers_.mask_size, static_cast<size_t>(buffers_.mask_size)));
+  if constexpr (requires { row.task(); }) buffers_.task[i] = row.task();
+}
+
+template <class Row>
+void Batched<Row>::write_final(int64_t i) {
+  slots_[static_cast<size_t>(i)].row.observe(RowWriter(buffers_.final_observations, i));
+  buffers_.require_finite(spec_, buffers_.final_observations, i);
+}
+
+template <class Row>
+void Batched<Row>::start(int64_t i) {
+  Slot& slot = slots_[static_cast<size_t>(i)];
+  slot.phase = Phase::stopped;
+  slot.elapsed = 0;
+  slot.row.reset(slot.rng);
+  write_row(i);
+  slot.phase = Phase::running;
+}
+
+template <class Row>
+template <class Body>
+void Batched<Row>::guarded(int64_t i, EnvStep& out, Body body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    fail(i, error.what(), out);
+  } catch (...) {
+    fail(i, "an exception of unknown type", out);
+  }
+}
+
+template <class Row>
+void Batched<Row>::fail(int64_t i, const std::string& text, EnvStep& out) {
+  Slot& slot = slots_[static_cast<size_t>(i)];
+  buffers_.clear(i);
+  buffers_.failed[i] = static_cast<uint8_t>(Failed::now);
+  out.errors.push_back(row_error(i, text));
+  const bool was_running = slot.phase == Phase::running;
+  slot.phase = Phase::stopped;
+  buffers_.blank(i);
+  if (!was_running) return;  // it failed to start: try again at the next step, not at once
+  try {
+    start(i);
+  } catch (...) {  // the next step() tries again, and reports that failure if it lasts
+    buffers_.blank(i);
+  }
+}
+
+template <class Row>
+void Batched<Row>::step_row(int64_t i, const Number* actions, EnvStep& out) {
+  guarded(i, out, [&] {
+    const Outcome outcome = run_chunk(slots_[static_cast<size_t>(i)], actions);
+    if (outcome.terminated || outcome.truncated) {
+      write_final(i);
+      start(i);
+      buffers_.terminated[i] = outcome.terminated;
+      buffers_.truncated[i] = outcome.truncated;
+      buffers_.success[i] = outcome.success;
+    } else {
+      write_row(i);
+    }
+    buffers_.rewards[i] = outcome.reward;
+    buffers_.executed[i] = outcome.executed;
+  });
+}
+
+// A step of a row that is not running: stays away, or starts.
+template <class Row>
+void Batched<Row>::revive(int64_t i, EnvStep& out) {
+  buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
+  if (slots_[static_cast<size_t>(i)].phase == Phase::inactive) buffers_.blank(i);
+  else guarded(i, out, [&] { start(i); });
+}
+
+template <class Row>
+void Batched<Row>::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
+  buffers_.bind(spec_, out);
+  for (int64_t i = 0; i < rows(); ++i) {
+    Slot& slot = slots_[static_cast<size_t>(i)];
+    const uint64_t index = first_row + static_cast<uint64_t>(i);
+    slot.rng = Rng(derive_key(seed, "env", index));
+    slot.phase = Phase::stopped;
+    guarded(i, out, [&] {
+      if constexpr (requires { slot.row.begin(index); }) slot.row.begin(index);
+      start(i);
+    });
+  }
+}
+
+template <class Row>
+void Batched<Row>::step(const Array& actions, EnvStep& out) {
+  TROUPE_CHECK(actions.shape() == spec_.action.shape().prepended(rows()), spec_.id, "actions have the shape",
+               actions.shape().text(), "instead of", spec_.action.shape().prepended(rows()).text());
+  const Number* values = actions.view<Number>().data();
+  buffers_.bind(spec_, out);
+  const int64_t stride = spec_.action.decisions();
+  for (int64_t i = 0; i < rows(); ++i) {
+    if (slots_[static_cast<size_t>(i)].phase == Phase::running) [[likely]] step_row(i, values + i * stride, out);
+    else revive(i, out);
+  }
+}
+
+template <class Row>
+void Batched<Row>::observe(EnvStep& out) {
+  buffers_.bind(spec_, out);
+  for (int64_t i = 0; i < rows(); ++i) {
+    if (slots_[static_cast<size_t>(i)].phase == Phase::running) {
+      guarded(i, out, [&] { write_row(i); });
+    } else {
+      buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
+      buffers_.blank(i);
+    }
+  }
+}
+
+template <class Row>
+void Batched<Row>::set_active(int64_t row, bool active) {
+  Slot& slot = slots_[checked(row)];
+  if (!active) slot.phase = Phase::inactive;
+  else if (slot.phase == Phase::inactive) slot.phase = Phase::stopped;
+}
+
+template <class Row>
+std::string Batched<Row>::render(int64_t i) const {
+  const Slot& slot = slots_[checked(i)];
+  if constexpr (requires { slot.row.render(); }) return slot.row.render();
+  else return spec_.id + ", step " + std::to_string(slot.elapsed) + "\n";
+}
+
+template <class Row>
+bool Batched<Row>::save(std::string& bytes) const {
+  if constexpr (!detail::PlainState<Row> && !detail::OwnBytes<Row>) return false;
+  bytes.clear();
+  write_header(bytes, identity_, rows());
+  for (const Slot& slot : slots_) {
+    write_slot(bytes, {slot.rng.key(), slot.rng.position(), slot.elapsed, static_cast<int32_t>(slot.phase)});
+    std::string state;
+    if constexpr (detail::PlainState<Row>)
+      state.assign(reinterpret_cast<const char*>(&slot.row.state), sizeof(slot.row.state));
+    else if constexpr (detail::OwnBytes<Row>)
+      slot.row.save(state);
+    write_text(bytes, state);
+  }
+  return true;
+}
+
+template <class Row>
+bool Batched<Row>::load(const std::string& bytes) {
+  if constexpr (!detail::PlainState<Row> && !detail::OwnBytes<Row>) return false;
+  std::vector<SavedSlot> saved = read_slots(bytes, identity_, rows());  // all of it, before anything changes
+  if constexpr (detail::PlainState<Row>)
+    for (const SavedSlot& slot : saved) require_state_size(slot, sizeof(Row::state));
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    slot.rng = Rng::at(saved[i].numbers.key, saved[i].numbers.position);
+    slot.elapsed = saved[i].numbers.elapsed;
+    slot.phase = static_cast<Phase>(saved[i].numbers.phase);
+    if constexpr (detail::PlainState<Row>)
+      std::copy_n(saved[i].state.data(), sizeof(slot.row.state), reinterpret_cast<char*>(&slot.row.state));
+    else if constexpr (detail::OwnBytes<Row>)
+      slot.row.load(saved[i].state);
+  }
+  return true;
+}
+
+}  // namespace troupe

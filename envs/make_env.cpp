@@ -1,0 +1,103 @@
+#include "envs/make_env.h"
+
+#include <span>
+
+#include "envs/acrobot.h"
+#include "envs/cart_pole.h"
+#include "envs/corridor.h"
+#include "envs/grid_world.h"
+#include "envs/mountain_car.h"
+#include "envs/params.h"
+#include "envs/pendulum.h"
+#include "envs/synthetic.h"
+#include "envs/token_reach.h"
+
+namespace troupe {
+
+namespace {
+
+struct Made {
+  std::unique_ptr<Env> env;
+  std::string params;
+};
+
+struct Entry {
+  const char* id;
+  const char* description;
+  Made (*make)(const char* id, const EnvConfig& config);
+};
+
+void apply_chunk(EnvSpec& spec, const EnvConfig& config) {
+  constexpr int64_t kMaxChunk = 1024;
+  if (config.chunk < 0 || config.chunk > kMaxChunk)
+    throw ConfigError("env.chunk: " + std::to_string(config.chunk) + " is not right, expected an integer in [0, " +
+                      std::to_string(kMaxChunk) + "], where 0 is the environment's own");
+  if (config.chunk > 0) spec.action.chunk = static_cast<int32_t>(config.chunk);
+  if (spec.action.masked && spec.action.chunk != 1)
+    throw ConfigError("env.chunk: " + std::to_string(config.chunk) + " with " + spec.id +
+                      ", whose action mask is known for one step only, expected 1");
+}
+
+template <class Row>
+Made make_rows(const char* id, const EnvConfig& config) {
+  using Options = typename Batched<Row>::Options;
+  constexpr int64_t kMaxRows = 1 << 20;
+  if (config.rows < 1 || config.rows > kMaxRows)
+    throw ConfigError("env.rows: " + std::to_string(config.rows) + " is not right, expected an integer in [1, " +
+                      std::to_string(kMaxRows) + "]");
+  EnvParams params(config.params);
+  Options options;
+  if constexpr (!std::is_same_v<Options, NoOptions>) options = Options::read(params);
+  params.finish();
+  EnvSpec spec;
+  if constexpr (std::is_same_v<Options, NoOptions>) spec = Row::spec();
+  else spec = Row::spec(options);
+  spec.id = id;
+  apply_chunk(spec, config);
+  const std::string identity = spec.id + (params.text().empty() ? "" : " with " + params.text());
+  return {std::make_unique<Batched<Row>>(std::move(spec), config.rows, std::move(options), identity), params.text()};
+}
+
+// One line per environment.
+std::span<const Entry> table() {
+  static const Entry entries[] = {
+      {"CartPole-v1", "balance a pole on a cart by pushing it left or right", make_rows<CartPole>},
+      {"Acrobot-v1", "swing a two-link arm above its base with a motor between the links", make_rows<Acrobot>},
+      {"MountainCar-v0", "drive a weak car out of a valley, reward -1 per step", make_rows<MountainCar>},
+      {"MountainCarContinuous-v0", "drive a weak car out of a valley, reward 100 minus the energy used",
+       make_rows<MountainCarContinuous>},
+      {"Pendulum-v1", "swing a pendulum up with a weak motor and hold it there", make_rows<Pendulum>},
+      {"GridWorld", "find the goal among walls and pits; masked moves, known optimum", make_rows<GridWorld>},
+      {"TokenReach", "eight reach tasks in the plane; actions are chunks of 8 x 2 tokens", make_rows<TokenReach>},
+      {"Synthetic", "a load: image and numbers, chosen step time, faults on demand", make_rows<Synthetic>},
+      {"Corridor", "walk right to the door; the worked example of the documentation", make_rows<Corridor>},
+  };
+  return entries;
+}
+
+}  // namespace
+
+std::unique_ptr<Env> make_env(const EnvConfig& config) {
+  std::vector<std::string> ids;
+  for (const Entry& entry : table()) {
+    if (config.id == entry.id) return entry.make(entry.id, config).env;
+    ids.push_back(entry.id);
+  }
+  const std::string near = closest_to(config.id, ids);
+  throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
+                    (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
+}
+
+std::vector<EnvInfo> list_environments() {
+  std::vector<EnvInfo> infos;
+  for (const Entry& entry : table()) {
+    EnvConfig config;
+    config.id = entry.id;
+    config.rows = 1;
+    const Made made = entry.make(entry.id, config);
+    infos.push_back({entry.id, entry.description, made.params, made.env->spec()});
+  }
+  return infos;
+}
+
+}  // namespace troupe

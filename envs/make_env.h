@@ -1,0 +1,27 @@
+#pragma once
+// The table of environments. Used before and after actors start, from any thread; the environments are independent objects.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "envs/env.h"
+#include "runtime/run_config.h"
+
+namespace troupe {
+
+// The environment of that id with its rows, chunk and parameters. Throws ConfigError when the id is unknown (naming the closest
+// one) or a parameter is not right (its path begins the message).
+std::unique_ptr<Env> make_env(const EnvConfig& config);
+
+struct EnvInfo {
+  std::string id;
+  std::string description;  // one line
+  std::string params;       // parameters with their defaults: "size=8 slip=0"; empty when there are none
+  EnvSpec spec;             // with default parameters
+};
+
+// Every environment, in the order of the table.
+std::vector<EnvInfo> list_environments();
+
+}  // namespace troupe

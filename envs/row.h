@@ -1,0 +1,130 @@
+#pragma once
+// What a single-row environment is made of: the result of a step and the place where an observation goes. Batched<Row>
+// (envs/batched.h) turns a row class into an Env. A row class has
+//
+//   static EnvSpec spec();                          // or spec(const Options&) and a constructor from const Options&
+//   void reset(Rng& rng);                           // a new episode, from whatever state
+//   RowStep step(Action action, Rng& rng);          // one environment step
+//   void observe(RowWriter out) const;              // writes every element of every observation
+//
+// where Action is int32_t (one discrete choice), std::span<const int32_t> (several) or std::span<const float> (continuous,
+// clipped to the bounds already). It may have
+//
+//   State state;                                    // trivially copyable, without padding: makes the row saveable; or
+//   void save(std::string& bytes) const; void load(std::string_view bytes);
+//   void mask(std::span<uint8_t> allowed) const;    // [M], if spec().action.masked
+//   int32_t task() const;                           // if spec().tasks has names
+//   void begin(uint64_t row);                       // at Env::reset, before reset(): drop what outlives an episode
+//   std::string render() const;
+//   struct Options { static Options read(EnvParams&); };  // its parameters, see envs/params.h; outlives the rows
+//
+// Any of these may throw: the adapter marks the row as failed and resets it; the other rows go on.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "envs/env.h"
+#include "runtime/rng.h"
+
+namespace troupe {
+
+struct RowStep {
+  float reward = 0.0f;
+  bool terminated = false;  // a terminal state: nothing follows it
+  bool success = false;     // read when the episode ends here
+  bool truncated = false;   // cut off by the row itself; time limits belong into spec().max_episode_steps
+};
+
+// Where one observation array of all rows lies.
+struct ObservationField {
+  std::byte* data = nullptr;
+  size_t elements = 0;  // of one row
+  DType dtype = DType::f32;
+
+  std::byte* row(int64_t i) const { return data + static_cast<size_t>(i) * elements * size_of(dtype); }
+};
+
+// The observation of one row, to be written. A small value: pass it on by value.
+class RowWriter {
+ public:
+  RowWriter(std::span<const ObservationField> fields, int64_t row)
+      : fields_(fields.data()), count_(static_cast<uint32_t>(fields.size())), row_(static_cast<uint32_t>(row)) {}
+
+  // The elements of observation number `index` of the spec. Throws InvariantError when there is none or T is not its dtype.
+  template <class T>
+  std::span<T> array(size_t index = 0) const {
+    if (index >= count_ || fields_[index].dtype != dtype_of<T>()) [[unlikely]] refuse(index, dtype_of<T>());
+    const ObservationField& field = fields_[index];
+    return {reinterpret_cast<T*>(field.data) + row_ * field.elements, field.elements};
+  }
+
+ private:
+  [[noreturn]] void refuse(size_t index, DType wanted) const;
+
+  const ObservationField* fields_;
+  uint32_t count_, row_;
+};
+
+namespace detail {
+
+template <class T>
+bool all_finite(const std::byte* data, size_t count) {
+  const T* values = reinterpret_cast<const T*>(data);
+  T sum = 0;  // 0 * x is 0 for every finite x and NaN for the others
+  for (size_t i = 0; i < count; ++i) sum += T{0} * values[i];
+  return sum == 0;
+}
+
+[[noreturn]] void throw_not_finite_observation(const EnvSpec& spec, size_t index);
+
+}  // namespace detail
+
+// The buffers of an EnvStep as plain pointers, checked against a spec. Used by Batched<>.
+class StepBuffers {
+ public:
+  StepBuffers(const EnvSpec& spec, int64_t rows);
+
+  // Points at the buffers of `out` and zeros all of them except observations, mask and task. Throws InvariantError naming the
+  // first that does not fit.
+  void bind(const EnvSpec& spec, EnvStep& out);
+  // Zeros what is said about row i, with the same exceptions.
+  void clear(int64_t i) {
+    rewards[i] = 0.0f;
+    terminated[i] = truncated[i] = success[i] = failed[i] = 0;
+    executed[i] = 0;
+  }
+  // Zeros for observations, everything allowed, task 0: what a row shows that cannot run.
+  void blank(int64_t i);
+  // Throws std::runtime_error naming the observation when row i of `fields` holds a NaN or an infinity.
+  static void require_finite(const EnvSpec& spec, std::span<const ObservationField> fields, int64_t i);
+
+  std::vector<ObservationField> observations, final_observations;
+  uint8_t* mask = nullptr;
+  int64_t mask_size = 0;
+  float* rewards = nullptr;
+  uint8_t *terminated = nullptr, *truncated = nullptr, *success = nullptr, *failed = nullptr;
+  int32_t *executed = nullptr, *task = nullptr;
+
+ private:
+  int64_t rows_;
+};
+
+inline void StepBuffers::require_finite(const EnvSpec& spec, std::span<const ObservationField> fields, int64_t i) {
+  for (const ObservationField& field : fields) {
+    if (field.dtype != DType::f32 && field.dtype != DType::f64) continue;
+    const bool finite = field.dtype == DType::f32 ? detail::all_finite<float>(field.row(i), field.elements)
+                                                  : detail::all_finite<double>(field.row(i), field.elements);
+    if (!finite) [[unlikely]] detail::throw_not_finite_observation(spec, static_cast<size_t>(&field - fields.data()));
+  }
+}
+
+// Throws InvariantError naming the first thing in the spec that makes no sense: what an author of an environment got wrong.
+void check_spec(const EnvSpec& spec);
+
+// `text` on one line of bounded length: "row 3: text".
+std::string row_error(int64_t row, const std::string& text);
+
+}  // namespace troupe
