@@ -9,6 +9,8 @@
 #include <limits>
 #include <regex>
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/config_names.h"
 #include "runtime/errors.h"
 #include "runtime/fields.h"

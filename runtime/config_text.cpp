@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/config.h"
 #include "runtime/fields.h"
 #include "runtime/strict_json.h"

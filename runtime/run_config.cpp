@@ -31,7 +31,8 @@ void describe_env(EnvConfig& c, Fields& f) {
                "the environment; `troupe envs` lists them"});
   f.push_back({"env.params", ObjectText{&c.params}, anything(), "the environment's own parameters"});
   f.push_back({"env.rows", &c.rows, between(1, 65536), "sub-environments stepped together by one group of a worker"});
-  f.push_back({"env.chunk", &c.chunk, between(1, 1024), "environment steps executed per action"});
+  f.push_back({"env.chunk", &c.chunk, between(0, 1024),
+               "environment steps executed per action; 0 = the environment's own, 1 for most"});
   f.push_back({"env.reward_scale", &c.reward_scale, above(0, 1e9),
                "rewards are multiplied by this before training sees them; reports show unscaled returns"});
   f.push_back({"env.max_abs_reward", &c.max_abs_reward, between(0, 1e9),

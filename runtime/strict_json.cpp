@@ -4,6 +4,8 @@
 #include <cctype>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/errors.h"
 #include "runtime/suggest.h"
 

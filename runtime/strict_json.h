@@ -1,11 +1,11 @@
 #pragma once
 // JSON text to a tree, refusing what nlohmann/json lets pass: duplicate keys, deep nesting, huge objects. Pure; any thread.
-// Included by sources only: json.hpp is slow to compile.
+// Sources that look inside the tree include nlohmann/json.hpp themselves: it is slow to compile.
 
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace troupe {
 
