@@ -27,16 +27,16 @@ struct Huber {
 
 struct Arrays {
   const float* values;
-  const float* old_values;  // null = no clipping
   const float* returns;
-  const uint8_t* mask;      // null = all
+  const uint8_t* mask;  // null = all
   float* loss;
   float* grad;
+  const float* old_values;  // null = no clipping
   float clip;
 };
 
-// The number of elements of one tile where clipping takes effect. The worse of the clipped and the unclipped loss counts;
-// inside the range both are the same, so wherever the clipped one is worse it has no gradient.
+// The number of elements of one tile where clipping takes effect. The worse of the clipped and the unclipped loss
+// counts; inside the range both are the same, so wherever the clipped one is worse it has no gradient.
 template <bool Clips, class Rule, class Count>
 inline int64_t tile(const Arrays& in, int64_t at, Count count, Rule rule) {
   const float* values = in.values + at;
@@ -96,13 +96,14 @@ double value_loss(std::span<const float> values, std::span<const float> old_valu
                   std::span<const uint8_t> mask, const ValueLossParams& params, std::span<float> loss,
                   std::span<float> grad) {
   const std::size_t n = values.size();
-  TROUPE_CHECK(returns.size() == n && fits_or_empty(mask, n) && loss.size() == n && grad.size() == n, "values", n, "returns",
-               returns.size(), "mask", mask.size(), "loss", loss.size(), "grad", grad.size());
+  TROUPE_CHECK(returns.size() == n && fits_or_empty(mask, n) && loss.size() == n && grad.size() == n, "values", n,
+               "returns", returns.size(), "mask", mask.size(), "loss", loss.size(), "grad", grad.size());
   TROUPE_CHECK(params.clip >= 0 && params.huber_delta > 0, "clip", params.clip, "huber_delta", params.huber_delta);
   const bool clips = params.clip > 0;
   TROUPE_CHECK(old_values.size() == n || (!clips && old_values.empty()), "values", n, "old_values", old_values.size());
-  const Arrays in{values.data(), clips ? old_values.data() : nullptr, returns.data(),
-                  mask.empty() ? nullptr : mask.data(), loss.data(), grad.data(), params.clip};
+  const float* old = clips ? old_values.data() : nullptr;
+  const uint8_t* flags = mask.empty() ? nullptr : mask.data();
+  const Arrays in{values.data(), returns.data(), flags, loss.data(), grad.data(), old, params.clip};
   const auto count = static_cast<int64_t>(n);
   const int64_t clipped =
       params.kind == ValueLossKind::l2 ? run(in, count, L2{}) : run(in, count, Huber{params.huber_delta});
@@ -110,9 +111,11 @@ double value_loss(std::span<const float> values, std::span<const float> old_valu
   return live == 0 ? 0.0 : static_cast<double>(clipped) / static_cast<double>(live);
 }
 
-double explained_variance(std::span<const float> values, std::span<const float> returns, std::span<const uint8_t> mask) {
+double explained_variance(std::span<const float> values, std::span<const float> returns,
+                          std::span<const uint8_t> mask) {
   const std::size_t n = values.size();
-  TROUPE_CHECK(returns.size() == n && fits_or_empty(mask, n), "values", n, "returns", returns.size(), "mask", mask.size());
+  TROUPE_CHECK(returns.size() == n && fits_or_empty(mask, n), "values", n, "returns", returns.size(), "mask",
+               mask.size());
   Moments error, target;
   for (std::size_t i = 0; i < n; ++i) {
     if (!mask.empty() && mask[i] == 0) continue;

@@ -84,8 +84,8 @@ TEST_CASE("gae: the tianshou example of episodic returns") {
   s.values = {0, 2, 3, 4, 0, 5, 6, 7, 0, 8, 9, 10};
   s.terminated = {0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1};
   std::fill(s.truncated.begin(), s.truncated.end(), uint8_t{0});
-  const std::vector<double> want = {454.8344, 376.1143, 291.298, 200, 464.5610, 383.1085,
-                                    295.387,  201,      474.2876, 390.1027, 299.476, 202};
+  const std::vector<double> want = {454.8344, 376.1143, 291.298,  200,      464.5610, 383.1085,
+                                    295.387,  201,      474.2876, 390.1027, 299.476,  202};
   const Pair<float> got = run(s.gae());
   for (std::size_t i = 0; i < 12; ++i) CHECK(std::abs(got.second[i] - want[i]) < 1e-3);
 }

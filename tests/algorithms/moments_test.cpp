@@ -136,6 +136,29 @@ TEST_CASE("whiten: no element gives zeros, one element gives 0, whatever the gua
     }
 }
 
+TEST_CASE("whiten: with one element the masked ones, when kept, are only centred") {
+  std::vector<float> x = {3, 4};
+  WhitenParams params;
+  params.zero_masked = false;
+  whiten(x, std::vector<uint8_t>{0, 1}, params);
+  CHECK(x == std::vector<float>{-1, 0});
+}
+
+TEST_CASE("whiten: the three guards of the divisor") {
+  const auto first = [](WhitenGuard guard, double epsilon, std::vector<float> x) {
+    WhitenParams params;
+    params.guard = guard;
+    params.epsilon = epsilon;
+    whiten(x, {}, params);
+    return static_cast<double>(x[0]);
+  };
+  CHECK(first(WhitenGuard::add_to_std, 1, {3, -3}) == doctest::Approx(.75));
+  CHECK(first(WhitenGuard::add_to_std, 0, {1e-7f, -1e-7f}) == doctest::Approx(.1));  // the variance counts as 1e-12
+  CHECK(first(WhitenGuard::add_to_variance, 16, {3, -3}) == doctest::Approx(.6));
+  CHECK(first(WhitenGuard::floor_variance, 4, {3, -3}) == doctest::Approx(1));
+  CHECK(first(WhitenGuard::floor_variance, 36, {3, -3}) == doctest::Approx(.5));
+}
+
 TEST_CASE("whiten: equal numbers become 0, not their rounding errors") {
   std::vector<float> x(1000, 0.1f);
   whiten(x, {});

@@ -45,7 +45,8 @@ TEST_CASE("schedule: linear and cosine reach the middle between peak and end hal
 TEST_CASE("schedule: wsd stays at the peak, then falls along a cosine") {
   CHECK(decay_factor(LearningRateKind::wsd, .9) == 1);
   CHECK(decay_factor(LearningRateKind::wsd, .95) == doctest::Approx(.5));
-  CHECK(decay_factor(LearningRateKind::wsd, .975, .5) == doctest::Approx(.5 + .25 * (1 + std::cos(.75 * std::numbers::pi))));
+  CHECK(decay_factor(LearningRateKind::wsd, .975, .5) ==
+        doctest::Approx(.5 + .25 * (1 + std::cos(.75 * std::numbers::pi))));
   CHECK(decay_factor(LearningRateKind::wsd, 1) == doctest::Approx(0));
   CHECK(decay_factor(LearningRateKind::wsd, 1, .3, 1) == 1);
 }

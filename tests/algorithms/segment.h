@@ -94,7 +94,8 @@ inline Pair<float> run(const VtraceInput& in) {
   return out;
 }
 
-// The largest difference, over 1e-5 + 2e-5 max|want|: at most 1 is equal up to the rounding of float. NaN is never equal.
+// The largest difference, over 1e-5 + 2e-5 max|want|: at most 1 is equal up to the rounding of float. NaN is never
+// equal.
 template <class T>
 double misfit(const std::vector<float>& got, const std::vector<T>& want) {
   REQUIRE(got.size() == want.size());

@@ -110,7 +110,8 @@ float kernel_ratio(float d) {
 TEST_CASE("surrogate: loss and gradient agree with a float64 oracle and its finite differences") {
   for (const std::size_t n : {0u, 1u, 63u, 64u, 65u, 3000u})
     for (const float spread : {0.0f, 0.3f, 3.0f, 15.0f})
-      for (const SurrogateParams params : {SurrogateParams{}, {.2f, .28f, 0}, {.1f, .4f, 3}, {kInf, kInf, 1.5f}, {0, 0, 0}}) {
+      for (const SurrogateParams params :
+           {SurrogateParams{}, {.2f, .28f, 0}, {.1f, .4f, 3}, {kInf, kInf, 1.5f}, {0, 0, 0}}) {
         CAPTURE(n);
         CAPTURE(spread);
         // With nothing between the bounds every element at ratio 1 sits on a kink, where there is no slope to compare.
@@ -281,7 +282,8 @@ TEST_CASE("surrogate_diagnostics: the dead fraction is the fraction of zero grad
     count += 1;
     dead += got.grad[i] == 0 && (batch.advantages[i] != 0 || std::abs(d) > 20);
   }
-  CHECK(surrogate_diagnostics(batch.input(), params).dead_gradient_fraction == doctest::Approx(dead / count).epsilon(1e-12));
+  CHECK(surrogate_diagnostics(batch.input(), params).dead_gradient_fraction ==
+        doctest::Approx(dead / count).epsilon(1e-12));
 }
 
 TEST_CASE("surrogate_diagnostics: raw and clamped effective sample size of four ratios") {

@@ -21,9 +21,7 @@ TEST_CASE("task_weights: no task, no weight; a negative or unknown count is refu
   CHECK_THROWS_AS(task_weights(std::vector<double>{std::nan("")}), InvariantError);
 }
 
-TEST_CASE("task_sampler: starts uniform") {
-  CHECK(TaskSampler(4).weights() == std::vector<double>(4, .25));
-}
+TEST_CASE("task_sampler: starts uniform") { CHECK(TaskSampler(4).weights() == std::vector<double>(4, .25)); }
 
 TEST_CASE("task_sampler: counts failures, fractional ones too, within the window only") {
   TaskSampler sampler(2, 3);

@@ -111,9 +111,7 @@ TEST_CASE("value_loss: loss, gradient and clip fraction agree with a float64 ora
     }
 }
 
-TEST_CASE("value_loss: carries the half factor") {
-  CHECK(single(3, 0, 1, {}) == std::pair<float, float>(2, 2));
-}
+TEST_CASE("value_loss: carries the half factor") { CHECK(single(3, 0, 1, {}) == std::pair<float, float>(2, 2)); }
 
 TEST_CASE("value_loss: huber is square up to delta and linear beyond") {
   const ValueLossParams params{ValueLossKind::huber, 0, 1};
@@ -124,8 +122,8 @@ TEST_CASE("value_loss: huber is square up to delta and linear beyond") {
 
 TEST_CASE("value_loss: clipping takes the worse loss, and there has no gradient") {
   const ValueLossParams params{ValueLossKind::l2, .5f, 1};
-  CHECK(single(2, 0, 2, params) == std::pair<float, float>(1.125f, 0));   // clipped to .5: worse
-  CHECK(single(2, 0, -1, params) == std::pair<float, float>(4.5f, 3));    // clipped to .5: better, so not used
+  CHECK(single(2, 0, 2, params) == std::pair<float, float>(1.125f, 0));  // clipped to .5: worse
+  CHECK(single(2, 0, -1, params) == std::pair<float, float>(4.5f, 3));   // clipped to .5: better, so not used
 }
 
 TEST_CASE("value_loss: exactly on the clip bound, and at a tie, the gradient is still there") {
@@ -173,10 +171,11 @@ TEST_CASE("value_loss: bad parameters and unknown kinds are refused") {
   CHECK(find_value_loss("l2") == ValueLossKind::l2);
   CHECK(find_value_loss("huber") == ValueLossKind::huber);
   CHECK_THROWS_WITH_AS(find_value_loss("hubert"),
-                       "algorithm.value_loss: unknown name \"hubert\", did you mean \"huber\"? (known: l2, huber)", ConfigError);
+                       "algorithm.value_loss: unknown name \"hubert\", did you mean \"huber\"? (known: l2, huber)",
+                       ConfigError);
 }
 
-TEST_CASE("explained_variance: 1 for a perfect critic, 0 for a constant one and for constant returns, negative for worse") {
+TEST_CASE("explained_variance: 1 for a perfect critic, 0 for a constant, negative for worse") {
   const std::vector<float> returns = {1, 2, 3, 4}, constant = {9, 9, 9, 9}, wrong = {4, 3, 2, 1};
   CHECK(explained_variance(returns, returns, {}) == 1);
   CHECK(explained_variance(constant, returns, {}) == doctest::Approx(0));

@@ -9,7 +9,6 @@ namespace {
 
 double bounded(double rho, float bar) { return bar <= 0 ? rho : std::min(rho, double{bar}); }
 
-
 // Equation 1 of the paper as a sum over the rest of the segment, not as a recurrence.
 double target(const Segment& s, const VtraceInput& in, int64_t t, int64_t n) {
   double sum = 0, weight = 1;
