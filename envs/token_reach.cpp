@@ -15,12 +15,12 @@ constexpr float kOrbitSpeed = 0.05f;  // radians per step
 constexpr float kShaping = 2.0f, kStepCost = 0.01f, kBonus = 1.0f;
 
 constexpr std::array<TokenReach::Task, TokenReach::kTasks> kTaskTable{{
-    //  name       gain   drag  turn     wind   orbit nearest farthest tolerance
+    // name        gain   drag  turn      wind   orbit nearest farthest tolerance
     {"near",      0.08f, 0.0f, 0.0f,    0.0f,  0.0f,  0.3f,  0.6f, 0.12f},
     {"far",       0.08f, 0.0f, 0.0f,    0.0f,  0.0f,  0.8f,  1.2f, 0.12f},
     {"precise",   0.08f, 0.0f, 0.0f,    0.0f,  0.0f,  0.4f,  0.8f, 0.07f},
-    {"mirrored",  0.08f, 0.0f, kPi,     0.0f,  0.0f,  0.4f,  0.8f, 0.12f},
-    {"turned",    0.08f, 0.0f, kPi / 2, 0.0f,  0.0f,  0.4f,  0.8f, 0.12f},
+    {"left",      0.08f, 0.0f, kPi / 3, 0.0f,  0.0f,  0.4f,  0.8f, 0.12f},
+    {"right",     0.08f, 0.0f, -kPi / 3, 0.0f, 0.0f,  0.4f,  0.8f, 0.12f},
     {"inertia",   0.02f, 0.8f, 0.0f,    0.0f,  0.0f,  0.4f,  0.8f, 0.12f},
     {"wind",      0.08f, 0.0f, 0.0f,    0.02f, 0.0f,  0.4f,  0.8f, 0.12f},
     {"moving",    0.08f, 0.0f, 0.0f,    0.0f,  0.2f,  0.4f,  0.8f, 0.12f},
