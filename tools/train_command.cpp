@@ -10,6 +10,8 @@
 #include <caf/io/middleman.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <caf/scoped_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 #include <nlohmann/json.hpp>
 
 #include "actors/supervisor.h"
