@@ -5,6 +5,7 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #include "models/make_model.h"
+#include "models/vector_math.h"
 #include "runtime/errors.h"
 
 namespace troupe {
@@ -146,7 +147,12 @@ at::Tensor Mlp::run(Stack& stack, at::Tensor x) const {
 
 void Mlp::activate(Layer& layer) const {
   switch (activation_) {
-    case Activation::tanh: layer.output.tanh_(); return;
+    case Activation::tanh:
+      if (layer.output.is_cpu())
+        tanh_in_place(layer.output.mutable_data_ptr<float>(), layer.output.numel());
+      else
+        layer.output.tanh_();
+      return;
     case Activation::relu: layer.output.relu_(); return;
     case Activation::elu: at::elu_(layer.output); return;
     case Activation::gelu:
