@@ -6,7 +6,7 @@
 #include <numbers>
 #include <string>
 
-#include "models/exp.h"
+#include "models/vector_math.h"
 #include "runtime/errors.h"
 #include "runtime/rng.h"
 

@@ -69,7 +69,7 @@ class Mlp {
  private:
   struct Layer {
     at::Tensor weight, transposed, bias;    // [out, in], [in, out], [out]
-    at::Tensor weight_gradient, bias_gradient;
+    at::Tensor weight_gradient, bias_gradient, transposed_gradient;
     at::Tensor input;                       // of the last forward
     at::Tensor sums, output, input_gradient; // before and after the activation; `sums` only where its derivative needs it
     bool activated = false;
@@ -80,6 +80,7 @@ class Mlp {
   Stack make_trunk(const DeviceWeights& weights, const std::string& prefix, size_t layers) const;
   at::Tensor run(Stack& stack, at::Tensor x) const;
   at::Tensor run_back(Stack& stack, at::Tensor gradient, bool need_input_gradient) const;
+  void add_weight_gradient(Layer& layer, const at::Tensor& gradient) const;
   void activate(Layer& layer) const;
   at::Tensor activation_gradient(Layer& layer, const at::Tensor& gradient) const;
 

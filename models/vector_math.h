@@ -1,6 +1,7 @@
 #pragma once
-// The few array primitives of a softmax, written so that the compiler vectorises them without -ffast-math: sums run in 16 fixed
-// lanes, so a result does not depend on the width of the vector unit.
+// The few array primitives of softmax and tanh, written so that the compiler vectorises them without -ffast-math: sums run in 16
+// fixed lanes and nothing is contracted to fused multiply-add, so a result depends neither on the vector unit nor on where in an
+// array a number stands. Pure functions; any thread.
 
 #include <algorithm>
 #include <array>
@@ -27,7 +28,8 @@ inline float exp_of_nonpositive(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  const float power = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  // The low bits of `shifted` are n; the constant's own bits leave by the shift.
+  const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);
   return x < -87.0f ? 0.0f : p * power;
 }
 
@@ -65,5 +67,8 @@ inline float weighted_difference_sum(const float* weights, const float* x, float
 inline bool all_finite(const float* x, int64_t count) {
   return lane_sum(count, [x](int64_t i) { return x[i] * 0.0f; }) == 0.0f;
 }
+
+// x = tanh(x), to 2 units in the last place; several times faster than a general math library's.
+void tanh_in_place(float* x, int64_t count);
 
 }  // namespace troupe
