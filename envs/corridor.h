@@ -1,5 +1,6 @@
 #pragma once
-// Corridor: walk right to the door at the end. The smallest complete environment, the worked example of docs/environments.md.
+// Corridor: walk right to the door at the end. The smallest complete environment, the worked example of
+// docs/environments.md.
 
 #include "envs/params.h"
 #include "envs/row.h"
@@ -12,7 +13,9 @@ class Corridor {
     int32_t length = 10;
     static Options read(EnvParams& params);
   };
-  struct State { int32_t position = 0; };
+  struct State {
+    int32_t position = 0;
+  };
   State state;
 
   explicit Corridor(const Options& options) : length_(options.length) {}

@@ -114,7 +114,8 @@ RowStep GridWorld::step(int32_t action, Rng& rng) {
   }
   state.cell = options_->moved(state.cell, action);
   const Cell here = options_->at(state.cell);
-  return {.reward = static_cast<float>(options_->reward(state.cell)), .terminated = here == Cell::goal || here == Cell::pit,
+  return {.reward = static_cast<float>(options_->reward(state.cell)),
+          .terminated = here == Cell::goal || here == Cell::pit,
           .success = here == Cell::goal};
 }
 
@@ -125,7 +126,8 @@ void GridWorld::observe(RowWriter out) const {
 }
 
 void GridWorld::mask(std::span<uint8_t> allowed) const {
-  for (int32_t action = 0; action < 4; ++action) allowed[static_cast<size_t>(action)] = options_->allowed(state.cell, action);
+  for (int32_t action = 0; action < 4; ++action)
+    allowed[static_cast<size_t>(action)] = options_->allowed(state.cell, action);
 }
 
 std::string GridWorld::render() const {

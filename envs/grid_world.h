@@ -1,6 +1,6 @@
 #pragma once
-// GridWorld: find the goal on a square grid with walls and pits. Moves into walls are masked out, every move costs, a pit ends
-// the episode. The best possible return is known: grid_world_optimum(). A row, see envs/row.h.
+// GridWorld: find the goal on a square grid with walls and pits. Moves into walls are masked out, every move costs, a
+// pit ends the episode. The best possible return is known: grid_world_optimum(). A row, see envs/row.h.
 
 #include <string>
 #include <vector>
@@ -16,10 +16,10 @@ class GridWorld {
 
   struct Options {
     int32_t size = 8;
-    double slip = 0.0;        // probability that a move goes into a random allowed direction instead
+    double slip = 0.0;  // probability that a move goes into a random allowed direction instead
     double step_cost = 0.02;
     int32_t max_episode_steps = 200;
-    std::vector<Cell> cells;      // [size * size], row by row; every free cell has a way to the goal that avoids the pits
+    std::vector<Cell> cells;  // [size * size], row by row; every free cell has a way to the goal that avoids the pits
     std::vector<int32_t> starts;  // the free cells; an episode begins in any of them
 
     static Options read(EnvParams& params);
@@ -29,7 +29,9 @@ class GridWorld {
     double reward(int32_t cell) const;
     Cell at(int32_t cell) const { return cells[static_cast<size_t>(cell)]; }
   };
-  struct State { int32_t cell = 0; };
+  struct State {
+    int32_t cell = 0;
+  };
   State state;
 
   explicit GridWorld(const Options& options) : options_(&options) {}

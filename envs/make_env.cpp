@@ -50,8 +50,10 @@ Made make_rows(const char* id, const EnvConfig& config) {
   if constexpr (!std::is_same_v<Options, NoOptions>) options = Options::read(params);
   params.finish();
   EnvSpec spec;
-  if constexpr (std::is_same_v<Options, NoOptions>) spec = Row::spec();
-  else spec = Row::spec(options);
+  if constexpr (std::is_same_v<Options, NoOptions>)
+    spec = Row::spec();
+  else
+    spec = Row::spec(options);
   spec.id = id;
   apply_chunk(spec, config);
   const std::string identity = spec.id + (params.text().empty() ? "" : " with " + params.text());

@@ -57,16 +57,22 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 EnvParams::EnvParams(const std::string& json) {
   const Json object = parse_strictly(json);
-  if (!object.is_object()) throw ConfigError("env.params: " + object.dump() + " is not an object, expected {\"key\": value}");
+  if (!object.is_object())
+    throw ConfigError("env.params: " + object.dump() + " is not an object, expected {\"key\": value}");
   for (const auto& [key, value] : object.items()) {
     Given given{false, value.dump()};
-    if (value.is_boolean()) given.value = value.get<bool>();
+    if (value.is_boolean())
+      given.value = value.get<bool>();
     else if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
       given.value = value.get<double>();
-    else if (value.is_number_integer()) given.value = value.get<int64_t>();
-    else if (value.is_number()) given.value = value.get<double>();
-    else if (value.is_string()) given.value = value.get<std::string>();
-    else refuse(key, given.json, "a number, true, false or a string");
+    else if (value.is_number_integer())
+      given.value = value.get<int64_t>();
+    else if (value.is_number())
+      given.value = value.get<double>();
+    else if (value.is_string())
+      given.value = value.get<std::string>();
+    else
+      refuse(key, given.json, "a number, true, false or a string");
     given_.emplace(key, std::move(given));
   }
 }
@@ -102,8 +108,11 @@ double EnvParams::number(const std::string& key, double fallback, double low, do
   if (const Given* given = ask(key)) {
     const int64_t* whole = std::get_if<int64_t>(&given->value);
     const double* real = std::get_if<double>(&given->value);
-    result = whole != nullptr ? static_cast<double>(*whole) : real != nullptr ? *real : std::numeric_limits<double>::quiet_NaN();
-    if (!(result >= low && result <= high)) refuse(key, given->json, "a number in [" + show(low) + ", " + show(high) + "]");
+    result = whole != nullptr  ? static_cast<double>(*whole)
+             : real != nullptr ? *real
+                               : std::numeric_limits<double>::quiet_NaN();
+    if (!(result >= low && result <= high))
+      refuse(key, given->json, "a number in [" + show(low) + ", " + show(high) + "]");
   }
   note(key, show(result));
   return result;

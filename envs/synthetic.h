@@ -24,8 +24,8 @@ class Synthetic {
     double exception_probability = 0.0;  // per step
     double stall_probability = 0.0;      // per step
     int64_t stall_ms = 100;
-    double nan_probability = 0.0;        // per step: in the reward or in the observation
-    std::vector<uint8_t> pattern;        // the image of frame f begins at byte f of it
+    double nan_probability = 0.0;  // per step: in the reward or in the observation
+    std::vector<uint8_t> pattern;  // the image of frame f begins at byte f of it
 
     static Options read(EnvParams& params);
     size_t image_bytes() const { return 3 * static_cast<size_t>(image_height) * static_cast<size_t>(image_width); }

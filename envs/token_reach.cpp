@@ -9,21 +9,21 @@ namespace troupe {
 namespace {
 
 constexpr float kPi = std::numbers::pi_v<float>;
-constexpr float kWall = 1.0f;         // the point stays within [-1, 1] in both coordinates
+constexpr float kWall = 1.0f;  // the point stays within [-1, 1] in both coordinates
 constexpr float kTargetWall = 0.9f;
 constexpr float kOrbitSpeed = 0.05f;  // radians per step
 constexpr float kShaping = 2.0f, kStepCost = 0.01f, kBonus = 1.0f;
 
 constexpr std::array<TokenReach::Task, TokenReach::kTasks> kTaskTable{{
     // name        gain   drag  turn      wind   orbit nearest farthest tolerance
-    {"near",      0.08f, 0.0f, 0.0f,    0.0f,  0.0f,  0.3f,  0.6f, 0.12f},
-    {"far",       0.08f, 0.0f, 0.0f,    0.0f,  0.0f,  0.8f,  1.2f, 0.12f},
-    {"precise",   0.08f, 0.0f, 0.0f,    0.0f,  0.0f,  0.4f,  0.8f, 0.07f},
-    {"left",      0.08f, 0.0f, kPi / 3, 0.0f,  0.0f,  0.4f,  0.8f, 0.12f},
-    {"right",     0.08f, 0.0f, -kPi / 3, 0.0f, 0.0f,  0.4f,  0.8f, 0.12f},
-    {"inertia",   0.02f, 0.8f, 0.0f,    0.0f,  0.0f,  0.4f,  0.8f, 0.12f},
-    {"wind",      0.08f, 0.0f, 0.0f,    0.02f, 0.0f,  0.4f,  0.8f, 0.12f},
-    {"moving",    0.08f, 0.0f, 0.0f,    0.0f,  0.2f,  0.4f,  0.8f, 0.12f},
+    {"near", 0.08f, 0.0f, 0.0f, 0.0f, 0.0f, 0.3f, 0.6f, 0.12f},
+    {"far", 0.08f, 0.0f, 0.0f, 0.0f, 0.0f, 0.8f, 1.2f, 0.12f},
+    {"precise", 0.08f, 0.0f, 0.0f, 0.0f, 0.0f, 0.4f, 0.8f, 0.07f},
+    {"left", 0.08f, 0.0f, kPi / 3, 0.0f, 0.0f, 0.4f, 0.8f, 0.12f},
+    {"right", 0.08f, 0.0f, -kPi / 3, 0.0f, 0.0f, 0.4f, 0.8f, 0.12f},
+    {"inertia", 0.02f, 0.8f, 0.0f, 0.0f, 0.0f, 0.4f, 0.8f, 0.12f},
+    {"wind", 0.08f, 0.0f, 0.0f, 0.02f, 0.0f, 0.4f, 0.8f, 0.12f},
+    {"moving", 0.08f, 0.0f, 0.0f, 0.0f, 0.2f, 0.4f, 0.8f, 0.12f},
 }};
 
 float clamped(float value, float bound) { return std::clamp(value, -bound, bound); }
@@ -34,7 +34,8 @@ const std::array<TokenReach::Task, TokenReach::kTasks>& TokenReach::tasks() { re
 
 TokenReach::Options TokenReach::Options::read(EnvParams& params) {
   Options options;
-  const std::string sampling = params.choice("task_sampling", "failure_weighted", {"failure_weighted", "uniform", "round_robin"});
+  const std::string sampling =
+      params.choice("task_sampling", "failure_weighted", {"failure_weighted", "uniform", "round_robin"});
   options.sampling = sampling == "uniform"       ? Sampling::uniform
                      : sampling == "round_robin" ? Sampling::round_robin
                                                  : Sampling::failure_weighted;
@@ -83,7 +84,8 @@ void TokenReach::record(bool failure) {
   uint8_t& oldest = state.failed[task][static_cast<size_t>(state.outcomes[task]) % kHistory];
   state.failures[task] += static_cast<int32_t>(failure) - oldest;
   oldest = failure;
-  if (++state.outcomes[task] == 2 * static_cast<int32_t>(kHistory)) state.outcomes[task] = kHistory;  // the ring's place, bounded
+  if (++state.outcomes[task] == 2 * static_cast<int32_t>(kHistory))
+    state.outcomes[task] = kHistory;  // the ring's place, bounded
 }
 
 void TokenReach::reset(Rng& rng) {
@@ -131,14 +133,17 @@ RowStep TokenReach::step(std::span<const int32_t> action, Rng&) {
   const float after = distance();
   const bool reached = after <= task.tolerance;
   if (reached || state.steps >= options_->max_episode_steps) record(!reached);
-  return {.reward = kShaping * (before - after) - kStepCost + (reached ? kBonus : 0.0f), .terminated = reached, .success = reached};
+  return {.reward = kShaping * (before - after) - kStepCost + (reached ? kBonus : 0.0f),
+          .terminated = reached,
+          .success = reached};
 }
 
 void TokenReach::observe(RowWriter out) const {
   const std::span<float> values = out.array<float>();
   const auto [x, y] = target();
   const float time_left = 1.0f - static_cast<float>(state.steps) / static_cast<float>(options_->max_episode_steps);
-  const std::array<float, 9> numbers{state.x, state.y, 10 * state.speed_x, 10 * state.speed_y, x, y, x - state.x, y - state.y, time_left};
+  const std::array<float, 9> numbers{state.x, state.y,     10 * state.speed_x, 10 * state.speed_y, x,
+                                     y,       x - state.x, y - state.y,        time_left};
   std::copy(numbers.begin(), numbers.end(), values.begin());
   std::fill(values.begin() + 9, values.end(), 0.0f);
   values[9 + static_cast<size_t>(state.task)] = 1.0f;
@@ -147,7 +152,8 @@ void TokenReach::observe(RowWriter out) const {
 std::string TokenReach::render() const {
   constexpr int kColumns = 41, kRows = 21;
   std::string picture;
-  for (int row = 0; row < kRows; ++row) picture += std::string(kColumns, row == 0 || row == kRows - 1 ? '-' : ' ') + '\n';
+  for (int row = 0; row < kRows; ++row)
+    picture += std::string(kColumns, row == 0 || row == kRows - 1 ? '-' : ' ') + '\n';
   const auto draw = [&](float x, float y, char mark) {
     const int column = static_cast<int>(std::lround((clamped(x, kWall) + 1) / 2 * (kColumns - 1)));
     const int row = static_cast<int>(std::lround((1 - clamped(y, kWall)) / 2 * (kRows - 1)));
@@ -156,7 +162,8 @@ std::string TokenReach::render() const {
   const auto [x, y] = target();
   draw(x, y, 'X');
   draw(state.x, state.y, 'o');
-  return picture + "task " + kTaskTable[static_cast<size_t>(state.task)].name + ", step " + std::to_string(state.steps) + '\n';
+  return picture + "task " + kTaskTable[static_cast<size_t>(state.task)].name + ", step " +
+         std::to_string(state.steps) + '\n';
 }
 
 template class Batched<TokenReach>;

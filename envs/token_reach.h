@@ -1,7 +1,7 @@
 #pragma once
-// TokenReach: move a point in the plane to a target, in eight tasks that differ in dynamics, distance and precision. Actions are
-// tokens: two of 256 bins per step (token k is the number -1 + 2k/255), eight steps per decision. The next task is drawn by how
-// often it failed lately. A row, see envs/row.h.
+// TokenReach: move a point in the plane to a target, in eight tasks that differ in dynamics, distance and precision.
+// Actions are tokens: two of 256 bins per step (token k is the number -1 + 2k/255), eight steps per decision. The
+// next task is drawn by how often it failed lately. A row, see envs/row.h.
 
 #include <array>
 
@@ -20,13 +20,13 @@ class TokenReach {
 
   struct Task {
     const char* name;
-    float gain;          // displacement (or, with drag, change of it) per step at full action
-    float drag;          // share of the velocity that is kept: 0 = the action is the velocity
-    float turn;          // the plane of actions is turned by this angle (radians)
-    float wind;          // added to both coordinates at every step
-    float orbit;         // radius on which the target circles; 0 = it rests
+    float gain;               // displacement (or, with drag, change of it) per step at full action
+    float drag;               // share of the velocity that is kept: 0 = the action is the velocity
+    float turn;               // the plane of actions is turned by this angle (radians)
+    float wind;               // added to both coordinates at every step
+    float orbit;              // radius on which the target circles; 0 = it rests
     float nearest, farthest;  // distance from the start to the target
-    float tolerance;     // distance at which the target counts as reached
+    float tolerance;          // distance at which the target counts as reached
   };
   static const std::array<Task, kTasks>& tasks();
 
@@ -36,11 +36,11 @@ class TokenReach {
     static Options read(EnvParams& params);
   };
   struct State {
-    float x, y, speed_x, speed_y;       // the point
-    float center_x, center_y, phase;    // the target's orbit
+    float x, y, speed_x, speed_y;     // the point
+    float center_x, center_y, phase;  // the target's orbit
     int32_t task, steps, next_task;
-    std::array<int32_t, kTasks> failures;  // among the remembered outcomes
-    std::array<int32_t, kTasks> outcomes;  // outcomes so far
+    std::array<int32_t, kTasks> failures;                      // among the remembered outcomes
+    std::array<int32_t, kTasks> outcomes;                      // outcomes so far
     std::array<std::array<uint8_t, kHistory>, kTasks> failed;  // ring per task
   };
   State state{};

@@ -25,7 +25,9 @@ class Moody {
     int32_t at = 2;
     bool* healed = nullptr;  // true: resets no longer throw
   };
-  struct State { int32_t count = 0; };
+  struct State {
+    int32_t count = 0;
+  };
   State state;
 
   explicit Moody(const Options& options) : options_(&options) {}
@@ -47,7 +49,9 @@ class Moody {
     const bool now = state.count == options_->at && action == 1;
     if (now && options_->mood == Mood::throws) throw std::runtime_error("first\nsecond " + std::string(1000, 'x'));
     if (now && options_->mood == Mood::throws_int) throw 7;
-    return {.reward = now && options_->mood == Mood::nan_reward ? NAN : 1.0f, .terminated = state.count == 5, .success = true};
+    return {.reward = now && options_->mood == Mood::nan_reward ? NAN : 1.0f,
+            .terminated = state.count == 5,
+            .success = true};
   }
   void observe(RowWriter out) const {
     if (options_->mood == Mood::wrong_dtype && state.count > 0) out.array<uint8_t>();
@@ -103,10 +107,11 @@ TEST_CASE("batched: what a row throws fails that row alone, in one bounded line,
 }
 
 TEST_CASE("batched: an exception of unknown type, NaN, infinity and a wrong dtype are failures with their own text") {
-  const std::vector<std::pair<Moody::Mood, std::string>> cases{{Moody::Mood::throws_int, "unknown type"},
-                                                               {Moody::Mood::nan_reward, "reward nan is not finite"},
-                                                               {Moody::Mood::infinite_observation, "observation count is not finite"},
-                                                               {Moody::Mood::wrong_dtype, "written as uint8"}};
+  const std::vector<std::pair<Moody::Mood, std::string>> cases{
+      {Moody::Mood::throws_int, "unknown type"},
+      {Moody::Mood::nan_reward, "reward nan is not finite"},
+      {Moody::Mood::infinite_observation, "observation count is not finite"},
+      {Moody::Mood::wrong_dtype, "written as uint8"}};
   for (const auto& [mood, text] : cases) {
     Pair pair({.mood = mood});
     pair.advance();

@@ -128,7 +128,8 @@ TEST_CASE("every env: observations may be rows of a larger array") {
     Running plain(small_config(id, 2), 5), sliced(small_config(id, 2), 5);
     const EnvSpec& spec = plain.env->spec();
     Arrays all;
-    for (const ArraySpec& array : spec.observations) all.set(array.name, Array(array.dtype, array.shape.prepended(2).prepended(3)));
+    for (const ArraySpec& array : spec.observations)
+      all.set(array.name, Array(array.dtype, array.shape.prepended(2).prepended(3)));
     for (auto& [name, array] : sliced.step.observations) array = all.at(name).at(1);
     const Array actions = random_actions(*plain.env, plain.step, 0);
     plain.env->step(actions, plain.step);
@@ -167,7 +168,8 @@ TEST_CASE("every env: bytes that are cut, too long or of another N are refused a
     run.env->save(bytes);
     run.advance(0);
     run.env->save(before);
-    for (const std::string& bad : {std::string(), std::string("nonsense"), bytes.substr(0, bytes.size() - 1), bytes + "x"})
+    for (const std::string& bad :
+         {std::string(), std::string("nonsense"), bytes.substr(0, bytes.size() - 1), bytes + "x"})
       CHECK_THROWS_AS(run.env->load(bad), std::runtime_error);
     CHECK_THROWS_WITH_AS(three.env->load(bytes), doctest::Contains("2 rows"), std::runtime_error);
     run.env->save(after);
@@ -197,7 +199,8 @@ TEST_CASE("every env: episodes end, within the limit, with a final observation t
         ++episodes;
         elapsed[i] = 0;
         const auto& [name, last] = run.step.final_observations[run.step.final_observations.size() - 1];
-        const bool moved = !(last.at(static_cast<int64_t>(i)) == run.step.observations.at(name).at(static_cast<int64_t>(i)));
+        const bool moved =
+            !(last.at(static_cast<int64_t>(i)) == run.step.observations.at(name).at(static_cast<int64_t>(i)));
         if (id != "Corridor" && id != "GridWorld") REQUIRE(moved);  // few states: a start can equal an end
       }
     }
@@ -216,7 +219,8 @@ TEST_CASE("every env: a chunk of K is K single steps, cut short where the episod
       double reward = 0;
       int32_t executed = 0;
       do {
-        single.env->step(chunk.reshaped({kChunk, dims}).slice(executed, executed + 1).reshaped({1, 1, dims}), single.step);
+        single.env->step(chunk.reshaped({kChunk, dims}).slice(executed, executed + 1).reshaped({1, 1, dims}),
+                         single.step);
         reward += single.step.rewards.view<float>()[0];
         ++executed;
       } while (executed < kChunk && !single.finished(0));
@@ -241,8 +245,10 @@ TEST_CASE("every env: a bad action fails its own row, in one line, and no other"
     for (size_t k = 0; k < bad.size(); ++k) {
       Array actions = random_actions(*run.env, run.step, k);
       good.env->step(actions, good.step);
-      if (spec.kind == ActionKind::continuous) actions.mutable_view<float>()[at] = static_cast<float>(bad[k]);
-      else actions.mutable_view<int32_t>()[at] = static_cast<int32_t>(bad[k]);
+      if (spec.kind == ActionKind::continuous)
+        actions.mutable_view<float>()[at] = static_cast<float>(bad[k]);
+      else
+        actions.mutable_view<int32_t>()[at] = static_cast<int32_t>(bad[k]);
       run.env->step(actions, run.step);
       REQUIRE(run.step.failed == Array::of<uint8_t>({3}, {0, 1, 0}));
       REQUIRE(run.step.executed.view<int32_t>()[1] == 0);
@@ -285,7 +291,8 @@ TEST_CASE("every env: masks allow at least one action per dimension, and a maske
       const auto allowed = mask.view<uint8_t>();
       REQUIRE(std::count(allowed.begin(), allowed.end(), uint8_t{1}) >= 1);
       const auto forbidden = std::find(allowed.begin(), allowed.end(), uint8_t{0});
-      if (forbidden != allowed.end()) actions.mutable_view<int32_t>()[0] = static_cast<int32_t>(forbidden - allowed.begin());
+      if (forbidden != allowed.end())
+        actions.mutable_view<int32_t>()[0] = static_cast<int32_t>(forbidden - allowed.begin());
       run.env->step(actions, run.step);
       REQUIRE((run.step.failed.view<uint8_t>()[0] != 0) == (forbidden != allowed.end()));
       refused = refused || forbidden != allowed.end();

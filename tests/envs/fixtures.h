@@ -48,7 +48,8 @@ inline std::string row_bytes(const EnvStep& step, int64_t i) {
   std::string text;
   for (const auto& [name, array] : step.observations) append_bytes(text, array.at(i));
   if (!step.action_mask.empty()) append_bytes(text, step.action_mask.at(i));
-  for (const Array* column : {&step.rewards, &step.terminated, &step.truncated, &step.success, &step.executed, &step.failed, &step.task})
+  for (const Array* column :
+       {&step.rewards, &step.terminated, &step.truncated, &step.success, &step.executed, &step.failed, &step.task})
     append_bytes(text, column->slice(i, i + 1));
   if (step.terminated.view<uint8_t>()[static_cast<size_t>(i)] || step.truncated.view<uint8_t>()[static_cast<size_t>(i)])
     for (const auto& [name, array] : step.final_observations) append_bytes(text, array.at(i));
@@ -62,14 +63,16 @@ inline std::string all_bytes(const EnvStep& step) {
   return text;
 }
 
-inline void fill_bytes(Array& array, int value) { std::fill_n(array.mutable_data(), array.bytes(), static_cast<std::byte>(value)); }
+inline void fill_bytes(Array& array, int value) {
+  std::fill_n(array.mutable_data(), array.bytes(), static_cast<std::byte>(value));
+}
 
 // Overwrites every buffer, so that what is not written shows.
 inline void scribble(EnvStep& step, int value) {
   for (auto& [name, array] : step.observations) fill_bytes(array, value);
   for (auto& [name, array] : step.final_observations) fill_bytes(array, value);
-  for (Array* column : {&step.action_mask, &step.rewards, &step.terminated, &step.truncated, &step.success, &step.executed,
-                        &step.failed, &step.task})
+  for (Array* column : {&step.action_mask, &step.rewards, &step.terminated, &step.truncated, &step.success,
+                        &step.executed, &step.failed, &step.task})
     fill_bytes(*column, value);
   step.errors.assign(3, "scribble");
 }

@@ -118,7 +118,8 @@ TEST_CASE("grid_world: with slips, one step of play from each cell backs the val
   const std::vector<double> values = optimal_values(grid);
   Rng rng(3);
   GridWorld row(grid);
-  for (int32_t start : grid.starts) {  // the value of a cell is the largest mean of reward + next value over its actions
+  for (int32_t start :
+       grid.starts) {  // the value of a cell is the largest mean of reward + next value over its actions
     double best = -INFINITY;
     for (int32_t action = 0; action < 4; ++action) {
       if (!grid.allowed(start, action)) continue;

@@ -30,14 +30,17 @@ TEST_CASE("make_env: an unknown id is refused with the closest one") {
 }
 
 TEST_CASE("make_env: mistakes in the parameters are refused with their path, the value and what would be right") {
-  struct Case { const char *id, *params, *text; };
+  struct Case {
+    const char *id, *params, *text;
+  };
   for (const Case& c : std::initializer_list<Case>{
            {"CartPole-v1", R"({"gravity": 9})", "env.params.gravity: unknown key, this environment has no parameters"},
            {"GridWorld", R"({"sise": 9})", "env.params.sise: unknown key, did you mean env.params.size?"},
            {"GridWorld", R"({"size": 2})", "env.params.size: 2 is not right, expected an integer in [3, 64]"},
            {"GridWorld", R"({"size": -1})", "env.params.size: -1 is not right, expected an integer in [3, 64]"},
            {"GridWorld", R"({"size": 8.5})", "env.params.size: 8.5 is not right, expected an integer in [3, 64]"},
-           {"GridWorld", R"({"size": 5000000000})", "env.params.size: 5000000000 is not right, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": 5000000000})",
+            "env.params.size: 5000000000 is not right, expected an integer in [3, 64]"},
            {"GridWorld", R"({"size": 18446744073709551615})", "env.params.size: 18446744073709551615 is not right"},
            {"GridWorld", R"({"size": "8"})", "env.params.size: \"8\" is not right, expected an integer"},
            {"GridWorld", R"({"size": null})", "env.params.size: null is not right"},
@@ -51,7 +54,8 @@ TEST_CASE("make_env: mistakes in the parameters are refused with their path, the
            {"GridWorld", "", "env.params:  is not JSON"},
            {"GridWorld", "{", "env.params: { is not JSON"},
            {"TokenReach", R"({"task_sampling": "random"})",
-            "env.params.task_sampling: \"random\" is not right, expected one of: failure_weighted, uniform, round_robin"},
+            "env.params.task_sampling: \"random\" is not right, expected one of: failure_weighted, uniform, "
+            "round_robin"},
            {"TokenReach", R"({"task_sampling": 1})", "env.params.task_sampling: 1 is not right, expected one of"},
            {"Synthetic", R"({"step_us": -5})", "env.params.step_us: -5 is not right"},
            {"Corridor", R"({"length": 1})", "env.params.length: 1 is not right, expected an integer in [2, 1000]"},
@@ -67,7 +71,8 @@ TEST_CASE("make_env: rows and chunk out of range are refused") {
   CHECK(refusal("CartPole-v1", "{}", -3).find("env.rows: -3") == 0);
   CHECK(refusal("CartPole-v1", "{}", 1, -1).find("env.chunk: -1") == 0);
   CHECK(refusal("CartPole-v1", "{}", 1, 1 << 20).find("env.chunk: 1048576") == 0);
-  CHECK(refusal("GridWorld", "{}", 1, 4) == "env.chunk: 4 with GridWorld, whose action mask is known for one step only, expected 1");
+  CHECK(refusal("GridWorld", "{}", 1, 4) ==
+        "env.chunk: 4 with GridWorld, whose action mask is known for one step only, expected 1");
 }
 
 TEST_CASE("make_env: chunk 0 is the environment's own, another one is obeyed") {

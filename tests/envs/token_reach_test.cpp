@@ -18,9 +18,12 @@ EnvConfig config_of(const std::string& params, int64_t rows, int64_t chunk = 0) 
   return config;
 }
 
-int32_t token_of(float value) { return static_cast<int32_t>(std::lround((std::clamp(value, -1.0f, 1.0f) + 1) / 2 * 255)); }
+int32_t token_of(float value) {
+  return static_cast<int32_t>(std::lround((std::clamp(value, -1.0f, 1.0f) + 1) / 2 * 255));
+}
 
-// Steers straight at the target, knowing the task's table entry: a proportional rule, damped where the point has momentum.
+// Steers straight at the target, knowing the task's table entry: a proportional rule, damped where the point has
+// momentum.
 std::array<int32_t, 2> steer(std::span<const float> seen, int32_t number) {
   const TokenReach::Task& task = TokenReach::tasks()[static_cast<size_t>(number)];
   const float stop = task.drag / (1 - task.drag);  // how far the point still glides, in units of its speed
