@@ -124,6 +124,14 @@ struct JoinRequest {
   uint64_t pid = 0;
 };
 
+// Asks a node to start workers for a run; the reply is the number that was started.
+struct SpawnRequest {
+  uint32_t protocol = 0;
+  uint32_t workers = 0;
+  std::string host;  // of the run, as the node reaches it
+  uint16_t port = 0;
+};
+
 // Messages of the protocol with other numbers are refused at the join.
 constexpr uint32_t kProtocolVersion = 1;
 
@@ -257,6 +265,9 @@ template <class I> typename I::result_type inspect(I& f, InferenceReport& x) {
 template <class I> typename I::result_type inspect(I& f, JoinRequest& x) {
   return f(caf::meta::type_name("JoinRequest"), x.protocol, x.kind, x.host, x.pid);
 }
+template <class I> typename I::result_type inspect(I& f, SpawnRequest& x) {
+  return f(caf::meta::type_name("SpawnRequest"), x.protocol, x.workers, x.host, x.port);
+}
 template <class I> typename I::result_type inspect(I& f, Stop& x) { return f(caf::meta::type_name("Stop"), x.reason); }
 template <class I> typename I::result_type inspect(I& f, StatusReply& x) {
   return f(caf::meta::type_name("StatusReply"), x.state, x.version, x.workers);
@@ -322,6 +333,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
   CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReport))
   CAF_ADD_TYPE_ID(troupe, (troupe::JoinRequest))
+  CAF_ADD_TYPE_ID(troupe, (troupe::SpawnRequest))
   CAF_ADD_TYPE_ID(troupe, (troupe::Stop))
   CAF_ADD_TYPE_ID(troupe, (troupe::StatusReply))
   CAF_ADD_TYPE_ID(troupe, (troupe::InferenceDoor))
@@ -373,6 +385,12 @@ using EvaluatorActor = caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::re
 // Writes checkpoints and reports.
 using RecorderActor =
     caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
+// What the supervisor tells a worker, or the host of a worker in another process.
+using MemberActor = caf::typed_actor<caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
+// Joins a run again and again for one worker, in a process of its own.
+using WorkerHostActor = MemberActor::extend<caf::reacts_to<begin_atom>>;
+// Starts worker hosts when asked.
+using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>>;
 // Remote processes talk to the gate.
 using GateActor = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<status_atom>::with<StatusReply>>;
 using SupervisorActor = GateActor::extend<caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,

@@ -85,8 +85,7 @@ void stop_all(Self self) {
   if (st.phase == Phase::stopped) return;
   st.phase = Phase::stopped;
   const Stop stop{st.outcome.reason};
-  for (const auto& [address, member] : st.members)
-    if (member.local) self->send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(member.actor), stop);
+  for (const auto& [address, member] : st.members) self->send(member.actor, stop);
   for (const auto& inference : st.inference) self->send(inference.actor, stop);
   self->send(st.prefetcher, stop);
   self->send(st.trainer, stop);
@@ -154,7 +153,7 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
   const uint64_t id = st.next_worker++;
   const size_t slot = id % st.inference.size();
-  auto handle = caf::actor_cast<caf::typed_actor<caf::reacts_to<InferenceReplaced>>>(self->current_sender());
+  auto handle = caf::actor_cast<MemberActor>(self->current_sender());
   self->monitor(handle);
   st.members[handle.address()] = {id, slot, handle, false};
   log_info("supervisor", "worker " + std::to_string(id) + " joined from " + request.host + " pid " + std::to_string(request.pid));
@@ -169,7 +168,7 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
   st.outcome.reason = ended.reason;
   st.outcome.error = ended.error;
   for (const auto& [address, member] : st.members)
-    if (member.local) self->send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(member.actor), Stop{ended.reason});
+    self->send(member.actor, Stop{ended.reason});
   if (!st.interrupted && ended.error.empty()) self->send(st.evaluator, EvaluateMessage{ended.weights, true});
   stop_when_complete(self);
 }

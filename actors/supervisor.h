@@ -46,7 +46,7 @@ struct SupervisorState {
   struct Member {  // a worker, of this process or another
     uint64_t id = 0;
     size_t inference = 0;  // slot
-    caf::typed_actor<caf::reacts_to<InferenceReplaced>> actor;
+    MemberActor actor;
     bool local = false;
   };
 

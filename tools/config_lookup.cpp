@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "envs/make_env.h"
 #include "runtime/config.h"
 #include "runtime/errors.h"
 #include "runtime/suggest.h"
@@ -67,6 +68,9 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
   if (config.name.empty()) config.name = fs::path(path).stem().string();
   try {
     validate(config);
+    EnvConfig one_row = config.env;
+    one_row.rows = 1;
+    make_env(one_row);  // refuses an unknown id and wrong parameters
   } catch (const ConfigError& mistake) {
     throw ConfigError(path + ": " + mistake.what());
   }

@@ -14,7 +14,8 @@ namespace troupe {
 // or installed beside the program. Throws ConfigError with the nearest name.
 std::string find_config(const std::string& name);
 
-// The run file with overrides and seed applied, named after its file when it has no name, and validated. Throws ConfigError.
+// The run file with overrides and seed applied, named after its file when it has no name; its rules and its environment's
+// parameters are checked. Throws ConfigError.
 RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
                           std::optional<uint64_t> seed = {});
 

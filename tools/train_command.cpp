@@ -30,7 +30,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kExitInterrupted = 130;
 constexpr int kRunEnded = SIGUSR1;  // we send it to ourselves when the supervisor is done
 
 sigset_t watched_signals() {

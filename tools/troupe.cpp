@@ -16,6 +16,7 @@ struct Run {
   char** arguments;
 
   int operator()(const ConfigOptions& options) const { return run_config(options); }
+  int operator()(const EnvsOptions& options) const { return run_envs(options); }
   int operator()(const VersionOptions& options) const { return run_version(options); }
   int operator()(const TrainOptions& options) const {
     load_run_config(options.config, options.overrides, options.seed);
@@ -32,12 +33,9 @@ struct Run {
   int operator()(const InferenceOptions&) const { continue_as_learn(arguments); }
   int operator()(const BenchOptions&) const { continue_as_learn(arguments); }
   int operator()(const SimulateOptions&) const { continue_as_learn(arguments); }
-  int operator()(const WorkerOptions&) const { return absent(); }
-  int operator()(const NodeOptions&) const { return absent(); }
-  int operator()(const SpawnOptions&) const { return absent(); }
-  int operator()(const EnvsOptions&) const { return absent(); }
-
-  [[noreturn]] int absent() const { throw ConfigError(std::string(arguments[1]) + ": is not part of this build"); }
+  int operator()(const WorkerOptions& options) const { return run_worker(options); }
+  int operator()(const NodeOptions& options) const { return run_node(options); }
+  int operator()(const SpawnOptions& options) const { return run_spawn(options); }
 };
 
 }  // namespace

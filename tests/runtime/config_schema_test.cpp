@@ -25,6 +25,11 @@ bool has_type(const json& value, const std::string& type) {
   return value.is_number() && (value.is_number_integer() || std::trunc(value.get<double>()) == value.get<double>());
 }
 
+// long double holds every 64-bit integer exactly; nlohmann/json compares an integer with a float as doubles.
+long double number(const json& value) {
+  return value.is_number_unsigned() ? static_cast<long double>(value.get<uint64_t>()) : static_cast<long double>(value.get<double>());
+}
+
 bool obeys(const json& schema, const json& value);
 
 bool obeys_object(const json& schema, const json& value) {
@@ -41,10 +46,10 @@ bool obeys(const json& schema, const json& value) {
   if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end()) return false;
   if (schema.contains("pattern") && !std::regex_search(value.get<std::string>(), std::regex(schema["pattern"].get<std::string>())))
     return false;
-  if (schema.contains("minimum") && value < schema["minimum"]) return false;
-  if (schema.contains("maximum") && value > schema["maximum"]) return false;
-  if (schema.contains("exclusiveMinimum") && value <= schema["exclusiveMinimum"]) return false;
-  if (schema.contains("exclusiveMaximum") && value >= schema["exclusiveMaximum"]) return false;
+  if (schema.contains("minimum") && number(value) < number(schema["minimum"])) return false;
+  if (schema.contains("maximum") && number(value) > number(schema["maximum"])) return false;
+  if (schema.contains("exclusiveMinimum") && number(value) <= number(schema["exclusiveMinimum"])) return false;
+  if (schema.contains("exclusiveMaximum") && number(value) >= number(schema["exclusiveMaximum"])) return false;
   if (schema.contains("maxItems") && value.size() > schema["maxItems"].get<size_t>()) return false;
   if (value.is_array())
     for (const json& item : value)

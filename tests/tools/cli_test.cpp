@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/run_command.h"
 #include "tests/support/test.h"
 
@@ -171,6 +173,34 @@ TEST_CASE("troupe: wrong run files and folders end in one line before anything s
       {{"eval", empty}, empty + ": is not a folder, expected the folder of a run"},
       {{"play", folder.path.string()}, folder.path.string() + ": is not the folder of a run, it has no config.json"},
   });
+}
+
+TEST_CASE("troupe: an unknown environment or parameter ends in one line before anything starts") {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  check_all({
+      {{"train", file, "--set", "env.id=CartPol-v1"}, file + ": env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
+      {{"config", file, "--set", "env.params.gravty=3"},
+       file + ": env.params.gravty: unknown key, this environment has no parameters"},
+  });
+}
+
+TEST_CASE("troupe: config accepts every file of configs/ by its name") {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    CAPTURE(entry.path());
+    CHECK(troupe({"config", entry.path().stem().string()}).exit_code == 0);
+    ++files;
+  }
+  CHECK(files >= 1);
+}
+
+TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
+  CHECK(troupe({"envs"}).out.starts_with("CartPole-v1\n"));
+  const auto list = nlohmann::json::parse(troupe({"envs", "--json"}).out);
+  CHECK(list.at(0).at("id") == "CartPole-v1");
+  CHECK(list.at(0).at("observations").at(0).at("shape") == std::vector<int>{4});
+  CHECK(list.at(0).at("action").at("bins") == std::vector<int>{2});
 }
 
 TEST_CASE("troupe: config prints the effective settings, which it accepts again") {
