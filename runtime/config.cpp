@@ -25,9 +25,7 @@ constexpr size_t kMaxTextBytes = 4096;  // of one string field
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) { throw ConfigError(where + ": " + what); }
 
-std::string shown(const Json& value) {
-  return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+std::string shown(const Json& value) { return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
 // `1.5 is a number`, `"high" is a string`, `null`, for the first half of a wrong-type message.
 std::string kind_text(const Json& value) {
@@ -89,7 +87,8 @@ std::string read_text(const Field& field, const Json& value, const std::string& 
 // Stores a JSON value in the member a field points to.
 class Assign {
  public:
-  Assign(const Field& field, const Json& value, const std::string& where) : field_(field), value_(value), where_(where) {}
+  Assign(const Field& field, const Json& value, const std::string& where)
+      : field_(field), value_(value), where_(where) {}
 
   void operator()(bool* to) const {
     if (!value_.is_boolean()) refuse_type(field_, value_, where_);
@@ -107,7 +106,8 @@ class Assign {
   }
   void operator()(std::vector<int64_t>* to) const {
     if (!value_.is_array()) refuse_type(field_, value_, where_);
-    if (value_.size() > kMaxItems) refuse(where_, std::to_string(value_.size()) + " items, expected " + expected(field_));
+    if (value_.size() > kMaxItems)
+      refuse(where_, std::to_string(value_.size()) + " items, expected " + expected(field_));
     const Field item = {field_.path, static_cast<int64_t*>(nullptr), field_.limits, field_.help};
     std::vector<int64_t> items;
     for (size_t i = 0; i < value_.size(); ++i)
@@ -130,7 +130,8 @@ void assign(const Field& field, const Json& value, const std::string& source) {
   std::visit(Assign(field, value, where), field.value);
 }
 
-void read_section(const std::vector<Field>& fields, const std::string& section, const Json& values, const std::string& source) {
+void read_section(const std::vector<Field>& fields, const std::string& section, const Json& values,
+                  const std::string& source) {
   if (!values.is_object())
     refuse(source + ": " + section, kind_text(values) + ", expected an object with: " + keys_of(fields, section));
   for (const auto& [key, value] : values.items()) {
@@ -174,7 +175,8 @@ Json override_value(const Field& field, const std::string& text, const std::stri
   try {
     return parse_strict(text, "value");
   } catch (const ConfigError&) {
-    refuse(where, (text.empty() ? "no value" : printable(text) + " is not a JSON value") + ", expected " + expected(field));
+    refuse(where,
+           (text.empty() ? "no value" : printable(text) + " is not a JSON value") + ", expected " + expected(field));
   }
 }
 

@@ -12,7 +12,9 @@
 namespace troupe {
 namespace {
 
-std::string json_string(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string json_string(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 // A member as JSON text that reads back as the same value.
 std::string json_text(const Field& field) {
@@ -83,7 +85,8 @@ std::vector<FieldInfo> describe_fields() {
   RunConfig defaults;
   std::vector<FieldInfo> infos;
   for (const Field& field : describe(defaults))
-    infos.push_back({std::string(field.path), type_text(field), json_text(field), range_text(field), std::string(field.help)});
+    infos.push_back(
+        {std::string(field.path), type_text(field), json_text(field), range_text(field), std::string(field.help)});
   return infos;
 }
 
@@ -115,7 +118,8 @@ std::string json_schema() {
       continue;
     }
     Json& section = properties[std::string(field.section())];
-    if (section.is_null()) section = {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
+    if (section.is_null())
+      section = {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
     section["properties"][std::string(field.key())] = field_schema(field);
   }
   const Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},

@@ -1,6 +1,6 @@
 #pragma once
-// The one list of RunConfig's fields: key, member, limits, help. Reader, writer, overrides, schema and tests loop over it.
-// Pure functions; any thread.
+// The one list of RunConfig's fields: key, member, limits, help. Reader, writer, overrides, schema and tests loop over
+// it. Pure functions; any thread.
 
 #include <chrono>
 #include <cstdint>
@@ -27,7 +27,7 @@ using FieldValue = std::variant<bool*, int64_t*, uint64_t*, double*, std::string
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool open_low = false;   // low itself is refused
+  bool open_low = false;  // low itself is refused
   bool open_high = false;
   std::vector<std::string_view> choices = {};
   std::string_view pattern = {};  // ECMAScript, anchored

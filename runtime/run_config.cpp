@@ -51,7 +51,8 @@ void describe_sampling(RunConfig& c, Fields& f) {
   f.push_back({"rollout.length", &c.rollout.length, between(1, 65536), "decisions per row and rollout (T)"});
   f.push_back({"inference.count", &c.inference.count, between(0, 256),
                "inference actors inside the trainer's process; 0 = all of them join over the network"});
-  f.push_back({"inference.batch_size", &c.inference.batch_size, between(1, 65536), "rows at which a batch leaves at once"});
+  f.push_back(
+      {"inference.batch_size", &c.inference.batch_size, between(1, 65536), "rows at which a batch leaves at once"});
   f.push_back({"inference.max_batch", &c.inference.max_batch, between(1, 65536), "rows no batch exceeds"});
   f.push_back({"inference.timeout_us", &c.inference.timeout, between(0, 10'000'000),
                "age of the oldest request at which a batch leaves"});
@@ -75,37 +76,43 @@ void describe_model(ModelConfig& c, Fields& f) {
   f.push_back({"model.shared_trunk", &c.shared_trunk, anything(), "policy and value use one trunk"});
   f.push_back({"model.normalize_observations", &c.normalize_observations, anything(),
                "subtract the running mean, divide by the running deviation"});
-  f.push_back({"model.observation_clip", &c.observation_clip, above(0, 1e6), "magnitude normalised observations are clipped to"});
+  f.push_back({"model.observation_clip", &c.observation_clip, above(0, 1e6),
+               "magnitude normalised observations are clipped to"});
   f.push_back({"model.normalize_returns", &c.normalize_returns, anything(),
                "the value head predicts in units of the running return statistics"});
   f.push_back({"model.log_std", &c.log_std, one_of({"state_independent", "scheduled"}),
                "log standard deviation of continuous actions: learnt, or moved from log_std_start to log_std_end"});
   f.push_back({"model.log_std_start", &c.log_std_start, between(-20, 5), "its first value"});
   f.push_back({"model.log_std_end", &c.log_std_end, between(-20, 5), "its last value, with log_std scheduled"});
-  f.push_back({"model.policy_gain", &c.policy_gain, between(0, 100),
-               "orthogonal initialisation gain of the policy head"});
+  f.push_back(
+      {"model.policy_gain", &c.policy_gain, between(0, 100), "orthogonal initialisation gain of the policy head"});
 }
 
 void describe_estimator(AlgorithmConfig& c, Fields& f) {
   f.push_back({"algorithm.advantage", &c.advantage, one_of({"gae", "vtrace"}), "the advantage estimator"});
   f.push_back({"algorithm.gamma", &c.gamma, between(0, 1), "discount per decision"});
-  f.push_back({"algorithm.lambda", &c.lambda, between(0, 1), "weight of longer returns: 0 = one step, 1 = whole returns"});
+  f.push_back(
+      {"algorithm.lambda", &c.lambda, between(0, 1), "weight of longer returns: 0 = one step, 1 = whole returns"});
   f.push_back({"algorithm.bootstrap_on_truncation", &c.bootstrap_on_truncation, anything(),
                "an episode cut off by its time limit is continued by the value of its last state"});
-  f.push_back({"algorithm.rho_bar", &c.rho_bar, above(0, 1e6), "V-trace: clip of the importance weight in the value target"});
+  f.push_back(
+      {"algorithm.rho_bar", &c.rho_bar, above(0, 1e6), "V-trace: clip of the importance weight in the value target"});
   f.push_back({"algorithm.c_bar", &c.c_bar, above(0, 1e6), "V-trace: clip of the trace coefficients"});
   f.push_back({"algorithm.pg_rho_bar", &c.pg_rho_bar, above(0, 1e6),
                "V-trace: clip of the importance weight in the policy gradient"});
   f.push_back({"algorithm.vtrace_adv", &c.vtrace_adv, one_of({"unweighted", "pg_rho"}),
-               "V-trace: pg_rho multiplies the advantage by the clipped importance weight, which the surrogate's ratio repeats"});
+               "V-trace: pg_rho multiplies the advantage by the clipped importance weight, which the surrogate's ratio "
+               "repeats"});
   f.push_back({"algorithm.normalize_advantages", &c.normalize_advantages, anything(),
                "to mean 0 and deviation 1 over the whole super-batch"});
 }
 
 void describe_losses(AlgorithmConfig& c, Fields& f) {
-  f.push_back({"algorithm.surrogate", &c.surrogate, one_of({"clip", "ppo"}), "the policy loss; ppo is another name of clip"});
+  f.push_back(
+      {"algorithm.surrogate", &c.surrogate, one_of({"clip", "ppo"}), "the policy loss; ppo is another name of clip"});
   f.push_back({"algorithm.clip_low", &c.clip_low, above(0, 1), "importance ratios below 1 - clip_low are clipped"});
-  f.push_back({"algorithm.clip_high", &c.clip_high, above(0, 1e6), "importance ratios above 1 + clip_high are clipped"});
+  f.push_back(
+      {"algorithm.clip_high", &c.clip_high, above(0, 1e6), "importance ratios above 1 + clip_high are clipped"});
   f.push_back({"algorithm.dual_clip", &c.dual_clip, between(0, 1e6),
                "bound above 1 of the ratio where the advantage is negative; 0 = off"});
   f.push_back({"algorithm.ratio", &c.ratio, one_of({"joint", "per_dimension"}),
@@ -118,8 +125,10 @@ void describe_losses(AlgorithmConfig& c, Fields& f) {
   f.push_back({"algorithm.entropy_coef", &c.entropy_coef, between(0, 1e6), "weight of the entropy bonus"});
   f.push_back({"algorithm.entropy_coef_end", &c.entropy_coef_end, between(-1, 1e6),
                "where a linear schedule of entropy_coef ends; negative = constant"});
-  f.push_back({"algorithm.kl_coef", &c.kl_coef, between(0, 1e6), "weight of the KL estimate (behaviour to current) in the loss"});
-  f.push_back({"algorithm.target_kl", &c.target_kl, between(0, 1e6), "an update's epochs stop when the KL estimate passes this; 0 = off"});
+  f.push_back({"algorithm.kl_coef", &c.kl_coef, between(0, 1e6),
+               "weight of the KL estimate (behaviour to current) in the loss"});
+  f.push_back({"algorithm.target_kl", &c.target_kl, between(0, 1e6),
+               "an update's epochs stop when the KL estimate passes this; 0 = off"});
 }
 
 void describe_trainer(TrainerConfig& c, Fields& f) {
@@ -131,18 +140,22 @@ void describe_trainer(TrainerConfig& c, Fields& f) {
   f.push_back({"trainer.policy_lr", &c.policy_lr, between(0, 10), "learning rate of the policy"});
   f.push_back({"trainer.value_lr", &c.value_lr, between(0, 10), "learning rate of the value function"});
   f.push_back({"trainer.lr_schedule", &c.lr_schedule, one_of({"constant", "linear", "cosine"}), "over the whole run"});
-  f.push_back({"trainer.lr_min_ratio", &c.lr_min_ratio, between(0, 1), "of the peak learning rate, at the end of the schedule"});
+  f.push_back({"trainer.lr_min_ratio", &c.lr_min_ratio, between(0, 1),
+               "of the peak learning rate, at the end of the schedule"});
   f.push_back({"trainer.lr_warmup", &c.lr_warmup, between(0, kMany), "updates of linear warm-up"});
   f.push_back({"trainer.adam_beta1", &c.adam_beta1, below(0, 1), "decay of Adam's first moment"});
   f.push_back({"trainer.adam_beta2", &c.adam_beta2, below(0, 1), "decay of Adam's second moment"});
   f.push_back({"trainer.adam_epsilon", &c.adam_epsilon, above(0, 1), "added to Adam's denominator"});
   f.push_back({"trainer.weight_decay", &c.weight_decay, between(0, 10), "decoupled weight decay"});
-  f.push_back({"trainer.max_grad_norm", &c.max_grad_norm, between(0, 1e9), "gradients are scaled down to this norm; 0 = off"});
+  f.push_back(
+      {"trainer.max_grad_norm", &c.max_grad_norm, between(0, 1e9), "gradients are scaled down to this norm; 0 = off"});
   f.push_back({"trainer.value_only_updates", &c.value_only_updates, between(0, kMany),
                "the first updates train the value function alone"});
-  f.push_back({"trainer.max_skipped", &c.max_skipped, between(1, 1e6), "non-finite updates in a row after which the run stops"});
+  f.push_back({"trainer.max_skipped", &c.max_skipped, between(1, 1e6),
+               "non-finite updates in a row after which the run stops"});
   f.push_back({"trainer.threads", &c.threads, between(1, 1024), "compute threads of one step"});
-  f.push_back({"trainer.device", &c.device, matching("^(cpu|cuda|cuda:[0-9]{1,3})$", "cpu, cuda or cuda:N"), "where the trainer computes"});
+  f.push_back({"trainer.device", &c.device, matching("^(cpu|cuda|cuda:[0-9]{1,3})$", "cpu, cuda or cuda:N"),
+               "where the trainer computes"});
 }
 
 void describe_course(RunConfig& c, Fields& f) {

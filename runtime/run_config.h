@@ -1,6 +1,7 @@
 #pragma once
 // Every setting of a run, with its default. Plain values; read once before any actor starts (runtime/config.h), then constant.
-// A field is listed once more, in run_config.cpp, with its key, range and help text (runtime/fields.h); nothing else knows the keys.
+// A field is listed once more, in run_config.cpp, with its key, range and help text (runtime/fields.h); nothing else
+// knows the keys.
 
 #include <chrono>
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace troupe {
 
 struct EnvConfig {
   std::string id = "CartPole-v1";
-  std::string params = "{}";   // the environment's own parameters: a JSON object, as compact text; the environment checks its keys
+  std::string params = "{}";   // JSON object with the environment's own parameters; its keys are checked by the environment
   int64_t rows = 32;           // sub-environments stepped together by one group of a worker
   int64_t chunk = 0;           // environment steps executed per action; 0 = the environment's own (1 for most)
   double reward_scale = 1.0;   // rewards are multiplied by this before anything else sees them; reports show unscaled returns
@@ -168,8 +169,8 @@ struct RunConfig {
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
-// Cross-field rules. Throws ConfigError naming both fields, both values and what would be right. Assumes that each field is within
-// its own range, which the reader has checked.
+// Cross-field rules. Throws ConfigError naming both fields, both values and what would be right. Assumes that each field
+// is within its own range, which the reader has checked.
 void validate(const RunConfig& config);
 
 }  // namespace troupe

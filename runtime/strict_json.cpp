@@ -31,7 +31,8 @@ std::string reason_of(std::string what) {
   if (preamble != std::string::npos) what.erase(0, preamble + 3);
   const size_t read = what.find("; last read: ");
   const size_t wanted = what.rfind("; expected ");
-  if (read != std::string::npos) what.erase(read, wanted == std::string::npos || wanted < read ? std::string::npos : wanted - read);
+  if (read != std::string::npos)
+    what.erase(read, wanted == std::string::npos || wanted < read ? std::string::npos : wanted - read);
   return what;
 }
 
@@ -73,14 +74,15 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     keys_.back() = name;
     if (open_.back()->contains(name)) throw ConfigError(source_ + ": " + path() + ": the key is there twice");
     if (open_.back()->size() >= kMaxJsonKeys)
-      throw ConfigError(source_ + ": " + path() + ": more than " + std::to_string(kMaxJsonKeys) + " keys in one object");
+      throw ConfigError(source_ + ": " + path() + ": more than " + std::to_string(kMaxJsonKeys) +
+                        " keys in one object");
     return true;
   }
 
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) override {
     const std::string hint = hint_for(text_, position);
-    throw ConfigError(place_of(text_, position, source_) + ": not valid JSON: " +
-                      (hint.empty() ? printable(reason_of(error.what()), 160) : hint));
+    throw ConfigError(place_of(text_, position, source_) +
+                      ": not valid JSON: " + (hint.empty() ? printable(reason_of(error.what()), 160) : hint));
   }
 
  private:
@@ -115,7 +117,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   std::string_view text_;
   const std::string& source_;
   Json root_;
-  std::vector<Json*> open_;        // the containers around the current place; only the last one grows, so these stay valid
+  std::vector<Json*> open_;  // the containers around the current place; only the last one grows, so these stay valid
   std::vector<std::string> keys_;  // the key last seen in each of them
 };
 
@@ -126,7 +128,8 @@ Json parse_strict(std::string_view text, const std::string& source) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     throw ConfigError(source + ": is empty, expected a JSON value");
   const size_t zero = text.find('\0');  // nlohmann/json takes it for the end of the text and ignores what follows
-  if (zero != std::string_view::npos) throw ConfigError(place_of(text, zero + 1, source) + ": not valid JSON: a zero byte");
+  if (zero != std::string_view::npos)
+    throw ConfigError(place_of(text, zero + 1, source) + ": not valid JSON: a zero byte");
   TreeBuilder builder(text, source);
   Json::sax_parse(text, &builder);
   return builder.take();

@@ -18,14 +18,17 @@ using Words = std::vector<std::string>;
 // The subcommand's help was asked for.
 struct HelpAsked {};
 
-[[noreturn]] void refuse(std::string_view flag, const std::string& what) { throw ConfigError(std::string(flag) + ": " + what); }
+[[noreturn]] void refuse(std::string_view flag, const std::string& what) {
+  throw ConfigError(std::string(flag) + ": " + what);
+}
 
 int64_t parse_integer(std::string_view flag, const std::string& text, int64_t low, int64_t high) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string wanted = ", expected an integer in [" + std::to_string(low) + ", " + std::to_string(high) + ']';
   const bool whole = end == text.data() + text.size() && !text.empty();
-  if (error == std::errc::invalid_argument || !whole) refuse(flag, '"' + printable(text) + "\" is not an integer" + wanted);
+  if (error == std::errc::invalid_argument || !whole)
+    refuse(flag, '"' + printable(text) + "\" is not an integer" + wanted);
   if (error != std::errc() || value < low || value > high) refuse(flag, printable(text) + " is out of range" + wanted);
   return value;
 }
@@ -57,7 +60,8 @@ Address parse_host_and_port(std::string_view flag, const std::string& text, int6
   if (!bracketed && host.find(':') != std::string::npos)
     refuse(flag, '"' + printable(text) + "\" has several colons, an IPv6 address needs brackets, like [::1]:5555");
   const size_t odd = host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%");
-  if (odd != std::string::npos || host.size() > 253) refuse(flag, '"' + printable(host) + "\" is no host name, " + example);
+  if (odd != std::string::npos || host.size() > 253)
+    refuse(flag, '"' + printable(host) + "\" is no host name, " + example);
   const int64_t port = parse_integer(std::string(flag) + " port", text.substr(colon + 1), lowest_port, 65535);
   return {host, static_cast<uint16_t>(port)};
 }
@@ -115,10 +119,12 @@ Options parse_train(CLI::App& app, const Words& words) {
   TrainOptions options;
   std::string seed, listen, stats;
   add_text(app, "CONFIG", options.config, "", "run file, or the name of a built-in one")->required();
-  add_text(app, "--run", options.run_dir, "DIR", "folder of the run; one that holds a run of this config is resumed (default: runs/NAME)");
+  add_text(app, "--run", options.run_dir, "DIR",
+           "folder of the run; one that holds a run of this config is resumed (default: runs/NAME)");
   add_text(app, "--seed", seed, "N", "in place of the config's seed");
   add_overrides(app, options.overrides);
-  add_text(app, "--listen", listen, "HOST:PORT", "where workers, nodes and inference processes join (default: 127.0.0.1, a free port)");
+  add_text(app, "--listen", listen, "HOST:PORT",
+           "where workers, nodes and inference processes join (default: 127.0.0.1, a free port)");
   add_text(app, "--stats", stats, "HOST:PORT", "where statistics are served as JSON (default: 127.0.0.1, a free port)");
   parse(app, words);
   if (app.count("--run") && options.run_dir.empty()) refuse("--run", "is empty, expected a folder");
@@ -150,7 +156,8 @@ Options parse_inference(CLI::App& app, const Words& words) {
 
 Options parse_node(CLI::App& app, const Words& words) {
   std::string listen;
-  add_text(app, "--listen", listen, "HOST:PORT", "where `troupe spawn` reaches this node; a port alone is on 127.0.0.1")->required();
+  add_text(app, "--listen", listen, "HOST:PORT", "where `troupe spawn` reaches this node; a port alone is on 127.0.0.1")
+      ->required();
   parse(app, words);
   return NodeOptions{parse_listen_address("--listen", listen)};
 }
@@ -201,7 +208,8 @@ Options parse_envs(CLI::App& app, const Words& words) {
 Options parse_config_command(CLI::App& app, const Words& words) {
   ConfigOptions options;
   bool defaults = false, schema = false, fields = false;
-  add_text(app, "CONFIG", options.config, "", "run file, or the name of a built-in one: check it and print every field");
+  add_text(app, "CONFIG", options.config, "",
+           "run file, or the name of a built-in one: check it and print every field");
   add_overrides(app, options.overrides);
   app.add_flag("--defaults", defaults, "print every field with its default");
   app.add_flag("--schema", schema, "print the JSON schema of run files, for editors");
@@ -249,10 +257,12 @@ Options parse_simulate(CLI::App& app, const Words& words) {
     return options;
   }
   const size_t dots = seeds.find("..");
-  if (dots == std::string::npos) refuse("--seeds", '"' + printable(seeds) + "\" is no range, expected A..B, like 1..1000");
+  if (dots == std::string::npos)
+    refuse("--seeds", '"' + printable(seeds) + "\" is no range, expected A..B, like 1..1000");
   options.first_seed = parse_seed("--seeds", seeds.substr(0, dots));
   options.last_seed = parse_seed("--seeds", seeds.substr(dots + 2));
-  if (options.first_seed > options.last_seed) refuse("--seeds", printable(seeds) + " is empty, expected A..B with A <= B");
+  if (options.first_seed > options.last_seed)
+    refuse("--seeds", printable(seeds) + " is empty, expected A..B with A <= B");
   return options;
 }
 
@@ -278,7 +288,8 @@ constexpr Command kCommands[] = {
      "  troupe worker --connect 127.0.0.1:5555\n"
      "  troupe worker --connect trainer.local:5555 --count 4\n",
      parse_worker},
-    {"inference", "add an inference process to a run", "  troupe inference --connect 127.0.0.1:5555\n", parse_inference},
+    {"inference", "add an inference process to a run", "  troupe inference --connect 127.0.0.1:5555\n",
+     parse_inference},
     {"node", "wait for requests to start workers on this machine",
      "  troupe node --listen 5556\n"
      "  troupe node --listen 0.0.0.0:5556\n",
@@ -315,7 +326,8 @@ constexpr Command kCommands[] = {
 void print_overview(std::ostream& out) {
   out << "troupe: asynchronous reinforcement learning\n\nUsage: troupe COMMAND [OPTIONS]\n\nCommands:\n";
   for (const Command& command : kCommands)
-    out << "  " << command.name << std::string(12 - std::string_view(command.name).size(), ' ') << command.summary << '\n';
+    out << "  " << command.name << std::string(12 - std::string_view(command.name).size(), ' ') << command.summary
+        << '\n';
   out << "\nExamples:\n  troupe train cartpole\n  troupe COMMAND --help    # every option, with examples\n";
 }
 

@@ -22,7 +22,9 @@ int run_config(const ConfigOptions& options) {
     case ConfigOptions::Show::defaults: std::cout << to_json(RunConfig{}); break;
     case ConfigOptions::Show::schema: std::cout << json_schema(); break;
     case ConfigOptions::Show::fields: print_fields(); break;
-    case ConfigOptions::Show::effective: std::cout << to_json(load_run_config(options.config, options.overrides)); break;
+    case ConfigOptions::Show::effective:
+      std::cout << to_json(load_run_config(options.config, options.overrides));
+      break;
   }
   return 0;
 }

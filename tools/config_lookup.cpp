@@ -15,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<fs::path> config_folders() {
-  return {"configs", fs::path(TROUPE_SOURCE_DIR) / "configs", fs::path(program_folder()) / ".." / "share" / "troupe" / "configs"};
+  return {"configs", fs::path(TROUPE_SOURCE_DIR) / "configs",
+          fs::path(program_folder()) / ".." / "share" / "troupe" / "configs"};
 }
 
 // Names of the run files in configs/, sorted, each once.
@@ -60,7 +61,8 @@ std::string find_config(const std::string& name) {
   refuse_name(name);
 }
 
-RunConfig load_run_config(const std::string& name, const std::vector<std::string>& overrides, std::optional<uint64_t> seed) {
+RunConfig load_run_config(const std::string& name, const std::vector<std::string>& overrides,
+                          std::optional<uint64_t> seed) {
   const std::string path = find_config(name);
   RunConfig config = load_config(path);
   for (const std::string& assignment : overrides) apply_override(config, assignment);
@@ -80,7 +82,8 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
 void require_run_folder(const std::string& path) {
   std::error_code failed;
   if (!fs::exists(path, failed)) throw ConfigError(printable(path, 200) + ": no such run folder");
-  if (!fs::is_directory(path, failed)) throw ConfigError(printable(path, 200) + ": is not a folder, expected the folder of a run");
+  if (!fs::is_directory(path, failed))
+    throw ConfigError(printable(path, 200) + ": is not a folder, expected the folder of a run");
   if (!is_file(fs::path(path) / "config.json"))
     throw ConfigError(printable(path, 200) + ": is not the folder of a run, it has no config.json");
 }

@@ -26,7 +26,8 @@ std::string action_text(const ActionSpec& action) {
   if (action.kind == ActionKind::continuous) text += " [" + std::to_string(action.dims()) + ']';
   if (action.kind == ActionKind::discrete) text += ' ' + std::to_string(action.bins.at(0));
   if (action.kind == ActionKind::multi_discrete)
-    text += " [" + std::to_string(action.dims()) + "] of up to " + std::to_string(*std::ranges::max_element(action.bins));
+    text +=
+        " [" + std::to_string(action.dims()) + "] of up to " + std::to_string(*std::ranges::max_element(action.bins));
   if (action.chunk > 1) text += ", chunks of " + std::to_string(action.chunk) + " steps";
   return text + (action.masked ? ", masked" : "");
 }
@@ -48,8 +49,12 @@ Json as_json(const EnvInfo& info) {
     observations.push_back({{"name", array.name},
                             {"dtype", name_of(array.dtype)},
                             {"shape", std::vector<int64_t>(array.shape.begin(), array.shape.end())}});
-  const Json action = {{"kind", name_of_kind(spec.action.kind)}, {"bins", spec.action.bins},   {"low", spec.action.low},
-                       {"high", spec.action.high},               {"chunk", spec.action.chunk}, {"masked", spec.action.masked}};
+  const Json action = {{"kind", name_of_kind(spec.action.kind)},
+                       {"bins", spec.action.bins},
+                       {"low", spec.action.low},
+                       {"high", spec.action.high},
+                       {"chunk", spec.action.chunk},
+                       {"masked", spec.action.masked}};
   return {{"id", info.id},
           {"description", info.description},
           {"parameters", info.params},
@@ -65,8 +70,10 @@ Json as_json(const EnvInfo& info) {
 int run_envs(const EnvsOptions& options) {
   Json all = Json::array();
   for (const EnvInfo& info : list_environments()) {
-    if (options.json) all.push_back(as_json(info));
-    else print_text(info);
+    if (options.json)
+      all.push_back(as_json(info));
+    else
+      print_text(info);
   }
   if (options.json) std::cout << all.dump(2) << '\n';
   return 0;

@@ -89,7 +89,7 @@ struct SimulateOptions {
 
 struct VersionOptions {};
 
-using Options = std::variant<TrainOptions, WorkerOptions, InferenceOptions, NodeOptions, SpawnOptions, EvalOptions, PlayOptions,
-                             EnvsOptions, ConfigOptions, BenchOptions, SimulateOptions, VersionOptions>;
+using Options = std::variant<TrainOptions, WorkerOptions, InferenceOptions, NodeOptions, SpawnOptions, EvalOptions,
+                             PlayOptions, EnvsOptions, ConfigOptions, BenchOptions, SimulateOptions, VersionOptions>;
 
 }  // namespace troupe

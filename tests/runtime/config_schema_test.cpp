@@ -27,7 +27,8 @@ bool has_type(const json& value, const std::string& type) {
 
 // long double holds every 64-bit integer exactly; nlohmann/json compares an integer with a float as doubles.
 long double number(const json& value) {
-  return value.is_number_unsigned() ? static_cast<long double>(value.get<uint64_t>()) : static_cast<long double>(value.get<double>());
+  return value.is_number_unsigned() ? static_cast<long double>(value.get<uint64_t>())
+                                    : static_cast<long double>(value.get<double>());
 }
 
 bool obeys(const json& schema, const json& value);
@@ -43,8 +44,10 @@ bool obeys_object(const json& schema, const json& value) {
 
 bool obeys(const json& schema, const json& value) {
   if (!has_type(value, schema["type"])) return false;
-  if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end()) return false;
-  if (schema.contains("pattern") && !std::regex_search(value.get<std::string>(), std::regex(schema["pattern"].get<std::string>())))
+  if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end())
+    return false;
+  if (schema.contains("pattern") &&
+      !std::regex_search(value.get<std::string>(), std::regex(schema["pattern"].get<std::string>())))
     return false;
   if (schema.contains("minimum") && number(value) < number(schema["minimum"])) return false;
   if (schema.contains("maximum") && number(value) > number(schema["maximum"])) return false;

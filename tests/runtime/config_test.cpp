@@ -96,7 +96,8 @@ TEST_CASE("config: every member of every section is in the list of fields") {
   RunConfig config;
   std::set<std::string_view> sections;
   size_t top_level = 0;
-  for (const Field& field : describe(config)) field.section().empty() ? void(++top_level) : void(sections.insert(field.section()));
+  for (const Field& field : describe(config))
+    field.section().empty() ? void(++top_level) : void(sections.insert(field.section()));
   CHECK(top_level + sections.size() == member_count<RunConfig>());
 }
 
@@ -107,8 +108,10 @@ TEST_CASE("config: no two fields share a path or a member") {
   for (const Field& field : describe(config)) {
     CHECK(paths.insert(field.path).second);
     const auto address = [](auto member) -> const void* {
-      if constexpr (std::is_same_v<decltype(member), ObjectText>) return member.text;
-      else return member;
+      if constexpr (std::is_same_v<decltype(member), ObjectText>)
+        return member.text;
+      else
+        return member;
     };
     CHECK(members.insert(std::visit(address, field.value)).second);
     CHECK(!field.help.empty());
@@ -148,7 +151,8 @@ TEST_CASE("config: doubles survive to the last bit") {
 TEST_CASE("config: integers at the ends of their range are read exactly") {
   CHECK(parse_config(R"({"seed": 18446744073709551615})", "run.json").seed == std::numeric_limits<uint64_t>::max());
   CHECK(parse_config(R"({"seed": 0})", "run.json").seed == 0);
-  CHECK(parse_config(R"({"stop": {"env_steps": 1000000000000000}})", "run.json").stop.env_steps == 1'000'000'000'000'000);
+  CHECK(parse_config(R"({"stop": {"env_steps": 1000000000000000}})", "run.json").stop.env_steps ==
+        1'000'000'000'000'000);
 }
 
 TEST_CASE("config: a whole number may be written with an exponent or a fraction of zero") {
@@ -158,7 +162,8 @@ TEST_CASE("config: a whole number may be written with an exponent or a fraction 
 }
 
 TEST_CASE("config: durations are in the unit that ends their key") {
-  const RunConfig config = parse_config(R"({"inference": {"timeout_us": 250}, "network": {"heartbeat_ms": 20}})", "run.json");
+  const RunConfig config =
+      parse_config(R"({"inference": {"timeout_us": 250}, "network": {"heartbeat_ms": 20}})", "run.json");
   CHECK(config.inference.timeout == std::chrono::microseconds(250));
   CHECK(config.network.heartbeat == std::chrono::milliseconds(20));
 }
@@ -187,7 +192,8 @@ TEST_CASE("config: nested and numerous just within the limits is read") {
 }
 
 TEST_CASE("config: load_config says why a file cannot be read") {
-  CHECK(error_of([] { load_config("no/such/run.json"); }) == "no/such/run.json: cannot be opened: No such file or directory");
+  CHECK(error_of([] { load_config("no/such/run.json"); }) ==
+        "no/such/run.json: cannot be opened: No such file or directory");
   CHECK(error_of([] { load_config("tests"); }) == "tests: is a directory, expected a run file");
   CHECK(error_of([] { load_config("/dev/zero"); }) == "/dev/zero: is larger than 1 MiB, expected a run file");
   CHECK(error_of([] { load_config("/dev/null"); }) == "/dev/null: is empty, expected a JSON value");
@@ -226,7 +232,8 @@ TEST_CASE("override: each wrong assignment gives exactly its line and changes no
       {"replay.mode=\"fifo\"", "--set: replay.mode: \"fifo\" is unknown, expected one of: consume_once, reuse"},
       {"name=a=b", "--set: name: \"a=b\" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -"},
       {"env.params=[]", "--set: env.params: [] is an array, expected an object"},
-      {"model.hidden=64,64", "--set: model.hidden: 64,64 is not a JSON value, expected an array of at most 32 integers in [1, 65536]"},
+      {"model.hidden=64,64",
+       "--set: model.hidden: 64,64 is not a JSON value, expected an array of at most 32 integers in [1, 65536]"},
   };
   for (const auto& [assignment, error] : cases) {
     RunConfig config;

@@ -36,7 +36,8 @@ void check_all(const std::vector<BadLine>& lines) {
   }
 }
 
-const Words kCommands = {"train", "worker", "inference", "node", "spawn", "eval", "play", "envs", "config", "bench", "simulate", "version"};
+const Words kCommands = {"train", "worker", "inference", "node",  "spawn",    "eval",
+                         "play",  "envs",   "config",    "bench", "simulate", "version"};
 
 const std::string kSeedRange = " is no seed, expected an integer in [0, 18446744073709551615]";
 const std::string kExample = ", expected HOST:PORT, like 127.0.0.1:5555";
@@ -112,14 +113,19 @@ TEST_CASE("troupe: wrong numbers end in one line") {
       {{"train", "cartpole", "--seed", "1.5"}, "--seed: \"1.5\"" + kSeedRange},
       {{"train", "cartpole", "--seed", "18446744073709551616"}, "--seed: \"18446744073709551616\"" + kSeedRange},
       {{"worker", "--connect", "h:1", "--count", "0"}, "--count: 0 is out of range, expected an integer in [1, 1024]"},
-      {{"worker", "--connect", "h:1", "--count", "1e3"}, "--count: \"1e3\" is not an integer, expected an integer in [1, 1024]"},
+      {{"worker", "--connect", "h:1", "--count", "1e3"},
+       "--count: \"1e3\" is not an integer, expected an integer in [1, 1024]"},
       {{"worker", "--connect", "h:1", "--count", "99999999999999999999"},
        "--count: 99999999999999999999 is out of range, expected an integer in [1, 1024]"},
-      {{"spawn", "--node", "a:1", "--workers", "-3", "--run", "b:1"}, "--workers: -3 is out of range, expected an integer in [1, 1024]"},
+      {{"spawn", "--node", "a:1", "--workers", "-3", "--run", "b:1"},
+       "--workers: -3 is out of range, expected an integer in [1, 1024]"},
       {{"play", "runs/x", "--episodes", "0"}, "--episodes: 0 is out of range, expected an integer in [1, 1000000]"},
-      {{"eval", "runs/x", "--episodes", "ten"}, "--episodes: \"ten\" is not an integer, expected an integer in [1, 1000000]"},
-      {{"bench", "sampling", "--seconds", "0"}, "--seconds: \"0\" is not right, expected a number of seconds in (0, 3600]"},
-      {{"bench", "sampling", "--seconds", "nan"}, "--seconds: \"nan\" is not right, expected a number of seconds in (0, 3600]"},
+      {{"eval", "runs/x", "--episodes", "ten"},
+       "--episodes: \"ten\" is not an integer, expected an integer in [1, 1000000]"},
+      {{"bench", "sampling", "--seconds", "0"},
+       "--seconds: \"0\" is not right, expected a number of seconds in (0, 3600]"},
+      {{"bench", "sampling", "--seconds", "nan"},
+       "--seconds: \"nan\" is not right, expected a number of seconds in (0, 3600]"},
       {{"bench", "samplng"}, "bench: \"samplng\" is unknown, did you mean sampling?"},
       {{"bench", "x"}, "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights"},
       {{"simulate"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
@@ -140,13 +146,15 @@ TEST_CASE("troupe: wrong addresses end in one line") {
       {{"worker", "--connect", "h:"}, "--connect port: \"\" is not an integer, expected an integer in [1, 65535]"},
       {{"worker", "--connect", "h:0"}, "--connect port: 0 is out of range, expected an integer in [1, 65535]"},
       {{"worker", "--connect", "h:65536"}, "--connect port: 65536 is out of range, expected an integer in [1, 65535]"},
-      {{"worker", "--connect", "h:55x"}, "--connect port: \"55x\" is not an integer, expected an integer in [1, 65535]"},
+      {{"worker", "--connect", "h:55x"},
+       "--connect port: \"55x\" is not an integer, expected an integer in [1, 65535]"},
       {{"inference", "--connect", "::1:5"},
        "--connect: \"::1:5\" has several colons, an IPv6 address needs brackets, like [::1]:5555"},
       {{"inference", "--connect", "a b:5"}, "--connect: \"a b\" is no host name" + kExample},
       {{"node", "--listen", "70000"}, "--listen port: 70000 is out of range, expected an integer in [0, 65535]"},
       {{"spawn", "--node", "a:1", "--workers", "3"}, "spawn: --run is required, `troupe spawn --help` shows examples"},
-      {{"train", "cartpole", "--listen", "5", "--stats", "5"}, "--stats: 127.0.0.1:5 is also --listen; they need two ports"},
+      {{"train", "cartpole", "--listen", "5", "--stats", "5"},
+       "--stats: 127.0.0.1:5 is also --listen; they need two ports"},
   });
 }
 
@@ -161,12 +169,14 @@ TEST_CASE("troupe: wrong run files and folders end in one line before anything s
       {{"train", empty}, empty + ": is empty, expected a JSON value"},
       {{"train", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
       {{"config", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
-      {{"train", hang}, hang + ": stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
+      {{"train", hang},
+       hang + ": stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
       {{"train", "cartpole", "--set", "gamma=1"}, "--set: gamma: unknown key, did you mean algorithm.gamma?"},
       {{"train", "cartpole", "--set", "trainer.epochs=2", "--set", "algorithm.gamma=2"},
        "--set: algorithm.gamma: 2 is out of range, expected a number in [0, 1]"},
       {{"config"}, "config: expected exactly one of CONFIG, --defaults, --schema and --fields"},
-      {{"config", "--defaults", "--schema"}, "config: expected exactly one of CONFIG, --defaults, --schema and --fields"},
+      {{"config", "--defaults", "--schema"},
+       "config: expected exactly one of CONFIG, --defaults, --schema and --fields"},
       {{"config", "--defaults", "--set", "seed=1"}, "--set: needs a CONFIG to change"},
       {{"eval"}, "eval: RUN is required, `troupe eval --help` shows examples"},
       {{"eval", "no/such"}, "no/such: no such run folder"},
@@ -179,7 +189,8 @@ TEST_CASE("troupe: an unknown environment or parameter ends in one line before a
   const Folder folder;
   const std::string file = folder.file("run.json", "{}");
   check_all({
-      {{"train", file, "--set", "env.id=CartPol-v1"}, file + ": env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
+      {{"train", file, "--set", "env.id=CartPol-v1"},
+       file + ": env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
       {{"config", file, "--set", "env.params.gravty=3"},
        file + ": env.params.gravty: unknown key, this environment has no parameters"},
   });
@@ -219,7 +230,8 @@ TEST_CASE("troupe: config --defaults is a run file, and what follows -- is no op
 }
 
 TEST_CASE("troupe: an output that cannot be written is an error") {
-  const CommandResult result = testing::run_command({"/bin/sh", "-c", testing::built_program("troupe") + " config --fields > /dev/full"});
+  const CommandResult result =
+      testing::run_command({"/bin/sh", "-c", testing::built_program("troupe") + " config --fields > /dev/full"});
   CHECK(result.exit_code == 1);
   CHECK(result.err == "troupe: the output cannot be written\n");
 }

@@ -19,8 +19,8 @@ T parsed(const std::vector<std::string>& words) {
 }  // namespace
 
 TEST_CASE("command_line: train takes its options before and after the config") {
-  const auto options = parsed<TrainOptions>({"train", "--set", "a.b=1", "cartpole", "--seed=7", "--set", "c.d=[1, 2]", "--run", "runs/x",
-                                             "--listen", "0.0.0.0:5", "--stats", "6"});
+  const auto options = parsed<TrainOptions>({"train", "--set", "a.b=1", "cartpole", "--seed=7", "--set", "c.d=[1, 2]",
+                                             "--run", "runs/x", "--listen", "0.0.0.0:5", "--stats", "6"});
   CHECK(options.config == "cartpole");
   CHECK(options.run_dir == "runs/x");
   CHECK(options.seed == 7);
