@@ -14,10 +14,10 @@
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
-#include "actors/ledger.h"
 #include "models/policy.h"
 #include "models/rollout.h"
 #include "runtime/caf_inspect.h"
+#include "runtime/ledger.h"
 
 namespace troupe {
 

@@ -17,12 +17,6 @@ uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
 
 }  // namespace
 
-std::string Ledger::text() const {
-  return "produced " + std::to_string(produced) + " = trained " + std::to_string(trained) + " + stale " +
-         std::to_string(dropped_stale) + " + full " + std::to_string(dropped_full) + " + lost " +
-         std::to_string(lost_in_crash) + " + waiting " + std::to_string(waiting);
-}
-
 ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger)
     : config_(config),
       super_batch_(super_batch),

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/ledger.h"
 #include "models/rollout.h"
+#include "runtime/ledger.h"
 #include "runtime/rng.h"
 #include "runtime/run_config.h"
 

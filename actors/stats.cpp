@@ -62,7 +62,9 @@ double StatsCore::Rate::over(Clock::time_point now, std::chrono::seconds window)
   return span <= 0 ? kUnknown : static_cast<double>(points.back().second - first->second) / span;
 }
 
-StatsCore::StatsCore(const RunConfig& config, Clock::time_point now) : config_(config), started_(now) {
+StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started)
+    : config_(config), reports_success_(reports_success), started_(started) {
+  const Clock::time_point now = started;
   now_.lag_bound = static_cast<uint64_t>(config.replay.max_policy_lag);
   env_rate_.add(now, 0);
   update_rate_.add(now, 0);
@@ -91,12 +93,7 @@ void StatsCore::add(const InferenceReport& report) {
 }
 
 void StatsCore::add(const ReplayReport& report) {
-  now_.produced = report.ledger.produced;
-  now_.trained = report.ledger.trained;
-  now_.dropped_stale = report.ledger.dropped_stale;
-  now_.dropped_full = report.ledger.dropped_full;
-  now_.lost_in_crash = report.ledger.lost_in_crash;
-  now_.waiting = report.ledger.waiting;
+  now_.ledger = report.ledger;
   now_.env_steps = report.env_steps;
   now_.workers_up = report.workers;
   now_.reuse = report.reuse;
@@ -114,13 +111,13 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
 }
 
 void StatsCore::add(const Evaluation& evaluation) {
-  ++now_.evaluations;
-  now_.eval_episodes = evaluation.episodes;
-  now_.eval_version = evaluation.version.number;
-  now_.eval_return_mean = evaluation.return_mean;
-  now_.eval_return_std = evaluation.return_std;
-  now_.eval_length_mean = evaluation.length_mean;
-  now_.eval_success_rate = evaluation.success_rate;
+  EvaluationResult& result = now_.evaluation.emplace();
+  result.updates = evaluation.version.number;
+  result.episodes = evaluation.episodes;
+  result.return_mean = evaluation.return_mean;
+  result.return_std = evaluation.return_std;
+  result.length_mean = evaluation.length_mean;
+  if (reports_success_) result.success_rate = evaluation.success_rate;
 }
 
 StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
@@ -129,9 +126,10 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   env_rate_.add(now, s.env_steps);
   update_rate_.add(now, s.updates);
   s.env_steps_per_second = env_rate_.over(now, kShort);
-  s.env_steps_per_second_60 = env_rate_.over(now, kLong);
+  s.env_steps_per_second_60s = env_rate_.over(now, kLong);
   s.updates_per_second = update_rate_.over(now, kShort);
   const StopConfig& stop = config_.stop;
+  s.progress = 0;
   if (stop.env_steps > 0) s.progress = std::max(s.progress, static_cast<double>(s.env_steps) / static_cast<double>(stop.env_steps));
   if (stop.updates > 0) s.progress = std::max(s.progress, static_cast<double>(s.updates) / static_cast<double>(stop.updates));
   if (stop.seconds > 0) s.progress = std::max(s.progress, s.elapsed_seconds / stop.seconds);
@@ -140,7 +138,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   s.lag_p50 = lag_percentile(lag_counts_, 0.5);
   s.lag_p95 = lag_percentile(lag_counts_, 0.95);
   s.lag_max = lag_counts_.empty() ? kUnknown : static_cast<double>(lag_counts_.rbegin()->first);
-  s.batch_rows_p50 = percentile(batch_rows_, 0.5);
+  s.batch_size_p50 = percentile(batch_rows_, 0.5);
   s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
   s.inference_p99_ms = percentile(latency_us_, 0.99) / 1000;
   for (const auto& [id, report] : receivers_) {
@@ -148,7 +146,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
     s.batches_timeout += report.timeout;
     s.batches_all_waiting += report.all_waiting;
     s.batches_failed += report.failed;
-    s.weights_behind[id] = published_.number - std::min(published_.number, report.version.number);
+    s.weights_behind["inference " + std::to_string(id)] = published_.number - std::min(published_.number, report.version.number);
   }
   if (wait_seconds_ + update_seconds_ > 0) s.trainer_wait_fraction = wait_seconds_ / (wait_seconds_ + update_seconds_);
   if (!returns_.empty()) {
@@ -163,23 +161,22 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
     for (const auto& [value, length] : returns_) squares += (value - s.return_mean) * (value - s.return_mean);
     s.return_std = std::sqrt(squares / count);
     s.length_mean = lengths / count;
-    s.success_rate = successes / count;
+    if (reports_success_) s.success_rate = successes / count;
   }
   for (const auto& [id, worker] : workers_) {
-    s.env_failures += worker.report.env_failures;
+    if (worker.report.env_failures > 0) s.env_failures[config_.env.id] += worker.report.env_failures;
     s.request_retries += worker.report.retries;
     if (now - worker.at <= kWorkerSilence) s.quarantined += worker.report.quarantined;
     if (!worker.report.last_error.empty()) s.last_error = worker.report.last_error;
   }
   s.workers_total = workers_.size();
   s.rss_bytes = resident_bytes();
-  s.peak_rss_bytes = peak_resident_bytes();
   return s;
 }
 
 StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder) {
   guard(self);
-  self->state.core = std::make_unique<StatsCore>(wiring->config, self->clock().now());
+  self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success, wiring->started.value_or(self->clock().now()));
   const auto interval = wiring->config.stats.interval;
   const auto emit = [self, recorder] {
     self->send(recorder, SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->snapshot(self->clock().now()))});

@@ -17,7 +17,8 @@ class StatsCore {
  public:
   using Clock = std::chrono::steady_clock;
 
-  StatsCore(const RunConfig& config, Clock::time_point now);
+  // `started` is when the run began: elapsed times and the time to the first update count from there.
+  StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started);
 
   void add(const WorkerReport& report, Clock::time_point now);
   void add(const Episodes& episodes);
@@ -40,6 +41,7 @@ class StatsCore {
   };
 
   RunConfig config_;
+  bool reports_success_;
   Clock::time_point started_;
   StatsSnapshot now_;
   Rate env_rate_, update_rate_;

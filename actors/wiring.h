@@ -2,8 +2,10 @@
 // What every actor of a run is built from: the config and the factories. Constant once made; shared by all actors of a
 // process. The command line fills it with the real parts, tests and the simulator with theirs.
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "envs/env.h"
 #include "models/policy.h"
@@ -21,6 +23,8 @@ struct Wiring {
   std::function<void(int)> use_threads = [](int) {};
   // Detached actors get threads of their own; false puts every actor on the system's scheduler (deterministic, simulated).
   bool threads = true;
+  // When the process began, for reports; nothing = when the run's actors do.
+  std::optional<std::chrono::steady_clock::time_point> started;
 };
 
 using WiringPtr = std::shared_ptr<const Wiring>;

@@ -151,6 +151,7 @@ void StatsSocket::Server::Session::start() {
 
 void StatsSocket::Server::Session::read() {
   socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](error_code error, size_t bytes) {
+    if (!self->socket_.is_open()) return;  // closed while this result was on its way
     if (error == asio::error::eof) self->client_ended();
     else if (error) self->close();
     else self->received(bytes);
@@ -295,7 +296,7 @@ void StatsSocket::Server::Session::finish(bool linger) {
 void StatsSocket::Server::Session::write() {
   asio::async_write(socket_, asio::buffer(*queue_.front()),
                     [self = shared_from_this(), message = queue_.front()](error_code error, size_t) {
-                      if (error) return self->close();
+                      if (error || !self->socket_.is_open()) return self->close();
                       self->queue_.pop_front();
                       self->queued_bytes_ -= std::min(self->queued_bytes_, message->size());
                       self->written();

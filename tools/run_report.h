@@ -29,6 +29,7 @@ class RunReport : public RunSink {
   StatsSocket* socket_;
   RunConfig config_;
   StatsSnapshot last_;
+  bool terminal_;
   size_t lines_drawn_ = 0;
 };
 

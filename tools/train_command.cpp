@@ -124,6 +124,7 @@ int run_train(const TrainOptions& options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
 
   const std::shared_ptr<Wiring> wiring = learn_wiring(config);
+  if (!config.deterministic) wiring->started = begun;
   std::shared_ptr<Learner> learner = learner_of(*wiring);
   RunFolder folder(posix_disk(), run_folder_of(options, config), to_json(config),
                    [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
