@@ -48,7 +48,8 @@ if(TROUPE_TORCH_KIND STREQUAL "cuda")
     list(APPEND cuda_libraries ${TROUPE_TORCH_ROOT}/lib/lib${name}.so)
   endforeach()
   target_link_libraries(troupe_cuda INTERFACE
-    -Wl,--push-state,--no-as-needed ${cuda_libraries} -Wl,--pop-state)
+    -Wl,--push-state,--no-as-needed ${cuda_libraries} -Wl,--pop-state
+    -Wl,--allow-shlib-undefined)  # what they need themselves is found when they are loaded
   message(STATUS "troupe: GPU build: CUDA ${CUDAToolkit_VERSION}, NCCL in ${NCCL_INCLUDE_DIR}")
 else()
   message(STATUS "troupe: GPU parts are compiled, but this LibTorch is a CPU build: programs will run on the CPU")

@@ -18,6 +18,7 @@ REFUSED = [
     ("models/mlp.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
     ("actors/stats.cpp", "<boost/asio.hpp>"),
     ("runtime/config.h", "<nlohmann/json.hpp>"),
+    ("runtime/config.h", '"runtime/strict_json.h"'),
     ("tools/train.cpp", "<spdlog/spdlog.h>"),
     ("tests/runtime/array_test.cpp", "<doctest/doctest.h>"),
 ]
@@ -30,7 +31,8 @@ ALLOWED = [
     ("runtime/process_group_gloo.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
     ("runtime/stats_socket.cpp", "<boost/asio.hpp>"),
     ("runtime/config.cpp", "<nlohmann/json.hpp>"),
-    ("runtime/strict_json.h", "<nlohmann/json_fwd.hpp>"),
+    ("runtime/stats_snapshot.h", "<nlohmann/json_fwd.hpp>"),
+    ("runtime/config.cpp", '"runtime/strict_json.h"'),
     ("runtime/log.cpp", "<spdlog/spdlog.h>"),
     ("tests/support/test.h", "<doctest/doctest.h>"),
     ("tests/runtime/array_test.cpp", '"tests/support/test.h"'),
