@@ -11,6 +11,7 @@
 #include "envs/pendulum.h"
 #include "envs/synthetic.h"
 #include "envs/token_reach.h"
+#include "runtime/suggest.h"
 
 namespace troupe {
 
@@ -41,7 +42,7 @@ void apply_chunk(EnvSpec& spec, const EnvConfig& config) {
 template <class Row>
 Made make_rows(const char* id, const EnvConfig& config) {
   using Options = typename Batched<Row>::Options;
-  constexpr int64_t kMaxRows = 1 << 20;
+  constexpr int64_t kMaxRows = 65536;
   if (config.rows < 1 || config.rows > kMaxRows)
     throw ConfigError("env.rows: " + std::to_string(config.rows) + " is not right, expected an integer in [1, " +
                       std::to_string(kMaxRows) + "]");
@@ -85,7 +86,7 @@ std::unique_ptr<Env> make_env(const EnvConfig& config) {
     if (config.id == entry.id) return entry.make(entry.id, config).env;
     ids.push_back(entry.id);
   }
-  const std::string near = closest_to(config.id, ids);
+  const std::string near = closest(config.id, ids);
   throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
 }

@@ -46,7 +46,4 @@ class EnvParams {
   std::string text_;
 };
 
-// The candidate with the smallest edit distance to `word`, or "" when none is near.
-std::string closest_to(std::string_view word, const std::vector<std::string>& candidates);
-
 }  // namespace troupe

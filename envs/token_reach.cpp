@@ -14,17 +14,19 @@ constexpr float kTargetWall = 0.9f;
 constexpr float kOrbitSpeed = 0.05f;  // radians per step
 constexpr float kShaping = 2.0f, kStepCost = 0.01f, kBonus = 1.0f;
 
+// clang-format off
 constexpr std::array<TokenReach::Task, TokenReach::kTasks> kTaskTable{{
-    // name        gain   drag  turn      wind   orbit nearest farthest tolerance
-    {"near", 0.08f, 0.0f, 0.0f, 0.0f, 0.0f, 0.3f, 0.6f, 0.12f},
-    {"far", 0.08f, 0.0f, 0.0f, 0.0f, 0.0f, 0.8f, 1.2f, 0.12f},
-    {"precise", 0.08f, 0.0f, 0.0f, 0.0f, 0.0f, 0.4f, 0.8f, 0.07f},
-    {"left", 0.08f, 0.0f, kPi / 3, 0.0f, 0.0f, 0.4f, 0.8f, 0.12f},
-    {"right", 0.08f, 0.0f, -kPi / 3, 0.0f, 0.0f, 0.4f, 0.8f, 0.12f},
-    {"inertia", 0.02f, 0.8f, 0.0f, 0.0f, 0.0f, 0.4f, 0.8f, 0.12f},
-    {"wind", 0.08f, 0.0f, 0.0f, 0.02f, 0.0f, 0.4f, 0.8f, 0.12f},
-    {"moving", 0.08f, 0.0f, 0.0f, 0.0f, 0.2f, 0.4f, 0.8f, 0.12f},
+    // name      gain   drag  turn      wind   orbit nearest farthest tolerance
+    {"near",    0.08f, 0.0f, 0.0f,     0.0f,  0.0f, 0.3f, 0.6f, 0.12f},
+    {"far",     0.08f, 0.0f, 0.0f,     0.0f,  0.0f, 0.8f, 1.2f, 0.12f},
+    {"precise", 0.08f, 0.0f, 0.0f,     0.0f,  0.0f, 0.4f, 0.8f, 0.07f},
+    {"left",    0.08f, 0.0f, kPi / 6,  0.0f,  0.0f, 0.4f, 0.8f, 0.12f},
+    {"right",   0.08f, 0.0f, -kPi / 6, 0.0f,  0.0f, 0.4f, 0.8f, 0.12f},
+    {"inertia", 0.02f, 0.8f, 0.0f,     0.0f,  0.0f, 0.4f, 0.8f, 0.12f},
+    {"wind",    0.08f, 0.0f, 0.0f,     0.02f, 0.0f, 0.4f, 0.8f, 0.12f},
+    {"moving",  0.08f, 0.0f, 0.0f,     0.0f,  0.2f, 0.4f, 0.8f, 0.12f},
 }};
+// clang-format on
 
 float clamped(float value, float bound) { return std::clamp(value, -bound, bound); }
 
