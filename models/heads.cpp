@@ -27,7 +27,7 @@ struct Softmax {
 Softmax softmax_weights(const float* logits, const uint8_t* mask, int64_t bins, int64_t row, float* weights) {
   float largest = kLowest;
   if (mask == nullptr) {
-    for (int64_t j = 0; j < bins; ++j) largest = std::max(largest, logits[j]);
+    largest = largest_of(logits, bins);
     exp_of_differences(logits, largest, bins, weights);
   } else {
     bool any = false;
@@ -45,8 +45,14 @@ Softmax softmax_weights(const float* logits, const uint8_t* mask, int64_t bins, 
 int64_t inverse_cdf(const float* weights, int64_t bins, float sum, float u) {
   const float target = u * sum;
   float cumulative = 0.0f;
-  int64_t last_possible = 0;
-  for (int64_t j = 0; j < bins; ++j) {
+  int64_t j = 0, last_possible = 0;
+  // Whole blocks before the one that holds it; the very last bins are looked at one by one.
+  for (; j + 2 * kLanes <= bins; j += kLanes) {
+    const float block = sum_of(weights + j, kLanes);
+    if (cumulative + block > target) break;
+    cumulative += block;
+  }
+  for (; j < bins; ++j) {
     if (weights[j] == 0.0f) continue;
     cumulative += weights[j];
     if (cumulative > target) return j;
@@ -55,9 +61,13 @@ int64_t inverse_cdf(const float* weights, int64_t bins, float sum, float u) {
   return last_possible;
 }
 
-float gaussian_log_prob(float action, float mean, float log_std) {
-  const float z = (action - mean) * std::exp(-log_std);
-  return -0.5f * z * z - log_std - kHalfLogTwoPi;
+// z = (action - mean) / std.
+float gaussian_log_prob(float z, float log_std) { return -0.5f * z * z - log_std - kHalfLogTwoPi; }
+
+std::vector<float> inverse_stds(std::span<const float> log_std) {
+  std::vector<float> result;
+  for (float x : log_std) result.push_back(std::exp(-x));
+  return result;
 }
 
 // x - y kept finite, so that 0 * (x - y) is 0.
@@ -99,10 +109,14 @@ void Head::check(const HeadInput& input) const {
   TROUPE_CHECK(static_cast<int64_t>(input.outputs.size()) == input.rows * outputs_, input.outputs.size(), input.rows, outputs_);
   TROUPE_CHECK(static_cast<int64_t>(input.mask.size()) == input.rows * mask_size_, input.mask.size(), input.rows, mask_size_);
   TROUPE_CHECK(static_cast<int64_t>(input.log_std.size()) == (continuous_ ? decisions_ : 0), input.log_std.size());
-  const int64_t row = first_non_finite_row(input.outputs, input.rows);
-  if (row >= 0) throw InvariantError("policy output of row " + std::to_string(row) + " is not finite");
   if (!all_finite(input.log_std.data(), static_cast<int64_t>(input.log_std.size())))
     throw InvariantError("policy log_std is not finite");
+}
+
+// Row by row, so that the row is in the cache for what follows.
+void Head::check_row(const HeadInput& input, int64_t row) const {
+  if (!all_finite(input.outputs.data() + row * outputs_, outputs_))
+    throw InvariantError("policy output of row " + std::to_string(row) + " is not finite");
 }
 
 void Head::sample(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,
@@ -116,6 +130,7 @@ void Head::sample(const HeadInput& input, std::span<const int64_t> seeds, std::s
   std::vector<float> weights;
   for (const Decision& decision : layout_) weights.resize(std::max<size_t>(weights.size(), decision.bins));
   for (int64_t row = 0; row < input.rows; ++row) {
+    check_row(input, row);
     const auto seed = static_cast<uint64_t>(seeds[row]);
     const bool greedy = deterministic[row] != 0;
     float* row_log_probs = log_probs.data() + row * decisions_;
@@ -147,7 +162,7 @@ void Head::sample_continuous(const HeadInput& input, int64_t row, uint64_t seed,
   for (int64_t d = 0; d < decisions_; ++d) {
     const float mean = input.outputs[row * decisions_ + d], log_std = input.log_std[d];
     actions[d] = deterministic ? mean : mean + std::exp(log_std) * rng.normal();
-    log_probs[d] = gaussian_log_prob(actions[d], mean, log_std);
+    log_probs[d] = gaussian_log_prob((actions[d] - mean) * std::exp(-log_std), log_std);
   }
 }
 
@@ -162,14 +177,19 @@ void Head::evaluate(const HeadInput& input, ActionsView actions, std::span<float
     float row_entropy = 0.0f;
     for (float log_std : input.log_std) row_entropy += 0.5f + kHalfLogTwoPi + log_std;
     std::fill(entropy.begin(), entropy.end(), row_entropy);
-    for (int64_t i = 0; i < wanted; ++i)
-      log_probs[i] = gaussian_log_prob(actions.continuous[i], input.outputs[i], input.log_std[i % decisions_]);
+    const std::vector<float> inverse_std = inverse_stds(input.log_std);
+    for (int64_t row = 0, i = 0; row < input.rows; ++row) {
+      check_row(input, row);
+      for (int64_t d = 0; d < decisions_; ++d, ++i)
+        log_probs[i] = gaussian_log_prob((actions.continuous[i] - input.outputs[i]) * inverse_std[d], input.log_std[d]);
+    }
     return;
   }
   scratch.probabilities.resize(input.rows * outputs_);
   scratch.log_normalizers.resize(wanted);
   scratch.decision_entropies.resize(wanted);
   for (int64_t row = 0; row < input.rows; ++row) {
+    check_row(input, row);
     entropy[row] = 0.0f;
     for (int64_t d = 0; d < decisions_; ++d) {
       const auto [first, bins] = layout_[d];
@@ -200,12 +220,11 @@ void Head::backward(const HeadInput& input, ActionsView actions, std::span<const
   if (continuous_) {
     // dlogp/dmean = (a - mean) / std^2, dlogp/dlog_std = z^2 - 1, dH/dlog_std = 1.
     TROUPE_CHECK(static_cast<int64_t>(log_std_gradients.size()) == decisions_, log_std_gradients.size());
-    for (int64_t row = 0; row < input.rows; ++row) {
-      for (int64_t d = 0; d < decisions_; ++d) {
-        const int64_t i = row * decisions_ + d;
-        const float inverse_std = std::exp(-input.log_std[d]);
-        const float z = (actions.continuous[i] - input.outputs[i]) * inverse_std;
-        output_gradients[i] = log_prob_gradients[i] * z * inverse_std;
+    const std::vector<float> inverse_std = inverse_stds(input.log_std);
+    for (int64_t row = 0, i = 0; row < input.rows; ++row) {
+      for (int64_t d = 0; d < decisions_; ++d, ++i) {
+        const float z = (actions.continuous[i] - input.outputs[i]) * inverse_std[d];
+        output_gradients[i] = log_prob_gradients[i] * z * inverse_std[d];
         log_std_gradients[d] += log_prob_gradients[i] * (z * z - 1.0f) + entropy_gradient;
       }
     }

@@ -72,6 +72,7 @@ class Head {
   };
 
   void check(const HeadInput& input) const;
+  void check_row(const HeadInput& input, int64_t row) const;
   void sample_discrete(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, int32_t* actions,
                        float* log_probs, float* weights) const;
   void sample_continuous(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, float* actions,

@@ -24,32 +24,51 @@ namespace {
   for (int64_t i = 0; i < count; ++i) x[i] = tanh_of(x[i]);
 }
 
-using InPlace = void (*)(float*, int64_t);
+[[gnu::always_inline]] inline void exp_loop(const float* x, float largest, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = exp_of_nonpositive(x[i] - largest);
+}
+
+// The same loops for a width of vector unit.
+struct Loops {
+  void (*tanh)(float*, int64_t);
+  void (*exp)(const float*, float, int64_t, float*);
+};
 
 void tanh_plain(float* x, int64_t count) { tanh_loop(x, count); }
+void exp_plain(const float* x, float largest, int64_t count, float* out) { exp_loop(x, largest, count, out); }
 
-// The same loop for wider vector units. Picked when first called, not by the loader (ifunc), which sanitizers do not survive.
 #if defined(__x86_64__) && defined(__GNUC__)
-[[gnu::target("avx2")]] void tanh_avx2(float* x, int64_t count) { tanh_loop(x, count); }
-[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")]] void tanh_avx512(float* x, int64_t count) {
-  tanh_loop(x, count);
-}
+#define TROUPE_AVX2 [[gnu::target("avx2")]]
+#define TROUPE_AVX512 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")]]
 
-InPlace best_tanh() {
+TROUPE_AVX2 void tanh_avx2(float* x, int64_t count) { tanh_loop(x, count); }
+TROUPE_AVX2 void exp_avx2(const float* x, float largest, int64_t count, float* out) { exp_loop(x, largest, count, out); }
+TROUPE_AVX512 void tanh_avx512(float* x, int64_t count) { tanh_loop(x, count); }
+TROUPE_AVX512 void exp_avx512(const float* x, float largest, int64_t count, float* out) { exp_loop(x, largest, count, out); }
+
+Loops best_loops() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
-    return tanh_avx512;
-  return __builtin_cpu_supports("avx2") ? tanh_avx2 : tanh_plain;
+    return {tanh_avx512, exp_avx512};
+  if (__builtin_cpu_supports("avx2")) return {tanh_avx2, exp_avx2};
+  return {tanh_plain, exp_plain};
 }
 #else
-InPlace best_tanh() { return tanh_plain; }
+Loops best_loops() { return {tanh_plain, exp_plain}; }
 #endif
+
+// Picked when first used, not by the loader (ifunc), which sanitizers do not survive.
+const Loops& loops() {
+  static const Loops result = best_loops();
+  return result;
+}
 
 }  // namespace
 
-void tanh_in_place(float* x, int64_t count) {
-  static const InPlace function = best_tanh();
-  function(x, count);
-}
+void tanh_in_place(float* x, int64_t count) { loops().tanh(x, count); }
+
+namespace detail {
+void exp_of_many_differences(const float* x, float largest, int64_t count, float* out) { loops().exp(x, largest, count, out); }
+}  // namespace detail
 
 }  // namespace troupe

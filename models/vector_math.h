@@ -33,8 +33,28 @@ inline float exp_of_nonpositive(float x) {
   return x < -87.0f ? 0.0f : p * power;
 }
 
+namespace detail {
+void exp_of_many_differences(const float* x, float largest, int64_t count, float* out);
+}
+
+// out = exp(x - largest), for x <= largest.
 inline void exp_of_differences(const float* x, float largest, int64_t count, float* out) {
+  if (count >= 2 * kLanes) return detail::exp_of_many_differences(x, largest, count, out);
   for (int64_t i = 0; i < count; ++i) out[i] = exp_of_nonpositive(x[i] - largest);
+}
+
+inline float largest_of(const float* x, int64_t count) {
+  int64_t i = 0;
+  float largest = std::numeric_limits<float>::lowest();
+  if (count >= kLanes) {
+    std::array<float, kLanes> lanes;
+    lanes.fill(largest);
+    for (; i + kLanes <= count; i += kLanes)
+      for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = lanes[lane] < x[i + lane] ? x[i + lane] : lanes[lane];
+    for (float value : lanes) largest = std::max(largest, value);
+  }
+  for (; i < count; ++i) largest = std::max(largest, x[i]);
+  return largest;
 }
 
 // Sum over i < count of term(i).

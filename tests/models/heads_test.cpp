@@ -129,6 +129,21 @@ TEST_CASE("heads: sampled frequencies follow the softmax") {
   CHECK(std::abs(counts[1] - 10000) < 4 * std::sqrt(20000 * 0.5 * 0.5));
 }
 
+TEST_CASE("heads: sampled frequencies of many bins follow the softmax, from the first bin to the last") {
+  Fixture f(discrete({100}), 1);
+  for (int j = 0; j < 100; ++j) f.outputs[j] = j < 50 ? -200.0f : std::log(1.0f + j % 2);
+  std::vector<int> counts(100);
+  for (int64_t seed = 0; seed < 30000; ++seed) {
+    f.seeds[0] = seed;
+    f.sample();
+    ++counts[f.discrete_actions[0]];
+  }
+  for (int j = 0; j < 100; ++j) {
+    const double p = j < 50 ? 0.0 : (1 + j % 2) / 75.0;
+    CHECK(std::abs(counts[j] - 30000 * p) <= 4.5 * std::sqrt(30000 * p * (1 - p)));
+  }
+}
+
 TEST_CASE("heads: Gaussian samples have the mean and deviation of the head") {
   Fixture f(continuous(1), 1);
   f.outputs = {0.5f};

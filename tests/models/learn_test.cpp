@@ -54,7 +54,11 @@ TEST_CASE("learner: a plain PPO loop solves CartPole") {
     RunConfig config;
     config.seed = seed;
     config.env.rows = 32;
-    config.trainer.policy_lr = config.trainer.value_lr = 2e-3;
-    CHECK(train(config, 80).greedy_return >= 475);
+    config.trainer.super_batch = 1024;
+    config.trainer.epochs = 8;
+    config.trainer.policy_lr = config.trainer.value_lr = 1e-3;
+    config.algorithm.gamma = 0.98;
+    config.algorithm.lambda = 0.8;
+    CHECK(train(config, 150).greedy_return >= 475);
   }
 }

@@ -354,6 +354,30 @@ TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever
       CHECK(y.at(name).view<float>()[i] == doctest::Approx(moment.view<float>()[i]).epsilon(1e-3).scale(1e-4));
 }
 
+TEST_CASE("learner: what a void step holds reaches no other step of a V-trace segment") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "vtrace";
+  Pair a(config, discrete_spec()), b(config, discrete_spec());
+  const auto voided = [&](float garbage) {
+    auto rollout = random_rollout(a.spec, *a.policy, 6, 2, 1);
+    rollout->valid.mutable_view<uint8_t>()[2 * 2 + 1] = 0;
+    for (int64_t i = 0; i < 5; ++i) rollout->observations.at("state").mutable_view<float>()[(2 * 2 + 1) * 5 + i] = garbage;
+    for (auto member : {&Rollout::rewards, &Rollout::log_probs, &Rollout::values, &Rollout::next_values})
+      ((*rollout).*member).mutable_view<float>()[2 * 2 + 1] = garbage;
+    return whole_batch(rollout);
+  };
+  CHECK(a.learner->stage(voided(1.0f))->samples == 11);
+  CHECK(update_with(*a.learner, voided(1.0f)).steps == 1);
+  CHECK(update_with(*b.learner, voided(nan())).steps == 1);
+  CHECK(same_model(*a.learner, *b.learner));
+}
+
+TEST_CASE("policy: no rows give no actions") {
+  Pair pair(small_config(), continuous_spec());
+  CHECK(pair.policy->act(one_input(pair.spec, 0)).actions.shape() == Shape{0, 1, 2});
+  CHECK(pair.policy->values(one_input(pair.spec, 0).observations).size() == 0);
+}
+
 TEST_CASE("make_model: settings that do not fit are refused in one line") {
   const auto refused = [](auto change) {
     RunConfig config = small_config();
