@@ -1,13 +1,17 @@
 #include "runtime/process_group_store.h"
 
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 namespace troupe {
 
@@ -16,34 +20,66 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = TransferError::Kind;
 
-// How long a stop request may go unnoticed while a member waits for the others.
-constexpr milliseconds kSlice{50};
+// Between two looks for a key: c10d's own wait cannot be stopped, and logs each time that it ends without the key.
+constexpr milliseconds kFirstPause{1}, kLongestPause{20};
 
 [[noreturn]] void refuse_address(const std::string& address, const std::string& why) {
   throw ConfigError("cannot listen on " + address + ": " + why + "; give the address of one of this machine's interfaces");
 }
 
-// A socket that listens on a free port of that interface only; TCPStore by itself would listen on all of them.
-int listen_on(const std::string& address, uint16_t& port) {
-  if (address.empty() || address == "0.0.0.0" || address == "::") refuse_address(address, "it means every interface");
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// nullptr and `error` when the name means nothing.
+AddressList resolve(const std::string& host, uint16_t port, std::string& error) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(address.c_str(), "0", &hints, &found)) refuse_address(address, gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found)) error = gai_strerror(code);
+  return {found, freeaddrinfo};
+}
+
+struct Socket {
+  explicit Socket(int descriptor) : fd(descriptor) {}
+  ~Socket() {
+    if (fd >= 0) close(fd);
+  }
+  int fd;
+};
+
+// A socket that listens on a free port of that interface only; TCPStore by itself would listen on all of them.
+int listen_on(const std::string& address, uint16_t& port) {
+  if (address.empty() || address == "0.0.0.0" || address == "::") refuse_address(address, "it means every interface");
+  std::string error;
+  const AddressList found = resolve(address, 0, error);
+  if (!found) refuse_address(address, error);
+  Socket listening(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
-  if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd, 128) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    const int error = errno;
-    if (fd >= 0) close(fd);
-    refuse_address(address, std::strerror(error));
-  }
+  if (listening.fd < 0 || bind(listening.fd, found->ai_addr, found->ai_addrlen) != 0 || ::listen(listening.fd, 128) != 0 ||
+      getsockname(listening.fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0)
+    refuse_address(address, std::strerror(errno));
   char service[NI_MAXSERV];
   getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, service, sizeof service, NI_NUMERICSERV);
   port = static_cast<uint16_t>(std::stoi(service));
-  return fd;
+  return std::exchange(listening.fd, -1);
+}
+
+// Whether somebody listens there; "" or why not. TCPStore would retry until its deadline and log a backtrace each time.
+std::string why_unreachable(const std::string& host, uint16_t port, milliseconds timeout) {
+  std::string error;
+  const AddressList list = resolve(host, port, error);
+  for (const addrinfo* each = list.get(); each; each = each->ai_next) {
+    const Socket trying(socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    pollfd waiting{trying.fd, POLLOUT, 0};
+    int result = 0;
+    socklen_t size = sizeof result;
+    if (connect(trying.fd, each->ai_addr, each->ai_addrlen) != 0 && errno != EINPROGRESS) result = errno;
+    else if (poll(&waiting, 1, static_cast<int>(timeout.count())) <= 0) result = ETIMEDOUT;
+    else getsockopt(trying.fd, SOL_SOCKET, SO_ERROR, &result, &size);
+    if (result == 0) return {};
+    error = std::strerror(result);
+  }
+  return error;
 }
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
@@ -54,17 +90,23 @@ struct GroupStore::Impl {
   c10::intrusive_ptr<c10d::TCPStore> store;
 
   // True when the key came, false when the deadline passed.
-  bool wait_for(const std::string& key, int from, const Deadline& deadline, const std::stop_token& stop) {
-    while (true) {
+  bool wait_for(const std::string& key, const Deadline& deadline, const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
       if (stop.stop_requested()) throw TransferError(Kind::stopped, {}, "stopped while waiting for the group");
-      try {
-        store->wait({key}, std::clamp(deadline.left(), milliseconds(1), kSlice));
-        return true;
-      } catch (const c10::DistNetworkError& error) {
-        throw missing_ranks(Kind::peer_lost, {from}, first_line(error));
-      } catch (const c10::DistStoreError&) {  // this slice is over
-        if (deadline.passed()) return false;
-      }
+      if (has(key)) return true;
+      if (deadline.passed()) return false;
+      never.wait_for(lock, stop, std::min(pause, deadline.left()), [] { return false; });
+    }
+  }
+
+  bool has(const std::string& key) {
+    try {
+      return store->check({key});
+    } catch (const std::exception& error) {
+      throw missing_ranks(Kind::peer_lost, {0}, first_line(error));
     }
   }
 };
@@ -84,6 +126,8 @@ std::unique_ptr<GroupStore> GroupStore::listen(const std::string& address) {
 }
 
 std::unique_ptr<GroupStore> GroupStore::connect(const std::string& host, uint16_t port, milliseconds timeout) {
+  if (const std::string error = why_unreachable(host, port, timeout); !error.empty())
+    throw missing_ranks(Kind::peer_lost, {0}, "cannot reach " + host + ':' + std::to_string(port) + ": " + error);
   c10d::TCPStoreOptions options;
   options.port = port;
   options.waitWorkers = false;
@@ -110,7 +154,7 @@ void GroupStore::set(const std::string& key, const std::string& value) {
 }
 
 std::string GroupStore::get(const std::string& key, int from, const Deadline& deadline, const std::stop_token& stop) {
-  if (!impl_->wait_for(key, from, deadline, stop)) throw missing_ranks(Kind::timeout, {from}, "did not come in time");
+  if (!impl_->wait_for(key, deadline, stop)) throw missing_ranks(Kind::timeout, {from}, "did not come in time");
   try {
     const std::vector<uint8_t> value = impl_->store->get(key);
     return {value.begin(), value.end()};
@@ -127,7 +171,7 @@ void GroupStore::meet(const Rendezvous& r, const Deadline& deadline, const std::
   }
   std::vector<int> missing;
   for (int rank = 1; rank < r.size; ++rank)
-    if (!impl_->wait_for(group_key(r, "here/" + std::to_string(rank)), rank, deadline, stop)) missing.push_back(rank);
+    if (!impl_->wait_for(group_key(r, "here/" + std::to_string(rank)), deadline, stop)) missing.push_back(rank);
   if (!missing.empty())
     throw missing_ranks(Kind::timeout, std::move(missing), "did not join group " + std::to_string(r.generation) + " in time");
   set(group_key(r, "go"), "1");

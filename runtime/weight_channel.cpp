@@ -12,7 +12,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the weight plane sends headers as they lie in memory");
 
 // Enough to keep the connection busy while a bucket is checked; more would only pin memory in the backends.
-constexpr size_t kInFlight = 4;
+constexpr size_t kInFlight = 16;
 
 uint64_t checksum_of_header(const TransferHeader& header) {
   return checksum_of(&header, offsetof(TransferHeader, header_checksum));
