@@ -1,5 +1,9 @@
 // A broadcast is a send to every other rank rather than Gloo's own tree: a send can be aborted from another thread, it tells
 // which rank is late or lost, and it needs no hand-over to Gloo's worker threads.
+//
+// Gloo does not tell an operation that has begun to move bytes when its connection breaks (gloo/transport/tcp/pair.cc,
+// Pair::signalException walks the operations still queued): it would wait for its deadline. It does tell a receive that is still
+// queued. So each connection carries one receive that is never answered, and a thread that waits for it to fail.
 
 #include "runtime/process_group_gloo.h"
 
@@ -10,6 +14,8 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <thread>
 
 #include "runtime/deadline.h"
 #include "runtime/process_group_store.h"
@@ -43,7 +49,14 @@ class GlooGroup : public ProcessGroup {
         connection_(std::move(connection)),
         gloo_(std::move(gloo)),
         stop_(stop),
-        on_stop_(std::move(stop), [this] { abort_all(); }) {}
+        lost_(static_cast<size_t>(r.size)),
+        on_stop_(std::move(stop), [this] { abort_all(); }) {
+    for (int other = 0; other < size(); ++other)
+      if (other != rank()) watch(other);
+  }
+  ~GlooGroup() override {
+    for (const Work& work : unanswered_) work->abort();
+  }
 
   std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) override {
     TROUPE_CHECK(buffer.device == Device::host && root >= 0 && root < size(), "root", root, "of", size());
@@ -94,7 +107,8 @@ class GlooGroup : public ProcessGroup {
       Part part{other, ((*gloo_).*operation)(tensors, other, tag)};
       std::lock_guard lock(mutex_);
       if (stop_.stop_requested()) throw_stopped();
-      pending_.push_back(part.work);
+      if (lost_[other]) throw missing_ranks(Kind::peer_lost, {other}, *lost_[other]);
+      pending_.push_back(part);
       return part;
     } catch (const TransferError&) {
       throw;
@@ -106,17 +120,22 @@ class GlooGroup : public ProcessGroup {
   // Everything that is late when the deadline passes is named; a broken connection is reported at once.
   void finish(std::vector<Part>& parts, milliseconds timeout) {
     const Deadline deadline(timeout);
+    {
+      std::lock_guard lock(mutex_);
+      waiting_until_ = deadline;
+    }
     std::vector<int> late;
     for (Part& part : parts) {
+      std::string error;
       try {
-        if (!part.work->wait(at_least_one(deadline.left()))) throw_stopped();
-      } catch (const TransferError&) {
-        throw;
-      } catch (const std::exception& error) {
-        if (stop_.stop_requested()) throw_stopped();
-        if (!deadline.passed()) throw missing_ranks(Kind::peer_lost, {part.rank}, first_line(error));
-        late.push_back(part.rank);
+        if (part.work->wait(at_least_one(deadline.left()))) continue;
+        error = why_lost(part.rank);
+      } catch (const std::exception& exception) {
+        error = first_line(exception);
       }
+      if (stop_.stop_requested()) throw_stopped();
+      if (!deadline.passed()) throw missing_ranks(Kind::peer_lost, {part.rank}, error);
+      late.push_back(part.rank);
     }
     if (!late.empty())
       throw missing_ranks(Kind::timeout, std::move(late), "no progress within " + std::to_string(timeout.count()) + " ms");
@@ -124,25 +143,65 @@ class GlooGroup : public ProcessGroup {
 
   void forget(const std::vector<Part>& parts) {
     std::lock_guard lock(mutex_);
-    for (const Part& part : parts) std::erase(pending_, part.work);
+    for (const Part& part : parts) std::erase_if(pending_, [&](const Part& each) { return each.work == part.work; });
+  }
+
+  // Calls lose() when the connection to that rank breaks.
+  void watch(int other) {
+    std::vector<at::Tensor> nothing{tensor_over(&never_written_, 1)};
+    Work work;
+    try {
+      work = gloo_->recv(nothing, other, kUnansweredTag);
+    } catch (const std::exception& error) {
+      lost_[other] = first_line(error);
+      return;
+    }
+    unanswered_.push_back(work);
+    watchers_.emplace_back([this, other, work] {
+      try {
+        work->wait(kForever);
+      } catch (const std::exception& error) {
+        lose(other, first_line(error));
+      }
+    });
+  }
+
+  void lose(int other, const std::string& error) {
+    std::lock_guard lock(mutex_);
+    lost_[other] = error;
+    // At a timeout Gloo itself closes all connections; whoever waits knows by then, and must still tell late from answered.
+    if (waiting_until_ && waiting_until_->passed()) return;
+    for (const Part& part : pending_)
+      if (part.rank == other) part.work->abort();
+  }
+
+  std::string why_lost(int other) {
+    std::lock_guard lock(mutex_);
+    return lost_[other].value_or("the connection broke");
   }
 
   void abort_all() {
     std::lock_guard lock(mutex_);
-    for (const Work& work : pending_) work->abort();
+    for (const Part& part : pending_) part.work->abort();
   }
 
   [[noreturn]] void throw_stopped() const { throw TransferError(Kind::stopped, {}, "the group was stopped"); }
 
-  int next_tag() { return tag_ = (tag_ + 1) & 0x7FFFFFFF; }
+  static constexpr int kUnansweredTag = 0;
+  int next_tag() { return tag_ = tag_ % 0x7FFFFFFE + 1; }  // never kUnansweredTag, never negative
 
   const std::unique_ptr<GroupStore> connection_;  // Gloo keeps using it
   const c10::intrusive_ptr<Gloo> gloo_;
   const std::stop_token stop_;
   int tag_ = 0;
   std::mutex mutex_;
-  std::vector<Work> pending_;
-  const std::stop_callback<std::function<void()>> on_stop_;  // last: it uses the others
+  std::vector<Part> pending_;
+  std::vector<std::optional<std::string>> lost_;  // by rank: why its connection broke
+  std::optional<Deadline> waiting_until_;         // of the newest wait
+  std::byte never_written_{};
+  std::vector<Work> unanswered_;
+  const std::stop_callback<std::function<void()>> on_stop_;  // these two use the others
+  std::vector<std::jthread> watchers_;
 };
 
 class GlooBackend : public GroupBackend {
