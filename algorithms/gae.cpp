@@ -8,8 +8,8 @@ namespace {
 
 // A_t = r + gamma V' - V + gamma lambda A_{t+1} for one tile of one row; `later` holds A_{t+1}.
 template <bool HasVoid, class Count>
-inline void tile(const GaeInput& in, int64_t at, Count count, bool last, const float* later, float* __restrict advantages,
-                 float* __restrict returns) {
+inline void tile(const GaeInput& in, int64_t at, Count count, bool last, const float* later,
+                 float* __restrict advantages, float* __restrict returns) {
   SegmentFlags flags;
   read_flags<HasVoid>(in, at, count, last, flags);
   const float* rewards = in.rewards.data() + at;

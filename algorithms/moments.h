@@ -6,7 +6,8 @@
 
 namespace troupe {
 
-// Count, mean and sum of squared deviations of a stream. A plain value; merging in any order gives the same up to rounding.
+// Count, mean and sum of squared deviations of a stream. A plain value; merging in any order gives the same up to
+// rounding.
 struct Moments {
   double count = 0;
   double mean = 0;
@@ -32,16 +33,16 @@ enum class WhitenGuard : uint8_t {
 };
 
 struct WhitenParams {
-  bool unbiased = false;     // divide by n - 1
-  bool shift_mean = true;    // false: the mean is added back
-  bool scale = true;         // false: only centre
-  bool zero_masked = true;   // false: masked elements are transformed like the others
+  bool unbiased = false;    // divide by n - 1
+  bool shift_mean = true;   // false: the mean is added back
+  bool scale = true;        // false: only centre
+  bool zero_masked = true;  // false: masked elements are transformed like the others
   WhitenGuard guard = WhitenGuard::add_to_std;
   double epsilon = 1e-8;
 };
 
-// Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). No unmasked element: all zeros. One: it is
-// only centred (the result is 0). A NaN under the mask makes every unmasked element NaN.
+// Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). No unmasked element: all zeros. One:
+// it is only centred (the result is 0). A NaN under the mask makes every unmasked element NaN.
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const WhitenParams& params = {});
 // The same with moments taken elsewhere: merged over the parts of a batch, or over trainers.
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const Moments& moments, const WhitenParams& params = {});

@@ -9,8 +9,8 @@ namespace troupe {
 namespace {
 
 void check_blocks(std::span<const float> in, std::span<const float> out, std::size_t features, double epsilon) {
-  TROUPE_CHECK(in.size() == out.size() && (features == 0 ? in.empty() : in.size() % features == 0), "in", in.size(), "out",
-               out.size(), "features", features);
+  TROUPE_CHECK(in.size() == out.size() && (features == 0 ? in.empty() : in.size() % features == 0), "in", in.size(),
+               "out", out.size(), "features", features);
   TROUPE_CHECK(epsilon >= 0, "epsilon", epsilon);
 }
 
@@ -59,7 +59,8 @@ void RunningNormalizer::update(std::span<const float> block, std::span<const uin
     TROUPE_CHECK(std::isfinite(added.mean_[i]), "feature", i, "sum of the block", added.mean_[i]);
     added.mean_[i] /= added.count_;
   }
-  add_rows(block, valid, added.m2_, [&](double x, std::size_t i) { return (x - added.mean_[i]) * (x - added.mean_[i]); });
+  add_rows(block, valid, added.m2_,
+           [&](double x, std::size_t i) { return (x - added.mean_[i]) * (x - added.mean_[i]); });
   merge(added);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Running mean and variance of each feature, for normalising observations (O features) and returns (1 feature). A plain value
-// owned by whoever holds it; not synchronised.
+// Running mean and variance of each feature, for normalising observations (O features) and returns (1 feature). A plain
+// value owned by whoever holds it; not synchronised.
 
 #include <cstdint>
 #include <span>
@@ -19,8 +19,8 @@ class RunningNormalizer {
   const std::vector<double>& mean() const { return mean_; }  // [O]
   const std::vector<double>& m2() const { return m2_; }      // [O] sums of squared deviations
 
-  // Adds the rows of block [B, O]; valid [B], or empty = all. Throws InvariantError, changing nothing, when a valid row holds a
-  // number that is not finite: one would poison the state for the rest of the run.
+  // Adds the rows of block [B, O]; valid [B], or empty = all. Throws InvariantError, changing nothing, when a valid row
+  // holds a number that is not finite: one would poison the state for the rest of the run.
   void update(std::span<const float> block, std::span<const uint8_t> valid = {});
   // Adds another stream (Chan, Golub, LeVeque 1979).
   void merge(const RunningNormalizer& other);

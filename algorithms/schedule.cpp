@@ -38,7 +38,8 @@ double decay_factor(LearningRateKind kind, double progress, double min_ratio, do
     case LearningRateKind::constant: return 1.0;
     case LearningRateKind::linear: return linear(1.0, min_ratio, p);
     case LearningRateKind::cosine: return half_cosine(p, min_ratio);
-    case LearningRateKind::wsd: return p <= stable_ratio ? 1.0 : half_cosine((p - stable_ratio) / (1 - stable_ratio), min_ratio);
+    case LearningRateKind::wsd:
+      return p <= stable_ratio ? 1.0 : half_cosine((p - stable_ratio) / (1 - stable_ratio), min_ratio);
   }
   return 1.0;
 }

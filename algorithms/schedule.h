@@ -14,15 +14,15 @@ LearningRateKind find_learning_rate_kind(std::string_view name);
 // Steps are whatever the caller counts: updates, environment steps, or a fraction with total = 1.
 struct LearningRateSchedule {
   LearningRateKind kind = LearningRateKind::constant;
-  double start = 0;          // before this step the factor is 0
-  double warmup = 0;         // steps from 0 to the peak after `start`, linear
-  double total = 0;          // the step at which the decay ends; the factor stays there
-  double min_ratio = 0;      // of the peak, at the end
-  double stable_ratio = 0.9; // wsd: part of the time after warm-up that is spent at the peak
+  double start = 0;           // before this step the factor is 0
+  double warmup = 0;          // steps from 0 to the peak after `start`, linear
+  double total = 0;           // the step at which the decay ends; the factor stays there
+  double min_ratio = 0;       // of the peak, at the end
+  double stable_ratio = 0.9;  // wsd: part of the time after warm-up that is spent at the peak
 };
 
-// The learning rate at `step` as a fraction of its peak: warmup_factor * decay_factor. When start + warmup reaches total, the
-// decay is over as soon as the warm-up is.
+// The learning rate at `step` as a fraction of its peak: warmup_factor * decay_factor. When start + warmup reaches
+// total, the decay is over as soon as the warm-up is.
 double learning_rate_factor(const LearningRateSchedule& schedule, double step);
 
 // min(steps / warmup, 1) for steps since the start, so 0 at the first; 1 when warmup is 0.

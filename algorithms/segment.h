@@ -12,7 +12,7 @@ struct SegmentFlags {
   uint32_t bootstrap[kTile];  // its segment ends here, and V(s') counts
 };
 
-// Reads `count` flags from index `at` of row t; HasVoid says whether in.valid is there. Input is GaeInput or VtraceInput.
+// Reads `count` flags from index `at` of row t; HasVoid: in.valid is there. Input: GaeInput or VtraceInput.
 template <bool HasVoid, class Input, class Count>
 inline void read_flags(const Input& in, int64_t at, Count count, bool last, SegmentFlags& out) {
   const uint8_t* terminated = in.terminated.data() + at;
@@ -39,13 +39,15 @@ void check_segment(const Input& in, std::size_t first_output, std::size_t second
   TROUPE_CHECK(in.steps >= 0 && in.columns >= 0, "steps", in.steps, "columns", in.columns);
   const auto n = static_cast<std::size_t>(in.steps * in.columns);
   TROUPE_CHECK(in.rewards.size() == n && in.values.size() == n && in.next_values.size() == n, "rewards",
-               in.rewards.size(), "values", in.values.size(), "next_values", in.next_values.size(), "want steps * columns",
-               n);
+               in.rewards.size(), "values", in.values.size(), "next_values", in.next_values.size(),
+               "want steps * columns", n);
   TROUPE_CHECK(in.terminated.size() == n && in.truncated.size() == n && fits_or_empty(in.valid, n), "terminated",
-               in.terminated.size(), "truncated", in.truncated.size(), "valid", in.valid.size(), "want steps * columns", n);
-  TROUPE_CHECK(first_output == n && second_output == n, "outputs", first_output, second_output, "want steps * columns", n);
-  TROUPE_CHECK(in.gamma >= 0 && in.gamma <= 1 && in.lambda >= 0 && in.lambda <= 1, "gamma", in.gamma, "lambda", in.lambda,
-               "want both in [0, 1]");
+               in.terminated.size(), "truncated", in.truncated.size(), "valid", in.valid.size(), "want steps * columns",
+               n);
+  TROUPE_CHECK(first_output == n && second_output == n, "outputs", first_output, second_output, "want steps * columns",
+               n);
+  TROUPE_CHECK(in.gamma >= 0 && in.gamma <= 1 && in.lambda >= 0 && in.lambda <= 1, "gamma", in.gamma, "lambda",
+               in.lambda, "want both in [0, 1]");
 }
 
 }  // namespace troupe

@@ -21,14 +21,15 @@ Bounds check(const SurrogateInput& in, const SurrogateParams& params) {
   const std::size_t n = in.log_probs.size();
   TROUPE_CHECK(in.old_log_probs.size() == n && in.advantages.size() == n && fits_or_empty(in.mask, n), "log_probs", n,
                "old_log_probs", in.old_log_probs.size(), "advantages", in.advantages.size(), "mask", in.mask.size());
-  TROUPE_CHECK(params.clip_low >= 0 && params.clip_high >= 0, "clip_low", params.clip_low, "clip_high", params.clip_high);
+  TROUPE_CHECK(params.clip_low >= 0 && params.clip_high >= 0, "clip_low", params.clip_low, "clip_high",
+               params.clip_high);
   TROUPE_CHECK(params.dual_clip == 0 || params.dual_clip > 1, "dual_clip", params.dual_clip, "want 0 (off) or above 1");
   return {1 - params.clip_low, 1 + params.clip_high,
           params.dual_clip == 0 ? std::numeric_limits<float>::infinity() : params.dual_clip};
 }
 
-// Runs a rule (advantage, ratio) -> {loss, d loss / d log_prob} over every element. Masked elements are made harmless before
-// the exponential; the clamp of the log-ratio has no gradient outside its range.
+// Runs a rule (advantage, ratio) -> {loss, d loss / d log_prob} over every element. Masked elements are made harmless
+// before the exponential; the clamp of the log-ratio has no gradient outside its range.
 template <bool HasMask, class Rule, class Count>
 inline void ratio_tile(const SurrogateInput& in, const SurrogateOutput& out, int64_t at, Count count, Rule rule) {
   const float* log_probs = in.log_probs.data() + at;
@@ -52,8 +53,8 @@ inline void ratio_tile(const SurrogateInput& in, const SurrogateOutput& out, int
 template <class Rule>
 void for_each_ratio(const SurrogateInput& in, const SurrogateOutput& out, Rule rule) {
   const auto n = static_cast<int64_t>(in.log_probs.size());
-  TROUPE_CHECK(out.loss.size() == in.log_probs.size() && out.grad.size() == in.log_probs.size(), "loss", out.loss.size(),
-               "grad", out.grad.size(), "log_probs", n);
+  TROUPE_CHECK(out.loss.size() == in.log_probs.size() && out.grad.size() == in.log_probs.size(), "loss",
+               out.loss.size(), "grad", out.grad.size(), "log_probs", n);
   for_each_tile(n, [&](int64_t at, auto count) {
     if (in.mask.empty()) {
       ratio_tile<false>(in, out, at, count, rule);
@@ -74,7 +75,8 @@ inline ClipMasks clip_masks(const Bounds& bounds, float advantage, float ratio) 
   return {gain & mask_of(ratio > bounds.high), loss & mask_of(ratio < bounds.low), loss & mask_of(ratio > bounds.dual)};
 }
 
-// max(-A r, -A clip(r)), and min(-A c, .) of that for A < 0 (Schulman et al. 2017 eq. 7; Ye et al. 2020 for the dual clip).
+// max(-A r, -A clip(r)), and min(-A c, .) of that for A < 0 (Schulman et al. 2017 eq. 7; Ye et al. 2020 for the dual
+// clip).
 void clip_surrogate(const SurrogateInput& in, const SurrogateParams& params, const SurrogateOutput& out) {
   const Bounds bounds = check(in, params);
   for_each_ratio(in, out, [bounds](float advantage, float ratio, float& loss, float& grad) {
@@ -129,7 +131,9 @@ struct Sums {
   }
 };
 
-double effective_fraction(double n, double sum, double squares) { return squares > 0 ? sum * sum / (n * squares) : 0.0; }
+double effective_fraction(double n, double sum, double squares) {
+  return squares > 0 ? sum * sum / (n * squares) : 0.0;
+}
 
 }  // namespace
 

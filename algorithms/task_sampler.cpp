@@ -10,7 +10,9 @@ namespace troupe {
 
 namespace {
 
-void append(std::string& bytes, const void* data, std::size_t size) { bytes.append(static_cast<const char*>(data), size); }
+void append(std::string& bytes, const void* data, std::size_t size) {
+  bytes.append(static_cast<const char*>(data), size);
+}
 
 // Takes sizeof(T) bytes off the front; false when there are too few.
 template <class T>

@@ -12,8 +12,9 @@
 
 namespace troupe {
 
-// The probability of each task given its (possibly fractional) number of recent failures: (failures + 1) / sum. Counts, not
-// rates: a task that fails is tried more the more often it was tried. Throws InvariantError on a negative or non-finite count.
+// The probability of each task given its (possibly fractional) number of recent failures: (failures + 1) / sum. Counts,
+// not rates: a task that fails is tried more the more often it was tried. Throws InvariantError on a negative or
+// non-finite count.
 std::vector<double> task_weights(std::span<const double> failures);
 
 class TaskSampler {
@@ -29,8 +30,8 @@ class TaskSampler {
   // A task drawn by weights(); one draw from rng.
   int64_t sample(Rng& rng) const;
 
-  // The remembered outcomes as bytes, and back. restore() returns false and changes nothing when the bytes are not from a
-  // sampler with this number of tasks and window.
+  // The remembered outcomes as bytes, and back. restore() returns false and changes nothing when the bytes are not from
+  // a sampler with this number of tasks and window.
   std::string save() const;
   bool restore(std::string_view bytes);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels of this folder share: fixed-size tiles, select by bit mask and an exponential, in a form that the compiler
-// turns into vector code. Internal to algorithms/.
+// What the kernels of this folder share: fixed-size tiles, select by bit mask and an exponential, in a form that the
+// compiler turns into vector code. Internal to algorithms/.
 //
 // Values are selected by masks (all ones or all zeros) and never multiplied by a flag: 0 * NaN is NaN.
 
@@ -30,8 +30,8 @@ inline float clamp_keep_nan(float x, float low, float high) {
 // Log-ratios are clamped to this before the exponential, as verl and OpenRLHF do.
 inline constexpr float kMaxLogRatio = 20.0f;
 
-// exp(x) for |x| <= 20, relative error below 2e-7; NaN gives NaN. x = n ln2 + f with |f| <= ln2 / 2, a polynomial for exp(f)
-// (Cephes expf coefficients) and n put into the exponent.
+// exp(x) for |x| <= 20, relative error below 2e-7; NaN gives NaN. x = n ln2 + f with |f| <= ln2 / 2, a polynomial for
+// exp(f) (Cephes expf coefficients) and n put into the exponent.
 inline float exp_bounded(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the rounded integer in the low mantissa bits
   const float shifted = x * 1.44269504088896341f + kRound;

@@ -1,5 +1,6 @@
 #pragma once
-// Value losses: per-element loss and gradient with respect to the value, before any aggregation. Pure functions; any thread.
+// Value losses: per-element loss and gradient with respect to the value, before aggregation. Pure functions; any
+// thread.
 
 #include <cstdint>
 #include <span>
@@ -9,7 +10,7 @@ namespace troupe {
 
 enum class ValueLossKind : uint8_t { l2 = 0, huber = 1 };
 
-// The kind called `name` in a run file (`algorithm.value_loss`): "l2" or "huber". Throws ConfigError naming the nearest.
+// The kind called `name` in a run file (`algorithm.value_loss`): "l2" or "huber". Throws ConfigError.
 ValueLossKind find_value_loss(std::string_view name);
 
 struct ValueLossParams {
@@ -19,14 +20,14 @@ struct ValueLossParams {
 };
 
 // The fraction of unmasked elements where clipping takes effect; 0 when there is none.
-// All spans [n]; `mask` may be empty = all, `old_values` may be empty when clip is 0. loss and grad (d loss / d value) are 0
-// where masked; masked elements may hold anything, NaN included. Both kinds are x^2 / 2 near 0.
+// All spans [n]; `mask` may be empty = all, `old_values` may be empty when clip is 0. loss and grad (d loss / d value)
+// are 0 where masked; masked elements may hold anything, NaN included. Both kinds are x^2 / 2 near 0.
 double value_loss(std::span<const float> values, std::span<const float> old_values, std::span<const float> returns,
                   std::span<const uint8_t> mask, const ValueLossParams& params, std::span<float> loss,
                   std::span<float> grad);
 
-// 1 - Var(returns - values) / Var(returns) over the unmasked elements: 1 perfect, 0 as good as a constant, negative worse.
-// 0 when the returns do not vary (variance below 1e-12). mask [n] or empty = all.
+// 1 - Var(returns - values) / Var(returns) over the unmasked elements: 1 perfect, 0 as good as a constant, negative
+// worse. 0 when the returns do not vary (variance below 1e-12). mask [n] or empty = all.
 double explained_variance(std::span<const float> values, std::span<const float> returns, std::span<const uint8_t> mask);
 
 }  // namespace troupe

@@ -26,14 +26,15 @@ Factors check(const VtraceInput& in, std::size_t vs, std::size_t pg_advantages) 
   check_segment(in, vs, pg_advantages);
   TROUPE_CHECK(in.log_rho.size() == in.rewards.size(), "log_rho", in.log_rho.size(), "want steps * columns",
                in.rewards.size());
-  const Factors k{in.gamma, in.gamma * in.lambda, bound_or_infinity(in.rho_bar), bound_or_infinity(in.c_bar),
-                  bound_or_infinity(in.pg_rho_bar), mask_of(in.multiply_pg_rho)};
-  TROUPE_CHECK(k.rho_bar >= k.c_bar, "rho_bar", in.rho_bar, "c_bar", in.c_bar);  // the paper's condition; false for NaN
+  const float rho_bar = bound_or_infinity(in.rho_bar);
+  const float c_bar = bound_or_infinity(in.c_bar);
+  const float pg_rho_bar = bound_or_infinity(in.pg_rho_bar);
+  TROUPE_CHECK(rho_bar >= c_bar, "rho_bar", in.rho_bar, "c_bar", in.c_bar);  // the paper's condition; false for NaN
   TROUPE_CHECK(!std::isnan(in.pg_rho_bar), "pg_rho_bar", in.pg_rho_bar);
-  return k;
+  return {in.gamma, in.gamma * in.lambda, rho_bar, c_bar, pg_rho_bar, mask_of(in.multiply_pg_rho)};
 }
 
-// vs = V + delta + gamma lambda c (vs_{t+1} - V_{t+1}) for one tile of one row; `later_vs` and `later_values` are the row after.
+// vs = V + delta + gamma lambda c (vs_{t+1} - V_{t+1}) for one tile of one row; later_* are the row after it.
 template <bool HasVoid, class Count>
 inline void tile(const VtraceInput& in, const Factors& k, int64_t at, Count count, bool last, const float* later_values,
                  const float* later_vs, float* __restrict vs, float* __restrict pg_advantages) {

@@ -2,7 +2,8 @@
 
 add_library(troupe_options INTERFACE)
 target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(troupe_options INTERFACE -Wall -Wextra $<$<BOOL:${TROUPE_WERROR}>:-Werror>)
+target_compile_options(troupe_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;$<$<BOOL:${TROUPE_WERROR}>:-Werror>>)
 if(TROUPE_SANITIZE)
   target_compile_options(troupe_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
   target_link_options(troupe_options INTERFACE -fsanitize=address,undefined)
@@ -15,17 +16,48 @@ function(troupe_library name)
   target_link_libraries(${name} PUBLIC troupe_options ${ARG_LINK})
 endfunction()
 
-# troupe_test(NAME LABEL unit SOURCES a_test.cpp ... LINK libraries ...): one doctest program, one CTest entry per program.
-# TORCH says that it links LibTorch. TIMEOUT is in seconds.
+# The interpreter for tests that read our files with the real readers (tools/requirements-test.txt), passed to every test as
+# TROUPE_PYTHON.
+if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/.troupe-requirements-test.txt)
+  set(TROUPE_TEST_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
+else()
+  set(TROUPE_TEST_PYTHON python3)
+endif()
+
+# troupe_test_properties(NAME LABEL TIMEOUT SERIAL): `learn` tests and SERIAL ones, which measure time, run alone; `process`
+# tests, which start several processes each, run beside unit tests but not beside each other.
+function(troupe_test_properties name label timeout serial)
+  if(NOT timeout)
+    set(timeout 120)
+  endif()
+  set(environment
+    TROUPE_BUILD_DIR=${CMAKE_BINARY_DIR}
+    TROUPE_PYTHON=${TROUPE_TEST_PYTHON}
+    UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/ubsan.supp:print_stacktrace=1
+    ASAN_OPTIONS=detect_leaks=1)
+  set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
+  if(serial OR label STREQUAL "learn")
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  elseif(label STREQUAL "process")
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processes)
+  endif()
+endfunction()
+
+# troupe_test(NAME LABEL unit SOURCES a_test.cpp ... LINK libraries ... [TIMEOUT seconds] [SERIAL]): one doctest program, one
+# CTest entry per program.
 function(troupe_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/main.cpp)
   target_link_libraries(${name} PRIVATE troupe_options ${ARG_LINK})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
-  endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "TROUPE_BUILD_DIR=${CMAKE_BINARY_DIR};UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/ubsan.supp:print_stacktrace=1;ASAN_OPTIONS=detect_leaks=1")
+  troupe_test_properties(${name} "${ARG_LABEL}" "${ARG_TIMEOUT}" "${ARG_SERIAL}")
+endfunction()
+
+# troupe_script_test(NAME LABEL unit SCRIPT tests/x/y.py [ARGS ...] [TIMEOUT seconds] [SERIAL]): a test written in Python.
+function(troupe_script_test name)
+  cmake_parse_arguments(ARG "SERIAL" "LABEL;TIMEOUT;SCRIPT" "ARGS" ${ARGN})
+  add_test(NAME ${name} COMMAND ${TROUPE_TEST_PYTHON} ${CMAKE_SOURCE_DIR}/${ARG_SCRIPT} ${ARG_ARGS}
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  troupe_test_properties(${name} "${ARG_LABEL}" "${ARG_TIMEOUT}" "${ARG_SERIAL}")
 endfunction()

@@ -21,7 +21,8 @@ Vector derivative(const Vector& s, double torque) {
   const auto [theta1, theta2, speed1, speed2] = s;
   const double cosine2 = std::cos(theta2), sine2 = std::sin(theta2);
   const double d1 = kMass1 * (kCenter1 * kCenter1) +
-                    kMass2 * (kLength1 * kLength1 + kCenter2 * kCenter2 + 2 * kLength1 * kCenter2 * cosine2) + kInertia + kInertia;
+                    kMass2 * (kLength1 * kLength1 + kCenter2 * kCenter2 + 2 * kLength1 * kCenter2 * cosine2) +
+                    kInertia + kInertia;
   const double d2 = kMass2 * (kCenter2 * kCenter2 + kLength1 * kCenter2 * cosine2) + kInertia;
   const double phi2 = kMass2 * kCenter2 * kGravity * std::cos(theta1 + theta2 - kPi / 2.0);
   const double phi1 = -kMass2 * kLength1 * kCenter2 * (speed2 * speed2) * sine2 -
@@ -43,7 +44,8 @@ Vector integrate(const Vector& s, double torque) {
   const Vector k3 = derivative(moved(s, kSeconds / 2, k2), torque);
   const Vector k4 = derivative(moved(s, kSeconds, k3), torque);
   Vector result;
-  for (size_t i = 0; i < result.size(); ++i) result[i] = s[i] + kSeconds / 6.0 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
+  for (size_t i = 0; i < result.size(); ++i)
+    result[i] = s[i] + kSeconds / 6.0 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
   return result;
 }
 
@@ -60,6 +62,7 @@ EnvSpec Acrobot::spec() {
   spec.observations = {{"state", DType::f32, {6}}};
   spec.action.bins = {3};
   spec.max_episode_steps = 500;
+  spec.reports_success = true;
   return spec;
 }
 
@@ -95,7 +98,8 @@ std::string Acrobot::render() const {
     const int row = static_cast<int>(std::lround((1 - y / 2) / 2 * (kRows - 1)));
     picture[static_cast<size_t>(row * (kColumns + 1) + column)] = mark;
   };
-  for (int column = 0; column < kColumns; ++column) draw((2.0 * column / (kColumns - 1) - 1) * 2, 1.0, '-');  // the goal's height
+  for (int column = 0; column < kColumns; ++column)
+    draw((2.0 * column / (kColumns - 1) - 1) * 2, 1.0, '-');  // the goal's height
   const double x1 = std::sin(state.theta1), y1 = -std::cos(state.theta1);
   const double dx = std::sin(state.theta1 + state.theta2), dy = -std::cos(state.theta1 + state.theta2);
   for (int i = 1; i < 6; ++i) draw(x1 * i / 6, y1 * i / 6, '.');

@@ -1,6 +1,6 @@
 #pragma once
-// Acrobot-v1: swing a two-link arm up with a motor between the links (Sutton and Barto's book; Gymnasium 1.x numbers). A row,
-// see envs/row.h.
+// Acrobot-v1: swing a two-link arm up with a motor between the links (Sutton and Barto's book; Gymnasium 1.x
+// numbers). A row, see envs/row.h.
 
 #include "envs/batched.h"
 
@@ -8,7 +8,9 @@ namespace troupe {
 
 class Acrobot {
  public:
-  struct State { double theta1 = 0, theta2 = 0, speed1 = 0, speed2 = 0; };
+  struct State {
+    double theta1 = 0, theta2 = 0, speed1 = 0, speed2 = 0;
+  };
   State state;
 
   static EnvSpec spec();

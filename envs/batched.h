@@ -1,8 +1,8 @@
 #pragma once
-// Batched<Row>: N copies of a single-row environment (envs/row.h says what that is) as one Env, without a virtual call or an
-// allocation per row and step. It does what every environment needs and none should write again: action chunks, time limits,
-// restarts with the real final observation, checks of actions and numbers, failures of single rows, random streams, save and
-// load.
+// Batched<Row>: N copies of a single-row environment (envs/row.h says what that is) as one Env, without a virtual
+// call or an allocation per row and step. It does what every environment needs and none should write again: action
+// chunks, time limits, restarts with the real final observation, checks of actions and numbers, failures of single
+// rows, random streams, save and load.
 
 #include <algorithm>
 #include <cmath>
@@ -22,23 +22,34 @@ struct NoOptions {};
 namespace detail {
 
 template <class Row>
-struct OptionsOf { using type = NoOptions; };
+struct OptionsOf {
+  using type = NoOptions;
+};
 template <class Row>
   requires requires { typename Row::Options; }
-struct OptionsOf<Row> { using type = typename Row::Options; };
+struct OptionsOf<Row> {
+  using type = typename Row::Options;
+};
 
 template <class Row>
-concept OneChoice = requires(Row row, int32_t action, Rng& rng) { { row.step(action, rng) } -> std::same_as<RowStep>; };
+concept OneChoice = requires(Row row, int32_t action, Rng& rng) {
+  { row.step(action, rng) } -> std::same_as<RowStep>;
+};
 template <class Row>
-concept ManyChoices =
-    requires(Row row, std::span<const int32_t> action, Rng& rng) { { row.step(action, rng) } -> std::same_as<RowStep>; };
+concept ManyChoices = requires(Row row, std::span<const int32_t> action, Rng& rng) {
+  { row.step(action, rng) } -> std::same_as<RowStep>;
+};
 template <class Row>
-concept Continuous =
-    requires(Row row, std::span<const float> action, Rng& rng) { { row.step(action, rng) } -> std::same_as<RowStep>; };
+concept Continuous = requires(Row row, std::span<const float> action, Rng& rng) {
+  { row.step(action, rng) } -> std::same_as<RowStep>;
+};
 template <class Row>
 concept PlainState = requires(Row row) { row.state; } && std::is_trivially_copyable_v<decltype(Row::state)>;
 template <class Row>
-concept OwnBytes = requires(Row row, const Row& same, std::string& out, std::string_view in) { same.save(out); row.load(in); };
+concept OwnBytes = requires(Row row, const Row& same, std::string& out, std::string_view in) {
+  same.save(out);
+  row.load(in);
+};
 
 }  // namespace detail
 
@@ -49,9 +60,12 @@ class Batched final : public Env {
   // The type in which the row takes an action: int32 or float32 elements.
   using Number = std::conditional_t<detail::Continuous<Row>, float, int32_t>;
 
-  // N rows; `identity` distinguishes what save() writes from other environments' and parameters'. Throws InvariantError when
-  // the spec and the row class do not fit each other.
+  // N rows; `identity` distinguishes what save() writes from other environments' and parameters'. Throws
+  // InvariantError when the spec and the row class do not fit each other.
   Batched(EnvSpec spec, int64_t rows, Options options = {}, std::string identity = {});
+  // Rows point into the object.
+  Batched(const Batched&) = delete;
+  Batched& operator=(const Batched&) = delete;
 
   const EnvSpec& spec() const override { return spec_; }
   int64_t rows() const override { return static_cast<int64_t>(slots_.size()); }
@@ -81,8 +95,10 @@ class Batched final : public Env {
   };
 
   static Row make_row(const Options& options) {
-    if constexpr (std::is_same_v<Options, NoOptions>) return Row();
-    else return Row(options);
+    if constexpr (std::is_same_v<Options, NoOptions>)
+      return Row();
+    else
+      return Row(options);
   }
   size_t checked(int64_t i) const {
     TROUPE_CHECK(i >= 0 && i < rows(), spec_.id, "row", i, "of", rows());
@@ -113,10 +129,13 @@ class Batched final : public Env {
 
 template <class Row>
 Batched<Row>::Batched(EnvSpec spec, int64_t rows, Options options, std::string identity)
-    : spec_(std::move(spec)), options_(std::move(options)), identity_(identity.empty() ? spec_.id : std::move(identity)),
+    : spec_(std::move(spec)),
+      options_(std::move(options)),
+      identity_(identity.empty() ? spec_.id : std::move(identity)),
       buffers_(spec_, rows) {
-  static_assert(detail::OneChoice<Row> || detail::ManyChoices<Row> || detail::Continuous<Row>,
-                "a row needs RowStep step(action, Rng&) with int32_t, std::span<const int32_t> or std::span<const float>");
+  static_assert(
+      detail::OneChoice<Row> || detail::ManyChoices<Row> || detail::Continuous<Row>,
+      "a row needs RowStep step(action, Rng&) with int32_t, std::span<const int32_t> or std::span<const float>");
   check_spec(spec_);
   TROUPE_CHECK(rows >= 1, spec_.id, "rows:", rows);
   TROUPE_CHECK((spec_.action.kind == ActionKind::continuous) == detail::Continuous<Row>, spec_.id,
@@ -139,8 +158,10 @@ void Batched<Row>::require_allowed(const Row& row, const Number* action) {
   for (size_t a = 0; a < spec_.action.bins.size(); ++a) {
     const int32_t bins = spec_.action.bins[a];
     const int32_t choice = static_cast<int32_t>(action[a]);
-    if (choice < 0 || choice >= bins) [[unlikely]] throw_bad_choice(a, choice, bins);
-    if (!allowed_.empty() && !allowed_[offset + static_cast<size_t>(choice)]) [[unlikely]] throw_masked_choice(a, choice);
+    if (choice < 0 || choice >= bins) [[unlikely]]
+      throw_bad_choice(a, choice, bins);
+    if (!allowed_.empty() && !allowed_[offset + static_cast<size_t>(choice)]) [[unlikely]]
+      throw_masked_choice(a, choice);
     offset += static_cast<size_t>(bins);
   }
 }
@@ -151,16 +172,20 @@ void Batched<Row>::take_step(Slot& slot, const Number* action, Outcome& outcome)
   const size_t dims = clipped_.size();
   if constexpr (detail::Continuous<Row>) {
     for (size_t a = 0; a < dims; ++a) {
-      if (!std::isfinite(action[a])) [[unlikely]] throw_not_finite_action(a, action[a]);
+      if (!std::isfinite(action[a])) [[unlikely]]
+        throw_not_finite_action(a, action[a]);
       clipped_[a] = std::clamp(action[a], spec_.action.low[a], spec_.action.high[a]);
     }
     step = slot.row.step(std::span<const float>(clipped_), slot.rng);
   } else {
     require_allowed(slot.row, action);
-    if constexpr (detail::OneChoice<Row>) step = slot.row.step(action[0], slot.rng);
-    else step = slot.row.step(std::span<const int32_t>(action, dims), slot.rng);
+    if constexpr (detail::OneChoice<Row>)
+      step = slot.row.step(action[0], slot.rng);
+    else
+      step = slot.row.step(std::span<const int32_t>(action, dims), slot.rng);
   }
-  if (!std::isfinite(step.reward)) [[unlikely]] throw_not_finite_reward(step.reward);
+  if (!std::isfinite(step.reward)) [[unlikely]]
+    throw_not_finite_reward(step.reward);
   ++slot.elapsed;
   ++outcome.executed;
   outcome.reward += step.reward;
@@ -255,8 +280,10 @@ void Batched<Row>::step_row(int64_t i, const Number* actions, EnvStep& out) {
 template <class Row>
 void Batched<Row>::revive(int64_t i, EnvStep& out) {
   buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
-  if (slots_[static_cast<size_t>(i)].phase == Phase::inactive) buffers_.blank(i);
-  else guarded(i, out, [&] { start(i); });
+  if (slots_[static_cast<size_t>(i)].phase == Phase::inactive)
+    buffers_.blank(i);
+  else
+    guarded(i, out, [&] { start(i); });
 }
 
 template <class Row>
@@ -282,8 +309,10 @@ void Batched<Row>::step(const Array& actions, EnvStep& out) {
   buffers_.bind(spec_, out);
   const int64_t stride = spec_.action.decisions();
   for (int64_t i = 0; i < rows(); ++i) {
-    if (slots_[static_cast<size_t>(i)].phase == Phase::running) [[likely]] step_row(i, values + i * stride, out);
-    else revive(i, out);
+    if (slots_[static_cast<size_t>(i)].phase == Phase::running) [[likely]]
+      step_row(i, values + i * stride, out);
+    else
+      revive(i, out);
   }
 }
 
@@ -303,15 +332,19 @@ void Batched<Row>::observe(EnvStep& out) {
 template <class Row>
 void Batched<Row>::set_active(int64_t row, bool active) {
   Slot& slot = slots_[checked(row)];
-  if (!active) slot.phase = Phase::inactive;
-  else if (slot.phase == Phase::inactive) slot.phase = Phase::stopped;
+  if (!active)
+    slot.phase = Phase::inactive;
+  else if (slot.phase == Phase::inactive)
+    slot.phase = Phase::stopped;
 }
 
 template <class Row>
 std::string Batched<Row>::render(int64_t i) const {
   const Slot& slot = slots_[checked(i)];
-  if constexpr (requires { slot.row.render(); }) return slot.row.render();
-  else return spec_.id + ", step " + std::to_string(slot.elapsed) + "\n";
+  if constexpr (requires { slot.row.render(); })
+    return slot.row.render();
+  else
+    return spec_.id + ", step " + std::to_string(slot.elapsed) + "\n";
 }
 
 template <class Row>

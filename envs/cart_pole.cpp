@@ -13,15 +13,19 @@ constexpr double kGravity = 9.8, kPoleMass = 0.1, kTotalMass = 1.1, kHalfLength 
 constexpr double kPoleMassLength = kPoleMass * kHalfLength;
 constexpr double kMaxAngle = 12 * 2 * std::numbers::pi / 360, kMaxPosition = 2.4;
 
-struct SineCosine { double sine, cosine; };
+struct SineCosine {
+  double sine, cosine;
+};
 
-// Correct to the last bits for the angles of a running episode, by Taylor's series; several times as fast as the library's,
-// which takes other angles.
+// Correct to the last bits for the angles of a running episode, by Taylor's series; several times as fast as the
+// library's, which takes other angles.
 SineCosine sine_cosine(double x) {
-  if (std::abs(x) > 0.25) [[unlikely]] return {std::sin(x), std::cos(x)};
+  if (std::abs(x) > 0.25) [[unlikely]]
+    return {std::sin(x), std::cos(x)};
   const double y = x * x;
   const double sine = y * (-1.0 / 6 + y * (1.0 / 120 + y * (-1.0 / 5040 + y * (1.0 / 362880 + y * (-1.0 / 39916800)))));
-  const double cosine = y * (1.0 / 24 + y * (-1.0 / 720 + y * (1.0 / 40320 + y * (-1.0 / 3628800 + y * (1.0 / 479001600)))));
+  const double cosine =
+      y * (1.0 / 24 + y * (-1.0 / 720 + y * (1.0 / 40320 + y * (-1.0 / 3628800 + y * (1.0 / 479001600)))));
   return {x + x * sine, 1 - (0.5 * y - y * cosine)};
 }
 
@@ -36,7 +40,8 @@ EnvSpec CartPole::spec() {
 }
 
 void CartPole::reset(Rng& rng) {
-  for (double* value : {&state.x, &state.x_dot, &state.theta, &state.theta_dot}) *value = -0.05 + 0.1 * rng.uniform_double();
+  for (double* value : {&state.x, &state.x_dot, &state.theta, &state.theta_dot})
+    *value = -0.05 + 0.1 * rng.uniform_double();
 }
 
 RowStep CartPole::step(int32_t action, Rng&) {
@@ -64,7 +69,8 @@ void CartPole::observe(RowWriter out) const {
 
 std::string CartPole::render() const {
   constexpr int kWidth = 49;
-  const int column = std::clamp(static_cast<int>(std::lround((state.x / kMaxPosition + 1) / 2 * (kWidth - 1))), 0, kWidth - 1);
+  const int column =
+      std::clamp(static_cast<int>(std::lround((state.x / kMaxPosition + 1) / 2 * (kWidth - 1))), 0, kWidth - 1);
   const char pole = state.theta > 0.03 ? '/' : state.theta < -0.03 ? '\\' : '|';
   const int lean = state.theta > 0.03 ? 1 : state.theta < -0.03 ? -1 : 0;
   std::string top(kWidth, ' '), cart(kWidth, '_');

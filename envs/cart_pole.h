@@ -7,7 +7,9 @@ namespace troupe {
 
 class CartPole {
  public:
-  struct State { double x = 0, x_dot = 0, theta = 0, theta_dot = 0; };
+  struct State {
+    double x = 0, x_dot = 0, theta = 0, theta_dot = 0;
+  };
   State state;
 
   static EnvSpec spec();

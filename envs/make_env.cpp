@@ -4,9 +4,14 @@
 
 #include "envs/acrobot.h"
 #include "envs/cart_pole.h"
+#include "envs/corridor.h"
+#include "envs/grid_world.h"
 #include "envs/mountain_car.h"
 #include "envs/params.h"
 #include "envs/pendulum.h"
+#include "envs/synthetic.h"
+#include "envs/token_reach.h"
+#include "runtime/suggest.h"
 
 namespace troupe {
 
@@ -37,7 +42,7 @@ void apply_chunk(EnvSpec& spec, const EnvConfig& config) {
 template <class Row>
 Made make_rows(const char* id, const EnvConfig& config) {
   using Options = typename Batched<Row>::Options;
-  constexpr int64_t kMaxRows = 1 << 20;
+  constexpr int64_t kMaxRows = 65536;
   if (config.rows < 1 || config.rows > kMaxRows)
     throw ConfigError("env.rows: " + std::to_string(config.rows) + " is not right, expected an integer in [1, " +
                       std::to_string(kMaxRows) + "]");
@@ -46,8 +51,10 @@ Made make_rows(const char* id, const EnvConfig& config) {
   if constexpr (!std::is_same_v<Options, NoOptions>) options = Options::read(params);
   params.finish();
   EnvSpec spec;
-  if constexpr (std::is_same_v<Options, NoOptions>) spec = Row::spec();
-  else spec = Row::spec(options);
+  if constexpr (std::is_same_v<Options, NoOptions>)
+    spec = Row::spec();
+  else
+    spec = Row::spec(options);
   spec.id = id;
   apply_chunk(spec, config);
   const std::string identity = spec.id + (params.text().empty() ? "" : " with " + params.text());
@@ -63,6 +70,10 @@ std::span<const Entry> table() {
       {"MountainCarContinuous-v0", "drive a weak car out of a valley, reward 100 minus the energy used",
        make_rows<MountainCarContinuous>},
       {"Pendulum-v1", "swing a pendulum up with a weak motor and hold it there", make_rows<Pendulum>},
+      {"GridWorld", "find the goal among walls and pits; masked moves, known optimum", make_rows<GridWorld>},
+      {"TokenReach", "eight reach tasks in the plane; actions are chunks of 8 x 2 tokens", make_rows<TokenReach>},
+      {"Synthetic", "a load: image and numbers, chosen step time, faults on demand", make_rows<Synthetic>},
+      {"Corridor", "walk right to the door; the worked example of the documentation", make_rows<Corridor>},
   };
   return entries;
 }
@@ -75,7 +86,7 @@ std::unique_ptr<Env> make_env(const EnvConfig& config) {
     if (config.id == entry.id) return entry.make(entry.id, config).env;
     ids.push_back(entry.id);
   }
-  const std::string near = closest_to(config.id, ids);
+  const std::string near = closest(config.id, ids);
   throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
 }

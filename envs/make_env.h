@@ -1,5 +1,6 @@
 #pragma once
-// The table of environments. Used before and after actors start, from any thread; the environments are independent objects.
+// The table of environments. Used before and after actors start, from any thread; the environments are independent
+// objects.
 
 #include <memory>
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace troupe {
 
-// The environment of that id with its rows, chunk and parameters. Throws ConfigError when the id is unknown (naming the closest
-// one) or a parameter is not right (its path begins the message).
+// The environment of that id with its rows, chunk and parameters. Throws ConfigError when the id is unknown (naming
+// the closest one) or a parameter is not right (its path begins the message).
 std::unique_ptr<Env> make_env(const EnvConfig& config);
 
 struct EnvInfo {

@@ -19,10 +19,11 @@ std::string render_valley(double position, double goal) {
   constexpr int kColumns = 61, kRows = 9;
   std::string picture(static_cast<size_t>(kRows * (kColumns + 1)), ' ');
   const auto column_of = [](double x) {
-    return static_cast<int>(std::lround((x - kMinPosition<double>) / (kMaxPosition<double> - kMinPosition<double>) * (kColumns - 1)));
+    return static_cast<int>(
+        std::lround((x - kMinPosition<double>) / (kMaxPosition<double> - kMinPosition<double>)*(kColumns - 1)));
   };
   const auto draw = [&](int column, char mark) {
-    const double x = kMinPosition<double> + (kMaxPosition<double> - kMinPosition<double>) * column / (kColumns - 1);
+    const double x = kMinPosition<double> + (kMaxPosition<double> - kMinPosition<double>)*column / (kColumns - 1);
     const int row = static_cast<int>(std::lround((1 - std::sin(3 * x)) / 2 * (kRows - 1)));
     picture[static_cast<size_t>(row * (kColumns + 1) + column)] = mark;
   };
@@ -40,6 +41,7 @@ EnvSpec MountainCar::spec() {
   spec.observations = {{"state", DType::f32, {2}}};
   spec.action.bins = {3};
   spec.max_episode_steps = 200;
+  spec.reports_success = true;
   return spec;
 }
 
@@ -70,6 +72,7 @@ EnvSpec MountainCarContinuous::spec() {
   spec.action.low = {-1.0f};
   spec.action.high = {1.0f};
   spec.max_episode_steps = 999;
+  spec.reports_success = true;
   return spec;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// MountainCar-v0 and MountainCarContinuous-v0: drive an underpowered car out of a valley (Moore 1990; Gymnasium 1.x numbers,
-// which keep the first in float64 and the second in float32). Rows, see envs/row.h.
+// MountainCar-v0 and MountainCarContinuous-v0: drive an underpowered car out of a valley (Moore 1990; Gymnasium 1.x
+// numbers, which keep the first in float64 and the second in float32). Rows, see envs/row.h.
 
 #include "envs/batched.h"
 
@@ -8,7 +8,9 @@ namespace troupe {
 
 class MountainCar {
  public:
-  struct State { double position = 0, velocity = 0; };
+  struct State {
+    double position = 0, velocity = 0;
+  };
   State state;
 
   static EnvSpec spec();
@@ -20,7 +22,9 @@ class MountainCar {
 
 class MountainCarContinuous {
  public:
-  struct State { float position = 0, velocity = 0; };
+  struct State {
+    float position = 0, velocity = 0;
+  };
   State state;
 
   static EnvSpec spec();

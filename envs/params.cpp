@@ -1,72 +1,40 @@
 #include "envs/params.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
-#include <numeric>
-#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/errors.h"
+#include "runtime/strict_json.h"
+#include "runtime/suggest.h"
 
 namespace troupe {
 
 namespace {
 
-using Json = nlohmann::json;
-
-// nlohmann keeps the last of two equal keys; a repeated key is a mistake.
-Json parse_strictly(const std::string& text) {
-  std::set<std::string> keys;
-  const auto callback = [&keys](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
-      throw ConfigError("env.params." + value.get<std::string>() + ": given twice, keep one");
-    return true;
-  };
-  try {
-    return Json::parse(text, callback);
-  } catch (const Json::exception&) {
-    throw ConfigError("env.params: " + (text.size() > 80 ? text.substr(0, 77) + "..." : text) +
-                      " is not JSON, expected an object like {\"key\": value}");
-  }
-}
-
 std::string show(double value) { return Json(value).dump(); }
-
-std::string lower(std::string_view word) {
-  std::string result(word);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t change = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, change}));
-    }
-  }
-  return row[b.size()];
-}
 
 }  // namespace
 
 EnvParams::EnvParams(const std::string& json) {
-  const Json object = parse_strictly(json);
-  if (!object.is_object()) throw ConfigError("env.params: " + object.dump() + " is not an object, expected {\"key\": value}");
+  const Json object = parse_strict(json, "env.params");
+  if (!object.is_object())
+    throw ConfigError("env.params: " + object.dump() + " is not an object, expected {\"key\": value}");
   for (const auto& [key, value] : object.items()) {
     Given given{false, value.dump()};
-    if (value.is_boolean()) given.value = value.get<bool>();
+    if (value.is_boolean())
+      given.value = value.get<bool>();
     else if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
       given.value = value.get<double>();
-    else if (value.is_number_integer()) given.value = value.get<int64_t>();
-    else if (value.is_number()) given.value = value.get<double>();
-    else if (value.is_string()) given.value = value.get<std::string>();
-    else refuse(key, given.json, "a number, true, false or a string");
+    else if (value.is_number_integer())
+      given.value = value.get<int64_t>();
+    else if (value.is_number())
+      given.value = value.get<double>();
+    else if (value.is_string())
+      given.value = value.get<std::string>();
+    else
+      refuse(key, given.json, "a number, true, false or a string");
     given_.emplace(key, std::move(given));
   }
 }
@@ -102,8 +70,11 @@ double EnvParams::number(const std::string& key, double fallback, double low, do
   if (const Given* given = ask(key)) {
     const int64_t* whole = std::get_if<int64_t>(&given->value);
     const double* real = std::get_if<double>(&given->value);
-    result = whole != nullptr ? static_cast<double>(*whole) : real != nullptr ? *real : std::numeric_limits<double>::quiet_NaN();
-    if (!(result >= low && result <= high)) refuse(key, given->json, "a number in [" + show(low) + ", " + show(high) + "]");
+    result = whole != nullptr  ? static_cast<double>(*whole)
+             : real != nullptr ? *real
+                               : std::numeric_limits<double>::quiet_NaN();
+    if (!(result >= low && result <= high))
+      refuse(key, given->json, "a number in [" + show(low) + ", " + show(high) + "]");
   }
   note(key, show(result));
   return result;
@@ -139,25 +110,12 @@ std::string EnvParams::choice(const std::string& key, const std::string& fallbac
 void EnvParams::finish() const {
   for (const auto& [key, given] : given_) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    const std::string near = closest_to(key, asked_);
+    const std::string near = closest(key, asked_);
     std::string known = asked_.empty() ? "this environment has no parameters" : "known are:";
     for (const std::string& name : asked_) known += (name == asked_.front() ? " " : ", ") + name;
     throw ConfigError("env.params." + key + ": unknown key, " +
                       (near.empty() ? known : "did you mean env.params." + near + "?"));
   }
-}
-
-std::string closest_to(std::string_view word, const std::vector<std::string>& candidates) {
-  std::string best;
-  size_t best_distance = std::max<size_t>(2, word.size() / 2);
-  for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(lower(word), lower(candidate));
-    if (distance <= best_distance && (best.empty() || distance < best_distance)) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
 }
 
 }  // namespace troupe

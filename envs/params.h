@@ -1,7 +1,7 @@
 #pragma once
-// EnvParams: the JSON object `env.params` of a run's config, read strictly by the environment that it is for. Ask for every
-// parameter once, then call finish(), which refuses the keys nobody asked for. Errors begin with the key's path. Used before
-// any actor starts.
+// EnvParams: the JSON object `env.params` of a run's config, read strictly by the environment that it is for. Ask for
+// every parameter once, then call finish(), which refuses the keys nobody asked for. Errors begin with the key's
+// path. Used before any actor starts.
 
 #include <cstdint>
 #include <initializer_list>
@@ -22,7 +22,8 @@ class EnvParams {
   int64_t integer(const std::string& key, int64_t fallback, int64_t low, int64_t high);
   double number(const std::string& key, double fallback, double low, double high);
   bool boolean(const std::string& key, bool fallback);
-  std::string choice(const std::string& key, const std::string& fallback, std::initializer_list<std::string_view> choices);
+  std::string choice(const std::string& key, const std::string& fallback,
+                     std::initializer_list<std::string_view> choices);
 
   // Throws ConfigError naming a key that was given and not asked for, with the closest one that was.
   void finish() const;
@@ -31,7 +32,10 @@ class EnvParams {
 
  private:
   using Value = std::variant<bool, int64_t, double, std::string>;
-  struct Given { Value value; std::string json; };
+  struct Given {
+    Value value;
+    std::string json;
+  };
 
   const Given* ask(const std::string& key);
   [[noreturn]] static void refuse(const std::string& key, const std::string& given, const std::string& wanted);
@@ -41,8 +45,5 @@ class EnvParams {
   std::vector<std::string> asked_;
   std::string text_;
 };
-
-// The candidate with the smallest edit distance to `word`, or "" when none is near.
-std::string closest_to(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace troupe

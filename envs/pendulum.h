@@ -7,7 +7,9 @@ namespace troupe {
 
 class Pendulum {
  public:
-  struct State { double theta = 0, speed = 0; };  // theta 0 is upright; it is not wrapped
+  struct State {
+    double theta = 0, speed = 0;
+  };  // theta 0 is upright; it is not wrapped
   State state;
 
   static EnvSpec spec();

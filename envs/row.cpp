@@ -15,9 +15,11 @@ void bind_fields(const EnvSpec& spec, int64_t rows, Arrays& arrays, std::vector<
   for (size_t k = 0; k < fields.size(); ++k) {
     Array& array = arrays[k].second;
     const ArraySpec& wanted = spec.observations[k];
-    TROUPE_CHECK(arrays[k].first == wanted.name && array.dtype() == wanted.dtype, spec.id, arrays[k].first, wanted.name);
-    TROUPE_CHECK(array.rank() >= 1 && array.dim(0) == rows && static_cast<size_t>(array.row_size()) == fields[k].elements,
-                 spec.id, wanted.name, array.shape().text(), "rows:", rows);
+    TROUPE_CHECK(arrays[k].first == wanted.name && array.dtype() == wanted.dtype, spec.id, arrays[k].first,
+                 wanted.name);
+    TROUPE_CHECK(
+        array.rank() >= 1 && array.dim(0) == rows && static_cast<size_t>(array.row_size()) == fields[k].elements,
+        spec.id, wanted.name, array.shape().text(), "rows:", rows);
     fields[k].data = array.mutable_data();
   }
 }
@@ -62,7 +64,8 @@ void StepBuffers::bind(const EnvSpec& spec, EnvStep& out) {
 }
 
 void StepBuffers::blank(int64_t i) {
-  for (const ObservationField& field : observations) std::memset(field.row(i), 0, field.elements * size_of(field.dtype));
+  for (const ObservationField& field : observations)
+    std::memset(field.row(i), 0, field.elements * size_of(field.dtype));
   if (mask_size > 0) std::memset(mask + i * mask_size, 1, static_cast<size_t>(mask_size));
   task[i] = 0;
 }
@@ -84,8 +87,8 @@ void check_spec(const EnvSpec& spec) {
   if (action.kind == ActionKind::continuous) {
     TROUPE_CHECK(action.low.size() == action.high.size() && action.bins.empty(), spec.id);
     for (size_t a = 0; a < action.low.size(); ++a)
-      TROUPE_CHECK(std::isfinite(action.low[a]) && std::isfinite(action.high[a]) && action.low[a] < action.high[a], spec.id,
-                   "bounds:", action.low[a], action.high[a]);
+      TROUPE_CHECK(std::isfinite(action.low[a]) && std::isfinite(action.high[a]) && action.low[a] < action.high[a],
+                   spec.id, "bounds:", action.low[a], action.high[a]);
     TROUPE_CHECK(!action.masked, spec.id, "continuous actions cannot be masked");
   } else {
     TROUPE_CHECK(action.low.empty() && action.high.empty(), spec.id, "bounds are for continuous actions");

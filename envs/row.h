@@ -7,8 +7,8 @@
 //   RowStep step(Action action, Rng& rng);          // one environment step
 //   void observe(RowWriter out) const;              // writes every element of every observation
 //
-// where Action is int32_t (one discrete choice), std::span<const int32_t> (several) or std::span<const float> (continuous,
-// clipped to the bounds already). It may have
+// where Action is int32_t (one discrete choice), std::span<const int32_t> (several) or std::span<const float>
+// (continuous, clipped to the bounds already). It may have
 //
 //   State state;                                    // trivially copyable, without padding: makes the row saveable; or
 //   void save(std::string& bytes) const; void load(std::string_view bytes);
@@ -53,10 +53,12 @@ class RowWriter {
   RowWriter(std::span<const ObservationField> fields, int64_t row)
       : fields_(fields.data()), count_(static_cast<uint32_t>(fields.size())), row_(static_cast<uint32_t>(row)) {}
 
-  // The elements of observation number `index` of the spec. Throws InvariantError when there is none or T is not its dtype.
+  // The elements of observation number `index` of the spec. Throws InvariantError when there is none or T is not its
+  // dtype.
   template <class T>
   std::span<T> array(size_t index = 0) const {
-    if (index >= count_ || fields_[index].dtype != dtype_of<T>()) [[unlikely]] refuse(index, dtype_of<T>());
+    if (index >= count_ || fields_[index].dtype != dtype_of<T>()) [[unlikely]]
+      refuse(index, dtype_of<T>());
     const ObservationField& field = fields_[index];
     return {reinterpret_cast<T*>(field.data) + row_ * field.elements, field.elements};
   }
@@ -87,8 +89,8 @@ class StepBuffers {
  public:
   StepBuffers(const EnvSpec& spec, int64_t rows);
 
-  // Points at the buffers of `out` and zeros all of them except observations, mask and task. Throws InvariantError naming the
-  // first that does not fit.
+  // Points at the buffers of `out` and zeros all of them except observations, mask and task. Throws InvariantError
+  // naming the first that does not fit.
   void bind(const EnvSpec& spec, EnvStep& out);
   // Zeros what is said about row i, with the same exceptions.
   void clear(int64_t i) {
@@ -117,11 +119,13 @@ inline void StepBuffers::require_finite(const EnvSpec& spec, std::span<const Obs
     if (field.dtype != DType::f32 && field.dtype != DType::f64) continue;
     const bool finite = field.dtype == DType::f32 ? detail::all_finite<float>(field.row(i), field.elements)
                                                   : detail::all_finite<double>(field.row(i), field.elements);
-    if (!finite) [[unlikely]] detail::throw_not_finite_observation(spec, static_cast<size_t>(&field - fields.data()));
+    if (!finite) [[unlikely]]
+      detail::throw_not_finite_observation(spec, static_cast<size_t>(&field - fields.data()));
   }
 }
 
-// Throws InvariantError naming the first thing in the spec that makes no sense: what an author of an environment got wrong.
+// Throws InvariantError naming the first thing in the spec that makes no sense: what an author of an environment got
+// wrong.
 void check_spec(const EnvSpec& spec);
 
 // `text` on one line of bounded length: "row 3: text".

@@ -20,8 +20,8 @@ class Reader {
 
   std::string_view take(uint64_t count) {
     if (count > rest_.size())
-      throw std::runtime_error("the saved environment state is cut short: " + std::to_string(count) + " bytes wanted, " +
-                               std::to_string(rest_.size()) + " left");
+      throw std::runtime_error("the saved environment state is cut short: " + std::to_string(count) +
+                               " bytes wanted, " + std::to_string(rest_.size()) + " left");
     const std::string_view part = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return part;
@@ -88,8 +88,8 @@ std::vector<SavedSlot> read_slots(std::string_view bytes, std::string_view ident
 
 void require_state_size(const SavedSlot& slot, size_t bytes) {
   if (slot.state.size() != bytes)
-    throw std::runtime_error("a row's saved state has " + std::to_string(slot.state.size()) + " bytes, this program's has " +
-                             std::to_string(bytes));
+    throw std::runtime_error("a row's saved state has " + std::to_string(slot.state.size()) +
+                             " bytes, this program's has " + std::to_string(bytes));
 }
 
 void throw_bad_choice(size_t dimension, int32_t choice, int32_t bins) {
@@ -103,9 +103,12 @@ void throw_masked_choice(size_t dimension, int32_t choice) {
 }
 
 void throw_not_finite_action(size_t dimension, float value) {
-  throw std::runtime_error("action " + std::to_string(value) + " in dimension " + std::to_string(dimension) + " is not finite");
+  throw std::runtime_error("action " + std::to_string(value) + " in dimension " + std::to_string(dimension) +
+                           " is not finite");
 }
 
-void throw_not_finite_reward(float value) { throw std::runtime_error("reward " + std::to_string(value) + " is not finite"); }
+void throw_not_finite_reward(float value) {
+  throw std::runtime_error("reward " + std::to_string(value) + " is not finite");
+}
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
 #pragma once
-// The bytes of Batched<Row>::save(): a header (magic, identity, N), then per row four numbers and the row's own state. Also the
-// cold paths of Batched<>, kept out of the template.
+// The bytes of Batched<Row>::save(): a header (magic, identity, N), then per row four numbers and the row's own
+// state. Also the cold paths of Batched<>, kept out of the template.
 
 #include <cstdint>
 #include <string>
@@ -25,8 +25,8 @@ void write_header(std::string& bytes, std::string_view identity, int64_t rows);
 void write_slot(std::string& bytes, const SlotNumbers& numbers);
 void write_text(std::string& bytes, std::string_view text);
 
-// All rows of what save() wrote. Throws std::runtime_error naming both sides when identity or N differ, and when the bytes are
-// cut short or too many.
+// All rows of what save() wrote. Throws std::runtime_error naming both sides when identity or N differ, and when the
+// bytes are cut short or too many.
 std::vector<SavedSlot> read_slots(std::string_view bytes, std::string_view identity, int64_t rows);
 void require_state_size(const SavedSlot& slot, size_t bytes);
 

@@ -57,6 +57,7 @@ struct RolloutColumns {
 struct SuperBatch {
   uint64_t index = 0;         // the update that uses it: the policy version's number when it starts
   uint64_t samples = 0;       // valid steps over all parts
+  uint64_t env_steps = 0;     // of the whole run when this batch was handed out
   std::vector<RolloutColumns> parts;
 };
 

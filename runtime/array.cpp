@@ -75,13 +75,18 @@ std::string Shape::text() const {
 }
 
 Array Array::uninitialized(DType dtype, Shape shape) {
+  int64_t bytes = 0;
+  TROUPE_CHECK(!__builtin_mul_overflow(shape.elements(), static_cast<int64_t>(size_of(dtype)), &bytes), shape.text());
+  return adopt(dtype, shape, allocate(static_cast<size_t>(bytes)));
+}
+
+Array Array::adopt(DType dtype, Shape shape, std::shared_ptr<std::byte[]> storage) {
+  TROUPE_CHECK(reinterpret_cast<uintptr_t>(storage.get()) % static_cast<size_t>(kAlignment) == 0);
   Array result;
   result.dtype_ = dtype;
   result.shape_ = shape;
   result.elements_ = shape.elements();
-  int64_t bytes = 0;
-  TROUPE_CHECK(!__builtin_mul_overflow(result.elements_, static_cast<int64_t>(size_of(dtype)), &bytes), shape.text());
-  result.storage_ = allocate(static_cast<size_t>(bytes));
+  result.storage_ = std::move(storage);
   result.data_ = result.storage_.get();
   return result;
 }

@@ -76,6 +76,8 @@ class Array {
   Array(DType dtype, Shape shape);
   // As above but with unspecified contents, for a caller that writes every byte.
   static Array uninitialized(DType dtype, Shape shape);
+  // An array over memory that somebody else allocated: at least the shape's bytes, 64-byte aligned. Kept alive by the array.
+  static Array adopt(DType dtype, Shape shape, std::shared_ptr<std::byte[]> storage);
   // A copy of `values`; throws InvariantError when their number is not the shape's.
   template <class T>
   static Array of(Shape shape, std::span<const T> values);

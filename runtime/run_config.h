@@ -1,6 +1,7 @@
 #pragma once
 // Every setting of a run, with its default. Plain values; read once before any actor starts (runtime/config.h), then constant.
-// A field is listed once more, in run_config.cpp, with its key, range and help text; nothing else knows the keys.
+// A field is listed once more, in run_config.cpp, with its key, range and help text (runtime/fields.h); nothing else
+// knows the keys.
 
 #include <chrono>
 #include <cstdint>
@@ -16,6 +17,7 @@ struct EnvConfig {
   int64_t chunk = 0;           // environment steps executed per action; 0 = the environment's own (1 for most)
   double reward_scale = 1.0;   // rewards are multiplied by this before anything else sees them; reports show unscaled returns
   double max_abs_reward = 0.0; // scaled rewards are clipped to this magnitude; 0 = no clipping
+  friend bool operator==(const EnvConfig&, const EnvConfig&) = default;
 };
 
 struct WorkersConfig {
@@ -23,10 +25,12 @@ struct WorkersConfig {
   int64_t groups = 2;          // vector environments per worker: one steps while the other waits for its actions
   int64_t quarantine_after = 5;              // failures in a row after which a sub-environment is left out
   std::chrono::milliseconds restart_backoff{100};  // pause after a failure, doubled at each further one in a row
+  friend bool operator==(const WorkersConfig&, const WorkersConfig&) = default;
 };
 
 struct RolloutConfig {
   int64_t length = 32;         // T: decisions per row and rollout
+  friend bool operator==(const RolloutConfig&, const RolloutConfig&) = default;
 };
 
 struct InferenceConfig {
@@ -35,6 +39,7 @@ struct InferenceConfig {
   int64_t max_batch = 4096;    // rows no batch exceeds
   std::chrono::microseconds timeout{2000};  // age of the oldest request at which a batch leaves
   int64_t threads = 1;         // compute threads of one forward
+  friend bool operator==(const InferenceConfig&, const InferenceConfig&) = default;
 };
 
 struct ReplayConfig {
@@ -42,6 +47,7 @@ struct ReplayConfig {
   int64_t capacity = 0;        // samples held at most; 0 = enough for max_policy_lag + 2 super-batches
   int64_t max_policy_lag = 1;  // updates between the weights that made a sample and its use; 0 = synchronous on-policy
   int64_t max_reuse = 4;       // "reuse" only: updates that may use one sample
+  friend bool operator==(const ReplayConfig&, const ReplayConfig&) = default;
 };
 
 struct ModelConfig {
@@ -56,6 +62,7 @@ struct ModelConfig {
   double log_std_start = 0.0;           // initial value, or where the schedule starts
   double log_std_end = -1.0;            // "scheduled": where it ends
   double policy_gain = 0.01;            // orthogonal initialisation gain of the policy head
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
 struct AlgorithmConfig {
@@ -81,6 +88,7 @@ struct AlgorithmConfig {
   double entropy_coef_end = -1.0;       // linear schedule to this value; negative = constant
   double kl_coef = 0.0;                 // weight of the k3 estimate of KL(behaviour || current) in the loss
   double target_kl = 0.0;               // epochs stop when the k3 estimate passes this; 0 = off
+  friend bool operator==(const AlgorithmConfig&, const AlgorithmConfig&) = default;
 };
 
 struct TrainerConfig {
@@ -102,6 +110,7 @@ struct TrainerConfig {
   int64_t max_skipped = 10;             // non-finite updates in a row after which the run stops
   int64_t threads = 1;                  // compute threads of one step
   std::string device = "cpu";           // "cpu", "cuda", "cuda:N"
+  friend bool operator==(const TrainerConfig&, const TrainerConfig&) = default;
 };
 
 struct StopConfig {
@@ -109,23 +118,27 @@ struct StopConfig {
   int64_t updates = 0;                  // 0 = no limit
   double seconds = 0.0;                 // 0 = no limit
   double eval_return = 0.0;             // stop when an evaluation during training reaches this mean return; 0 = off
+  friend bool operator==(const StopConfig&, const StopConfig&) = default;
 };
 
 struct EvaluationConfig {
   int64_t every_updates = 0;            // evaluations during training; 0 = only the last one
   int64_t episodes = 100;
   int64_t rows = 50;                    // sub-environments stepped together
+  friend bool operator==(const EvaluationConfig&, const EvaluationConfig&) = default;
 };
 
 struct CheckpointConfig {
   int64_t every_updates = 50;           // 0 = only at the end
   int64_t keep = 3;                     // newest checkpoints kept; 0 = all
+  friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
 struct StatsConfig {
   std::chrono::milliseconds interval{2000};
   int64_t window = 100;                 // episodes over which returns are averaged
   int64_t history = 2000;               // snapshots kept for clients that ask for history
+  friend bool operator==(const StatsConfig&, const StatsConfig&) = default;
 };
 
 struct NetworkConfig {
@@ -133,6 +146,7 @@ struct NetworkConfig {
   std::chrono::milliseconds peer_timeout{5000};     // silence after which a peer counts as gone
   std::chrono::milliseconds transfer_timeout{30000}; // deadline of one weight transfer
   int64_t chunk_bytes = 4 << 20;        // larger messages travel in parts of this size
+  friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
 struct RunConfig {
@@ -152,9 +166,11 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   StatsConfig stats;
   NetworkConfig network;
+  friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
-// Cross-field rules. Throws ConfigError naming both fields and both values.
+// Cross-field rules. Throws ConfigError naming both fields, both values and what would be right. Assumes that each field
+// is within its own range, which the reader has checked.
 void validate(const RunConfig& config);
 
 }  // namespace troupe

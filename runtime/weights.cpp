@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/rng.h"
 
@@ -63,21 +64,36 @@ Array WeightSnapshot::tensor(size_t i) const {
       .reinterpreted(spec.dtype, spec.shape);
 }
 
-uint64_t checksum_of(const void* data, size_t bytes) {
+// Eight independent chains of (xor, multiply, shift): one chain is bound by the latency of its multiply, eight by the loads.
+// Every step is a bijection of the word read, so that a change of a single word always changes the result.
+void Checksum::update(const void* data, size_t bytes) {
+  TROUPE_CHECK(bytes_ % kStride == 0, bytes_);
   const auto* p = static_cast<const unsigned char*>(data);
-  uint64_t lanes[4] = {1, 2, 3, 4};
+  std::array<uint64_t, 8> lanes = lanes_;
+  const auto step = [&lanes](const unsigned char* word_at, size_t lane) {
+    uint64_t word;
+    std::memcpy(&word, word_at, sizeof word);
+    lanes[lane] = (lanes[lane] ^ word) * 0x9E3779B97F4A7C15ULL;
+    lanes[lane] ^= lanes[lane] >> 32;
+  };
   size_t i = 0;
-  for (; i + 32 <= bytes; i += 32) {
-    for (int lane = 0; lane < 4; ++lane) {
-      uint64_t word;
-      std::memcpy(&word, p + i + 8 * lane, 8);
-      lanes[lane] = (lanes[lane] ^ word) * 0x9E3779B97F4A7C15ULL;
-      lanes[lane] ^= lanes[lane] >> 32;
-    }
-  }
-  uint64_t result = mix(mix(lanes[0], lanes[1]), mix(lanes[2], lanes[3]));
-  for (; i < bytes; ++i) result = mix(result, p[i]);
-  return mix(result, bytes);
+  for (; i + kStride <= bytes; i += kStride)
+    [&]<size_t... lane>(std::index_sequence<lane...>) { (step(p + i + 8 * lane, lane), ...); }(std::make_index_sequence<8>());
+  for (; i < bytes; ++i) tail_ = mix(tail_, p[i]);
+  lanes_ = lanes;
+  bytes_ += bytes;
+}
+
+uint64_t Checksum::value() const {
+  uint64_t result = mix(tail_, bytes_);
+  for (const uint64_t lane : lanes_) result = mix(result, lane);
+  return result;
+}
+
+uint64_t checksum_of(const void* data, size_t bytes) {
+  Checksum checksum;
+  checksum.update(data, bytes);
+  return checksum.value();
 }
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 // What travels on the weight plane: the signature (which tensors, in which order) and a snapshot (their bytes, one flat block).
 // Immutable once made; shared between threads by pointer.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,7 +53,22 @@ struct WeightSnapshot {
 
 using WeightsPtr = std::shared_ptr<const WeightSnapshot>;
 
-// A 64-bit checksum of a block (order- and length-sensitive; not cryptographic), several GB/s.
+// A 64-bit checksum of a block (order- and length-sensitive; not cryptographic), about as fast as memory.
 uint64_t checksum_of(const void* data, size_t bytes);
+
+// The same checksum of a block that comes in pieces.
+class Checksum {
+ public:
+  static constexpr size_t kStride = 64;
+
+  // Every piece but the last must be a multiple of kStride bytes.
+  void update(const void* data, size_t bytes);
+  uint64_t value() const;
+
+ private:
+  std::array<uint64_t, 8> lanes_{1, 2, 3, 4, 5, 6, 7, 8};
+  uint64_t tail_ = 0;
+  uint64_t bytes_ = 0;
+};
 
 }  // namespace troupe

@@ -40,7 +40,8 @@ void replay(Batched<Row>& env, const Json& episode) {
   EnvStep out = EnvStep::allocate(env.spec(), 1);
   env.reset(1, 0, out);
   auto* state = reinterpret_cast<decltype(env.row(0).state)*>(&env.row(0).state);
-  auto* numbers = reinterpret_cast<std::conditional_t<std::is_same_v<Row, MountainCarContinuous>, float, double>*>(state);
+  auto* numbers =
+      reinterpret_cast<std::conditional_t<std::is_same_v<Row, MountainCarContinuous>, float, double>*>(state);
   for (size_t k = 0; k < episode["state"].size(); ++k) numbers[k] = episode["state"][k];
   env.observe(out);
   CHECK(difference(out.observations[0].second, episode["first"]) < kTolerance);
@@ -48,7 +49,8 @@ void replay(Batched<Row>& env, const Json& episode) {
   for (size_t t = 0; t < steps; ++t) {
     env.step(action_of(env.spec().action, episode["actions"][t]), out);
     const bool last = t + 1 == steps;
-    const bool terminated = last && episode["terminated"].get<bool>(), truncated = last && episode["truncated"].get<bool>();
+    const bool terminated = last && episode["terminated"].get<bool>(),
+               truncated = last && episode["truncated"].get<bool>();
     REQUIRE(out.terminated.view<uint8_t>()[0] == terminated);
     REQUIRE(out.truncated.view<uint8_t>()[0] == truncated);
     const Arrays& reached = terminated || truncated ? out.final_observations : out.observations;

@@ -43,3 +43,17 @@ TEST_CASE("weights: the checksum sees every byte, the order and the length") {
   }
   CHECK(checksum_of(data.data(), 99) != whole);
 }
+
+TEST_CASE("weights: the checksum of pieces is the checksum of the whole") {
+  std::string data(1000, 'x');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7);
+  for (const size_t cut : {0, 64, 640, 960}) {
+    Checksum checksum;
+    checksum.update(data.data(), cut);
+    checksum.update(data.data() + cut, data.size() - cut);
+    CHECK(checksum.value() == checksum_of(data.data(), data.size()));
+  }
+  Checksum uneven;
+  uneven.update(data.data(), 63);
+  CHECK_THROWS_AS(uneven.update(data.data(), 1), InvariantError);
+}

@@ -1,0 +1,273 @@
+#include "actors/inference.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = InferenceActor::stateful_pointer<InferenceState>;
+using Clock = RequestBatcher::Clock;
+using Pending = InferenceState::Pending;
+
+constexpr std::chrono::milliseconds kReportInterval{500};
+constexpr size_t kMaxLatencies = 4096;  // kept between two reports
+
+int64_t value_rows(const ActRequest& request) {
+  return request.value_observations.empty() ? 0 : request.value_observations[0].second.dim(0);
+}
+
+// One line when the request does not fit the environment of this run.
+std::optional<std::string> misfit(const EnvSpec& spec, const ActRequest& request) {
+  const auto rows = static_cast<int64_t>(request.rows);
+  const auto check = [&](const Arrays& arrays, int64_t count) -> std::optional<std::string> {
+    for (const ArraySpec& wanted : spec.observations) {
+      const Array* array = arrays.find(wanted.name);
+      const Shape shape = wanted.shape.prepended(count);
+      if (array == nullptr) return "observation " + wanted.name + " is missing";
+      if (array->dtype() != wanted.dtype || array->shape() != shape)
+        return "observation " + wanted.name + " is " + std::string(name_of(array->dtype())) + array->shape().text() +
+               ", expected " + std::string(name_of(wanted.dtype)) + shape.text();
+    }
+    return std::nullopt;
+  };
+  if (rows == 0 && value_rows(request) == 0) return "the request has no rows";
+  if (rows > 0) {
+    if (auto error = check(request.observations, rows)) return error;
+    if (request.seeds.dtype() != DType::i64 || request.seeds.shape() != Shape{rows}) return "seeds do not fit the rows";
+    const Shape mask{rows, spec.action.mask_size()};
+    if (spec.action.masked && (request.action_mask.dtype() != DType::u8 || request.action_mask.shape() != mask))
+      return "the action mask is " + request.action_mask.shape().text() + ", expected " + mask.text();
+  }
+  if (value_rows(request) > 0) return check(request.value_observations, value_rows(request));
+  return std::nullopt;
+}
+
+// The arrays of several requests, one after the other; no copy when there is only one.
+Array concatenate(const std::vector<const Array*>& parts) {
+  if (parts.size() == 1) return *parts.front();
+  int64_t rows = 0;
+  for (const Array* part : parts) rows += part->dim(0);
+  Array result = Array::uninitialized(parts.front()->dtype(), parts.front()->shape().without_first().prepended(rows));
+  std::byte* at = result.mutable_data();
+  for (const Array* part : parts) {
+    std::memcpy(at, part->data(), part->bytes());
+    at += part->bytes();
+  }
+  return result;
+}
+
+Arrays concatenate(const std::vector<const Arrays*>& parts) {
+  Arrays result;
+  for (const auto& [name, array] : *parts.front()) {
+    std::vector<const Array*> same;
+    for (const Arrays* part : parts) same.push_back(&part->at(name));
+    result.set(name, concatenate(same));
+  }
+  return result;
+}
+
+struct Forward {
+  ActOutput output;
+  Array extra_values;
+};
+
+Forward run_forward(Policy& policy, bool masked, const std::vector<Pending>& batch) {
+  Forward forward;
+  std::vector<const Arrays*> observations, others;
+  std::vector<const Array*> masks, seeds;
+  int64_t rows = 0;
+  for (const Pending& pending : batch) {
+    if (pending.request.rows > 0) {
+      rows += static_cast<int64_t>(pending.request.rows);
+      observations.push_back(&pending.request.observations);
+      seeds.push_back(&pending.request.seeds);
+      if (masked) masks.push_back(&pending.request.action_mask);
+    }
+    if (value_rows(pending.request) > 0) others.push_back(&pending.request.value_observations);
+  }
+  if (rows > 0) {
+    ActInput input;
+    input.observations = concatenate(observations);
+    input.seeds = concatenate(seeds);
+    if (masked) input.action_mask = concatenate(masks);
+    input.deterministic = Array(DType::u8, {rows});
+    forward.output = policy.act(input);
+  }
+  if (!others.empty()) forward.extra_values = policy.values(concatenate(others));
+  return forward;
+}
+
+void fail(Self self, const Pending& pending, Fault fault, const std::string& error) {
+  ActReply reply;
+  reply.id = pending.request.id;
+  reply.group = pending.request.group;
+  if (self->state.version) reply.version = *self->state.version;
+  reply.fault = fault;
+  reply.error = error;
+  self->send(caf::actor_cast<ActClient>(pending.client), std::move(reply));
+}
+
+void answer(Self self, const std::vector<Pending>& batch, const Forward& forward) {
+  int64_t row = 0, extra = 0;
+  for (const Pending& pending : batch) {
+    const auto rows = static_cast<int64_t>(pending.request.rows);
+    const int64_t extras = value_rows(pending.request);
+    ActReply reply;
+    reply.id = pending.request.id;
+    reply.group = pending.request.group;
+    reply.version = *self->state.version;
+    if (rows > 0) {
+      reply.actions = forward.output.actions.slice(row, row + rows);
+      reply.log_probs = forward.output.log_probs.slice(row, row + rows);
+      reply.values = forward.output.values.slice(row, row + rows);
+    }
+    if (extras > 0) reply.extra_values = forward.extra_values.slice(extra, extra + extras);
+    row += rows;
+    extra += extras;
+    self->send(caf::actor_cast<ActClient>(pending.client), std::move(reply));
+  }
+}
+
+void note_batch(InferenceState& st, LeaveReason reason, int64_t rows, Clock::duration latency) {
+  ++st.report.batches;
+  st.report.rows += static_cast<uint64_t>(rows);
+  ++(reason == LeaveReason::full ? st.report.full : reason == LeaveReason::timeout ? st.report.timeout : st.report.all_waiting);
+  if (st.batch_rows.size() < kMaxLatencies) {
+    st.batch_rows.push_back(static_cast<int32_t>(rows));
+    st.latency_us.push_back(std::chrono::duration<float, std::micro>(latency).count());
+  }
+}
+
+void run_batch(Self self, LeaveReason reason) {
+  auto& st = self->state;
+  std::vector<Pending> batch;
+  int64_t rows = 0;
+  const std::vector<RequestBatcher::Request> requests = st.batcher->take();
+  for (const RequestBatcher::Request& request : requests) {
+    const auto it = st.pending.find(request.ticket);
+    batch.push_back(std::move(it->second));
+    st.pending.erase(it);
+    rows += request.rows;
+  }
+  try {
+    const Forward forward = run_forward(*st.policy, st.wiring->spec.action.masked, batch);
+    answer(self, batch, forward);
+  } catch (const std::exception& e) {
+    ++st.report.failed;
+    for (const Pending& pending : batch) fail(self, pending, Fault::forward_failed, e.what());
+  }
+  note_batch(st, reason, rows, self->clock().now() - requests.front().arrived);
+}
+
+// Lets batches leave while any must, then makes sure the deadline of the oldest request wakes us.
+void run_ready(Self self) {
+  auto& st = self->state;
+  if (!st.version) return;
+  while (const std::optional<LeaveReason> reason = st.batcher->ready(self->clock().now())) run_batch(self, *reason);
+  const auto deadline = st.batcher->deadline();
+  if (!deadline || st.timer != 0) return;
+  st.timer = ++st.timers;
+  self->scheduled_send(self, *deadline, due_atom_v, st.timer);
+}
+
+void on_request(Self self, const ActRequest& request) {
+  auto& st = self->state;
+  const Pending pending{self->current_sender(), request};
+  if (const auto error = misfit(st.wiring->spec, request)) {
+    fail(self, pending, Fault::bad_message, *error);
+    return;
+  }
+  if (st.worker_of.try_emplace(pending.client->address(), request.worker).second)
+    self->monitor(caf::actor_cast<caf::actor>(pending.client));
+  const uint64_t ticket = st.next_ticket++;
+  const int64_t rows = static_cast<int64_t>(request.rows) + value_rows(request);
+  std::optional<uint64_t> replaced;
+  if (!st.batcher->add({{request.worker, request.group}, ticket, rows, self->clock().now()}, replaced)) {
+    fail(self, pending, Fault::bad_message,
+         "a request of " + std::to_string(rows) + " rows exceeds inference.max_batch");
+    return;
+  }
+  if (replaced) st.pending.erase(*replaced);  // asked again: only the newest request is answered
+  st.pending.emplace(ticket, pending);
+  run_ready(self);
+}
+
+void on_down(Self self, const caf::down_msg& down) {
+  auto& st = self->state;
+  const auto it = st.worker_of.find(down.source);
+  if (it == st.worker_of.end()) return;
+  for (uint64_t ticket : st.batcher->forget(it->second)) st.pending.erase(ticket);
+  st.worker_of.erase(it);
+  run_ready(self);
+}
+
+void report(Self self) {
+  auto& st = self->state;
+  InferenceReport report = st.report;
+  report.receiver = st.id;
+  if (st.version) report.version = *st.version;
+  report.batch_rows = Array::of<int32_t>({static_cast<int64_t>(st.batch_rows.size())}, st.batch_rows);
+  report.latency_us = Array::of<float>({static_cast<int64_t>(st.latency_us.size())}, st.latency_us);
+  st.batch_rows.clear();
+  st.latency_us.clear();
+  self->send(st.peers.stats, std::move(report));
+}
+
+}  // namespace
+
+InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint64_t id, InferencePeers peers) {
+  guard(self);
+  auto& st = self->state;
+  st.wiring = wiring;
+  st.id = id;
+  st.peers = peers;
+  st.batcher.emplace(wiring->config.inference);
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->send(peers.publisher, next_atom_v);
+  self->delayed_send(self, kReportInterval, beat_atom_v);
+  return {
+      [self](const ActRequest& request) { on_request(self, request); },
+      [self](const Pause& pause) {
+        self->state.batcher->pause({pause.worker, pause.group});
+        run_ready(self);
+      },
+      [self](const WeightsMessage& message) {
+        auto& st = self->state;
+        if (!st.policy) {
+          st.wiring->use_threads(static_cast<int>(st.wiring->config.inference.threads));
+          st.policy = st.wiring->make_policy();
+        }
+        if (st.version && message.weights->version <= *st.version) return;
+        st.policy->load(*message.weights);
+        st.version = message.weights->version;
+        self->send(st.peers.replay, Applied{st.id, *st.version});
+        run_ready(self);
+      },
+      [self](due_atom, uint64_t timer) {
+        if (timer != self->state.timer) return;
+        self->state.timer = 0;
+        run_ready(self);
+      },
+      [self](beat_atom) {
+        report(self);
+        self->delayed_send(self, kReportInterval, beat_atom_v);
+      },
+      [self](const Stop&) {
+        auto& st = self->state;
+        for (const auto& [ticket, pending] : st.pending) fail(self, pending, Fault::shutting_down, "the run is ending");
+        st.pending.clear();
+        report(self);
+        self->quit();
+      },
+  };
+}
+
+}  // namespace troupe

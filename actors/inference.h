@@ -1,0 +1,49 @@
+#pragma once
+// InferenceActor: holds a policy replica, batches requests by size or deadline, answers each exactly once. Detached. A failed
+// forward fails that batch's requests with the error text; the actor goes on. New weights are swapped in between batches.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/request_batcher.h"
+#include "actors/wiring.h"
+
+namespace troupe {
+
+struct InferencePeers {
+  PublisherActor publisher;
+  ReplayDoor replay;
+  StatsDoor stats;
+};
+
+struct InferenceState {
+  static inline const char* name = "inference";
+
+  struct Pending {
+    caf::strong_actor_ptr client;
+    ActRequest request;
+  };
+
+  WiringPtr wiring;
+  uint64_t id = 0;
+  InferencePeers peers;
+  std::unique_ptr<Policy> policy;
+  std::optional<PolicyVersion> version;  // nothing until the first weights
+  std::optional<RequestBatcher> batcher;
+  uint64_t next_ticket = 1;
+  std::map<uint64_t, Pending> pending;                 // by ticket
+  std::map<caf::actor_addr, uint64_t> worker_of;       // clients watched
+  uint64_t timer = 0;                                  // generation of the one deadline message under way; 0 = none
+  uint64_t timers = 0;
+  InferenceReport report;                              // cumulative counts
+  std::vector<int32_t> batch_rows;                     // since the last report
+  std::vector<float> latency_us;
+};
+
+InferenceActor::behavior_type inference_actor(InferenceActor::stateful_pointer<InferenceState> self, WiringPtr wiring,
+                                              uint64_t id, InferencePeers peers);
+
+}  // namespace troupe

@@ -1,0 +1,56 @@
+#include "actors/prefetcher.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = PrefetcherActor::stateful_pointer<PrefetcherState>;
+
+using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
+
+// Hands over what is ready, and keeps exactly one batch on its way.
+void pump(Self self) {
+  auto& st = self->state;
+  if (st.staged && st.trainer) {
+    self->send(caf::actor_cast<StagedHolder>(st.trainer), StagedMessage{std::move(st.staged), st.env_steps});
+    st.staged = nullptr;
+    st.trainer = nullptr;
+  }
+  if (!st.staged && !st.asked) {
+    st.asked = true;
+    self->send(st.replay, next_atom_v);
+  }
+}
+
+}  // namespace
+
+PrefetcherActor::behavior_type prefetcher(Self self, WiringPtr wiring, std::shared_ptr<const Learner> learner,
+                                          ReplayActor replay) {
+  guard(self);
+  self->state.learner = std::move(learner);
+  self->state.replay = replay;
+  return {
+      [self](next_atom) {
+        self->state.trainer = self->current_sender();
+        pump(self);
+      },
+      [self, wiring](const BatchMessage& message) {
+        auto& st = self->state;
+        if (!st.threads_set) wiring->use_threads(1);
+        st.threads_set = true;
+        st.asked = false;
+        st.staged = st.learner->stage(*message.batch);
+        st.env_steps = message.batch->env_steps;
+        pump(self);
+      },
+      [self](const Stop&) { self->quit(); },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,26 @@
+#pragma once
+// Prefetcher: the double buffer. Keeps the next super-batch collated and on the trainer's device while the trainer trains on
+// the current one. Detached.
+
+#include <memory>
+
+#include "actors/messages.h"
+#include "actors/wiring.h"
+
+namespace troupe {
+
+struct PrefetcherState {
+  static inline const char* name = "prefetcher";
+  std::shared_ptr<const Learner> learner;
+  ReplayActor replay;
+  caf::strong_actor_ptr trainer;        // asked, and waits
+  std::shared_ptr<StagedBatch> staged;  // ready for it
+  uint64_t env_steps = 0;               // of the staged batch
+  bool asked = false;                   // a batch is on its way from replay
+  bool threads_set = false;
+};
+
+PrefetcherActor::behavior_type prefetcher(PrefetcherActor::stateful_pointer<PrefetcherState> self, WiringPtr wiring,
+                                          std::shared_ptr<const Learner> learner, ReplayActor replay);
+
+}  // namespace troupe

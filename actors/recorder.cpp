@@ -1,0 +1,54 @@
+#include "actors/recorder.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+#include "runtime/log.h"
+
+namespace troupe {
+
+namespace {
+
+Checkpoint to_checkpoint(const CheckpointMessage& message, const RunConfig& config) {
+  Checkpoint checkpoint;
+  checkpoint.version = message.version;
+  checkpoint.env_steps = message.env_steps;
+  checkpoint.updates = message.version.number;
+  checkpoint.seed = config.seed;
+  checkpoint.scalars = message.learner->scalars;
+  checkpoint.model = message.learner->model;
+  checkpoint.optimizer = message.learner->optimizer;
+  return checkpoint;
+}
+
+}  // namespace
+
+RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, WiringPtr wiring,
+                                      std::shared_ptr<RunSink> sink,
+                                      caf::typed_actor<caf::reacts_to<CheckpointWritten>> supervisor) {
+  guard(self);
+  return {
+      [=](const CheckpointMessage& message) {
+        CheckpointWritten written{message.version, message.last, {}};
+        try {
+          sink->save(to_checkpoint(message, wiring->config));
+        } catch (const std::exception& e) {
+          written.error = e.what();
+          log_error("recorder", "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what());
+        }
+        self->send(supervisor, written);
+      },
+      [=](const SnapshotMessage& message) {
+        try {
+          sink->report(*message.snapshot);
+        } catch (const std::exception& e) {
+          log_error("recorder", std::string("report: ") + e.what());
+        }
+      },
+      [self](const Stop&) { self->quit(); },
+  };
+}
+
+}  // namespace troupe

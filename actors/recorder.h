@@ -1,0 +1,29 @@
+#pragma once
+// Recorder: the only actor that touches the disk. Detached, so that nobody waits for it. What it writes to is a RunSink: the
+// run folder, console and sockets of a real run, memory in a simulation.
+
+#include <memory>
+
+#include "actors/messages.h"
+#include "actors/wiring.h"
+#include "runtime/checkpoint.h"
+
+namespace troupe {
+
+class RunSink {
+ public:
+  virtual ~RunSink() = default;
+  // Both may throw; the error is logged and counted, the run goes on.
+  virtual void save(const Checkpoint& checkpoint) = 0;
+  virtual void report(const StatsSnapshot& snapshot) = 0;
+};
+
+struct RecorderState {
+  static inline const char* name = "recorder";
+};
+
+RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, WiringPtr wiring,
+                                      std::shared_ptr<RunSink> sink,
+                                      caf::typed_actor<caf::reacts_to<CheckpointWritten>> supervisor);
+
+}  // namespace troupe

@@ -1,0 +1,118 @@
+#include "actors/replay_buffer.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = ReplayActor::stateful_pointer<ReplayState>;
+
+constexpr std::chrono::milliseconds kReportInterval{500};
+
+void grant(Self self) {
+  for (const CreditGrant& granted : self->state.store->grant())
+    self->send(self->state.workers.at(granted.worker), Credits{granted.count});
+}
+
+void serve(Self self) {
+  auto& st = self->state;
+  if (st.prefetcher) {
+    if (std::optional<SuperBatch> batch = st.store->sample()) {
+      batch->env_steps = st.env_steps;
+      st.lags.insert(st.lags.end(), st.store->last_lags().begin(), st.store->last_lags().end());
+      auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);
+      st.prefetcher = nullptr;
+      self->send(to, BatchMessage{std::make_shared<const SuperBatch>(std::move(*batch))});
+    }
+  }
+  grant(self);
+}
+
+void report(Self self) {
+  auto& st = self->state;
+  const Ledger ledger = st.store->ledger();
+  TROUPE_CHECK(ledger.balances(), ledger.text());
+  TROUPE_CHECK(ledger.waiting == st.store->count_waiting(), ledger.text(), st.store->count_waiting());
+  self->send(st.stats, ReplayReport{ledger, st.env_steps, st.store->credits_outstanding(), st.workers.size(),
+                                    st.store->mean_reuse(), std::move(st.lags)});
+  st.lags.clear();
+}
+
+void on_down(Self self, const caf::actor_addr& source) {
+  auto& st = self->state;
+  if (const auto it = st.worker_of.find(source); it != st.worker_of.end()) {
+    st.store->leave(it->second);
+    st.workers.erase(it->second);
+    st.worker_of.erase(it);
+  }
+  if (const auto it = st.receiver_of.find(source); it != st.receiver_of.end()) {
+    st.store->receiver_gone(it->second);
+    st.receiver_of.erase(it);
+  }
+  serve(self);
+}
+
+void on_hello(Self self, const WorkerHello& hello) {
+  auto& st = self->state;
+  auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
+  st.store->join(hello.worker, hello.groups, hello.samples_per_rollout);
+  st.workers[hello.worker] = worker;
+  st.worker_of[worker.address()] = hello.worker;
+  self->monitor(worker);
+  serve(self);
+}
+
+}  // namespace
+
+ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats) {
+  guard(self);
+  auto& st = self->state;
+  const RunConfig& config = wiring->config;
+  st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed, start.ledger);
+  st.env_steps = start.env_steps;
+  st.stats = stats;
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down.source); });
+  self->delayed_send(self, kReportInterval, beat_atom_v);
+  return {
+      [self](const WorkerHello& hello) { on_hello(self, hello); },
+      [self](const RolloutMessage& message) {
+        self->state.env_steps += message.rollout->env_steps;
+        self->state.store->push(message.rollout);
+        serve(self);
+      },
+      [self](const WorkerReport& worker) { self->state.store->progress(worker.worker, worker.partial_samples); },
+      [self](const Applied& applied) {
+        auto& st = self->state;
+        if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.receiver).second)
+          self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
+        st.store->applied(applied.receiver, applied.version);
+        serve(self);
+      },
+      [self](next_atom) {
+        self->state.prefetcher = self->current_sender();
+        serve(self);
+      },
+      [self](const UpdateMessage& update) {
+        if (update.applied) {
+          self->state.store->trained(update.index);
+        } else {
+          self->state.store->failed(update.index);
+        }
+      },
+      [self](beat_atom) {
+        report(self);
+        self->delayed_send(self, kReportInterval, beat_atom_v);
+      },
+      [self](const Stop&) {
+        report(self);
+        self->quit();
+      },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,35 @@
+#pragma once
+// ReplayBuffer: the actor around ReplayStore. Event-based, never blocks. It books what workers push, hands super-batches to the
+// prefetcher, gives credits, and asserts the ledger at every report.
+
+#include <optional>
+
+#include "actors/messages.h"
+#include "actors/replay_store.h"
+#include "actors/wiring.h"
+
+namespace troupe {
+
+struct ReplayState {
+  static inline const char* name = "replay";
+  std::optional<ReplayStore> store;
+  StatsActor stats;
+  std::map<uint64_t, CreditHolder> workers;           // by worker id
+  std::map<caf::actor_addr, uint64_t> worker_of;      // for down messages
+  std::map<caf::actor_addr, uint64_t> receiver_of;
+  caf::strong_actor_ptr prefetcher;                   // asked for a batch and waits
+  uint64_t env_steps = 0;
+  std::vector<std::pair<uint64_t, uint32_t>> lags;    // since the last report
+};
+
+// `start` is where a resumed run stands: the version training goes on from, environment steps and ledger so far.
+struct ReplayStart {
+  PolicyVersion version;
+  uint64_t env_steps = 0;
+  Ledger ledger;
+};
+
+ReplayActor::behavior_type replay_buffer(ReplayActor::stateful_pointer<ReplayState> self, WiringPtr wiring,
+                                         ReplayStart start, StatsActor stats);
+
+}  // namespace troupe

@@ -1,0 +1,287 @@
+#include "actors/replay_store.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/errors.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr uint32_t kCreditsPerGroup = 2;  // one rollout under way, one ready to start without a round trip
+
+uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
+  return static_cast<uint64_t>(config.max_policy_lag + 2) * super_batch;
+}
+
+}  // namespace
+
+ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger)
+    : config_(config),
+      super_batch_(super_batch),
+      capacity_(config.capacity > 0 ? static_cast<uint64_t>(config.capacity) : default_capacity(config, super_batch)),
+      version_(first),
+      rng_(derive_key(seed, "replay", first.epoch)),
+      ledger_(ledger) {
+  // What waited in a process that ended is gone.
+  ledger_.lost_in_crash += ledger_.waiting;
+  ledger_.waiting = 0;
+  TROUPE_CHECK(super_batch_ > 0 && capacity_ >= super_batch_, super_batch_, capacity_);
+}
+
+void ReplayStore::join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout) {
+  TROUPE_CHECK(groups > 0 && samples_per_rollout > 0, worker, groups, samples_per_rollout);
+  leave(worker);
+  workers_[worker] = Worker{groups, samples_per_rollout, 0, 0};
+}
+
+void ReplayStore::leave(uint64_t worker) {
+  const auto it = workers_.find(worker);
+  if (it == workers_.end()) return;
+  ledger_.produced += it->second.partial;
+  ledger_.lost_in_crash += it->second.partial;
+  workers_.erase(it);
+}
+
+void ReplayStore::progress(uint64_t worker, uint64_t samples) {
+  const auto it = workers_.find(worker);
+  if (it != workers_.end()) it->second.partial = samples;
+}
+
+void ReplayStore::applied(uint64_t receiver, PolicyVersion version) {
+  PolicyVersion& known = receivers_[receiver];
+  TROUPE_CHECK(known <= version, known.text(), version.text());
+  known = version;
+}
+
+void ReplayStore::receiver_gone(uint64_t receiver) { receivers_.erase(receiver); }
+
+std::optional<uint64_t> ReplayStore::applied_number() const {
+  std::optional<uint64_t> smallest;
+  for (const auto& [id, version] : receivers_) {
+    if (version.epoch != version_.epoch) return std::nullopt;
+    if (!smallest || version.number < *smallest) smallest = version.number;
+  }
+  return smallest;
+}
+
+uint64_t ReplayStore::credits_outstanding() const {
+  uint64_t total = 0;
+  for (const auto& [id, worker] : workers_) total += worker.credits;
+  return total;
+}
+
+uint64_t ReplayStore::samples_promised() const {
+  uint64_t total = 0;
+  for (const auto& [id, worker] : workers_) total += worker.credits * worker.samples_per_rollout;
+  return total;
+}
+
+bool ReplayStore::may_grant(uint64_t samples) const {
+  const std::optional<uint64_t> served = applied_number();
+  if (!served) return false;
+  const uint64_t promised = samples_promised();
+  const uint64_t queued = stored_samples_ + promised;
+  if (config_.mode == "reuse") return queued + samples <= capacity_ || stored_samples_ + promised < super_batch_;
+  const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
+  const uint64_t last_use = version_.number + (queued + samples - 1) / super_batch_;
+  if (last_use <= *served + bound) return true;
+  // Rows that failed can leave a super-batch a few samples short of what was promised: top it up rather than wait for ever.
+  const uint64_t first_use = version_.number + queued / super_batch_;
+  return promised == 0 && stored_samples_ < super_batch_ && first_use <= *served + bound;
+}
+
+std::vector<CreditGrant> ReplayStore::grant() {
+  std::map<uint64_t, uint32_t> granted;
+  // Round robin, starting after the worker that got the last credit, until nobody may have one more.
+  for (bool any = true; any && !workers_.empty();) {
+    any = false;
+    auto it = workers_.upper_bound(last_granted_);
+    for (size_t i = 0; i < workers_.size(); ++i, ++it) {
+      if (it == workers_.end()) it = workers_.begin();
+      auto& [id, worker] = *it;
+      if (worker.credits >= worker.groups * kCreditsPerGroup || !may_grant(worker.samples_per_rollout)) continue;
+      ++worker.credits;
+      ++granted[id];
+      last_granted_ = id;
+      any = true;
+      break;
+    }
+  }
+  std::vector<CreditGrant> result;
+  for (const auto& [id, count] : granted) result.push_back({id, count});
+  return result;
+}
+
+std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
+  const auto it = workers_.find(rollout->worker);
+  if (it != workers_.end()) {
+    it->second.partial -= std::min(it->second.partial, rollout->samples);
+    if (it->second.credits > 0) --it->second.credits;
+  }
+  ledger_.produced += rollout->samples;
+  if (config_.mode == "reuse") evict_for(rollout->samples);
+  if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {
+    ledger_.dropped_full += rollout->samples;
+    return "replay holds " + std::to_string(stored_samples_) + " of " + std::to_string(capacity_) + " samples";
+  }
+  ledger_.waiting += rollout->samples;
+  auto stored = std::make_shared<Stored>();
+  stored->rollout = rollout;
+  const int64_t steps = rollout->steps(), columns = rollout->columns();
+  const auto valid = rollout->valid.view<uint8_t>();
+  const auto version = rollout->version.view<int64_t>();
+  for (int64_t n = 0; n < columns; ++n) {
+    Column column{static_cast<int32_t>(n), 0, std::numeric_limits<uint64_t>::max(), 0, false};
+    for (int64_t t = 0; t < steps; ++t) {
+      if (valid[t * columns + n] == 0) continue;
+      ++column.samples;
+      column.oldest = std::min(column.oldest, static_cast<uint64_t>(version[t * columns + n]));
+    }
+    if (column.samples == 0) continue;
+    stored->columns.push_back(column);
+    stored_samples_ += column.samples;
+  }
+  for (size_t i = 0; i < stored->columns.size(); ++i) units_.push_back({stored, i});
+  return std::nullopt;
+}
+
+uint64_t ReplayStore::lag_at_next(const Unit& unit) const {
+  return lag_between({unit.stored->rollout->epoch, unit.get().oldest}, version_);
+}
+
+void ReplayStore::retire(Column& column, uint64_t& state) {
+  column.stored = false;
+  stored_samples_ -= column.samples;
+  if (column.trained || column.in_flight > 0) return;
+  ledger_.waiting -= column.samples;
+  state += column.samples;
+}
+
+void ReplayStore::drop_stale() {
+  const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
+  std::erase_if(units_, [&](const Unit& unit) {
+    if (lag_at_next(unit) <= bound) return false;
+    retire(unit.get(), ledger_.dropped_stale);
+    return true;
+  });
+}
+
+void ReplayStore::evict_for(uint64_t incoming) {
+  while (!units_.empty() && stored_samples_ + incoming > capacity_) {
+    retire(units_.front().get(), ledger_.dropped_full);
+    units_.pop_front();
+  }
+}
+
+std::vector<ReplayStore::Unit> ReplayStore::draw_oldest() {
+  std::vector<Unit> result;
+  for (uint64_t samples = 0; samples < super_batch_;) {
+    const Unit unit = units_.front();
+    units_.pop_front();
+    unit.get().stored = false;
+    stored_samples_ -= unit.get().samples;
+    samples += unit.get().samples;
+    result.push_back(unit);
+  }
+  return result;
+}
+
+std::vector<ReplayStore::Unit> ReplayStore::draw_uniform() {
+  // Partial Fisher-Yates over positions: uniform without replacement.
+  std::vector<size_t> order(units_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::vector<Unit> result;
+  uint64_t samples = 0;
+  for (size_t i = 0; samples < super_batch_; ++i) {
+    std::swap(order[i], order[i + rng_.below(order.size() - i)]);
+    result.push_back(units_[order[i]]);
+    samples += result.back().get().samples;
+  }
+  return result;
+}
+
+SuperBatch ReplayStore::hand_out(const std::vector<Unit>& units) {
+  SuperBatch batch;
+  batch.index = version_.number;
+  last_lags_.clear();
+  std::map<const Rollout*, size_t> part_of;
+  for (const Unit& unit : units) {
+    Column& column = unit.get();
+    const auto [it, added] = part_of.try_emplace(unit.stored->rollout.get(), batch.parts.size());
+    if (added) batch.parts.push_back({unit.stored->rollout, {}});
+    batch.parts[it->second].columns.push_back(column.index);
+    batch.samples += column.samples;
+    last_lags_.emplace_back(lag_at_next(unit), column.samples);
+    ++column.uses;
+    ++column.in_flight;
+    uses_total_ += column.samples;
+  }
+  for (RolloutColumns& part : batch.parts) std::sort(part.columns.begin(), part.columns.end());
+  handed_[batch.index] = units;
+  ++version_.number;
+  return batch;
+}
+
+std::optional<SuperBatch> ReplayStore::sample() {
+  drop_stale();
+  if (stored_samples_ < super_batch_) return std::nullopt;
+  if (config_.mode == "consume_once") return hand_out(draw_oldest());
+  SuperBatch batch = hand_out(draw_uniform());
+  const auto max_uses = static_cast<uint32_t>(config_.max_reuse);
+  std::erase_if(units_, [&](const Unit& unit) {
+    if (unit.get().uses < max_uses) return false;
+    unit.get().stored = false;
+    stored_samples_ -= unit.get().samples;
+    return true;
+  });
+  return batch;
+}
+
+std::vector<ReplayStore::Unit> ReplayStore::take_handed(uint64_t index) {
+  const auto it = handed_.find(index);
+  TROUPE_CHECK(it != handed_.end(), index);
+  std::vector<Unit> units = std::move(it->second);
+  handed_.erase(it);
+  for (const Unit& unit : units) --unit.get().in_flight;
+  return units;
+}
+
+void ReplayStore::trained(uint64_t index) {
+  for (const Unit& unit : take_handed(index)) {
+    Column& column = unit.get();
+    if (column.trained) continue;
+    column.trained = true;
+    ledger_.waiting -= column.samples;
+    ledger_.trained += column.samples;
+  }
+}
+
+void ReplayStore::failed(uint64_t index) {
+  for (const Unit& unit : take_handed(index)) {
+    const Column& column = unit.get();
+    if (column.trained || column.stored || column.in_flight > 0) continue;
+    ledger_.waiting -= column.samples;
+    ledger_.lost_in_crash += column.samples;
+  }
+}
+
+uint64_t ReplayStore::count_waiting() const {
+  std::map<const Column*, uint32_t> untrained;
+  for (const Unit& unit : units_)
+    if (!unit.get().trained) untrained[&unit.get()] = unit.get().samples;
+  for (const auto& [index, units] : handed_)
+    for (const Unit& unit : units)
+      if (!unit.get().trained) untrained[&unit.get()] = unit.get().samples;
+  uint64_t total = 0;
+  for (const auto& [column, samples] : untrained) total += samples;
+  return total;
+}
+
+double ReplayStore::mean_reuse() const {
+  const uint64_t used = ledger_.trained + ledger_.waiting - std::min(ledger_.waiting, stored_samples_);
+  return used == 0 ? 0.0 : static_cast<double>(uses_total_) / static_cast<double>(used);
+}
+
+}  // namespace troupe

@@ -1,0 +1,126 @@
+#pragma once
+// ReplayStore: the logic of the replay buffer without the actor: rollouts, credits, staleness and the ledger. One thread.
+//
+// Admission. A worker may start a rollout only while the data it would make can be used in time. With `queued` samples
+// already here or promised, a new rollout of n samples is used at the latest by update next_index + (queued + n - 1) / S (S =
+// super-batch), and is made by weights no older than those every inference actor has applied; it is admitted while the
+// difference is at most max_policy_lag. What comes late all the same is dropped when its turn comes, so the bound is hard.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/rollout.h"
+#include "runtime/ledger.h"
+#include "runtime/rng.h"
+#include "runtime/run_config.h"
+
+namespace troupe {
+
+struct CreditGrant {
+  uint64_t worker = 0;
+  uint32_t count = 0;
+};
+
+class ReplayStore {
+ public:
+  // `first` is the policy version training starts from and `ledger` what happened before (after a resume, the restored ones).
+  ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger = {});
+
+  // -- workers and credits
+  // A worker that will push rollouts of `samples_per_rollout` from `groups` vector environments. Joining twice starts it anew.
+  void join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout);
+  // The worker ended or is unreachable: its credits return, the samples of its partial rollouts are lost.
+  void leave(uint64_t worker);
+  // Samples in the worker's partial rollouts, as it last said.
+  void progress(uint64_t worker, uint64_t samples);
+  // An inference actor serves weights of this version; nothing is admitted while none has said so.
+  void applied(uint64_t receiver, PolicyVersion version);
+  void receiver_gone(uint64_t receiver);
+  // Credits to hand out now, already booked. Call after every change.
+  std::vector<CreditGrant> grant();
+
+  // -- samples
+  // Takes a rollout against one of its worker's credits. Returns why it was refused, or nothing. Refused samples are booked
+  // as dropped_full. A rollout from a worker that is not known (it left, or was cut off) is taken without a credit.
+  std::optional<std::string> push(RolloutPtr rollout);
+  // The next super-batch, when there are enough samples that are fresh enough for the update that would use it.
+  std::optional<SuperBatch> sample();
+  // The update with that index used its batch, or lost it (no optimizer step was applied).
+  void trained(uint64_t index);
+  void failed(uint64_t index);
+
+  // -- what can be seen
+  Ledger ledger() const { return ledger_; }
+  // Recounts `waiting` from the stored samples; equals ledger().waiting unless there is a bug.
+  uint64_t count_waiting() const;
+  uint64_t next_index() const { return version_.number; }
+  uint64_t capacity() const { return capacity_; }
+  uint64_t credits_outstanding() const;
+  uint64_t samples_promised() const;
+  // Smallest applied version number over all receivers; nothing when there is none.
+  std::optional<uint64_t> applied_number() const;
+  // Lags of the samples of the last super-batch: one entry per column, with its number of samples.
+  const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
+  // Updates that used an average sample so far.
+  double mean_reuse() const;
+
+ private:
+  struct Column {
+    int32_t index = 0;
+    uint32_t samples = 0;
+    uint64_t oldest = 0;
+    uint32_t uses = 0;       // batches it was handed out in
+    uint32_t in_flight = 0;  // of those, the ones not yet trained or failed
+    bool trained = false;
+    bool stored = true;      // may be drawn again
+  };
+  struct Stored {
+    RolloutPtr rollout;
+    std::vector<Column> columns;
+  };
+  using StoredPtr = std::shared_ptr<Stored>;
+  struct Unit {  // one column of one stored rollout
+    StoredPtr stored;
+    size_t column = 0;
+    Column& get() const { return stored->columns[column]; }
+  };
+  struct Worker {
+    uint32_t groups = 0;
+    uint64_t samples_per_rollout = 0;
+    uint32_t credits = 0;
+    uint64_t partial = 0;
+  };
+
+  bool may_grant(uint64_t samples) const;
+  uint64_t lag_at_next(const Unit& unit) const;
+  void drop_stale();
+  void evict_for(uint64_t incoming);
+  // Takes a column out of storage; if no batch holds it and none trained on it, its samples end in `state`.
+  void retire(Column& column, uint64_t& state);
+  std::vector<Unit> draw_oldest();
+  std::vector<Unit> draw_uniform();
+  SuperBatch hand_out(const std::vector<Unit>& units);
+  std::vector<Unit> take_handed(uint64_t index);
+
+  ReplayConfig config_;
+  uint64_t super_batch_;
+  uint64_t capacity_;
+  PolicyVersion version_;  // of the next update
+  Rng rng_;
+  std::map<uint64_t, Worker> workers_;
+  uint64_t last_granted_ = 0;
+  std::map<uint64_t, PolicyVersion> receivers_;
+  std::deque<Unit> units_;          // stored, not handed out for the last time; oldest first
+  uint64_t stored_samples_ = 0;     // over units_
+  std::map<uint64_t, std::vector<Unit>> handed_;  // by update index
+  std::vector<std::pair<uint64_t, uint32_t>> last_lags_;
+  Ledger ledger_;
+  uint64_t uses_total_ = 0;
+};
+
+}  // namespace troupe

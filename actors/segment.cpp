@@ -1,0 +1,153 @@
+#include "actors/segment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "algorithms/gae.h"
+
+namespace troupe {
+
+namespace {
+
+void copy_into(Array destination, const Array& source) {
+  TROUPE_CHECK(destination.dtype() == source.dtype() && destination.bytes() == source.bytes(), destination.shape().text(),
+               source.shape().text());
+  std::memcpy(destination.mutable_data(), source.data(), source.bytes());
+}
+
+}  // namespace
+
+Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows) : steps_(steps), rows_(rows) {
+  const Shape grid{steps, rows};
+  for (const ArraySpec& observation : spec.observations)
+    rollout_.observations.set(observation.name,
+                              Array(observation.dtype, observation.shape.prepended(rows).prepended(steps)));
+  if (spec.action.masked) rollout_.action_mask = Array(DType::u8, {steps, rows, spec.action.mask_size()});
+  rollout_.actions = Array(spec.action.dtype(), spec.action.shape().prepended(rows).prepended(steps));
+  rollout_.log_probs = Array(DType::f32, {steps, rows, spec.action.decisions()});
+  for (Array* array : {&rollout_.values, &rollout_.next_values, &rollout_.rewards, &rollout_.advantages, &rollout_.returns})
+    *array = Array(DType::f32, grid);
+  for (Array* array : {&rollout_.terminated, &rollout_.truncated, &rollout_.valid}) *array = Array(DType::u8, grid);
+  rollout_.version = Array(DType::i64, grid);
+}
+
+Arrays Segment::observations_at(int64_t t) const {
+  Arrays result;
+  for (const auto& [name, array] : rollout_.observations) result.set(name, array.at(t));
+  return result;
+}
+
+Array Segment::action_mask_at(int64_t t) const {
+  return rollout_.action_mask.empty() ? Array() : rollout_.action_mask.at(t);
+}
+
+bool Segment::ended(int64_t t, int64_t n) const {
+  return rollout_.terminated.view<uint8_t>()[index(t, n)] != 0 || rollout_.truncated.view<uint8_t>()[index(t, n)] != 0;
+}
+
+bool Segment::valid(int64_t t, int64_t n) const { return rollout_.valid.view<uint8_t>()[index(t, n)] != 0; }
+
+void Segment::record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values,
+                            PolicyVersion version) {
+  copy_into(rollout_.actions.at(t), actions);
+  copy_into(rollout_.log_probs.at(t), log_probs);
+  copy_into(rollout_.values.at(t), values);
+  const auto versions = rollout_.version.mutable_view<int64_t>().subspan(index(t, 0), static_cast<size_t>(rows_));
+  std::fill(versions.begin(), versions.end(), static_cast<int64_t>(version.number));
+  rollout_.epoch = version.epoch;
+  if (t == 0) return;
+  const auto value = values.view<float>();
+  for (int64_t n = 0; n < rows_; ++n)
+    if (valid(t - 1, n) && !ended(t - 1, n)) set_next_value(t - 1, n, value[static_cast<size_t>(n)]);
+}
+
+void Segment::record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward) {
+  const auto rewards = rollout_.rewards.mutable_view<float>();
+  const auto terminated = rollout_.terminated.mutable_view<uint8_t>();
+  const auto truncated = rollout_.truncated.mutable_view<uint8_t>();
+  const auto valid_flags = rollout_.valid.mutable_view<uint8_t>();
+  const auto raw = step.rewards.view<float>();
+  for (int64_t n = 0; n < rows_; ++n) {
+    const auto row = static_cast<size_t>(n);
+    const size_t i = index(t, n);
+    const int32_t executed = step.executed.view<int32_t>()[row];
+    if (executed == 0) {  // failed or left out
+      if (t > 0 && valid(t - 1, n) && !ended(t - 1, n)) truncated[index(t - 1, n)] = 1;
+      continue;
+    }
+    float reward = raw[row] * static_cast<float>(reward_scale);
+    if (max_abs_reward > 0) reward = std::clamp(reward, -static_cast<float>(max_abs_reward), static_cast<float>(max_abs_reward));
+    rewards[i] = reward;
+    terminated[i] = step.terminated.view<uint8_t>()[row];
+    truncated[i] = step.truncated.view<uint8_t>()[row];
+    valid_flags[i] = 1;
+    ++rollout_.samples;
+    rollout_.env_steps += static_cast<uint64_t>(executed);
+  }
+}
+
+void Segment::set_next_value(int64_t t, int64_t n, float value) {
+  rollout_.next_values.mutable_view<float>()[index(t, n)] = value;
+}
+
+void Segment::set_last_values(const Array& values) {
+  const auto value = values.view<float>();
+  for (int64_t n = 0; n < rows_; ++n)
+    if (valid(steps_ - 1, n) && !ended(steps_ - 1, n)) set_next_value(steps_ - 1, n, value[static_cast<size_t>(n)]);
+}
+
+void Segment::keep_final(int64_t t, int64_t n, const Arrays& final_observations) {
+  Arrays row;
+  for (const auto& [name, array] : final_observations) row.set(name, array.slice(n, n + 1).clone());
+  finals_.push_back(std::move(row));
+  final_steps_.emplace_back(static_cast<int32_t>(t), static_cast<int32_t>(n));
+}
+
+void Segment::keep_last(const Arrays& observations) { rollout_.last_observations = observations; }
+
+RolloutPtr Segment::close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence) {
+  Rollout& r = rollout_;
+  r.worker = worker;
+  r.sequence = sequence;
+  const auto versions = r.version.view<int64_t>();
+  r.oldest = std::numeric_limits<uint64_t>::max();
+  r.newest = 0;
+  for (int64_t t = 0; t < steps_; ++t)
+    for (int64_t n = 0; n < rows_; ++n) {
+      if (!valid(t, n)) continue;
+      const auto version = static_cast<uint64_t>(versions[index(t, n)]);
+      r.oldest = std::min(r.oldest, version);
+      r.newest = std::max(r.newest, version);
+    }
+  if (r.samples == 0) r.oldest = 0;
+  gae({.steps = steps_,
+       .columns = rows_,
+       .rewards = r.rewards.view<float>(),
+       .values = r.values.view<float>(),
+       .next_values = r.next_values.view<float>(),
+       .terminated = r.terminated.view<uint8_t>(),
+       .truncated = r.truncated.view<uint8_t>(),
+       .valid = r.valid.view<uint8_t>(),
+       .gamma = static_cast<float>(algorithm.gamma),
+       .lambda = static_cast<float>(algorithm.lambda),
+       .bootstrap_on_truncation = algorithm.bootstrap_on_truncation},
+      r.advantages.mutable_view<float>(), r.returns.mutable_view<float>());
+  if (!finals_.empty()) {
+    const auto count = static_cast<int64_t>(finals_.size());
+    r.final_steps = Array(DType::i32, {count, 2});
+    for (int64_t i = 0; i < count; ++i) {
+      r.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i)] = final_steps_[static_cast<size_t>(i)].first;
+      r.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i + 1)] = final_steps_[static_cast<size_t>(i)].second;
+    }
+    for (const auto& [name, first] : finals_.front()) {
+      Array all = Array::uninitialized(first.dtype(), first.shape().without_first().prepended(count));
+      for (int64_t i = 0; i < count; ++i) copy_into(all.slice(i, i + 1), finals_[static_cast<size_t>(i)].at(name));
+      r.final_observations.set(name, all);
+    }
+  }
+  return std::make_shared<const Rollout>(std::move(rollout_));
+}
+
+}  // namespace troupe

@@ -1,0 +1,56 @@
+#pragma once
+// Segment: a rollout while it is being written, one row of time after the other, and its closing with GAE. Plain logic, one
+// thread. Observations are written by the environment straight into observations_at(t); those bytes are handed to the
+// inference actor and never written again.
+
+#include <cstdint>
+
+#include "envs/env.h"
+#include "models/rollout.h"
+#include "runtime/run_config.h"
+
+namespace troupe {
+
+class Segment {
+ public:
+  // Room for `steps` decisions of `rows` sub-environments.
+  Segment(const EnvSpec& spec, int64_t steps, int64_t rows);
+
+  int64_t steps() const { return steps_; }
+  int64_t rows() const { return rows_; }
+
+  // Views of step t for the environment to write and the inference request to carry: each [N, ...].
+  Arrays observations_at(int64_t t) const;
+  Array action_mask_at(int64_t t) const;
+
+  // What the policy said at step t. Rows whose episode went on at t - 1 get their next value from it.
+  void record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values, PolicyVersion version);
+  // What the environment answered at step t. A failed row's step is void and closes the row's segment before it.
+  void record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward);
+  // V of the real next observation of step t in row n.
+  void set_next_value(int64_t t, int64_t n, float value);
+  // Values of the observations after the last step, for the rows whose episode goes on: [N].
+  void set_last_values(const Array& values);
+  // For estimators that recompute values: keep the final observation of row n at step t; the observations after the end.
+  void keep_final(int64_t t, int64_t n, const Arrays& final_observations);
+  void keep_last(const Arrays& observations);
+
+  bool ended(int64_t t, int64_t n) const;
+  bool valid(int64_t t, int64_t n) const;
+  // Valid steps so far.
+  uint64_t samples() const { return rollout_.samples; }
+
+  // Advantages and returns, and the finished rollout. The segment is empty afterwards.
+  RolloutPtr close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence);
+
+ private:
+  size_t index(int64_t t, int64_t n) const { return static_cast<size_t>(t * rows_ + n); }
+
+  int64_t steps_;
+  int64_t rows_;
+  Rollout rollout_;
+  std::vector<std::pair<int32_t, int32_t>> final_steps_;
+  std::vector<Arrays> finals_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,204 @@
+#include "actors/stats.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+#include "runtime/process_stats.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::chrono::seconds kShort{10}, kLong{60};
+constexpr std::chrono::seconds kWorkerSilence{5};  // a worker reports every second
+constexpr size_t kLatencyWindow = 8192;
+
+double seconds(StatsCore::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+template <class T>
+double percentile(const std::deque<T>& values, double p) {
+  if (values.empty()) return kUnknown;
+  std::vector<T> sorted(values.begin(), values.end());
+  const auto k = static_cast<size_t>(p * static_cast<double>(sorted.size() - 1) + 0.5);
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k), sorted.end());
+  return static_cast<double>(sorted[k]);
+}
+
+// The smallest lag that at least a share p of all samples do not exceed.
+double lag_percentile(const std::map<uint64_t, uint64_t>& counts, double p) {
+  uint64_t total = 0, seen = 0;
+  for (const auto& [lag, count] : counts) total += count;
+  for (const auto& [lag, count] : counts) {
+    seen += count;
+    if (static_cast<double>(seen) >= p * static_cast<double>(total)) return static_cast<double>(lag);
+  }
+  return kUnknown;
+}
+
+template <class T>
+void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
+  if (values.empty()) return;
+  for (T value : values.view<T>()) window.push_back(value);
+  while (window.size() > limit) window.pop_front();
+}
+
+}  // namespace
+
+void StatsCore::Rate::add(Clock::time_point now, uint64_t count) {
+  points.emplace_back(now, count);
+  while (points.size() > 2 && now - points[1].first > kLong) points.pop_front();
+}
+
+double StatsCore::Rate::over(Clock::time_point now, std::chrono::seconds window) const {
+  if (points.size() < 2) return kUnknown;
+  auto first = points.begin();
+  while (std::next(first, 2) != points.end() && now - std::next(first)->first >= window) ++first;
+  const double span = seconds(points.back().first - first->first);
+  return span <= 0 ? kUnknown : static_cast<double>(points.back().second - first->second) / span;
+}
+
+StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started)
+    : config_(config), reports_success_(reports_success), started_(started) {
+  const Clock::time_point now = started;
+  now_.lag_bound = static_cast<uint64_t>(config.replay.max_policy_lag);
+  env_rate_.add(now, 0);
+  update_rate_.add(now, 0);
+}
+
+void StatsCore::add(const WorkerReport& report, Clock::time_point now) { workers_[report.worker] = {report, now}; }
+
+void StatsCore::add(const Episodes& episodes) {
+  const auto returns = episodes.returns.view<float>();
+  const auto lengths = episodes.lengths.view<int32_t>();
+  const auto success = episodes.success.view<uint8_t>();
+  const auto limit = static_cast<size_t>(config_.stats.window);
+  for (size_t i = 0; i < returns.size(); ++i) {
+    returns_.emplace_back(returns[i], lengths[i]);
+    successes_.push_back(success[i]);
+  }
+  now_.episodes += returns.size();
+  while (returns_.size() > limit) returns_.pop_front();
+  while (successes_.size() > limit) successes_.pop_front();
+}
+
+void StatsCore::add(const InferenceReport& report) {
+  append_bounded<int32_t>(batch_rows_, report.batch_rows, kLatencyWindow);
+  append_bounded<float>(latency_us_, report.latency_us, kLatencyWindow);
+  receivers_[report.receiver] = report;
+}
+
+void StatsCore::add(const ReplayReport& report) {
+  now_.ledger = report.ledger;
+  now_.env_steps = report.env_steps;
+  now_.workers_up = report.workers;
+  now_.reuse = report.reuse;
+  for (const auto& [lag, samples] : report.lags) lag_counts_[lag] += samples;
+}
+
+void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
+  if (now_.updates == 0) now_.seconds_to_first_update = seconds(now - started_);
+  now_.updates = update.version.number;
+  published_ = update.version;
+  wait_seconds_ += update.wait_seconds;
+  update_seconds_ += update.update_seconds;
+  now_.learner = update.report->metrics;
+  now_.skipped_steps += update.report->skipped;
+}
+
+void StatsCore::add(const Evaluation& evaluation) {
+  EvaluationResult& result = now_.evaluation.emplace();
+  result.updates = evaluation.version.number;
+  result.episodes = evaluation.episodes;
+  result.return_mean = evaluation.return_mean;
+  result.return_std = evaluation.return_std;
+  result.length_mean = evaluation.length_mean;
+  if (reports_success_) result.success_rate = evaluation.success_rate;
+}
+
+StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
+  StatsSnapshot s = now_;
+  s.elapsed_seconds = seconds(now - started_);
+  env_rate_.add(now, s.env_steps);
+  update_rate_.add(now, s.updates);
+  s.env_steps_per_second = env_rate_.over(now, kShort);
+  s.env_steps_per_second_60s = env_rate_.over(now, kLong);
+  s.updates_per_second = update_rate_.over(now, kShort);
+  const StopConfig& stop = config_.stop;
+  s.progress = 0;
+  if (stop.env_steps > 0) s.progress = std::max(s.progress, static_cast<double>(s.env_steps) / static_cast<double>(stop.env_steps));
+  if (stop.updates > 0) s.progress = std::max(s.progress, static_cast<double>(s.updates) / static_cast<double>(stop.updates));
+  if (stop.seconds > 0) s.progress = std::max(s.progress, s.elapsed_seconds / stop.seconds);
+  s.progress = std::min(s.progress, 1.0);
+  if (s.progress > 0) s.eta_seconds = s.elapsed_seconds * (1 - s.progress) / s.progress;
+  s.lag_p50 = lag_percentile(lag_counts_, 0.5);
+  s.lag_p95 = lag_percentile(lag_counts_, 0.95);
+  s.lag_max = lag_counts_.empty() ? kUnknown : static_cast<double>(lag_counts_.rbegin()->first);
+  s.batch_size_p50 = percentile(batch_rows_, 0.5);
+  s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
+  s.inference_p99_ms = percentile(latency_us_, 0.99) / 1000;
+  for (const auto& [id, report] : receivers_) {
+    s.batches_full += report.full;
+    s.batches_timeout += report.timeout;
+    s.batches_all_waiting += report.all_waiting;
+    s.batches_failed += report.failed;
+    s.weights_behind["inference " + std::to_string(id)] = published_.number - std::min(published_.number, report.version.number);
+  }
+  if (wait_seconds_ + update_seconds_ > 0) s.trainer_wait_fraction = wait_seconds_ / (wait_seconds_ + update_seconds_);
+  if (!returns_.empty()) {
+    const auto count = static_cast<double>(returns_.size());
+    double sum = 0, squares = 0, lengths = 0, successes = 0;
+    for (const auto& [value, length] : returns_) {
+      sum += value;
+      lengths += length;
+    }
+    for (uint8_t success : successes_) successes += success;
+    s.return_mean = sum / count;
+    for (const auto& [value, length] : returns_) squares += (value - s.return_mean) * (value - s.return_mean);
+    s.return_std = std::sqrt(squares / count);
+    s.length_mean = lengths / count;
+    if (reports_success_) s.success_rate = successes / count;
+  }
+  for (const auto& [id, worker] : workers_) {
+    if (worker.report.env_failures > 0) s.env_failures[config_.env.id] += worker.report.env_failures;
+    s.request_retries += worker.report.retries;
+    if (now - worker.at <= kWorkerSilence) s.quarantined += worker.report.quarantined;
+    if (!worker.report.last_error.empty()) s.last_error = worker.report.last_error;
+  }
+  s.workers_total = workers_.size();
+  s.rss_bytes = resident_bytes();
+  return s;
+}
+
+StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder) {
+  guard(self);
+  self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success, wiring->started.value_or(self->clock().now()));
+  const auto interval = wiring->config.stats.interval;
+  const auto emit = [self, recorder] {
+    self->send(recorder, SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->snapshot(self->clock().now()))});
+  };
+  self->delayed_send(self, interval, beat_atom_v);
+  return {
+      [self](const WorkerReport& report) { self->state.core->add(report, self->clock().now()); },
+      [self](const Episodes& episodes) { self->state.core->add(episodes); },
+      [self](const InferenceReport& report) { self->state.core->add(report); },
+      [self](const ReplayReport& report) { self->state.core->add(report); },
+      [self](const UpdateMessage& update) { self->state.core->add(update, self->clock().now()); },
+      [self](const Evaluation& evaluation) { self->state.core->add(evaluation); },
+      [self, emit, interval](beat_atom) {
+        emit();
+        self->delayed_send(self, interval, beat_atom_v);
+      },
+      [self, emit, recorder](const Stop& stop) {
+        emit();
+        self->send(recorder, stop);
+        self->quit();
+      },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,77 @@
+#pragma once
+// Supervisor: starts, watches, restarts and stops every actor of a run in the trainer's process, and lets workers of other
+// processes join. A child that ends is restarted, replaced, or ends the run with a reason. Event-based.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/recorder.h"
+#include "actors/replay_buffer.h"
+#include "actors/wiring.h"
+
+namespace troupe {
+
+// How a run ended. `error` is empty unless it could not go on.
+struct RunOutcome {
+  PolicyVersion version;
+  std::string reason;
+  std::string error;
+  std::optional<Evaluation> evaluation;  // of the final policy; absent when the run was interrupted
+  bool checkpoint_written = false;
+  std::string checkpoint_error;
+};
+
+// What a run starts from.
+struct RunParts {
+  std::shared_ptr<Learner> learner;
+  ReplayStart start;
+  std::shared_ptr<RunSink> sink;
+  std::function<void(const RunOutcome&)> on_end;  // called once, on the supervisor's thread, after the children were told to stop
+};
+
+struct SupervisorState {
+  static inline const char* name = "supervisor";
+
+  enum class Phase { running, ending, stopped };
+
+  struct LocalInference {
+    uint64_t id = 0;
+    InferenceActor actor;
+  };
+  struct Member {  // a worker, of this process or another
+    uint64_t id = 0;
+    size_t inference = 0;  // slot
+    MemberActor actor;
+    bool local = false;
+  };
+
+  WiringPtr wiring;
+  RunParts parts;
+  Phase phase = Phase::running;
+  RecorderActor recorder;
+  StatsActor stats;
+  PublisherActor publisher;
+  ReplayActor replay;
+  PrefetcherActor prefetcher;
+  EvaluatorActor evaluator;
+  TrainerActor trainer;
+  std::vector<LocalInference> inference;            // by slot
+  std::map<caf::actor_addr, Member> members;
+  std::map<caf::actor_addr, std::string> essential; // children without which the run cannot go on
+  uint64_t next_worker = 0;
+  uint64_t next_receiver = 0;
+  uint64_t restarts = 0;
+  RunOutcome outcome;
+  bool interrupted = false;
+  bool evaluated = false;
+};
+
+SupervisorActor::behavior_type supervisor(SupervisorActor::stateful_pointer<SupervisorState> self, WiringPtr wiring,
+                                          RunParts parts);
+
+}  // namespace troupe

@@ -1,0 +1,83 @@
+#include "actors/worker.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/worker_core.h"
+#include "runtime/caf_system.h"
+#include "runtime/process_stats.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::chrono::seconds kBeat{1};
+
+}  // namespace
+
+class WorkerPortToActors : public WorkerPort {
+ public:
+  WorkerPortToActors(WorkerActor::stateful_pointer<WorkerState> self, uint64_t worker) : self_(self), worker_(worker) {}
+
+  void ask(ActRequest request) override { self_->send(self_->state.peers.inference, std::move(request)); }
+  void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
+  void push(RolloutPtr rollout) override { self_->send(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
+  void episodes(Episodes episodes) override { self_->send(self_->state.peers.stats, std::move(episodes)); }
+  void retry_later(uint32_t group, std::chrono::milliseconds delay) override {
+    self_->delayed_send(self_, delay, retry_atom_v, group);
+  }
+
+ private:
+  WorkerActor::stateful_pointer<WorkerState> self_;
+  uint64_t worker_;
+};
+
+WorkerState::WorkerState() = default;
+WorkerState::~WorkerState() = default;
+
+WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerState> self, WiringPtr wiring,
+                                          uint64_t worker, WorkerPeers peers) {
+  guard(self);
+  auto& st = self->state;
+  st.peers = peers;
+  st.port = std::make_unique<WorkerPortToActors>(self, worker);
+  st.core = std::make_unique<WorkerCore>(
+      wiring->config, worker, [wiring] { return wiring->make_env(wiring->config.env); }, *st.port);
+  self->monitor(peers.replay);
+  self->monitor(peers.inference);
+  self->set_down_handler([self](const caf::down_msg& down) {
+    // The supervisor replaces an inference actor of a living run and tells us; the end of replay is the end of the run.
+    if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
+  });
+  self->send(self, begin_atom_v);
+  return {
+      [self](const ActReply& reply) { self->state.core->on_reply(reply); },
+      [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
+      [self, worker](begin_atom) {
+        auto& st = self->state;
+        st.core->begin();
+        self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
+        self->delayed_send(self, kBeat, beat_atom_v);
+      },
+      [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
+      [self](beat_atom) {
+        auto& st = self->state;
+        st.core->beat();
+        WorkerReport report = st.core->report();
+        report.rss_bytes = resident_bytes();
+        self->send(st.peers.replay, report);
+        self->send(st.peers.stats, std::move(report));
+        self->delayed_send(self, kBeat, beat_atom_v);
+      },
+      [self](const InferenceReplaced& replaced) {
+        auto& st = self->state;
+        st.peers.inference = replaced.inference;
+        self->monitor(st.peers.inference);
+        st.core->retry_all();
+      },
+      [self](const Stop&) { self->quit(); },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,286 @@
+#include "actors/worker_core.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/rng.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::chrono::milliseconds kFirstRetry{10};
+constexpr std::chrono::milliseconds kLongestRetry{1000};
+
+// Rows `rows` of each array, as new arrays; `extra` rows of room behind them.
+Arrays gather(const Arrays& source, const std::vector<int64_t>& rows, int64_t extra) {
+  Arrays result;
+  for (const auto& [name, array] : source) {
+    const auto count = static_cast<int64_t>(rows.size());
+    Array out = Array::uninitialized(array.dtype(), array.shape().without_first().prepended(count + extra));
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(out.mutable_data() + static_cast<size_t>(i) * out.row_bytes(),
+                  array.data() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * array.row_bytes(), array.row_bytes());
+    result.set(name, out);
+  }
+  return result;
+}
+
+void append_rows(Arrays& target, int64_t at, const Arrays& source) {
+  for (auto& [name, array] : target) {
+    const Array& from = source.at(name);
+    std::memcpy(array.mutable_data() + static_cast<size_t>(at) * array.row_bytes(), from.data(), from.bytes());
+  }
+}
+
+}  // namespace
+
+WorkerCore::WorkerCore(const RunConfig& config, uint64_t worker, const EnvFactory& make, WorkerPort& port)
+    : config_(config),
+      worker_(worker),
+      port_(port),
+      action_key_(derive_key(config.seed, "action", worker)),
+      keep_observations_(config.algorithm.advantage == "vtrace") {
+  report_.worker = worker;
+  for (int64_t g = 0; g < config.workers.groups; ++g) {
+    auto group = std::make_unique<Group>();
+    group->id = static_cast<uint32_t>(g);
+    group->env = make();
+    const int64_t rows = group->env->rows();
+    group->step = EnvStep::allocate(group->env->spec(), rows);
+    group->returns.assign(static_cast<size_t>(rows), 0.0f);
+    group->lengths.assign(static_cast<size_t>(rows), 0);
+    group->tasks.assign(static_cast<size_t>(rows), 0);
+    group->failures.assign(static_cast<size_t>(rows), 0);
+    groups_.push_back(std::move(group));
+  }
+}
+
+uint64_t WorkerCore::samples_per_rollout() const {
+  return static_cast<uint64_t>(config_.rollout.length * groups_.front()->env->rows());
+}
+
+void WorkerCore::begin() {
+  for (auto& group : groups_) {
+    const int64_t rows = group->env->rows();
+    group->current = std::make_unique<Segment>(group->env->spec(), config_.rollout.length, rows);
+    group->step.observations = group->current->observations_at(0);
+    group->step.action_mask = group->current->action_mask_at(0);
+    const auto first_row = static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
+    group->env->reset(config_.seed, first_row, group->step);
+    std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
+  }
+}
+
+void WorkerCore::add_credits(uint32_t count) {
+  credits_ += count;
+  for (auto& group : groups_)
+    if (credits_ > 0 && !group->running && group->outstanding == 0) start_rollout(*group);
+}
+
+void WorkerCore::start_rollout(Group& group) {
+  --credits_;
+  group.running = true;
+  group.t = 0;
+  ask(group, /*with_actions=*/true, /*with_last=*/false);
+}
+
+// Asks for actions at the current observations, for values of final observations noted in value_uses, and, when a segment is
+// closed without going on, for values of the observations after it.
+void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
+  const int64_t rows = group.env->rows();
+  ActRequest& request = group.request;
+  request = ActRequest{};
+  request.worker = worker_;
+  request.group = group.id;
+  if (with_actions) {
+    request.rows = static_cast<uint64_t>(rows);
+    request.observations = group.current->observations_at(group.t);
+    request.action_mask = group.current->action_mask_at(group.t);
+    request.seeds = Array::uninitialized(DType::i64, {rows});
+    const auto seeds = request.seeds.mutable_view<int64_t>();
+    for (int64_t n = 0; n < rows; ++n)
+      seeds[static_cast<size_t>(n)] =
+          static_cast<int64_t>(mix(mix(action_key_, group.decisions), static_cast<uint64_t>(group.id * rows + n)));
+    ++group.decisions;
+  }
+  if (!group.value_uses.empty() || with_last) {
+    std::vector<int64_t> finals;
+    for (const ValueUse& use : group.value_uses) finals.push_back(use.row);
+    request.value_observations = gather(group.step.final_observations, finals, with_last ? rows : 0);
+    if (with_last)
+      append_rows(request.value_observations, static_cast<int64_t>(finals.size()), group.current->observations_at(0));
+  }
+  group.closes_all_rows = with_last;
+  group.attempts = 0;
+  send(group);
+}
+
+void WorkerCore::send(Group& group) {
+  group.request.id = next_request_++;
+  group.outstanding = group.request.id;
+  group.beats_waiting = 0;
+  ++report_.requests;
+  port_.ask(group.request);
+}
+
+void WorkerCore::retry(uint32_t id) {
+  Group& group = *groups_.at(id);
+  if (group.outstanding == 0) return;
+  ++report_.retries;
+  send(group);
+}
+
+void WorkerCore::retry_all() {
+  for (auto& group : groups_) retry(group->id);
+}
+
+void WorkerCore::beat() {
+  flush_episodes();
+  for (auto& group : groups_)
+    if (group->outstanding != 0 && ++group->beats_waiting >= kPatienceBeats) retry(group->id);
+}
+
+void WorkerCore::check_reply(const Group& group, const ActReply& reply) const {
+  const auto rows = static_cast<int64_t>(group.request.rows);
+  const int64_t extra = group.request.value_observations.empty() ? 0 : group.request.value_observations[0].second.dim(0);
+  TROUPE_CHECK(reply.extra_values.size() == extra, reply.extra_values.size(), extra);
+  TROUPE_CHECK(reply.values.size() == rows, reply.values.size(), rows);
+}
+
+void WorkerCore::on_reply(const ActReply& reply) {
+  if (reply.group >= groups_.size()) return;
+  Group& group = *groups_[reply.group];
+  if (group.outstanding == 0 || reply.id != group.outstanding) return;  // an answer to a request that was asked again
+  if (reply.fault != Fault::none) {
+    report_.last_error = reply.error;
+    const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.attempts++, 7));
+    port_.retry_later(group.id, std::min(delay, kLongestRetry));
+    return;
+  }
+  check_reply(group, reply);
+  group.outstanding = 0;
+  take_values(group, reply);
+  if (group.request.rows > 0) {
+    step(group, reply);
+    return;
+  }
+  if (credits_ > 0) {
+    start_rollout(group);
+  } else {
+    port_.pause(group.id);
+  }
+}
+
+// Puts the extra values where they belong, and closes the full segment once its last values are known.
+void WorkerCore::take_values(Group& group, const ActReply& reply) {
+  const auto extra = reply.extra_values.empty() ? std::span<const float>() : reply.extra_values.view<float>();
+  for (size_t i = 0; i < group.value_uses.size(); ++i) {
+    const ValueUse& use = group.value_uses[i];
+    use.segment->set_next_value(use.step, use.row, extra[i]);
+  }
+  const auto finals = static_cast<int64_t>(group.value_uses.size());
+  group.value_uses.clear();
+  if (!group.closing) return;
+  group.closing->set_last_values(group.closes_all_rows ? reply.extra_values.slice(finals, finals + group.env->rows()) : reply.values);
+  close_and_push(group);
+}
+
+void WorkerCore::close_and_push(Group& group) {
+  RolloutPtr rollout = group.closing->close(config_.algorithm, worker_, sequence_++);
+  group.closing.reset();
+  port_.push(std::move(rollout));
+  flush_episodes();
+}
+
+void WorkerCore::step(Group& group, const ActReply& reply) {
+  const int64_t t = group.t, rows = group.env->rows(), length = config_.rollout.length;
+  Segment& segment = *group.current;
+  segment.record_policy(t, reply.actions, reply.log_probs, reply.values, reply.version);
+
+  const bool full = t + 1 == length;
+  std::unique_ptr<Segment> next;
+  if (full) next = std::make_unique<Segment>(group.env->spec(), length, rows);
+  group.step.observations = full ? next->observations_at(0) : segment.observations_at(t + 1);
+  group.step.action_mask = full ? next->action_mask_at(0) : segment.action_mask_at(t + 1);
+  group.env->step(reply.actions, group.step);
+  segment.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
+
+  track_episodes(group);
+
+  if (!full) {
+    ++group.t;
+    ask(group, /*with_actions=*/true, /*with_last=*/false);
+    return;
+  }
+  if (keep_observations_) segment.keep_last(next->observations_at(0));
+  group.closing = std::move(group.current);
+  group.current = std::move(next);
+  group.running = false;
+  group.t = 0;
+  if (credits_ > 0) {
+    start_rollout(group);
+  } else {
+    ask(group, /*with_actions=*/false, /*with_last=*/true);
+  }
+}
+
+// Counts the step just made, notes which final observations need a value, and collects the episodes that ended.
+void WorkerCore::track_episodes(Group& group) {
+  const EnvStep& out = group.step;
+  const auto terminated = out.terminated.view<uint8_t>(), truncated = out.truncated.view<uint8_t>();
+  const auto failed = out.failed.view<uint8_t>(), success = out.success.view<uint8_t>();
+  const auto executed = out.executed.view<int32_t>(), task = out.task.view<int32_t>();
+  const auto rewards = out.rewards.view<float>();
+  for (size_t n = 0; n < group.returns.size(); ++n) {
+    report_.env_steps += static_cast<uint64_t>(executed[n]);
+    bool over = failed[n] != 0;
+    if (over) {
+      ++report_.env_failures;
+      ++group.failures[n];
+    } else {
+      group.failures[n] = 0;
+      group.returns[n] += rewards[n];
+      group.lengths[n] += executed[n];
+      if (terminated[n] != 0 || truncated[n] != 0) {
+        over = true;
+        finished_returns_.push_back(group.returns[n]);
+        finished_lengths_.push_back(group.lengths[n]);
+        finished_success_.push_back(success[n]);
+        finished_tasks_.push_back(group.tasks[n]);
+      }
+      if (terminated[n] == 0 && truncated[n] != 0) {
+        group.value_uses.push_back({group.current.get(), group.t, static_cast<int64_t>(n)});
+        if (keep_observations_) group.current->keep_final(group.t, static_cast<int64_t>(n), out.final_observations);
+      }
+    }
+    if (over) {
+      group.returns[n] = 0;
+      group.lengths[n] = 0;
+      group.tasks[n] = task[n];
+    }
+  }
+  if (!out.errors.empty()) report_.last_error = out.errors.front();
+}
+
+void WorkerCore::flush_episodes() {
+  if (finished_returns_.empty()) return;
+  const auto count = static_cast<int64_t>(finished_returns_.size());
+  port_.episodes({worker_, Array::of<float>({count}, finished_returns_), Array::of<int32_t>({count}, finished_lengths_),
+                  Array::of<uint8_t>({count}, finished_success_), Array::of<int32_t>({count}, finished_tasks_)});
+  finished_returns_.clear();
+  finished_lengths_.clear();
+  finished_success_.clear();
+  finished_tasks_.clear();
+}
+
+WorkerReport WorkerCore::report() const {
+  WorkerReport result = report_;
+  for (const auto& group : groups_) {
+    if (group->current && group->running) result.partial_samples += group->current->samples();
+    if (group->closing) result.partial_samples += group->closing->samples();
+  }
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,106 @@
+#pragma once
+// WorkerCore: what a rollout worker does, without the actor: steps groups of sub-environments, writes segments, closes them
+// with GAE and pushes them, against credits. While one group waits for its actions another one steps. One thread.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/segment.h"
+#include "envs/env.h"
+#include "runtime/run_config.h"
+
+namespace troupe {
+
+// Where a worker's words go.
+class WorkerPort {
+ public:
+  virtual ~WorkerPort() = default;
+  virtual void ask(ActRequest request) = 0;
+  virtual void pause(uint32_t group) = 0;
+  virtual void push(RolloutPtr rollout) = 0;
+  virtual void episodes(Episodes episodes) = 0;
+  // Ask the core to retry(group) after this long.
+  virtual void retry_later(uint32_t group, std::chrono::milliseconds delay) = 0;
+};
+
+class WorkerCore {
+ public:
+  using EnvFactory = std::function<std::unique_ptr<Env>()>;
+
+  // Makes the environments; throws what they throw.
+  WorkerCore(const RunConfig& config, uint64_t worker, const EnvFactory& make, WorkerPort& port);
+
+  // Resets every environment; groups start as credits come.
+  void begin();
+  void add_credits(uint32_t count);
+  void on_reply(const ActReply& reply);
+  // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
+  void retry(uint32_t group);
+  void retry_all();
+  // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls, reports finished episodes.
+  void beat();
+  static constexpr uint32_t kPatienceBeats = 10;
+
+  uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
+  uint64_t samples_per_rollout() const;
+  uint32_t credits() const { return credits_; }
+  // Cumulative counts, and the samples in partial rollouts.
+  WorkerReport report() const;
+
+ private:
+  struct ValueUse {  // where one row of extra values belongs
+    Segment* segment = nullptr;
+    int64_t step = 0;
+    int64_t row = 0;
+  };
+  struct Group {
+    uint32_t id = 0;
+    std::unique_ptr<Env> env;
+    EnvStep step;
+    std::unique_ptr<Segment> current;  // being written
+    std::unique_ptr<Segment> closing;  // full, waits for its last values
+    int64_t t = 0;                     // the step of `current` that is asked for next
+    bool running = false;              // has a credit for `current`
+    uint64_t decisions = 0;            // keys the action draws
+    uint64_t outstanding = 0;          // id of the request under way, 0 = none
+    ActRequest request;                // kept to ask again
+    std::vector<ValueUse> value_uses;  // rows of request.value_observations
+    bool closes_all_rows = false;      // the last rows of value_observations are the observations after `closing`
+    std::vector<float> returns;        // of the episodes under way, unscaled
+    std::vector<int32_t> lengths;
+    std::vector<int32_t> tasks;
+    std::vector<uint32_t> failures;    // in a row
+    uint32_t attempts = 0;             // of the request under way
+    uint32_t beats_waiting = 0;
+  };
+
+  void start_rollout(Group& group);
+  void ask(Group& group, bool with_actions, bool with_last);
+  void send(Group& group);
+  void take_values(Group& group, const ActReply& reply);
+  void step(Group& group, const ActReply& reply);
+  void track_episodes(Group& group);
+  void flush_episodes();
+  void close_and_push(Group& group);
+  void check_reply(const Group& group, const ActReply& reply) const;
+
+  RunConfig config_;
+  uint64_t worker_;
+  WorkerPort& port_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  uint32_t credits_ = 0;
+  uint64_t next_request_ = 1;
+  uint64_t sequence_ = 0;
+  uint64_t action_key_ = 0;
+  bool keep_observations_ = false;  // V-trace: final and last observations travel with the rollout
+  WorkerReport report_;
+  std::vector<float> finished_returns_;  // episodes that ended since the last report
+  std::vector<int32_t> finished_lengths_, finished_tasks_;
+  std::vector<uint8_t> finished_success_;
+};
+
+}  // namespace troupe

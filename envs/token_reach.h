@@ -1,0 +1,68 @@
+#pragma once
+// TokenReach: move a point in the plane to a target, in eight tasks that differ in dynamics, distance and precision.
+// Actions are tokens: two of 256 bins per step (token k is the number -1 + 2k/255), eight steps per decision. The
+// next task is drawn by how often it failed lately. A row, see envs/row.h.
+
+#include <array>
+
+#include "envs/batched.h"
+#include "envs/params.h"
+
+namespace troupe {
+
+class TokenReach {
+ public:
+  static constexpr int32_t kBins = 256;
+  static constexpr int32_t kChunk = 8;
+  static constexpr size_t kTasks = 8;
+  static constexpr size_t kHistory = 100;  // outcomes remembered per task
+  enum class Sampling : int32_t { failure_weighted, uniform, round_robin };
+
+  struct Task {
+    const char* name;
+    float gain;               // displacement (or, with drag, change of it) per step at full action
+    float drag;               // share of the velocity that is kept: 0 = the action is the velocity
+    float turn;               // the plane of actions is turned by this angle (radians)
+    float wind;               // added to both coordinates at every step
+    float orbit;              // radius on which the target circles; 0 = it rests
+    float nearest, farthest;  // distance from the start to the target
+    float tolerance;          // distance at which the target counts as reached
+  };
+  static const std::array<Task, kTasks>& tasks();
+
+  struct Options {
+    Sampling sampling = Sampling::failure_weighted;
+    int32_t max_episode_steps = 64;
+    static Options read(EnvParams& params);
+  };
+  struct State {
+    float x, y, speed_x, speed_y;     // the point
+    float center_x, center_y, phase;  // the target's orbit
+    int32_t task, steps, next_task;
+    std::array<int32_t, kTasks> failures;                      // among the remembered outcomes
+    std::array<int32_t, kTasks> outcomes;                      // outcomes so far
+    std::array<std::array<uint8_t, kHistory>, kTasks> failed;  // ring per task
+  };
+  State state{};
+
+  explicit TokenReach(const Options& options) : options_(&options) {}
+  static EnvSpec spec(const Options& options);
+  void begin(uint64_t row);
+  void reset(Rng& rng);
+  RowStep step(std::span<const int32_t> action, Rng& rng);
+  void observe(RowWriter out) const;
+  int32_t task() const { return state.task; }
+  std::string render() const;
+
+ private:
+  int32_t draw_task(Rng& rng);
+  void record(bool failure);
+  std::array<float, 2> target() const;
+  float distance() const;
+
+  const Options* options_;
+};
+
+extern template class Batched<TokenReach>;
+
+}  // namespace troupe

@@ -1,0 +1,12 @@
+#pragma once
+// CRC-32C (Castagnoli; RFC 3720 appendix B.4), which TensorBoard's record format and the checkpoints use. Pure; any thread.
+
+#include <cstdint>
+#include <string_view>
+
+namespace troupe {
+
+// The CRC of `bytes`; `previous` is the CRC of the bytes before them, when they come in parts.
+uint32_t crc32c(std::string_view bytes, uint32_t previous = 0);
+
+}  // namespace troupe

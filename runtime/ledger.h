@@ -1,0 +1,22 @@
+#pragma once
+// The sample ledger: where every sample that was ever produced is now. A sample is one valid step of one row.
+
+#include <cstdint>
+#include <string>
+
+namespace troupe {
+
+struct Ledger {
+  uint64_t produced = 0;       // arrived at replay, or known to be lost on the way
+  uint64_t trained = 0;        // used by at least one update
+  uint64_t dropped_stale = 0;  // older than max_policy_lag when their turn came
+  uint64_t dropped_full = 0;   // no room
+  uint64_t lost_in_crash = 0;  // lost because a process, an actor, an environment or an update failed
+  uint64_t waiting = 0;        // in replay, or in a batch that is being prepared or trained on
+
+  bool balances() const { return produced == trained + dropped_stale + dropped_full + lost_in_crash + waiting; }
+  std::string text() const;
+  friend bool operator==(const Ledger&, const Ledger&) = default;
+};
+
+}  // namespace troupe

@@ -1,0 +1,192 @@
+#include "runtime/run_folder.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "runtime/errors.h"
+#include "runtime/json_strict.h"
+#include "runtime/log.h"
+
+namespace troupe {
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kComponent = "run folder";
+constexpr const char* kConfigFile = "/config.json";
+constexpr const char* kMetricsFile = "/metrics.jsonl";
+constexpr const char* kLockFile = "/run.lock";
+
+// Fields that may change between the parts of a run; "x." stands for all under x.
+constexpr std::string_view kMayChange[] = {"name",     "stop.",      "evaluation.",     "checkpoint.",   "stats.",
+                                           "network.", "workers.",   "inference.",      "trainer.threads", "trainer.device",
+                                           "trainer.max_skipped"};
+
+// What a run folder may hold before its config is there: a process killed at the start leaves these.
+constexpr std::string_view kOwnNames[] = {"run.lock", "log.txt", "config.json.tmp", "checkpoints"};
+
+bool may_change(std::string_view field) {
+  return std::any_of(std::begin(kMayChange), std::end(kMayChange), [&](std::string_view allowed) {
+    return allowed.ends_with('.') ? field.starts_with(allowed) : field == allowed;
+  });
+}
+
+std::string text_of(const ordered_json* value) { return value != nullptr ? value->dump() : "not set"; }
+
+const ordered_json* member(const ordered_json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found != object.end() ? &*found : nullptr;
+}
+
+// In the order of `now`, then what is only in `stored`.
+std::optional<std::string> first_conflict(const std::string& path, const ordered_json* stored, const ordered_json* now) {
+  const bool both_objects = stored != nullptr && now != nullptr && stored->is_object() && now->is_object();
+  if (!both_objects) {
+    if (may_change(path) || (stored != nullptr && now != nullptr && *stored == *now)) return std::nullopt;
+    return path + " was " + text_of(stored) + " and is now " + text_of(now);
+  }
+  const std::string prefix = path.empty() ? "" : path + '.';
+  for (const auto& [key, value] : now->items())
+    if (auto conflict = first_conflict(prefix + key, member(*stored, key), &value)) return conflict;
+  for (const auto& [key, value] : stored->items())
+    if (!now->contains(key))
+      if (auto conflict = first_conflict(prefix + key, &value, nullptr)) return conflict;
+  return std::nullopt;
+}
+
+// Whether a line of metrics.jsonl belongs to an update after `updates`. A line that cannot be read does.
+bool is_after(std::string_view line, uint64_t updates) {
+  const json value = json::parse(line, nullptr, false);
+  if (!value.is_object() || !value.contains("updates") || !value["updates"].is_number_unsigned()) return true;
+  return value["updates"].get<uint64_t>() > updates;
+}
+
+}  // namespace
+
+std::optional<std::string> config_conflict(const std::string& stored, const std::string& now) {
+  const auto before = parse_json_strict<ordered_json>(stored);
+  const auto after = parse_json_strict<ordered_json>(now);
+  return first_conflict("", &before, &after);
+}
+
+std::string stored_config(const Disk& disk, const std::string& path) {
+  if (!disk.exists(path)) throw ConfigError(path + ": no such run folder");
+  if (!disk.exists(path + kConfigFile)) throw ConfigError(path + ": not a run folder, it holds no config.json");
+  try {
+    return disk.read(path + kConfigFile);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, const UpgradeConfig& upgrade)
+    : disk_(&disk), path_(std::move(path)), checkpoints_(disk, path_ + "/checkpoints") {
+  try {
+    open_or_create(config, upgrade);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+RunFolder::~RunFolder() {
+  try {
+    disk_->remove(path_ + "/endpoints.json");
+  } catch (const IoError& error) {
+    log_warn(kComponent, error.what());
+  }
+}
+
+void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& upgrade) {
+  refuse_foreign_folder();
+  disk_->make_directory(path_);
+  lock_ = disk_->lock(path_ + kLockFile);
+  resuming_ = disk_->exists(path_ + kConfigFile);
+  if (resuming_) {
+    std::string stored = disk_->read(path_ + kConfigFile);
+    std::optional<std::string> conflict;
+    try {
+      if (upgrade) stored = upgrade(stored);
+      conflict = config_conflict(stored, config);
+    } catch (const std::runtime_error& error) {
+      throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
+    }
+    if (conflict)
+      throw ConfigError(path_ + ": cannot resume: " + *conflict + "; give it the old value, or use another run folder");
+  }
+  disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
+}
+
+void RunFolder::refuse_foreign_folder() const {
+  const std::vector<std::string> names = disk_->list(path_);
+  if (std::find(names.begin(), names.end(), "config.json") != names.end()) return;
+  for (const std::string& name : names)
+    if (std::find(std::begin(kOwnNames), std::end(kOwnNames), name) == std::end(kOwnNames))
+      throw ConfigError(path_ + ": not a run folder, it holds " + name + " and no config.json; use an empty or a new folder");
+}
+
+void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>& resume) {
+  best_effort("metrics.jsonl", lost_metrics_, [&] { rewind_metrics(resume); });
+  events_start_ = wall_time;
+  int index = 0;
+  do events_path_ = path_ + '/' + event_file_name(wall_time, index++);
+  while (disk_->exists(events_path_));
+  if (resuming_) events_resume_ = resume ? resume->tensorboard_step : 0;
+}
+
+void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
+  const std::string path = path_ + kMetricsFile;
+  if (!disk_->exists(path)) return;
+  const std::string text = disk_->read(path);
+  size_t end = resume ? text.rfind('\n') + 1 : 0;  // npos + 1 = 0: no whole line
+  while (end > 0) {
+    const size_t previous = text.rfind('\n', end - 2);
+    const size_t begin = end < 2 || previous == std::string::npos ? 0 : previous + 1;
+    if (!is_after(std::string_view(text).substr(begin, end - begin), resume->updates)) break;
+    end = begin;
+  }
+  if (end < text.size()) disk_->truncate(path, end);
+}
+
+void RunFolder::best_effort(const std::string& file, Losses& losses, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const IoError& error) {
+    ++losses.total;
+    if (losses.in_a_row++ == 0) log_error(kComponent, std::string(error.what()) + "; the run goes on without it");
+    return;
+  }
+  if (losses.in_a_row > 0)
+    log_warn(kComponent, file + ": writable again, " + std::to_string(losses.in_a_row) + " writes were lost");
+  losses.in_a_row = 0;
+}
+
+void RunFolder::write_metrics(const std::string& json_line) {
+  TROUPE_CHECK(json_line.find('\n') == std::string::npos, json_line);
+  best_effort("metrics.jsonl", lost_metrics_, [&] {
+    if (!metrics_) metrics_ = disk_->open_append(path_ + kMetricsFile);
+    metrics_->append(json_line + '\n');
+  });
+}
+
+void RunFolder::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
+  TROUPE_CHECK(!events_path_.empty());
+  best_effort("events", lost_events_, [&] {
+    if (!events_) events_ = std::make_unique<EventWriter>(disk_->open_append(events_path_), events_start_, events_resume_);
+    events_->add(wall_time, step, scalars);
+  });
+}
+
+void RunFolder::write_endpoints(const std::string& json_text) {
+  disk_->write_atomic(path_ + "/endpoints.json", json_text + '\n');
+}
+
+void RunFolder::write_summary(const std::string& json_text) {
+  disk_->write_atomic(path_ + "/summary.json", json_text + '\n');
+}
+
+}  // namespace troupe

@@ -1,0 +1,91 @@
+#pragma once
+// The folder of one run, owned by one process at a time:
+//   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  checkpoints/  run.lock
+// Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/checkpoint.h"
+#include "runtime/file.h"
+#include "runtime/tfevents.h"
+
+namespace troupe {
+
+// One line naming the first field that differs between two configs (JSON text) and may not change within a run:
+// "trainer.epochs was 4 and is now 8"; nothing when the run may go on. Fields that may change: stopping, evaluation,
+// checkpoints, stats, network, numbers of workers and inference actors, compute threads and device, and the name.
+// Throws std::runtime_error when a text is not JSON.
+std::optional<std::string> config_conflict(const std::string& stored, const std::string& now);
+
+// config.json of a run folder, for programs that only read it. Throws ConfigError when `path` is no run folder.
+std::string stored_config(const Disk& disk, const std::string& path);
+
+class RunFolder {
+ public:
+  // Brings the text of an older program's config.json up to date, so that fields added since have their defaults.
+  using UpgradeConfig = std::function<std::string(const std::string&)>;
+
+  // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text.
+  // Throws ConfigError: another process has the folder (names it), it is not empty and no run folder, its config conflicts
+  // with `config`, or the disk refuses.
+  RunFolder(Disk& disk, std::string path, const std::string& config, const UpgradeConfig& upgrade = nullptr);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Whether a run was here before; it goes on from checkpoints().recover(), or from the start when that gives nothing.
+  bool resuming() const { return resuming_; }
+  CheckpointStore& checkpoints() { return checkpoints_; }
+  // log.txt, for open_log().
+  std::unique_ptr<AppendFile> open_log_file() { return disk_->open_append(path_ + "/log.txt"); }
+
+  // Where a resumed run goes on.
+  struct ResumePoint {
+    uint64_t updates = 0;        // lines of metrics.jsonl with larger "updates" are cut off, they will be written again
+    int64_t tensorboard_step = 0;  // likewise for TensorBoard
+  };
+  // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and what lies
+  // past the resume point (everything when there is none). `wall_time` is in seconds since 1970.
+  void begin_metrics(double wall_time, const std::optional<ResumePoint>& resume);
+
+  // These two never throw: a write that the disk refuses is lost and counted, the first of a row is logged, the run goes on.
+  // `json` is one object without line breaks.
+  void write_metrics(const std::string& json);
+  void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
+  // Writes of those two that were lost.
+  uint64_t lost_writes() const { return lost_metrics_.total + lost_events_.total; }
+
+  // Replace a file atomically. Throw IoError, and then the old file is still there. The endpoints are removed at the end.
+  void write_endpoints(const std::string& json);
+  void write_summary(const std::string& json);
+
+ private:
+  struct Losses {
+    uint64_t total = 0;
+    uint64_t in_a_row = 0;
+  };
+  void open_or_create(const std::string& config, const UpgradeConfig& upgrade);
+  void refuse_foreign_folder() const;
+  void rewind_metrics(const std::optional<ResumePoint>& resume);
+  void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
+
+  Disk* disk_;
+  std::string path_;
+  bool resuming_ = false;
+  std::unique_ptr<FileLock> lock_;
+  CheckpointStore checkpoints_;
+  std::unique_ptr<AppendFile> metrics_;
+  std::string events_path_;
+  double events_start_ = 0;
+  std::optional<int64_t> events_resume_;
+  std::unique_ptr<EventWriter> events_;
+  Losses lost_metrics_, lost_events_;
+};
+
+}  // namespace troupe

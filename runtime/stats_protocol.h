@@ -1,0 +1,97 @@
+#pragma once
+// What the stats socket says and understands, without the socket: messages are JSON objects, one per line (docs/protocol.md).
+// Pure functions and plain classes; StatsHistory and TokenBucket are for one thread at a time.
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace troupe {
+
+// Raised only when a message changes its meaning, never when fields or messages are added.
+constexpr int kStatsProtocolVersion = 1;
+
+// What a client sent is not a request; what() is told to it before its connection is closed.
+class RequestError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct StatsRequest {
+  enum class Kind : uint8_t { history, subscribe, ping };
+  Kind kind = Kind::ping;
+  std::string topic;          // path inside a snapshot, such as "lag.p95"; empty = the whole snapshot
+  uint64_t last = 100;        // history: at most this many of the newest
+  uint64_t before = 0;        // history: only those with a smaller sequence number; 0 = all
+};
+
+// Throws RequestError for anything but a request of docs/protocol.md, with all its fields known and in range.
+StatsRequest parse_stats_request(std::string_view line);
+
+// Messages, without the line break. `config` is JSON text.
+std::string hello_message(const std::string& run, const std::string& config);
+std::string error_message(const std::string& reason);
+std::string subscribed_message(const std::string& topic);
+std::string pong_message();
+
+// The newest snapshots, bounded in number and bytes.
+class StatsHistory {
+ public:
+  StatsHistory(size_t max_snapshots, size_t max_bytes);
+  ~StatsHistory();
+
+  // Keeps a snapshot, a JSON object. False, and nothing is kept, when it is none.
+  bool add(const std::string& snapshot);
+  size_t size() const { return entries_.size(); }
+  // The `stats` message of the newest snapshot; before the first, one whose "stats" is null.
+  std::string latest_message() const;
+  // The `topic` message of the newest snapshot.
+  std::string topic_message(const std::string& topic) const;
+  // Whether the newest snapshot has that topic; true before the first.
+  bool has_topic(const std::string& topic) const;
+  // The reply to a history request: the newest that are asked for and fit into `max_bytes`, oldest first.
+  std::string history_message(const StatsRequest& request, size_t max_bytes) const;
+
+ private:
+  struct Parsed;
+  struct Entry {
+    uint64_t sequence = 0;
+    std::string text;  // compact JSON
+  };
+  size_t max_snapshots_;
+  size_t max_bytes_;
+  size_t bytes_ = 0;
+  uint64_t sequence_ = 0;  // of the newest; the first has 1
+  std::deque<Entry> entries_;
+  std::unique_ptr<Parsed> newest_;
+};
+
+// How much of something a client may have: `capacity` at once, `per_second` in the long run.
+class TokenBucket {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  TokenBucket(double capacity, double per_second) : capacity_(capacity), per_second_(per_second), tokens_(capacity) {}
+  bool take(double cost, Clock::time_point now);
+
+ private:
+  double capacity_;
+  double per_second_;
+  double tokens_;
+  std::optional<Clock::time_point> last_;
+};
+
+// Whether a line is the first of an HTTP request: "GET /stats HTTP/1.1".
+bool is_http_request_line(std::string_view line);
+// The complete answer to a request head (request line and headers): GET and HEAD of "/" (`page`, plain text) and "/stats"
+// (`stats`, JSON); an error status for all else.
+std::string http_response(std::string_view head, const std::string& page, const std::string& stats);
+// An answer with just a status, such as "431 Request Header Fields Too Large".
+std::string http_error(const std::string& status);
+
+}  // namespace troupe

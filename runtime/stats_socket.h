@@ -1,0 +1,63 @@
+#pragma once
+// The JSON socket: one port on which any program can watch a run (docs/protocol.md). It has a thread of its own; the functions
+// may be called from any thread and do not wait for clients. Clients are not trusted: what one sends is limited in size, rate
+// and count, and one that reads too slowly is dropped.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+struct StatsSocketOptions {
+  std::string host = "127.0.0.1";  // address or name of the interface to listen on
+  uint16_t port = 0;               // 0 = any free port
+  std::string run;                 // name of the run, for `hello`
+  std::string config = "{}";       // effective config, JSON text, for `hello`
+  size_t max_snapshots = 2000;     // kept for clients that ask for history
+  size_t max_history_bytes = 16 << 20;
+  size_t max_clients = 64;
+  size_t max_queued_bytes = 1 << 20;  // waiting to be sent to one client; more, and it is dropped as too slow
+  size_t max_line_bytes = 64 << 10;
+  std::chrono::milliseconds detect_timeout{200};  // silence after which a new client is taken for one that only listens
+  std::chrono::milliseconds line_timeout{10000};  // for the rest of a line or of an HTTP request that has begun
+};
+
+class StatsSocket {
+ public:
+  // Listens from now on. Throws IoError: "127.0.0.1:80: cannot listen: Permission denied".
+  explicit StatsSocket(StatsSocketOptions options);
+  // As stop().
+  ~StatsSocket();
+
+  // The port that is listened on.
+  uint16_t port() const;
+  // "127.0.0.1:4711", "[::1]:4711".
+  std::string address() const;
+
+  // Sends a snapshot (one JSON object) to all clients and keeps it for history. Never waits; when snapshots come faster than
+  // they can be handled the oldest waiting ones are left out. Something that is no JSON object is logged and left out.
+  void publish(std::string snapshot);
+
+  // Sends what is queued, for half a second at most, then closes everything. Again: nothing.
+  void stop();
+
+  struct Counters {
+    uint64_t accepted = 0;  // connections
+    uint64_t refused = 0;   // of them, beyond max_clients
+    uint64_t errors = 0;    // closed because of what they sent
+    uint64_t slow = 0;      // dropped because they did not read
+    uint64_t open = 0;      // now
+    uint64_t published = 0; // snapshots
+    uint64_t skipped = 0;   // snapshots left out
+  };
+  Counters counters() const;
+
+ private:
+  class Server;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace troupe

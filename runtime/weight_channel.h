@@ -1,0 +1,76 @@
+#pragma once
+// What both ends of the weight plane share: the slot that holds a policy's weights, the options, and the bytes on the wire.
+// A transfer is a transaction: header, buckets into a second buffer, checksum, swap, acknowledgement. See weight_sender.h and
+// weight_receiver.h for the two ends.
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "runtime/deadline.h"
+#include "runtime/process_group.h"
+#include "runtime/weights.h"
+
+namespace troupe {
+
+// The weights a policy runs on now. Any thread may offer and get; this is also the path between trainer and inference actors
+// of one process, which share the snapshot itself.
+class WeightSlot {
+ public:
+  enum class Offer : uint8_t {
+    applied,  // get() now returns them
+    same,     // that version is there already
+    older,    // refused: a version never goes backwards
+  };
+  Offer offer(WeightsPtr weights);
+  // nullptr before the first offer.
+  WeightsPtr get() const;
+
+ private:
+  mutable std::mutex mutex_;
+  WeightsPtr weights_;
+};
+
+struct ChannelOptions {
+  size_t bucket_bytes = size_t{8} << 20;              // a multiple of 64
+  std::chrono::milliseconds connect_timeout{10'000};   // for all members of a group to meet
+  std::chrono::milliseconds transfer_timeout{30'000};  // from the header to the last acknowledgement
+};
+
+// Opens every transfer. Bytes as in memory of a little-endian host.
+struct TransferHeader {
+  uint32_t magic = kMagic;
+  uint32_t epoch = 0;
+  uint64_t number = 0;
+  uint64_t signature_hash = 0;
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+  uint64_t bucket_bytes = 0;
+  uint64_t bucket_count = 0;
+  uint64_t header_checksum = 0;  // of all fields above
+
+  static constexpr uint32_t kMagic = 0x31575254;  // "TRW1": the digit is the protocol's version
+};
+static_assert(sizeof(TransferHeader) == 64);
+
+// What every receiver answers.
+enum class TransferStatus : uint32_t { applied = 1, same = 2, older = 3, corrupt = 4 };
+struct TransferAnswer {
+  TransferStatus status{};  // 0 is no answer
+  uint32_t epoch = 0;       // the version the receiver runs on now
+  uint64_t number = 0;
+};
+static_assert(sizeof(TransferAnswer) == 16);
+
+TransferHeader make_header(const WeightSnapshot& weights, size_t bucket_bytes);
+// What is wrong with a header that should announce weights of this signature, or nothing.
+std::optional<std::string> fault_in(const TransferHeader& header, const Signature& signature);
+
+// Moves the block bucket by bucket from rank 0 to all, a few buckets at a time in flight. `arrived(begin, size)` is called for
+// each bucket in order while the later ones are under way. Throws TransferError.
+void move_buckets(ProcessGroup& group, std::byte* block, size_t bytes, size_t bucket_bytes, const Deadline& deadline,
+                  const std::function<void(const std::byte* begin, size_t size)>& arrived);
+
+}  // namespace troupe

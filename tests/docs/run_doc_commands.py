@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Runs the commands shown in the documentation: every fenced ```sh block of the given Markdown files, in order, in a fresh
+folder per file that looks like the repository after a build.
+
+A comment on the line before a block changes that:
+  <!-- not run: REASON -->   the block is skipped, and the reason printed
+  <!-- background -->        the block is started and goes on while the following blocks run; it is interrupted (SIGINT) at
+                             the end of the file and must then end with 0 or 130
+
+Usage: run_doc_commands.py BUILD_DIR FILE.md...      exits 1 when a command fails
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BLOCK_SECONDS = 300
+MARKER = re.compile(r"<!--\s*(not run:\s*(?P<reason>.*?)|(?P<background>background))\s*-->\s*$")
+
+
+class Block:
+    def __init__(self, line, marker):
+        self.line = line  # number of the first command's line, from 1
+        self.text = ""
+        self.reason = marker.group("reason") if marker else None
+        self.background = bool(marker and marker.group("background"))
+
+
+def blocks_of(lines):
+    """The ```sh blocks of a Markdown file. A marker counts when only blank lines lie between it and the block."""
+    blocks, block, marker = [], None, None
+    for number, line in enumerate(lines, 1):
+        if block is not None:
+            if line.strip() == "```":
+                blocks.append(block)
+                block = None
+            else:
+                block.text += line
+        elif line.strip() == "```sh":
+            block, marker = Block(number + 1, marker), None
+        elif line.strip():
+            marker = MARKER.match(line.strip())
+    if block is not None:
+        raise ValueError(f"line {block.line - 1}: this ```sh block has no end")
+    return blocks
+
+
+def make_folder(folder, build_dir):
+    """What a reader has in front of them: the repository, with build/release built and no runs yet."""
+    for name in os.listdir(ROOT):
+        if name not in ("build", "runs", ".git"):
+            os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
+    os.mkdir(os.path.join(folder, "build"))
+    os.symlink(os.path.abspath(build_dir), os.path.join(folder, "build", "release"))
+
+
+def start(block, folder):
+    # Its own process group, so that what it starts can be stopped with it. ERR names the command that failed.
+    prelude = "set -Eeuo pipefail; trap 'echo \"failed: $BASH_COMMAND\" >&2' ERR\n"
+    return subprocess.Popen(["bash", "-c", prelude + block.text], cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def stop(process, number):
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def run_block(block, folder):
+    """None, or what went wrong."""
+    process = start(block, folder)
+    try:
+        code = process.wait(BLOCK_SECONDS)
+    except subprocess.TimeoutExpired:
+        stop(process, signal.SIGKILL)
+        process.wait()
+        return f"not done after {BLOCK_SECONDS} s"
+    return None if code == 0 else f"exit code {code}"
+
+
+def end_background(block, process):
+    """None, or what went wrong."""
+    if process.poll() is None:
+        stop(process, signal.SIGINT)
+    try:
+        code = process.wait(60)
+    except subprocess.TimeoutExpired:
+        stop(process, signal.SIGKILL)
+        process.wait()
+        return "still running 60 s after SIGINT"
+    return None if code in (0, 130, -signal.SIGINT) else f"exit code {code}"
+
+
+def run_file(path, build_dir):
+    """The number of blocks that failed."""
+    with open(path, encoding="utf-8") as file:
+        blocks = blocks_of(file.readlines())
+    failures, background = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        make_folder(folder, build_dir)
+        for block in blocks:
+            if block.reason is not None:
+                print(f"{path}:{block.line}: not run: {block.reason}", flush=True)
+                continue
+            print(f"{path}:{block.line}: {block.text.strip()}", flush=True)
+            if block.background:
+                background.append((block, start(block, folder)))
+                continue
+            failures.append((block, run_block(block, folder)))
+        failures += [(block, end_background(block, process)) for block, process in background]
+    failures = [(block, why) for block, why in failures if why]
+    for block, why in failures:
+        print(f"{path}:{block.line}: FAILED: {why}", flush=True)
+    return len(failures)
+
+
+def main():
+    if len(sys.argv) < 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        failed = sum(run_file(path, sys.argv[1]) for path in sys.argv[2:])
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+// The adapter itself, with rows made to misbehave.
+
+#include "envs/batched.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <stdexcept>
+
+#include "tests/envs/fixtures.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::testing;
+
+namespace {
+
+// Counts steps; does what its options say at step `at`.
+class Moody {
+ public:
+  enum class Mood { fine, throws, throws_int, nan_reward, infinite_observation, wrong_dtype, reset_throws };
+  struct Options {
+    Mood mood = Mood::fine;
+    int32_t at = 2;
+    bool* healed = nullptr;  // true: resets no longer throw
+  };
+  struct State {
+    int32_t count = 0;
+  };
+  State state;
+
+  explicit Moody(const Options& options) : options_(&options) {}
+  static EnvSpec spec(int32_t limit, int32_t chunk = 1) {
+    EnvSpec spec;
+    spec.id = "Moody";
+    spec.observations = {{"count", DType::f32, {1}}};
+    spec.action.bins = {2};
+    spec.action.chunk = chunk;
+    spec.max_episode_steps = limit;
+    return spec;
+  }
+  void reset(Rng&) {
+    if (options_->mood == Mood::reset_throws && !*options_->healed) throw std::runtime_error("no licence");
+    state.count = 0;
+  }
+  RowStep step(int32_t action, Rng&) {
+    ++state.count;
+    const bool now = state.count == options_->at && action == 1;
+    if (now && options_->mood == Mood::throws) throw std::runtime_error("first\nsecond " + std::string(1000, 'x'));
+    if (now && options_->mood == Mood::throws_int) throw 7;
+    return {.reward = now && options_->mood == Mood::nan_reward ? NAN : 1.0f,
+            .terminated = state.count == 5,
+            .success = true};
+  }
+  void observe(RowWriter out) const {
+    if (options_->mood == Mood::wrong_dtype && state.count > 0) out.array<uint8_t>();
+    const bool now = options_->mood == Mood::infinite_observation && state.count == options_->at;
+    out.array<float>()[0] = now ? INFINITY : static_cast<float>(state.count);
+  }
+
+ private:
+  const Options* options_;
+};
+
+struct Pair {  // two rows: the first acts 0 and stays fine, the second acts 1
+  Batched<Moody> env;
+  EnvStep step;
+  Pair(Moody::Options options, int32_t limit = 0) : env(Moody::spec(limit), 2, options) {
+    step = EnvStep::allocate(env.spec(), 2);
+    env.reset(1, 0, step);
+  }
+  void advance() { env.step(Array::of<int32_t>({2, 1, 1}, {0, 1}), step); }
+  uint8_t failed(size_t i) const { return step.failed.view<uint8_t>()[i]; }
+  float count(size_t i) const { return step.observations[0].second.view<float>()[i]; }
+};
+
+size_t allocations = 0;
+
+}  // namespace
+
+#if !defined(__SANITIZE_ADDRESS__)
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* place = std::malloc(bytes)) return place;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* place) noexcept { std::free(place); }
+[[gnu::noinline]] void operator delete(void* place, size_t) noexcept { std::free(place); }
+#endif
+
+TEST_CASE("batched: what a row throws fails that row alone, in one bounded line, and restarts it") {
+  Pair pair({.mood = Moody::Mood::throws});
+  pair.advance();
+  pair.advance();
+  CHECK(pair.failed(0) == 0);
+  CHECK(pair.failed(1) == 1);
+  CHECK(pair.count(0) == 2);
+  CHECK(pair.count(1) == 0);
+  REQUIRE(pair.step.errors.size() == 1);
+  CHECK(pair.step.errors[0].find("row 1: first second x") == 0);
+  CHECK(pair.step.errors[0].size() <= 300);
+  pair.advance();
+  CHECK(pair.failed(1) == 0);
+  CHECK(pair.count(1) == 1);
+  CHECK(pair.step.errors.empty());
+}
+
+TEST_CASE("batched: an exception of unknown type, NaN, infinity and a wrong dtype are failures with their own text") {
+  const std::vector<std::pair<Moody::Mood, std::string>> cases{
+      {Moody::Mood::throws_int, "unknown type"},
+      {Moody::Mood::nan_reward, "reward nan is not finite"},
+      {Moody::Mood::infinite_observation, "observation count is not finite"},
+      {Moody::Mood::wrong_dtype, "written as uint8"}};
+  for (const auto& [mood, text] : cases) {
+    Pair pair({.mood = mood});
+    pair.advance();
+    if (mood != Moody::Mood::wrong_dtype) pair.advance();
+    CHECK(pair.failed(1) == 1);
+    CHECK(pair.step.rewards.view<float>()[1] == 0.0f);
+    CHECK(pair.count(1) == 0.0f);
+    REQUIRE(!pair.step.errors.empty());
+    CHECK(pair.step.errors.back().find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("batched: a row that cannot start shows zeros, is tried again at every step, and comes back") {
+  bool healed = false;
+  Pair pair({.mood = Moody::Mood::reset_throws, .healed = &healed});
+  CHECK(pair.failed(0) == 1);
+  CHECK(pair.failed(1) == 1);
+  CHECK(pair.step.errors.size() == 2);
+  scribble(pair.step, 0x55);
+  pair.advance();
+  CHECK(pair.failed(0) == 1);
+  CHECK(pair.count(0) == 0.0f);
+  CHECK(pair.step.errors.size() == 2);
+  healed = true;
+  pair.advance();
+  CHECK(pair.failed(0) == 2);
+  CHECK(pair.step.executed.view<int32_t>()[0] == 0);
+  CHECK(pair.step.errors.empty());
+  pair.advance();
+  CHECK(pair.failed(0) == 0);
+  CHECK(pair.count(0) == 1.0f);
+}
+
+TEST_CASE("batched: a failure to restart after an episode's end voids the step") {
+  bool healed = true;
+  Pair pair({.mood = Moody::Mood::reset_throws, .healed = &healed});
+  for (int t = 0; t < 4; ++t) pair.advance();
+  healed = false;
+  pair.advance();
+  CHECK(pair.failed(0) == 1);
+  CHECK(pair.step.terminated.view<uint8_t>()[0] == 0);
+  CHECK(pair.step.errors.size() == 2);
+}
+
+TEST_CASE("batched: the time limit truncates, and a terminal state at the limit counts as terminated") {
+  Pair four({}, 4), five({}, 5);
+  for (int t = 0; t < 4; ++t) four.advance();
+  CHECK(four.step.truncated.view<uint8_t>()[0] == 1);
+  CHECK(four.step.terminated.view<uint8_t>()[0] == 0);
+  CHECK(four.step.final_observations[0].second.view<float>()[0] == 4.0f);
+  CHECK(four.count(0) == 0.0f);
+  for (int t = 0; t < 5; ++t) five.advance();
+  CHECK(five.step.terminated.view<uint8_t>()[0] == 1);
+  CHECK(five.step.truncated.view<uint8_t>()[0] == 0);
+  CHECK(five.step.success.view<uint8_t>()[0] == 1);
+  CHECK(five.step.final_observations[0].second.view<float>()[0] == 5.0f);
+}
+
+TEST_CASE("batched: a chunk stops at the episode's end and sums what was executed") {
+  Batched<Moody> env(Moody::spec(0, 3), 1, {});
+  EnvStep step = EnvStep::allocate(env.spec(), 1);
+  env.reset(1, 0, step);
+  const Array actions(DType::i32, {1, 3, 1});
+  env.step(actions, step);
+  CHECK(step.executed.view<int32_t>()[0] == 3);
+  CHECK(step.rewards.view<float>()[0] == 3.0f);
+  env.step(actions, step);
+  CHECK(step.executed.view<int32_t>()[0] == 2);
+  CHECK(step.rewards.view<float>()[0] == 2.0f);
+  CHECK(step.terminated.view<uint8_t>()[0] == 1);
+}
+
+TEST_CASE("batched: a failure inside a chunk voids the whole chunk") {
+  Batched<Moody> env(Moody::spec(0, 3), 1, {.mood = Moody::Mood::throws});
+  EnvStep step = EnvStep::allocate(env.spec(), 1);
+  env.reset(1, 0, step);
+  env.step(Array::of<int32_t>({1, 3, 1}, {1, 1, 1}), step);
+  CHECK(step.failed.view<uint8_t>()[0] == 1);
+  CHECK(step.executed.view<int32_t>()[0] == 0);
+  CHECK(step.rewards.view<float>()[0] == 0.0f);
+}
+
+TEST_CASE("batched: a spec that makes no sense is refused") {
+  const auto build = [](const std::function<void(EnvSpec&)>& change, int64_t rows = 1) {
+    EnvSpec spec = Moody::spec(1);
+    change(spec);
+    Batched<Moody> env(spec, rows, {});
+  };
+  build([](EnvSpec&) {});
+  CHECK_THROWS_AS(build([](EnvSpec&) {}, 0), InvariantError);
+  CHECK_THROWS_AS(build([](EnvSpec& spec) { spec.observations.clear(); }), InvariantError);
+  CHECK_THROWS_AS(build([](EnvSpec& spec) { spec.observations.push_back(spec.observations[0]); }), InvariantError);
+  CHECK_THROWS_AS(build([](EnvSpec& spec) { spec.action.bins = {0}; }), InvariantError);
+  CHECK_THROWS_AS(build([](EnvSpec& spec) { spec.action.bins = {2, 2}; }), InvariantError);
+  CHECK_THROWS_AS(build([](EnvSpec& spec) { spec.action.chunk = 0; }), InvariantError);
+  CHECK_THROWS_AS(build([](EnvSpec& spec) { spec.action.masked = true; }), InvariantError);
+  CHECK_THROWS_AS(build([](EnvSpec& spec) { spec.action.kind = ActionKind::continuous; }), InvariantError);
+}
+
+TEST_CASE("batched: a step allocates nothing in the steady state") {
+  for (const EnvInfo& info : list_environments()) {
+    const auto env = make_env(small_config(info.id, 8));
+    EnvStep step = EnvStep::allocate(env->spec(), 8);
+    env->reset(1, 0, step);
+    for (uint64_t t = 0; t < 200; ++t) {
+      const Array actions = random_actions(*env, step, t);
+      const size_t before = allocations;
+      env->step(actions, step);
+      const size_t made = allocations - before;
+      REQUIRE_MESSAGE(made == 0, info.id);
+    }
+  }
+}

@@ -1,0 +1,80 @@
+#pragma once
+// Driving an environment in tests: random allowed actions, and everything that a step said as comparable bytes.
+
+#include <string>
+
+#include "envs/make_env.h"
+#include "runtime/rng.h"
+
+namespace troupe::testing {
+
+// Parameters that make an environment small enough for a test.
+inline EnvConfig small_config(const std::string& id, int64_t rows, int64_t chunk = 0) {
+  EnvConfig config;
+  config.id = id;
+  config.rows = rows;
+  config.chunk = chunk;
+  if (id == "Synthetic") config.params = R"({"image_height": 6, "image_width": 5, "episode_length": 30})";
+  if (id == "GridWorld") config.params = R"({"size": 5, "slip": 0.1, "max_episode_steps": 30})";
+  return config;
+}
+
+// Row i's action number `t`: depends on (i, t) and the row's mask alone.
+inline Array random_actions(const Env& env, const EnvStep& now, uint64_t t, uint64_t first_row = 0) {
+  const ActionSpec& spec = env.spec().action;
+  Array actions(spec.dtype(), spec.shape().prepended(env.rows()));
+  for (int64_t i = 0; i < env.rows(); ++i) {
+    Rng rng(derive_key(t, "test action", first_row + static_cast<uint64_t>(i)));
+    for (int64_t d = 0; d < spec.decisions(); ++d) {
+      const size_t at = static_cast<size_t>(i * spec.decisions() + d), a = static_cast<size_t>(d % spec.dims());
+      if (spec.kind == ActionKind::continuous) {
+        actions.mutable_view<float>()[at] = rng.uniform(spec.low[a], spec.high[a]);
+        continue;
+      }
+      int32_t& choice = actions.mutable_view<int32_t>()[at];
+      do choice = static_cast<int32_t>(rng.below(static_cast<uint64_t>(spec.bins[a])));
+      while (spec.masked && !now.action_mask.at(i).view<uint8_t>()[static_cast<size_t>(choice)]);
+    }
+  }
+  return actions;
+}
+
+inline void append_bytes(std::string& text, const Array& array) {
+  text.append(reinterpret_cast<const char*>(array.data()), array.bytes());
+}
+
+// What a step said about one row; final observations only where the row finished.
+inline std::string row_bytes(const EnvStep& step, int64_t i) {
+  std::string text;
+  for (const auto& [name, array] : step.observations) append_bytes(text, array.at(i));
+  if (!step.action_mask.empty()) append_bytes(text, step.action_mask.at(i));
+  for (const Array* column :
+       {&step.rewards, &step.terminated, &step.truncated, &step.success, &step.executed, &step.failed, &step.task})
+    append_bytes(text, column->slice(i, i + 1));
+  if (step.terminated.view<uint8_t>()[static_cast<size_t>(i)] || step.truncated.view<uint8_t>()[static_cast<size_t>(i)])
+    for (const auto& [name, array] : step.final_observations) append_bytes(text, array.at(i));
+  return text;
+}
+
+inline std::string all_bytes(const EnvStep& step) {
+  std::string text;
+  for (int64_t i = 0; i < step.rewards.dim(0); ++i) text += row_bytes(step, i);
+  for (const std::string& error : step.errors) text += error;
+  return text;
+}
+
+inline void fill_bytes(Array& array, int value) {
+  std::fill_n(array.mutable_data(), array.bytes(), static_cast<std::byte>(value));
+}
+
+// Overwrites every buffer, so that what is not written shows.
+inline void scribble(EnvStep& step, int value) {
+  for (auto& [name, array] : step.observations) fill_bytes(array, value);
+  for (auto& [name, array] : step.final_observations) fill_bytes(array, value);
+  for (Array* column : {&step.action_mask, &step.rewards, &step.terminated, &step.truncated, &step.success,
+                        &step.executed, &step.failed, &step.task})
+    fill_bytes(*column, value);
+  step.errors.assign(3, "scribble");
+}
+
+}  // namespace troupe::testing

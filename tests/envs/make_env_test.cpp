@@ -1,0 +1,109 @@
+#include "envs/make_env.h"
+
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+std::string refusal(const std::string& id, const std::string& params, int64_t rows = 1, int64_t chunk = 0) {
+  EnvConfig config;
+  config.id = id;
+  config.params = params;
+  config.rows = rows;
+  config.chunk = chunk;
+  try {
+    make_env(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("make_env: an unknown id is refused with the closest one") {
+  CHECK(refusal("CartPole-v2", "{}") == "env.id: \"CartPole-v2\" is unknown, did you mean \"CartPole-v1\"?");
+  CHECK(refusal("gridworld", "{}") == "env.id: \"gridworld\" is unknown, did you mean \"GridWorld\"?");
+  CHECK(refusal("", "{}") == "env.id: \"\" is unknown, `troupe envs` lists them");
+  CHECK(refusal("Breakout", "{}") == "env.id: \"Breakout\" is unknown, `troupe envs` lists them");
+}
+
+TEST_CASE("make_env: mistakes in the parameters are refused with their path, the value and what would be right") {
+  struct Case {
+    const char *id, *params, *text;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"CartPole-v1", R"({"gravity": 9})", "env.params.gravity: unknown key, this environment has no parameters"},
+           {"GridWorld", R"({"sise": 9})", "env.params.sise: unknown key, did you mean env.params.size?"},
+           {"GridWorld", R"({"size": 2})", "env.params.size: 2 is not right, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": -1})", "env.params.size: -1 is not right, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": 8.5})", "env.params.size: 8.5 is not right, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": 5000000000})",
+            "env.params.size: 5000000000 is not right, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": 18446744073709551615})", "env.params.size: 18446744073709551615 is not right"},
+           {"GridWorld", R"({"size": "8"})", "env.params.size: \"8\" is not right, expected an integer"},
+           {"GridWorld", R"({"size": null})", "env.params.size: null is not right"},
+           {"GridWorld", R"({"size": [8]})", "env.params.size: [8] is not right"},
+           {"GridWorld", R"({"size": 8, "size": 9})", "env.params: size: the key is there twice"},
+           {"GridWorld", R"({"slip": 1.5})", "env.params.slip: 1.5 is not right, expected a number in [0.0, 1.0]"},
+           {"GridWorld", R"({"slip": true})", "env.params.slip: true is not right, expected a number"},
+           {"GridWorld", R"({"slip": 1e999})", "number overflow"},
+           {"GridWorld", R"({"slip": NaN})", "env.params:1:10: not valid JSON"},
+           {"GridWorld", "[1]", "env.params: [1] is not an object"},
+           {"GridWorld", "", "env.params: is empty"},
+           {"GridWorld", "{", "not valid JSON"},
+           {"TokenReach", R"({"task_sampling": "random"})",
+            "env.params.task_sampling: \"random\" is not right, expected one of: failure_weighted, uniform, "
+            "round_robin"},
+           {"TokenReach", R"({"task_sampling": 1})", "env.params.task_sampling: 1 is not right, expected one of"},
+           {"Synthetic", R"({"step_us": -5})", "env.params.step_us: -5 is not right"},
+           {"Corridor", R"({"length": 1})", "env.params.length: 1 is not right, expected an integer in [2, 1000]"},
+       }) {
+    const std::string text = refusal(c.id, c.params);
+    CHECK_MESSAGE(text.find(c.text) != std::string::npos, text);
+    CHECK(text.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("make_env: rows and chunk out of range are refused") {
+  CHECK(refusal("CartPole-v1", "{}", 0).find("env.rows: 0 is not right, expected an integer in [1,") == 0);
+  CHECK(refusal("CartPole-v1", "{}", -3).find("env.rows: -3") == 0);
+  CHECK(refusal("CartPole-v1", "{}", 1, -1).find("env.chunk: -1") == 0);
+  CHECK(refusal("CartPole-v1", "{}", 1, 1 << 20).find("env.chunk: 1048576") == 0);
+  CHECK(refusal("GridWorld", "{}", 1, 4) ==
+        "env.chunk: 4 with GridWorld, whose action mask is known for one step only, expected 1");
+}
+
+TEST_CASE("make_env: chunk 0 is the environment's own, another one is obeyed") {
+  EnvConfig config;
+  config.id = "TokenReach";
+  CHECK(make_env(config)->spec().action.chunk == 8);
+  config.chunk = 2;
+  CHECK(make_env(config)->spec().action.chunk == 2);
+  CHECK(make_env(EnvConfig{})->spec().action.chunk == 1);
+}
+
+TEST_CASE("make_env: saved state of other parameters is refused") {
+  EnvConfig config;
+  config.id = "Corridor";
+  config.rows = 1;
+  std::string bytes;
+  const auto ten = make_env(config);
+  EnvStep step = EnvStep::allocate(ten->spec(), 1);
+  ten->reset(1, 0, step);
+  REQUIRE(ten->save(bytes));
+  config.params = R"({"length": 5})";
+  CHECK_THROWS_WITH(make_env(config)->load(bytes),
+                    "the saved state is of Corridor with length=10, this environment is Corridor with length=5");
+}
+
+TEST_CASE("list_environments: ids are unique and every line is filled") {
+  const std::vector<EnvInfo> infos = list_environments();
+  CHECK(infos.size() == 9);
+  for (size_t i = 0; i < infos.size(); ++i) {
+    CHECK(!infos[i].description.empty());
+    CHECK(infos[i].spec.id == infos[i].id);
+    for (size_t j = 0; j < i; ++j) CHECK(infos[i].id != infos[j].id);
+  }
+}

@@ -1,0 +1,167 @@
+// The rules between fields: each case is a valid run but for the settings given, and the exact line they must produce.
+#include "runtime/config.h"
+#include "runtime/errors.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+struct Rule {
+  std::vector<std::string> overrides;
+  std::string error;
+};
+
+std::string error_with(const std::vector<std::string>& overrides) {
+  RunConfig config;
+  for (const std::string& assignment : overrides) apply_override(config, assignment);
+  try {
+    validate(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void check_all(const std::vector<Rule>& rules) {
+  for (const Rule& rule : rules) {
+    CAPTURE(rule.overrides);
+    CHECK(error_with(rule.overrides) == rule.error);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("validate: batches that cannot be cut are refused") {
+  check_all({
+      {{"trainer.minibatches=4096"},
+       "trainer.minibatches: 4096 is more than the samples of trainer.super_batch 2048; use at most 2048"},
+      {{"trainer.micro_batch=513"},
+       "trainer.micro_batch: 513 is larger than a minibatch, which holds 512 samples (trainer.super_batch 2048 / "
+       "trainer.minibatches 4); use at most 512, or 0 for the whole minibatch"},
+      {{"trainer.super_batch=1", "trainer.minibatches=1", "rollout.length=1", "env.rows=1"},
+       "trainer.super_batch: 1 leaves nothing to learn from with algorithm.normalize_advantages true; use at least 2"},
+      {{"inference.batch_size=128", "inference.max_batch=100"},
+       "inference.batch_size: 128 is above inference.max_batch 100; lower it or raise max_batch"},
+      {{"env.rows=128", "inference.max_batch=100"},
+       "env.rows: 128 do not fit into one batch of inference.max_batch 100; use fewer rows or raise max_batch"},
+      {{"evaluation.rows=101", "inference.max_batch=100"},
+       "evaluation.rows: 101 do not fit into one batch of inference.max_batch 100; use fewer rows or raise max_batch"},
+  });
+}
+
+TEST_CASE("validate: super-batches that whole rollouts never fill are refused") {
+  check_all({
+      {{"trainer.super_batch=16"},
+       "trainer.super_batch: 16 is less than one row of a rollout, rollout.length 32; use at least 32"},
+      {{"replay.max_policy_lag=0", "trainer.super_batch=1500"},
+       "trainer.super_batch: 1500 cannot be filled from rollouts of 1024 samples (rollout.length 32 x env.rows 32) "
+       "within "
+       "replay.max_policy_lag 0; use a multiple of 1024, like 2048"},
+      {{"rollout.length=256"},
+       "trainer.super_batch: 2048 cannot be filled from rollouts of 8192 samples (rollout.length 256 x env.rows 32) "
+       "within "
+       "replay.max_policy_lag 1; use a multiple of 8192, like 8192"},
+  });
+  CHECK(error_with({"replay.max_policy_lag=0"}) == "");
+  CHECK(error_with({"trainer.super_batch=1500"}) == "");
+  CHECK(error_with({"rollout.length=256", "replay.max_policy_lag=3"}) == "");
+}
+
+TEST_CASE("validate: a replay buffer too small for its promises is refused") {
+  check_all({
+      {{"replay.capacity=2048"},
+       "replay.capacity: 2048 is less than the 4096 samples of trainer.super_batch 2048 x (replay.max_policy_lag 1 + "
+       "1); use "
+       "at least 4096, or 0"},
+      {{"replay.mode=reuse", "replay.capacity=2000"},
+       "replay.capacity: 2000 is less than the 2048 samples of trainer.super_batch 2048; use at least 2048, or 0"},
+      {{"replay.mode=reuse", "replay.capacity=2049", "rollout.length=50", "replay.max_policy_lag=8"},
+       "replay.capacity: 2049 holds too few whole rollouts of 1600 samples (rollout.length x env.rows) for "
+       "trainer.super_batch "
+       "2048; use at least 3200, or 0"},
+      {{"replay.mode=reuse", "replay.max_policy_lag=0"},
+       "replay.max_policy_lag: 0 lets no sample be used twice, but replay.mode is \"reuse\"; use at least 1"},
+  });
+  CHECK(error_with({"replay.capacity=4096"}) == "");
+}
+
+TEST_CASE("validate: algorithm settings that contradict each other are refused") {
+  check_all({
+      {{"algorithm.dual_clip=1"},
+       "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 1, like 3"},
+      {{"algorithm.dual_clip=1.1"},
+       "algorithm.dual_clip: 1.1 is within algorithm.clip_high 0.2 of 1; use more than 1.2, like 3"},
+      {{"algorithm.advantage=vtrace", "algorithm.rho_bar=0.5"},
+       "algorithm.rho_bar: 0.5 is below algorithm.c_bar 1, V-trace needs rho_bar >= c_bar"},
+      {{"trainer.policy_lr=0", "trainer.value_lr=0"},
+       "trainer.policy_lr: 0 and trainer.value_lr 0 learn nothing; raise one"},
+      {{"trainer.value_only_updates=3", "trainer.value_lr=0"},
+       "trainer.value_only_updates: 3 learn nothing with trainer.value_lr 0; raise it"},
+  });
+  CHECK(error_with({"algorithm.dual_clip=3"}) == "");
+}
+
+TEST_CASE("validate: a setting that another one switches off is refused") {
+  check_all({
+      {{"algorithm.rho_bar=2"},
+       "algorithm.rho_bar: 2 has no effect with algorithm.advantage \"gae\"; change that, or leave this at 1"},
+      {{"algorithm.vtrace_adv=pg_rho"},
+       "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"gae\"; change that, or leave this at "
+       "\"unweighted\""},
+      {{"algorithm.huber_delta=0.5"},
+       "algorithm.huber_delta: 0.5 has no effect with algorithm.value_loss \"l2\"; change that, or leave this at 1"},
+      {{"model.log_std_end=-2"},
+       "model.log_std_end: -2 has no effect with model.log_std \"state_independent\"; change that, or leave this at "
+       "-1"},
+      {{"model.observation_clip=5"},
+       "model.observation_clip: 5 has no effect with model.normalize_observations false; change that, or leave this at "
+       "10"},
+      {{"replay.max_reuse=2"},
+       "replay.max_reuse: 2 has no effect with replay.mode \"consume_once\"; change that, or leave this at 4"},
+      {{"trainer.lr_schedule=constant", "trainer.lr_min_ratio=0.1"},
+       "trainer.lr_min_ratio: 0.1 has no effect with trainer.lr_schedule \"constant\"; change that, or leave this at "
+       "0"},
+  });
+}
+
+TEST_CASE("validate: runs that never end, or end before they learn, are refused") {
+  check_all({
+      {{"stop.env_steps=0"},
+       "stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
+      {{"stop.env_steps=2047"},
+       "stop.env_steps: 2047 ends the run before its first update, trainer.super_batch 2048; use at least that many"},
+      {{"stop.eval_return=-200"},
+       "stop.eval_return: -200 is never looked at with evaluation.every_updates 0; set that to 10, say"},
+      {{"trainer.value_only_updates=20", "stop.updates=20"},
+       "trainer.value_only_updates: 20 leaves the policy untrained, but the run ends after at most 20 updates "
+       "(stop.env_steps "
+       "500000, stop.updates 20); use less"},
+      {{"trainer.lr_warmup=250"},
+       "trainer.lr_warmup: 250 never reaches the learning rate, but the run ends after at most 244 updates "
+       "(stop.env_steps "
+       "500000, stop.updates 0); use less"},
+  });
+  CHECK(error_with({"stop.env_steps=0", "stop.seconds=5"}) == "");
+  CHECK(error_with({"stop.env_steps=2048"}) == "");
+}
+
+TEST_CASE("validate: what a fixed order of events excludes is refused") {
+  check_all({
+      {{"deterministic=true", "trainer.device=cuda"},
+       "trainer.device: \"cuda\" cannot go with deterministic true; use \"cpu\""},
+      {{"deterministic=true", "stop.seconds=5"},
+       "stop.seconds: 5 cannot go with deterministic true; use stop.env_steps or stop.updates"},
+      {{"deterministic=true", "workers.count=0"}, "workers.count: 0 cannot go with deterministic true; use at least 1"},
+      {{"deterministic=true", "inference.count=0"},
+       "inference.count: 0 cannot go with deterministic true; use at least 1"},
+  });
+}
+
+TEST_CASE("validate: a peer timeout below two heartbeats is refused") {
+  check_all({{{"network.heartbeat_ms=3000"},
+              "network.peer_timeout_ms: 5000 is less than two of network.heartbeat_ms 3000, one late sign of life "
+              "would end a "
+              "peer; use at least 6000"}});
+}
+
+}  // namespace troupe

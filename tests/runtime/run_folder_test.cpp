@@ -1,0 +1,232 @@
+#include "runtime/run_folder.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/errors.h"
+#include "runtime/log.h"
+#include "runtime/memory_disk.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+const std::string kConfig = R"({"name": "a", "seed": 1, "trainer": {"epochs": 4, "threads": 1}, "stop": {"env_steps": 10}})";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+std::string config_error_of(auto action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+struct Fixture {
+  Fixture() { open_log(log_disk.open_append("log"), {LogLevel::info, LogLevel::error, false}); }
+  ~Fixture() { close_log(); }
+  std::string log() const { return log_disk.read("log"); }
+  std::string metrics() const { return disk.read("run/metrics.jsonl"); }
+
+  MemoryDisk disk, log_disk;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a new one holds the effective config and is not resuming") {
+  RunFolder run(disk, "run", kConfig);
+  CHECK_FALSE(run.resuming());
+  CHECK(disk.read("run/config.json") == kConfig + '\n');
+  CHECK(stored_config(disk, "run") == kConfig + '\n');
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a second opening while one is open is refused, afterwards it resumes") {
+  {
+    RunFolder run(disk, "run", kConfig);
+    CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); }) == "run/run.lock: in use by another process");
+  }
+  CHECK(RunFolder(disk, "run", kConfig).resuming());
+}
+
+TEST_CASE("run_folder: another process that has the folder is named") {
+  test::TempFolder folder;
+  const std::string path = folder / "run";
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const RunFolder run(posix_disk(), path, kConfig);
+    if (::write(ready[1], "x", 1) == 1) ::pause();
+    ::_exit(0);
+  }
+  char byte;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  CHECK(config_error_of([&] { RunFolder(posix_disk(), path, kConfig); }) ==
+        path + "/run.lock: in use by process " + std::to_string(child));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK(RunFolder(posix_disk(), path, kConfig).resuming());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a changed field that matters is refused with both values, and the config stays") {
+  { RunFolder run(disk, "run", kConfig); }
+  const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
+  CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) ==
+        "run: cannot resume: trainer.epochs was 4 and is now 8; give it the old value, or use another run folder");
+  CHECK(stored_config(disk, "run") == kConfig + '\n');
+  CHECK_NOTHROW(RunFolder(disk, "run", kConfig));
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a field that may change does, and is stored") {
+  { RunFolder run(disk, "run", kConfig); }
+  const std::string changed = replaced(replaced(kConfig, "10", "20"), "\"threads\": 1", "\"threads\": 2");
+  CHECK(RunFolder(disk, "run", changed).resuming());
+  CHECK(stored_config(disk, "run") == changed + '\n');
+}
+
+TEST_CASE("run_folder: the first conflict of two configs") {
+  struct Case {
+    std::string stored, now, conflict;
+  };
+  const Case cases[] = {
+      {R"({"a": 1})", R"({"a": 1})", ""},
+      {R"({"a": 1, "b": 1})", R"({"b": 2, "a": 2})", "b was 1 and is now 2"},
+      {R"({"a": {"b": {"c": "x"}}})", R"({"a": {"b": {"c": "y"}}})", "a.b.c was \"x\" and is now \"y\""},
+      {R"({"a": [1, 2]})", R"({"a": [1, 3]})", "a was [1,2] and is now [1,3]"},
+      {R"({"a": 1})", R"({"a": 1, "b": 2})", "b was not set and is now 2"},
+      {R"({"a": 1, "b": {"c": 2}})", R"({"a": 1})", "b was {\"c\":2} and is now not set"},
+      {R"({"a": {"b": 1}})", R"({"a": 1})", "a was {\"b\":1} and is now 1"},
+      {R"({"stop": {"env_steps": 1}, "stats": {"window": 1}})", R"({"stop": {"env_steps": 2}, "stats": {"window": 5}})", ""},
+      {R"({"workers": {"count": 1}, "name": "a"})", R"({"workers": {"count": 9}, "name": "b"})", ""},
+      {R"({"stopper": 1})", R"({"stopper": 2})", "stopper was 1 and is now 2"},
+      {R"({"trainer": {"threads_x": 1}})", R"({"trainer": {"threads_x": 2}})", "trainer.threads_x was 1 and is now 2"},
+  };
+  for (const Case& each : cases) CHECK(config_conflict(each.stored, each.now).value_or("") == each.conflict);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is brought up to date before it is compared") {
+  { RunFolder run(disk, "run", R"({"seed": 1})"); }
+  const auto upgrade = [](const std::string&) { return std::string(R"({"seed": 1, "added": 0})"); };
+  CHECK_NOTHROW(RunFolder(disk, "run", R"({"seed": 1, "added": 0})", upgrade));
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a damaged config.json is named") {
+  disk.write_atomic("run/config.json", "{\"seed\": 1, ");
+  CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); })
+            .starts_with("run/config.json: cannot resume from this config: not JSON at byte"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a folder with other files is left alone") {
+  disk.write_atomic("home/thesis.tex", "x");
+  CHECK(config_error_of([&] { RunFolder(disk, "home", kConfig); }) ==
+        "home: not a run folder, it holds thesis.tex and no config.json; use an empty or a new folder");
+  CHECK(disk.list("home").size() == 1);
+  CHECK(config_error_of([&] { stored_config(disk, "home"); }) == "home: not a run folder, it holds no config.json");
+  CHECK(config_error_of([&] { stored_config(disk, "none"); }) == "none: no such run folder");
+}
+
+TEST_CASE("run_folder: a path that is a file is refused in one line") {
+  test::TempFolder folder;
+  posix_disk().write_atomic(folder / "file", "x");
+  const std::string line = config_error_of([&] { RunFolder(posix_disk(), folder / "file", kConfig); });
+  CHECK(line.find("/file: ") != std::string::npos);
+  CHECK(line.find("Not a directory") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a process killed at any operation of the opening leaves a folder that opens") {
+  for (uint64_t at = 0; at < 6; ++at) {
+    MemoryDisk each;
+    each.set_fault({DiskFault::Kind::crash, at, 1});
+    const std::string line = config_error_of([&] { RunFolder(each, "run", kConfig); });
+    CHECK((line == "no error") == (at > 3));
+    each.clear_fault();
+    CHECK_NOTHROW(RunFolder(each, "run", kConfig));
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: every line of metrics is there at once") {
+  RunFolder run(disk, "run", kConfig);
+  run.begin_metrics(1.0, std::nullopt);
+  run.write_metrics(R"({"updates":1})");
+  CHECK(metrics() == "{\"updates\":1}\n");
+  CHECK_THROWS_AS(run.write_metrics("{\n}"), InvariantError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: on resume a torn line and lines past the checkpoint are cut off") {
+  struct Case {
+    std::string before;
+    std::optional<RunFolder::ResumePoint> resume;
+    std::string after;
+  };
+  const std::string two = "{\"updates\":1}\n{\"updates\":2}\n";
+  const Case cases[] = {
+      {two, {{2, 0}}, two},
+      {two + "{\"upd", {{2, 0}}, two},
+      {two + "{\"updates\":3}\n{\"updates\":4}\n{\"u", {{2, 0}}, two},
+      {two + "garbage\n\n", {{2, 0}}, two},
+      {two, {{0, 0}}, ""},
+      {two, std::nullopt, ""},
+      {"{\"updates\":2", {{2, 0}}, ""},
+      {"\n", {{2, 0}}, ""},
+      {"", {{2, 0}}, ""},
+  };
+  for (const Case& each : cases) {
+    disk.write_atomic("run/config.json", kConfig);
+    disk.write_atomic("run/metrics.jsonl", each.before);
+    RunFolder run(disk, "run", kConfig);
+    run.begin_metrics(1.0, each.resume);
+    CHECK(metrics() == each.after);
+    run.write_metrics("{\"updates\":9}");
+    CHECK(metrics() == each.after + "{\"updates\":9}\n");
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a full disk costs lines, is logged once, and the run goes on") {
+  RunFolder run(disk, "run", kConfig);
+  run.begin_metrics(1.0, std::nullopt);
+  run.write_metrics("{\"updates\":1}");
+  disk.set_fault({DiskFault::Kind::refuse, disk.operations(), 5});
+  for (int i = 0; i < 4; ++i) run.write_metrics("{\"updates\":2}");
+  run.write_scalars(1.0, 2, {{"x", 1}});
+  disk.clear_fault();
+  run.write_metrics("{\"updates\":3}");
+  run.write_scalars(1.0, 3, {{"x", 1}});
+  CHECK(run.lost_writes() == 5);
+  CHECK(metrics() == "{\"updates\":1}\n{\"updates\":3}\n");
+  CHECK(log().find("metrics.jsonl: cannot write: No space left on device; the run goes on") != std::string::npos);
+  CHECK(log().find("metrics.jsonl: writable again, 4 writes were lost") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: TensorBoard gets a file per process, and a restart mark when resumed") {
+  for (const bool resumed : {false, true}) {
+    RunFolder run(disk, "run", kConfig);
+    CHECK(run.resuming() == resumed);
+    run.begin_metrics(7.0, resumed ? std::optional<RunFolder::ResumePoint>({1, 2048}) : std::nullopt);
+    run.write_scalars(8.0, 4096, {{"x", 1}});
+  }
+  const std::string version = tfrecord(event_file_version(7.0)), scalar = tfrecord(event_scalars(8.0, 4096, {{"x", 1}}));
+  CHECK(disk.read("run/" + event_file_name(7.0, 0)) == version + scalar);
+  CHECK(disk.read("run/" + event_file_name(7.0, 1)) == version + tfrecord(event_restart(7.0, 2048)) + scalar);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: the summary is replaced whole or not at all; endpoints end with the run") {
+  {
+    RunFolder run(disk, "run", kConfig);
+    run.write_endpoints("{}");
+    run.write_summary("{\"a\":1}");
+    disk.set_fault({DiskFault::Kind::refuse, disk.operations(), 1});
+    CHECK_THROWS_AS(run.write_summary("{\"a\":2}"), IoError);
+    CHECK(disk.exists("run/endpoints.json"));
+  }
+  CHECK(disk.read("run/summary.json") == "{\"a\":1}\n");
+  CHECK_FALSE(disk.exists("run/endpoints.json"));
+}

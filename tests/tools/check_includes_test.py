@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Tests tools/check_includes.py line by line."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools"))
+import check_includes
+
+REFUSED = [
+    ("runtime/array.h", '"envs/env.h"'),
+    ("envs/cart_pole.cpp", '"models/policy.h"'),
+    ("algorithms/gae.cpp", '"actors/messages.h"'),
+    ("models/mlp.h", "<torch/torch.h>"),
+    ("actors/messages.h", "<caf/all.hpp>"),
+    ("runtime/config.cpp", "<caf/actor.hpp>"),
+    ("models/mlp.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
+    ("actors/stats.cpp", "<boost/asio.hpp>"),
+    ("runtime/config.h", "<nlohmann/json.hpp>"),
+    ("runtime/config.h", '"runtime/strict_json.h"'),
+    ("tools/train.cpp", "<spdlog/spdlog.h>"),
+    ("tests/runtime/array_test.cpp", "<doctest/doctest.h>"),
+]
+ALLOWED = [
+    ("runtime/array.h", '"runtime/errors.h"'),
+    ("models/mlp.cpp", "<torch/torch.h>"),
+    ("models/policy.h", '"envs/env.h"'),
+    ("actors/messages.h", "<caf/type_id.hpp>"),
+    ("runtime/caf_system.cpp", "<caf/all.hpp>"),
+    ("runtime/process_group_gloo.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
+    ("runtime/stats_socket.cpp", "<boost/asio.hpp>"),
+    ("runtime/config.cpp", "<nlohmann/json.hpp>"),
+    ("runtime/stats_snapshot.h", "<nlohmann/json_fwd.hpp>"),
+    ("runtime/config.cpp", '"runtime/strict_json.h"'),
+    ("runtime/log.cpp", "<spdlog/spdlog.h>"),
+    ("tests/support/test.h", "<doctest/doctest.h>"),
+    ("tests/runtime/array_test.cpp", '"tests/support/test.h"'),
+]
+
+
+class CheckIncludes(unittest.TestCase):
+    def test_offences_are_found(self):
+        for path, included in REFUSED:
+            with self.subTest(path=path, included=included):
+                self.assertEqual(len(list(check_includes.problems_in(path, [f"#include {included}\n"]))), 1)
+
+    def test_what_is_allowed_is_left_alone(self):
+        for path, included in ALLOWED:
+            with self.subTest(path=path, included=included):
+                self.assertEqual(list(check_includes.problems_in(path, [f"#include {included}\n"])), [])
+
+    def test_an_offence_is_named_with_its_line(self):
+        lines = ["#pragma once\n", '  #  include "envs/env.h"\n']
+        self.assertEqual(
+            list(check_includes.problems_in("runtime/array.h", lines)),
+            ["runtime/array.h:2: includes envs/env.h: runtime/ may include nothing of ours"],
+        )
+
+    def test_the_tree_is_clean(self):
+        self.assertEqual(check_includes.main(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

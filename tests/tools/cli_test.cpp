@@ -1,0 +1,239 @@
+// The real program: exit codes, messages, help.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/run_command.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+using testing::CommandResult;
+using Words = std::vector<std::string>;
+
+CommandResult troupe(Words words) {
+  words.insert(words.begin(), testing::built_program("troupe"));
+  return testing::run_command(words);
+}
+
+struct BadLine {
+  Words words;
+  std::string error;  // after "troupe: "
+};
+
+// Each line ends with exit code 2, its error and nothing else.
+void check_all(const std::vector<BadLine>& lines) {
+  for (const BadLine& line : lines) {
+    CAPTURE(line.words);
+    const CommandResult result = troupe(line.words);
+    CHECK(result.exit_code == 2);
+    CHECK(result.err == "troupe: " + line.error + '\n');
+    CHECK(result.out == "");
+  }
+}
+
+const Words kCommands = {"train", "worker", "inference", "node",  "spawn",    "eval",
+                         "play",  "envs",   "config",    "bench", "simulate", "version"};
+
+const std::string kSeedRange = " is no seed, expected an integer in [0, 18446744073709551615]";
+const std::string kExample = ", expected HOST:PORT, like 127.0.0.1:5555";
+
+// A folder that exists for the length of one test.
+struct Folder {
+  std::filesystem::path path;
+  Folder() : path(std::filesystem::temp_directory_path() / ("troupe_cli_test_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name) << text;
+    return (path / name).string();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("troupe: the help of every command shows its usage and an example of it") {
+  for (const std::string& name : kCommands) {
+    CAPTURE(name);
+    for (const Words& words : {Words{name, "--help"}, Words{name, "-h"}, Words{"help", name}}) {
+      const CommandResult result = troupe(words);
+      CHECK(result.exit_code == 0);
+      CHECK(result.err == "");
+      CHECK(result.out.find("Usage: troupe " + name) != std::string::npos);
+      CHECK(result.out.find("Examples:\n  troupe " + name) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("troupe: the overview lists every command") {
+  const std::string overview = troupe({"--help"}).out;
+  for (const std::string& name : kCommands) CHECK(overview.find("\n  " + name + ' ') != std::string::npos);
+  CHECK(troupe({"help"}).out == overview);
+  CHECK(troupe({"-h"}).exit_code == 0);
+}
+
+TEST_CASE("troupe: version prints one line") {
+  const CommandResult result = troupe({"version"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.starts_with("troupe 0."));
+  CHECK(troupe({"--version"}).out == result.out);
+}
+
+TEST_CASE("troupe: wrong commands and options end in one line") {
+  check_all({
+      {{}, "no command, `troupe --help` lists them"},
+      {{""}, "\"\" is no command, `troupe --help` lists them"},
+      {{"trian"}, "\"trian\" is no command, did you mean train?"},
+      {{"xyzzy"}, "\"xyzzy\" is no command, `troupe --help` lists them"},
+      {{"help", "xyzzy"}, "\"xyzzy\" is no command, `troupe --help` lists them"},
+      {{"a\nb"}, "\"a\\x0ab\" is no command, `troupe --help` lists them"},
+      {{"version", "now"}, "version: \"now\" is one argument too many"},
+      {{"version", "--json"}, "version: --json: unknown option, `troupe version --help` lists them"},
+      {{"train"}, "train: CONFIG is required, `troupe train --help` shows examples"},
+      {{"train", "cartpole", "acrobot"}, "train: \"acrobot\" is one argument too many"},
+      {{"train", "cartpole", "--sed", "3"}, "train: --sed: unknown option, did you mean --seed?"},
+      {{"train", "cartpole", "--lisen=5"}, "train: --lisen=5: unknown option, did you mean --listen?"},
+      {{"train", "cartpole", "--seed"}, "train: --seed: needs a value"},
+      {{"train", "cartpole", "--set"}, "train: --set: needs a value"},
+      {{"train", "cartpole", "--seed", "1", "--seed", "2"}, "train: --seed: is given more than once"},
+      {{"train", "cartpole", "--run", ""}, "--run: is empty, expected a folder"},
+  });
+}
+
+TEST_CASE("troupe: wrong numbers end in one line") {
+  check_all({
+      {{"train", "cartpole", "--seed", "x"}, "--seed: \"x\"" + kSeedRange},
+      {{"train", "cartpole", "--seed", ""}, "--seed: \"\"" + kSeedRange},
+      {{"train", "cartpole", "--seed", "-1"}, "--seed: \"-1\"" + kSeedRange},
+      {{"train", "cartpole", "--seed", "1.5"}, "--seed: \"1.5\"" + kSeedRange},
+      {{"train", "cartpole", "--seed", "18446744073709551616"}, "--seed: \"18446744073709551616\"" + kSeedRange},
+      {{"worker", "--connect", "h:1", "--count", "0"}, "--count: 0 is out of range, expected an integer in [1, 1024]"},
+      {{"worker", "--connect", "h:1", "--count", "1e3"},
+       "--count: \"1e3\" is not an integer, expected an integer in [1, 1024]"},
+      {{"worker", "--connect", "h:1", "--count", "99999999999999999999"},
+       "--count: 99999999999999999999 is out of range, expected an integer in [1, 1024]"},
+      {{"spawn", "--node", "a:1", "--workers", "-3", "--run", "b:1"},
+       "--workers: -3 is out of range, expected an integer in [1, 1024]"},
+      {{"play", "runs/x", "--episodes", "0"}, "--episodes: 0 is out of range, expected an integer in [1, 1000000]"},
+      {{"eval", "runs/x", "--episodes", "ten"},
+       "--episodes: \"ten\" is not an integer, expected an integer in [1, 1000000]"},
+      {{"bench", "sampling", "--seconds", "0"},
+       "--seconds: \"0\" is not right, expected a number of seconds in (0, 3600]"},
+      {{"bench", "sampling", "--seconds", "nan"},
+       "--seconds: \"nan\" is not right, expected a number of seconds in (0, 3600]"},
+      {{"bench", "samplng"}, "bench: \"samplng\" is unknown, did you mean sampling?"},
+      {{"bench", "x"}, "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights"},
+      {{"simulate"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
+      {{"simulate", "--seed", "1", "--seeds", "1..2"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
+      {{"simulate", "--seeds", "5"}, "--seeds: \"5\" is no range, expected A..B, like 1..1000"},
+      {{"simulate", "--seeds", "5..1"}, "--seeds: 5..1 is empty, expected A..B with A <= B"},
+      {{"simulate", "--seeds", "1.."}, "--seeds: \"\"" + kSeedRange},
+  });
+}
+
+TEST_CASE("troupe: wrong addresses end in one line") {
+  check_all({
+      {{"worker"}, "worker: --connect is required, `troupe worker --help` shows examples"},
+      {{"worker", "--connect", "localhost"}, "--connect: \"localhost\" has no port" + kExample},
+      {{"worker", "--connect", "5555"}, "--connect: \"5555\" has no port" + kExample},
+      {{"worker", "--connect", ":5555"}, "--connect: \":5555\" has no host" + kExample},
+      {{"worker", "--connect", ""}, "--connect: \"\" has no port" + kExample},
+      {{"worker", "--connect", "h:"}, "--connect port: \"\" is not an integer, expected an integer in [1, 65535]"},
+      {{"worker", "--connect", "h:0"}, "--connect port: 0 is out of range, expected an integer in [1, 65535]"},
+      {{"worker", "--connect", "h:65536"}, "--connect port: 65536 is out of range, expected an integer in [1, 65535]"},
+      {{"worker", "--connect", "h:55x"},
+       "--connect port: \"55x\" is not an integer, expected an integer in [1, 65535]"},
+      {{"inference", "--connect", "::1:5"},
+       "--connect: \"::1:5\" has several colons, an IPv6 address needs brackets, like [::1]:5555"},
+      {{"inference", "--connect", "a b:5"}, "--connect: \"a b\" is no host name" + kExample},
+      {{"node", "--listen", "70000"}, "--listen port: 70000 is out of range, expected an integer in [0, 65535]"},
+      {{"spawn", "--node", "a:1", "--workers", "3"}, "spawn: --run is required, `troupe spawn --help` shows examples"},
+      {{"train", "cartpole", "--listen", "5", "--stats", "5"},
+       "--stats: 127.0.0.1:5 is also --listen; they need two ports"},
+  });
+}
+
+TEST_CASE("troupe: wrong run files and folders end in one line before anything starts") {
+  const Folder folder;
+  const std::string empty = folder.file("empty.json", "");
+  const std::string typo = folder.file("typo.json", R"({"algorithm": {"gama": 0.9}})");
+  const std::string hang = folder.file("hang.json", R"({"stop": {"env_steps": 0}})");
+  check_all({
+      {{"train", "cartpol"}, "cartpol: no such run file, did you mean cartpole?"},
+      {{"train", folder.path.string()}, folder.path.string() + ": is a directory, expected a run file"},
+      {{"train", empty}, empty + ": is empty, expected a JSON value"},
+      {{"train", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
+      {{"config", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
+      {{"train", hang},
+       hang + ": stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
+      {{"train", "cartpole", "--set", "gamma=1"}, "--set: gamma: unknown key, did you mean algorithm.gamma?"},
+      {{"train", "cartpole", "--set", "trainer.epochs=2", "--set", "algorithm.gamma=2"},
+       "--set: algorithm.gamma: 2 is out of range, expected a number in [0, 1]"},
+      {{"config"}, "config: expected exactly one of CONFIG, --defaults, --schema and --fields"},
+      {{"config", "--defaults", "--schema"},
+       "config: expected exactly one of CONFIG, --defaults, --schema and --fields"},
+      {{"config", "--defaults", "--set", "seed=1"}, "--set: needs a CONFIG to change"},
+      {{"eval"}, "eval: RUN is required, `troupe eval --help` shows examples"},
+      {{"eval", "no/such"}, "no/such: no such run folder"},
+      {{"eval", empty}, empty + ": is not a folder, expected the folder of a run"},
+      {{"play", folder.path.string()}, folder.path.string() + ": is not the folder of a run, it has no config.json"},
+  });
+}
+
+TEST_CASE("troupe: an unknown environment or parameter ends in one line before anything starts") {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  check_all({
+      {{"train", file, "--set", "env.id=CartPol-v1"},
+       file + ": env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
+      {{"config", file, "--set", "env.params.gravty=3"},
+       file + ": env.params.gravty: unknown key, this environment has no parameters"},
+  });
+}
+
+TEST_CASE("troupe: config accepts every file of configs/ by its name") {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    CAPTURE(entry.path());
+    CHECK(troupe({"config", entry.path().stem().string()}).exit_code == 0);
+    ++files;
+  }
+  CHECK(files >= 1);
+}
+
+TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
+  CHECK(troupe({"envs"}).out.starts_with("CartPole-v1\n"));
+  const auto list = nlohmann::json::parse(troupe({"envs", "--json"}).out);
+  CHECK(list.at(0).at("id") == "CartPole-v1");
+  CHECK(list.at(0).at("observations").at(0).at("shape") == std::vector<int>{4});
+  CHECK(list.at(0).at("action").at("bins") == std::vector<int>{2});
+}
+
+TEST_CASE("troupe: config prints the effective settings, which it accepts again") {
+  const Folder folder;
+  const CommandResult first = troupe({"config", "cartpole", "--set", "algorithm.gamma=0.5"});
+  CHECK(first.exit_code == 0);
+  CHECK(first.out.find("\"gamma\": 0.5") != std::string::npos);
+  CHECK(first.out.find("\"name\": \"cartpole\"") != std::string::npos);
+  CHECK(troupe({"config", folder.file("again.json", first.out)}).out == first.out);
+}
+
+TEST_CASE("troupe: config --defaults is a run file, and what follows -- is no option") {
+  const Folder folder;
+  const std::string defaults = folder.file("defaults.json", troupe({"config", "--defaults"}).out);
+  CHECK(troupe({"config", "--", defaults}).exit_code == 0);
+}
+
+TEST_CASE("troupe: an output that cannot be written is an error") {
+  const CommandResult result =
+      testing::run_command({"/bin/sh", "-c", testing::built_program("troupe") + " config --fields > /dev/full"});
+  CHECK(result.exit_code == 1);
+  CHECK(result.err == "troupe: the output cannot be written\n");
+}
+
+}  // namespace troupe

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Tests tools/find_torch.py on made-up installations."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCRIPT = os.path.join(ROOT, "tools/find_torch.py")
+
+
+class FindTorch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = os.path.realpath(folder.name)
+        for path in ("lib/libtorch.so", "lib/libtorch_cpu.so", "lib/libc10.so", "include/ATen/core/Tensor.h"):
+            self.write(path, "")
+        self.write("share/cmake/Torch/TorchConfig.cmake", "")
+        self.write_version(2, 7)
+
+    def write(self, path, text):
+        path = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def write_version(self, major, minor):
+        text = f"#define TORCH_VERSION_MAJOR {major}\n#define TORCH_VERSION_MINOR {minor}\n"
+        self.write("include/torch/csrc/api/include/torch/version.h", text)
+
+    def find(self, path=""):
+        done = subprocess.run(
+            [sys.executable, SCRIPT, os.path.join(self.root, path)], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(done.stdout.count("\n"), 1, done.stdout)
+        return done.returncode, done.stdout.strip()
+
+    def test_a_cpu_installation_is_named_with_its_version(self):
+        self.assertEqual(self.find(), (0, f"{self.root}\t2.7\tcpu"))
+
+    def test_a_cmake_prefix_and_a_torch_dir_lead_to_the_root(self):
+        for path in ("share/cmake", "share/cmake/Torch"):
+            self.assertEqual(self.find(path), (0, f"{self.root}\t2.7\tcpu"))
+
+    def test_a_cuda_library_makes_it_a_cuda_installation(self):
+        self.write("lib/libtorch_cuda.so", "")
+        self.assertEqual(self.find(), (0, f"{self.root}\t2.7\tcuda"))
+
+    def test_an_old_version_is_refused_with_both_versions(self):
+        self.write_version(2, 3)
+        code, text = self.find()
+        self.assertEqual(code, 1)
+        self.assertIn("is 2.3; troupe needs 2.4 or newer", text)
+
+    def test_the_old_abi_is_refused(self):
+        self.write("share/cmake/Torch/TorchConfig.cmake", 'set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=0")')
+        code, text = self.find()
+        self.assertEqual(code, 1)
+        self.assertIn("old C++ ABI", text)
+
+    def test_a_half_made_installation_is_refused_naming_what_lacks(self):
+        os.remove(os.path.join(self.root, "lib/libtorch_cpu.so"))
+        code, text = self.find()
+        self.assertEqual(code, 1)
+        self.assertIn("lacks lib/libtorch_cpu.so", text)
+
+    def test_a_folder_without_libtorch_is_refused(self):
+        os.remove(os.path.join(self.root, "lib/libtorch.so"))
+        self.assertEqual(self.find(), (1, f"no LibTorch at {self.root}/"))
+
+
+if __name__ == "__main__":
+    unittest.main()

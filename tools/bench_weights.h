@@ -1,0 +1,28 @@
+#pragma once
+// The measurement behind `troupe bench weights`: what the weight channel costs over a bare broadcast of the same bytes.
+
+#include <cstddef>
+
+namespace troupe {
+
+struct WeightsBenchmarkOptions {
+  size_t bytes = 100'000'000;
+  int repeats = 15;
+  size_t bucket_bytes = 0;  // 0: the channel's default
+};
+
+struct WeightsBenchmark {
+  size_t bytes = 0;
+  int repeats = 0;
+  double bare_broadcast_seconds = 0;  // median: c10d Gloo broadcast of one tensor, until both ranks have it
+  // Median: publish() until the answer is in, that is the sender's checksum, header, buckets into the second buffer, the receiver's
+  // checksum, swap, and answer.
+  double channel_seconds = 0;
+  // The median over pairs measured back to back, so that a slow spell of the machine hits both.
+  double ratio_to_bare_broadcast = 0;
+};
+
+// Two ranks of this process over loopback. Takes about repeats * 0.2 s for 100 MB. Throws TransferError.
+WeightsBenchmark bench_weights(const WeightsBenchmarkOptions& options);
+
+}  // namespace troupe

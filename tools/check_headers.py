@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Compiles every header by itself, with the flags of a source in the same folder.
+
+Usage: check_headers.py compile_commands.json
+"""
+
+import concurrent.futures
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+
+def flags_by_folder(database):
+    """Folder -> (-I, -isystem, -D and -std flags) of the sources in it that have the most include paths."""
+    best = {}
+    for entry in database:
+        words = shlex.split(entry["command"])
+        kept = [w for w in words if w.startswith(("-I", "-D", "-std="))]
+        for first, second in zip(words, words[1:]):
+            if first == "-isystem":
+                kept += [first, second]
+        folder = os.path.relpath(os.path.dirname(entry["file"]))
+        if len(kept) > len(best.get(folder, [])):
+            best[folder] = kept
+    return best
+
+
+def compile_header(header, flags):
+    # From standard input: a compiler that is given a header directly warns about "#pragma once".
+    command = ["c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags, "-x", "c++", "-"]
+    done = subprocess.run(command, input=f'#include "{header}"\n', capture_output=True, text=True, check=False)
+    return header, done.returncode, done.stderr
+
+
+def main():
+    if len(sys.argv) != 2:
+        print("usage: check_headers.py compile_commands.json", file=sys.stderr)
+        return 2
+    with open(sys.argv[1], encoding="utf-8") as file:
+        folders = flags_by_folder(json.load(file))
+    headers = subprocess.run(["git", "ls-files", "*.h"], capture_output=True, text=True, check=True).stdout.split()
+    fallback = max(folders.values(), key=len, default=["-std=c++20", "-I."])
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        jobs = [pool.submit(compile_header, h, folders.get(os.path.dirname(h), fallback)) for h in headers]
+        for job in jobs:
+            header, code, text = job.result()
+            if code != 0:
+                failed += 1
+                print(f"{header} does not compile by itself:\n{text[:2000]}")
+    print(f"{len(headers) - failed} of {len(headers)} headers compile by themselves")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

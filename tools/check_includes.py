@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Checks which file may include what (docs/conventions.md). Prints one line per offence and exits 1 when there is one."""
+
+import os
+import re
+import sys
+
+# Folder -> our folders that it may include, besides itself.
+LAYERS = {
+    "runtime": (),
+    "envs": ("runtime",),
+    "algorithms": ("runtime",),
+    "models": ("runtime", "envs", "algorithms"),
+    "actors": ("runtime", "envs", "algorithms", "models"),
+    "tools": ("runtime", "envs", "algorithms", "models", "actors"),
+    "tests": ("runtime", "envs", "algorithms", "models", "actors", "tools"),
+}
+
+# (what is included, where it is allowed, why). The patterns match from the start.
+RULES = [
+    (r"torch/torch\.h|torch/all\.h|ATen/ATen\.h", r".*\.(cpp|cu)$", "takes 10-20 s per file; only in sources"),
+    (r"caf/all\.hpp|caf/io/all\.hpp", r".*\.(cpp|cu)$", "takes 3 s per file; only in sources"),
+    (r"caf/", r"(tests/)?(runtime/caf_|actors/)|tests/support/", "CAF stays in runtime/caf_* and actors/"),
+    (r"torch/csrc/distributed/|nccl\.h|gloo/", r"(tests/)?runtime/process_group|tests/support/",
+     "collectives stay in runtime/process_group*"),
+    (r"boost/(asio|beast)", r"(tests/)?runtime/stats_socket", "sockets stay in runtime/stats_socket*"),
+    (r"nlohmann/(?!json_fwd\.hpp)", r".*\.cpp$|runtime/(strict_json|json_strict)\.h$",
+     "takes 2 s per file; headers include nlohmann/json_fwd.hpp"),
+    (r"runtime/(strict_json|json_strict)\.h", r".*\.cpp$", "includes the JSON library; only in sources"),
+    (r"spdlog/|fmt/", r"runtime/log\.cpp$", "the log library stays behind runtime/log.h"),
+    (r"doctest/", r"tests/support/", "include tests/support/test.h"),
+]
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+
+
+def problems_in(path, lines):
+    """Lines "path:number: includes X: why" for one file."""
+    folder = path.split("/")[0]
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        included = match.group(1)
+        other = included.split("/")[0]
+        if folder in LAYERS and other in LAYERS and other != folder and other not in LAYERS[folder]:
+            allowed = ", ".join(LAYERS[folder]) or "nothing of ours"
+            yield f"{path}:{number}: includes {included}: {folder}/ may include {allowed}"
+        for pattern, allowed_in, why in RULES:
+            if re.match(pattern, included) and not re.match(allowed_in, path):
+                yield f"{path}:{number}: includes {included}: {why}"
+
+
+def sources():
+    """Every C++ file of ours, relative to the root of the repository."""
+    for folder in LAYERS:
+        for where, _, names in os.walk(folder):
+            for name in names:
+                if name.endswith((".h", ".cpp", ".cu")):
+                    yield os.path.join(where, name)
+
+
+def main():
+    os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    found = 0
+    for path in sorted(sources()):
+        with open(path, encoding="utf-8") as file:
+            for problem in problems_in(path, file.readlines()):
+                print(problem)
+                found += 1
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+# Shared by the scripts in this folder (source it): messages with elapsed seconds, quiet steps, configure and build.
+# shellcheck shell=bash
+
+set -euo pipefail
+
+TROUPE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+TROUPE_VENV=$TROUPE_ROOT/.venv
+cd "$TROUPE_ROOT"
+
+# One line, with the seconds since the script started.
+say() { printf '[%4ds] %s\n' "$SECONDS" "$*"; }
+
+# die MESSAGE [CODE]: one line on stderr, then the end. 1 = this machine or tree, 2 = the command line.
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$1" >&2
+  exit "${2:-1}"
+}
+
+# report_tail LOG: every 15 s the last line of LOG; runs until it is killed.
+report_tail() {
+  local line
+  while sleep 15; do
+    line=$(tail -c 400 "$1" | tr '\r' '\n' | tail -n 1)
+    say "  ... ${line:0:110}"
+  done
+}
+
+# quietly LOG COMMAND...: runs it with its output in LOG; shows the last line now and then, and on failure the tail.
+quietly() {
+  local log=$1 reporter status=0
+  shift
+  mkdir -p "$(dirname "$log")"
+  : >"$log"
+  report_tail "$log" &
+  reporter=$!
+  # The command stays in the foreground, so that Ctrl-C reaches it.
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  { kill "$reporter" && wait "$reporter"; } 2>/dev/null || true
+  if ((status != 0)); then
+    tail -n 40 "$log" >&2
+    printf '%s: %s failed with status %d; the whole output is in %s\n' "$(basename "$0")" "$1" "$status" "$log" >&2
+  fi
+  return "$status"
+}
+
+# Compiler processes at once: the cores, but no more than memory holds (a file that includes LibTorch needs 1.5 GB).
+build_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
+  echo $((memory < 1 ? 1 : memory < cores ? memory : cores))
+}
+
+# build PRESET "CMAKE OPTIONS" [TARGET...]: configures and builds; without targets, everything.
+build() {
+  local preset=$1 options=$2 started=$SECONDS targets=()
+  shift 2
+  (($# == 0)) || targets=(--target "$@")
+  if [[ -n ${CI:-} ]]; then options+=" -DTROUPE_WERROR=ON"; fi
+  say "configuring build/$preset"
+  # shellcheck disable=SC2086  # options are words
+  quietly "build/$preset/configure.log" cmake --preset "$preset" $options || return 1
+  grep -h '^-- troupe: ' "build/$preset/configure.log" | sed 's/^-- troupe: /         /' || true
+  say "building $preset ($(build_jobs) at a time; the log is build/$preset/build.log)"
+  quietly "build/$preset/build.log" cmake --build "build/$preset" -j "$(build_jobs)" "${targets[@]}" || return 1
+  say "built in $((SECONDS - started)) s"
+}

@@ -1,0 +1,91 @@
+#include "tools/config_lookup.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "envs/make_env.h"
+#include "runtime/config.h"
+#include "runtime/errors.h"
+#include "runtime/suggest.h"
+#include "tools/launch.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> config_folders() {
+  return {"configs", fs::path(TROUPE_SOURCE_DIR) / "configs",
+          fs::path(program_folder()) / ".." / "share" / "troupe" / "configs"};
+}
+
+// Names of the run files in configs/, sorted, each once.
+std::vector<std::string> config_names() {
+  std::vector<std::string> names;
+  for (const fs::path& folder : config_folders()) {
+    std::error_code missing;
+    for (const auto& entry : fs::directory_iterator(folder, missing))
+      if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  }
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code failed;
+  return fs::exists(path, failed) && !fs::is_directory(path, failed);
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  const std::vector<std::string> names = config_names();
+  const std::string near = closest(fs::path(name).stem().string(), names);
+  std::string all;
+  for (const std::string& known : names) all += (all.empty() ? "" : ", ") + known;
+  throw ConfigError(printable(name, 200) + ": no such run file, " +
+                    (near.empty() ? "the built-in ones are: " + all : "did you mean " + near + '?'));
+}
+
+}  // namespace
+
+std::string find_config(const std::string& name) {
+  if (is_file(name)) return name;
+  const bool bare = name.find('/') == std::string::npos && !name.empty();
+  if (bare) {
+    for (const fs::path& folder : config_folders())
+      for (const std::string& file : {name, name + ".json"})
+        if (is_file(folder / file)) return (folder / file).string();
+  }
+  std::error_code failed;
+  if (fs::is_directory(name, failed)) throw ConfigError(printable(name, 200) + ": is a directory, expected a run file");
+  refuse_name(name);
+}
+
+RunConfig load_run_config(const std::string& name, const std::vector<std::string>& overrides,
+                          std::optional<uint64_t> seed) {
+  const std::string path = find_config(name);
+  RunConfig config = load_config(path);
+  for (const std::string& assignment : overrides) apply_override(config, assignment);
+  if (seed) config.seed = *seed;
+  if (config.name.empty()) config.name = fs::path(path).stem().string();
+  try {
+    validate(config);
+    EnvConfig one_row = config.env;
+    one_row.rows = 1;
+    make_env(one_row);  // refuses an unknown id and wrong parameters
+  } catch (const ConfigError& mistake) {
+    throw ConfigError(path + ": " + mistake.what());
+  }
+  return config;
+}
+
+void require_run_folder(const std::string& path) {
+  std::error_code failed;
+  if (!fs::exists(path, failed)) throw ConfigError(printable(path, 200) + ": no such run folder");
+  if (!fs::is_directory(path, failed))
+    throw ConfigError(printable(path, 200) + ": is not a folder, expected the folder of a run");
+  if (!is_file(fs::path(path) / "config.json"))
+    throw ConfigError(printable(path, 200) + ": is not the folder of a run, it has no config.json");
+}
+
+}  // namespace troupe

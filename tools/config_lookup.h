@@ -1,0 +1,25 @@
+#pragma once
+// Finding a run file by path or by name, and the config a command line asks for. Any thread.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/run_config.h"
+
+namespace troupe {
+
+// The path of a run file given by path, or by the bare name of a file in configs/: of the current folder, of the source tree,
+// or installed beside the program. Throws ConfigError with the nearest name.
+std::string find_config(const std::string& name);
+
+// The run file with overrides and seed applied, named after its file when it has no name; its rules and its environment's
+// parameters are checked. Throws ConfigError.
+RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
+                          std::optional<uint64_t> seed = {});
+
+// Throws ConfigError unless `path` is the folder of a run.
+void require_run_folder(const std::string& path);
+
+}  // namespace troupe

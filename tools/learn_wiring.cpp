@@ -1,0 +1,23 @@
+#include "tools/learn_wiring.h"
+
+#include "envs/make_env.h"
+#include "models/make_model.h"
+
+namespace troupe {
+
+std::shared_ptr<Wiring> learn_wiring(const RunConfig& config) {
+  auto wiring = std::make_shared<Wiring>();
+  wiring->config = config;
+  wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
+  EnvConfig one = config.env;
+  one.rows = 1;
+  wiring->spec = make_env(one)->spec();
+  wiring->make_policy = [config, spec = wiring->spec] { return make_policy(config, spec); };
+  wiring->use_threads = set_compute_threads;
+  wiring->threads = !config.deterministic;
+  return wiring;
+}
+
+std::unique_ptr<Learner> learner_of(const Wiring& wiring) { return make_learner(wiring.config, wiring.spec); }
+
+}  // namespace troupe

@@ -1,0 +1,99 @@
+#include <future>
+#include <iostream>
+
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/worker_host.h"
+#include "runtime/caf_connect.h"
+#include "runtime/errors.h"
+#include "runtime/log.h"
+#include "tools/commands.h"
+#include "tools/launch.h"
+#include "tools/worker_process.h"
+
+namespace troupe {
+namespace {
+
+constexpr uint32_t kMaxWorkersPerRequest = 4096;
+constexpr std::chrono::seconds kDeadline{5};
+
+struct NodeState {
+  static inline const char* name = "node";
+};
+
+using NodeSelf = NodeActor::stateful_pointer<NodeState>;
+
+// Starts the workers once the run has answered, so that a wrong address reaches whoever asked.
+caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) {
+  if (request.protocol != kProtocolVersion)
+    return make_error(Fault::bad_message, "the node speaks protocol " + std::to_string(kProtocolVersion) + ", not " +
+                                              std::to_string(request.protocol));
+  if (request.workers == 0 || request.workers > kMaxWorkersPerRequest)
+    return make_error(Fault::bad_message, "workers is " + std::to_string(request.workers) + ", expected 1 to " +
+                                              std::to_string(kMaxWorkersPerRequest));
+  auto promise = std::make_shared<caf::typed_response_promise<uint32_t>>(self->make_response_promise<uint32_t>());
+  const auto start = [self, request, promise](const GateActor&) {
+    for (uint32_t i = 0; i < request.workers; ++i)
+      self->system().spawn(worker_host, RunAddress{request.host, request.port}, worker_wiring, [](const std::string& error) {
+        if (!error.empty()) log_warn("node", "a worker ended: " + error);
+      });
+    log_info("node", std::to_string(request.workers) + " workers for " + request.host + ":" + std::to_string(request.port));
+    promise->deliver(request.workers);
+  };
+  const auto refuse = [promise](const std::string& why) { promise->deliver(make_error(Fault::peer_gone, why)); };
+  connect_to<GateActor>(static_cast<NodeActor::base*>(self), request.host, request.port, kDeadline, start, refuse);
+  return *promise;
+}
+
+NodeActor::behavior_type node(NodeSelf self) {
+  guard(self);
+  return {[self](const SpawnRequest& request) { return start_workers(self, request); }};
+}
+
+}  // namespace
+
+int run_node(const NodeOptions& options) {
+  open_log(nullptr, {.stderr_level = LogLevel::info});
+  return with_network([&](caf::actor_system& system) {
+    const NodeActor actor = system.spawn(node);
+    const auto port = system.middleman().publish(actor, options.listen.port, options.listen.host.c_str(), true);
+    if (!port) throw ConfigError("--listen " + options.listen.text() + ": cannot listen: " + describe(port.error()));
+    std::cout << "node listening on " << Address{options.listen.host, *port}.text() << std::endl;
+    wait_for_signal();
+    // Workers of this node live as long as it does; the process ends them with their connections.
+    std::cout.flush();
+    _exit(kExitInterrupted);
+    return kExitInterrupted;
+  });
+}
+
+int run_spawn(const SpawnOptions& options) {
+  return with_network([&](caf::actor_system& system) {
+    caf::scoped_actor self(system);
+    std::string error;
+    const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host, options.run.port};
+    const auto node_port = options.node.port;
+    const auto fail = [&](const caf::error& e) { error = describe(e); };
+    NodeActor node_actor;
+    self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, options.node.host, node_port)
+        .receive(
+            [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
+              if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
+                node_actor = caf::actor_cast<NodeActor>(actor);
+              } else {
+                error = "no troupe node answers there";
+              }
+            },
+            fail);
+    if (node_actor)
+      self->request(node_actor, 2 * kDeadline, request)
+          .receive([&](uint32_t started) { std::cout << started << " workers started on " << options.node.text() << '\n'; }, fail);
+    if (!error.empty()) throw ConfigError("--node " + options.node.text() + ": " + error);
+    return 0;
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,94 @@
+#include "tools/run_report.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/console.h"
+#include "runtime/process_stats.h"
+
+namespace troupe {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double wall_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
+
+// nlohmann writes NaN and infinities as null.
+Json evaluation_of(const Evaluation& e) {
+  return {{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
+          {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
+}
+
+Json ledger_of(const Ledger& ledger) {
+  return {{"produced", ledger.produced},           {"trained", ledger.trained},
+          {"dropped_stale", ledger.dropped_stale}, {"dropped_full", ledger.dropped_full},
+          {"lost_in_crash", ledger.lost_in_crash}, {"waiting", ledger.waiting}};
+}
+
+}  // namespace
+
+RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config)
+    : folder_(folder), socket_(socket), config_(config), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+void RunReport::save(const Checkpoint& checkpoint) {
+  Checkpoint complete = checkpoint;
+  const Json ledger = ledger_of(last_.ledger);
+  for (const auto& [name, value] : ledger.items()) complete.scalars["ledger." + name] = value.get<double>();
+  folder_.checkpoints().save(checkpoint.updates, complete);
+  folder_.checkpoints().prune(static_cast<uint64_t>(config_.checkpoint.keep));
+}
+
+void RunReport::report(const StatsSnapshot& snapshot) {
+  last_ = snapshot;
+  const std::string json = to_json(snapshot);
+  folder_.write_metrics(json);
+  folder_.write_scalars(wall_clock(), static_cast<int64_t>(snapshot.env_steps), scalars_of(snapshot));
+  if (socket_ != nullptr) socket_->publish(json);
+  if (terminal_) {
+    const std::vector<std::string> lines = console_block(config_.name, snapshot, terminal_width());
+    std::cout << console_redraw(lines, lines_drawn_) << std::flush;
+    lines_drawn_ = lines.size();
+  } else {
+    std::cout << console_line(snapshot) << std::endl;
+  }
+}
+
+void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
+  Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", outcome.reason}};
+  if (!outcome.error.empty()) summary["error"] = outcome.error;
+  summary["wall_seconds"] = wall_seconds;
+  summary["seconds_to_first_update"] = last_.seconds_to_first_update;
+  summary["env_steps"] = last_.env_steps;
+  summary["env_steps_per_second"] = static_cast<double>(last_.env_steps) / last_.elapsed_seconds;
+  summary["updates"] = last_.updates;
+  summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation) : Json(nullptr);
+  summary["episodes"] = {{"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
+  summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
+  summary["ledger"] = ledger_of(last_.ledger);
+  summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
+  summary["env_failures"] = last_.env_failures;
+  summary["skipped_steps"] = last_.skipped_steps;
+  summary["lost_writes"] = folder_.lost_writes();
+  if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
+  summary["peak_rss_bytes"] = peak_resident_bytes();
+  folder_.write_summary(summary.dump(2) + "\n");
+  std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, " << format_count(last_.updates)
+            << " updates, " << format_seconds(wall_seconds) << '\n';
+  if (outcome.evaluation)
+    std::cout << "evaluation: return " << format_number(outcome.evaluation->return_mean, 2) << " +- "
+              << format_number(outcome.evaluation->return_std, 2) << " over " << outcome.evaluation->episodes << " episodes\n";
+  std::cout << "the run lies in " << folder_.path() << std::endl;
+}
+
+}  // namespace troupe

@@ -1,0 +1,36 @@
+#pragma once
+// Where a real run writes: run folder, JSON socket, console. Used by the recorder's thread while the run goes on, and by the
+// main thread after it ended.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "actors/recorder.h"
+#include "actors/supervisor.h"
+#include "runtime/run_folder.h"
+#include "runtime/stats_snapshot.h"
+#include "runtime/stats_socket.h"
+
+namespace troupe {
+
+class RunReport : public RunSink {
+ public:
+  RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config);
+
+  void save(const Checkpoint& checkpoint) override;
+  void report(const StatsSnapshot& snapshot) override;
+
+  // After the run ended: summary.json, and the closing lines on the console.
+  void finish(const RunOutcome& outcome, double wall_seconds);
+
+ private:
+  RunFolder& folder_;
+  StatsSocket* socket_;
+  RunConfig config_;
+  StatsSnapshot last_;
+  bool terminal_;
+  size_t lines_drawn_ = 0;
+};
+
+}  // namespace troupe

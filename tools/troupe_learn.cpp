@@ -1,0 +1,29 @@
+// The program troupe-learn: the commands that compute with tensors. Users start it through troupe.
+
+#include <iostream>
+
+#include "runtime/errors.h"
+#include "tools/command_line.h"
+#include "tools/commands.h"
+#include "tools/launch.h"
+
+namespace troupe {
+namespace {
+
+struct Run {
+  int operator()(const TrainOptions& options) const { return run_train(options); }
+  template <class Other>
+  int operator()(const Other&) const {
+    throw ConfigError("this command is done by the program troupe, not by troupe-learn");
+  }
+};
+
+}  // namespace
+}  // namespace troupe
+
+int main(int count, char** arguments) {
+  return troupe::run_program([&] {
+    const auto options = troupe::parse_command_line({arguments + 1, arguments + count}, std::cout);
+    return options ? std::visit(troupe::Run{}, *options) : 0;
+  });
+}

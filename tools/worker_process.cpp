@@ -1,0 +1,58 @@
+#include "tools/worker_process.h"
+
+#include <unistd.h>
+
+#include <caf/actor_system_config.hpp>
+
+#include "actors/messages.h"
+#include "envs/make_env.h"
+#include "runtime/caf_system.h"
+#include "runtime/config.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr int kWakeUp = SIGUSR1;
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, kWakeUp}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+WiringPtr worker_wiring(const std::string& config) {
+  auto wiring = std::make_shared<Wiring>();
+  wiring->config = parse_config(config, "the run's config");
+  wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
+  EnvConfig one = wiring->config.env;
+  one.rows = 1;
+  wiring->spec = make_env(one)->spec();
+  return wiring;
+}
+
+int with_network(const std::function<int(caf::actor_system&)>& body) {
+  const sigset_t signals = watched_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  caf::actor_system_config config;
+  register_messages(config);
+  configure(config, {.scheduler = SchedulerKind::threads, .threads = 1, .network = true, .network_config = {}});
+  caf::actor_system system(config);
+  return body(system);
+}
+
+bool wait_for_signal() {
+  const sigset_t signals = watched_signals();
+  for (;;) {
+    const int signal = sigwaitinfo(&signals, nullptr);
+    if (signal == kWakeUp) return false;
+    if (signal > 0) return true;
+  }
+}
+
+void wake_up() { kill(getpid(), kWakeUp); }
+
+}  // namespace troupe
