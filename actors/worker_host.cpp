@@ -117,6 +117,10 @@ WorkerHostActor::behavior_type worker_host(Self self, RunAddress run, std::funct
       [self](begin_atom) {
         auto& st = self->state;
         if (st.ending) return;
+        if (st.run.local) {
+          const GateActor gate = st.run.local();
+          return gate ? join(self, gate) : try_again(self, "nothing of troupe is published there");
+        }
         connect_to<GateActor>(
             static_cast<WorkerHostActor::base*>(self), st.run.host, st.run.port, kDeadline,
             [self](const GateActor& gate) { join(self, gate); }, [self](const std::string& why) { try_again(self, why); });
