@@ -27,6 +27,9 @@ class WorkerPortToActors : public WorkerPort {
   void retry_later(uint32_t group, std::chrono::milliseconds delay) override {
     self_->delayed_send(self_, delay, retry_atom_v, group);
   }
+  void revive_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) override {
+    self_->delayed_send(self_, delay, revive_atom_v, group, row);
+  }
 
  private:
   WorkerActor::stateful_pointer<WorkerState> self_;
@@ -61,6 +64,7 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
         self->delayed_send(self, kBeat, beat_atom_v);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
+      [self](revive_atom, uint32_t group, uint32_t row) { self->state.core->revive(group, row); },
       [self](beat_atom) {
         auto& st = self->state;
         st.core->beat();

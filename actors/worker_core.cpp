@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
+#include <utility>
 
 #include "runtime/rng.h"
 
@@ -31,6 +33,15 @@ void append_rows(Arrays& target, int64_t at, const Arrays& source) {
     const Array& from = source.at(name);
     std::memcpy(array.mutable_data() + static_cast<size_t>(at) * array.row_bytes(), from.data(), from.bytes());
   }
+}
+
+// A void row's action is thrown away, but the policy needs one it may choose.
+void allow_all_where_void(EnvStep& step) {
+  if (step.action_mask.empty()) return;
+  const auto failed = step.failed.view<uint8_t>();
+  const size_t width = step.action_mask.row_bytes();
+  for (size_t n = 0; n < failed.size(); ++n)
+    if (failed[n] != 0) std::memset(step.action_mask.mutable_data() + n * width, 1, width);
 }
 
 }  // namespace
@@ -68,6 +79,7 @@ void WorkerCore::begin() {
     group->step.action_mask = group->current->action_mask_at(0);
     const auto first_row = static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
     group->env->reset(config_.seed, first_row, group->step);
+    allow_all_where_void(group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
   }
 }
@@ -75,7 +87,7 @@ void WorkerCore::begin() {
 void WorkerCore::add_credits(uint32_t count) {
   credits_ += count;
   for (auto& group : groups_)
-    if (credits_ > 0 && !group->running && group->outstanding == 0) start_rollout(*group);
+    if (credits_ > 0 && !group->running && group->outstanding == 0 && !group->parked) start_rollout(*group);
 }
 
 void WorkerCore::start_rollout(Group& group) {
@@ -204,25 +216,58 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   group.step.observations = full ? next->observations_at(0) : segment.observations_at(t + 1);
   group.step.action_mask = full ? next->action_mask_at(0) : segment.action_mask_at(t + 1);
   group.env->step(reply.actions, group.step);
+  allow_all_where_void(group.step);
   segment.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
 
   track_episodes(group);
-
-  if (!full) {
+  if (full) {
+    if (keep_observations_) segment.keep_last(next->observations_at(0));
+    group.closing = std::move(group.current);
+    group.current = std::move(next);
+    group.running = false;
+    group.t = 0;
+  } else {
     ++group.t;
-    ask(group, /*with_actions=*/true, /*with_last=*/false);
-    return;
   }
-  if (keep_observations_) segment.keep_last(next->observations_at(0));
-  group.closing = std::move(group.current);
-  group.current = std::move(next);
-  group.running = false;
-  group.t = 0;
-  if (credits_ > 0) {
+  if (group.resting + group.quarantined == rows) {
+    group.parked = true;
+    port_.pause(group.id);
+  } else {
+    go_on(group);
+  }
+}
+
+// The next request after a step: the next actions if the rollout goes on or another may start, else the last values.
+void WorkerCore::go_on(Group& group) {
+  if (!group.closing) {
+    ask(group, /*with_actions=*/true, /*with_last=*/false);
+  } else if (credits_ > 0) {
     start_rollout(group);
   } else {
     ask(group, /*with_actions=*/false, /*with_last=*/true);
   }
+}
+
+void WorkerCore::rest(Group& group, uint32_t row) {
+  const uint32_t failures = ++group.failures[row];
+  group.env->set_active(row, false);
+  if (failures >= static_cast<uint32_t>(config_.workers.quarantine_after)) {
+    ++group.quarantined;
+    if (group.quarantined == group.env->rows())
+      throw std::runtime_error("every sub-environment of a group failed " + std::to_string(failures) +
+                               " times in a row, the last with: " + report_.last_error);
+    return;
+  }
+  ++group.resting;
+  port_.revive_later(group.id, row, config_.workers.restart_backoff * (1LL << std::min<uint32_t>(failures - 1, 16)));
+}
+
+void WorkerCore::revive(uint32_t id, uint32_t row) {
+  Group& group = *groups_.at(id);
+  group.env->set_active(row, true);
+  --group.resting;
+  if (!std::exchange(group.parked, false)) return;
+  go_on(group);
 }
 
 // Counts the step just made, notes which final observations need a value, and collects the episodes that ended.
@@ -232,12 +277,15 @@ void WorkerCore::track_episodes(Group& group) {
   const auto failed = out.failed.view<uint8_t>(), success = out.success.view<uint8_t>();
   const auto executed = out.executed.view<int32_t>(), task = out.task.view<int32_t>();
   const auto rewards = out.rewards.view<float>();
+  if (!out.errors.empty()) report_.last_error = out.errors.front();
   for (size_t n = 0; n < group.returns.size(); ++n) {
     report_.env_steps += static_cast<uint64_t>(executed[n]);
     bool over = failed[n] != 0;
     if (over) {
-      ++report_.env_failures;
-      ++group.failures[n];
+      if (failed[n] == static_cast<uint8_t>(Failed::now)) {
+        ++report_.env_failures;
+        rest(group, static_cast<uint32_t>(n));
+      }
     } else {
       group.failures[n] = 0;
       group.returns[n] += rewards[n];
@@ -260,7 +308,6 @@ void WorkerCore::track_episodes(Group& group) {
       group.tasks[n] = task[n];
     }
   }
-  if (!out.errors.empty()) report_.last_error = out.errors.front();
 }
 
 void WorkerCore::flush_episodes() {
@@ -277,6 +324,7 @@ void WorkerCore::flush_episodes() {
 WorkerReport WorkerCore::report() const {
   WorkerReport result = report_;
   for (const auto& group : groups_) {
+    result.quarantined += static_cast<uint64_t>(group->quarantined);
     if (group->current && group->running) result.partial_samples += group->current->samples();
     if (group->closing) result.partial_samples += group->closing->samples();
   }

@@ -25,6 +25,8 @@ class WorkerPort {
   virtual void episodes(Episodes episodes) = 0;
   // Ask the core to retry(group) after this long.
   virtual void retry_later(uint32_t group, std::chrono::milliseconds delay) = 0;
+  // Ask the core to revive(group, row) after this long.
+  virtual void revive_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) = 0;
 };
 
 class WorkerCore {
@@ -41,6 +43,9 @@ class WorkerCore {
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
   void retry(uint32_t group);
   void retry_all();
+  // Lets a row that failed step again. A row that failed waits restart_backoff, twice as long at each further failure in a
+  // row, and is left out for good after quarantine_after of them. Throws when that leaves a group without rows.
+  void revive(uint32_t group, uint32_t row);
   // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls, reports finished episodes.
   void beat();
   static constexpr uint32_t kPatienceBeats = 10;
@@ -74,6 +79,9 @@ class WorkerCore {
     std::vector<int32_t> lengths;
     std::vector<int32_t> tasks;
     std::vector<uint32_t> failures;    // in a row
+    int64_t resting = 0;               // rows that failed and wait
+    int64_t quarantined = 0;           // rows left out for good
+    bool parked = false;               // all rows rest: the next request waits for one
     uint32_t attempts = 0;             // of the request under way
     uint32_t beats_waiting = 0;
   };
@@ -84,6 +92,8 @@ class WorkerCore {
   void take_values(Group& group, const ActReply& reply);
   void step(Group& group, const ActReply& reply);
   void track_episodes(Group& group);
+  void rest(Group& group, uint32_t row);
+  void go_on(Group& group);
   void flush_episodes();
   void close_and_push(Group& group);
   void check_reply(const Group& group, const ActReply& reply) const;

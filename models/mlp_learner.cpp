@@ -71,6 +71,7 @@ class MlpLearner final : public Learner {
   void schedule_log_std(double progress);
   void refresh_scaling();
   void make_vtrace_targets(StagedRows& batch);
+  void evaluate_bootstraps(StagedRows& batch);
   void evaluate_current(const StagedRows& batch, std::span<float> values, std::span<float> log_rho);
   Targets make_targets(const StagedRows& batch, UpdateReport& report) const;
   EpochReport run_epoch(const StagedRows& batch, const Targets& targets, const Settings& settings, uint64_t epoch);
@@ -224,20 +225,7 @@ void MlpLearner::make_vtrace_targets(StagedRows& batch) {
   device_weights_.upload();
   std::vector<float> log_rho(batch.rows, 0.0f);
   evaluate_current(batch, batch.values.mutable_view<float>(), log_rho);
-  const ValueUnits units = value_units(weights_);
-  const auto next_values = batch.next_values.mutable_view<float>();
-  const auto bootstraps = static_cast<int64_t>(batch.bootstrap_rows.size());
-  std::vector<float> inputs;
-  for (int64_t begin = 0; begin < bootstraps; begin += rows_per_pass()) {
-    const int64_t end = std::min(bootstraps, begin + rows_per_pass());
-    Arrays part;
-    for (const auto& [name, array] : batch.bootstrap_observations) part.set(name, array.slice(begin, end));
-    inputs.resize((end - begin) * encoder_.features());
-    encoder_.encode(part, {}, scaling_, inputs);
-    const at::Tensor values = network_.forward_values(tensor_of(inputs, encoder_.features())).cpu();
-    for (int64_t i = begin; i < end; ++i)
-      next_values[batch.bootstrap_rows[i]] = floats_of(values)[i - begin] * units.scale + units.shift;
-  }
+  evaluate_bootstraps(batch);
   const AlgorithmConfig& algorithm = config_.algorithm;
   for (const StagedSegment& segment : batch.segments) {
     const auto begin = static_cast<size_t>(segment.first_row), count = static_cast<size_t>(segment.steps * segment.columns);
@@ -260,6 +248,24 @@ void MlpLearner::make_vtrace_targets(StagedRows& batch) {
     in.bootstrap_on_truncation = algorithm.bootstrap_on_truncation;
     vtrace(in, batch.returns.mutable_view<float>().subspan(begin, count),
            batch.advantages.mutable_view<float>().subspan(begin, count));
+  }
+}
+
+// The current weights' values of the observations after segments and cuts, in place of the workers'.
+void MlpLearner::evaluate_bootstraps(StagedRows& batch) {
+  const ValueUnits units = value_units(weights_);
+  const auto next_values = batch.next_values.mutable_view<float>();
+  const auto bootstraps = static_cast<int64_t>(batch.bootstrap_rows.size());
+  std::vector<float> inputs;
+  for (int64_t begin = 0; begin < bootstraps; begin += rows_per_pass()) {
+    const int64_t end = std::min(bootstraps, begin + rows_per_pass());
+    Arrays part;
+    for (const auto& [name, array] : batch.bootstrap_observations) part.set(name, array.slice(begin, end));
+    inputs.resize((end - begin) * encoder_.features());
+    encoder_.encode(part, {}, scaling_, inputs);
+    const at::Tensor values = network_.forward_values(tensor_of(inputs, encoder_.features())).cpu();
+    for (int64_t i = begin; i < end; ++i)
+      next_values[batch.bootstrap_rows[i]] = floats_of(values)[i - begin] * units.scale + units.shift;
   }
 }
 
@@ -292,7 +298,8 @@ void MlpLearner::evaluate_current(const StagedRows& batch, std::span<float> valu
 }
 
 Targets MlpLearner::make_targets(const StagedRows& batch, UpdateReport& report) const {
-  const auto advantages = batch.advantages.view<float>(), values = batch.values.view<float>(), returns = batch.returns.view<float>();
+  const auto advantages = batch.advantages.view<float>(), values = batch.values.view<float>();
+  const auto returns = batch.returns.view<float>();
   std::vector<float> sampled_advantages, sampled_values, sampled_returns;
   for (int64_t row : batch.sample_rows) {
     sampled_advantages.push_back(advantages[row]);

@@ -149,8 +149,10 @@ bool RepeatFilter::pass(const std::string& line, Clock::time_point now, uint64_t
   repeats = 0;
   const auto found = lines_.find(line);
   if (found == lines_.end()) {
-    if (lines_.size() >= kMaxLines)
+    if (lines_.size() >= kMaxLines && now >= next_purge_) {
       std::erase_if(lines_, [&](const auto& item) { return item.second.repeats == 0 && now - item.second.written >= window_; });
+      next_purge_ = now + window_;
+    }
     if (lines_.size() < kMaxLines) lines_[line] = {now, 0};
     return true;
   }

@@ -61,6 +61,7 @@ class RepeatFilter {
   static constexpr size_t kMaxLines = 1000;  // beyond, lines that are not remembered pass
 
   Clock::duration window_;
+  Clock::time_point next_purge_;  // a full map is searched for old lines once per window, not at every line
   std::unordered_map<std::string, Entry> lines_;
 };
 

@@ -32,14 +32,16 @@ ReceiverStep WeightReceiver::step(std::chrono::milliseconds idle) {
   std::stop_token leave;
   {
     std::unique_lock lock(mutex_);
-    if (!group_) changed_.wait_for(lock, idle, [this] { return invitation_ || stopped_; });
+    if (!group_ && !lost_after_swap_) changed_.wait_for(lock, idle, [this] { return invitation_ || stopped_; });
     if (stopped_) return {Did::stopped, nullptr, {}};
     invitation = std::exchange(invitation_, std::nullopt);
     if (invitation) leave_ = {};
     leave = leave_.get_token();
   }
+  const auto lost = std::exchange(lost_after_swap_, std::nullopt);
   try {
     if (invitation) return join(*invitation, leave);
+    if (lost) return {Did::lost, nullptr, *lost};
     return group_ ? receive(idle) : ReceiverStep{};
   } catch (const TransferError& error) {
     group_.reset();
@@ -81,8 +83,14 @@ ReceiverStep WeightReceiver::receive(std::chrono::milliseconds idle) {
                [&](const std::byte* begin, size_t size) { checksum.update(begin, size); });
   TransferAnswer answer;
   ReceiverStep result = swap_in(header, std::move(block), checksum.value(), answer);
-  // The swap stands whether or not the answer arrives: a sender that misses it sends again and is told "same".
-  group_->gather(&answer, nullptr, sizeof answer, 0, deadline.left());
+  try {
+    group_->gather(&answer, nullptr, sizeof answer, 0, deadline.left());
+  } catch (const TransferError& error) {
+    // The swap stands, and must be reported: a sender that misses the answer sends again, and that will be "unchanged".
+    if (result.did != Did::applied) throw;
+    group_.reset();
+    lost_after_swap_ = error.what();
+  }
   return result;
 }
 

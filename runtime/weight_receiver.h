@@ -65,6 +65,7 @@ class WeightReceiver {
   bool stopped_ = false;
 
   std::unique_ptr<ProcessGroup> group_;  // this and below: the stepping thread only
+  std::optional<std::string> lost_after_swap_;  // for the next step to report
   BlockPool pool_;
 };
 

@@ -84,4 +84,6 @@ TEST_CASE("repeat_filter: many different lines all pass and do not pile up") {
   int passed = 0;
   for (int i = 0; i < 100'000; ++i) passed += filter.pass(std::to_string(i), start, repeats);
   CHECK(passed == 100'000);
+  CHECK(filter.pass("new", start + 20s, repeats));  // the old ones are forgotten, so this one is remembered
+  CHECK_FALSE(filter.pass("new", start + 21s, repeats));
 }

@@ -135,12 +135,12 @@ TEST_CASE("safetensors: random damage is refused or read, and never crashes") {
   const std::string good = encoded(one_of_each(), {{"k", "v"}});
   Rng rng(7);
   int refused = 0;
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 5'000; ++i) {
     std::string bytes = good;
     for (uint64_t n = 1 + rng.below(4); n > 0; --n) bytes[rng.below(bytes.size())] = static_cast<char>(rng.next_u32());
     refused += refusal(bytes) != "accepted";
   }
-  CHECK(refused > 10'000);
+  CHECK(refused > 2'500);
 }
 
 TEST_CASE("safetensors: a refused write keeps the old file") {

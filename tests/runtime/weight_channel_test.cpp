@@ -326,6 +326,23 @@ TEST_CASE("weight_receiver: a message that is no header ends the group, and a ne
   CHECK(receiver.step(0ms).did == Got::joined);
 }
 
+TEST_CASE("weight_receiver: weights swapped in before the sender went are reported, and the loss after them") {
+  Plane plane;
+  WeightReceiver receiver(plane.backend, plane.signature, std::make_shared<WeightSlot>());
+  receiver.invite({"in_process", 0, 7, 1, 2});
+  receiver.step(0ms);
+  {
+    const auto root = plane.backend->join({"in_process", 0, 7, 0, 2}, 0ms);
+    const WeightsPtr weights = weights_of(plane.signature, {0, 1});
+    TransferHeader header = make_header(*weights, 64);
+    root->broadcast({&header, sizeof header}, 0, 0ms);
+    move_buckets(*root, const_cast<std::byte*>(weights->flat.data()), header.bytes, 64, Deadline(0ms), [](auto...) {});
+  }
+  CHECK(receiver.step(0ms).did == Got::applied);
+  CHECK(receiver.step(0ms).did == Got::lost);
+  CHECK(receiver.step(0ms).did == Got::nothing);
+}
+
 TEST_CASE("weight_sender: a receiver of the same process shares the snapshot itself") {
   Plane plane;
   auto before = std::make_shared<WeightSlot>(), after = std::make_shared<WeightSlot>();

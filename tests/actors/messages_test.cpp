@@ -1,0 +1,165 @@
+#include "actors/messages.h"
+
+#include <cmath>
+#include <limits>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+
+#include "runtime/caf_system.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+struct Fixture {
+  Fixture() { register_messages(config); configure(config, {SchedulerKind::single_step, 1, false, {}}); }
+
+  template <class T>
+  std::vector<char> bytes_of(T value) {
+    caf::actor_system system(config);
+    std::vector<char> bytes;
+    caf::binary_serializer sink(system, bytes);
+    REQUIRE_FALSE(sink(value));
+    return bytes;
+  }
+  template <class T>
+  caf::error parse(const std::vector<char>& bytes, T& value) {
+    caf::actor_system system(config);
+    caf::binary_deserializer source(system, bytes);
+    return source(value);
+  }
+  template <class T>
+  T round_trip(const T& value) {
+    T result{};
+    REQUIRE_FALSE(parse(bytes_of(value), result));
+    return result;
+  }
+
+  caf::actor_system_config config;
+};
+
+Array odd_floats() {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  return Array::of<float>({6}, {NAN, inf, -inf, -0.0f, 1e-40f, 1.5f});
+}
+
+}  // namespace
+
+TEST_CASE("messages: arrays survive the wire bit by bit: NaN, infinities, -0, denormals, empty shapes") {
+  Fixture f;
+  CHECK(f.round_trip(odd_floats()) == odd_floats());
+  for (DType dtype : {DType::u8, DType::i32, DType::i64, DType::f32, DType::f64})
+    for (const Shape& shape : {Shape{}, Shape{0}, Shape{3, 0, 2}, Shape{2, 3}}) {
+      const Array array(dtype, shape);
+      CHECK(f.round_trip(array) == array);
+    }
+}
+
+TEST_CASE("messages: a slice travels alone") {
+  Fixture f;
+  const Array whole = Array::of<int32_t>({4}, {1, 2, 3, 4});
+  CHECK(f.round_trip(whole.slice(1, 3)) == Array::of<int32_t>({2}, {2, 3}));
+}
+
+TEST_CASE("messages: requests and replies round-trip") {
+  Fixture f;
+  ActRequest request{7, 3, 1, 6, {{"o", odd_floats()}}, Array(DType::u8, {6, 2}), Array(DType::i64, {6}), {{"o", odd_floats()}}};
+  const ActRequest got = f.round_trip(request);
+  CHECK(got.id == 7);
+  CHECK(got.worker == 3);
+  CHECK(got.group == 1);
+  CHECK(got.rows == 6);
+  CHECK(got.observations == request.observations);
+  CHECK(got.value_observations == request.value_observations);
+  CHECK(got.seeds == request.seeds);
+  ActReply reply{9, 2, {4, 5}, Array(DType::i32, {2, 1, 1}), odd_floats(), odd_floats(), Array(), Fault::forward_failed, "text"};
+  const ActReply back = f.round_trip(reply);
+  CHECK(back.version == PolicyVersion{4, 5});
+  CHECK(back.log_probs == reply.log_probs);
+  CHECK(back.fault == Fault::forward_failed);
+  CHECK(back.error == "text");
+}
+
+TEST_CASE("messages: rollouts round-trip whole") {
+  Fixture f;
+  auto rollout = std::make_shared<Rollout>();
+  rollout->worker = 5;
+  rollout->sequence = 6;
+  rollout->epoch = 1;
+  rollout->oldest = 2;
+  rollout->newest = 3;
+  rollout->samples = 4;
+  rollout->env_steps = 32;
+  rollout->observations = {{"a", odd_floats()}, {"b", Array(DType::u8, {2, 3, 4})}};
+  for (Array* array : {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->values, &rollout->next_values,
+                       &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid, &rollout->version,
+                       &rollout->advantages, &rollout->returns, &rollout->final_steps})
+    *array = odd_floats();
+  rollout->last_observations = rollout->final_observations = rollout->observations;
+  const RolloutPtr got = f.round_trip(RolloutMessage{rollout}).rollout;
+  CHECK(got->worker == 5);
+  CHECK(got->sequence == 6);
+  CHECK(got->epoch == 1);
+  CHECK(got->oldest == 2);
+  CHECK(got->newest == 3);
+  CHECK(got->samples == 4);
+  CHECK(got->env_steps == 32);
+  CHECK(got->observations == rollout->observations);
+  for (const auto& [a, b] : {std::pair(&got->action_mask, &rollout->action_mask), {&got->actions, &rollout->actions},
+                             {&got->log_probs, &rollout->log_probs}, {&got->values, &rollout->values},
+                             {&got->next_values, &rollout->next_values}, {&got->rewards, &rollout->rewards},
+                             {&got->terminated, &rollout->terminated}, {&got->truncated, &rollout->truncated},
+                             {&got->valid, &rollout->valid}, {&got->version, &rollout->version},
+                             {&got->advantages, &rollout->advantages}, {&got->returns, &rollout->returns},
+                             {&got->final_steps, &rollout->final_steps}})
+    CHECK(*a == *b);
+  CHECK(got->last_observations == rollout->last_observations);
+  CHECK(got->final_observations == rollout->final_observations);
+}
+
+TEST_CASE("messages: reports and small messages round-trip") {
+  Fixture f;
+  const WorkerReport worker = f.round_trip(WorkerReport{1, 2, 3, 4, 5, 6, 7, 8, "e"});
+  CHECK(worker.rss_bytes == 8);
+  CHECK(worker.last_error == "e");
+  CHECK(f.round_trip(Episodes{1, odd_floats(), Array(), Array(), Array()}).returns == odd_floats());
+  CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, Array(), odd_floats()}).latency_us == odd_floats());
+  CHECK(f.round_trip(Applied{1, {2, 3}}).version == PolicyVersion{2, 3});
+  CHECK(f.round_trip(JoinRequest{1, "worker", "host", 4}).host == "host");
+  CHECK(f.round_trip(SpawnRequest{1, 2, "host", 4}).port == 4);
+  CHECK(f.round_trip(WorkerHello{1, 2, 3}).samples_per_rollout == 3);
+  CHECK(f.round_trip(Credits{5}).count == 5);
+  CHECK(f.round_trip(Pause{1, 2}).group == 2);
+  CHECK(f.round_trip(Stop{"why"}).reason == "why");
+  CHECK(f.round_trip(StatusReply{"running", {1, 2}, 3}).workers == 3);
+  const double odd = f.round_trip(WireDouble(-std::numeric_limits<double>::infinity()));
+  CHECK(odd == -std::numeric_limits<double>::infinity());
+}
+
+TEST_CASE("messages: an array that claims more than it may hold is refused without taking memory") {
+  Fixture f;
+  std::vector<char> bytes;
+  {
+    caf::actor_system system(f.config);
+    caf::binary_serializer sink(system, bytes);
+    uint8_t dtype = 3;
+    std::vector<int64_t> extents{1LL << 40, 8};
+    REQUIRE_FALSE(sink(dtype, extents));
+  }
+  Array array;
+  CHECK(f.parse(bytes, array));
+  bytes[0] = 77;  // no such dtype
+  CHECK(f.parse(bytes, array));
+}
+
+TEST_CASE("messages: a truncated array is an error") {
+  Fixture f;
+  std::vector<char> bytes = f.bytes_of(odd_floats());
+  Array array;
+  for (size_t length = 0; length < bytes.size(); ++length)
+    CHECK(f.parse(std::vector<char>(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)), array));
+}

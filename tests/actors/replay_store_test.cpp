@@ -1,0 +1,229 @@
+#include "actors/replay_store.h"
+
+#include "tests/actors/rollouts.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using troupe::testing::make_rollout;
+
+namespace {
+
+// Super-batches of 16 samples, rollouts of 4 steps x 2 columns, one worker with two groups, weights 0 applied.
+struct Fixture {
+  explicit Fixture(int64_t lag = 1, const std::string& mode = "consume_once", int64_t capacity = 0) {
+    config.mode = mode;
+    config.max_policy_lag = lag;
+    config.capacity = capacity;
+    config.max_reuse = 2;
+    store.emplace(config, 16, PolicyVersion{}, /*seed=*/1);
+    store->join(1, 2, 8);
+  }
+  uint32_t granted() {
+    uint32_t count = 0;
+    for (const CreditGrant& grant : store->grant()) count += grant.count;
+    return count;
+  }
+  void push(int rollouts, uint64_t version = 0) {
+    for (int i = 0; i < rollouts; ++i) store->push(make_rollout({.sequence = sequence++, .version = {0, version}}));
+  }
+  void check_ledger() {
+    CHECK(store->ledger().balances());
+    CHECK(store->ledger().waiting == store->count_waiting());
+  }
+
+  ReplayConfig config;
+  std::optional<ReplayStore> store;
+  uint64_t sequence = 0;
+};
+
+}  // namespace
+
+TEST_CASE("replay_store: no credit before an inference actor serves weights") {
+  Fixture f;
+  CHECK(f.granted() == 0);
+  f.store->applied(0, {});
+  CHECK(f.granted() == 4);  // two super-batches of room, two credits per group
+}
+
+TEST_CASE("replay_store: with lag 0 only one super-batch is ever promised") {
+  Fixture f(0);
+  f.store->applied(0, {});
+  CHECK(f.granted() == 2);
+  f.push(2);
+  CHECK(f.granted() == 0);
+  const auto batch = f.store->sample();
+  REQUIRE(batch);
+  CHECK(f.granted() == 0);  // the next weights are not there yet
+  f.store->trained(0);
+  CHECK(f.granted() == 0);
+  f.store->applied(0, {0, 1});
+  CHECK(f.granted() == 2);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: the slowest receiver decides, and one that is gone does not") {
+  Fixture f(0);
+  f.store->applied(0, {});
+  f.store->applied(1, {});
+  f.granted();
+  f.push(2);
+  REQUIRE(f.store->sample());
+  f.store->trained(0);
+  f.store->applied(0, {0, 1});
+  CHECK(f.granted() == 0);
+  f.store->receiver_gone(1);
+  CHECK(f.granted() == 2);
+}
+
+TEST_CASE("replay_store: consume_once hands every sample out once, oldest first") {
+  Fixture f;
+  f.store->applied(0, {});
+  f.granted();
+  f.push(4);
+  const auto first = f.store->sample(), second = f.store->sample();
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(first->index == 0);
+  CHECK(second->index == 1);
+  CHECK(first->samples == 16);
+  CHECK(first->parts.size() == 2);
+  CHECK(first->parts[0].rollout->sequence == 0);
+  CHECK(second->parts[0].rollout->sequence == 2);
+  CHECK_FALSE(f.store->sample());
+  f.store->trained(0);
+  f.store->trained(1);
+  CHECK(f.store->ledger().trained == 32);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: samples older than the bound are dropped at sampling and counted") {
+  Fixture f(1);
+  f.store->applied(0, {});
+  f.push(4);
+  f.store->sample();
+  f.store->sample();
+  f.push(1, /*version=*/0);  // its turn would be update 2, lag 2
+  f.push(2, /*version=*/1);
+  const auto batch = f.store->sample();
+  REQUIRE(batch);
+  for (const auto& part : batch->parts) CHECK(part.rollout->oldest == 1);
+  CHECK(f.store->ledger().dropped_stale == 8);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: samples of an earlier epoch are infinitely old") {
+  ReplayConfig config;
+  config.max_policy_lag = 100;
+  ReplayStore store(config, 8, {3, 7}, 1);
+  store.push(make_rollout({.version = {2, 7}}));
+  CHECK_FALSE(store.sample());
+  CHECK(store.ledger().dropped_stale == 8);
+}
+
+TEST_CASE("replay_store: a worker that leaves returns its credits and loses its partial samples") {
+  Fixture f;
+  f.store->applied(0, {});
+  CHECK(f.granted() == 4);
+  f.store->progress(1, 5);
+  f.store->leave(1);
+  CHECK(f.store->credits_outstanding() == 0);
+  CHECK(f.store->ledger().lost_in_crash == 5);
+  f.store->leave(1);  // twice changes nothing
+  f.store->join(2, 2, 8);
+  CHECK(f.granted() == 4);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: a rollout of a worker that was given up is still booked") {
+  Fixture f;
+  f.store->leave(1);
+  f.push(2);
+  CHECK(f.store->ledger().produced == 16);
+  CHECK(f.store->sample());
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: rows that failed leave a super-batch short, and one more rollout is admitted") {
+  Fixture f(0);
+  f.store->applied(0, {});
+  CHECK(f.granted() == 2);
+  f.store->push(make_rollout({.sequence = 0, .invalid = {{0, 0}, {1, 0}}}));
+  f.push(1);
+  CHECK_FALSE(f.store->sample());  // 14 of 16
+  CHECK(f.granted() == 1);
+  f.push(1);
+  CHECK(f.store->sample());
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: a rollout without a single valid step changes no count") {
+  Fixture f;
+  f.store->push(make_rollout({.steps = 1, .columns = 1, .invalid = {{0, 0}}}));
+  CHECK(f.store->ledger() == Ledger{});
+  CHECK_FALSE(f.store->sample());
+}
+
+TEST_CASE("replay_store: an update that applied nothing loses its samples") {
+  Fixture f;
+  f.push(2);
+  f.store->sample();
+  f.store->failed(0);
+  CHECK(f.store->ledger().lost_in_crash == 16);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: reuse draws without replacement and retires a sample after max_reuse updates") {
+  Fixture f(10, "reuse", 32);
+  f.push(2);
+  for (int use = 0; use < 2; ++use) {
+    const auto batch = f.store->sample();
+    REQUIRE(batch);
+    CHECK(batch->samples == 16);
+    f.store->trained(batch->index);
+  }
+  CHECK_FALSE(f.store->sample());
+  CHECK(f.store->ledger().trained == 16);
+  CHECK(f.store->mean_reuse() == doctest::Approx(2.0));
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: reuse evicts the oldest when full, and only what was never trained counts as dropped") {
+  Fixture f(10, "reuse", 32);
+  f.push(2);
+  const auto batch = f.store->sample();
+  REQUIRE(batch);
+  f.store->trained(batch->index);
+  f.push(4);
+  CHECK(f.store->ledger().dropped_full == 0);
+  f.push(1);
+  CHECK(f.store->ledger().dropped_full == 8);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: a resumed run counts what waited as lost and goes on from its version") {
+  ReplayStore store({}, 8, {1, 5}, 1, Ledger{.produced = 20, .trained = 12, .waiting = 8});
+  CHECK(store.ledger().lost_in_crash == 8);
+  CHECK(store.ledger().balances());
+  CHECK(store.next_index() == 5);
+  store.applied(0, {1, 5});
+  CHECK(*store.applied_number() == 5);
+}
+
+TEST_CASE("replay_store: credits go round robin") {
+  ReplayConfig config;
+  config.max_policy_lag = 0;
+  ReplayStore store(config, 8, {}, 1);
+  store.join(1, 1, 4);
+  store.join(2, 1, 4);
+  store.applied(0, {});
+  const auto grants = store.grant();
+  REQUIRE(grants.size() == 2);
+  CHECK(grants[0].count == 1);
+  CHECK(grants[1].count == 1);
+}
+
+TEST_CASE("replay_store: a version that goes backwards is a broken invariant") {
+  Fixture f;
+  f.store->applied(0, {0, 3});
+  CHECK_THROWS_AS(f.store->applied(0, {0, 2}), InvariantError);
+}

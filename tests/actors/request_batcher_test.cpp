@@ -1,0 +1,100 @@
+#include "actors/request_batcher.h"
+
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Fixture {
+  explicit Fixture(int64_t batch_size = 64, int64_t max_batch = 128) {
+    config.batch_size = batch_size;
+    config.max_batch = max_batch;
+    config.timeout = 2000us;
+    batcher.emplace(config);
+  }
+  bool add(uint64_t worker, uint32_t group, int64_t rows, std::chrono::microseconds at = 0us) {
+    std::optional<uint64_t> replaced;
+    const bool taken = batcher->add({{worker, group}, ++ticket, rows, start + at}, replaced);
+    last_replaced = replaced;
+    return taken;
+  }
+  std::optional<LeaveReason> ready(std::chrono::microseconds at = 0us) { return batcher->ready(start + at); }
+
+  InferenceConfig config;
+  std::optional<RequestBatcher> batcher;
+  RequestBatcher::Clock::time_point start{};
+  uint64_t ticket = 0;
+  std::optional<uint64_t> last_replaced;
+};
+
+}  // namespace
+
+TEST_CASE("request_batcher: nothing leaves while nothing is pending") {
+  Fixture f;
+  CHECK_FALSE(f.ready(1h));
+  CHECK_FALSE(f.batcher->deadline());
+}
+
+TEST_CASE("request_batcher: a batch leaves when it is full") {
+  Fixture f;
+  for (uint64_t worker : {1, 2, 3}) f.add(worker, 0, 32);
+  CHECK(f.ready() == LeaveReason::full);
+  CHECK(f.batcher->take().size() == 3);
+}
+
+TEST_CASE("request_batcher: the oldest request's age decides, not the last batch's") {
+  Fixture f;
+  for (uint64_t worker : {1, 2}) f.add(worker, 0, 8);
+  f.batcher->take();
+  f.add(1, 0, 8, 10ms);
+  CHECK_FALSE(f.ready(10ms));
+  CHECK_FALSE(f.ready(11999us));
+  CHECK(f.ready(12ms) == LeaveReason::timeout);
+}
+
+TEST_CASE("request_batcher: a batch leaves when every client that can ask is waiting") {
+  Fixture f;
+  f.add(1, 0, 8);
+  f.add(1, 1, 8);
+  f.batcher->take();
+  f.add(1, 0, 8);
+  CHECK_FALSE(f.ready());
+  f.batcher->pause({1, 1});
+  CHECK(f.ready() == LeaveReason::all_waiting);
+}
+
+TEST_CASE("request_batcher: a batch never exceeds max_batch and the rest stays") {
+  Fixture f(64, 100);
+  for (uint64_t worker : {1, 2, 3}) f.add(worker, 0, 40);
+  CHECK(f.batcher->take().size() == 2);
+  CHECK(f.batcher->pending_rows() == 40);
+  CHECK_FALSE(f.add(4, 0, 101));
+}
+
+TEST_CASE("request_batcher: a request asked again replaces the first") {
+  Fixture f;
+  f.add(1, 0, 8);
+  f.add(1, 0, 8);
+  CHECK(f.last_replaced == 1);
+  CHECK(f.batcher->pending() == 1);
+  CHECK(f.batcher->pending_rows() == 8);
+}
+
+TEST_CASE("request_batcher: a worker that is gone takes its requests and clients with it") {
+  Fixture f;
+  f.add(1, 0, 8);
+  f.add(1, 1, 8);
+  f.add(2, 0, 8);
+  CHECK(f.batcher->forget(1) == std::vector<uint64_t>{1, 2});
+  CHECK(f.batcher->pending_rows() == 8);
+  CHECK(f.ready() == LeaveReason::all_waiting);
+}
+
+TEST_CASE("request_batcher: without a configured size half of the active rows make a batch") {
+  Fixture f(0);
+  f.add(1, 0, 32);
+  f.add(1, 1, 32);
+  CHECK(f.batcher->target() == 32);
+}

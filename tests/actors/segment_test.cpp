@@ -1,0 +1,120 @@
+#include "actors/segment.h"
+
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+EnvSpec tiny_spec() {
+  EnvSpec spec;
+  spec.id = "tiny";
+  spec.observations = {{"o", DType::f32, {1}}};
+  spec.action = {ActionKind::discrete, {2}, {}, {}, 1, false};
+  return spec;
+}
+
+struct Fixture {
+  Fixture(int64_t steps, int64_t rows) : segment(spec, steps, rows), step(EnvStep::allocate(spec, rows)), rows(rows) {
+    algorithm.gamma = 0.5;
+    algorithm.lambda = 1.0;
+  }
+  void policy(int64_t t, std::initializer_list<float> values, uint64_t version = 0) {
+    segment.record_policy(t, Array(DType::i32, {rows, 1, 1}), Array(DType::f32, {rows, 1}), Array::of<float>({rows}, values),
+                          {0, version});
+  }
+  void env(int64_t t, std::initializer_list<float> rewards, std::initializer_list<uint8_t> terminated,
+           std::initializer_list<uint8_t> truncated, std::initializer_list<int32_t> executed) {
+    std::ranges::copy(rewards, step.rewards.mutable_view<float>().begin());
+    std::ranges::copy(terminated, step.terminated.mutable_view<uint8_t>().begin());
+    std::ranges::copy(truncated, step.truncated.mutable_view<uint8_t>().begin());
+    std::ranges::copy(executed, step.executed.mutable_view<int32_t>().begin());
+    segment.record_step(t, step, 1.0, 0.0);
+  }
+  std::vector<float> advantages() {
+    rollout = segment.close(algorithm, 1, 0);
+    const auto view = rollout->advantages.view<float>();
+    return {view.begin(), view.end()};
+  }
+
+  EnvSpec spec = tiny_spec();
+  AlgorithmConfig algorithm;
+  Segment segment;
+  EnvStep step;
+  int64_t rows;
+  RolloutPtr rollout;
+};
+
+}  // namespace
+
+TEST_CASE("segment: the last step bootstraps from the values after it") {
+  Fixture f(2, 1);
+  f.policy(0, {1});
+  f.env(0, {1}, {0}, {0}, {1});
+  f.policy(1, {2});
+  f.env(1, {1}, {0}, {0}, {1});
+  f.segment.set_last_values(Array::of<float>({1}, {4.0f}));
+  // delta1 = 1 + .5*4 - 2 = 1, delta0 = 1 + .5*2 - 1 = 1, A0 = 1 + .5*1
+  CHECK(f.advantages() == std::vector<float>{1.5f, 1.0f});
+}
+
+TEST_CASE("segment: a terminal state has no value, a cut-off one has that of its final observation") {
+  Fixture f(1, 2);
+  f.policy(0, {1, 1});
+  f.env(0, {1, 1}, {1, 0}, {0, 1}, {1, 1});
+  f.segment.set_next_value(0, 1, 8);
+  f.segment.set_last_values(Array::of<float>({2}, {100.0f, 100.0f}));  // of the new episodes: not used
+  CHECK(f.advantages() == std::vector<float>{0.0f, 4.0f});
+}
+
+TEST_CASE("segment: a failed step is no sample and closes what came before with the value at its start") {
+  Fixture f(3, 1);
+  f.policy(0, {1});
+  f.env(0, {1}, {0}, {0}, {1});
+  f.policy(1, {6});
+  f.env(1, {0}, {0}, {0}, {0});
+  f.policy(2, {1});
+  f.env(2, {1}, {1}, {0}, {1});
+  const auto advantages = f.advantages();
+  CHECK(advantages[0] == doctest::Approx(1 + .5 * 6 - 1));
+  CHECK(advantages[1] == 0.0f);
+  CHECK(advantages[2] == 0.0f);
+  CHECK(f.rollout->samples == 2);
+  CHECK(f.rollout->valid.view<uint8_t>()[1] == 0);
+  CHECK(f.rollout->truncated.view<uint8_t>()[0] == 1);
+}
+
+TEST_CASE("segment: versions are kept per step, and the oldest and newest of the valid ones") {
+  Fixture f(3, 1);
+  for (int64_t t = 0; t < 3; ++t) {
+    f.policy(t, {0}, static_cast<uint64_t>(5 + t));
+    f.env(t, {0}, {0}, {0}, {t == 0 ? 0 : 1});
+  }
+  f.advantages();
+  CHECK(f.rollout->oldest == 6);
+  CHECK(f.rollout->newest == 7);
+}
+
+TEST_CASE("segment: rewards are scaled, then clipped") {
+  Fixture f(1, 2);
+  f.policy(0, {0, 0});
+  std::ranges::copy(std::initializer_list<float>{1.0f, 100.0f}, f.step.rewards.mutable_view<float>().begin());
+  std::ranges::fill(f.step.executed.mutable_view<int32_t>(), 1);
+  f.segment.record_step(0, f.step, 0.1, 2.0);
+  f.advantages();
+  CHECK(f.rollout->rewards.view<float>()[0] == doctest::Approx(0.1f));
+  CHECK(f.rollout->rewards.view<float>()[1] == 2.0f);
+}
+
+TEST_CASE("segment: final and last observations travel for estimators that recompute values") {
+  Fixture f(1, 2);
+  f.policy(0, {0, 0});
+  f.env(0, {0, 0}, {0, 0}, {0, 1}, {1, 1});
+  std::ranges::copy(std::initializer_list<float>{7.0f, 9.0f}, f.step.final_observations.at("o").mutable_view<float>().begin());
+  f.segment.keep_final(0, 1, f.step.final_observations);
+  f.segment.keep_last(f.step.observations);
+  f.advantages();
+  CHECK(f.rollout->final_observations.at("o") == Array::of<float>({1, 1}, {9.0f}));
+  CHECK(f.rollout->final_steps == Array::of<int32_t>({1, 2}, {0, 1}));
+  CHECK(f.rollout->last_observations.at("o").shape() == Shape{2, 1});
+}

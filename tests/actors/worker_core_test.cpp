@@ -1,0 +1,244 @@
+#include "actors/worker_core.h"
+
+#include <deque>
+
+#include "envs/batched.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+// Counts its own steps; ends after `length` of them, throws when told to.
+class Counter {
+ public:
+  struct State {
+    int32_t steps = 0;
+  };
+  static inline int length = 3;
+  static inline bool broken = false;
+
+  static EnvSpec spec() {
+    EnvSpec spec;
+    spec.id = "Counter";
+    spec.observations = {{"o", DType::f32, {1}}};
+    spec.action = {ActionKind::discrete, {2}, {}, {}, 1, false};
+    spec.max_episode_steps = length;
+    return spec;
+  }
+  void reset(Rng&) { state.steps = 0; }
+  RowStep step(int32_t, Rng&) {
+    if (broken) throw std::runtime_error("broken on purpose");
+    ++state.steps;
+    return {1.0f, false, false};
+  }
+  void observe(RowWriter out) const { out.array<float>()[0] = static_cast<float>(state.steps); }
+
+  State state;
+};
+
+// Keeps what the worker says and answers like a policy whose value of an observation is ten times it.
+struct Port : WorkerPort {
+  void ask(ActRequest request) override { requests.push_back(std::move(request)); }
+  void pause(uint32_t) override { ++pauses; }
+  void push(RolloutPtr rollout) override { rollouts.push_back(std::move(rollout)); }
+  void episodes(Episodes e) override { finished += e.returns.size(); }
+  void retry_later(uint32_t group, std::chrono::milliseconds) override { retries.push_back(group); }
+  void revive_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) override {
+    revivals.emplace_back(group, row);
+    delays.push_back(delay.count());
+  }
+
+  static Array values_of(const Array& observations) {
+    Array values(DType::f32, {observations.dim(0)});
+    for (int64_t i = 0; i < observations.dim(0); ++i)
+      values.mutable_view<float>()[static_cast<size_t>(i)] = 10 * observations.view<float>()[static_cast<size_t>(i)];
+    return values;
+  }
+  ActReply answer_of(const ActRequest& request) const {
+    ActReply reply;
+    reply.id = request.id;
+    reply.group = request.group;
+    reply.version = {0, version};
+    const auto rows = static_cast<int64_t>(request.rows);
+    if (rows > 0) {
+      reply.actions = Array(DType::i32, {rows, 1, 1});
+      reply.log_probs = Array(DType::f32, {rows, 1});
+      reply.values = values_of(request.observations.at("o"));
+    }
+    if (!request.value_observations.empty()) reply.extra_values = values_of(request.value_observations.at("o"));
+    return reply;
+  }
+  ActRequest next() {
+    REQUIRE_FALSE(requests.empty());
+    ActRequest request = std::move(requests.front());
+    requests.pop_front();
+    return request;
+  }
+
+  std::deque<ActRequest> requests;
+  std::vector<RolloutPtr> rollouts;
+  std::vector<uint32_t> retries;
+  std::vector<std::pair<uint32_t, uint32_t>> revivals;
+  std::vector<int64_t> delays;
+  int64_t finished = 0;
+  int pauses = 0;
+  uint64_t version = 0;
+};
+
+struct Fixture {
+  explicit Fixture(int64_t length = 2, int64_t rows = 2, int64_t groups = 1) {
+    Counter::broken = false;
+    Counter::length = 3;
+    config.rollout.length = length;
+    config.workers.groups = groups;
+    core = std::make_unique<WorkerCore>(
+        config, 0, [rows] { return std::make_unique<Batched<Counter>>(Counter::spec(), rows); }, port);
+    core->begin();
+  }
+  void serve(int count) {
+    for (int i = 0; i < count; ++i) core->on_reply(port.answer_of(port.next()));
+  }
+
+  RunConfig config;
+  Port port;
+  std::unique_ptr<WorkerCore> core;
+};
+
+}  // namespace
+
+TEST_CASE("worker_core: asks for nothing without a credit") {
+  Fixture f;
+  CHECK(f.port.requests.empty());
+  f.core->add_credits(1);
+  CHECK(f.port.requests.size() == 1);
+}
+
+TEST_CASE("worker_core: without a further credit a rollout is closed by asking for values alone") {
+  Fixture f;
+  f.core->add_credits(1);
+  f.serve(2);
+  REQUIRE(f.port.requests.size() == 1);
+  CHECK(f.port.requests.front().rows == 0);
+  f.serve(1);
+  REQUIRE(f.port.rollouts.size() == 1);
+  CHECK(f.port.pauses == 1);
+  CHECK(f.port.requests.empty());
+  const Rollout& rollout = *f.port.rollouts[0];
+  CHECK(rollout.samples == 4);
+  CHECK(rollout.next_values == Array::of<float>({2, 2}, {10.0f, 10.0f, 20.0f, 20.0f}));
+}
+
+TEST_CASE("worker_core: with a further credit the next request closes the rollout") {
+  Fixture f;
+  f.core->add_credits(2);
+  f.serve(2);
+  CHECK(f.port.requests.front().rows == 2);
+  CHECK(f.port.rollouts.empty());
+  f.serve(1);
+  REQUIRE(f.port.rollouts.size() == 1);
+  CHECK(f.port.rollouts[0]->next_values.view<float>()[2] == 20.0f);
+}
+
+TEST_CASE("worker_core: an episode cut off by the time limit gets the value of its real last observation") {
+  Fixture f(4, 1);
+  f.core->add_credits(1);
+  f.serve(3);  // the third step truncates
+  REQUIRE(f.port.requests.front().value_observations.find("o") != nullptr);
+  CHECK(f.port.requests.front().value_observations.at("o") == Array::of<float>({1, 1}, {3.0f}));
+  f.serve(2);
+  REQUIRE(f.port.rollouts.size() == 1);
+  CHECK(f.port.rollouts[0]->next_values == Array::of<float>({4, 1}, {10.0f, 20.0f, 30.0f, 10.0f}));
+  CHECK(f.port.rollouts[0]->truncated == Array::of<uint8_t>({4, 1}, {0, 0, 1, 0}));
+  CHECK(f.port.finished == 1);
+}
+
+TEST_CASE("worker_core: an episode cut off at the very end of a rollout is closed with both lanes") {
+  Fixture f(3, 1);
+  f.core->add_credits(1);
+  f.serve(4);
+  REQUIRE(f.port.rollouts.size() == 1);
+  CHECK(f.port.rollouts[0]->next_values.view<float>()[2] == 30.0f);
+}
+
+TEST_CASE("worker_core: an answer to a request that was asked again is ignored") {
+  Fixture f;
+  f.core->add_credits(1);
+  const ActRequest first = f.port.next();
+  f.core->retry(0);
+  f.core->on_reply(f.port.answer_of(first));
+  CHECK(f.port.requests.size() == 1);  // still the second
+  f.serve(1);
+  CHECK(f.core->report().partial_samples == 2);
+}
+
+TEST_CASE("worker_core: a retry asks with the same observations and seeds") {
+  Fixture f;
+  f.core->add_credits(1);
+  const ActRequest first = f.port.next();
+  f.core->retry_all();
+  const ActRequest second = f.port.next();
+  CHECK(second.id != first.id);
+  CHECK(second.seeds == first.seeds);
+  CHECK(second.observations == first.observations);
+}
+
+TEST_CASE("worker_core: an error is asked again after a pause, a silence after kPatienceBeats") {
+  Fixture f;
+  f.core->add_credits(1);
+  ActReply failed;
+  failed.id = f.port.next().id;
+  failed.fault = Fault::forward_failed;
+  f.core->on_reply(failed);
+  CHECK(f.port.retries == std::vector<uint32_t>{0});
+  f.core->retry(0);
+  f.port.next();
+  for (uint32_t i = 0; i < WorkerCore::kPatienceBeats; ++i) f.core->beat();
+  CHECK(f.port.requests.size() == 1);
+}
+
+TEST_CASE("worker_core: two groups run against one credit each") {
+  Fixture f(2, 2, 2);
+  f.core->add_credits(1);
+  CHECK(f.port.requests.size() == 1);
+  f.core->add_credits(1);
+  REQUIRE(f.port.requests.size() == 2);
+  CHECK(f.port.requests[0].group != f.port.requests[1].group);
+}
+
+TEST_CASE("worker_core: a group whose rows all failed waits for one, then goes on") {
+  Fixture f(4, 1);
+  f.core->add_credits(1);
+  Counter::broken = true;
+  f.serve(1);
+  CHECK(f.port.requests.empty());
+  REQUIRE(f.port.revivals.size() == 1);
+  Counter::broken = false;
+  f.core->revive(0, 0);
+  CHECK(f.port.requests.size() == 1);
+  CHECK(f.core->report().env_failures == 1);
+}
+
+TEST_CASE("worker_core: each failure in a row doubles the pause, the last one ends the worker with the reason") {
+  Fixture f(4, 1);
+  f.core->add_credits(10);
+  Counter::broken = true;
+  const auto quarantine = static_cast<int>(f.config.workers.quarantine_after);
+  CHECK_THROWS_WITH_AS(
+      [&] {
+        for (int i = 0; i < 4 * quarantine; ++i) {
+          f.serve(1);
+          if (f.port.requests.empty()) f.core->revive(0, 0);
+        }
+      }(),
+      doctest::Contains("broken on purpose"), std::runtime_error);
+  CHECK(f.port.delays == std::vector<int64_t>{100, 200, 400, 800});
+}
+
+TEST_CASE("worker_core: rollouts of a worker are numbered without gaps") {
+  Fixture f;
+  f.core->add_credits(3);
+  f.serve(7);
+  REQUIRE(f.port.rollouts.size() == 3);
+  for (uint64_t i = 0; i < 3; ++i) CHECK(f.port.rollouts[i]->sequence == i);
+}
