@@ -43,6 +43,7 @@ caf::actor_id sender_of(const caf::mailbox_element& element) { return element.se
 }  // namespace
 
 void Checker::begin_process(const ReplayStart& start) {
+  ++process_;
   inference_.clear();
   workers_.clear();
   worker_of_.clear();
@@ -68,6 +69,7 @@ KnownActor& Checker::know(caf::scheduled_actor& actor) {
   known.kind = actor.name();
   known.ordinal = ordinals_[known.kind]++;
   known.address = actor.address();
+  known.process = process_;
   actor.attach_functor([&known](const caf::error&) { known.alive = false; });
   return known;
 }
@@ -151,7 +153,8 @@ void Checker::worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& el
   if (const auto* reply = content_of<ActReply>(element)) {
     if (inference_.contains(sender_of(element))) answer_sent(sender_of(element), actor.id(), *reply);
   } else if (const auto* credits = content_of<Credits>(element)) {
-    credits_[worker_of(&actor)->core->report().worker] += credits->count;
+    // Worker numbers begin anew in a new process; what was on its way to a worker of the old one does not count.
+    if (know(actor).process == process_) credits_[worker_of(&actor)->core->report().worker] += credits->count;
   }
 }
 

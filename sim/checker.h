@@ -22,6 +22,7 @@ struct KnownActor {
   caf::actor_addr address;
   bool alive = true;
   bool initialized = false;
+  uint64_t process = 0;  // the trainer's process it was first seen beside
 };
 
 class Checker {
@@ -88,6 +89,7 @@ class Checker {
   Ledger last_ledger_;
   std::map<uint64_t, bool> published_;
   std::optional<PolicyVersion> last_published_;
+  uint64_t process_ = 0;
   uint64_t updates_ = 0;
   size_t largest_mailbox_ = 0;
 };

@@ -68,7 +68,7 @@ RunConfig draw_config(Draw& draw, uint64_t seed) {
   c.algorithm.gamma = 0.9;
   c.algorithm.bootstrap_on_truncation = draw.chance(0.8);
   c.stop.env_steps = 0;
-  c.stop.updates = draw.between(2, 7);
+  c.stop.updates = draw.between(2, 16);
   c.evaluation.every_updates = draw.between(0, 3);
   c.evaluation.episodes = draw.between(1, 4);
   c.evaluation.rows = draw.between(1, 2);
@@ -82,25 +82,26 @@ void draw_faults(Draw& draw, Scenario& s) {
   const auto maybe = [&](double& probability, double share, double value) {
     if (draw.chance(share)) probability = value;
   };
-  s.clock = draw.chance(0.5) ? 0.005 : 0.05;
-  maybe(s.kill_worker, 0.4, 0.01);
-  maybe(s.kill_inference, 0.4, 0.01);
-  maybe(s.kill_essential, 0.2, 0.002);
-  maybe(s.crash, 0.25, 0.002);
-  maybe(s.interrupt, 0.2, 0.002);
-  maybe(s.cut, 0.5, 0.01);
-  maybe(s.kill_node, 0.3, 0.005);
-  maybe(s.stall, 0.3, 0.005);
-  maybe(s.disk, 0.3, 0.005);
+  const double clocks[] = {0.005, 0.05, 0.3};
+  s.clock = clocks[draw.between(0, 2)];
+  maybe(s.kill_worker, 0.5, 0.03);
+  maybe(s.kill_inference, 0.5, 0.03);
+  maybe(s.kill_essential, 0.2, 0.01);
+  maybe(s.crash, 0.3, 0.01);
+  maybe(s.interrupt, 0.2, 0.01);
+  maybe(s.cut, 0.5, 0.03);
+  maybe(s.kill_node, 0.4, 0.02);
+  maybe(s.stall, 0.4, 0.02);
+  maybe(s.disk, 0.4, 0.02);
   maybe(s.row_fails, 0.4, 0.05);
-  maybe(s.env_throws, 0.2, 0.005);
-  maybe(s.forward_fails, 0.3, 0.05);
-  maybe(s.forward_slow, 0.2, 0.05);
+  maybe(s.env_throws, 0.2, 0.01);
+  maybe(s.forward_fails, 0.3, 0.1);
+  maybe(s.forward_slow, 0.2, 0.1);
   maybe(s.update_skipped, 0.3, 0.2);
   maybe(s.learner_throws, 0.1, 0.05);
-  maybe(s.load_fails, 0.15, 0.03);
-  s.max_faults = static_cast<uint32_t>(draw.between(1, 8));
-  s.max_endings = static_cast<uint32_t>(draw.between(0, 2));
+  maybe(s.load_fails, 0.2, 0.05);
+  s.max_faults = static_cast<uint32_t>(draw.between(1, 24));
+  s.max_endings = static_cast<uint32_t>(draw.between(0, 3));
 }
 
 }  // namespace

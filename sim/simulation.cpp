@@ -108,6 +108,7 @@ class Simulation {
   void end_process();
   void finish();
   void crash();
+  void run_only(const std::function<bool(const KnownActor&)>& wanted);
   bool step();
   void drain();
   void idle();
@@ -292,16 +293,24 @@ bool Simulation::kill_one(const std::function<bool(const KnownActor&)>& wanted) 
 void Simulation::crash() {
   event("the process is killed");
   crashed_ = true;
-  for (const auto& actor : alive([&](const KnownActor& known) { return !of_node(known); })) kill(actor, "all");
   supervisor_ = nullptr;
-  for (bool any = true; any;) {
-    any = false;
-    for (size_t i = 0; i < scheduler_->jobs.size() && !any; ++i) {
-      auto* actor = dynamic_cast<caf::scheduled_actor*>(scheduler_->jobs[i]);
-      if (actor == nullptr || of_node(checker_.know(*actor))) continue;
-      run_job(i);
-      any = true;
+  // An actor that has not run yet may start others before it takes its own end: until nobody is left.
+  const auto ours = [&](const KnownActor& known) { return !of_node(known); };
+  for (auto victims = alive(ours); !victims.empty(); victims = alive(ours)) {
+    for (const auto& actor : victims) kill(actor, "all");
+    run_only(ours);
+  }
+}
+
+void Simulation::run_only(const std::function<bool(const KnownActor&)>& wanted) {
+  for (size_t i = 0; i < scheduler_->jobs.size();) {
+    auto* actor = dynamic_cast<caf::scheduled_actor*>(scheduler_->jobs[i]);
+    if (actor == nullptr || !wanted(checker_.know(*actor))) {
+      ++i;
+      continue;
     }
+    run_job(i);
+    i = 0;
   }
 }
 
