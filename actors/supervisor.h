@@ -1,6 +1,6 @@
 #pragma once
-// Supervisor: starts, watches, restarts and stops every actor of a run in the trainer's process, and lets workers of other
-// processes join. A child that ends is restarted, replaced, or ends the run with a reason. Event-based.
+// Supervisor: starts, watches, restarts and stops every actor of a run in the trainer's process, and lets workers and inference
+// actors of other processes join. A child that ends is restarted, replaced, or ends the run with a reason. Event-based.
 
 #include <functional>
 #include <map>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/placement.h"
 #include "actors/recorder.h"
 #include "actors/replay_buffer.h"
 #include "actors/wiring.h"
@@ -39,13 +40,14 @@ struct SupervisorState {
 
   enum class Phase { running, ending, stopped };
 
-  struct LocalInference {
-    uint64_t id = 0;
-    InferenceActor actor;
+  struct Inference {
+    InferenceDoor door;
+    InferenceActor local;      // none when it is in another process,
+    InferenceMember host;      // whose host this is then
+    bool serving = false;      // has weights
   };
   struct Member {  // a worker, of this process or another
     uint64_t id = 0;
-    size_t inference = 0;  // slot
     MemberActor actor;
     bool local = false;
   };
@@ -60,7 +62,10 @@ struct SupervisorState {
   PrefetcherActor prefetcher;
   EvaluatorActor evaluator;
   TrainerActor trainer;
-  std::vector<LocalInference> inference;            // by slot
+  std::map<uint64_t, Inference> inference;          // by receiver
+  Placement placement;
+  std::string weights_address;                      // by which inference processes reach this one, once the first has
+  std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
   std::map<caf::actor_addr, std::string> essential; // children without which the run cannot go on
   uint64_t next_worker = 0;

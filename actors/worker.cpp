@@ -74,8 +74,10 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
         self->send(st.peers.stats, std::move(report));
         self->delayed_send(self, kBeat, beat_atom_v);
       },
-      [self](const InferenceReplaced& replaced) {
+      [self, worker](const InferenceReplaced& replaced) {
         auto& st = self->state;
+        // The old one may live on: it must not wait for us.
+        for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
         st.peers.inference = replaced.inference;
         self->monitor(st.peers.inference);
         st.core->retry_all();

@@ -17,6 +17,7 @@ constexpr std::chrono::seconds kJoinPatience{120};
 struct RunAddress {
   std::string host;
   uint16_t port = 0;
+  std::function<GateActor()> local;  // the gate itself, where there is no network; it gives nothing while there is no run
 };
 
 struct WorkerHostState {

@@ -126,6 +126,8 @@ int run_train(const TrainOptions& options) {
 
   const std::shared_ptr<Wiring> wiring = learn_wiring(config);
   if (!config.deterministic) wiring->started = begun;
+  const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
+  if (!any_address) wiring->network_address = options.listen.host;
   std::shared_ptr<Learner> learner = learner_of(*wiring);
   RunFolder folder(posix_disk(), run_folder_of(options, config), to_json(config),
                    [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
