@@ -54,8 +54,9 @@ void end(Self self, const std::string& error) {
 // Tries again after a pause that doubles, until patience ends.
 void try_again(Self self, const std::string& why) {
   auto& st = self->state;
-  if (st.ending) return;
+  if (st.ending || st.trying_again) return;
   leave_run(self, "the connection to the run is lost");
+  ++st.attempt;
   if (!st.joined_once) return end(self, why);
   const auto now = self->clock().now();
   if (st.backoff.count() == 0) {
@@ -64,6 +65,7 @@ void try_again(Self self, const std::string& why) {
   }
   if (now - st.lost_at > kJoinPatience) return end(self, why + "; gave up after " + std::to_string(kJoinPatience.count()) + " s");
   st.backoff = std::clamp(st.backoff * 2, kFirstBackoff, kLongestBackoff);
+  st.trying_again = true;
   self->delayed_send(self, st.backoff, begin_atom_v);
 }
 
@@ -97,9 +99,7 @@ void start_serving(Self self, const Welcome& welcome) {
   self->monitor(st.inference);
   st.joined_once = true;
   self->request(st.gate, kDeadline, std::move(request))
-      .then([] {}, [self, id = st.id](const caf::error& error) {
-        if (id == self->state.id) on_refusal(self, error);
-      });
+      .then([] {}, [self, attempt = st.attempt](const caf::error& error) { if (attempt == self->state.attempt) on_refusal(self, error); });
 }
 
 void join(Self self, const GateActor& gate) {
@@ -107,8 +107,8 @@ void join(Self self, const GateActor& gate) {
   st.gate = gate;
   self->monitor(gate);
   self->request(gate, kDeadline, JoinRequest{kProtocolVersion, "inference", host_name(), static_cast<uint64_t>(getpid())})
-      .then([self, gate](const Welcome& welcome) { if (self->state.gate == gate) start_serving(self, welcome); },
-            [self, gate](const caf::error& error) { if (self->state.gate == gate) on_refusal(self, error); });
+      .then([self, attempt = st.attempt](const Welcome& welcome) { if (attempt == self->state.attempt) start_serving(self, welcome); },
+            [self, attempt = st.attempt](const caf::error& error) { if (attempt == self->state.attempt) on_refusal(self, error); });
 }
 
 void on_down(Self self, const caf::down_msg& down) {
@@ -128,6 +128,7 @@ void on_expelled(Self self, const Expelled& expelled) {
 
 void begin(Self self) {
   auto& st = self->state;
+  st.trying_again = false;
   if (st.ending) return;
   if (st.parts.run.local) {
     const GateActor gate = st.parts.run.local();

@@ -43,6 +43,8 @@ struct InferenceHostState {
   std::shared_ptr<WeightReceiver> receiver;
   bool joined_once = false;
   bool serving = false;
+  bool trying_again = false;  // begin_atom is on its way
+  uint64_t attempt = 0;       // of joining; what an earlier one brings comes too late
   bool ending = false;
   int fruitless = 0;
   Clock::time_point lost_at;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "actors/messages.h"
+#include "actors/parts.h"
 #include "actors/replay_store.h"
 #include "actors/wiring.h"
 
@@ -20,6 +21,7 @@ struct ReplayState {
   std::map<caf::actor_addr, uint64_t> receiver_of;
   std::set<uint64_t> gone;                            // receivers that no longer count, whatever they still say
   caf::strong_actor_ptr prefetcher;                   // asked for a batch and waits
+  PartAssembler parts;
   uint64_t env_steps = 0;
   std::vector<std::pair<uint64_t, uint32_t>> lags;    // since the last report
 };

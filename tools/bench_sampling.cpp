@@ -77,7 +77,7 @@ class WorkerProcess {
 
 // Lets one worker in, as the supervisor of a run does.
 GateActor::behavior_type bench_gate(GateActor::pointer, const Welcome& welcome) {
-  return {[welcome](const JoinRequest&) { return welcome; }, [](status_atom) { return StatusReply{"running", {}, 1}; }};
+  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{"running", {}, 1}; }};
 }
 
 struct Slice {
