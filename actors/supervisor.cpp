@@ -25,6 +25,7 @@ using Self = SupervisorActor::stateful_pointer<SupervisorState>;
 using Phase = SupervisorState::Phase;
 
 constexpr uint64_t kMaxRestarts = 100;  // of children, over the whole run
+constexpr std::chrono::seconds kFarewell{3};  // how long the end waits for workers of other processes to hear of it
 
 template <class Handle>
 void watch(Self self, const Handle& child, const std::string& what) {
@@ -58,7 +59,7 @@ void spawn_all(Self self) {
   const bool threads = st.wiring->threads;
   st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
                          caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
-  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder);
+  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start.version, st.parts.start.env_steps);
   st.publisher = spawn_on(system, false, publisher);
   st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
   st.prefetcher = spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
@@ -79,20 +80,35 @@ void spawn_all(Self self) {
   self->send(st.trainer, begin_atom_v);
 }
 
-// Tells every child to stop, in the order in which data flows, and ends the run.
+template <class Handle>
+void leave(Self self, const Handle& child) {
+  auto& st = self->state;
+  self->monitor(child);  // answered at once for one that has ended already
+  st.leaving.insert(child.address());
+  self->send(child, Stop{st.outcome.reason});
+}
+
+// Tells every child to stop; stats when the others have, or their last reports would come too late.
 void stop_all(Self self) {
   auto& st = self->state;
-  if (st.phase == Phase::stopped) return;
-  st.phase = Phase::stopped;
-  const Stop stop{st.outcome.reason};
-  for (const auto& [address, member] : st.members) self->send(member.actor, stop);
-  for (const auto& inference : st.inference) self->send(inference.actor, stop);
-  self->send(st.prefetcher, stop);
-  self->send(st.trainer, stop);
-  self->send(st.replay, stop);
-  self->send(st.publisher, stop);
-  self->send(st.evaluator, stop);
-  self->send(st.stats, stop);  // sends its last snapshot to the recorder, which it then stops
+  if (st.phase == Phase::stopping) return;
+  st.phase = Phase::stopping;
+  for (const auto& [address, member] : st.members) leave(self, member.actor);
+  self->delayed_send(self, kFarewell, due_atom_v);
+  for (const auto& inference : st.inference) leave(self, inference.actor);
+  leave(self, st.prefetcher);
+  leave(self, st.trainer);
+  leave(self, st.replay);
+  leave(self, st.publisher);
+  leave(self, st.evaluator);
+}
+
+void on_left(Self self, const caf::actor_addr& child) {
+  auto& st = self->state;
+  st.leaving.erase(child);
+  if (!st.leaving.empty()) return;
+  if (child != st.stats.address()) return leave(self, st.stats);  // sends its last snapshot to the recorder
+  self->send(st.recorder, Stop{st.outcome.reason});
   st.parts.on_end(st.outcome);
   self->quit();
 }
@@ -120,7 +136,7 @@ void replace_inference(Self self, size_t slot, const caf::error& reason) {
 
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
-  if (st.phase == Phase::stopped) return;
+  if (st.phase == Phase::stopping) return on_left(self, down.source);
   if (const auto it = st.essential.find(down.source); it != st.essential.end()) {
     fail(self, it->second + " ended: " + describe(down.reason));
     return;
@@ -201,6 +217,11 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         stop_when_complete(self);
       },
       [self](begin_atom) { spawn_all(self); },
+      [self](due_atom) {
+        auto& st = self->state;
+        for (const auto& [address, member] : st.members)
+          if (!member.local && st.leaving.contains(address)) on_left(self, address);
+      },
       [self](const Stop& stop) {
         auto& st = self->state;
         if (st.interrupted) return;

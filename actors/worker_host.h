@@ -29,7 +29,7 @@ struct WorkerHostState {
   GateActor gate;
   WorkerActor worker;
   uint64_t id = 0;
-  bool joined_once = false;
+  bool found_run = false;  // a run answered once, so that an outage is worth waiting for
   bool ending = false;
   Clock::time_point lost_at;
   std::chrono::milliseconds backoff{0};
