@@ -57,7 +57,7 @@ void try_again(Self self, const std::string& why) {
   if (st.ending || st.trying_again) return;
   leave_run(self, "the connection to the run is lost");
   ++st.attempt;
-  if (!st.joined_once) return end(self, why);
+  if (!st.found_run) return end(self, why);
   const auto now = self->clock().now();
   if (st.backoff.count() == 0) {
     st.lost_at = now;
@@ -72,6 +72,7 @@ void try_again(Self self, const std::string& why) {
 void on_refusal(Self self, const caf::error& error) {
   if (fault_of(error) == Fault::bad_message) return end(self, "the run refuses: " + describe(error));
   if (fault_of(error) == Fault::shutting_down) return end(self, {});
+  if (fault_of(error) == Fault::not_ready) self->state.found_run = true;
   try_again(self, "cannot join: " + describe(error));
 }
 
@@ -97,7 +98,7 @@ void start_serving(Self self, const Welcome& welcome) {
     return end(self, e.what());
   }
   self->monitor(st.inference);
-  st.joined_once = true;
+  st.found_run = true;
   self->request(st.gate, kDeadline, std::move(request))
       .then([] {}, [self, attempt = st.attempt](const caf::error& error) { if (attempt == self->state.attempt) on_refusal(self, error); });
 }

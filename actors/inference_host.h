@@ -41,7 +41,7 @@ struct InferenceHostState {
   InferenceActor inference;
   WeightIntakeActor intake;
   std::shared_ptr<WeightReceiver> receiver;
-  bool joined_once = false;
+  bool found_run = false;  // a run answered once, so that an outage is worth waiting for
   bool serving = false;
   bool trying_again = false;  // begin_atom is on its way
   uint64_t attempt = 0;       // of joining; what an earlier one brings comes too late

@@ -496,6 +496,6 @@ using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>
 using GateActor = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
                                    caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
 using SupervisorActor = GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
-                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<Stop>>;
+                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

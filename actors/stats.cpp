@@ -63,12 +63,15 @@ double StatsCore::Rate::over(Clock::time_point now, std::chrono::seconds window)
   return span <= 0 ? kUnknown : static_cast<double>(points.back().second - first->second) / span;
 }
 
-StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started)
-    : config_(config), reports_success_(reports_success), started_(started) {
+StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, PolicyVersion first,
+                     uint64_t env_steps)
+    : config_(config), reports_success_(reports_success), started_(started), published_(first) {
   const Clock::time_point now = started;
   now_.lag_bound = static_cast<uint64_t>(config.replay.max_policy_lag);
-  env_rate_.add(now, 0);
-  update_rate_.add(now, 0);
+  now_.updates = first.number;
+  now_.env_steps = env_steps;
+  env_rate_.add(now, env_steps);
+  update_rate_.add(now, first.number);
 }
 
 void StatsCore::add(const WorkerReport& report, Clock::time_point now) { workers_[report.worker] = {report, now}; }
@@ -125,7 +128,7 @@ void StatsCore::add(const ReplayReport& report) {
 }
 
 void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
-  if (now_.updates == 0) now_.seconds_to_first_update = seconds(now - started_);
+  if (std::isnan(now_.seconds_to_first_update)) now_.seconds_to_first_update = seconds(now - started_);
   now_.updates = update.version.number;
   published_ = update.version;
   wait_seconds_ += update.wait_seconds;
@@ -201,9 +204,11 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   return s;
 }
 
-StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder) {
+StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder,
+                                      PolicyVersion first, uint64_t env_steps) {
   guard(self);
-  self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success, wiring->started.value_or(self->clock().now()));
+  self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success,
+                                                wiring->started.value_or(self->clock().now()), first, env_steps);
   const auto interval = wiring->config.stats.interval;
   const auto emit = [self, recorder] {
     self->send(recorder, SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->snapshot(self->clock().now()))});

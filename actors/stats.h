@@ -19,8 +19,10 @@ class StatsCore {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `started` is when the run began: elapsed times and the time to the first update count from there.
-  StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started);
+  // `started` is when the run began: elapsed times and the time to the first update count from there. `first` and `env_steps`
+  // are what it starts from, after a resume what the checkpoint had.
+  StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, PolicyVersion first = {},
+            uint64_t env_steps = 0);
 
   void add(const WorkerReport& report, Clock::time_point now);
   void add(const Episodes& episodes);
@@ -79,6 +81,7 @@ struct StatsState {
   std::unique_ptr<StatsCore> core;
 };
 
-StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder);
+StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder,
+                                      PolicyVersion first, uint64_t env_steps);
 
 }  // namespace troupe

@@ -25,6 +25,7 @@ using Self = SupervisorActor::stateful_pointer<SupervisorState>;
 using Phase = SupervisorState::Phase;
 
 constexpr uint64_t kMaxRestarts = 100;  // of children, over the whole run
+constexpr std::chrono::seconds kFarewell{3};  // how long the end waits for workers of other processes to hear of it
 
 template <class Handle>
 void watch(Self self, const Handle& child, const std::string& what) {
@@ -72,7 +73,7 @@ void spawn_all(Self self) {
   const bool threads = st.wiring->threads;
   st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
                          caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
-  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder);
+  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start.version, st.parts.start.env_steps);
   st.signature = st.parts.learner->signature();
   st.publisher = spawn_on(system, false, publisher,
                           PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
@@ -95,23 +96,42 @@ void spawn_all(Self self) {
   self->send(st.trainer, begin_atom_v);
 }
 
-// Tells every child to stop, in the order in which data flows, and ends the run.
+template <class Handle>
+void leave(Self self, const Handle& child) {
+  auto& st = self->state;
+  self->monitor(child);  // answered at once for one that has ended already
+  st.leaving.insert(child.address());
+  self->send(child, Stop{st.outcome.reason});
+}
+
+// Tells every child to stop; stats when the others have, or their last reports would come too late.
 void stop_all(Self self) {
   auto& st = self->state;
-  if (st.phase == Phase::stopped) return;
-  st.phase = Phase::stopped;
-  const Stop stop{st.outcome.reason};
-  for (const auto& [address, member] : st.members) self->send(member.actor, stop);
+  if (st.phase == Phase::stopping) return;
+  st.phase = Phase::stopping;
+  for (const auto& [address, member] : st.members) leave(self, member.actor);
+  self->delayed_send(self, kFarewell, due_atom_v);
   for (const auto& [id, inference] : st.inference) {
-    self->send(inference.local, stop);
-    self->send(inference.host, stop);
+    if (inference.local) {
+      leave(self, inference.local);
+    } else {
+      leave(self, inference.host);
+      st.leaving.insert(inference.door.address());  // its host stops it
+    }
   }
-  self->send(st.prefetcher, stop);
-  self->send(st.trainer, stop);
-  self->send(st.replay, stop);
-  self->send(st.publisher, stop);
-  self->send(st.evaluator, stop);
-  self->send(st.stats, stop);  // sends its last snapshot to the recorder, which it then stops
+  leave(self, st.prefetcher);
+  leave(self, st.trainer);
+  leave(self, st.replay);
+  leave(self, st.publisher);
+  leave(self, st.evaluator);
+}
+
+void on_left(Self self, const caf::actor_addr& child) {
+  auto& st = self->state;
+  st.leaving.erase(child);
+  if (!st.leaving.empty()) return;
+  if (child != st.stats.address()) return leave(self, st.stats);  // sends its last snapshot to the recorder
+  self->send(st.recorder, Stop{st.outcome.reason});
   st.parts.on_end(st.outcome);
   self->quit();
 }
@@ -166,7 +186,7 @@ void excuse(Self self, uint64_t worker) {
 
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
-  if (st.phase == Phase::stopped) return;
+  if (st.phase == Phase::stopping) return on_left(self, down.source);
   if (const auto it = st.essential.find(down.source); it != st.essential.end()) {
     fail(self, it->second + " ended: " + describe(down.reason));
     return;
@@ -299,6 +319,14 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         st.outcome.checkpoint_written = written.error.empty();
         st.outcome.checkpoint_error = written.error;
         stop_when_complete(self);
+      },
+      [self](due_atom) {
+        auto& st = self->state;
+        for (const auto& [address, member] : st.members)
+          if (!member.local && st.leaving.contains(address)) on_left(self, address);
+        for (const auto& [id, inference] : st.inference)
+          for (const caf::actor_addr& address : {inference.door.address(), inference.host.address()})
+            if (!inference.local && st.leaving.contains(address)) on_left(self, address);
       },
       [self](const Stop& stop) {
         auto& st = self->state;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,13 +33,13 @@ struct RunParts {
   std::shared_ptr<Learner> learner;
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
-  std::function<void(const RunOutcome&)> on_end;  // called once, on the supervisor's thread, after the children were told to stop
+  std::function<void(const RunOutcome&)> on_end;  // called once, on the supervisor's thread, when the children have stopped
 };
 
 struct SupervisorState {
   static inline const char* name = "supervisor";
 
-  enum class Phase { running, ending, stopped };
+  enum class Phase { running, ending, stopping };
 
   struct Inference {
     InferenceDoor door;
@@ -68,6 +69,7 @@ struct SupervisorState {
   std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
   std::map<caf::actor_addr, std::string> essential; // children without which the run cannot go on
+  std::set<caf::actor_addr> leaving;                // children that were told to stop and still have something to report
   uint64_t next_worker = 0;
   uint64_t next_receiver = 0;
   uint64_t restarts = 0;
