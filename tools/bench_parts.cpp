@@ -38,7 +38,8 @@ BenchSystem::~BenchSystem() {
 
 StatsActor::behavior_type silent_stats(StatsActor::pointer) {
   return {[](const WorkerReport&) {}, [](const Episodes&) {},   [](const InferenceReport&) {}, [](const ReplayReport&) {},
-          [](const UpdateMessage&) {}, [](const Evaluation&) {}, [](beat_atom) {},              [](const Stop&) {}};
+          [](const UpdateMessage&) {}, [](const Evaluation&) {}, [](const Applied&) {},         [](const ReceiverGone&) {},
+          [](beat_atom) {},            [](const Stop&) {}};
 }
 
 ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {

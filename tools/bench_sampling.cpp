@@ -77,7 +77,7 @@ class WorkerProcess {
 
 // Lets one worker in, as the supervisor of a run does.
 GateActor::behavior_type bench_gate(GateActor::pointer, const Welcome& welcome) {
-  return {[welcome](const JoinRequest&) { return welcome; }, [](status_atom) { return StatusReply{"running", {}, 1}; }};
+  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{"running", {}, 1}; }};
 }
 
 struct Slice {
@@ -94,7 +94,7 @@ class Pipeline {
       : wiring_(wiring), system_(own_process), self_(system_.get()), weights_(std::move(weights)) {
     caf::actor_system& system = system_.get();
     const StatsActor stats = system_.stop_at_end(system.spawn(silent_stats));
-    publisher_ = system_.stop_at_end(system.spawn(publisher));
+    publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
     replay_ = system_.stop_at_end(system.spawn(replay_buffer, wiring, ReplayStart{}, stats));
     const auto inference = system_.stop_at_end(
         spawn_on(system, true, inference_actor, wiring, uint64_t{0}, InferencePeers{publisher_, replay_, stats}));

@@ -16,7 +16,8 @@ namespace troupe {
 
 class RunReport : public RunSink {
  public:
-  RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config);
+  // `first_env_steps` is what the run starts from: those of the checkpoint after a resume.
+  RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, uint64_t first_env_steps);
 
   void save(const Checkpoint& checkpoint) override;
   void report(const StatsSnapshot& snapshot) override;
@@ -28,6 +29,7 @@ class RunReport : public RunSink {
   RunFolder& folder_;
   StatsSocket* socket_;
   RunConfig config_;
+  uint64_t first_env_steps_;
   StatsSnapshot last_;
   bool terminal_;
   size_t lines_drawn_ = 0;
