@@ -15,6 +15,7 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::reply_shifted, "reply_shifted", "the values of an answer are shifted by one row"},
     {Mutation::reply_relabelled, "reply_relabelled", "an answer names a version that did not make it"},
     {Mutation::request_lost, "request_lost", "an inference actor forgets a request"},
+    {Mutation::answers_unheard, "answers_unheard", "from some point on a worker takes no answer"},
     {Mutation::credit_lost, "credit_lost", "a credit that replay booked never reaches its worker"},
     {Mutation::credit_extra, "credit_extra", "a worker gets more credits than replay booked"},
     {Mutation::rollout_twice, "rollout_twice", "a worker pushes a rollout twice"},
