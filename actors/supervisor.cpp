@@ -88,7 +88,7 @@ void stop_all(Self self) {
   for (const auto& [address, member] : st.members) self->send(member.actor, stop);
   for (const auto& inference : st.inference) self->send(inference.actor, stop);
   self->send(st.prefetcher, stop);
-  self->send(st.trainer, stop);
+  self->send_exit(st.trainer, caf::exit_reason::user_shutdown);  // Stop only ends its training
   self->send(st.replay, stop);
   self->send(st.publisher, stop);
   self->send(st.evaluator, stop);
