@@ -14,6 +14,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/resume.h"
 #include "actors/supervisor.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
@@ -49,15 +50,7 @@ ReplayStart restore(RunFolder& folder, Learner& learner) {
   if (!folder.resuming()) return start;
   const std::optional<Checkpoint> checkpoint = folder.checkpoints().recover();
   if (!checkpoint) return start;
-  learner.load({checkpoint->model, checkpoint->optimizer, checkpoint->scalars});
-  start.version = {checkpoint->version.epoch + 1, checkpoint->version.number};
-  start.env_steps = checkpoint->env_steps;
-  const auto count = [&](const char* name) {
-    const auto it = checkpoint->scalars.find(name);
-    return it == checkpoint->scalars.end() ? uint64_t{0} : static_cast<uint64_t>(it->second);
-  };
-  start.ledger = {count("ledger.produced"),     count("ledger.trained"),       count("ledger.dropped_stale"),
-                  count("ledger.dropped_full"), count("ledger.lost_in_crash"), count("ledger.waiting")};
+  start = resume(*checkpoint, learner);
   log_info("train", "resuming at update " + std::to_string(start.version.number));
   std::cout << "resuming at update " << start.version.number << ", " << start.env_steps << " environment steps\n";
   return start;
