@@ -97,11 +97,15 @@ void spawn_all(Self self) {
 }
 
 template <class Handle>
-void leave(Self self, const Handle& child) {
-  auto& st = self->state;
+void wait_for(Self self, const Handle& child) {
   self->monitor(child);  // answered at once for one that has ended already
-  st.leaving.insert(child.address());
-  self->send(child, Stop{st.outcome.reason});
+  self->state.leaving.insert(child.address());
+}
+
+template <class Handle>
+void leave(Self self, const Handle& child) {
+  wait_for(self, child);
+  self->send(child, Stop{self->state.outcome.reason});
 }
 
 // Tells every child to stop; stats when the others have, or their last reports would come too late.
@@ -120,7 +124,8 @@ void stop_all(Self self) {
     }
   }
   leave(self, st.prefetcher);
-  leave(self, st.trainer);
+  wait_for(self, st.trainer);
+  self->send_exit(st.trainer, caf::exit_reason::user_shutdown);  // Stop only ends its training
   leave(self, st.replay);
   leave(self, st.publisher);
   leave(self, st.evaluator);

@@ -120,13 +120,7 @@ TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr
         if (wanted != 0 && !evaluation.last && evaluation.error.empty() && evaluation.return_mean >= wanted)
           end(self, "stop.eval_return reached");
       },
-      [self](const Stop& stop) {
-        if (self->state.ended) {
-          self->quit();
-        } else {
-          end(self, stop.reason);
-        }
-      },
+      [self](const Stop& stop) { end(self, stop.reason); },  // the supervisor ends the actor itself, once all is done
   };
 }
 

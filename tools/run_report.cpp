@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/resume.h"
 #include "runtime/console.h"
 #include "runtime/process_stats.h"
 
@@ -43,8 +44,7 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
 
 void RunReport::save(const Checkpoint& checkpoint) {
   Checkpoint complete = checkpoint;
-  const Json ledger = ledger_of(last_.ledger);
-  for (const auto& [name, value] : ledger.items()) complete.scalars["ledger." + name] = value.get<double>();
+  put_ledger(complete, last_.ledger);
   folder_.checkpoints().save(checkpoint.updates, complete);
   folder_.checkpoints().prune(static_cast<uint64_t>(config_.checkpoint.keep));
 }

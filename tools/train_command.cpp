@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/gate.h"
+#include "actors/resume.h"
 #include "actors/supervisor.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
@@ -53,15 +54,7 @@ ReplayStart restore(RunFolder& folder, Learner& learner) {
     throw ConfigError(folder.path() + "/checkpoints: no checkpoint is whole, so the run cannot go on from any; remove that folder to "
                       "start anew, or use another run folder");
   if (!checkpoint) return start;
-  learner.load({checkpoint->model, checkpoint->optimizer, checkpoint->scalars});
-  start.version = {checkpoint->version.epoch + 1, checkpoint->version.number};
-  start.env_steps = checkpoint->env_steps;
-  const auto count = [&](const char* name) {
-    const auto it = checkpoint->scalars.find(name);
-    return it == checkpoint->scalars.end() ? uint64_t{0} : static_cast<uint64_t>(it->second);
-  };
-  start.ledger = {count("ledger.produced"),     count("ledger.trained"),       count("ledger.dropped_stale"),
-                  count("ledger.dropped_full"), count("ledger.lost_in_crash"), count("ledger.waiting")};
+  start = resume(*checkpoint, learner);
   log_info("train", "resuming at update " + std::to_string(start.version.number));
   std::cout << "resuming at update " << start.version.number << ", " << start.env_steps << " environment steps\n";
   return start;
