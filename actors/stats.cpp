@@ -89,7 +89,7 @@ void StatsCore::add(const Episodes& episodes) {
 void StatsCore::add(const InferenceReport& report) {
   append_bounded<int32_t>(batch_rows_, report.batch_rows, kLatencyWindow);
   append_bounded<float>(latency_us_, report.latency_us, kLatencyWindow);
-  receivers_[report.receiver] = report;
+  receivers_[report.receiver] = {report, published_.number - std::min(published_.number, report.version.number)};
 }
 
 void StatsCore::add(const ReplayReport& report) {
@@ -141,12 +141,13 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   s.batch_size_p50 = percentile(batch_rows_, 0.5);
   s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
   s.inference_p99_ms = percentile(latency_us_, 0.99) / 1000;
-  for (const auto& [id, report] : receivers_) {
+  for (const auto& [id, receiver] : receivers_) {
+    const auto& [report, behind] = receiver;
     s.batches_full += report.full;
     s.batches_timeout += report.timeout;
     s.batches_all_waiting += report.all_waiting;
     s.batches_failed += report.failed;
-    s.weights_behind["inference " + std::to_string(id)] = published_.number - std::min(published_.number, report.version.number);
+    s.weights_behind["inference " + std::to_string(id)] = behind;
   }
   if (wait_seconds_ + update_seconds_ > 0) s.trainer_wait_fraction = wait_seconds_ / (wait_seconds_ + update_seconds_);
   if (!returns_.empty()) {

@@ -51,7 +51,7 @@ class StatsCore {
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;
   std::map<uint64_t, WorkerSeen> workers_;
-  std::map<uint64_t, InferenceReport> receivers_;
+  std::map<uint64_t, std::pair<InferenceReport, uint64_t>> receivers_;  // with versions behind when it reported
   PolicyVersion published_;
   double wait_seconds_ = 0, update_seconds_ = 0;
 };

@@ -180,7 +180,7 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
   self->state.wiring = wiring;
   self->state.parts = std::move(parts);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
-  self->send(self, begin_atom_v);
+  spawn_all(self);  // before any message: who joins or stops the run at once finds it complete
   return {
       [self](const JoinRequest& request) { return join(self, request); },
       [self](status_atom) {
@@ -200,7 +200,6 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         st.outcome.checkpoint_error = written.error;
         stop_when_complete(self);
       },
-      [self](begin_atom) { spawn_all(self); },
       [self](const Stop& stop) {
         auto& st = self->state;
         if (st.interrupted) return;

@@ -18,9 +18,11 @@ LAYERS = {
 
 # (what is included, where it is allowed, why). The patterns match from the start.
 RULES = [
-    (r"torch/torch\.h|torch/all\.h|ATen/ATen\.h", r".*\.(cpp|cu)$", "takes 10-20 s per file; only in sources"),
+    (r"torch/torch\.h|torch/all\.h|ATen/ATen\.h", r".*\.(cpp|cu)$|tests/support/torch_test\.h$",
+     "takes 10-20 s per file; only in sources"),
     (r"caf/all\.hpp|caf/io/all\.hpp", r".*\.(cpp|cu)$", "takes 3 s per file; only in sources"),
-    (r"caf/", r"(tests/)?(runtime/caf_|actors/)|tests/support/", "CAF stays in runtime/caf_* and actors/"),
+    (r"caf/", r"(tests/)?(runtime/caf_|actors/)|tests/support/|(tests/)?tools/",
+     "CAF stays in runtime/caf_*, actors/ and the programs that start actor systems"),
     (r"torch/csrc/distributed/|nccl\.h|gloo/", r"(tests/)?runtime/process_group|tests/support/",
      "collectives stay in runtime/process_group*"),
     (r"boost/(asio|beast)", r"(tests/)?runtime/stats_socket", "sockets stay in runtime/stats_socket*"),

@@ -58,6 +58,7 @@ ReplayStart restore(RunFolder& folder, Learner& learner) {
   };
   start.ledger = {count("ledger.produced"),     count("ledger.trained"),       count("ledger.dropped_stale"),
                   count("ledger.dropped_full"), count("ledger.lost_in_crash"), count("ledger.waiting")};
+  log_info("train", "resuming at update " + std::to_string(start.version.number));
   std::cout << "resuming at update " << start.version.number << ", " << start.env_steps << " environment steps\n";
   return start;
 }
@@ -118,7 +119,7 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
 }  // namespace
 
 int run_train(const TrainOptions& options) {
-  const auto begun = Clock::now();
+  const auto begun = Clock::now() - process_age();
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
@@ -129,6 +130,7 @@ int run_train(const TrainOptions& options) {
   RunFolder folder(posix_disk(), run_folder_of(options, config), to_json(config),
                    [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
   open_log(folder.open_log_file());
+  log_info("train", config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
   const ReplayStart start = restore(folder, *learner);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   folder.begin_metrics(wall_time, start.version.number == 0
@@ -172,6 +174,7 @@ int run_train(const TrainOptions& options) {
   }
   report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
   if (socket) socket->stop();
+  log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
   close_log();
   if (!outcome.error.empty()) {
     std::cerr << "troupe: the run ended: " << outcome.error << '\n';

@@ -12,6 +12,9 @@ namespace {
 
 struct Run {
   int operator()(const TrainOptions& options) const { return run_train(options); }
+  int operator()(const EvalOptions& options) const { return run_eval(options); }
+  int operator()(const PlayOptions& options) const { return run_play(options); }
+  int operator()(const BenchOptions& options) const { return run_bench(options); }
   template <class Other>
   int operator()(const Other&) const {
     throw ConfigError("this command is done by the program troupe, not by troupe-learn");

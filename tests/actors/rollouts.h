@@ -10,8 +10,8 @@ struct RolloutRecipe {
   uint64_t sequence = 0;
   int64_t steps = 4;
   int64_t columns = 2;
-  PolicyVersion version;
-  std::vector<std::pair<int64_t, int64_t>> invalid;  // (t, n)
+  PolicyVersion version = {};
+  std::vector<std::pair<int64_t, int64_t>> invalid = {};  // (t, n)
 };
 
 inline RolloutPtr make_rollout(const RolloutRecipe& recipe) {

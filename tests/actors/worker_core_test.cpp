@@ -221,7 +221,7 @@ TEST_CASE("worker_core: a group whose rows all failed waits for one, then goes o
 
 TEST_CASE("worker_core: each failure in a row doubles the pause, the last one ends the worker with the reason") {
   Fixture f(4, 1);
-  f.core->add_credits(1);
+  f.core->add_credits(10);
   Counter::broken = true;
   const auto quarantine = static_cast<int>(f.config.workers.quarantine_after);
   CHECK_THROWS_WITH_AS(

@@ -1,0 +1,24 @@
+#pragma once
+// The measurements behind `troupe bench`. Each takes about `seconds`, turn by turn with what it is compared to, so that a slow
+// spell of the machine hits both; ratios are medians over the turns. They run the actors of a real run; what a benchmark leaves
+// out is replaced by the benchmark itself at the actors' own interfaces.
+
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct BenchReport {
+  std::string json;                // one object, without line breaks
+  std::vector<std::string> lines;  // the same for people
+};
+
+// Rows per second through worker, inference actor and replay, against the bare policy: in this process, and with the worker in
+// a second one over loopback. Starts `troupe worker` from this program's folder.
+BenchReport bench_sampling(double seconds);
+// What asking the inference actor costs over the forward it runs, and how well it keeps a deadline.
+BenchReport bench_inference(double seconds);
+// What an update by the trainer costs over a bare loop, and how long the trainer waits when data is plenty.
+BenchReport bench_trainer(double seconds);
+
+}  // namespace troupe

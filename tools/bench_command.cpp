@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/console.h"
+#include "runtime/errors.h"
+#include "tools/bench.h"
+#include "tools/bench_weights.h"
+#include "tools/commands.h"
+
+namespace troupe {
+namespace {
+
+BenchReport report_weights(double seconds) {
+  constexpr double kSecondsPerRepeat = 0.25;  // of 100 MB, both ways, on a slow machine
+  WeightsBenchmarkOptions options;
+  options.repeats = std::max(1, static_cast<int>(seconds / kSecondsPerRepeat) - 3);  // it warms up with three more
+  const WeightsBenchmark b = bench_weights(options);
+  const nlohmann::ordered_json json{{"bytes", b.bytes},
+                                    {"repeats", b.repeats},
+                                    {"ratio_to_bare_broadcast", b.ratio_to_bare_broadcast},
+                                    {"channel_seconds", b.channel_seconds},
+                                    {"bare_broadcast_seconds", b.bare_broadcast_seconds}};
+  return {json.dump(),
+          {format_bytes(b.bytes) + " over loopback with Gloo; medians of " + std::to_string(b.repeats) + " repeats",
+           "bare broadcast  " + format_number(1e3 * b.bare_broadcast_seconds, 1) + " ms",
+           "weight channel  " + format_number(1e3 * b.channel_seconds, 1) + " ms, " + format_number(b.ratio_to_bare_broadcast, 2) +
+               " of the bare broadcast's speed"}};
+}
+
+BenchReport measure(const std::string& what, double seconds) {
+  if (what == "sampling") return bench_sampling(seconds);
+  if (what == "inference") return bench_inference(seconds);
+  if (what == "trainer") return bench_trainer(seconds);
+  if (what == "weights") return report_weights(seconds);
+  throw InvariantError("no such benchmark: " + what);
+}
+
+}  // namespace
+
+int run_bench(const BenchOptions& options) {
+  const BenchReport report = measure(options.what, options.seconds);
+  if (options.json) {
+    std::cout << report.json << '\n';
+  } else {
+    for (const std::string& line : report.lines) std::cout << line << '\n';
+  }
+  return 0;
+}
+
+}  // namespace troupe

@@ -1,0 +1,23 @@
+#pragma once
+// The policy of a run folder, for the commands that only read it. Works beside a `train` that is still going on.
+
+#include <memory>
+#include <string>
+
+#include "actors/wiring.h"
+#include "models/policy.h"
+
+namespace troupe {
+
+struct TrainedRun {
+  std::shared_ptr<const Wiring> wiring;
+  std::unique_ptr<Policy> policy;  // with the weights of the newest checkpoint that is whole
+  PolicyVersion version;
+  uint64_t env_steps = 0;
+};
+
+// Sets this thread's compute threads as the run's inference has them. Names damaged checkpoints in the log. Throws ConfigError:
+// no run folder, no checkpoint yet, none that is whole, or one that does not fit the config beside it.
+TrainedRun load_trained_run(const std::string& folder);
+
+}  // namespace troupe
