@@ -17,6 +17,7 @@
 #include "actors/gate.h"
 #include "actors/resume.h"
 #include "actors/supervisor.h"
+#include "runtime/caf_listen.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
 #include "runtime/log.h"
@@ -64,14 +65,8 @@ ReplayStart restore(RunFolder& folder, Learner& learner) {
 class OpenGate {
  public:
   // Throws ConfigError when the address is taken.
-  OpenGate(caf::actor_system& system, const Address& listen) : system_(system), gate_(system.spawn(gate)) {
-    const auto port = system.middleman().publish(GateActor(gate_), listen.port, listen.host.c_str(), true);
-    if (!port) {
-      caf::anon_send(gate_, Stop{});
-      throw ConfigError("--listen " + listen.text() + ": cannot listen: " + describe(port.error()));
-    }
-    address_ = {listen.host, *port};
-  }
+  OpenGate(caf::actor_system& system, const Address& at)
+      : system_(system), gate_(system.spawn(gate)), address_{at.host, listen(system, GateActor(gate_), at.host, at.port)} {}
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
   ~OpenGate() {
