@@ -120,7 +120,8 @@ void stop_all(Self self) {
       leave(self, inference.local);
     } else {
       leave(self, inference.host);
-      st.leaving.insert(inference.door.address());  // its host stops it
+      self->monitor(inference.door);  // its host stops it
+      st.leaving.insert(inference.door.address());
     }
   }
   leave(self, st.prefetcher);
