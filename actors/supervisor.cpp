@@ -10,8 +10,10 @@
 #include "actors/inference.h"
 #include "actors/prefetcher.h"
 #include "actors/publisher.h"
+#include "actors/state_bytes.h"
 #include "actors/stats.h"
 #include "actors/trainer.h"
+#include "actors/turns.h"
 #include "actors/worker.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
@@ -32,9 +34,8 @@ void watch(Self self, const Handle& child, const std::string& what) {
   self->state.essential[child.address()] = what;
 }
 
-void spawn_inference(Self self, size_t slot) {
+void spawn_inference(Self self, size_t slot, uint64_t id) {
   auto& st = self->state;
-  const uint64_t id = st.next_receiver++;
   InferenceActor actor = spawn_on(self->system(), st.wiring->threads, inference_actor, st.wiring, id,
                                   InferencePeers{st.publisher, st.replay, st.stats});
   self->monitor(actor);
@@ -42,9 +43,8 @@ void spawn_inference(Self self, size_t slot) {
   st.inference[slot] = {id, actor};
 }
 
-void spawn_worker(Self self) {
+void spawn_worker(Self self, uint64_t id) {
   auto& st = self->state;
-  const uint64_t id = st.next_worker++;
   const size_t slot = id % st.inference.size();
   WorkerActor actor = spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id,
                                WorkerPeers{st.inference[slot].actor, st.replay, st.stats});
@@ -52,31 +52,27 @@ void spawn_worker(Self self) {
   st.members[actor.address()] = {id, slot, actor, true};
 }
 
-void spawn_all(Self self) {
-  auto& st = self->state;
-  caf::actor_system& system = self->system();
-  const bool threads = st.wiring->threads;
-  st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
-                         caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
-  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder);
-  st.publisher = spawn_on(system, false, publisher);
-  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
-  st.prefetcher = spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
-  st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
-  st.trainer = spawn_on(system, threads, trainer, st.wiring, st.parts.learner, st.parts.start.version, st.parts.start.env_steps,
-                        TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats,
-                                     SupervisorActor(self)});
-  watch(self, st.recorder, "recorder");
-  watch(self, st.stats, "stats");
-  watch(self, st.publisher, "publisher");
-  watch(self, st.replay, "replay");
-  watch(self, st.prefetcher, "prefetcher");
-  watch(self, st.evaluator, "evaluator");
-  watch(self, st.trainer, "trainer");
-  const RunConfig& config = st.wiring->config;
-  for (int64_t i = 0; i < config.inference.count; ++i) spawn_inference(self, static_cast<size_t>(i));
-  for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
-  self->send(st.trainer, begin_atom_v);
+// Ids of the inference actors by slot and of the workers of this process, ascending.
+struct Children {
+  std::vector<uint64_t> inference, workers;
+};
+
+Children first_children(SupervisorState& st) {
+  Children result;
+  if (const std::string* state = st.wiring->state_of("supervisor")) {
+    from_bytes(*state, "supervisor", st.next_receiver, st.next_worker, st.restarts, result.inference, result.workers);
+    return result;
+  }
+  for (int64_t i = 0; i < st.wiring->config.inference.count; ++i) result.inference.push_back(st.next_receiver++);
+  for (int64_t i = 0; i < st.wiring->config.workers.count; ++i) result.workers.push_back(st.next_worker++);
+  return result;
+}
+
+// By id, because the order of addresses is another one in every process.
+std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
+  std::map<uint64_t, MemberActor> result;
+  for (const auto& [address, member] : st.members) result[member.id] = member.actor;
+  return result;
 }
 
 // Tells every child to stop, in the order in which data flows, and ends the run.
@@ -110,10 +106,66 @@ void fail(Self self, const std::string& error) {
   stop_all(self);
 }
 
+// Deterministic runs. Every actor rests: they report, and then the trainer goes on.
+void take_turn(Self self) {
+  auto& st = self->state;
+  if (st.phase != Phase::running) return fail(self, "the run waits for nothing, and has not ended");
+  for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), beat_atom_v);
+  for (const auto& inference : st.inference) self->send(inference.actor, beat_atom_v);
+  self->delayed_send(st.replay, kTurnStep, beat_atom_v);
+  self->delayed_send(st.stats, 2 * kTurnStep, beat_atom_v);
+  self->delayed_send(st.trainer, 3 * kTurnStep, turn_atom_v);
+}
+
+void save(Self self) {
+  auto& st = self->state;
+  const SaveMessage message{st.recorder};
+  Children children;
+  for (const auto& inference : st.inference) {
+    children.inference.push_back(inference.id);
+    self->send(inference.actor, message);
+  }
+  for (const auto& [id, member] : members_by_id(st)) {
+    children.workers.push_back(id);
+    self->send(caf::actor_cast<WorkerActor>(member), message);
+  }
+  self->send(st.replay, message);
+  self->send(st.stats, message);
+  self->send(st.recorder, ActorState{"supervisor", to_bytes(st.next_receiver, st.next_worker, st.restarts, children.inference,
+                                                            children.workers)});
+}
+
+void spawn_all(Self self) {
+  auto& st = self->state;
+  caf::actor_system& system = self->system();
+  const bool threads = st.wiring->threads;
+  st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
+                         caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
+  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder);
+  st.publisher = spawn_on(system, false, publisher);
+  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
+  st.prefetcher = spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
+  st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
+  st.trainer = spawn_on(system, threads, trainer, st.wiring, st.parts.learner, st.parts.start.version, st.parts.start.env_steps,
+                        TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats,
+                                     SupervisorActor(self)});
+  watch(self, st.recorder, "recorder");
+  watch(self, st.stats, "stats");
+  watch(self, st.publisher, "publisher");
+  watch(self, st.replay, "replay");
+  watch(self, st.prefetcher, "prefetcher");
+  watch(self, st.evaluator, "evaluator");
+  watch(self, st.trainer, "trainer");
+  const Children children = first_children(st);
+  for (uint64_t id : children.inference) spawn_inference(self, st.inference.size(), id);
+  for (uint64_t id : children.workers) spawn_worker(self, id);
+  self->send(st.trainer, begin_atom_v);
+}
+
 void replace_inference(Self self, size_t slot, const caf::error& reason) {
   auto& st = self->state;
   log_warn("supervisor", "inference actor ended (" + describe(reason) + "); starting another");
-  spawn_inference(self, slot);
+  spawn_inference(self, slot, st.next_receiver++);
   for (const auto& [address, member] : st.members)
     if (member.inference == slot) self->send(member.actor, InferenceReplaced{st.inference[slot].actor});
 }
@@ -142,7 +194,7 @@ void on_down(Self self, const caf::down_msg& down) {
     return;
   }
   if (give_up) return fail(self, "workers keep ending: " + describe(down.reason));
-  spawn_worker(self);
+  spawn_worker(self, st.next_worker++);
 }
 
 caf::result<Welcome> join(Self self, const JoinRequest& request) {
@@ -201,6 +253,8 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         stop_when_complete(self);
       },
       [self](begin_atom) { spawn_all(self); },
+      [self](turn_atom) { take_turn(self); },
+      [self](save_atom) { save(self); },
       [self](const Stop& stop) {
         auto& st = self->state;
         if (st.interrupted) return;

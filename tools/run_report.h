@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/recorder.h"
 #include "actors/supervisor.h"
@@ -13,6 +15,9 @@
 #include "runtime/stats_socket.h"
 
 namespace troupe {
+
+// Scalar of a deterministic run's checkpoints: how many lines of metrics.jsonl came before it.
+constexpr const char* kMetricsLines = "metrics.lines";
 
 class RunReport : public RunSink {
  public:
@@ -28,7 +33,11 @@ class RunReport : public RunSink {
   RunFolder& folder_;
   StatsSocket* socket_;
   RunConfig config_;
+  StatsSnapshot with_times(StatsSnapshot snapshot);
+
   StatsSnapshot last_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
+  std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
   bool terminal_;
   size_t lines_drawn_ = 0;
 };
