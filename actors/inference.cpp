@@ -9,6 +9,7 @@
 
 #include "actors/state_bytes.h"
 #include "runtime/caf_system.h"
+#include "runtime/log.h"
 
 namespace troupe {
 
@@ -201,8 +202,18 @@ void on_request(Self self, const ActRequest& request) {
   run_ready(self);
 }
 
+void on_part(Self self, const Part& part) {
+  try {
+    if (const auto whole = self->state.parts.add(self->current_sender()->address(), part))
+      on_request(self, deserialize<ActRequest>(self->system(), *whole));
+  } catch (const std::exception& e) {
+    log_warn("inference", e.what());  // whoever sent it asks again
+  }
+}
+
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
+  st.parts.forget(down.source);
   const auto it = st.worker_of.find(down.source);
   if (it == st.worker_of.end()) return;
   for (uint64_t ticket : st.batcher->forget(it->second)) st.pending.erase(ticket);
@@ -241,6 +252,7 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
   beat_after(self, *wiring, kReportInterval);
   return {
       [self](const ActRequest& request) { on_request(self, request); },
+      [self](const Part& part) { on_part(self, part); },
       [self](const Pause& pause) {
         self->state.batcher->pause({pause.worker, pause.group});
         run_ready(self);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/parts.h"
 #include "actors/request_batcher.h"
 #include "actors/wiring.h"
 
@@ -33,6 +34,7 @@ struct InferenceState {
   std::unique_ptr<Policy> policy;
   std::optional<PolicyVersion> version;  // nothing until the first weights
   std::optional<RequestBatcher> batcher;
+  PartAssembler parts;
   uint64_t next_ticket = 1;
   std::map<uint64_t, Pending> pending;                 // by ticket
   std::map<caf::actor_addr, uint64_t> worker_of;       // clients watched

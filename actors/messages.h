@@ -56,6 +56,14 @@ struct Pause {
   uint32_t group = 0;
 };
 
+// A piece of an ActRequest or a RolloutMessage that is too large for one message (actors/parts.h).
+struct Part {
+  uint64_t stream = 0;
+  uint32_t index = 0;
+  uint32_t count = 0;
+  Array data;  // uint8
+};
+
 // -- experience plane --------------------------------------------------------------------------------------------------------
 
 struct WorkerHello {
@@ -237,6 +245,9 @@ template <class I> typename I::result_type inspect(I& f, ActReply& x) {
   return f(caf::meta::type_name("ActReply"), x.id, x.group, x.version, x.actions, x.log_probs, x.values, x.extra_values, x.fault, x.error);
 }
 template <class I> typename I::result_type inspect(I& f, Pause& x) { return f(caf::meta::type_name("Pause"), x.worker, x.group); }
+template <class I> typename I::result_type inspect(I& f, Part& x) {
+  return f(caf::meta::type_name("Part"), x.stream, x.index, x.count, x.data);
+}
 template <class I> typename I::result_type inspect(I& f, WorkerHello& x) {
   return f(caf::meta::type_name("WorkerHello"), x.worker, x.groups, x.samples_per_rollout);
 }
@@ -300,9 +311,9 @@ namespace troupe {
 using ActClient = caf::typed_actor<caf::reacts_to<ActReply>>;
 using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 // What workers see of an inference actor, of replay and of stats.
-using InferenceDoor = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Pause>>;
-using ReplayDoor = caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<WorkerReport>,
-                                    caf::reacts_to<Applied>>;
+using InferenceDoor = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
+using ReplayDoor = caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
+                                    caf::reacts_to<WorkerReport>, caf::reacts_to<Applied>>;
 using StatsDoor = caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<Episodes>, caf::reacts_to<InferenceReport>>;
 
 // The worker's inference actor ended; this one takes its place.
@@ -339,6 +350,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::ActRequest))
   CAF_ADD_TYPE_ID(troupe, (troupe::ActReply))
   CAF_ADD_TYPE_ID(troupe, (troupe::Pause))
+  CAF_ADD_TYPE_ID(troupe, (troupe::Part))
   CAF_ADD_TYPE_ID(troupe, (troupe::WorkerHello))
   CAF_ADD_TYPE_ID(troupe, (troupe::Credits))
   CAF_ADD_TYPE_ID(troupe, (troupe::RolloutMessage))
@@ -411,7 +423,7 @@ using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>
 // Remote processes talk to the gate.
 using GateActor = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<status_atom>::with<StatusReply>>;
 using SupervisorActor = GateActor::extend<caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
-                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<begin_atom>,
-                                          caf::reacts_to<turn_atom>, caf::reacts_to<save_atom>, caf::reacts_to<Stop>>;
+                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<turn_atom>,
+                                          caf::reacts_to<save_atom>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 
 #include "actors/state_bytes.h"
 #include "runtime/caf_system.h"
+#include "runtime/log.h"
 
 namespace troupe {
 
@@ -46,6 +47,7 @@ void report(Self self) {
 
 void on_down(Self self, const caf::actor_addr& source) {
   auto& st = self->state;
+  st.parts.forget(source);
   if (const auto it = st.worker_of.find(source); it != st.worker_of.end()) {
     st.store->leave(it->second);
     st.workers.erase(it->second);
@@ -79,6 +81,22 @@ void load(ReplayState& st, const std::string& bytes) {
   st.store->load(store);
 }
 
+void on_rollout(Self self, const RolloutMessage& message) {
+  self->state.env_steps += message.rollout->env_steps;
+  self->state.store->push(message.rollout);
+  serve(self);
+}
+
+// A worker that sends nonsense loses it; replay goes on.
+void on_part(Self self, const Part& part) {
+  try {
+    if (const auto whole = self->state.parts.add(self->current_sender()->address(), part))
+      on_rollout(self, deserialize<RolloutMessage>(self->system(), *whole));
+  } catch (const std::exception& e) {
+    log_warn("replay", e.what());
+  }
+}
+
 }  // namespace
 
 ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats) {
@@ -93,11 +111,8 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
   beat_after(self, *wiring, kReportInterval);
   return {
       [self](const WorkerHello& hello) { on_hello(self, hello); },
-      [self](const RolloutMessage& message) {
-        self->state.env_steps += message.rollout->env_steps;
-        self->state.store->push(message.rollout);
-        serve(self);
-      },
+      [self](const RolloutMessage& message) { on_rollout(self, message); },
+      [self](const Part& part) { on_part(self, part); },
       [self](const WorkerReport& worker) { self->state.store->progress(worker.worker, worker.partial_samples); },
       [self](const Applied& applied) {
         auto& st = self->state;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "actors/messages.h"
+#include "actors/parts.h"
 #include "actors/replay_store.h"
 #include "actors/wiring.h"
 
@@ -18,6 +19,7 @@ struct ReplayState {
   std::map<caf::actor_addr, uint64_t> worker_of;      // for down messages
   std::map<caf::actor_addr, uint64_t> receiver_of;
   caf::strong_actor_ptr prefetcher;                   // asked for a batch and waits
+  PartAssembler parts;
   uint64_t env_steps = 0;
   std::vector<std::pair<uint64_t, uint32_t>> lags;    // since the last report
 };

@@ -81,7 +81,7 @@ void stop_all(Self self) {
   if (st.phase == Phase::stopped) return;
   st.phase = Phase::stopped;
   const Stop stop{st.outcome.reason};
-  for (const auto& [address, member] : st.members) self->send(member.actor, stop);
+  for (const auto& [id, member] : members_by_id(st)) self->send(member, stop);
   for (const auto& inference : st.inference) self->send(inference.actor, stop);
   self->send(st.prefetcher, stop);
   self->send(st.trainer, stop);
@@ -166,8 +166,8 @@ void replace_inference(Self self, size_t slot, const caf::error& reason) {
   auto& st = self->state;
   log_warn("supervisor", "inference actor ended (" + describe(reason) + "); starting another");
   spawn_inference(self, slot, st.next_receiver++);
-  for (const auto& [address, member] : st.members)
-    if (member.inference == slot) self->send(member.actor, InferenceReplaced{st.inference[slot].actor});
+  for (const auto& [id, member] : members_by_id(st))
+    if (id % st.inference.size() == slot) self->send(member, InferenceReplaced{st.inference[slot].actor});
 }
 
 void on_down(Self self, const caf::down_msg& down) {
@@ -219,8 +219,7 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
   st.outcome.version = ended.version;
   st.outcome.reason = ended.reason;
   st.outcome.error = ended.error;
-  for (const auto& [address, member] : st.members)
-    self->send(member.actor, Stop{ended.reason});
+  for (const auto& [id, member] : members_by_id(st)) self->send(member, Stop{ended.reason});
   if (!st.interrupted && ended.error.empty()) self->send(st.evaluator, EvaluateMessage{ended.weights, true});
   stop_when_complete(self);
 }
@@ -232,7 +231,7 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
   self->state.wiring = wiring;
   self->state.parts = std::move(parts);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
-  self->send(self, begin_atom_v);
+  spawn_all(self);  // before any message: who joins or stops the run at once finds it complete
   return {
       [self](const JoinRequest& request) { return join(self, request); },
       [self](status_atom) {
@@ -252,7 +251,6 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         st.outcome.checkpoint_error = written.error;
         stop_when_complete(self);
       },
-      [self](begin_atom) { spawn_all(self); },
       [self](turn_atom) { take_turn(self); },
       [self](save_atom) { save(self); },
       [self](const Stop& stop) {

@@ -4,6 +4,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/parts.h"
 #include "actors/worker_core.h"
 #include "runtime/caf_system.h"
 #include "runtime/process_stats.h"
@@ -18,11 +19,12 @@ constexpr std::chrono::seconds kBeat{1};
 
 class WorkerPortToActors : public WorkerPort {
  public:
-  WorkerPortToActors(WorkerActor::stateful_pointer<WorkerState> self, uint64_t worker) : self_(self), worker_(worker) {}
+  WorkerPortToActors(WorkerActor::stateful_pointer<WorkerState> self, uint64_t worker, size_t chunk_bytes)
+      : self_(self), worker_(worker), chunk_bytes_(chunk_bytes) {}
 
-  void ask(ActRequest request) override { self_->send(self_->state.peers.inference, std::move(request)); }
+  void ask(ActRequest request) override { deliver(self_->state.peers.inference, std::move(request)); }
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
-  void push(RolloutPtr rollout) override { self_->send(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
+  void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
   void episodes(Episodes episodes) override { self_->send(self_->state.peers.stats, std::move(episodes)); }
   void retry_later(uint32_t group, std::chrono::milliseconds delay) override {
     self_->delayed_send(self_, delay, retry_atom_v, group);
@@ -32,8 +34,20 @@ class WorkerPortToActors : public WorkerPort {
   }
 
  private:
+  // In one piece inside a process and when small, else in parts.
+  template <class Door, class Message>
+  void deliver(const Door& door, Message message) {
+    if (door.node() == self_->node() || payload_bytes(message) <= chunk_bytes_) {
+      self_->send(door, std::move(message));
+      return;
+    }
+    for (Part& part : split(serialize(self_->system(), message), ++streams_, chunk_bytes_)) self_->send(door, std::move(part));
+  }
+
   WorkerActor::stateful_pointer<WorkerState> self_;
   uint64_t worker_;
+  size_t chunk_bytes_;
+  uint64_t streams_ = 0;
 };
 
 WorkerState::WorkerState() = default;
@@ -44,7 +58,7 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
   guard(self);
   auto& st = self->state;
   st.peers = peers;
-  st.port = std::make_unique<WorkerPortToActors>(self, worker);
+  st.port = std::make_unique<WorkerPortToActors>(self, worker, static_cast<size_t>(wiring->config.network.chunk_bytes));
   st.core = std::make_unique<WorkerCore>(
       wiring->config, worker, [wiring] { return wiring->make_env(wiring->config.env); }, *st.port);
   self->monitor(peers.replay);

@@ -46,8 +46,9 @@ void forget_run(Self self) {
 // Tries again after a pause that doubles, until patience ends.
 void try_again(Self self, const std::string& why) {
   auto& st = self->state;
-  if (st.ending) return;
+  if (st.ending || st.trying_again) return;
   forget_run(self);
+  ++st.attempt;
   if (!st.joined_once) return end(self, why);
   const auto now = self->clock().now();
   if (st.backoff.count() == 0) {
@@ -57,6 +58,7 @@ void try_again(Self self, const std::string& why) {
   if (now - st.lost_at > kJoinPatience)
     return end(self, why + "; gave up after " + std::to_string(kJoinPatience.count()) + " s");
   st.backoff = std::clamp(st.backoff * 2, kFirstBackoff, kLongestBackoff);
+  st.trying_again = true;
   self->delayed_send(self, st.backoff, begin_atom_v);
 }
 
@@ -81,8 +83,11 @@ void join(Self self, const GateActor& gate) {
   st.gate = gate;
   self->monitor(gate);
   self->request(gate, kDeadline, JoinRequest{kProtocolVersion, "worker", host_name(), static_cast<uint64_t>(getpid())})
-      .then([self](const Welcome& welcome) { start_worker(self, welcome); },
-            [self](const caf::error& error) {
+      .then([self, attempt = st.attempt](const Welcome& welcome) {
+              if (attempt == self->state.attempt) start_worker(self, welcome);
+            },
+            [self, attempt = st.attempt](const caf::error& error) {
+              if (attempt != self->state.attempt) return;
               if (fault_of(error) == Fault::bad_message) return end(self, "the run refuses: " + describe(error));
               if (fault_of(error) == Fault::shutting_down) return end(self, {});
               try_again(self, "cannot join: " + describe(error));
@@ -116,7 +121,12 @@ WorkerHostActor::behavior_type worker_host(Self self, RunAddress run, std::funct
       [self](const Stop&) { end(self, {}); },
       [self](begin_atom) {
         auto& st = self->state;
+        st.trying_again = false;
         if (st.ending) return;
+        if (st.run.local) {
+          const GateActor gate = st.run.local();
+          return gate ? join(self, gate) : try_again(self, "nothing of troupe is published there");
+        }
         connect_to<GateActor>(
             static_cast<WorkerHostActor::base*>(self), st.run.host, st.run.port, kDeadline,
             [self](const GateActor& gate) { join(self, gate); }, [self](const std::string& why) { try_again(self, why); });

@@ -17,6 +17,7 @@ constexpr std::chrono::seconds kJoinPatience{120};
 struct RunAddress {
   std::string host;
   uint16_t port = 0;
+  std::function<GateActor()> local;  // the gate itself, where there is no network; it gives nothing while there is no run
 };
 
 struct WorkerHostState {
@@ -30,6 +31,8 @@ struct WorkerHostState {
   WorkerActor worker;
   uint64_t id = 0;
   bool joined_once = false;
+  bool trying_again = false;  // begin_atom is on its way
+  uint64_t attempt = 0;       // of joining; what an earlier one brings comes too late
   bool ending = false;
   Clock::time_point lost_at;
   std::chrono::milliseconds backoff{0};

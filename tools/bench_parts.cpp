@@ -38,15 +38,16 @@ BenchSystem::~BenchSystem() {
 
 StatsActor::behavior_type silent_stats(StatsActor::pointer) {
   return {[](const WorkerReport&) {}, [](const Episodes&) {},   [](const InferenceReport&) {}, [](const ReplayReport&) {},
-          [](const UpdateMessage&) {}, [](const Evaluation&) {}, [](beat_atom) {},              [](const Stop&) {}};
+          [](const UpdateMessage&) {}, [](const Evaluation&) {}, [](beat_atom) {},              [](const SaveMessage&) {},
+          [](const Stop&) {}};
 }
 
 ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {
-  return {[](const WorkerHello&) {}, [](const RolloutMessage&) {}, [](const WorkerReport&) {}, [](const Applied&) {}};
+  return {[](const WorkerHello&) {}, [](const RolloutMessage&) {}, [](const Part&) {}, [](const WorkerReport&) {}, [](const Applied&) {}};
 }
 
 RecorderActor::behavior_type silent_recorder(RecorderActor::pointer) {
-  return {[](const CheckpointMessage&) {}, [](const SnapshotMessage&) {}, [](const Stop&) {}};
+  return {[](const CheckpointMessage&) {}, [](const ActorState&) {}, [](const SnapshotMessage&) {}, [](const Stop&) {}};
 }
 
 EvaluatorActor::behavior_type silent_evaluator(EvaluatorActor::pointer) {

@@ -12,6 +12,7 @@ int run_spawn(const SpawnOptions& options);
 int run_envs(const EnvsOptions& options);
 int run_config(const ConfigOptions& options);
 int run_version(const VersionOptions& options);
+int run_simulate(const SimulateOptions& options);
 
 // In the program troupe-learn, which does.
 int run_train(const TrainOptions& options);
@@ -19,6 +20,5 @@ int run_inference(const InferenceOptions& options);
 int run_eval(const EvalOptions& options);
 int run_play(const PlayOptions& options);
 int run_bench(const BenchOptions& options);
-int run_simulate(const SimulateOptions& options);
 
 }  // namespace troupe

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/resume.h"
 #include "runtime/console.h"
 #include "runtime/process_stats.h"
 
@@ -46,8 +47,7 @@ void RunReport::save(const Checkpoint& checkpoint) {
   if (config_.deterministic) {  // the replay buffer's own state holds the ledger
     complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
   } else {
-    const Json ledger = ledger_of(last_.ledger);
-    for (const auto& [name, value] : ledger.items()) complete.scalars["ledger." + name] = value.get<double>();
+    put_ledger(complete, last_.ledger);
   }
   folder_.checkpoints().save(checkpoint.updates, complete);
   folder_.checkpoints().prune(static_cast<uint64_t>(config_.checkpoint.keep));

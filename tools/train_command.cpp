@@ -13,6 +13,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/resume.h"
 #include "actors/supervisor.h"
 #include "actors/turns.h"
 #include "runtime/caf_system.h"
@@ -67,16 +68,8 @@ Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
   if (!folder.resuming()) return beginning;
   const std::optional<Checkpoint> checkpoint = folder.checkpoints().recover();
   if (!checkpoint) return beginning;
-  learner.load({checkpoint->model, checkpoint->optimizer, checkpoint->scalars});
-  ReplayStart& start = beginning.start;
-  start.version = {checkpoint->version.epoch + 1, checkpoint->version.number};
-  start.env_steps = checkpoint->env_steps;
-  const auto count = [&](const char* name) {
-    const auto it = checkpoint->scalars.find(name);
-    return it == checkpoint->scalars.end() ? uint64_t{0} : static_cast<uint64_t>(it->second);
-  };
-  start.ledger = {count("ledger.produced"),     count("ledger.trained"),       count("ledger.dropped_stale"),
-                  count("ledger.dropped_full"), count("ledger.lost_in_crash"), count("ledger.waiting")};
+  beginning.start = resume(*checkpoint, learner);
+  const ReplayStart& start = beginning.start;
   beginning.resume = {checkpoint->version.number, static_cast<int64_t>(start.env_steps)};
   if (wiring.in_turns) restore_actors(*checkpoint, wiring, beginning);
   log_info("train", "resuming at update " + std::to_string(start.version.number));
@@ -143,9 +136,9 @@ int run_train(const TrainOptions& options) {
                    [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
   open_log(folder.open_log_file());
   log_info("train", config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
-  const auto [start, resume] = restore(folder, *learner, *wiring);
+  const auto [start, resume_point] = restore(folder, *learner, *wiring);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  folder.begin_metrics(wall_time, resume);
+  folder.begin_metrics(wall_time, resume_point);
 
   std::optional<StatsSocket> socket;
   if (!config.deterministic)

@@ -32,7 +32,7 @@ struct Run {
   }
   int operator()(const InferenceOptions&) const { continue_as_learn(arguments); }
   int operator()(const BenchOptions&) const { continue_as_learn(arguments); }
-  int operator()(const SimulateOptions&) const { continue_as_learn(arguments); }
+  int operator()(const SimulateOptions& options) const { return run_simulate(options); }
   int operator()(const WorkerOptions& options) const { return run_worker(options); }
   int operator()(const NodeOptions& options) const { return run_node(options); }
   int operator()(const SpawnOptions& options) const { return run_spawn(options); }

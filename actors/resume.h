@@ -1,0 +1,17 @@
+#pragma once
+// How a run goes on from a checkpoint: what is written beside the learner's state, and what a new process makes of it. Plain
+// functions.
+
+#include "actors/replay_buffer.h"
+#include "models/policy.h"
+#include "runtime/checkpoint.h"
+#include "runtime/ledger.h"
+
+namespace troupe {
+
+void put_ledger(Checkpoint& checkpoint, const Ledger& ledger);
+
+// Restores the learner; the result is under an epoch of its own, so that nothing made before can be taken for newer.
+ReplayStart resume(const Checkpoint& checkpoint, Learner& learner);
+
+}  // namespace troupe

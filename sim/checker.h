@@ -1,0 +1,97 @@
+#pragma once
+// Checker: the invariants of a run, looked at around every message. It sees what the simulator delivers and the states of the
+// actors, keeps accounts of its own, and never changes anything. The first violation is kept in the World.
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include <caf/actor_addr.hpp>
+#include <caf/scheduled_actor.hpp>
+
+#include "actors/replay_buffer.h"
+#include "actors/supervisor.h"
+#include "sim/fakes.h"
+
+namespace troupe::sim {
+
+struct KnownActor {
+  uint64_t ordinal = 0;
+  std::string kind;
+  caf::actor_addr address;
+  bool alive = true;
+  bool initialized = false;
+  uint64_t process = 0;  // the trainer's process it was first seen beside
+};
+
+class Checker {
+ public:
+  explicit Checker(World& world) : world_(world) {}
+
+  // A process starts: its own accounts begin.
+  void begin_process(const ReplayStart& start);
+  // An actor is about to take `element` (null: it starts), and has taken it.
+  void before(caf::scheduled_actor& actor, caf::mailbox_element* element);
+  void after(caf::scheduled_actor& actor);
+  // An answer left for a client behind a link.
+  void answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply);
+  // Nothing is under way and nobody has anything to do but wait for a timer.
+  void quiet();
+
+  KnownActor& know(caf::scheduled_actor& actor);
+  std::map<caf::actor_id, KnownActor>& actors() { return actors_; }
+  // Who waits for what.
+  std::string dump();
+  uint64_t updates() const { return updates_; }
+  size_t largest_mailbox() const { return largest_mailbox_; }
+
+ private:
+  struct WorkerAccount {
+    uint64_t partial = 0;
+    bool joined = false;
+  };
+  struct Request {
+    uint64_t id = 0;
+    caf::actor_id client = 0;
+  };
+  struct InferenceAccount {
+    std::map<std::pair<uint64_t, uint32_t>, Request> open;           // by worker and group
+    std::set<std::pair<caf::actor_id, uint64_t>> asked, answered;    // client, request
+    std::map<caf::actor_id, PolicyVersion> said;                     // the last version by client
+    PolicyVersion received;
+    bool any = false;
+  };
+  struct ReplayAccount {
+    Ledger base;
+    uint64_t arrived = 0, left = 0, trained = 0, failed = 0;
+    uint64_t produced_before = 0;
+    uint64_t number = 0;  // the process's first version
+    std::map<uint64_t, uint64_t> batches;  // samples by index, not yet trained
+    uint64_t next_batch = 0;
+  };
+
+  void replay_takes(caf::mailbox_element& element);
+  void inference_takes(caf::actor_id id, caf::mailbox_element& element);
+  void worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& element);
+  void worker_left(uint64_t worker);
+  void check_replay(const ReplayState& state);
+  std::string name_of(caf::actor_id id);
+
+  World& world_;
+  std::map<caf::actor_id, KnownActor> actors_;
+  std::map<std::string, uint64_t> ordinals_;
+  std::map<caf::actor_id, InferenceAccount> inference_;
+  std::map<uint64_t, WorkerAccount> workers_;
+  std::map<caf::actor_id, uint64_t> worker_of_;  // as replay sees them
+  std::map<uint64_t, uint64_t> credits_, pushed_, next_sequence_;
+  ReplayAccount replay_;
+  Ledger last_ledger_;
+  std::map<uint64_t, bool> published_;
+  std::optional<PolicyVersion> last_published_;
+  uint64_t process_ = 0;
+  uint64_t updates_ = 0;
+  size_t largest_mailbox_ = 0;
+};
+
+}  // namespace troupe::sim

@@ -1,0 +1,408 @@
+#include "sim/fakes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace troupe::sim {
+
+namespace {
+
+float unit(uint64_t bits) { return static_cast<float>(static_cast<double>(bits >> 40) / static_cast<double>(1 << 23) - 1.0); }
+
+uint64_t hash_of(PolicyVersion version, int64_t observation, uint64_t what) {
+  return mix(mix(version.epoch, version.number), mix(static_cast<uint64_t>(observation), what));
+}
+
+int64_t code_of(PolicyVersion version) { return (static_cast<int64_t>(version.epoch) << 32) | static_cast<int64_t>(version.number); }
+
+std::shared_ptr<const Signature> fake_signature() {
+  static const auto signature = std::make_shared<const Signature>(
+      Signature{{{TensorKind::parameter, "a", {3}, DType::i64}, {TensorKind::parameter, "b", {17}, DType::i64},
+                 {TensorKind::buffer, "c", {1}, DType::i64}}});
+  return signature;
+}
+
+// The numbers of a block of observations; complains when a row is torn.
+std::vector<int64_t> numbers(World& world, const Arrays& observations) {
+  const auto values = observations.at("id").view<int64_t>();
+  std::vector<int64_t> result;
+  for (size_t i = 0; i + 1 < values.size(); i += 2) {
+    if (values[i] != ~values[i + 1]) world.violate("a row holds halves of two observations");
+    result.push_back(values[i]);
+  }
+  return result;
+}
+
+class FakePolicy final : public Policy {
+ public:
+  explicit FakePolicy(World& world) : world_(world), signature_(fake_signature()) {}
+  std::shared_ptr<const Signature> signature() const override { return signature_; }
+
+  void load(const WeightSnapshot& weights) override {
+    if (world_.running_kind == "inference" && world_.fault(world_.scenario.load_fails)) throw std::runtime_error("no memory for the weights");
+    if (weights.checksum != checksum_of(weights.flat.data(), weights.flat.bytes())) world_.violate("weights with a wrong checksum");
+    for (size_t i = 0; i < signature_->tensors.size(); ++i) {
+      const Array tensor = weights.tensor(i);
+      for (const int64_t number : tensor.view<int64_t>())
+        if (number != code_of(weights.version))
+          return world_.violate("weights " + weights.version.text() + " hold tensors of several versions");
+    }
+    version_ = weights.version;
+  }
+
+  ActOutput act(const ActInput& input) override {
+    const std::vector<int64_t> ids = numbers(world_, input.observations);
+    const auto rows = static_cast<int64_t>(ids.size());
+    const bool evaluates = world_.running_kind == "evaluator";
+    for (const uint8_t flag : input.deterministic.view<uint8_t>())
+      if ((flag != 0) != evaluates) world_.violate("a row is not asked for the kind of action its client wants");
+    if (!evaluates) trouble(rows);
+    if (evaluates) world_.last_evaluated = version_;
+    ActOutput out{Array(DType::i32, {rows, 1, 1}), Array(DType::f32, {rows, 1}), Array(DType::f32, {rows})};
+    for (size_t i = 0; i < ids.size(); ++i) {
+      out.actions.mutable_view<int32_t>()[i] = action_of(version_, ids[i]);
+      out.log_probs.mutable_view<float>()[i] = log_prob_of(version_, ids[i]);
+      out.values.mutable_view<float>()[i] = value_of(version_, ids[i]);
+    }
+    return out;
+  }
+
+  Array values(const Arrays& observations) override {
+    const std::vector<int64_t> ids = numbers(world_, observations);
+    trouble(static_cast<int64_t>(ids.size()));
+    Array out(DType::f32, {static_cast<int64_t>(ids.size())});
+    for (size_t i = 0; i < ids.size(); ++i) out.mutable_view<float>()[i] = value_of(version_, ids[i]);
+    return out;
+  }
+
+ private:
+  void trouble(int64_t rows) {
+    if (rows > world_.scenario.config.inference.max_batch)
+      world_.violate("a forward of " + std::to_string(rows) + " rows exceeds max_batch " +
+                     std::to_string(world_.scenario.config.inference.max_batch));
+    if (world_.fault(world_.scenario.forward_slow)) world_.seconds_to_pass += world_.rng.uniform_double() * 3;
+    if (world_.fault(world_.scenario.forward_fails)) throw std::runtime_error("a forward failed on purpose");
+  }
+
+  World& world_;
+  std::shared_ptr<const Signature> signature_;
+  PolicyVersion version_;
+};
+
+struct FakeStaged final : StagedBatch {
+  SuperBatch batch;
+};
+
+}  // namespace
+
+float value_of(PolicyVersion version, int64_t observation) { return unit(hash_of(version, observation, 1)); }
+float log_prob_of(PolicyVersion version, int64_t observation) { return unit(hash_of(version, observation, 2)) - 1.0f; }
+int32_t action_of(PolicyVersion version, int64_t observation) {
+  return static_cast<int32_t>(hash_of(version, observation, 3) % static_cast<uint64_t>(kActions));
+}
+
+EnvSpec fake_spec() {
+  EnvSpec spec;
+  spec.id = "Simulated";
+  spec.observations = {{"id", DType::i64, {2}}};
+  spec.action.bins = {kActions};
+  return spec;
+}
+
+int64_t World::new_observation() {
+  transitions.emplace_back();
+  return static_cast<int64_t>(transitions.size()) - 1;
+}
+
+Transition* World::find(int64_t observation) {
+  if (observation <= 0 || observation >= static_cast<int64_t>(transitions.size())) {
+    violate("there is no observation " + std::to_string(observation));
+    return nullptr;
+  }
+  return &transitions[static_cast<size_t>(observation)];
+}
+
+FakeEnv::FakeEnv(World& world, int64_t rows)
+    : world_(world), spec_(fake_spec()), counts_(world.running_kind == "worker"), current_(static_cast<size_t>(rows)),
+      active_(static_cast<size_t>(rows), true) {
+  ++world.environments;
+}
+
+void FakeEnv::write(Arrays& arrays, int64_t row, int64_t observation) const {
+  const auto ids = arrays.at("id").mutable_view<int64_t>();
+  ids[static_cast<size_t>(2 * row)] = observation;
+  ids[static_cast<size_t>(2 * row + 1)] = ~observation;
+}
+
+void FakeEnv::observe(EnvStep& out) {
+  for (Array* array : {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed, &out.failed, &out.task})
+    std::memset(array->mutable_data(), 0, array->bytes());
+  out.errors.clear();
+  for (int64_t n = 0; n < rows(); ++n) write(out.observations, n, current_[static_cast<size_t>(n)]);
+}
+
+void FakeEnv::reset(uint64_t, uint64_t, EnvStep& out) {
+  for (size_t n = 0; n < current_.size(); ++n) {
+    current_[n] = world_.new_observation();
+    world_.place[current_[n]] = {world_.environments, static_cast<int64_t>(n)};
+  }
+  observe(out);
+}
+
+void FakeEnv::step_row(size_t n, int32_t action, EnvStep& out) {
+  const int64_t id = current_[n];
+  const int64_t next = world_.new_observation();
+  const int64_t final_id = world_.new_observation();
+  Transition& transition = world_.transitions[static_cast<size_t>(id)];
+  if (transition.stepped) world_.violate("observation " + std::to_string(id) + " is acted on twice");
+  transition.stepped = true;
+  transition.action = action;
+  transition.next = transition.real_next = next;
+  current_[n] = next;
+  write(out.observations, static_cast<int64_t>(n), next);
+  if (!active_[n] || (counts_ && world_.fault(world_.scenario.row_fails))) {
+    transition.failed = true;
+    const bool idle = !active_[n] || world_.rng.below(3) == 0;
+    out.failed.mutable_view<uint8_t>()[n] = static_cast<uint8_t>(idle ? Failed::idle : Failed::now);
+    if (!idle) out.errors.push_back("row " + std::to_string(n) + " failed on purpose");
+    return;
+  }
+  const uint64_t fate = world_.rng.below(8);
+  transition.reward = world_.rng.uniform(-1.0f, 1.0f);
+  transition.terminated = fate == 0;
+  transition.truncated = fate == 1;
+  if (fate <= 1) {
+    transition.real_next = final_id;
+    const bool wrong = world_.scenario.mutation == Mutation::final_observation_reset;
+    write(out.final_observations, static_cast<int64_t>(n), wrong ? next : final_id);
+  }
+  world_.produced += counts_;
+  out.rewards.mutable_view<float>()[n] = transition.reward;
+  out.terminated.mutable_view<uint8_t>()[n] = transition.terminated;
+  out.truncated.mutable_view<uint8_t>()[n] = transition.truncated;
+  out.executed.mutable_view<int32_t>()[n] = 1;
+}
+
+void FakeEnv::step(const Array& actions, EnvStep& out) {
+  if (counts_ && world_.fault(world_.scenario.env_throws)) throw std::runtime_error("an environment threw on purpose");
+  for (Array* array : {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed, &out.failed, &out.task})
+    std::memset(array->mutable_data(), 0, array->bytes());
+  out.errors.clear();
+  const auto chosen = actions.view<int32_t>();
+  for (size_t n = 0; n < current_.size(); ++n) step_row(n, chosen[n], out);
+}
+
+std::unique_ptr<Policy> fake_policy(World& world) { return std::make_unique<FakePolicy>(world); }
+
+WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other) {
+  auto snapshot = std::make_shared<WeightSnapshot>();
+  snapshot->version = version;
+  snapshot->signature = fake_signature();
+  snapshot->flat = Array(DType::u8, {static_cast<int64_t>(snapshot->signature->total_bytes())});
+  for (size_t i = 0; i < snapshot->signature->tensors.size(); ++i) {
+    Array tensor = snapshot->tensor(i);
+    std::ranges::fill(tensor.mutable_view<int64_t>(), code_of(i + 1 < snapshot->signature->tensors.size() ? version : other));
+  }
+  snapshot->checksum = checksum_of(snapshot->flat.data(), snapshot->flat.bytes());
+  return snapshot;
+}
+
+FakeLearner::FakeLearner(World& world, uint32_t epoch) : world_(world), epoch_(epoch), signature_(fake_signature()) {}
+
+WeightsPtr FakeLearner::snapshot(PolicyVersion version) const {
+  if (version.number != updates_)
+    world_.violate("weights after " + std::to_string(updates_) + " updates are called version " + version.text());
+  return fake_weights(version, version);
+}
+
+std::unique_ptr<StagedBatch> FakeLearner::stage(const SuperBatch& batch) const {
+  if (world_.fault(world_.scenario.learner_throws / 2)) throw std::runtime_error("staging failed on purpose");
+  auto staged = std::make_unique<FakeStaged>();
+  staged->index = batch.index;
+  staged->samples = batch.samples;
+  staged->batch = batch;
+  return staged;
+}
+
+UpdateReport FakeLearner::update(StagedBatch& staged, double) {
+  if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
+  const SuperBatch& batch = static_cast<FakeStaged&>(staged).batch;
+  if (batch.index != updates_) world_.violate("update " + std::to_string(updates_) + " gets batch " + std::to_string(batch.index));
+  world_.epoch = epoch_;
+  world_.check_use(batch);
+  UpdateReport report;
+  const bool skipped = world_.fault(world_.scenario.update_skipped);
+  (skipped ? report.skipped : report.steps) = 1;
+  ++updates_;
+  uint64_t first_time = 0;
+  for (const RolloutColumns& part : batch.parts)
+    for (const int32_t n : part.columns)
+      for (int64_t t = 0; t < part.rollout->steps(); ++t) {
+        const auto i = static_cast<size_t>(t * part.rollout->columns() + n);
+        if (part.rollout->valid.view<uint8_t>()[i] == 0) continue;
+        Transition* transition = world_.find(part.rollout->observations.at("id").view<int64_t>()[2 * i]);
+        if (transition == nullptr || skipped || transition->trained) continue;
+        transition->trained = true;
+        ++first_time;
+      }
+  world_.update_samples_trained.push_back(first_time);
+  return report;
+}
+
+LearnerState FakeLearner::save() const {
+  LearnerState state;
+  state.model["a"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
+  state.optimizer["m"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
+  state.scalars["updates"] = static_cast<double>(updates_);
+  return state;
+}
+
+void FakeLearner::load(const LearnerState& state) {
+  const auto model = state.model.at("a").view<int64_t>()[0], optimizer = state.optimizer.at("m").view<int64_t>()[0];
+  if (model != optimizer || static_cast<double>(model) != state.scalars.at("updates"))
+    world_.violate("a checkpoint holds parts of several updates");
+  updates_ = static_cast<uint64_t>(model);
+}
+
+void World::check_use(const SuperBatch& batch) {
+  const auto bound = static_cast<uint64_t>(scenario.config.replay.max_policy_lag);
+  const bool once = scenario.config.replay.mode == "consume_once";
+  const auto limit = once ? 1u : static_cast<uint32_t>(scenario.config.replay.max_reuse);
+  uint64_t samples = 0;
+  std::set<int64_t> seen;
+  for (const RolloutColumns& part : batch.parts) {
+    const Rollout& r = *part.rollout;
+    const auto ids = r.observations.at("id").view<int64_t>();
+    for (const int32_t n : part.columns)
+      for (int64_t t = 0; t < r.steps(); ++t) {
+        const auto i = static_cast<size_t>(t * r.columns() + n);
+        if (r.valid.view<uint8_t>()[i] == 0) continue;
+        ++samples;
+        const auto number = static_cast<uint64_t>(r.version.view<int64_t>()[i]);
+        const std::string who = "sample " + std::to_string(ids[2 * i]) + " of version " + PolicyVersion{r.epoch, number}.text();
+        const uint64_t lag = lag_between({r.epoch, number}, {epoch, batch.index});
+        if (lag > bound) violate(who + " is used by update " + std::to_string(batch.index) + " of epoch " + std::to_string(epoch) +
+                                 ": lag above " + std::to_string(bound));
+        Transition* transition = find(ids[2 * i]);
+        if (transition == nullptr) return;
+        if (!seen.insert(ids[2 * i]).second) violate(who + " is twice in one batch");
+        if (++transition->uses > limit) violate(who + " is used by more than " + std::to_string(limit) + " updates");
+      }
+  }
+  if (samples != batch.samples) violate("a batch of " + std::to_string(samples) + " samples says " + std::to_string(batch.samples));
+  if (samples < static_cast<uint64_t>(scenario.config.trainer.super_batch))
+    violate("a batch of " + std::to_string(samples) + " samples is smaller than super_batch");
+}
+
+namespace {
+
+// Plain-loop GAE in double, straight from the definition (terminal: no bootstrap; cut-off: bootstrap, no carry).
+std::vector<double> gae_oracle(const Rollout& r, const AlgorithmConfig& algorithm) {
+  const int64_t steps = r.steps(), columns = r.columns();
+  std::vector<double> advantages(static_cast<size_t>(steps * columns), 0.0);
+  for (int64_t n = 0; n < columns; ++n) {
+    double carry = 0;
+    for (int64_t t = steps - 1; t >= 0; --t) {
+      const auto i = static_cast<size_t>(t * columns + n);
+      if (r.valid.view<uint8_t>()[i] == 0) {
+        carry = 0;
+        continue;
+      }
+      const bool terminated = r.terminated.view<uint8_t>()[i] != 0, truncated = r.truncated.view<uint8_t>()[i] != 0;
+      const bool bootstrap = !terminated && (!truncated || algorithm.bootstrap_on_truncation);
+      const double next = bootstrap ? r.next_values.view<float>()[i] : 0.0;
+      const double delta = r.rewards.view<float>()[i] + algorithm.gamma * next - r.values.view<float>()[i];
+      carry = delta + (terminated || truncated ? 0.0 : algorithm.gamma * algorithm.lambda * carry);
+      advantages[i] = carry;
+    }
+  }
+  return advantages;
+}
+
+bool close_to(double a, double b) { return std::abs(a - b) <= 1e-4 * (1 + std::abs(a) + std::abs(b)); }
+
+}  // namespace
+
+void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& published) {
+  const std::string who = "rollout " + std::to_string(r.sequence) + " of worker " + std::to_string(r.worker);
+  const int64_t steps = r.steps(), columns = r.columns();
+  const auto ids = r.observations.at("id").view<int64_t>();
+  const auto flag = [](const Array& array, size_t i) { return array.view<uint8_t>()[i] != 0; };
+  if (steps != scenario.config.rollout.length || columns != scenario.config.env.rows) return violate(who + " has a wrong shape");
+  uint64_t samples = 0;
+  for (int64_t n = 0; n < columns; ++n)
+    for (int64_t t = 0; t < steps; ++t) {
+      const auto i = static_cast<size_t>(t * columns + n);
+      const int64_t id = ids[2 * i];
+      const std::string at = who + ", step " + std::to_string(t) + " row " + std::to_string(n) + " (observation " + std::to_string(id) + ")";
+      if (ids[2 * i + 1] != ~id) return violate(at + ": halves of two observations");
+      Transition* transition = find(id);
+      if (transition == nullptr) return;
+      if (!transition->stepped) return violate(at + ": was never acted on");
+      if (transition->arrived) return violate(at + ": arrived before");
+      transition->arrived = true;
+      if (t > 0) {
+        Transition* before = find(ids[2 * (i - static_cast<size_t>(columns))]);
+        if (before == nullptr || before->next != id) return violate(at + ": does not follow the step before");
+      } else if (const auto it = expected_next.find(id); it != expected_next.end()) {
+        expected_next.erase(it);
+      } else if (!place.contains(id)) {
+        return violate(at + ": does not follow the rollout before");
+      }
+      if (t + 1 == steps) expected_next[transition->next] = id;
+      const PolicyVersion version{r.epoch, static_cast<uint64_t>(r.version.view<int64_t>()[i])};
+      const bool valid = flag(r.valid, i);
+      if (valid == transition->failed) return violate(at + ": valid and failed disagree");
+      if (r.actions.view<int32_t>()[i] != transition->action) return violate(at + ": another action than the one executed");
+      if (r.actions.view<int32_t>()[i] != action_of(version, id) || r.log_probs.view<float>()[i] != log_prob_of(version, id) ||
+          r.values.view<float>()[i] != value_of(version, id))
+        return violate(at + ": not what version " + version.text() + " says about it");
+      if (!published.contains(version.number)) return violate(at + ": version " + version.text() + " was never published");
+      if (t > 0 && version.number < static_cast<uint64_t>(r.version.view<int64_t>()[i - static_cast<size_t>(columns)]))
+        return violate(at + ": the version goes backwards");
+      if (!valid) continue;
+      ++samples;
+      if (version.number < r.oldest || version.number > r.newest) return violate(at + ": outside oldest..newest");
+      if (r.rewards.view<float>()[i] != transition->reward) return violate(at + ": another reward");
+      if (flag(r.terminated, i) != transition->terminated) return violate(at + ": another terminated");
+      const bool closed = t + 1 < steps && !flag(r.valid, i + static_cast<size_t>(columns));
+      if (flag(r.truncated, i) != (transition->truncated || (closed && !transition->terminated)))
+        return violate(at + ": another truncated");
+      if (transition->terminated) continue;
+      bool known = false;
+      for (const auto& [number, yes] : published)
+        known = known || (number >= version.number && r.next_values.view<float>()[i] == value_of({r.epoch, number}, transition->real_next));
+      if (!known) return violate(at + ": next_values is not the value of the real next observation");
+    }
+  if (samples != r.samples || samples != r.env_steps) return violate(who + " says " + std::to_string(r.samples) + " samples and holds " + std::to_string(samples));
+  const std::vector<double> advantages = gae_oracle(r, scenario.config.algorithm);
+  for (size_t i = 0; i < advantages.size(); ++i) {
+    const double target = flag(r.valid, i) ? advantages[i] + r.values.view<float>()[i] : 0.0;
+    if (!close_to(advantages[i], r.advantages.view<float>()[i]) || !close_to(target, r.returns.view<float>()[i]))
+      return violate(who + ": advantage " + std::to_string(r.advantages.view<float>()[i]) + " instead of " + std::to_string(advantages[i]));
+  }
+  if (scenario.config.algorithm.advantage != "vtrace") {
+    if (!r.last_observations.empty() || !r.final_observations.empty()) violate(who + " carries observations nobody asked for");
+    return;
+  }
+  const auto last = r.last_observations.at("id").view<int64_t>();
+  for (int64_t n = 0; n < columns; ++n)
+    if (last[static_cast<size_t>(2 * n)] != find(ids[static_cast<size_t>(2 * ((steps - 1) * columns + n))])->next)
+      return violate(who + ": last_observations are not those after the last step");
+  size_t cut_off = 0;
+  for (size_t i = 0; i < static_cast<size_t>(steps * columns); ++i) {
+    const Transition* transition = find(ids[2 * i]);
+    cut_off += transition->truncated && !transition->failed;
+  }
+  const auto finals = static_cast<size_t>(r.final_steps.empty() ? 0 : r.final_steps.dim(0));
+  if (finals != cut_off) return violate(who + ": " + std::to_string(finals) + " final observations for " + std::to_string(cut_off) + " cut-off episodes");
+  for (size_t k = 0; k < finals; ++k) {
+    const auto where = r.final_steps.view<int32_t>().subspan(2 * k, 2);
+    const auto i = static_cast<size_t>(where[0] * columns + where[1]);
+    if (r.final_observations.at("id").view<int64_t>()[2 * k] != find(ids[2 * i])->real_next)
+      return violate(who + ": a final observation is not the real one");
+  }
+}
+
+}  // namespace troupe::sim

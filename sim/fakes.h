@@ -1,0 +1,126 @@
+#pragma once
+// The world of one simulated run without its actors: environments, policies and a learner that are cheap and can be seen
+// through. Every observation has a number of its own; a policy's answers are a known function of its version and of that
+// number, so that a row, a version or a weight in the wrong place shows. One thread.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "envs/env.h"
+#include "models/policy.h"
+#include "runtime/rng.h"
+#include "runtime/run_config.h"
+#include "sim/scenario.h"
+
+namespace troupe::sim {
+
+// What became of one observation that was acted on.
+struct Transition {
+  int64_t next = 0;        // the observation that is acted on next
+  int64_t real_next = 0;   // the one the transition led to: `next`, or the final one of a finished episode
+  float reward = 0;
+  int32_t action = 0;
+  bool stepped = false;
+  bool failed = false;
+  bool terminated = false;
+  bool truncated = false;
+  bool arrived = false;    // in a rollout at replay
+  bool trained = false;    // in an update that was applied
+  uint32_t uses = 0;       // updates
+};
+
+// What a policy of that version says about an observation.
+float value_of(PolicyVersion version, int64_t observation);
+float log_prob_of(PolicyVersion version, int64_t observation);
+int32_t action_of(PolicyVersion version, int64_t observation);
+constexpr int32_t kActions = 8;
+
+EnvSpec fake_spec();
+
+class World {
+ public:
+  explicit World(const Scenario& scenario) : scenario(scenario), rng(derive_key(scenario.seed, "world")), transitions(1) {}
+
+  // Keeps the first broken invariant.
+  void violate(const std::string& what) {
+    if (!violation) violation = what;
+  }
+  // True with this probability, once faults are on.
+  bool fault(double probability) { return faults_on && rng.uniform_double() < probability; }
+  int64_t new_observation();
+  Transition* find(int64_t observation);
+  // A rollout as it arrives at replay: every number against what really happened.
+  void check_rollout(const Rollout& rollout, const std::map<uint64_t, bool>& published);
+  // An update is about to use this batch.
+  void check_use(const SuperBatch& batch);
+
+  Scenario scenario;
+  Rng rng;
+  bool faults_on = true;
+  std::optional<std::string> violation;
+  std::vector<Transition> transitions;  // by observation number
+  uint64_t produced = 0;                // valid transitions of all workers' environments
+  std::map<int64_t, int64_t> expected_next;  // by (environment, row): where the next rollout must begin
+  std::map<int64_t, std::pair<int64_t, int64_t>> place;  // observation that starts an environment -> (environment, row)
+  uint32_t environments = 0;
+  uint32_t epoch = 0;                   // of the learner that lives now
+  std::optional<PolicyVersion> last_evaluated;
+  std::vector<uint64_t> update_samples_trained;  // by update since the last look: samples trained for the first time
+  double seconds_to_pass = 0;           // slow forwards: time that passes before the next message
+  std::string running_kind;             // of the actor that runs now
+};
+
+class FakeEnv final : public Env {
+ public:
+  FakeEnv(World& world, int64_t rows);
+  const EnvSpec& spec() const override { return spec_; }
+  int64_t rows() const override { return static_cast<int64_t>(current_.size()); }
+  void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
+  void step(const Array& actions, EnvStep& out) override;
+  void observe(EnvStep& out) override;
+  void set_active(int64_t row, bool active) override { active_.at(static_cast<size_t>(row)) = active; }
+  std::string render(int64_t) const override { return {}; }
+  bool save(std::string&) const override { return false; }
+  bool load(const std::string&) override { return false; }
+
+ private:
+  void write(Arrays& arrays, int64_t row, int64_t observation) const;
+  void step_row(size_t row, int32_t action, EnvStep& out);
+
+  World& world_;
+  EnvSpec spec_;
+  bool counts_;  // made by a worker, not by the evaluator
+  std::vector<int64_t> current_;
+  std::vector<bool> active_;
+};
+
+std::unique_ptr<Policy> fake_policy(World& world);
+
+class FakeLearner final : public Learner {
+ public:
+  FakeLearner(World& world, uint32_t epoch);
+  std::shared_ptr<const Signature> signature() const override { return signature_; }
+  WeightsPtr snapshot(PolicyVersion version) const override;
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override;
+  UpdateReport update(StagedBatch& batch, double progress) override;
+  LearnerState save() const override;
+  void load(const LearnerState& state) override;
+  uint64_t updates() const { return updates_; }
+
+ private:
+  World& world_;
+  uint32_t epoch_;
+  std::shared_ptr<const Signature> signature_;
+  uint64_t updates_ = 0;
+};
+
+// A snapshot whose tensors say `version`, the last one `other`.
+WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other);
+
+}  // namespace troupe::sim

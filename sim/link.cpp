@@ -1,0 +1,143 @@
+#include "sim/link.h"
+
+#include <vector>
+
+#include <caf/actor_proxy.hpp>
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+#include <caf/make_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages.h"
+
+namespace troupe::sim {
+
+class LinkProxy : public caf::actor_proxy {
+ public:
+  LinkProxy(caf::actor_config& config, std::weak_ptr<Link> link, Direction direction, caf::strong_actor_ptr target)
+      : caf::actor_proxy(config), link_(std::move(link)), direction_(direction), target_(std::move(target)) {}
+
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit*) override {
+    const auto link = link_.lock();
+    if (link && target_) link->accept(direction_, target_, id(), *element);
+  }
+
+  void kill_proxy(caf::execution_unit* context, caf::error reason) override {
+    target_ = nullptr;
+    cleanup(std::move(reason), context);
+  }
+
+ private:
+  std::weak_ptr<Link> link_;
+  Direction direction_;
+  caf::strong_actor_ptr target_;
+};
+
+namespace {
+
+// The message as it comes out of the wire format; false when it holds another type.
+template <class T>
+bool through_wire(caf::actor_system& system, caf::message& content) {
+  if (!content.match_elements<T>()) return false;
+  std::vector<char> bytes;
+  caf::binary_serializer out(system, bytes);
+  T value = content.get_as<T>(0);
+  TROUPE_CHECK(!out(value), "a message cannot be written");
+  caf::binary_deserializer in(system, bytes);
+  T copy;
+  TROUPE_CHECK(!in(copy), "a message cannot be read");
+  content = caf::make_message(std::move(copy));
+  return true;
+}
+
+void end(const caf::strong_actor_ptr& proxy, const caf::error& reason) {
+  static_cast<LinkProxy*>(caf::actor_cast<caf::abstract_actor*>(proxy))->kill_proxy(nullptr, reason);
+}
+
+}  // namespace
+
+caf::strong_actor_ptr Link::stand_in(const caf::strong_actor_ptr& actor, Direction direction) {
+  if (!actor || !up_) return nullptr;
+  caf::strong_actor_ptr& proxy = proxies_[index(direction)][actor->id()];
+  if (proxy) return proxy;
+  caf::actor_config config;
+  proxy = caf::make_actor<LinkProxy, caf::strong_actor_ptr>(system_.next_actor_id(), system_.node(), &system_, config,
+                                                            weak_from_this(), direction, actor);
+  // News of the actor's end travels the other way, behind what it sent.
+  actor->get()->attach_functor([link = weak_from_this(), direction, id = actor->id()](const caf::error& reason) {
+    const auto self = link.lock();
+    if (!self || !self->up_) return;
+    Parcel news;
+    news.ended = id;
+    news.reason = reason;
+    self->queues_[index(opposite(direction))].push_back(std::move(news));
+  });
+  return proxy;
+}
+
+void Link::accept(Direction direction, const caf::strong_actor_ptr& target, caf::actor_id proxy, caf::mailbox_element& element) {
+  if (!up_) return;
+  seen_(element.sender, proxy, element.content());
+  Parcel parcel;
+  parcel.to = target;
+  parcel.from = element.sender;
+  parcel.mid = element.mid;
+  parcel.content = element.copy_content_to_message();
+  queues_[index(direction)].push_back(std::move(parcel));
+}
+
+caf::message Link::as_received(caf::message content) {
+  const auto far = [&](const auto& handle) {
+    using Handle = std::decay_t<decltype(handle)>;
+    return caf::actor_cast<Handle>(stand_in(caf::actor_cast<caf::strong_actor_ptr>(handle), Direction::to_run));
+  };
+  if (content.match_elements<Welcome>()) {
+    Welcome welcome = content.get_as<Welcome>(0);
+    welcome.inference = far(welcome.inference);
+    welcome.replay = far(welcome.replay);
+    welcome.stats = far(welcome.stats);
+    return caf::make_message(std::move(welcome));
+  }
+  if (content.match_elements<InferenceReplaced>())
+    return caf::make_message(InferenceReplaced{far(content.get_as<InferenceReplaced>(0).inference)});
+  through_wire<ActRequest>(system_, content) || through_wire<ActReply>(system_, content) ||
+      through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
+      through_wire<Episodes>(system_, content) || through_wire<WorkerHello>(system_, content) ||
+      through_wire<Credits>(system_, content);
+  return content;
+}
+
+void Link::deliver(Direction direction) {
+  Parcel parcel = std::move(queues_[index(direction)].front());
+  queues_[index(direction)].pop_front();
+  if (parcel.ended != 0) {
+    auto& proxies = proxies_[index(opposite(direction))];
+    const auto it = proxies.find(parcel.ended);
+    if (it == proxies.end()) return;
+    const caf::strong_actor_ptr proxy = it->second;
+    proxies.erase(it);
+    end(proxy, parcel.reason);
+    return;
+  }
+  parcel.to->enqueue(stand_in(parcel.from, opposite(direction)), parcel.mid, as_received(std::move(parcel.content)), nullptr);
+}
+
+void Link::cut(bool late) {
+  if (!up_) return;
+  std::deque<Parcel> lost = std::move(queues_[0]);
+  std::map<caf::actor_id, caf::strong_actor_ptr> senders = proxies_[1];
+  queues_[0].clear();
+  queues_[1].clear();
+  up_ = false;
+  for (auto& proxies : proxies_) {
+    for (const auto& [id, proxy] : proxies) end(proxy, caf::exit_reason::remote_link_unreachable);
+    proxies.clear();
+  }
+  if (!late) return;
+  for (Parcel& parcel : lost)
+    if (parcel.ended == 0 && parcel.content.match_elements<RolloutMessage>() && parcel.from)
+      parcel.to->enqueue(senders[parcel.from->id()], parcel.mid, parcel.content, nullptr);
+}
+
+}  // namespace troupe::sim

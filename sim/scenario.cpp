@@ -1,0 +1,140 @@
+#include "sim/scenario.h"
+
+#include <algorithm>
+
+#include "runtime/errors.h"
+#include "runtime/rng.h"
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr MutationInfo kMutations[] = {
+    {Mutation::reply_twice, "reply_twice", "an inference actor answers a request twice"},
+    {Mutation::reply_lost, "reply_lost", "an answer carries the number of another request"},
+    {Mutation::reply_shifted, "reply_shifted", "the values of an answer are shifted by one row"},
+    {Mutation::reply_relabelled, "reply_relabelled", "an answer names a version that did not make it"},
+    {Mutation::request_lost, "request_lost", "an inference actor forgets a request"},
+    {Mutation::credit_lost, "credit_lost", "a credit that replay booked never reaches its worker"},
+    {Mutation::credit_extra, "credit_extra", "a worker gets more credits than replay booked"},
+    {Mutation::rollout_twice, "rollout_twice", "a worker pushes a rollout twice"},
+    {Mutation::rollout_renumbered, "rollout_renumbered", "a worker skips a sequence number"},
+    {Mutation::rollout_miscounted, "rollout_miscounted", "a rollout says one sample more than it holds"},
+    {Mutation::rollout_reordered, "rollout_reordered", "two steps of a rollout stand in the wrong order"},
+    {Mutation::weights_old, "weights_old", "the publisher sends an older version again"},
+    {Mutation::weights_torn, "weights_torn", "a snapshot holds tensors of two versions"},
+    {Mutation::batch_again, "batch_again", "replay hands out the samples of the batch before once more"},
+    {Mutation::update_claimed, "update_claimed", "the trainer claims an update that was skipped, and the reverse"},
+    {Mutation::lag_bound_off, "lag_bound_off", "replay allows two updates more than max_policy_lag"},
+    {Mutation::max_batch_off, "max_batch_off", "the batcher exceeds max_batch"},
+    {Mutation::gamma_off, "gamma_off", "workers discount with another gamma"},
+    {Mutation::final_observation_reset, "final_observation_reset", "the value after a cut-off is that of the next episode"},
+    {Mutation::evaluation_old, "evaluation_old", "the last evaluation plays an older policy"},
+    {Mutation::checkpoint_missing, "checkpoint_missing", "a checkpoint is reported as written and is not there"},
+    {Mutation::epoch_kept, "epoch_kept", "a resumed run goes on under the old epoch"},
+    {Mutation::actor_leaked, "actor_leaked", "an actor outlives the run"},
+};
+
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : rng_(derive_key(seed, "scenario")) {}
+  int64_t between(int64_t low, int64_t high) { return low + static_cast<int64_t>(rng_.below(static_cast<uint64_t>(high - low + 1))); }
+  bool chance(double p) { return rng_.uniform_double() < p; }
+
+ private:
+  Rng rng_;
+};
+
+RunConfig draw_config(Draw& draw, uint64_t seed) {
+  RunConfig c;
+  c.name = "simulation";
+  c.seed = seed;
+  c.env.rows = draw.between(1, 3);
+  c.workers.count = draw.between(0, 3);
+  c.workers.groups = draw.between(1, 2);
+  c.rollout.length = draw.between(1, 4);
+  const int64_t rollout = c.rollout.length * c.env.rows;
+  c.inference.count = draw.between(1, 2);
+  c.inference.batch_size = draw.between(1, 8);
+  c.inference.max_batch = draw.chance(0.3) ? 2 * c.env.rows : draw.between(2 * c.env.rows, 16);
+  c.inference.batch_size = std::min(c.inference.batch_size, c.inference.max_batch);
+  c.replay.mode = draw.chance(0.3) ? "reuse" : "consume_once";
+  c.replay.max_policy_lag = draw.between(c.replay.mode == "reuse" ? 1 : 0, 3);
+  c.replay.max_reuse = c.replay.mode == "reuse" ? draw.between(1, 3) : RunConfig().replay.max_reuse;
+  c.trainer.super_batch = draw.chance(0.6) ? rollout * draw.between(1, 3) : draw.between(2, 3 * rollout + 2);
+  c.trainer.minibatches = 1;
+  c.trainer.max_skipped = draw.between(3, 5);
+  c.algorithm.advantage = draw.chance(0.4) ? "vtrace" : "gae";
+  c.algorithm.gamma = 0.9;
+  c.algorithm.bootstrap_on_truncation = draw.chance(0.8);
+  c.stop.env_steps = 0;
+  c.stop.updates = draw.between(2, 16);
+  c.evaluation.every_updates = draw.between(0, 3);
+  c.evaluation.episodes = draw.between(1, 4);
+  c.evaluation.rows = draw.between(1, 2);
+  c.checkpoint.every_updates = draw.between(0, 3);
+  c.checkpoint.keep = draw.between(0, 2);
+  c.stats.interval = std::chrono::milliseconds(draw.between(1, 20) * 100);
+  return c;
+}
+
+void draw_faults(Draw& draw, Scenario& s) {
+  const auto maybe = [&](double& probability, double share, double value) {
+    if (draw.chance(share)) probability = value;
+  };
+  const double clocks[] = {0.005, 0.05, 0.3};
+  s.clock = clocks[draw.between(0, 2)];
+  maybe(s.kill_worker, 0.5, 0.03);
+  maybe(s.kill_inference, 0.5, 0.03);
+  maybe(s.kill_essential, 0.2, 0.01);
+  maybe(s.crash, 0.3, 0.01);
+  maybe(s.interrupt, 0.2, 0.01);
+  maybe(s.cut, 0.5, 0.03);
+  maybe(s.kill_node, 0.4, 0.02);
+  maybe(s.stall, 0.4, 0.02);
+  maybe(s.disk, 0.4, 0.02);
+  maybe(s.row_fails, 0.4, 0.05);
+  maybe(s.env_throws, 0.2, 0.01);
+  maybe(s.forward_fails, 0.3, 0.1);
+  maybe(s.forward_slow, 0.2, 0.1);
+  maybe(s.update_skipped, 0.3, 0.2);
+  maybe(s.learner_throws, 0.1, 0.05);
+  maybe(s.load_fails, 0.2, 0.05);
+  s.max_faults = static_cast<uint32_t>(draw.between(1, 24));
+  s.max_endings = static_cast<uint32_t>(draw.between(0, 3));
+}
+
+}  // namespace
+
+std::span<const MutationInfo> mutations() { return kMutations; }
+
+std::string Scenario::text() const {
+  const RunConfig& c = config;
+  return "workers " + std::to_string(c.workers.count) + "+" + std::to_string(nodes) + " groups " + std::to_string(c.workers.groups) +
+         " rows " + std::to_string(c.env.rows) + " T " + std::to_string(c.rollout.length) + " inference " +
+         std::to_string(c.inference.count) + " batch " + std::to_string(c.inference.batch_size) + "/" +
+         std::to_string(c.inference.max_batch) + " " + c.replay.mode + " lag " + std::to_string(c.replay.max_policy_lag) +
+         " super_batch " + std::to_string(c.trainer.super_batch) + " " + c.algorithm.advantage + " updates " +
+         std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates);
+}
+
+Scenario draw_scenario(uint64_t seed, Mutation mutation) {
+  Draw draw(seed);
+  for (;;) {
+    Scenario s;
+    s.seed = seed;
+    s.mutation = mutation;
+    s.config = draw_config(draw, seed);
+    s.nodes = draw.between(0, 2);
+    s.schedule = static_cast<Schedule>(draw.between(0, 2));
+    draw_faults(draw, s);
+    if (s.config.workers.count + s.nodes == 0) continue;
+    try {
+      validate(s.config);
+      return s;
+    } catch (const ConfigError&) {  // such a run would not start; draw another
+    }
+  }
+}
+
+}  // namespace troupe::sim

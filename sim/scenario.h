@@ -1,0 +1,74 @@
+#pragma once
+// Scenario: what one seed stands for: a small run, a style of scheduling, and the kinds of trouble that may come. Mutations are
+// bugs put in on purpose, to show that each invariant catches one.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/run_config.h"
+
+namespace troupe::sim {
+
+enum class Mutation : uint8_t {
+  none,
+  reply_twice,
+  reply_lost,
+  reply_shifted,
+  reply_relabelled,
+  request_lost,
+  credit_lost,
+  credit_extra,
+  rollout_twice,
+  rollout_renumbered,
+  rollout_miscounted,
+  rollout_reordered,
+  weights_old,
+  weights_torn,
+  batch_again,
+  update_claimed,
+  lag_bound_off,
+  max_batch_off,
+  gamma_off,
+  final_observation_reset,
+  evaluation_old,
+  checkpoint_missing,
+  epoch_kept,
+  actor_leaked,
+};
+
+struct MutationInfo {
+  Mutation mutation;
+  std::string_view name;
+  std::string_view what;
+};
+
+// All of them but `none`.
+std::span<const MutationInfo> mutations();
+
+enum class Schedule : uint8_t { uniform, mostly_in_order, priorities };
+
+struct Scenario {
+  uint64_t seed = 0;
+  RunConfig config;
+  Schedule schedule = Schedule::uniform;
+  int64_t nodes = 0;               // worker processes elsewhere
+  Mutation mutation = Mutation::none;
+  // Probabilities per scheduler step.
+  double clock = 0.01;             // time passes although messages wait
+  double kill_worker = 0, kill_inference = 0, kill_essential = 0, crash = 0, interrupt = 0, cut = 0, kill_node = 0, stall = 0,
+         disk = 0;
+  // Probabilities per call.
+  double row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0, learner_throws = 0,
+         load_fails = 0;
+  uint32_t max_faults = 8;         // of the first group
+  uint32_t max_endings = 2;        // faults that end the process
+
+  std::string text() const;
+};
+
+// The scenario of a seed. Valid for the config reader's cross-field rules.
+Scenario draw_scenario(uint64_t seed, Mutation mutation = Mutation::none);
+
+}  // namespace troupe::sim

@@ -1,0 +1,68 @@
+#include "actors/parts.h"
+
+#include <numeric>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include "runtime/caf_system.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+std::vector<char> counting(size_t size) {
+  std::vector<char> bytes(size);
+  std::iota(bytes.begin(), bytes.end(), char{0});
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("parts: a message of any length comes back whole") {
+  for (size_t size : {1, 9, 10, 11, 20, 1000}) {
+    PartAssembler assembler;
+    const auto bytes = counting(size);
+    std::optional<std::vector<char>> whole;
+    for (const Part& part : split(bytes, 1, 10)) {
+      CHECK_FALSE(whole);
+      CHECK(part.data.bytes() <= 10);
+      whole = assembler.add({}, part);
+    }
+    REQUIRE(whole);
+    CHECK(*whole == bytes);
+  }
+}
+
+TEST_CASE("parts: a message that starts anew replaces one that was never finished") {
+  PartAssembler assembler;
+  const auto first = split(counting(25), 1, 10), second = split(counting(15), 2, 10);
+  assembler.add({}, first[0]);
+  assembler.add({}, second[0]);
+  CHECK(*assembler.add({}, second[1]) == counting(15));
+}
+
+TEST_CASE("parts: a missing, repeated or foreign part is refused and loses the message") {
+  const auto parts = split(counting(35), 1, 10), other = split(counting(35), 2, 10);
+  for (const Part& wrong : {parts[2], parts[3], other[1]}) {
+    PartAssembler assembler;
+    assembler.add({}, parts[0]);
+    CHECK_THROWS_AS(assembler.add({}, wrong), InvariantError);
+    CHECK_THROWS_AS(assembler.add({}, parts[1]), InvariantError);
+  }
+}
+
+TEST_CASE("parts: messages survive the way through bytes, and damage is an error") {
+  caf::actor_system_config config;
+  register_messages(config);
+  configure(config, {SchedulerKind::single_step, 1, false, {}});
+  caf::actor_system system(config);
+  ActRequest request;
+  request.id = 7;
+  request.observations = {{"o", Array::of<float>({2, 2}, {1, 2, 3, 4})}};
+  auto bytes = serialize(system, request);
+  CHECK(deserialize<ActRequest>(system, bytes).observations == request.observations);
+  bytes.resize(bytes.size() / 2);
+  CHECK_THROWS_AS(deserialize<ActRequest>(system, bytes), std::runtime_error);
+}
