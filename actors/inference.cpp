@@ -267,6 +267,7 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
         st.policy->load(*message.weights);
         st.version = message.weights->version;
         self->send(st.peers.replay, Applied{st.id, *st.version});
+        self->send(st.peers.stats, Applied{st.id, *st.version});
         run_ready(self);
       },
       [self](due_atom, uint64_t timer) {

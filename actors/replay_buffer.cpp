@@ -116,6 +116,7 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
       [self](const WorkerReport& worker) { self->state.store->progress(worker.worker, worker.partial_samples); },
       [self](const Applied& applied) {
         auto& st = self->state;
+        if (st.gone.contains(applied.receiver)) return;
         if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.receiver).second)
           self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
         st.store->applied(applied.receiver, applied.version);
@@ -123,6 +124,12 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
       },
       [self](next_atom) {
         self->state.prefetcher = self->current_sender();
+        serve(self);
+      },
+      [self](const ReceiverGone& gone) {
+        auto& st = self->state;
+        st.gone.insert(gone.receiver);
+        st.store->receiver_gone(gone.receiver);
         serve(self);
       },
       [self](const UpdateMessage& update) {

@@ -118,10 +118,9 @@ std::vector<CreditGrant> ReplayStore::grant() {
 
 std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
   const auto it = workers_.find(rollout->worker);
-  if (it != workers_.end()) {
-    it->second.partial -= std::min(it->second.partial, rollout->samples);
-    if (it->second.credits > 0) --it->second.credits;
-  }
+  if (it == workers_.end()) return "worker " + std::to_string(rollout->worker) + " is gone";
+  it->second.partial -= std::min(it->second.partial, rollout->samples);
+  if (it->second.credits > 0) --it->second.credits;
   ledger_.produced += rollout->samples;
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {

@@ -46,7 +46,7 @@ class ReplayStore {
 
   // -- samples
   // Takes a rollout against one of its worker's credits. Returns why it was refused, or nothing. Refused samples are booked
-  // as dropped_full. A rollout from a worker that is not known (it left, or was cut off) is taken without a credit.
+  // as dropped_full; those of a worker that is not known (it left, or was cut off) were booked as lost when it left.
   std::optional<std::string> push(RolloutPtr rollout);
   // The next super-batch, when there are enough samples that are fresh enough for the update that would use it.
   std::optional<SuperBatch> sample();

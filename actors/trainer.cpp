@@ -174,13 +174,7 @@ TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr
         if (const std::string reason = limit_reached(self); !reason.empty()) end(self, reason);
       },
       [self](turn_atom) { take_turn(self); },
-      [self](const Stop& stop) {
-        if (self->state.ended) {
-          self->quit();
-        } else {
-          request_end(self, stop.reason);
-        }
-      },
+      [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor itself, once all is done
   };
 }
 

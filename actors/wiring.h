@@ -12,6 +12,7 @@
 #include "actors/messages.h"
 #include "envs/env.h"
 #include "models/policy.h"
+#include "runtime/process_group.h"
 #include "runtime/run_config.h"
 
 namespace troupe {
@@ -24,6 +25,11 @@ struct Wiring {
   std::function<std::unique_ptr<Policy>()> make_policy;
   // Called on the thread of an actor that computes, before it does, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
+  // A backend for the weight plane whose members reach this process by `address`. Empty where there can be no weight plane to other
+  // processes.
+  std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;
+  // The address by which other processes reach this one; empty = the one by which the first of them came.
+  std::string network_address;
   // Detached actors get threads of their own; false puts every actor on the system's scheduler (deterministic, simulated).
   bool threads = true;
   // Deterministic runs, see actors/turns.h: actors beat, report, save and begin an update only when they are told that it is

@@ -37,6 +37,7 @@ class WorkerPortToActors : public WorkerPort {
   // In one piece inside a process and when small, else in parts.
   template <class Door, class Message>
   void deliver(const Door& door, Message message) {
+    if (!door) return;  // no inference actor yet; one that comes is asked again
     if (door.node() == self_->node() || payload_bytes(message) <= chunk_bytes_) {
       self_->send(door, std::move(message));
       return;
@@ -91,8 +92,10 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
         beat_after(self, *wiring, kBeat);
       },
       [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
-      [self](const InferenceReplaced& replaced) {
+      [self, worker](const InferenceReplaced& replaced) {
         auto& st = self->state;
+        // The old one may live on: it must not wait for us.
+        for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
         st.peers.inference = replaced.inference;
         self->monitor(st.peers.inference);
         st.core->retry_all();

@@ -43,6 +43,7 @@ ordered_json json_of(const StatsSnapshot& s) {
                     {"length_mean", s.length_mean}, {"success_rate", s.success_rate}}},
       {"learner", s.learner},
       {"workers", {{"up", s.workers_up}, {"total", s.workers_total}}},
+      {"rows_served", s.rows_served},
       {"weights_behind", s.weights_behind},
       {"env_failures", s.env_failures},
       {"request_retries", s.request_retries},

@@ -60,6 +60,7 @@ struct StatsSnapshot {
 
   uint64_t workers_up = 0;
   uint64_t workers_total = 0;
+  std::map<std::string, uint64_t> rows_served;     // by inference actor
   std::map<std::string, uint64_t> weights_behind;  // versions published and not yet applied, by receiver
   std::map<std::string, uint64_t> env_failures;    // by environment
   uint64_t request_retries = 0;   // inference requests that workers asked again

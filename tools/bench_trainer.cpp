@@ -72,7 +72,7 @@ class Training {
     const auto prefetch = system_.stop_at_end(spawn_on(system, true, prefetcher, wiring, std::shared_ptr<const Learner>(learner), replay));
     const TrainerPeers peers{prefetch,
                              replay,
-                             system_.stop_at_end(system.spawn(publisher)),
+                             system_.stop_at_end(system.spawn(publisher, PublisherParts{})),
                              system_.stop_at_end(system.spawn(silent_recorder)),
                              system_.stop_at_end(system.spawn(silent_evaluator)),
                              system_.stop_at_end(system.spawn(silent_stats)),

@@ -2,6 +2,7 @@
 
 #include "envs/make_env.h"
 #include "models/make_model.h"
+#include "runtime/process_group.h"
 
 namespace troupe {
 
@@ -33,6 +34,8 @@ std::shared_ptr<Wiring> learn_wiring(const RunConfig& config) {
   wiring->use_threads = set_compute_threads;
   wiring->threads = !config.deterministic;
   wiring->in_turns = config.deterministic;
+  // Snapshots lie in host memory, whatever the trainer's device.
+  wiring->make_group_backend = [](const std::string& address) { return make_group_backend("gloo", {address}); };
   return wiring;
 }
 

@@ -37,7 +37,7 @@ caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) 
   auto promise = std::make_shared<caf::typed_response_promise<uint32_t>>(self->make_response_promise<uint32_t>());
   const auto start = [self, request, promise](const GateActor&) {
     for (uint32_t i = 0; i < request.workers; ++i)
-      self->system().spawn(worker_host, RunAddress{request.host, request.port}, worker_wiring, [](const std::string& error) {
+      self->system().spawn(worker_host, RunAddress{request.host, request.port, nullptr}, worker_wiring, [](const std::string& error) {
         if (!error.empty()) log_warn("node", "a worker ended: " + error);
       });
     log_info("node", std::to_string(request.workers) + " workers for " + request.host + ":" + std::to_string(request.port));

@@ -39,8 +39,8 @@ Json ledger_of(const Ledger& ledger) {
 
 }  // namespace
 
-RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config)
-    : folder_(folder), socket_(socket), config_(config), terminal_(isatty(STDOUT_FILENO) != 0) {}
+RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, uint64_t first_env_steps)
+    : folder_(folder), socket_(socket), config_(config), first_env_steps_(first_env_steps), terminal_(isatty(STDOUT_FILENO) != 0) {}
 
 void RunReport::save(const Checkpoint& checkpoint) {
   Checkpoint complete = checkpoint;
@@ -79,7 +79,7 @@ StatsSnapshot RunReport::with_times(StatsSnapshot s) {
   if (!before || span <= 0) return s;
   s.env_steps_per_second = static_cast<double>(s.env_steps - before->first) / span;
   s.updates_per_second = static_cast<double>(s.updates - before->second) / span;
-  if (s.updates > before->second && s.progress > 0 && s.updates_per_second > 0)
+  if (s.updates_per_second > 0 && s.progress > 0)
     s.eta_seconds = static_cast<double>(s.updates) * (1 - s.progress) / s.progress / s.updates_per_second;
   return s;
 }
@@ -90,8 +90,9 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   summary["wall_seconds"] = wall_seconds;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
   summary["env_steps"] = last_.env_steps;
-  summary["env_steps_per_second"] = static_cast<double>(last_.env_steps) / (config_.deterministic ? wall_seconds : last_.elapsed_seconds);
-  summary["updates"] = last_.updates;
+  summary["env_steps_per_second"] = static_cast<double>(last_.env_steps - first_env_steps_) /
+                                    (config_.deterministic ? wall_seconds : last_.elapsed_seconds);
+  summary["updates"] = outcome.version.number;
   summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation) : Json(nullptr);
   summary["episodes"] = {{"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
   summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
@@ -103,7 +104,7 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
   summary["peak_rss_bytes"] = peak_resident_bytes();
   folder_.write_summary(summary.dump(2) + "\n");
-  std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, " << format_count(last_.updates)
+  std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, " << format_count(outcome.version.number)
             << " updates, " << format_seconds(wall_seconds) << '\n';
   if (outcome.evaluation)
     std::cout << "evaluation: return " << format_number(outcome.evaluation->return_mean, 2) << " +- "

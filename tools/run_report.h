@@ -21,7 +21,8 @@ constexpr const char* kMetricsLines = "metrics.lines";
 
 class RunReport : public RunSink {
  public:
-  RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config);
+  // `first_env_steps` is what the run starts from: those of the checkpoint after a resume.
+  RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, uint64_t first_env_steps);
 
   void save(const Checkpoint& checkpoint) override;
   void report(const StatsSnapshot& snapshot) override;
@@ -30,11 +31,12 @@ class RunReport : public RunSink {
   void finish(const RunOutcome& outcome, double wall_seconds);
 
  private:
+  StatsSnapshot with_times(StatsSnapshot snapshot);
+
   RunFolder& folder_;
   StatsSocket* socket_;
   RunConfig config_;
-  StatsSnapshot with_times(StatsSnapshot snapshot);
-
+  uint64_t first_env_steps_;
   StatsSnapshot last_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
