@@ -36,7 +36,7 @@ BenchSystem::~BenchSystem() {
 StatsActor::behavior_type silent_stats(StatsActor::pointer) {
   return {[](const WorkerReport&) {}, [](const Episodes&) {},   [](const InferenceReport&) {}, [](const ReplayReport&) {},
           [](const UpdateMessage&) {}, [](const Evaluation&) {}, [](const Applied&) {},         [](const ReceiverGone&) {},
-          [](beat_atom) {},            [](const Stop&) {}};
+          [](beat_atom) {},            [](const SaveMessage&) {},  [](const Stop&) {}};
 }
 
 ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {
@@ -44,7 +44,7 @@ ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {
 }
 
 RecorderActor::behavior_type silent_recorder(RecorderActor::pointer) {
-  return {[](const CheckpointMessage&) {}, [](const SnapshotMessage&) {}, [](const Stop&) {}};
+  return {[](const CheckpointMessage&) {}, [](const ActorState&) {}, [](const SnapshotMessage&) {}, [](const Stop&) {}};
 }
 
 EvaluatorActor::behavior_type silent_evaluator(EvaluatorActor::pointer) {
