@@ -252,6 +252,12 @@ struct CheckpointWritten {
   std::string error;  // empty = complete on disk
 };
 
+// What an actor of a deterministic run adds to the next checkpoint, by its name.
+struct ActorState {
+  std::string name;
+  std::string bytes;
+};
+
 // For the run's sink.
 struct SnapshotMessage {
   std::shared_ptr<const StatsSnapshot> snapshot;
@@ -335,6 +341,8 @@ CAF_ADD_ATOM(troupe, troupe, begin_atom, "begin")
 CAF_ADD_ATOM(troupe, troupe, retry_atom, "retry")
 CAF_ADD_ATOM(troupe, troupe, revive_atom, "revive")
 CAF_ADD_ATOM(troupe, troupe, due_atom, "due")        // a deadline passed
+CAF_ADD_ATOM(troupe, troupe, turn_atom, "turn")      // deterministic runs: nothing is left to do
+CAF_ADD_ATOM(troupe, troupe, save_atom, "save")      // deterministic runs: everyone leave your state with the recorder
 CAF_ADD_ATOM(troupe, troupe, status_atom, "status")
 
 namespace troupe {
@@ -355,6 +363,11 @@ using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts
 // The worker's inference actor ended; this one takes its place.
 struct InferenceReplaced {
   InferenceDoor inference;
+};
+
+// Deterministic runs: leave your state with the recorder, for the next checkpoint.
+struct SaveMessage {
+  caf::typed_actor<caf::reacts_to<ActorState>> recorder;
 };
 
 // The answer to a join: who you are, what the run is, whom to talk to.
@@ -443,6 +456,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Evaluation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::EvaluateMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::CheckpointMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::CheckpointWritten)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ActorState)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SaveMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SnapshotMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 
@@ -458,19 +473,19 @@ void register_messages(caf::actor_system_config& config);
 // -- interfaces inside one process -------------------------------------------------------------------------------------------
 
 using StatsActor = StatsDoor::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<UpdateMessage>, caf::reacts_to<Evaluation>,
-                                     caf::reacts_to<ReceiverGone>, caf::reacts_to<beat_atom>, caf::reacts_to<Stop>>;
+                                     caf::reacts_to<ReceiverGone>, caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>,
+                                     caf::reacts_to<Stop>>;
 using ReplayActor = ReplayDoor::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<ReceiverGone>,
-                                       caf::reacts_to<beat_atom>,
-                                       caf::reacts_to<Stop>>;
+                                       caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using InferenceActor = InferenceDoor::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>,
-                                             caf::reacts_to<beat_atom>, caf::reacts_to<Stop>>;
+                                             caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using WorkerActor = caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Credits>, caf::reacts_to<begin_atom>,
                                      caf::reacts_to<retry_atom, uint32_t>, caf::reacts_to<revive_atom, uint32_t, uint32_t>,
-                                     caf::reacts_to<beat_atom>,
+                                     caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>,
                                      caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
-                                      caf::reacts_to<Stop>>;
+                                      caf::reacts_to<turn_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does whoever
 // joins as a receiver of another process.
 using PublisherActor =
@@ -483,7 +498,7 @@ using WeightsHolder = caf::typed_actor<caf::reacts_to<WeightsMessage>>;
 using EvaluatorActor = caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 // Writes checkpoints and reports.
 using RecorderActor =
-    caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
+    caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<ActorState>, caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
 // What the supervisor tells a worker, or the host of a worker in another process.
 using MemberActor = caf::typed_actor<caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 // Joins a run again and again for one worker, in a process of its own.
@@ -496,6 +511,7 @@ using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>
 using GateActor = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
                                    caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
 using SupervisorActor = GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
-                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
+                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<due_atom>, caf::reacts_to<turn_atom>,
+                                          caf::reacts_to<save_atom>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

@@ -31,9 +31,10 @@ class Placement {
   std::vector<Move> replace_inference(uint64_t old, uint64_t id);
 
   std::optional<uint64_t> inference_of(uint64_t worker) const;
+  // Puts a worker, new or not, to an inference actor that there is, against the rule.
+  void place(uint64_t worker, uint64_t inference);
 
  private:
-  void place(uint64_t worker, uint64_t inference);
   std::optional<uint64_t> emptiest() const;
   std::optional<uint64_t> fullest() const;
 

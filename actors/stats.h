@@ -39,6 +39,12 @@ class StatsCore {
   std::vector<std::string> alarms();
   static constexpr int kAlarmLooks = 2;
 
+  // Deterministic runs have no clock: a report is due every stats.every_updates updates, once.
+  bool take_due();
+  // All but times as bytes, and back.
+  std::string save(Clock::time_point now) const;
+  void load(const std::string& bytes, Clock::time_point now);
+
  private:
   struct Rate {  // (time, count) pairs of the last minute
     std::deque<std::pair<Clock::time_point, uint64_t>> points;
@@ -74,6 +80,7 @@ class StatsCore {
   std::map<uint64_t, Receiver> receivers_;
   PolicyVersion published_;
   double wait_seconds_ = 0, update_seconds_ = 0;
+  uint64_t reported_ = 0;  // updates of the last report that was due
 };
 
 struct StatsState {

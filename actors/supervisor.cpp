@@ -10,8 +10,10 @@
 #include "actors/inference.h"
 #include "actors/prefetcher.h"
 #include "actors/publisher.h"
+#include "actors/state_bytes.h"
 #include "actors/stats.h"
 #include "actors/trainer.h"
+#include "actors/turns.h"
 #include "actors/worker.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
@@ -33,14 +35,19 @@ void watch(Self self, const Handle& child, const std::string& what) {
   self->state.essential[child.address()] = what;
 }
 
-uint64_t spawn_inference(Self self) {
+// By id, because the order of addresses is another one in every process.
+std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
+  std::map<uint64_t, MemberActor> result;
+  for (const auto& [address, member] : st.members) result[member.id] = member.actor;
+  return result;
+}
+
+void spawn_inference(Self self, uint64_t id) {
   auto& st = self->state;
-  const uint64_t id = st.next_receiver++;
   InferenceActor actor = spawn_on(self->system(), st.wiring->threads, inference_actor, st.wiring, id,
                                   InferencePeers{st.publisher, st.replay, st.stats});
   self->monitor(actor);
   st.inference[id] = {actor, actor, {}, true};
-  return id;
 }
 
 // The inference actor of a new worker; none while there is none.
@@ -50,21 +57,82 @@ InferenceDoor place_worker(Self self, uint64_t worker) {
   return inference ? st.inference.at(*inference).door : InferenceDoor{};
 }
 
-void spawn_worker(Self self) {
+void spawn_worker(Self self, uint64_t id, const InferenceDoor& inference) {
   auto& st = self->state;
-  const uint64_t id = st.next_worker++;
-  WorkerActor actor = spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id,
-                               WorkerPeers{place_worker(self, id), st.replay, st.stats});
+  WorkerActor actor =
+      spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id, WorkerPeers{inference, st.replay, st.stats});
   self->monitor(actor);
   st.members[actor.address()] = {id, actor, true};
 }
 
 void tell(Self self, const std::vector<Placement::Move>& moves) {
   auto& st = self->state;
+  const std::map<uint64_t, MemberActor> members = members_by_id(st);
   for (const Placement::Move& move : moves)
-    for (const auto& [address, member] : st.members)
-      if (member.id == move.worker && move.inference)
-        self->send(member.actor, InferenceReplaced{st.inference.at(*move.inference).door});
+    if (const auto member = members.find(move.worker); member != members.end() && move.inference)
+      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference).door});
+}
+
+void spawn_worker(Self self) {
+  const uint64_t id = self->state.next_worker++;
+  spawn_worker(self, id, place_worker(self, id));
+}
+
+// Deterministic runs: who there is, as bytes, and the same again.
+std::string save_children(const SupervisorState& st) {
+  std::vector<uint64_t> inference;
+  std::vector<std::pair<uint64_t, uint64_t>> workers;  // with the inference actor of each
+  for (const auto& [id, actor] : st.inference) inference.push_back(id);
+  for (const auto& [id, actor] : members_by_id(st)) workers.emplace_back(id, st.placement.inference_of(id).value());
+  return to_bytes(st.next_receiver, st.next_worker, st.restarts, inference, workers);
+}
+
+void spawn_children(Self self, const std::string& state) {
+  auto& st = self->state;
+  std::vector<uint64_t> inference;
+  std::vector<std::pair<uint64_t, uint64_t>> workers;
+  from_bytes(state, "supervisor", st.next_receiver, st.next_worker, st.restarts, inference, workers);
+  for (uint64_t id : inference) {
+    spawn_inference(self, id);
+    st.placement.add_inference(id);
+  }
+  for (const auto& [id, served_by] : workers) {
+    st.placement.place(id, served_by);
+    spawn_worker(self, id, st.inference.at(served_by).door);
+  }
+}
+
+void spawn_children(Self self) {
+  auto& st = self->state;
+  if (const std::string* state = st.wiring->state_of("supervisor")) return spawn_children(self, *state);
+  const RunConfig& config = st.wiring->config;
+  for (int64_t i = 0; i < config.inference.count; ++i) {
+    const uint64_t id = st.next_receiver++;
+    spawn_inference(self, id);
+    st.placement.add_inference(id);
+  }
+  for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
+}
+
+// Every actor rests: they report, and then the trainer goes on.
+void take_turn(Self self) {
+  auto& st = self->state;
+  TROUPE_CHECK(st.phase == Phase::running, "nothing is left to do, and the run has not ended");
+  for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), beat_atom_v);
+  for (const auto& [id, inference] : st.inference) self->send(inference.local, beat_atom_v);
+  self->delayed_send(st.replay, kTurnStep, beat_atom_v);
+  self->delayed_send(st.stats, 2 * kTurnStep, beat_atom_v);
+  self->delayed_send(st.trainer, 3 * kTurnStep, turn_atom_v);
+}
+
+void save(Self self) {
+  auto& st = self->state;
+  const SaveMessage message{st.recorder};
+  for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), message);
+  for (const auto& [id, inference] : st.inference) self->send(inference.local, message);
+  self->send(st.replay, message);
+  self->send(st.stats, message);
+  self->send(st.recorder, ActorState{"supervisor", save_children(st)});
 }
 
 void spawn_all(Self self) {
@@ -90,18 +158,20 @@ void spawn_all(Self self) {
   watch(self, st.prefetcher, "prefetcher");
   watch(self, st.evaluator, "evaluator");
   watch(self, st.trainer, "trainer");
-  const RunConfig& config = st.wiring->config;
-  for (int64_t i = 0; i < config.inference.count; ++i) st.placement.add_inference(spawn_inference(self));
-  for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
+  spawn_children(self);
   self->send(st.trainer, begin_atom_v);
 }
 
 template <class Handle>
-void leave(Self self, const Handle& child) {
-  auto& st = self->state;
+void wait_for(Self self, const Handle& child) {
   self->monitor(child);  // answered at once for one that has ended already
-  st.leaving.insert(child.address());
-  self->send(child, Stop{st.outcome.reason});
+  self->state.leaving.insert(child.address());
+}
+
+template <class Handle>
+void leave(Self self, const Handle& child) {
+  wait_for(self, child);
+  self->send(child, Stop{self->state.outcome.reason});
 }
 
 // Tells every child to stop; stats when the others have, or their last reports would come too late.
@@ -109,7 +179,7 @@ void stop_all(Self self) {
   auto& st = self->state;
   if (st.phase == Phase::stopping) return;
   st.phase = Phase::stopping;
-  for (const auto& [address, member] : st.members) leave(self, member.actor);
+  for (const auto& [id, member] : members_by_id(st)) leave(self, member);
   self->delayed_send(self, kFarewell, due_atom_v);
   for (const auto& [id, inference] : st.inference) {
     if (inference.local) {
@@ -121,7 +191,8 @@ void stop_all(Self self) {
     }
   }
   leave(self, st.prefetcher);
-  leave(self, st.trainer);
+  wait_for(self, st.trainer);
+  self->send_exit(st.trainer, caf::exit_reason::user_shutdown);  // Stop only ends its training
   leave(self, st.replay);
   leave(self, st.publisher);
   leave(self, st.evaluator);
@@ -161,7 +232,9 @@ void forget_inference(Self self, uint64_t id) {
 void replace_inference(Self self, uint64_t id, const caf::error& reason) {
   auto& st = self->state;
   log_warn("supervisor", "inference actor " + std::to_string(id) + " ended (" + describe(reason) + "); starting another");
-  tell(self, st.placement.replace_inference(id, spawn_inference(self)));
+  const uint64_t next = st.next_receiver++;
+  spawn_inference(self, next);
+  tell(self, st.placement.replace_inference(id, next));
   forget_inference(self, id);
 }
 
@@ -283,8 +356,7 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
   st.outcome.version = ended.version;
   st.outcome.reason = ended.reason;
   st.outcome.error = ended.error;
-  for (const auto& [address, member] : st.members)
-    self->send(member.actor, Stop{ended.reason});
+  for (const auto& [id, member] : members_by_id(st)) self->send(member, Stop{ended.reason});
   if (!st.interrupted && ended.error.empty()) self->send(st.evaluator, EvaluateMessage{ended.weights, true});
   stop_when_complete(self);
 }
@@ -329,6 +401,8 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
           for (const caf::actor_addr& address : {inference.door.address(), inference.host.address()})
             if (!inference.local && st.leaving.contains(address)) on_left(self, address);
       },
+      [self](turn_atom) { take_turn(self); },
+      [self](save_atom) { save(self); },
       [self](const Stop& stop) {
         auto& st = self->state;
         if (st.interrupted) return;

@@ -4,10 +4,12 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "actors/messages.h"
 #include "envs/env.h"
 #include "models/policy.h"
 #include "runtime/process_group.h"
@@ -30,9 +32,25 @@ struct Wiring {
   std::string network_address;
   // Detached actors get threads of their own; false puts every actor on the system's scheduler (deterministic, simulated).
   bool threads = true;
+  // Deterministic runs, see actors/turns.h: actors beat, report, save and begin an update only when they are told that it is
+  // their turn, never at a time.
+  bool in_turns = false;
+  // Those that are resumed: what the actors left in the checkpoint, by their names.
+  std::map<std::string, std::string> states;
   // When the process began, for reports; nothing = when the run's actors do.
   std::optional<std::chrono::steady_clock::time_point> started;
+
+  const std::string* state_of(const std::string& actor) const {
+    const auto it = states.find(actor);
+    return it == states.end() ? nullptr : &it->second;
+  }
 };
+
+// Makes an actor beat again after `interval`, except where a turn will tell it to.
+template <class Self>
+void beat_after(Self* self, const Wiring& wiring, std::chrono::milliseconds interval) {
+  if (!wiring.in_turns) self->delayed_send(self, interval, beat_atom_v);
+}
 
 using WiringPtr = std::shared_ptr<const Wiring>;
 

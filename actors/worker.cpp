@@ -69,26 +69,29 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
   });
   self->send(self, begin_atom_v);
+  const std::string name = "worker " + std::to_string(worker);
   return {
       [self](const ActReply& reply) { self->state.core->on_reply(reply); },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
-      [self, worker](begin_atom) {
+      [self, wiring, worker, name](begin_atom) {
         auto& st = self->state;
         st.core->begin();
+        if (const std::string* state = wiring->state_of(name)) st.core->load(*state);
         self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
-        self->delayed_send(self, kBeat, beat_atom_v);
+        beat_after(self, *wiring, kBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
       [self](revive_atom, uint32_t group, uint32_t row) { self->state.core->revive(group, row); },
-      [self](beat_atom) {
+      [self, wiring](beat_atom) {
         auto& st = self->state;
         st.core->beat();
         WorkerReport report = st.core->report();
         report.rss_bytes = resident_bytes();
         self->send(st.peers.replay, report);
         self->send(st.peers.stats, std::move(report));
-        self->delayed_send(self, kBeat, beat_atom_v);
+        beat_after(self, *wiring, kBeat);
       },
+      [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
       [self, worker](const InferenceReplaced& replaced) {
         auto& st = self->state;
         // The old one may live on: it must not wait for us.

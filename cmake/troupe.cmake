@@ -3,7 +3,7 @@
 add_library(troupe_options INTERFACE)
 target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(troupe_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;$<$<BOOL:${TROUPE_WERROR}>:-Werror>>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers;$<$<BOOL:${TROUPE_WERROR}>:-Werror>>)
 if(TROUPE_SANITIZE)
   target_compile_options(troupe_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
   target_link_options(troupe_options INTERFACE -fsanitize=address,undefined)

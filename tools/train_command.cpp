@@ -8,14 +8,16 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <nlohmann/json.hpp>
 
 #include "actors/gate.h"
+#include "actors/resume.h"
 #include "actors/supervisor.h"
+#include "actors/turns.h"
+#include "runtime/caf_listen.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
 #include "runtime/log.h"
@@ -31,6 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kStopping = "\nstopping: a checkpoint is being written (again to stop at once)\n";
 constexpr int kRunEnded = SIGUSR1;  // we send it to ourselves when the supervisor is done
 
 sigset_t watched_signals() {
@@ -44,41 +47,47 @@ std::string run_folder_of(const TrainOptions& options, const RunConfig& config) 
   return options.run_dir.empty() ? "runs/" + config.name : options.run_dir;
 }
 
-// Where a resumed run goes on; restores the learner.
-ReplayStart restore(RunFolder& folder, Learner& learner) {
+// Where a run begins, or goes on.
+struct Beginning {
   ReplayStart start;
-  if (!folder.resuming()) return start;
+  std::optional<RunFolder::ResumePoint> resume;
+};
+
+// A deterministic run loses nothing when it is resumed: it goes on under the same epoch, with the state of every actor.
+void restore_actors(const Checkpoint& checkpoint, Wiring& wiring, Beginning& beginning) {
+  const auto lines = checkpoint.scalars.find(kMetricsLines);
+  if (checkpoint.extras.empty() || lines == checkpoint.scalars.end())
+    throw ConfigError("the checkpoint at update " + std::to_string(checkpoint.updates) +
+                      " does not hold the actors of a deterministic run; use another run folder");
+  wiring.states = checkpoint.extras;
+  beginning.start.version = checkpoint.version;
+  beginning.resume->lines = static_cast<uint64_t>(lines->second);
+}
+
+// Restores the learner, and in a deterministic run all other actors.
+Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
+  Beginning beginning;
+  if (!folder.resuming()) return beginning;
   const std::optional<Checkpoint> checkpoint = folder.checkpoints().recover();
   if (!checkpoint && !folder.checkpoints().list().empty())
     throw ConfigError(folder.path() + "/checkpoints: no checkpoint is whole, so the run cannot go on from any; remove that folder to "
                       "start anew, or use another run folder");
-  if (!checkpoint) return start;
-  learner.load({checkpoint->model, checkpoint->optimizer, checkpoint->scalars});
-  start.version = {checkpoint->version.epoch + 1, checkpoint->version.number};
-  start.env_steps = checkpoint->env_steps;
-  const auto count = [&](const char* name) {
-    const auto it = checkpoint->scalars.find(name);
-    return it == checkpoint->scalars.end() ? uint64_t{0} : static_cast<uint64_t>(it->second);
-  };
-  start.ledger = {count("ledger.produced"),     count("ledger.trained"),       count("ledger.dropped_stale"),
-                  count("ledger.dropped_full"), count("ledger.lost_in_crash"), count("ledger.waiting")};
+  if (!checkpoint) return beginning;
+  beginning.start = resume(*checkpoint, learner);
+  const ReplayStart& start = beginning.start;
+  beginning.resume = {start.version.number, static_cast<int64_t>(start.env_steps)};
+  if (wiring.in_turns) restore_actors(*checkpoint, wiring, beginning);
   log_info("train", "resuming at update " + std::to_string(start.version.number));
   std::cout << "resuming at update " << start.version.number << ", " << start.env_steps << " environment steps\n";
-  return start;
+  return beginning;
 }
 
 // The gate for workers, on the network from its construction on. Nothing outlives it, so that a start that fails ends at once.
 class OpenGate {
  public:
   // Throws ConfigError when the address is taken.
-  OpenGate(caf::actor_system& system, const Address& listen) : system_(system), gate_(system.spawn(gate)) {
-    const auto port = system.middleman().publish(GateActor(gate_), listen.port, listen.host.c_str(), true);
-    if (!port) {
-      caf::anon_send(gate_, Stop{});
-      throw ConfigError("--listen " + listen.text() + ": cannot listen: " + describe(port.error()));
-    }
-    address_ = {listen.host, *port};
-  }
+  OpenGate(caf::actor_system& system, const Address& at)
+      : system_(system), gate_(system.spawn(gate)), address_{at.host, listen(system, GateActor(gate_), at.host, at.port)} {}
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
   ~OpenGate() {
@@ -106,16 +115,14 @@ void open_stats(std::optional<StatsSocket>& socket, const Address& address, cons
   }
 }
 
-// Opens the log and the metrics of a folder, and restores the learner from it.
-ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner) {
+// Opens the log and the metrics of a folder, and restores from it what there is.
+ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner, Wiring& wiring) {
   open_log(folder.open_log_file());
   log_info("train", config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
-  const ReplayStart start = restore(folder, learner);
+  const Beginning beginning = restore(folder, learner, wiring);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  folder.begin_metrics(wall_time, start.version.number == 0
-                                      ? std::nullopt
-                                      : std::optional(RunFolder::ResumePoint{start.version.number, static_cast<int64_t>(start.env_steps)}));
-  return start;
+  folder.begin_metrics(wall_time, beginning.resume);
+  return beginning.start;
 }
 
 // Says where the run lies and listens, on the console and to programs.
@@ -135,32 +142,23 @@ bool wait_for_end(const SupervisorActor& supervisor) {
     if (signal < 0) continue;
     if (interrupted) _exit(kExitInterrupted);
     interrupted = true;
-    std::cerr << "\nstopping: a checkpoint is being written (again to stop at once)\n";
+    std::cerr << kStopping;
     caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(supervisor), Stop{"interrupted"});
   }
 }
 
-// The same actors on this thread: messages in order, then the next timer.
+// The same actors on this thread. True when interrupted.
 bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, const bool& ended) {
-  auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const sigset_t signals = watched_signals();
-  const timespec now{0, 0};
   bool interrupted = false;
-  while (!ended) {
-    while (scheduler.try_run_once()) {
-    }
-    if (ended) break;
+  run_in_turns(system, supervisor, ended, [&] {
+    const timespec now{0, 0};
     const int signal = sigtimedwait(&signals, nullptr, &now);
-    if (signal == SIGINT || signal == SIGTERM) {
-      if (interrupted) _exit(kExitInterrupted);
-      interrupted = true;
-      caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(supervisor), Stop{"interrupted"});
-      continue;
-    }
-    TROUPE_CHECK(scheduler.trigger_timeout(), "the run waits for nothing");
-  }
-  while (scheduler.try_run_once()) {
-  }
+    if (signal != SIGINT && signal != SIGTERM) return interrupted;
+    if (interrupted) _exit(kExitInterrupted);
+    std::cerr << kStopping;
+    return interrupted = true;
+  });
   return interrupted;
 }
 
@@ -199,7 +197,7 @@ int run_train(const TrainOptions& options) {
 
     folder.emplace(posix_disk(), run_folder_of(options, config), to_json(config),
                    [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
-    const ReplayStart start = begin_or_resume(*folder, config, *learner);
+    const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
     report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start.env_steps);
     if (gate) announce(*folder, gate->address(), socket->address());
 
