@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "actors/messages.h"
+#include "actors/state_bytes.h"
 #include "runtime/errors.h"
 
 namespace troupe {
@@ -281,6 +283,41 @@ void ReplayStore::failed(uint64_t index) {
     ledger_.waiting -= column.samples;
     ledger_.lost_in_crash += column.samples;
   }
+}
+
+std::string ReplayStore::save() const {
+  TROUPE_CHECK(credits_outstanding() == 0 && handed_.empty(), credits_outstanding(), handed_.size());
+  std::vector<StoredPtr> stored;  // each rollout once, in the order of their first units
+  std::map<const Stored*, uint64_t> position;
+  std::vector<std::pair<uint64_t, uint64_t>> units;
+  for (const Unit& unit : units_) {
+    const auto [it, added] = position.try_emplace(unit.stored.get(), stored.size());
+    if (added) stored.push_back(unit.stored);
+    units.emplace_back(it->second, unit.column);
+  }
+  std::vector<RolloutMessage> rollouts;
+  std::vector<std::vector<Column>> columns;
+  for (const StoredPtr& one : stored) {
+    rollouts.push_back({one->rollout});
+    columns.push_back(one->columns);
+  }
+  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, uses_total_, stored_samples_, rollouts, columns, units);
+}
+
+void ReplayStore::load(const std::string& bytes) {
+  uint64_t key = 0, position = 0;
+  std::vector<RolloutMessage> rollouts;
+  std::vector<std::vector<Column>> columns;
+  std::vector<std::pair<uint64_t, uint64_t>> units;
+  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, uses_total_, stored_samples_, rollouts, columns, units);
+  rng_ = Rng::at(key, position);
+  std::vector<StoredPtr> stored;
+  for (size_t i = 0; i < rollouts.size(); ++i) {
+    stored.push_back(std::make_shared<Stored>());
+    *stored.back() = {rollouts[i].rollout, columns.at(i)};
+  }
+  units_.clear();
+  for (const auto& [rollout, column] : units) units_.push_back({stored.at(rollout), column});
 }
 
 uint64_t ReplayStore::count_waiting() const {

@@ -55,6 +55,11 @@ class ReplayStore {
   void trained(uint64_t index);
   void failed(uint64_t index);
 
+  // -- deterministic runs, when no credit is out and no batch is handed out: everything as bytes, and back. The workers and
+  // the inference actors of the new process join again.
+  std::string save() const;
+  void load(const std::string& bytes);
+
   // -- what can be seen
   Ledger ledger() const { return ledger_; }
   // Recounts `waiting` from the stored samples; equals ledger().waiting unless there is a bug.
@@ -79,6 +84,10 @@ class ReplayStore {
     uint32_t in_flight = 0;  // of those, the ones not yet trained or failed
     bool trained = false;
     bool stored = true;      // may be drawn again
+
+    template <class I> friend typename I::result_type inspect(I& f, Column& x) {
+      return f(x.index, x.samples, x.oldest, x.uses, x.trained, x.stored);
+    }
   };
   struct Stored {
     RolloutPtr rollout;

@@ -115,6 +115,7 @@ TEST_CASE("replay_store: samples of an earlier epoch are infinitely old") {
   ReplayConfig config;
   config.max_policy_lag = 100;
   ReplayStore store(config, 8, {3, 7}, 1);
+  store.join(1, 1, 8);
   store.push(make_rollout({.version = {2, 7}}));
   CHECK_FALSE(store.sample());
   CHECK(store.ledger().dropped_stale == 8);
@@ -134,12 +135,13 @@ TEST_CASE("replay_store: a worker that leaves returns its credits and loses its 
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: a rollout of a worker that was given up is still booked") {
+TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its samples are booked as lost already") {
   Fixture f;
+  f.store->progress(1, 8);
   f.store->leave(1);
-  f.push(2);
-  CHECK(f.store->ledger().produced == 16);
-  CHECK(f.store->sample());
+  CHECK(f.store->push(make_rollout({})));
+  CHECK(f.store->ledger().produced == 8);
+  CHECK(f.store->ledger().lost_in_crash == 8);
   f.check_ledger();
 }
 
@@ -237,4 +239,42 @@ TEST_CASE("replay_store: a version that goes backwards is a broken invariant") {
   Fixture f;
   f.store->applied(0, {0, 3});
   CHECK_THROWS_AS(f.store->applied(0, {0, 2}), InvariantError);
+}
+
+TEST_CASE("replay_store: a store that is loaded from bytes hands out the same batches") {
+  for (const std::string mode : {"consume_once", "reuse"}) {
+    CAPTURE(mode);
+    Fixture saved(3, mode), loaded(3, mode);
+    saved.store->applied(0, {});
+    for (int i = 0; i < 5 && saved.granted() > 0; ++i) saved.push(static_cast<int>(saved.store->credits_outstanding()));
+    REQUIRE(saved.store->sample());
+    saved.store->trained(0);
+    while (saved.granted() > 0) saved.push(static_cast<int>(saved.store->credits_outstanding()));
+    const std::string bytes = saved.store->save();
+    loaded.store->load(bytes);
+    loaded.store->applied(0, {});
+    CHECK(loaded.store->save() == bytes);
+    CHECK(loaded.store->ledger() == saved.store->ledger());
+    loaded.check_ledger();
+    CHECK(loaded.granted() == 0);  // nothing new was promised by the way
+    for (uint64_t index = 1; index < 3; ++index) {
+      const auto a = saved.store->sample(), b = loaded.store->sample();
+      REQUIRE((a && b && a->parts.size() == b->parts.size()));
+      CHECK(b->index == index);
+      for (size_t i = 0; i < a->parts.size(); ++i) {
+        CHECK(a->parts[i].rollout->sequence == b->parts[i].rollout->sequence);
+        CHECK(a->parts[i].columns == b->parts[i].columns);
+      }
+      saved.store->trained(index);
+      loaded.store->trained(index);
+    }
+    CHECK(loaded.store->save() == saved.store->save());
+  }
+}
+
+TEST_CASE("replay_store: nothing is saved while credits or a batch are out") {
+  Fixture f;
+  f.store->applied(0, {});
+  CHECK(f.granted() > 0);
+  CHECK_THROWS_AS(f.store->save(), InvariantError);
 }
