@@ -12,7 +12,6 @@ namespace troupe {
 namespace {
 
 constexpr uint32_t kCreditsPerGroup = 2;  // one rollout under way, one ready to start without a round trip
-constexpr size_t kGivenUpRemembered = 1000;
 
 uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
   return static_cast<uint64_t>(config.max_policy_lag + 2) * super_batch;
@@ -44,20 +43,7 @@ void ReplayStore::leave(uint64_t worker) {
   if (it == workers_.end()) return;
   ledger_.produced += it->second.partial;
   ledger_.lost_in_crash += it->second.partial;
-  if (it->second.partial > 0) given_up_[worker] = it->second.partial;
-  if (given_up_.size() > kGivenUpRemembered) given_up_.erase(given_up_.begin());
   workers_.erase(it);
-}
-
-// Samples that were booked as lost when their worker left have come after all: they are not counted twice.
-void ReplayStore::take_back_loss(uint64_t worker, uint64_t samples) {
-  const auto it = given_up_.find(worker);
-  if (it == given_up_.end()) return;
-  const uint64_t back = std::min(it->second, samples);
-  ledger_.produced -= back;
-  ledger_.lost_in_crash -= back;
-  it->second -= back;
-  if (it->second == 0) given_up_.erase(it);
 }
 
 void ReplayStore::progress(uint64_t worker, uint64_t samples) {
@@ -132,12 +118,9 @@ std::vector<CreditGrant> ReplayStore::grant() {
 
 std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
   const auto it = workers_.find(rollout->worker);
-  if (it != workers_.end()) {
-    it->second.partial -= std::min(it->second.partial, rollout->samples);
-    if (it->second.credits > 0) --it->second.credits;
-  } else {
-    take_back_loss(rollout->worker, rollout->samples);
-  }
+  if (it == workers_.end()) return "worker " + std::to_string(rollout->worker) + " is gone";
+  it->second.partial -= std::min(it->second.partial, rollout->samples);
+  if (it->second.credits > 0) --it->second.credits;
   ledger_.produced += rollout->samples;
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {

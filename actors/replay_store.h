@@ -46,8 +46,7 @@ class ReplayStore {
 
   // -- samples
   // Takes a rollout against one of its worker's credits. Returns why it was refused, or nothing. Refused samples are booked
-  // as dropped_full. A rollout from a worker that is not known (it left, or was cut off) is taken without a credit; what was
-  // booked as lost when the worker left and has come after all is lost no longer.
+  // as dropped_full; those of a worker that is not known (it left, or was cut off) were booked as lost when it left.
   std::optional<std::string> push(RolloutPtr rollout);
   // The next super-batch, when there are enough samples that are fresh enough for the update that would use it.
   std::optional<SuperBatch> sample();
@@ -106,7 +105,6 @@ class ReplayStore {
     uint64_t partial = 0;
   };
 
-  void take_back_loss(uint64_t worker, uint64_t samples);
   bool may_grant(uint64_t samples) const;
   uint64_t lag_at_next(const Unit& unit) const;
   void drop_stale();
@@ -124,7 +122,6 @@ class ReplayStore {
   PolicyVersion version_;  // of the next update
   Rng rng_;
   std::map<uint64_t, Worker> workers_;
-  std::map<uint64_t, uint64_t> given_up_;  // samples booked as lost, by worker that left; the newest workers
   uint64_t last_granted_ = 0;
   std::map<uint64_t, PolicyVersion> receivers_;
   std::deque<Unit> units_;          // stored, not handed out for the last time; oldest first

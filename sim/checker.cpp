@@ -46,7 +46,6 @@ void Checker::begin_process(const ReplayStart& start) {
   ++process_;
   inference_.clear();
   workers_.clear();
-  lost_of_.clear();
   worker_of_.clear();
   credits_.clear();
   pushed_.clear();
@@ -82,10 +81,7 @@ std::string Checker::name_of(caf::actor_id id) {
 
 void Checker::worker_left(uint64_t worker) {
   WorkerAccount& account = workers_[worker];
-  if (account.joined) {
-    replay_.left += account.partial;
-    lost_of_[worker] = account.partial;
-  }
+  if (account.joined) replay_.left += account.partial;
   account = {};
 }
 
@@ -100,12 +96,7 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     uint64_t samples = 0;
     for (const uint8_t valid : rollout.valid.view<uint8_t>()) samples += valid;
     WorkerAccount& account = workers_[rollout.worker];
-    replay_.arrived += samples;
-    if (!account.joined) {  // too late: what was booked as lost has come after all
-      const uint64_t back = std::min(lost_of_[rollout.worker], samples);
-      lost_of_[rollout.worker] -= back;
-      replay_.left -= back;
-    }
+    if (account.joined) replay_.arrived += samples;  // those of a worker that is gone were booked as lost when it left
     account.partial -= std::min(account.partial, samples);
     const std::string who = "worker " + std::to_string(rollout.worker);
     if (next_sequence_[rollout.worker]++ != rollout.sequence) world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " comes out of turn");
@@ -211,7 +202,8 @@ void Checker::check_replay(const ReplayState& state) {
   if (replay_.arrived + replay_.left > world_.produced - replay_.produced_before)
     world_.violate("the ledger counts " + std::to_string(replay_.arrived + replay_.left) + " samples, the environments made " +
                    std::to_string(world_.produced - replay_.produced_before));
-  if (ledger.dropped_stale < last_ledger_.dropped_stale || ledger.dropped_full < last_ledger_.dropped_full)
+  if (ledger.dropped_stale < last_ledger_.dropped_stale || ledger.dropped_full < last_ledger_.dropped_full ||
+      ledger.lost_in_crash < last_ledger_.lost_in_crash)
     world_.violate("the ledger forgets: " + ledger.text());
   last_ledger_ = ledger;
   uint64_t joined = 0;

@@ -83,7 +83,6 @@ class Checker {
   std::map<std::string, uint64_t> ordinals_;
   std::map<caf::actor_id, InferenceAccount> inference_;
   std::map<uint64_t, WorkerAccount> workers_;
-  std::map<uint64_t, uint64_t> lost_of_;  // samples booked as lost, by worker that left
   std::map<caf::actor_id, uint64_t> worker_of_;  // as replay sees them
   std::map<uint64_t, uint64_t> credits_, pushed_, next_sequence_;
   ReplayAccount replay_;

@@ -145,17 +145,6 @@ TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: what was given up and comes after all is counted once") {
-  Fixture f;
-  f.store->progress(1, 5);
-  f.store->leave(1);
-  CHECK(f.store->ledger().lost_in_crash == 5);
-  f.push(1);  // holds those five samples
-  CHECK(f.store->ledger().produced == 8);
-  CHECK(f.store->ledger().lost_in_crash == 0);
-  f.check_ledger();
-}
-
 TEST_CASE("replay_store: rows that failed leave a super-batch short, and one more rollout is admitted") {
   Fixture f(0);
   f.store->applied(0, {});
