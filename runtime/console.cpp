@@ -113,7 +113,8 @@ std::string bottleneck(const StatsSnapshot& s) {
   if (s.ledger.produced > 0 && static_cast<double>(dropped) > kMuchDropped * static_cast<double>(s.ledger.produced))
     return "waste (" + share(dropped, s.ledger.produced) + " of the samples are dropped, " +
            (s.ledger.dropped_stale >= s.ledger.dropped_full ? "most as stale)" : "most for want of room)");
-  if (!std::isfinite(s.trainer_wait_fraction)) return "starting (no update yet)";
+  if (!std::isfinite(s.trainer_wait_fraction))
+    return s.updates == 0 ? "starting (no update yet)" : "unknown (a deterministic run does one thing at a time)";
   if (s.trainer_wait_fraction > kHungryTrainer)
     return "sampling (the trainer waits " + percent(s.trainer_wait_fraction) + " of the time" + sampling_reason(s) + ')';
   if (s.trainer_wait_fraction < kBusyTrainer)

@@ -114,7 +114,12 @@ TEST_CASE("console: the verdict names what limits the run") {
   CHECK(verdict_with([](auto& s) { s.workers_up = 0; }) == "no worker is up: nothing is sampled");
   CHECK(verdict_with([](auto& s) { s.ledger.dropped_stale = 100'000; }) == "waste (32 % of the samples are dropped, most as stale)");
   CHECK(verdict_with([](auto& s) { s.ledger.dropped_full = 50'000; }).ends_with("most for want of room)"));
-  CHECK(verdict_with([](auto& s) { s.trainer_wait_fraction = kUnknown; }) == "starting (no update yet)");
+  CHECK(verdict_with([](auto& s) {
+          s.trainer_wait_fraction = kUnknown;
+          s.updates = 0;
+        }) == "starting (no update yet)");
+  CHECK(verdict_with([](auto& s) { s.trainer_wait_fraction = kUnknown; }) ==
+        "unknown (a deterministic run does one thing at a time)");
   CHECK(verdict_with([](auto& s) { s.trainer_wait_fraction = 0.2; }).starts_with("none (sampling and training keep pace"));
   const auto hungry = [](uint64_t full, uint64_t timeout, uint64_t waiting) {
     return verdict_with([&](auto& s) {
