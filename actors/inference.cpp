@@ -7,6 +7,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/state_bytes.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
 
@@ -243,7 +244,12 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
   st.batcher.emplace(wiring->config.inference);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
-  self->delayed_send(self, kReportInterval, beat_atom_v);
+  const std::string name = "inference " + std::to_string(id);
+  if (const std::string* state = wiring->state_of(name)) {
+    InferenceReport& r = st.report;
+    from_bytes(*state, name, r.batches, r.rows, r.full, r.timeout, r.all_waiting, r.failed);
+  }
+  beat_after(self, *wiring, kReportInterval);
   return {
       [self](const ActRequest& request) { on_request(self, request); },
       [self](const Part& part) { on_part(self, part); },
@@ -261,6 +267,7 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
         st.policy->load(*message.weights);
         st.version = message.weights->version;
         self->send(st.peers.replay, Applied{st.id, *st.version});
+        self->send(st.peers.stats, Applied{st.id, *st.version});
         run_ready(self);
       },
       [self](due_atom, uint64_t timer) {
@@ -268,9 +275,14 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
         self->state.timer = 0;
         run_ready(self);
       },
-      [self](beat_atom) {
+      [self, wiring](beat_atom) {
         report(self);
-        self->delayed_send(self, kReportInterval, beat_atom_v);
+        beat_after(self, *wiring, kReportInterval);
+      },
+      [self, name](const SaveMessage& save) {
+        const InferenceReport& r = self->state.report;
+        TROUPE_CHECK(self->state.pending.empty(), self->state.pending.size());
+        self->send(save.recorder, ActorState{name, to_bytes(r.batches, r.rows, r.full, r.timeout, r.all_waiting, r.failed)});
       },
       [self](const Stop&) {
         auto& st = self->state;

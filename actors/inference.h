@@ -15,7 +15,7 @@
 namespace troupe {
 
 struct InferencePeers {
-  PublisherActor publisher;
+  PublisherActor publisher;  // none in a process of its own, where the weights come from a WeightIntake
   ReplayDoor replay;
   StatsDoor stats;
 };

@@ -18,10 +18,13 @@
 #include "models/rollout.h"
 #include "runtime/caf_inspect.h"
 #include "runtime/ledger.h"
+#include "runtime/process_group.h"
 
 namespace troupe {
 
 struct StatsSnapshot;
+struct SenderStep;
+class WeightSender;
 
 // -- inference plane ---------------------------------------------------------------------------------------------------------
 
@@ -110,6 +113,28 @@ struct Applied {
   PolicyVersion version;
 };
 
+// This inference actor is gone, or no longer counts.
+struct ReceiverGone {
+  uint64_t receiver = 0;
+};
+
+// To the inference process that holds `receiver`: come to this group and receive.
+struct Invitation {
+  uint64_t receiver = 0;
+  Rendezvous rendezvous;
+};
+
+// To the inference process that holds `receiver`: it missed a transfer and was set aside; it may join again.
+struct Expelled {
+  uint64_t receiver = 0;
+  std::string why;
+};
+
+// From an inference process: it has weights, workers may ask it.
+struct Serving {
+  uint64_t receiver = 0;
+};
+
 struct InferenceReport {
   uint64_t receiver = 0;
   PolicyVersion version;
@@ -157,6 +182,16 @@ struct StatusReply {
 
 struct WeightsMessage {
   WeightsPtr weights;
+};
+
+// The weight plane stands; a receiver was just admitted to it.
+struct PlaneReady {
+  std::shared_ptr<WeightSender> sender;
+};
+
+// What one step of the sender came to.
+struct PlaneStep {
+  std::shared_ptr<const SenderStep> step;
 };
 
 struct BatchMessage {
@@ -217,6 +252,12 @@ struct CheckpointWritten {
   std::string error;  // empty = complete on disk
 };
 
+// What an actor of a deterministic run adds to the next checkpoint, by its name.
+struct ActorState {
+  std::string name;
+  std::string bytes;
+};
+
 // For the run's sink.
 struct SnapshotMessage {
   std::shared_ptr<const StatsSnapshot> snapshot;
@@ -269,6 +310,12 @@ template <class I> typename I::result_type inspect(I& f, Episodes& x) {
   return f(caf::meta::type_name("Episodes"), x.worker, x.returns, x.lengths, x.success, x.tasks);
 }
 template <class I> typename I::result_type inspect(I& f, Applied& x) { return f(caf::meta::type_name("Applied"), x.receiver, x.version); }
+template <class I> typename I::result_type inspect(I& f, ReceiverGone& x) { return f(caf::meta::type_name("ReceiverGone"), x.receiver); }
+template <class I> typename I::result_type inspect(I& f, Invitation& x) {
+  return f(caf::meta::type_name("Invitation"), x.receiver, x.rendezvous);
+}
+template <class I> typename I::result_type inspect(I& f, Expelled& x) { return f(caf::meta::type_name("Expelled"), x.receiver, x.why); }
+template <class I> typename I::result_type inspect(I& f, Serving& x) { return f(caf::meta::type_name("Serving"), x.receiver); }
 template <class I> typename I::result_type inspect(I& f, InferenceReport& x) {
   return f(caf::meta::type_name("InferenceReport"), x.receiver, x.version, x.batches, x.rows, x.full, x.timeout, x.all_waiting, x.failed,
            x.batch_rows, x.latency_us);
@@ -294,6 +341,8 @@ CAF_ADD_ATOM(troupe, troupe, begin_atom, "begin")
 CAF_ADD_ATOM(troupe, troupe, retry_atom, "retry")
 CAF_ADD_ATOM(troupe, troupe, revive_atom, "revive")
 CAF_ADD_ATOM(troupe, troupe, due_atom, "due")        // a deadline passed
+CAF_ADD_ATOM(troupe, troupe, turn_atom, "turn")      // deterministic runs: nothing is left to do
+CAF_ADD_ATOM(troupe, troupe, save_atom, "save")      // deterministic runs: everyone leave your state with the recorder
 CAF_ADD_ATOM(troupe, troupe, status_atom, "status")
 
 namespace troupe {
@@ -306,22 +355,54 @@ using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 using InferenceDoor = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
 using ReplayDoor = caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
                                     caf::reacts_to<WorkerReport>, caf::reacts_to<Applied>>;
-using StatsDoor = caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<Episodes>, caf::reacts_to<InferenceReport>>;
+using StatsDoor = caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<Episodes>, caf::reacts_to<InferenceReport>,
+                                   caf::reacts_to<Applied>>;
+// What the run tells an inference process.
+using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts_to<Expelled>, caf::reacts_to<Stop>>;
 
 // The worker's inference actor ended; this one takes its place.
 struct InferenceReplaced {
   InferenceDoor inference;
 };
 
+// Deterministic runs: leave your state with the recorder, for the next checkpoint.
+struct SaveMessage {
+  caf::typed_actor<caf::reacts_to<ActorState>> recorder;
+};
+
 // The answer to a join: who you are, what the run is, whom to talk to.
 struct Welcome {
-  uint64_t member = 0;
-  std::string config;  // JSON
-  InferenceDoor inference;
+  uint64_t member = 0;      // the worker's number, or the receiver's
+  std::string config;       // JSON
+  InferenceDoor inference;  // for workers; none while no inference actor serves: InferenceReplaced will bring one
   ReplayDoor replay;
   StatsDoor stats;
 };
 
+// An inference process has made its policy and asks for weights. Refused when its policy is another one.
+struct ServeRequest {
+  uint64_t receiver = 0;
+  InferenceDoor inference;
+  Signature signature;
+  std::string address;  // by which it reached the run, numeric
+};
+
+// For the publisher: send weights to this one too.
+struct ReceiverJoined {
+  uint64_t receiver = 0;
+  InferenceMember host;
+  std::string address;  // by which it reached the run
+};
+
+// From the publisher: weights no longer reach this one.
+struct ReceiverLost {
+  uint64_t receiver = 0;
+  std::string why;
+};
+
+template <class I> typename I::result_type inspect(I& f, ServeRequest& x) {
+  return f(caf::meta::type_name("ServeRequest"), x.receiver, x.inference, x.signature, x.address);
+}
 template <class I> typename I::result_type inspect(I& f, InferenceReplaced& x) {
   return f(caf::meta::type_name("InferenceReplaced"), x.inference);
 }
@@ -344,6 +425,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::WorkerReport))
   CAF_ADD_TYPE_ID(troupe, (troupe::Episodes))
   CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
+  CAF_ADD_TYPE_ID(troupe, (troupe::ReceiverGone))
+  CAF_ADD_TYPE_ID(troupe, (troupe::Invitation))
+  CAF_ADD_TYPE_ID(troupe, (troupe::Expelled))
+  CAF_ADD_TYPE_ID(troupe, (troupe::Serving))
   CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReport))
   CAF_ADD_TYPE_ID(troupe, (troupe::JoinRequest))
   CAF_ADD_TYPE_ID(troupe, (troupe::SpawnRequest))
@@ -352,11 +437,17 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe, (troupe::InferenceDoor))
   CAF_ADD_TYPE_ID(troupe, (troupe::ReplayDoor))
   CAF_ADD_TYPE_ID(troupe, (troupe::StatsDoor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::InferenceMember))
+  CAF_ADD_TYPE_ID(troupe, (troupe::ServeRequest))
   CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReplaced))
   CAF_ADD_TYPE_ID(troupe, (troupe::Welcome))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WeightsMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::PlaneReady)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::PlaneStep)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ReceiverJoined)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ReceiverLost)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::BatchMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::StagedMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::UpdateMessage)
@@ -365,6 +456,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Evaluation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::EvaluateMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::CheckpointMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::CheckpointWritten)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ActorState)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SaveMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SnapshotMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 
@@ -380,34 +473,45 @@ void register_messages(caf::actor_system_config& config);
 // -- interfaces inside one process -------------------------------------------------------------------------------------------
 
 using StatsActor = StatsDoor::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<UpdateMessage>, caf::reacts_to<Evaluation>,
-                                     caf::reacts_to<beat_atom>, caf::reacts_to<Stop>>;
-using ReplayActor = ReplayDoor::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<beat_atom>,
-                                       caf::reacts_to<Stop>>;
+                                     caf::reacts_to<ReceiverGone>, caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>,
+                                     caf::reacts_to<Stop>>;
+using ReplayActor = ReplayDoor::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<ReceiverGone>,
+                                       caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using InferenceActor = InferenceDoor::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>,
-                                             caf::reacts_to<beat_atom>, caf::reacts_to<Stop>>;
+                                             caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using WorkerActor = caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Credits>, caf::reacts_to<begin_atom>,
                                      caf::reacts_to<retry_atom, uint32_t>, caf::reacts_to<revive_atom, uint32_t, uint32_t>,
-                                     caf::reacts_to<beat_atom>,
+                                     caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>,
                                      caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
-                                      caf::reacts_to<Stop>>;
-// Holds the current weights; whoever sends next_atom gets them now and every later version as it comes.
-using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
+                                      caf::reacts_to<turn_atom>, caf::reacts_to<Stop>>;
+// Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does whoever
+// joins as a receiver of another process.
+using PublisherActor =
+    caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>, caf::reacts_to<ReceiverJoined>,
+                     caf::reacts_to<ReceiverGone>, caf::reacts_to<PlaneReady>, caf::reacts_to<PlaneStep>, caf::reacts_to<Stop>>;
+using WeightPlaneActor = caf::typed_actor<caf::reacts_to<ReceiverJoined>, caf::reacts_to<ReceiverGone>, caf::reacts_to<next_atom>,
+                                          caf::reacts_to<Stop>>;
+using WeightIntakeActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 using WeightsHolder = caf::typed_actor<caf::reacts_to<WeightsMessage>>;
 using EvaluatorActor = caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 // Writes checkpoints and reports.
 using RecorderActor =
-    caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
+    caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<ActorState>, caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
 // What the supervisor tells a worker, or the host of a worker in another process.
 using MemberActor = caf::typed_actor<caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 // Joins a run again and again for one worker, in a process of its own.
 using WorkerHostActor = MemberActor::extend<caf::reacts_to<begin_atom>>;
+// Joins a run again and again for one inference actor, in a process of its own.
+using InferenceHostActor = InferenceMember::extend<caf::reacts_to<begin_atom>, caf::reacts_to<Serving>>;
 // Starts worker hosts when asked.
 using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>>;
 // Remote processes talk to the gate.
-using GateActor = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<status_atom>::with<StatusReply>>;
-using SupervisorActor = GateActor::extend<caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
-                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<Stop>>;
+using GateActor = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
+                                   caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
+using SupervisorActor = GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
+                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<due_atom>, caf::reacts_to<turn_atom>,
+                                          caf::reacts_to<save_atom>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

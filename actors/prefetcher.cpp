@@ -14,7 +14,8 @@ using Self = PrefetcherActor::stateful_pointer<PrefetcherState>;
 
 using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
 
-// Hands over what is ready, and keeps exactly one batch on its way.
+// Hands over what is ready, and keeps exactly one batch on its way; in turns, only the one that the trainer waits for, so that
+// none is half-way when everything rests.
 void pump(Self self) {
   auto& st = self->state;
   if (st.staged && st.trainer) {
@@ -22,7 +23,7 @@ void pump(Self self) {
     st.staged = nullptr;
     st.trainer = nullptr;
   }
-  if (!st.staged && !st.asked) {
+  if (!st.staged && !st.asked && (st.trainer || !st.in_turns)) {
     st.asked = true;
     self->send(st.replay, next_atom_v);
   }
@@ -35,6 +36,7 @@ PrefetcherActor::behavior_type prefetcher(Self self, WiringPtr wiring, std::shar
   guard(self);
   self->state.learner = std::move(learner);
   self->state.replay = replay;
+  self->state.in_turns = wiring->in_turns;
   return {
       [self](next_atom) {
         self->state.trainer = self->current_sender();

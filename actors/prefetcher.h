@@ -18,6 +18,7 @@ struct PrefetcherState {
   uint64_t env_steps = 0;               // of the staged batch
   bool asked = false;                   // a batch is on its way from replay
   bool threads_set = false;
+  bool in_turns = false;
 };
 
 PrefetcherActor::behavior_type prefetcher(PrefetcherActor::stateful_pointer<PrefetcherState> self, WiringPtr wiring,

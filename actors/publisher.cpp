@@ -4,14 +4,87 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/weight_plane.h"
 #include "runtime/caf_system.h"
+#include "runtime/log.h"
+#include "runtime/weight_sender.h"
 
 namespace troupe {
 
-PublisherActor::behavior_type publisher(PublisherActor::stateful_pointer<PublisherState> self) {
+namespace {
+
+using Self = PublisherActor::stateful_pointer<PublisherState>;
+
+constexpr int kMaxFailures = 3;
+
+// Lets the plane make a step when there is something to do.
+void drive(Self self) {
+  auto& st = self->state;
+  if (!st.sender || st.stepping || !st.sender->wait_for_work(std::chrono::milliseconds(0))) return;
+  st.stepping = true;
+  self->send(st.plane, next_atom_v);
+}
+
+void lose(Self self, uint64_t receiver, const std::string& why) {
+  auto& st = self->state;
+  if (st.remote.erase(receiver) == 0) return;
+  if (st.sender) st.sender->remove(receiver);
+  self->send(st.plane, ReceiverGone{receiver});
+  self->send(st.parts.supervisor, ReceiverLost{receiver, why});
+}
+
+void lose_all(Self self, const std::string& why) {
+  const std::set<uint64_t> all = self->state.remote;
+  for (const uint64_t receiver : all) lose(self, receiver, why);
+}
+
+void on_step(Self self, const SenderStep& step) {
+  auto& st = self->state;
+  st.stepping = false;
+  if (step.did == SenderStep::Did::delivered) st.failures = 0;
+  for (const ReceiverId receiver : step.lost) lose(self, receiver, step.error);
+  if (step.did == SenderStep::Did::failed && step.lost.empty() && !step.error.empty()) {
+    log_warn("weights", "a transfer failed: " + step.error);
+    if (++st.failures >= kMaxFailures) {
+      st.failures = 0;
+      lose_all(self, step.error);
+    }
+  }
+  drive(self);
+}
+
+void on_plane_down(Self self, const caf::error& reason) {
+  auto& st = self->state;
+  log_warn("weights", "the weight plane ended: " + describe(reason));
+  st.plane = nullptr;
+  st.sender = nullptr;
+  st.stepping = false;
+  lose_all(self, describe(reason));
+}
+
+void on_joined(Self self, const ReceiverJoined& joined) {
+  auto& st = self->state;
+  if (!st.plane) {
+    st.plane = spawn_on(self->system(), st.parts.wiring->threads, weight_plane, st.parts.wiring, st.parts.signature, PlaneDriver(self));
+    self->monitor(st.plane);
+  }
+  st.remote.insert(joined.receiver);
+  self->send(st.plane, joined);
+}
+
+}  // namespace
+
+PublisherState::~PublisherState() {
+  if (sender) sender->stop();
+}
+
+PublisherActor::behavior_type publisher(Self self, PublisherParts parts) {
   guard(self);
+  self->state.parts = std::move(parts);
   self->set_down_handler([self](const caf::down_msg& down) {
-    std::erase_if(self->state.receivers, [&](const WeightsHolder& receiver) { return receiver.address() == down.source; });
+    auto& st = self->state;
+    if (st.plane && down.source == st.plane.address()) return on_plane_down(self, down.reason);
+    std::erase_if(st.receivers, [&](const WeightsHolder& receiver) { return receiver.address() == down.source; });
   });
   return {
       [self](const WeightsMessage& message) {
@@ -20,6 +93,8 @@ PublisherActor::behavior_type publisher(PublisherActor::stateful_pointer<Publish
                      message.weights->version.text());
         st.current = message.weights;
         for (const WeightsHolder& receiver : st.receivers) self->send(receiver, message);
+        if (st.sender) st.sender->publish(st.current);
+        drive(self);
       },
       [self](next_atom) {
         auto& st = self->state;
@@ -28,7 +103,27 @@ PublisherActor::behavior_type publisher(PublisherActor::stateful_pointer<Publish
         st.receivers.push_back(receiver);
         if (st.current) self->send(receiver, WeightsMessage{st.current});
       },
-      [self](const Stop&) { self->quit(); },
+      [self](const ReceiverJoined& joined) { on_joined(self, joined); },
+      [self](const ReceiverGone& gone) {
+        auto& st = self->state;
+        if (st.remote.erase(gone.receiver) == 0) return;
+        if (st.sender) st.sender->remove(gone.receiver);  // from here, so that a step under way ends early
+        self->send(st.plane, gone);
+        drive(self);
+      },
+      [self](const PlaneReady& ready) {
+        auto& st = self->state;
+        st.sender = ready.sender;
+        if (st.current) st.sender->publish(st.current);
+        drive(self);
+      },
+      [self](const PlaneStep& done) { on_step(self, *done.step); },
+      [self](const Stop& stop) {
+        auto& st = self->state;
+        if (st.sender) st.sender->stop();
+        self->send(st.plane, stop);
+        self->quit();
+      },
   };
 }
 

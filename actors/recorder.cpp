@@ -1,5 +1,7 @@
 #include "actors/recorder.h"
 
+#include <utility>
+
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -33,13 +35,16 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
       [=](const CheckpointMessage& message) {
         CheckpointWritten written{message.version, message.last, {}};
         try {
-          sink->save(to_checkpoint(message, wiring->config));
+          Checkpoint checkpoint = to_checkpoint(message, wiring->config);
+          checkpoint.extras = std::exchange(self->state.states, {});
+          sink->save(checkpoint);
         } catch (const std::exception& e) {
           written.error = e.what();
           log_error("recorder", "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what());
         }
         self->send(supervisor, written);
       },
+      [self](ActorState& state) { self->state.states[state.name] = std::move(state.bytes); },
       [=](const SnapshotMessage& message) {
         try {
           sink->report(*message.snapshot);

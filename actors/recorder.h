@@ -20,6 +20,7 @@ class RunSink {
 
 struct RecorderState {
   static inline const char* name = "recorder";
+  std::map<std::string, std::string> states;  // for the next checkpoint
 };
 
 RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, WiringPtr wiring,

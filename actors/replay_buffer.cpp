@@ -4,6 +4,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/state_bytes.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
 
@@ -69,6 +70,17 @@ void on_hello(Self self, const WorkerHello& hello) {
   serve(self);
 }
 
+std::string save(const ReplayState& st) {
+  TROUPE_CHECK(st.lags.empty() && !st.prefetcher, st.lags.size());
+  return to_bytes(st.store->save(), st.env_steps);
+}
+
+void load(ReplayState& st, const std::string& bytes) {
+  std::string store;
+  from_bytes(bytes, "replay", store, st.env_steps);
+  st.store->load(store);
+}
+
 void on_rollout(Self self, const RolloutMessage& message) {
   self->state.env_steps += message.rollout->env_steps;
   self->state.store->push(message.rollout);
@@ -94,8 +106,9 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
   st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed, start.ledger);
   st.env_steps = start.env_steps;
   st.stats = stats;
+  if (const std::string* state = wiring->state_of("replay")) load(st, *state);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down.source); });
-  self->delayed_send(self, kReportInterval, beat_atom_v);
+  beat_after(self, *wiring, kReportInterval);
   return {
       [self](const WorkerHello& hello) { on_hello(self, hello); },
       [self](const RolloutMessage& message) { on_rollout(self, message); },
@@ -103,6 +116,7 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
       [self](const WorkerReport& worker) { self->state.store->progress(worker.worker, worker.partial_samples); },
       [self](const Applied& applied) {
         auto& st = self->state;
+        if (st.gone.contains(applied.receiver)) return;
         if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.receiver).second)
           self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
         st.store->applied(applied.receiver, applied.version);
@@ -112,6 +126,12 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
         self->state.prefetcher = self->current_sender();
         serve(self);
       },
+      [self](const ReceiverGone& gone) {
+        auto& st = self->state;
+        st.gone.insert(gone.receiver);
+        st.store->receiver_gone(gone.receiver);
+        serve(self);
+      },
       [self](const UpdateMessage& update) {
         if (update.applied) {
           self->state.store->trained(update.index);
@@ -119,10 +139,11 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
           self->state.store->failed(update.index);
         }
       },
-      [self](beat_atom) {
+      [self, wiring](beat_atom) {
         report(self);
-        self->delayed_send(self, kReportInterval, beat_atom_v);
+        beat_after(self, *wiring, kReportInterval);
       },
+      [self](const SaveMessage& message) { self->send(message.recorder, ActorState{"replay", save(self->state)}); },
       [self](const Stop&) {
         report(self);
         self->quit();

@@ -3,6 +3,7 @@
 // prefetcher, gives credits, and asserts the ledger at every report.
 
 #include <optional>
+#include <set>
 
 #include "actors/messages.h"
 #include "actors/parts.h"
@@ -18,6 +19,7 @@ struct ReplayState {
   std::map<uint64_t, CreditHolder> workers;           // by worker id
   std::map<caf::actor_addr, uint64_t> worker_of;      // for down messages
   std::map<caf::actor_addr, uint64_t> receiver_of;
+  std::set<uint64_t> gone;                            // receivers that no longer count, whatever they still say
   caf::strong_actor_ptr prefetcher;                   // asked for a batch and waits
   PartAssembler parts;
   uint64_t env_steps = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "actors/messages.h"
+#include "actors/state_bytes.h"
 #include "runtime/errors.h"
 
 namespace troupe {
@@ -116,10 +118,9 @@ std::vector<CreditGrant> ReplayStore::grant() {
 
 std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
   const auto it = workers_.find(rollout->worker);
-  if (it != workers_.end()) {
-    it->second.partial -= std::min(it->second.partial, rollout->samples);
-    if (it->second.credits > 0) --it->second.credits;
-  }
+  if (it == workers_.end()) return "worker " + std::to_string(rollout->worker) + " is gone";
+  it->second.partial -= std::min(it->second.partial, rollout->samples);
+  if (it->second.credits > 0) --it->second.credits;
   ledger_.produced += rollout->samples;
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {
@@ -265,6 +266,41 @@ void ReplayStore::failed(uint64_t index) {
     ledger_.waiting -= column.samples;
     ledger_.lost_in_crash += column.samples;
   }
+}
+
+std::string ReplayStore::save() const {
+  TROUPE_CHECK(credits_outstanding() == 0 && handed_.empty(), credits_outstanding(), handed_.size());
+  std::vector<StoredPtr> stored;  // each rollout once, in the order of their first units
+  std::map<const Stored*, uint64_t> position;
+  std::vector<std::pair<uint64_t, uint64_t>> units;
+  for (const Unit& unit : units_) {
+    const auto [it, added] = position.try_emplace(unit.stored.get(), stored.size());
+    if (added) stored.push_back(unit.stored);
+    units.emplace_back(it->second, unit.column);
+  }
+  std::vector<RolloutMessage> rollouts;
+  std::vector<std::vector<Column>> columns;
+  for (const StoredPtr& one : stored) {
+    rollouts.push_back({one->rollout});
+    columns.push_back(one->columns);
+  }
+  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, uses_total_, stored_samples_, rollouts, columns, units);
+}
+
+void ReplayStore::load(const std::string& bytes) {
+  uint64_t key = 0, position = 0;
+  std::vector<RolloutMessage> rollouts;
+  std::vector<std::vector<Column>> columns;
+  std::vector<std::pair<uint64_t, uint64_t>> units;
+  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, uses_total_, stored_samples_, rollouts, columns, units);
+  rng_ = Rng::at(key, position);
+  std::vector<StoredPtr> stored;
+  for (size_t i = 0; i < rollouts.size(); ++i) {
+    stored.push_back(std::make_shared<Stored>());
+    *stored.back() = {rollouts[i].rollout, columns.at(i)};
+  }
+  units_.clear();
+  for (const auto& [rollout, column] : units) units_.push_back({stored.at(rollout), column});
 }
 
 uint64_t ReplayStore::count_waiting() const {

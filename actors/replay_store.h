@@ -46,13 +46,18 @@ class ReplayStore {
 
   // -- samples
   // Takes a rollout against one of its worker's credits. Returns why it was refused, or nothing. Refused samples are booked
-  // as dropped_full. A rollout from a worker that is not known (it left, or was cut off) is taken without a credit.
+  // as dropped_full; those of a worker that is not known (it left, or was cut off) were booked as lost when it left.
   std::optional<std::string> push(RolloutPtr rollout);
   // The next super-batch, when there are enough samples that are fresh enough for the update that would use it.
   std::optional<SuperBatch> sample();
   // The update with that index used its batch, or lost it (no optimizer step was applied).
   void trained(uint64_t index);
   void failed(uint64_t index);
+
+  // -- deterministic runs, when no credit is out and no batch is handed out: everything as bytes, and back. The workers and
+  // the inference actors of the new process join again.
+  std::string save() const;
+  void load(const std::string& bytes);
 
   // -- what can be seen
   Ledger ledger() const { return ledger_; }
@@ -78,6 +83,10 @@ class ReplayStore {
     uint32_t in_flight = 0;  // of those, the ones not yet trained or failed
     bool trained = false;
     bool stored = true;      // may be drawn again
+
+    template <class I> friend typename I::result_type inspect(I& f, Column& x) {
+      return f(x.index, x.samples, x.oldest, x.uses, x.trained, x.stored);
+    }
   };
   struct Stored {
     RolloutPtr rollout;

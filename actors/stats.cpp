@@ -7,7 +7,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/state_bytes.h"
 #include "runtime/caf_system.h"
+#include "runtime/log.h"
 #include "runtime/process_stats.h"
 
 namespace troupe {
@@ -62,12 +64,15 @@ double StatsCore::Rate::over(Clock::time_point now, std::chrono::seconds window)
   return span <= 0 ? kUnknown : static_cast<double>(points.back().second - first->second) / span;
 }
 
-StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started)
-    : config_(config), reports_success_(reports_success), started_(started) {
+StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, PolicyVersion first,
+                     uint64_t env_steps)
+    : config_(config), reports_success_(reports_success), started_(started), published_(first) {
   const Clock::time_point now = started;
   now_.lag_bound = static_cast<uint64_t>(config.replay.max_policy_lag);
-  env_rate_.add(now, 0);
-  update_rate_.add(now, 0);
+  now_.updates = first.number;
+  now_.env_steps = env_steps;
+  env_rate_.add(now, env_steps);
+  update_rate_.add(now, first.number);
 }
 
 void StatsCore::add(const WorkerReport& report, Clock::time_point now) { workers_[report.worker] = {report, now}; }
@@ -89,7 +94,31 @@ void StatsCore::add(const Episodes& episodes) {
 void StatsCore::add(const InferenceReport& report) {
   append_bounded<int32_t>(batch_rows_, report.batch_rows, kLatencyWindow);
   append_bounded<float>(latency_us_, report.latency_us, kLatencyWindow);
-  receivers_[report.receiver] = {report, published_.number - std::min(published_.number, report.version.number)};
+  InferenceReport& counts = receivers_[report.receiver].report = report;
+  counts.batch_rows = counts.latency_us = {};
+}
+
+void StatsCore::add(const Applied& applied) { receivers_[applied.receiver].applied = applied.version; }
+
+void StatsCore::add(const ReceiverGone& gone) { receivers_[gone.receiver].gone = true; }
+
+uint64_t StatsCore::behind(const Receiver& receiver) const {
+  return receiver.applied ? published_.number - std::min(published_.number, receiver.applied->number) : 0;
+}
+
+std::vector<std::string> StatsCore::alarms() {
+  std::vector<std::string> lines;
+  for (auto& [id, receiver] : receivers_) {
+    const uint64_t now = behind(receiver);
+    const bool falls_back = now > receiver.behind_before || (now > 0 && receiver.applied == receiver.applied_before);
+    receiver.strikes = falls_back && !receiver.gone ? receiver.strikes + 1 : 0;
+    if (receiver.strikes == kAlarmLooks)
+      lines.push_back("inference " + std::to_string(id) + " falls behind: it applied version " + receiver.applied->text() + ", " +
+                      std::to_string(now) + " before the newest");
+    receiver.behind_before = now;
+    receiver.applied_before = receiver.applied;
+  }
+  return lines;
 }
 
 void StatsCore::add(const ReplayReport& report) {
@@ -101,7 +130,7 @@ void StatsCore::add(const ReplayReport& report) {
 }
 
 void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
-  if (now_.updates == 0) now_.seconds_to_first_update = seconds(now - started_);
+  if (std::isnan(now_.seconds_to_first_update)) now_.seconds_to_first_update = seconds(now - started_);
   now_.updates = update.version.number;
   published_ = update.version;
   wait_seconds_ += update.wait_seconds;
@@ -142,12 +171,14 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
   s.inference_p99_ms = percentile(latency_us_, 0.99) / 1000;
   for (const auto& [id, receiver] : receivers_) {
-    const auto& [report, behind] = receiver;
+    const InferenceReport& report = receiver.report;
     s.batches_full += report.full;
     s.batches_timeout += report.timeout;
     s.batches_all_waiting += report.all_waiting;
     s.batches_failed += report.failed;
-    s.weights_behind["inference " + std::to_string(id)] = behind;
+    const std::string name = "inference " + std::to_string(id);
+    s.rows_served[name] = report.rows;
+    if (receiver.applied && !receiver.gone) s.weights_behind[name] = behind(receiver);
   }
   if (wait_seconds_ + update_seconds_ > 0) s.trainer_wait_fraction = wait_seconds_ / (wait_seconds_ + update_seconds_);
   if (!returns_.empty()) {
@@ -172,27 +203,97 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   }
   s.workers_total = workers_.size();
   s.rss_bytes = resident_bytes();
+  if (config_.deterministic) forget_times(s);
   return s;
 }
 
-StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder) {
+bool StatsCore::take_due() {
+  if (now_.updates <= reported_ || now_.updates % static_cast<uint64_t>(config_.stats.every_updates) != 0) return false;
+  reported_ = now_.updates;
+  return true;
+}
+
+std::string StatsCore::save(Clock::time_point now) const {
+  std::vector<float> returns;
+  std::vector<int32_t> lengths;
+  for (const auto& [value, length] : returns_) {
+    returns.push_back(value);
+    lengths.push_back(length);
+  }
+  std::vector<std::pair<std::string, WireDouble>> learner(now_.learner.begin(), now_.learner.end());
+  std::vector<std::pair<WorkerReport, int64_t>> workers;  // with the time since they reported
+  for (const auto& [id, seen] : workers_) {
+    workers.emplace_back(seen.report, (now - seen.at).count());
+    workers.back().first.rss_bytes = 0;
+  }
+  std::vector<std::pair<InferenceReport, bool>> receivers;
+  for (const auto& [id, receiver] : receivers_) receivers.emplace_back(receiver.report, receiver.gone);
+  const EvaluationResult e = now_.evaluation.value_or(EvaluationResult{});
+  return to_bytes(now_.env_steps, now_.updates, WireDouble(now_.reuse), now_.ledger, now_.episodes, learner, now_.workers_up,
+                  now_.skipped_steps, now_.evaluation.has_value(), e.updates, e.episodes, WireDouble(e.return_mean),
+                  WireDouble(e.return_std), WireDouble(e.length_mean), WireDouble(e.success_rate), lag_counts_,
+                  Array::of<float>({static_cast<int64_t>(returns.size())}, returns), lengths,
+                  std::vector<uint8_t>(successes_.begin(), successes_.end()), std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()),
+                  workers, receivers, published_, reported_);
+}
+
+void StatsCore::load(const std::string& bytes, Clock::time_point now) {
+  WireDouble reuse, return_mean, return_std, length_mean, success_rate;
+  EvaluationResult e;
+  bool evaluated = false;
+  std::vector<std::pair<std::string, WireDouble>> learner;
+  Array returns;
+  std::vector<int32_t> lengths, batch_rows;
+  std::vector<uint8_t> successes;
+  std::vector<std::pair<WorkerReport, int64_t>> workers;
+  std::vector<std::pair<InferenceReport, bool>> receivers;
+  from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.episodes, learner, now_.workers_up,
+             now_.skipped_steps, evaluated, e.updates, e.episodes, return_mean, return_std, length_mean, success_rate, lag_counts_,
+             returns, lengths, successes, batch_rows, workers, receivers, published_, reported_);
+  now_.reuse = reuse;
+  now_.learner = {learner.begin(), learner.end()};
+  e.return_mean = return_mean;
+  e.return_std = return_std;
+  e.length_mean = length_mean;
+  e.success_rate = success_rate;
+  if (evaluated) now_.evaluation = e;
+  for (size_t i = 0; i < lengths.size(); ++i) returns_.emplace_back(returns.view<float>()[i], lengths[i]);
+  successes_.assign(successes.begin(), successes.end());
+  batch_rows_.assign(batch_rows.begin(), batch_rows.end());
+  for (const auto& [report, age] : workers) workers_[report.worker] = {report, now - Clock::duration(age)};
+  for (const auto& [report, gone] : receivers) {
+    receivers_[report.receiver].report = report;
+    receivers_[report.receiver].gone = gone;
+  }
+}
+
+StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder,
+                                      PolicyVersion first, uint64_t env_steps) {
   guard(self);
-  self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success, wiring->started.value_or(self->clock().now()));
+  self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success,
+                                                wiring->started.value_or(self->clock().now()), first, env_steps);
   const auto interval = wiring->config.stats.interval;
   const auto emit = [self, recorder] {
     self->send(recorder, SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->snapshot(self->clock().now()))});
   };
-  self->delayed_send(self, interval, beat_atom_v);
+  if (const std::string* state = wiring->state_of("stats")) self->state.core->load(*state, self->clock().now());
+  beat_after(self, *wiring, interval);
   return {
       [self](const WorkerReport& report) { self->state.core->add(report, self->clock().now()); },
       [self](const Episodes& episodes) { self->state.core->add(episodes); },
       [self](const InferenceReport& report) { self->state.core->add(report); },
+      [self](const Applied& applied) { self->state.core->add(applied); },
+      [self](const ReceiverGone& gone) { self->state.core->add(gone); },
       [self](const ReplayReport& report) { self->state.core->add(report); },
       [self](const UpdateMessage& update) { self->state.core->add(update, self->clock().now()); },
       [self](const Evaluation& evaluation) { self->state.core->add(evaluation); },
-      [self, emit, interval](beat_atom) {
-        emit();
-        self->delayed_send(self, interval, beat_atom_v);
+      [self, wiring, emit, interval](beat_atom) {
+        if (!wiring->in_turns || self->state.core->take_due()) emit();
+        for (const std::string& line : self->state.core->alarms()) log_warn("stats", line);
+        beat_after(self, *wiring, interval);
+      },
+      [self](const SaveMessage& save) {
+        self->send(save.recorder, ActorState{"stats", self->state.core->save(self->clock().now())});
       },
       [self, emit, recorder](const Stop& stop) {
         emit();

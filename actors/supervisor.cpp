@@ -10,8 +10,10 @@
 #include "actors/inference.h"
 #include "actors/prefetcher.h"
 #include "actors/publisher.h"
+#include "actors/state_bytes.h"
 #include "actors/stats.h"
 #include "actors/trainer.h"
+#include "actors/turns.h"
 #include "actors/worker.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
@@ -25,6 +27,7 @@ using Self = SupervisorActor::stateful_pointer<SupervisorState>;
 using Phase = SupervisorState::Phase;
 
 constexpr uint64_t kMaxRestarts = 100;  // of children, over the whole run
+constexpr std::chrono::seconds kFarewell{3};  // how long the end waits for workers of other processes to hear of it
 
 template <class Handle>
 void watch(Self self, const Handle& child, const std::string& what) {
@@ -32,24 +35,104 @@ void watch(Self self, const Handle& child, const std::string& what) {
   self->state.essential[child.address()] = what;
 }
 
-void spawn_inference(Self self, size_t slot) {
+// By id, because the order of addresses is another one in every process.
+std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
+  std::map<uint64_t, MemberActor> result;
+  for (const auto& [address, member] : st.members) result[member.id] = member.actor;
+  return result;
+}
+
+void spawn_inference(Self self, uint64_t id) {
   auto& st = self->state;
-  const uint64_t id = st.next_receiver++;
   InferenceActor actor = spawn_on(self->system(), st.wiring->threads, inference_actor, st.wiring, id,
                                   InferencePeers{st.publisher, st.replay, st.stats});
   self->monitor(actor);
-  if (slot == st.inference.size()) st.inference.emplace_back();
-  st.inference[slot] = {id, actor};
+  st.inference[id] = {actor, actor, {}, true};
+}
+
+// The inference actor of a new worker; none while there is none.
+InferenceDoor place_worker(Self self, uint64_t worker) {
+  auto& st = self->state;
+  const std::optional<uint64_t> inference = st.placement.add_worker(worker);
+  return inference ? st.inference.at(*inference).door : InferenceDoor{};
+}
+
+void spawn_worker(Self self, uint64_t id, const InferenceDoor& inference) {
+  auto& st = self->state;
+  WorkerActor actor =
+      spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id, WorkerPeers{inference, st.replay, st.stats});
+  self->monitor(actor);
+  st.members[actor.address()] = {id, actor, true};
+}
+
+void tell(Self self, const std::vector<Placement::Move>& moves) {
+  auto& st = self->state;
+  const std::map<uint64_t, MemberActor> members = members_by_id(st);
+  for (const Placement::Move& move : moves)
+    if (const auto member = members.find(move.worker); member != members.end() && move.inference)
+      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference).door});
 }
 
 void spawn_worker(Self self) {
+  const uint64_t id = self->state.next_worker++;
+  spawn_worker(self, id, place_worker(self, id));
+}
+
+// Deterministic runs: who there is, as bytes, and the same again.
+std::string save_children(const SupervisorState& st) {
+  std::vector<uint64_t> inference;
+  std::vector<std::pair<uint64_t, uint64_t>> workers;  // with the inference actor of each
+  for (const auto& [id, actor] : st.inference) inference.push_back(id);
+  for (const auto& [id, actor] : members_by_id(st)) workers.emplace_back(id, st.placement.inference_of(id).value());
+  return to_bytes(st.next_receiver, st.next_worker, st.restarts, inference, workers);
+}
+
+void spawn_children(Self self, const std::string& state) {
   auto& st = self->state;
-  const uint64_t id = st.next_worker++;
-  const size_t slot = id % st.inference.size();
-  WorkerActor actor = spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id,
-                               WorkerPeers{st.inference[slot].actor, st.replay, st.stats});
-  self->monitor(actor);
-  st.members[actor.address()] = {id, slot, actor, true};
+  std::vector<uint64_t> inference;
+  std::vector<std::pair<uint64_t, uint64_t>> workers;
+  from_bytes(state, "supervisor", st.next_receiver, st.next_worker, st.restarts, inference, workers);
+  for (uint64_t id : inference) {
+    spawn_inference(self, id);
+    st.placement.add_inference(id);
+  }
+  for (const auto& [id, served_by] : workers) {
+    st.placement.place(id, served_by);
+    spawn_worker(self, id, st.inference.at(served_by).door);
+  }
+}
+
+void spawn_children(Self self) {
+  auto& st = self->state;
+  if (const std::string* state = st.wiring->state_of("supervisor")) return spawn_children(self, *state);
+  const RunConfig& config = st.wiring->config;
+  for (int64_t i = 0; i < config.inference.count; ++i) {
+    const uint64_t id = st.next_receiver++;
+    spawn_inference(self, id);
+    st.placement.add_inference(id);
+  }
+  for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
+}
+
+// Every actor rests: they report, and then the trainer goes on.
+void take_turn(Self self) {
+  auto& st = self->state;
+  TROUPE_CHECK(st.phase == Phase::running, "nothing is left to do, and the run has not ended");
+  for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), beat_atom_v);
+  for (const auto& [id, inference] : st.inference) self->send(inference.local, beat_atom_v);
+  self->delayed_send(st.replay, kTurnStep, beat_atom_v);
+  self->delayed_send(st.stats, 2 * kTurnStep, beat_atom_v);
+  self->delayed_send(st.trainer, 3 * kTurnStep, turn_atom_v);
+}
+
+void save(Self self) {
+  auto& st = self->state;
+  const SaveMessage message{st.recorder};
+  for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), message);
+  for (const auto& [id, inference] : st.inference) self->send(inference.local, message);
+  self->send(st.replay, message);
+  self->send(st.stats, message);
+  self->send(st.recorder, ActorState{"supervisor", save_children(st)});
 }
 
 void spawn_all(Self self) {
@@ -58,8 +141,10 @@ void spawn_all(Self self) {
   const bool threads = st.wiring->threads;
   st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
                          caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
-  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder);
-  st.publisher = spawn_on(system, false, publisher);
+  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start.version, st.parts.start.env_steps);
+  st.signature = st.parts.learner->signature();
+  st.publisher = spawn_on(system, false, publisher,
+                          PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
   st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
   st.prefetcher = spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
   st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
@@ -73,26 +158,52 @@ void spawn_all(Self self) {
   watch(self, st.prefetcher, "prefetcher");
   watch(self, st.evaluator, "evaluator");
   watch(self, st.trainer, "trainer");
-  const RunConfig& config = st.wiring->config;
-  for (int64_t i = 0; i < config.inference.count; ++i) spawn_inference(self, static_cast<size_t>(i));
-  for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
+  spawn_children(self);
   self->send(st.trainer, begin_atom_v);
 }
 
-// Tells every child to stop, in the order in which data flows, and ends the run.
+template <class Handle>
+void wait_for(Self self, const Handle& child) {
+  self->monitor(child);  // answered at once for one that has ended already
+  self->state.leaving.insert(child.address());
+}
+
+template <class Handle>
+void leave(Self self, const Handle& child) {
+  wait_for(self, child);
+  self->send(child, Stop{self->state.outcome.reason});
+}
+
+// Tells every child to stop; stats when the others have, or their last reports would come too late.
 void stop_all(Self self) {
   auto& st = self->state;
-  if (st.phase == Phase::stopped) return;
-  st.phase = Phase::stopped;
-  const Stop stop{st.outcome.reason};
-  for (const auto& [address, member] : st.members) self->send(member.actor, stop);
-  for (const auto& inference : st.inference) self->send(inference.actor, stop);
-  self->send(st.prefetcher, stop);
-  self->send(st.trainer, stop);
-  self->send(st.replay, stop);
-  self->send(st.publisher, stop);
-  self->send(st.evaluator, stop);
-  self->send(st.stats, stop);  // sends its last snapshot to the recorder, which it then stops
+  if (st.phase == Phase::stopping) return;
+  st.phase = Phase::stopping;
+  for (const auto& [id, member] : members_by_id(st)) leave(self, member);
+  self->delayed_send(self, kFarewell, due_atom_v);
+  for (const auto& [id, inference] : st.inference) {
+    if (inference.local) {
+      leave(self, inference.local);
+    } else {
+      leave(self, inference.host);
+      self->monitor(inference.door);  // its host stops it
+      st.leaving.insert(inference.door.address());
+    }
+  }
+  leave(self, st.prefetcher);
+  wait_for(self, st.trainer);
+  self->send_exit(st.trainer, caf::exit_reason::user_shutdown);  // Stop only ends its training
+  leave(self, st.replay);
+  leave(self, st.publisher);
+  leave(self, st.evaluator);
+}
+
+void on_left(Self self, const caf::actor_addr& child) {
+  auto& st = self->state;
+  st.leaving.erase(child);
+  if (!st.leaving.empty()) return;
+  if (child != st.stats.address()) return leave(self, st.stats);  // sends its last snapshot to the recorder
+  self->send(st.recorder, Stop{st.outcome.reason});
   st.parts.on_end(st.outcome);
   self->quit();
 }
@@ -110,32 +221,68 @@ void fail(Self self, const std::string& error) {
   stop_all(self);
 }
 
-void replace_inference(Self self, size_t slot, const caf::error& reason) {
+// From now on it counts neither for admission nor in reports.
+void forget_inference(Self self, uint64_t id) {
   auto& st = self->state;
-  log_warn("supervisor", "inference actor ended (" + describe(reason) + "); starting another");
-  spawn_inference(self, slot);
-  for (const auto& [address, member] : st.members)
-    if (member.inference == slot) self->send(member.actor, InferenceReplaced{st.inference[slot].actor});
+  st.inference.erase(id);
+  self->send(st.replay, ReceiverGone{id});
+  self->send(st.stats, ReceiverGone{id});
+}
+
+void replace_inference(Self self, uint64_t id, const caf::error& reason) {
+  auto& st = self->state;
+  log_warn("supervisor", "inference actor " + std::to_string(id) + " ended (" + describe(reason) + "); starting another");
+  const uint64_t next = st.next_receiver++;
+  spawn_inference(self, next);
+  tell(self, st.placement.replace_inference(id, next));
+  forget_inference(self, id);
+}
+
+void lose_remote_inference(Self self, uint64_t id, const std::string& why) {
+  auto& st = self->state;
+  const SupervisorState::Inference inference = st.inference.at(id);
+  log_warn("supervisor", "inference process " + std::to_string(id) + " is gone (" + why + ")");
+  self->demonitor(inference.door.address());
+  self->send(inference.host, Expelled{id, why});
+  self->send(st.publisher, ReceiverGone{id});
+  tell(self, st.placement.remove_inference(id));
+  forget_inference(self, id);
+}
+
+// An inference actor in another process may not see that a worker in a third one is gone, and would wait for it.
+void excuse(Self self, uint64_t worker) {
+  auto& st = self->state;
+  const std::optional<uint64_t> inference = st.placement.inference_of(worker);
+  if (!inference || st.inference.at(*inference).local) return;
+  for (int64_t group = 0; group < st.wiring->config.workers.groups; ++group)
+    self->send(st.inference.at(*inference).door, Pause{worker, static_cast<uint32_t>(group)});
 }
 
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
-  if (st.phase == Phase::stopped) return;
+  if (st.phase == Phase::stopping) return on_left(self, down.source);
   if (const auto it = st.essential.find(down.source); it != st.essential.end()) {
     fail(self, it->second + " ended: " + describe(down.reason));
     return;
   }
   if (st.phase != Phase::running) return;
   const bool give_up = ++st.restarts > kMaxRestarts;
-  const auto slot = std::ranges::find_if(st.inference, [&](const auto& x) { return x.actor.address() == down.source; });
-  if (slot != st.inference.end()) {
+  const auto inference =
+      std::ranges::find_if(st.inference, [&](const auto& entry) { return entry.second.door.address() == down.source; });
+  if (inference != st.inference.end()) {
+    if (!inference->second.local) {
+      --st.restarts;
+      return lose_remote_inference(self, inference->first, describe(down.reason));
+    }
     if (give_up) return fail(self, "inference actors keep ending: " + describe(down.reason));
-    return replace_inference(self, static_cast<size_t>(slot - st.inference.begin()), down.reason);
+    return replace_inference(self, inference->first, down.reason);
   }
   const auto member = st.members.find(down.source);
   if (member == st.members.end()) return;
   const bool local = member->second.local;
   log_warn("supervisor", "worker " + std::to_string(member->second.id) + " ended: " + describe(down.reason));
+  excuse(self, member->second.id);
+  st.placement.remove_worker(member->second.id);
   st.members.erase(member);
   if (!local) {
     --st.restarts;
@@ -145,19 +292,61 @@ void on_down(Self self, const caf::down_msg& down) {
   spawn_worker(self);
 }
 
+bool is_loopback(const std::string& address) { return address == "::1" || address == "localhost" || address.starts_with("127."); }
+
+caf::result<Welcome> join_inference(Self self, const JoinRequest& request) {
+  auto& st = self->state;
+  if (!st.wiring->make_group_backend) return make_error(Fault::bad_message, "this run sends no weights to other processes");
+  const uint64_t id = st.next_receiver++;
+  log_info("supervisor", "inference process " + std::to_string(id) + " joins from " + request.host + " pid " + std::to_string(request.pid));
+  return Welcome{id, to_json(st.wiring->config), {}, st.replay, st.stats};
+}
+
 caf::result<Welcome> join(Self self, const JoinRequest& request) {
   auto& st = self->state;
   if (request.protocol != kProtocolVersion)
-    return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the worker " +
-                                              std::to_string(request.protocol));
+    return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the " + request.kind +
+                                              " " + std::to_string(request.protocol));
+  if (request.kind != "worker" && request.kind != "inference")
+    return make_error(Fault::bad_message, "nothing joins as \"" + request.kind + "\", expected worker or inference");
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
+  if (request.kind == "inference") return join_inference(self, request);
   const uint64_t id = st.next_worker++;
-  const size_t slot = id % st.inference.size();
   auto handle = caf::actor_cast<MemberActor>(self->current_sender());
   self->monitor(handle);
-  st.members[handle.address()] = {id, slot, handle, false};
+  st.members[handle.address()] = {id, handle, false};
   log_info("supervisor", "worker " + std::to_string(id) + " joined from " + request.host + " pid " + std::to_string(request.pid));
-  return Welcome{id, to_json(st.wiring->config), st.inference[slot].actor, st.replay, st.stats};
+  return Welcome{id, to_json(st.wiring->config), place_worker(self, id), st.replay, st.stats};
+}
+
+// Its policy fits, so it gets weights; workers come once it serves.
+caf::result<void> serve(Self self, const ServeRequest& request) {
+  auto& st = self->state;
+  if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
+  if (request.receiver >= st.next_receiver || st.inference.contains(request.receiver) || !request.inference)
+    return make_error(Fault::bad_message, "receiver " + std::to_string(request.receiver) + " has not joined");
+  if (const auto difference = st.signature->first_difference(request.signature))
+    return make_error(Fault::bad_message, "another policy: " + *difference);
+  if (st.weights_address.empty())
+    st.weights_address = st.wiring->network_address.empty() ? request.address : st.wiring->network_address;
+  if (is_loopback(st.weights_address) && !is_loopback(request.address))
+    return make_error(Fault::bad_message, "the run sends its weights from " + st.weights_address + ", which " + request.address +
+                                              " cannot be reached by; train with --listen " + request.address + ":PORT");
+  self->monitor(request.inference);
+  auto host = caf::actor_cast<InferenceMember>(self->current_sender());
+  st.inference[request.receiver] = {request.inference, {}, host, false};
+  self->send(st.publisher, ReceiverJoined{request.receiver, host, request.address});
+  return caf::unit;
+}
+
+void on_serving(Self self, uint64_t id) {
+  auto& st = self->state;
+  const auto it = st.inference.find(id);
+  if (it == st.inference.end() || it->second.serving || st.phase != Phase::running) return;
+  it->second.serving = true;
+  const std::vector<Placement::Move> moves = st.placement.add_inference(id);
+  log_info("supervisor", "inference process " + std::to_string(id) + " serves " + std::to_string(moves.size()) + " workers");
+  tell(self, moves);
 }
 
 void on_training_ended(Self self, const TrainingEnded& ended) {
@@ -167,8 +356,7 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
   st.outcome.version = ended.version;
   st.outcome.reason = ended.reason;
   st.outcome.error = ended.error;
-  for (const auto& [address, member] : st.members)
-    self->send(member.actor, Stop{ended.reason});
+  for (const auto& [id, member] : members_by_id(st)) self->send(member, Stop{ended.reason});
   if (!st.interrupted && ended.error.empty()) self->send(st.evaluator, EvaluateMessage{ended.weights, true});
   stop_when_complete(self);
 }
@@ -183,6 +371,11 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
   spawn_all(self);  // before any message: who joins or stops the run at once finds it complete
   return {
       [self](const JoinRequest& request) { return join(self, request); },
+      [self](const ServeRequest& request) { return serve(self, request); },
+      [self](const Serving& serving) { on_serving(self, serving.receiver); },
+      [self](const ReceiverLost& lost) {
+        if (self->state.inference.contains(lost.receiver)) lose_remote_inference(self, lost.receiver, lost.why);
+      },
       [self](status_atom) {
         auto& st = self->state;
         return StatusReply{st.phase == Phase::running ? "running" : "ending", st.outcome.version, st.members.size()};
@@ -200,6 +393,16 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         st.outcome.checkpoint_error = written.error;
         stop_when_complete(self);
       },
+      [self](due_atom) {
+        auto& st = self->state;
+        for (const auto& [address, member] : st.members)
+          if (!member.local && st.leaving.contains(address)) on_left(self, address);
+        for (const auto& [id, inference] : st.inference)
+          for (const caf::actor_addr& address : {inference.door.address(), inference.host.address()})
+            if (!inference.local && st.leaving.contains(address)) on_left(self, address);
+      },
+      [self](turn_atom) { take_turn(self); },
+      [self](save_atom) { save(self); },
       [self](const Stop& stop) {
         auto& st = self->state;
         if (st.interrupted) return;

@@ -1,15 +1,17 @@
 #pragma once
-// Supervisor: starts, watches, restarts and stops every actor of a run in the trainer's process, and lets workers of other
-// processes join. A child that ends is restarted, replaced, or ends the run with a reason. Event-based.
+// Supervisor: starts, watches, restarts and stops every actor of a run in the trainer's process, and lets workers and inference
+// actors of other processes join. A child that ends is restarted, replaced, or ends the run with a reason. Event-based.
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/placement.h"
 #include "actors/recorder.h"
 #include "actors/replay_buffer.h"
 #include "actors/wiring.h"
@@ -31,21 +33,22 @@ struct RunParts {
   std::shared_ptr<Learner> learner;
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
-  std::function<void(const RunOutcome&)> on_end;  // called once, on the supervisor's thread, after the children were told to stop
+  std::function<void(const RunOutcome&)> on_end;  // called once, on the supervisor's thread, when the children have stopped
 };
 
 struct SupervisorState {
   static inline const char* name = "supervisor";
 
-  enum class Phase { running, ending, stopped };
+  enum class Phase { running, ending, stopping };
 
-  struct LocalInference {
-    uint64_t id = 0;
-    InferenceActor actor;
+  struct Inference {
+    InferenceDoor door;
+    InferenceActor local;      // none when it is in another process,
+    InferenceMember host;      // whose host this is then
+    bool serving = false;      // has weights
   };
   struct Member {  // a worker, of this process or another
     uint64_t id = 0;
-    size_t inference = 0;  // slot
     MemberActor actor;
     bool local = false;
   };
@@ -60,9 +63,13 @@ struct SupervisorState {
   PrefetcherActor prefetcher;
   EvaluatorActor evaluator;
   TrainerActor trainer;
-  std::vector<LocalInference> inference;            // by slot
+  std::map<uint64_t, Inference> inference;          // by receiver
+  Placement placement;
+  std::string weights_address;                      // by which inference processes reach this one, once the first has
+  std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
   std::map<caf::actor_addr, std::string> essential; // children without which the run cannot go on
+  std::set<caf::actor_addr> leaving;                // children that were told to stop and still have something to report
   uint64_t next_worker = 0;
   uint64_t next_receiver = 0;
   uint64_t restarts = 0;

@@ -6,6 +6,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/state_bytes.h"
+#include "actors/turns.h"
 #include "runtime/caf_system.h"
 
 namespace troupe {
@@ -34,10 +36,13 @@ std::string limit_reached(Self self) {
   if (stop.updates > 0 && st.version.number >= static_cast<uint64_t>(stop.updates)) return "stop.updates reached";
   if (stop.env_steps > 0 && st.env_steps >= static_cast<uint64_t>(stop.env_steps)) return "stop.env_steps reached";
   if (stop.seconds > 0 && elapsed(self) >= stop.seconds) return "stop.seconds reached";
+  if (stop.eval_return != 0 && st.evaluated >= stop.eval_return) return "stop.eval_return reached";
   return {};
 }
 
-bool due(uint64_t number, int64_t every) { return every > 0 && number % static_cast<uint64_t>(every) == 0; }
+bool due(uint64_t number, int64_t every) {
+  return every > 0 && number > 0 && number % static_cast<uint64_t>(every) == 0;
+}
 
 void checkpoint(Self self, bool last) {
   auto& st = self->state;
@@ -52,13 +57,57 @@ void end(Self self, const std::string& reason, const std::string& error = {}) {
   self->send(st.peers.supervisor, TrainingEnded{st.version, reason, error, st.learner->snapshot(st.version)});
 }
 
+// Ends now, or, in turns, when everything rests.
+void request_end(Self self, const std::string& reason, const std::string& error = {}) {
+  auto& st = self->state;
+  if (!st.wiring->in_turns) return end(self, reason, error);
+  if (!st.end_reason.empty()) return;
+  st.end_reason = reason;
+  st.end_error = error;
+}
+
 void ask(Self self) {
+  self->state.waiting = true;
   self->state.asked = self->clock().now();
   self->send(self->state.peers.prefetcher, next_atom_v);
 }
 
+// What comes between two updates.
+void go_on(Self self, WeightsPtr weights) {
+  auto& st = self->state;
+  const RunConfig& config = st.wiring->config;
+  if (due(st.version.number, config.evaluation.every_updates)) {
+    if (!weights) weights = st.learner->snapshot(st.version);
+    self->send(st.peers.evaluator, EvaluateMessage{weights, false});
+  }
+  ask(self);
+}
+
+// Everything rests. A checkpoint taken now finds nothing half-way, and an update begun now finds the same whatever happened
+// before: so a run that is resumed goes on as if it had never stopped.
+void take_turn(Self self) {
+  auto& st = self->state;
+  if (st.ended) return;
+  if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker rests");
+  if (st.end_reason.empty()) st.end_reason = limit_reached(self);
+  const bool last = !st.end_reason.empty();
+  const bool save = last || (due(st.version.number, st.wiring->config.checkpoint.every_updates) && st.version.number != st.resumed_at);
+  if (save && !st.saving) {
+    st.saving = true;
+    self->send(st.peers.recorder, ActorState{"trainer", to_bytes(st.skipped_in_a_row, WireDouble(st.evaluated))});
+    self->send(st.peers.supervisor, save_atom_v);
+    self->delayed_send(self, kTurnStep, turn_atom_v);  // when all have left their states
+    return;
+  }
+  st.saving = false;
+  if (last) return end(self, st.end_reason, st.end_error);
+  if (save) checkpoint(self, /*last=*/false);
+  go_on(self, nullptr);
+}
+
 void update(Self self, const StagedMessage& message) {
   auto& st = self->state;
+  st.waiting = false;
   const auto begun = self->clock().now();
   TROUPE_CHECK(message.batch->index == st.version.number, message.batch->index, st.version.number);
   st.env_steps = message.env_steps;
@@ -76,17 +125,20 @@ void update(Self self, const StagedMessage& message) {
 
   const RunConfig& config = st.wiring->config;
   if (st.skipped_in_a_row >= static_cast<uint64_t>(config.trainer.max_skipped)) {
-    end(self, "non-finite updates",
-        std::to_string(st.skipped_in_a_row) + " updates in a row were not finite, the last at update " + std::to_string(st.version.number));
-    return;
+    return request_end(self, "non-finite updates",
+                       std::to_string(st.skipped_in_a_row) + " updates in a row were not finite, the last at update " +
+                           std::to_string(st.version.number));
   }
-  if (const std::string reason = limit_reached(self); !reason.empty()) {
-    end(self, reason);
-    return;
-  }
+  if (st.wiring->in_turns) return;
+  if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
   if (due(st.version.number, config.checkpoint.every_updates)) checkpoint(self, /*last=*/false);
-  if (due(st.version.number, config.evaluation.every_updates)) self->send(st.peers.evaluator, EvaluateMessage{weights, false});
-  ask(self);
+  go_on(self, weights);
+}
+
+void load(TrainerState& st, const std::string& bytes) {
+  WireDouble evaluated;
+  from_bytes(bytes, "trainer", st.skipped_in_a_row, evaluated);
+  st.evaluated = evaluated;
 }
 
 }  // namespace
@@ -100,33 +152,29 @@ TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr
   st.peers = peers;
   st.version = version;
   st.env_steps = env_steps;
+  st.resumed_at = version.number;
+  if (const std::string* state = wiring->state_of("trainer")) load(st, *state);
   return {
       [self](begin_atom) {
         auto& st = self->state;
         st.started = self->clock().now();
         st.wiring->use_threads(static_cast<int>(st.wiring->config.trainer.threads));
         self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
-        if (const std::string reason = limit_reached(self); !reason.empty()) {
-          end(self, reason);
-          return;
-        }
+        if (st.wiring->in_turns) return;
+        if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
         ask(self);
       },
       [self](const StagedMessage& message) {
         if (!self->state.ended) update(self, message);
       },
       [self](const Evaluation& evaluation) {
-        const double wanted = self->state.wiring->config.stop.eval_return;
-        if (wanted != 0 && !evaluation.last && evaluation.error.empty() && evaluation.return_mean >= wanted)
-          end(self, "stop.eval_return reached");
+        if (evaluation.last || !evaluation.error.empty()) return;
+        self->state.evaluated = evaluation.return_mean;
+        if (self->state.wiring->in_turns) return;
+        if (const std::string reason = limit_reached(self); !reason.empty()) end(self, reason);
       },
-      [self](const Stop& stop) {
-        if (self->state.ended) {
-          self->quit();
-        } else {
-          end(self, stop.reason);
-        }
-      },
+      [self](turn_atom) { take_turn(self); },
+      [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor itself, once all is done
   };
 }
 

@@ -3,7 +3,9 @@
 // prefetched batch is ready, nor for receivers of weights, nor for the disk.
 
 #include <chrono>
+#include <limits>
 #include <memory>
+#include <string>
 
 #include "actors/messages.h"
 #include "actors/wiring.h"
@@ -17,7 +19,7 @@ struct TrainerPeers {
   RecorderActor recorder;
   EvaluatorActor evaluator;
   StatsActor stats;
-  caf::typed_actor<caf::reacts_to<TrainingEnded>> supervisor;
+  caf::typed_actor<caf::reacts_to<TrainingEnded>, caf::reacts_to<save_atom>> supervisor;
 };
 
 struct TrainerState {
@@ -30,8 +32,14 @@ struct TrainerState {
   PolicyVersion version;
   uint64_t env_steps = 0;
   uint64_t skipped_in_a_row = 0;
+  double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
   Clock::time_point started, asked;
+  bool waiting = false;      // asked for a batch
   bool ended = false;
+  // Used where everything goes in turns:
+  std::string end_reason, end_error;  // why to end at the next turn
+  bool saving = false;       // the others were told to leave their states
+  uint64_t resumed_at = 0;   // the update whose checkpoint this process began from
 };
 
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self, WiringPtr wiring,

@@ -4,11 +4,15 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "actors/messages.h"
 #include "envs/env.h"
 #include "models/policy.h"
+#include "runtime/process_group.h"
 #include "runtime/run_config.h"
 
 namespace troupe {
@@ -21,11 +25,32 @@ struct Wiring {
   std::function<std::unique_ptr<Policy>()> make_policy;
   // Called on the thread of an actor that computes, before it does, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
+  // A backend for the weight plane whose members reach this process by `address`. Empty where there can be no weight plane to other
+  // processes.
+  std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;
+  // The address by which other processes reach this one; empty = the one by which the first of them came.
+  std::string network_address;
   // Detached actors get threads of their own; false puts every actor on the system's scheduler (deterministic, simulated).
   bool threads = true;
+  // Deterministic runs, see actors/turns.h: actors beat, report, save and begin an update only when they are told that it is
+  // their turn, never at a time.
+  bool in_turns = false;
+  // Those that are resumed: what the actors left in the checkpoint, by their names.
+  std::map<std::string, std::string> states;
   // When the process began, for reports; nothing = when the run's actors do.
   std::optional<std::chrono::steady_clock::time_point> started;
+
+  const std::string* state_of(const std::string& actor) const {
+    const auto it = states.find(actor);
+    return it == states.end() ? nullptr : &it->second;
+  }
 };
+
+// Makes an actor beat again after `interval`, except where a turn will tell it to.
+template <class Self>
+void beat_after(Self* self, const Wiring& wiring, std::chrono::milliseconds interval) {
+  if (!wiring.in_turns) self->delayed_send(self, interval, beat_atom_v);
+}
 
 using WiringPtr = std::shared_ptr<const Wiring>;
 

@@ -37,6 +37,7 @@ class WorkerPortToActors : public WorkerPort {
   // In one piece inside a process and when small, else in parts.
   template <class Door, class Message>
   void deliver(const Door& door, Message message) {
+    if (!door) return;  // no inference actor yet; one that comes is asked again
     if (door.node() == self_->node() || payload_bytes(message) <= chunk_bytes_) {
       self_->send(door, std::move(message));
       return;
@@ -68,28 +69,33 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
   });
   self->send(self, begin_atom_v);
+  const std::string name = "worker " + std::to_string(worker);
   return {
       [self](const ActReply& reply) { self->state.core->on_reply(reply); },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
-      [self, worker](begin_atom) {
+      [self, wiring, worker, name](begin_atom) {
         auto& st = self->state;
         st.core->begin();
+        if (const std::string* state = wiring->state_of(name)) st.core->load(*state);
         self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
-        self->delayed_send(self, kBeat, beat_atom_v);
+        beat_after(self, *wiring, kBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
       [self](revive_atom, uint32_t group, uint32_t row) { self->state.core->revive(group, row); },
-      [self](beat_atom) {
+      [self, wiring](beat_atom) {
         auto& st = self->state;
         st.core->beat();
         WorkerReport report = st.core->report();
         report.rss_bytes = resident_bytes();
         self->send(st.peers.replay, report);
         self->send(st.peers.stats, std::move(report));
-        self->delayed_send(self, kBeat, beat_atom_v);
+        beat_after(self, *wiring, kBeat);
       },
-      [self](const InferenceReplaced& replaced) {
+      [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
+      [self, worker](const InferenceReplaced& replaced) {
         auto& st = self->state;
+        // The old one may live on: it must not wait for us.
+        for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
         st.peers.inference = replaced.inference;
         self->monitor(st.peers.inference);
         st.core->retry_all();

@@ -9,7 +9,7 @@
 namespace troupe {
 
 struct WorkerPeers {
-  InferenceDoor inference;
+  InferenceDoor inference;  // may be none: InferenceReplaced brings one
   ReplayDoor replay;
   StatsDoor stats;
 };

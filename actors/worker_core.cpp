@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "actors/state_bytes.h"
 #include "runtime/rng.h"
 
 namespace troupe {
@@ -71,12 +72,17 @@ uint64_t WorkerCore::samples_per_rollout() const {
   return static_cast<uint64_t>(config_.rollout.length * groups_.front()->env->rows());
 }
 
+// The segment that the environment writes its present observations into.
+void WorkerCore::first_segment(Group& group) {
+  group.current = std::make_unique<Segment>(group.env->spec(), config_.rollout.length, group.env->rows());
+  group.step.observations = group.current->observations_at(0);
+  group.step.action_mask = group.current->action_mask_at(0);
+}
+
 void WorkerCore::begin() {
   for (auto& group : groups_) {
     const int64_t rows = group->env->rows();
-    group->current = std::make_unique<Segment>(group->env->spec(), config_.rollout.length, rows);
-    group->step.observations = group->current->observations_at(0);
-    group->step.action_mask = group->current->action_mask_at(0);
+    first_segment(*group);
     const auto first_row = static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
     group->env->reset(config_.seed, first_row, group->step);
     allow_all_where_void(group->step);
@@ -319,6 +325,45 @@ void WorkerCore::flush_episodes() {
   finished_lengths_.clear();
   finished_success_.clear();
   finished_tasks_.clear();
+}
+
+std::string WorkerCore::save() const {
+  TROUPE_CHECK(credits_ == 0 && finished_returns_.empty(), credits_, finished_returns_.size());
+  std::vector<std::string> groups;
+  for (const auto& group : groups_) groups.push_back(save(*group));
+  return to_bytes(next_request_, sequence_, report_, groups);
+}
+
+void WorkerCore::load(const std::string& bytes) {
+  std::vector<std::string> groups;
+  from_bytes(bytes, "worker " + std::to_string(worker_), next_request_, sequence_, report_, groups);
+  TROUPE_CHECK(groups.size() == groups_.size(), groups.size(), groups_.size());
+  for (size_t g = 0; g < groups.size(); ++g) load(*groups_[g], groups[g]);
+}
+
+std::string WorkerCore::save(const Group& group) const {
+  TROUPE_CHECK(!group.running && !group.closing && group.outstanding == 0 && group.resting == 0 && !group.parked, group.id);
+  std::string env;
+  if (!group.env->save(env)) throw std::runtime_error(group.env->spec().id + " cannot save its state");
+  const Array returns = Array::of<float>({static_cast<int64_t>(group.returns.size())}, group.returns);
+  return to_bytes(env, group.current->observations_at(0), group.current->action_mask_at(0), group.decisions, returns, group.lengths,
+                  group.tasks, group.failures, group.quarantined);
+}
+
+void WorkerCore::load(Group& group, const std::string& bytes) {
+  const std::string whose = "worker " + std::to_string(worker_) + " group " + std::to_string(group.id);
+  std::string env;
+  Arrays observations;
+  Array action_mask, returns;
+  from_bytes(bytes, whose, env, observations, action_mask, group.decisions, returns, group.lengths, group.tasks, group.failures,
+             group.quarantined);
+  group.returns.assign(returns.view<float>().begin(), returns.view<float>().end());
+  TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
+  group.env->load(env);
+  // The observations are saved, not asked for again: a row that failed shows what it was restarted with.
+  first_segment(group);
+  append_rows(group.step.observations, 0, observations);
+  std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());
 }
 
 WorkerReport WorkerCore::report() const {

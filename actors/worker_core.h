@@ -50,6 +50,11 @@ class WorkerCore {
   void beat();
   static constexpr uint32_t kPatienceBeats = 10;
 
+  // Deterministic runs, when no credit is left and nothing is outstanding: everything the worker is, as bytes, and back (in
+  // place of begin()). save() throws where the environment cannot, load() when the state is another configuration's.
+  std::string save() const;
+  void load(const std::string& bytes);
+
   uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
   uint64_t samples_per_rollout() const;
   uint32_t credits() const { return credits_; }
@@ -86,6 +91,9 @@ class WorkerCore {
     uint32_t beats_waiting = 0;
   };
 
+  void first_segment(Group& group);
+  std::string save(const Group& group) const;
+  void load(Group& group, const std::string& bytes);
   void start_rollout(Group& group);
   void ask(Group& group, bool with_actions, bool with_last);
   void send(Group& group);

@@ -43,13 +43,13 @@ void forget_run(Self self) {
   st.gate = nullptr;
 }
 
-// Tries again after a pause that doubles, until patience ends.
+// Tries again after a pause that doubles, until patience ends. An address where no run ever answered is a mistake, not an outage.
 void try_again(Self self, const std::string& why) {
   auto& st = self->state;
   if (st.ending || st.trying_again) return;
   forget_run(self);
   ++st.attempt;
-  if (!st.joined_once) return end(self, why);
+  if (!st.found_run) return end(self, why);
   const auto now = self->clock().now();
   if (st.backoff.count() == 0) {
     st.lost_at = now;
@@ -73,7 +73,7 @@ void start_worker(Self self, const Welcome& welcome) {
   }
   self->monitor(st.worker);
   st.id = welcome.member;
-  st.joined_once = true;
+  st.found_run = true;
   st.backoff = std::chrono::milliseconds{0};
   log_info("worker", "joined " + st.run.host + ":" + std::to_string(st.run.port) + " as worker " + std::to_string(st.id));
 }
@@ -90,6 +90,7 @@ void join(Self self, const GateActor& gate) {
               if (attempt != self->state.attempt) return;
               if (fault_of(error) == Fault::bad_message) return end(self, "the run refuses: " + describe(error));
               if (fault_of(error) == Fault::shutting_down) return end(self, {});
+              if (fault_of(error) == Fault::not_ready) self->state.found_run = true;
               try_again(self, "cannot join: " + describe(error));
             });
 }

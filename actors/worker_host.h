@@ -30,7 +30,7 @@ struct WorkerHostState {
   GateActor gate;
   WorkerActor worker;
   uint64_t id = 0;
-  bool joined_once = false;
+  bool found_run = false;  // a run answered once, so that an outage is worth waiting for
   bool trying_again = false;  // begin_atom is on its way
   uint64_t attempt = 0;       // of joining; what an earlier one brings comes too late
   bool ending = false;

@@ -19,4 +19,8 @@ std::unique_ptr<Learner> make_learner(const RunConfig& config, const EnvSpec& en
 // Threads of one tensor operation of the calling thread (a property of the thread, so each actor's thread sets its own).
 void set_compute_threads(int threads);
 
+// From now on the same tensor operations give the same bits in every process, whatever lies where in memory. Call before the
+// first tensor operation.
+void compute_reproducibly();
+
 }  // namespace troupe

@@ -1,5 +1,7 @@
 #include "models/mlp.h"
 
+#include <cstdlib>
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -23,6 +25,14 @@ void shape_like(at::Tensor& buffer, int64_t rows, int64_t columns, const at::Ten
 }  // namespace
 
 void set_compute_threads(int threads) { at::set_num_threads(threads); }
+
+void compute_reproducibly() {
+  // MKL chooses its kernels by how operands are aligned, unless this is set before its first call. The user's own choice stays.
+  setenv("MKL_CBWR", "AUTO", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  at::set_num_threads(1);
+}
 
 at::Device find_device(const std::string& name) {
   if (name == "cpu") return at::kCPU;

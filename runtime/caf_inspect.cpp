@@ -15,4 +15,15 @@ bool allocate_checked(uint8_t dtype, const std::vector<int64_t>& extents, Array&
   return true;
 }
 
+bool describe_checked(uint8_t kind, uint8_t dtype, const std::vector<int64_t>& extents, TensorSpec& out) {
+  if (kind > static_cast<uint8_t>(TensorKind::buffer) || dtype > static_cast<uint8_t>(DType::f64) || extents.size() > Shape::kMaxRank)
+    return false;
+  for (int64_t extent : extents)
+    if (extent < 0) return false;
+  out.kind = static_cast<TensorKind>(kind);
+  out.dtype = static_cast<DType>(dtype);
+  out.shape = Shape(extents);
+  return true;
+}
+
 }  // namespace troupe::detail

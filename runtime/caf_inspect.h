@@ -19,7 +19,9 @@
 
 #include "runtime/array.h"
 #include "runtime/errors.h"
+#include "runtime/process_group.h"
 #include "runtime/version.h"
+#include "runtime/weights.h"
 
 namespace troupe {
 
@@ -55,6 +57,8 @@ namespace detail {
 std::vector<int64_t> extents_of(const Shape& shape);
 // Allocates an array of untrusted dtype and shape; false when they make no sense or are too large.
 bool allocate_checked(uint8_t dtype, const std::vector<int64_t>& extents, Array& out);
+// A tensor of untrusted kind, dtype and shape; false when they make no sense.
+bool describe_checked(uint8_t kind, uint8_t dtype, const std::vector<int64_t>& extents, TensorSpec& out);
 
 }  // namespace detail
 
@@ -101,6 +105,45 @@ typename Inspector::result_type inspect(Inspector& f, Arrays& x) {
     auto count = x.size();
     return f(caf::meta::type_name("Arrays"), count);
   }
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, TensorSpec& x) {
+  auto kind = static_cast<uint8_t>(x.kind);
+  auto dtype = static_cast<uint8_t>(x.dtype);
+  auto extents = detail::extents_of(x.shape);
+  return f(caf::meta::type_name("TensorSpec"), kind, x.name, dtype, extents, caf::meta::load_callback([&]() -> caf::error {
+             if (!detail::describe_checked(kind, dtype, extents, x)) return caf::sec::invalid_argument;
+             return caf::none;
+           }));
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, Signature& x) {
+  auto count = static_cast<uint32_t>(x.tensors.size());
+  if constexpr (std::is_base_of_v<caf::serializer, Inspector> || std::is_base_of_v<caf::deserializer, Inspector>) {
+    if (auto err = f(count)) return err;
+    if (count > kMaxListSize) return caf::sec::invalid_argument;
+    if constexpr (std::is_base_of_v<caf::deserializer, Inspector>) x.tensors.clear();
+    for (uint32_t i = 0; i < count; ++i) {
+      if (i == x.tensors.size()) x.tensors.emplace_back();
+      if (auto err = f(x.tensors[i])) return err;
+    }
+    return caf::error{};
+  } else {
+    return f(caf::meta::type_name("Signature"), count);
+  }
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, Rendezvous& x) {
+  auto rank = static_cast<int32_t>(x.rank), size = static_cast<int32_t>(x.size);
+  return f(caf::meta::type_name("Rendezvous"), x.host, x.port, x.generation, rank, size, caf::meta::load_callback([&]() -> caf::error {
+             x.rank = rank;
+             x.size = size;
+             if (size < 1 || rank < 0 || rank >= size) return caf::sec::invalid_argument;
+             return caf::none;
+           }));
 }
 
 }  // namespace troupe

@@ -41,6 +41,7 @@ std::string describe(const caf::error& error) {
   if (!error) return "no error";
   if (error.category() != kFaultCategory) {
     if (error.category() == caf::atom("exit")) return caf::to_string(static_cast<caf::exit_reason>(error.code()));
+    if (error == caf::sec::cannot_open_port) return "the address is in use, or not one of this machine's";
     if (error.category() == caf::atom("system")) return caf::to_string(static_cast<caf::sec>(error.code()));
     return "error " + std::to_string(error.code()) + " of " + caf::to_string(error.category());
   }

@@ -231,6 +231,7 @@ void CheckpointStore::remove_leftovers() {
 std::optional<Checkpoint> CheckpointStore::recover() {
   remove_leftovers();
   Newest newest = find_newest();
+  if (!newest.checkpoint) return std::nullopt;  // the owner decides; nothing is set aside, so that asking again gives the same
   for (const uint64_t step : newest.damaged) {
     disk_->remove(path_of(step) + kDamagedSuffix);
     disk_->rename(path_of(step), path_of(step) + kDamagedSuffix);

@@ -50,7 +50,8 @@ class CheckpointStore {
   std::optional<Checkpoint> load_newest() const;
 
   // For the owner of the run, before anything is saved: removes what a killed process left over, finishes a replacement that
-  // it began, renames damaged checkpoints that are newer than the result to "<step>.damaged", and returns load_newest().
+  // it began, renames damaged checkpoints that are newer than the result to "<step>.damaged", and returns load_newest(). When
+  // none is whole, list() still names the damaged ones.
   std::optional<Checkpoint> recover();
   // Removes all but the newest `keep` checkpoints; 0 keeps all.
   void prune(uint64_t keep);

@@ -175,6 +175,8 @@ void describe_course(RunConfig& c, Fields& f) {
 
 void describe_outside(RunConfig& c, Fields& f) {
   f.push_back({"stats.interval_ms", &c.stats.interval, between(10, 3'600'000), "between reports"});
+  f.push_back({"stats.every_updates", &c.stats.every_updates, between(1, 1e9),
+               "between reports of a deterministic run, which has no clock"});
   f.push_back({"stats.window", &c.stats.window, between(1, 1e6), "episodes over which returns are averaged"});
   f.push_back({"stats.history", &c.stats.history, between(1, 1e6), "snapshots kept for clients that ask for history"});
   f.push_back({"network.heartbeat_ms", &c.network.heartbeat, between(10, 600'000), "between signs of life"});

@@ -136,6 +136,7 @@ struct CheckpointConfig {
 
 struct StatsConfig {
   std::chrono::milliseconds interval{2000};
+  int64_t every_updates = 10;           // deterministic runs, which have no clock: updates between reports
   int64_t window = 100;                 // episodes over which returns are averaged
   int64_t history = 2000;               // snapshots kept for clients that ask for history
   friend bool operator==(const StatsConfig&, const StatsConfig&) = default;

@@ -72,8 +72,9 @@ void check_inference(const RunConfig& c) {
   const std::string limit = "inference.max_batch " + text(i.max_batch);
   if (i.batch_size > i.max_batch)
     refuse("inference.batch_size", i.batch_size, "is above " + limit + "; lower it or raise max_batch");
-  if (c.env.rows > i.max_batch)
-    refuse("env.rows", c.env.rows, "do not fit into one batch of " + limit + "; use fewer rows or raise max_batch");
+  if (2 * c.env.rows > i.max_batch)
+    refuse("env.rows", c.env.rows, "ask for up to " + text(2 * c.env.rows) + " rows at once (each may need an action and the value of a final observation), above " +
+                                       limit + "; use at most " + text(i.max_batch / 2) + " rows or raise max_batch");
   if (c.evaluation.rows > i.max_batch)
     refuse("evaluation.rows", c.evaluation.rows,
            "do not fit into one batch of " + limit + "; use fewer rows or raise max_batch");
@@ -167,10 +168,14 @@ void check_stop(const RunConfig& c) {
 }
 
 void check_deterministic(const RunConfig& c) {
+  const StatsConfig d;
+  no_effect("stats.every_updates", c.stats.every_updates, d.every_updates, c.deterministic, "deterministic false");
   if (!c.deterministic) return;
   const std::string with = "cannot go with deterministic true; ";
   if (c.trainer.device != "cpu") refuse("trainer.device", c.trainer.device, with + "use \"cpu\"");
   if (c.stop.seconds > 0) refuse("stop.seconds", c.stop.seconds, with + "use stop.env_steps or stop.updates");
+  if (c.trainer.threads > 1) refuse("trainer.threads", c.trainer.threads, with + "use 1");
+  if (c.inference.threads > 1) refuse("inference.threads", c.inference.threads, with + "use 1");
   if (c.workers.count == 0) refuse("workers.count", c.workers.count, with + "use at least 1");
   if (c.inference.count == 0) refuse("inference.count", c.inference.count, with + "use at least 1");
 }

@@ -30,10 +30,17 @@ constexpr std::string_view kMayChange[] = {"name",     "stop.",      "evaluation
 // What a run folder may hold before its config is there: a process killed at the start leaves these.
 constexpr std::string_view kOwnNames[] = {"run.lock", "log.txt", "config.json.tmp", "checkpoints"};
 
-bool may_change(std::string_view field) {
-  return std::any_of(std::begin(kMayChange), std::end(kMayChange), [&](std::string_view allowed) {
-    return allowed.ends_with('.') ? field.starts_with(allowed) : field == allowed;
-  });
+// Of those, the ones that decide about the results of a deterministic run.
+constexpr std::string_view kDecide[] = {"workers.", "inference."};
+
+bool matches(std::string_view field, std::string_view pattern) {
+  return pattern.ends_with('.') ? field.starts_with(pattern) : field == pattern;
+}
+
+bool may_change(std::string_view field, bool deterministic) {
+  const auto names_it = [&](std::string_view pattern) { return matches(field, pattern); };
+  if (deterministic && std::ranges::any_of(kDecide, names_it)) return false;
+  return std::ranges::any_of(kMayChange, names_it);
 }
 
 std::string text_of(const ordered_json* value) { return value != nullptr ? value->dump() : "not set"; }
@@ -44,18 +51,19 @@ const ordered_json* member(const ordered_json& object, const std::string& key) {
 }
 
 // In the order of `now`, then what is only in `stored`.
-std::optional<std::string> first_conflict(const std::string& path, const ordered_json* stored, const ordered_json* now) {
+std::optional<std::string> first_conflict(const std::string& path, const ordered_json* stored, const ordered_json* now,
+                                          bool deterministic) {
   const bool both_objects = stored != nullptr && now != nullptr && stored->is_object() && now->is_object();
   if (!both_objects) {
-    if (may_change(path) || (stored != nullptr && now != nullptr && *stored == *now)) return std::nullopt;
+    if (may_change(path, deterministic) || (stored != nullptr && now != nullptr && *stored == *now)) return std::nullopt;
     return path + " was " + text_of(stored) + " and is now " + text_of(now);
   }
   const std::string prefix = path.empty() ? "" : path + '.';
   for (const auto& [key, value] : now->items())
-    if (auto conflict = first_conflict(prefix + key, member(*stored, key), &value)) return conflict;
+    if (auto conflict = first_conflict(prefix + key, member(*stored, key), &value, deterministic)) return conflict;
   for (const auto& [key, value] : stored->items())
     if (!now->contains(key))
-      if (auto conflict = first_conflict(prefix + key, &value, nullptr)) return conflict;
+      if (auto conflict = first_conflict(prefix + key, &value, nullptr, deterministic)) return conflict;
   return std::nullopt;
 }
 
@@ -71,7 +79,7 @@ bool is_after(std::string_view line, uint64_t updates) {
 std::optional<std::string> config_conflict(const std::string& stored, const std::string& now) {
   const auto before = parse_json_strict<ordered_json>(stored);
   const auto after = parse_json_strict<ordered_json>(now);
-  return first_conflict("", &before, &after);
+  return first_conflict("", &before, &after, after.is_object() && after.value("deterministic", false));
 }
 
 std::string stored_config(const Disk& disk, const std::string& path) {
@@ -142,6 +150,7 @@ void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
   const std::string path = path_ + kMetricsFile;
   if (!disk_->exists(path)) return;
   const std::string text = disk_->read(path);
+  if (resume && resume->lines) return keep_lines(text, *resume->lines);
   size_t end = resume ? text.rfind('\n') + 1 : 0;  // npos + 1 = 0: no whole line
   while (end > 0) {
     const size_t previous = text.rfind('\n', end - 2);
@@ -150,6 +159,17 @@ void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
     end = begin;
   }
   if (end < text.size()) disk_->truncate(path, end);
+  lines_ = static_cast<uint64_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+}
+
+void RunFolder::keep_lines(const std::string& text, uint64_t count) {
+  size_t end = 0;
+  for (lines_ = 0; lines_ < count; ++lines_) {
+    const size_t next = text.find('\n', end);
+    if (next == std::string::npos) break;
+    end = next + 1;
+  }
+  if (end < text.size()) disk_->truncate(path_ + kMetricsFile, end);
 }
 
 void RunFolder::best_effort(const std::string& file, Losses& losses, const std::function<void()>& write) {
@@ -170,6 +190,7 @@ void RunFolder::write_metrics(const std::string& json_line) {
   best_effort("metrics.jsonl", lost_metrics_, [&] {
     if (!metrics_) metrics_ = disk_->open_append(path_ + kMetricsFile);
     metrics_->append(json_line + '\n');
+    ++lines_;
   });
 }
 

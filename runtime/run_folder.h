@@ -18,7 +18,8 @@ namespace troupe {
 
 // One line naming the first field that differs between two configs (JSON text) and may not change within a run:
 // "trainer.epochs was 4 and is now 8"; nothing when the run may go on. Fields that may change: stopping, evaluation,
-// checkpoints, stats, network, numbers of workers and inference actors, compute threads and device, and the name.
+// checkpoints, stats, network, numbers of workers and inference actors, compute threads and device, and the name; in a
+// deterministic run, where those decide about results, only the first five and the name.
 // Throws std::runtime_error when a text is not JSON.
 std::optional<std::string> config_conflict(const std::string& stored, const std::string& now);
 
@@ -49,6 +50,7 @@ class RunFolder {
   struct ResumePoint {
     uint64_t updates = 0;        // lines of metrics.jsonl with larger "updates" are cut off, they will be written again
     int64_t tensorboard_step = 0;  // likewise for TensorBoard
+    std::optional<uint64_t> lines = std::nullopt;  // of metrics.jsonl; if known, this many are kept, whatever they say
   };
   // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and what lies
   // past the resume point (everything when there is none). `wall_time` is in seconds since 1970.
@@ -58,6 +60,8 @@ class RunFolder {
   // `json` is one object without line breaks.
   void write_metrics(const std::string& json);
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
+  // Lines of metrics.jsonl now.
+  uint64_t metrics_lines() const { return lines_; }
   // Writes of those two that were lost.
   uint64_t lost_writes() const { return lost_metrics_.total + lost_events_.total; }
 
@@ -73,6 +77,7 @@ class RunFolder {
   void open_or_create(const std::string& config, const UpgradeConfig& upgrade);
   void refuse_foreign_folder() const;
   void rewind_metrics(const std::optional<ResumePoint>& resume);
+  void keep_lines(const std::string& text, uint64_t count);
   void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
 
   Disk* disk_;
@@ -86,6 +91,7 @@ class RunFolder {
   std::optional<int64_t> events_resume_;
   std::unique_ptr<EventWriter> events_;
   Losses lost_metrics_, lost_events_;
+  uint64_t lines_ = 0;
 };
 
 }  // namespace troupe

@@ -43,13 +43,14 @@ ordered_json json_of(const StatsSnapshot& s) {
                     {"length_mean", s.length_mean}, {"success_rate", s.success_rate}}},
       {"learner", s.learner},
       {"workers", {{"up", s.workers_up}, {"total", s.workers_total}}},
+      {"rows_served", s.rows_served},
       {"weights_behind", s.weights_behind},
       {"env_failures", s.env_failures},
       {"request_retries", s.request_retries},
       {"quarantined", s.quarantined},
       {"skipped_steps", s.skipped_steps},
       {"last_error", s.last_error},
-      {"rss_bytes", s.rss_bytes},
+      {"rss_bytes", s.rss_bytes > 0 ? ordered_json(s.rss_bytes) : ordered_json()},
       {"eval", s.evaluation ? json_of(*s.evaluation) : ordered_json()},
   };
 }
@@ -66,6 +67,14 @@ void collect(const std::string& path, const ordered_json& value, std::map<std::s
 }
 
 }  // namespace
+
+void forget_times(StatsSnapshot& s) {
+  for (double* time : {&s.elapsed_seconds, &s.eta_seconds, &s.env_steps_per_second, &s.env_steps_per_second_60s,
+                       &s.seconds_to_first_update, &s.updates_per_second, &s.trainer_wait_fraction, &s.inference_p50_ms,
+                       &s.inference_p99_ms})
+    *time = kUnknown;
+  s.rss_bytes = 0;
+}
 
 std::string to_json(const StatsSnapshot& snapshot) { return dump(json_of(snapshot)); }
 std::string to_json(const EvaluationResult& result) { return dump(json_of(result)); }

@@ -60,15 +60,19 @@ struct StatsSnapshot {
 
   uint64_t workers_up = 0;
   uint64_t workers_total = 0;
+  std::map<std::string, uint64_t> rows_served;     // by inference actor
   std::map<std::string, uint64_t> weights_behind;  // versions published and not yet applied, by receiver
   std::map<std::string, uint64_t> env_failures;    // by environment
   uint64_t request_retries = 0;   // inference requests that workers asked again
   uint64_t quarantined = 0;       // rows left out now
   uint64_t skipped_steps = 0;     // optimizer steps that were not finite
   std::string last_error;         // of an environment or a request
-  uint64_t rss_bytes = 0;
+  uint64_t rss_bytes = 0;         // 0 = unknown
   std::optional<EvaluationResult> evaluation;  // the last one
 };
+
+// Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and memory.
+void forget_times(StatsSnapshot& snapshot);
 
 // One JSON object on one line, keys as docs/run_folder.md lists them; numbers that are not finite are null.
 std::string to_json(const StatsSnapshot& snapshot);

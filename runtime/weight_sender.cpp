@@ -39,7 +39,10 @@ void WeightSender::remove(ReceiverId id) {
   std::lock_guard lock(mutex_);
   const auto found = members_.find(id);
   if (found == members_.end()) return;
-  if (found->second.state == State::waiting || found->second.state == State::connected) regroup_ = true;
+  if (found->second.state == State::waiting || found->second.state == State::connected) {
+    regroup_ = true;
+    leave_.request_stop();
+  }
   members_.erase(found);
   work_.notify_all();
 }
@@ -89,7 +92,11 @@ bool WeightSender::wait_for_work(std::chrono::milliseconds timeout) {
   return work_.wait_for(lock, stop_.get_token(), timeout, [this] { return has_work(); }) && !stop_.stop_requested();
 }
 
-void WeightSender::stop() { stop_.request_stop(); }
+void WeightSender::stop() {
+  stop_.request_stop();
+  std::lock_guard lock(mutex_);
+  leave_.request_stop();
+}
 
 SenderStep WeightSender::step() {
   if (stop_.stop_requested()) return {Did::stopped, {}, {}};
@@ -111,8 +118,12 @@ SenderStep WeightSender::step() {
 SenderStep WeightSender::connect() {
   Rendezvous invitation = host_;
   seats_.clear();
+  std::stop_token leave;
   {
     std::lock_guard lock(mutex_);
+    if (stop_.stop_requested()) return {Did::stopped, {}, {}};
+    leave_ = {};
+    leave = leave_.get_token();
     regroup_ = false;
     invitation.generation = ++generation_;
     for (auto& [id, member] : members_) {
@@ -129,7 +140,7 @@ SenderStep WeightSender::connect() {
     deliver_(seats_[i].id, invitation);
   }
   invitation.rank = 0;
-  group_ = backend_->join(invitation, options_.connect_timeout, stop_.get_token());
+  group_ = backend_->join(invitation, options_.connect_timeout, leave);
   std::lock_guard lock(mutex_);
   for (const Seat& seat : seats_)
     if (Member* member = member_at(seat)) member->state = State::connected;
@@ -185,9 +196,13 @@ SenderStep WeightSender::collect() {
 SenderStep WeightSender::fail(const TransferError& error) {
   group_.reset();
   sending_.reset();
-  if (error.kind() == TransferError::Kind::stopped) return {Did::stopped, {}, {}};
-  SenderStep result{Did::failed, {}, error.what()};
+  if (stop_.stop_requested()) return {Did::stopped, {}, {}};
   std::lock_guard lock(mutex_);
+  if (error.kind() == TransferError::Kind::stopped) {  // a member was removed
+    regroup_ = true;
+    return {Did::failed, {}, {}};
+  }
+  SenderStep result{Did::failed, {}, error.what()};
   for (const int rank : error.ranks())
     if (rank >= 1 && static_cast<size_t>(rank) <= seats_.size())
       set_aside(seats_[static_cast<size_t>(rank) - 1], error.what(), result.lost);

@@ -48,7 +48,7 @@ struct SenderStep {
   };
   Did did = Did::nothing;
   std::vector<ReceiverId> lost;  // set aside in this step
-  std::string error;
+  std::string error;              // empty with `failed` when a member was removed
 };
 
 class WeightSender {
@@ -63,6 +63,7 @@ class WeightSender {
   std::optional<std::string> admit(ReceiverId id, const Signature& theirs);
   // A receiver of this process; it gets the newest weights now and every later snapshot within publish().
   void attach_local(ReceiverId id, std::shared_ptr<WeightSlot> slot);
+  // What the group is doing is broken off, so that a receiver known to be gone does not cost the others its deadline.
   void remove(ReceiverId id);
 
   // Makes these the newest weights; the ones before them are skipped where they were not sent yet. Returns false when that version
@@ -121,6 +122,7 @@ class WeightSender {
   std::condition_variable_any work_;
   std::map<ReceiverId, Member> members_;
   bool regroup_ = false;  // the group does not fit the members
+  std::stop_source leave_;  // ends what the present group does
   WeightsPtr newest_;
   uint64_t published_ = 0;
   uint64_t begun_ = 0;  // the newest snapshot whose transfer has begun

@@ -95,8 +95,8 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     const Rollout& rollout = *message->rollout;
     uint64_t samples = 0;
     for (const uint8_t valid : rollout.valid.view<uint8_t>()) samples += valid;
-    replay_.arrived += samples;
     WorkerAccount& account = workers_[rollout.worker];
+    if (account.joined) replay_.arrived += samples;  // those of a worker that is gone were booked as lost when it left
     account.partial -= std::min(account.partial, samples);
     const std::string who = "worker " + std::to_string(rollout.worker);
     if (next_sequence_[rollout.worker]++ != rollout.sequence) world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " comes out of turn");

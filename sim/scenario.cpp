@@ -15,6 +15,7 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::reply_shifted, "reply_shifted", "the values of an answer are shifted by one row"},
     {Mutation::reply_relabelled, "reply_relabelled", "an answer names a version that did not make it"},
     {Mutation::request_lost, "request_lost", "an inference actor forgets a request"},
+    {Mutation::answers_unheard, "answers_unheard", "from some point on a worker takes no answer"},
     {Mutation::credit_lost, "credit_lost", "a credit that replay booked never reaches its worker"},
     {Mutation::credit_extra, "credit_extra", "a worker gets more credits than replay booked"},
     {Mutation::rollout_twice, "rollout_twice", "a worker pushes a rollout twice"},
@@ -56,7 +57,7 @@ RunConfig draw_config(Draw& draw, uint64_t seed) {
   const int64_t rollout = c.rollout.length * c.env.rows;
   c.inference.count = draw.between(1, 2);
   c.inference.batch_size = draw.between(1, 8);
-  c.inference.max_batch = draw.chance(0.3) ? 2 * c.env.rows : draw.between(2 * c.env.rows, 16);
+  c.inference.max_batch = draw.chance(0.3) ? c.env.rows * draw.between(1, 2) : draw.between(2 * c.env.rows, 16);
   c.inference.batch_size = std::min(c.inference.batch_size, c.inference.max_batch);
   c.replay.mode = draw.chance(0.3) ? "reuse" : "consume_once";
   c.replay.max_policy_lag = draw.between(c.replay.mode == "reuse" ? 1 : 0, 3);

@@ -18,6 +18,7 @@ enum class Mutation : uint8_t {
   reply_shifted,
   reply_relabelled,
   request_lost,
+  answers_unheard,
   credit_lost,
   credit_extra,
   rollout_twice,

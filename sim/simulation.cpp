@@ -10,6 +10,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/inference.h"
 #include "actors/resume.h"
 #include "actors/supervisor.h"
 #include "actors/worker_host.h"
@@ -122,6 +123,7 @@ class Simulation {
   bool of_node(const KnownActor& known);
   void kill(const caf::strong_actor_ptr& actor, const std::string& what);
   bool kill_one(const std::function<bool(const KnownActor&)>& wanted);
+  void forget_request(caf::scheduled_actor& actor);
   void mutate(caf::scheduled_actor& actor, caf::mailbox_element& element);
   void note(const std::string& kind, uint64_t ordinal, caf::mailbox_element* element);
   void event(const std::string& text);
@@ -358,6 +360,7 @@ void Simulation::run_job(size_t index) {
   note(known.kind, known.ordinal, element);
   checker_.before(*actor, element);
   scheduler_->try_run_once();
+  if (scenario().mutation == Mutation::request_lost && known.alive) forget_request(*actor);
   checker_.after(*actor);
   if (world_.seconds_to_pass > 0) {
     clock().current_time += std::chrono::duration_cast<caf::actor_clock::duration_type>(Seconds(world_.seconds_to_pass));
@@ -480,6 +483,13 @@ T* mutable_content(caf::mailbox_element& element) {
   return element.content().match_elements<T>() ? &element.content().get_mutable_as<T>(0) : nullptr;
 }
 
+void Simulation::forget_request(caf::scheduled_actor& actor) {
+  auto* inference = dynamic_cast<std::remove_pointer_t<InferenceActor::stateful_pointer<InferenceState>>*>(&actor);
+  if (inference == nullptr || inference->state.pending.empty() || !chance(0.2)) return;
+  InferenceState& state = inference->state;
+  for (const uint64_t ticket : state.batcher->forget(state.pending.begin()->second.request.worker)) state.pending.erase(ticket);
+}
+
 void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& element) {
   const std::string kind = actor.name();
   const Mutation m = scenario().mutation;
@@ -493,12 +503,12 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
       if (m == Mutation::weights_old) weights->weights = old_weights_[old_weights_.size() > 1 ? old_weights_.size() - 2 : 0];
       if (m == Mutation::weights_torn) weights->weights = fake_weights(version, {version.epoch, version.number - 1});
     }
-    if (auto* request = mutable_content<ActRequest>(element); request != nullptr && m == Mutation::request_lost && chance(0.1)) request->rows += 1;
   }
   if (kind == "worker") {
     if (auto* reply = mutable_content<ActReply>(element); reply != nullptr && reply->fault == Fault::none) {
       if (m == Mutation::reply_twice && chance(0.05)) again();
       if (m == Mutation::reply_lost && chance(0.1)) reply->id += 1000;
+      if (m == Mutation::answers_unheard && outcome_.events > 150) reply->group = 99;
       if (m == Mutation::reply_shifted && reply->values.size() > 1) {
         reply->values = reply->values.clone();
         std::ranges::rotate(reply->values.mutable_view<float>(), reply->values.mutable_view<float>().begin() + 1);
@@ -622,10 +632,12 @@ Outcome Simulation::run() {
     if (!world_.violation) end_process();
   }
   if (!world_.violation) finish();
-  // After a violation actors may be left: they are ended, so that the system can be.
+  // After a violation actors may be left; they are ended, or their timers would keep the system busy for ever.
   system_->await_actors_before_shutdown(false);
-  for (const auto& actor : alive([](const KnownActor&) { return true; })) kill(actor, "the rest");
-  for (uint64_t i = 0; i < 100'000 && scheduler_->try_run_once(); ++i) {
+  const auto anyone = [](const KnownActor&) { return true; };
+  for (auto rest = alive(anyone); !rest.empty(); rest = alive(anyone)) {
+    for (const auto& actor : rest) kill(actor, "the rest");
+    run_only(anyone);
   }
   for (Node& node : nodes_) cut(node, false);
   outcome_.violation = world_.violation;

@@ -27,7 +27,7 @@ class Server {
     config.inference.timeout = kDeadline;
     const std::shared_ptr<Wiring> wiring = learn_wiring(config);
     caf::actor_system& system = system_.get();
-    const auto weights = system_.stop_at_end(system.spawn(publisher));
+    const auto weights = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
     const InferencePeers peers{weights, system_.stop_at_end(system.spawn(silent_replay)), system_.stop_at_end(system.spawn(silent_stats))};
     inference_ = system_.stop_at_end(spawn_on(system, true, inference_actor, WiringPtr(wiring), uint64_t{0}, peers));
     self_->send(weights, WeightsMessage{learner_of(*wiring)->snapshot({})});

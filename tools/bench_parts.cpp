@@ -25,11 +25,8 @@ void give_up(const std::string& waited_for) {
   throw std::runtime_error("no " + waited_for + " came within " + std::to_string(kBenchPatience.count()) + " s");
 }
 
-BenchSystem::BenchSystem(bool network) {
-  register_messages(config_);
-  configure(config_, {.scheduler = SchedulerKind::threads, .threads = 2, .network = network, .network_config = {}});
-  system_ = std::make_unique<caf::actor_system>(config_);
-}
+BenchSystem::BenchSystem(bool network)
+    : system_({.scheduler = SchedulerKind::threads, .threads = 2, .network = network, .network_config = {}}, register_messages) {}
 
 BenchSystem::~BenchSystem() {
   for (const caf::strong_actor_ptr& actor : actors_)
@@ -38,7 +35,8 @@ BenchSystem::~BenchSystem() {
 
 StatsActor::behavior_type silent_stats(StatsActor::pointer) {
   return {[](const WorkerReport&) {}, [](const Episodes&) {},   [](const InferenceReport&) {}, [](const ReplayReport&) {},
-          [](const UpdateMessage&) {}, [](const Evaluation&) {}, [](beat_atom) {},              [](const Stop&) {}};
+          [](const UpdateMessage&) {}, [](const Evaluation&) {}, [](const Applied&) {},         [](const ReceiverGone&) {},
+          [](beat_atom) {},            [](const SaveMessage&) {},  [](const Stop&) {}};
 }
 
 ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {
@@ -46,7 +44,7 @@ ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {
 }
 
 RecorderActor::behavior_type silent_recorder(RecorderActor::pointer) {
-  return {[](const CheckpointMessage&) {}, [](const SnapshotMessage&) {}, [](const Stop&) {}};
+  return {[](const CheckpointMessage&) {}, [](const ActorState&) {}, [](const SnapshotMessage&) {}, [](const Stop&) {}};
 }
 
 EvaluatorActor::behavior_type silent_evaluator(EvaluatorActor::pointer) {

@@ -3,15 +3,12 @@
 // benchmark has no use for. Main thread only, except the actors.
 
 #include <chrono>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-
 #include "actors/messages.h"
 #include "actors/wiring.h"
+#include "runtime/caf_owned_system.h"
 
 namespace troupe {
 
@@ -35,7 +32,7 @@ class BenchSystem {
   explicit BenchSystem(bool network);
   ~BenchSystem();
 
-  caf::actor_system& get() { return *system_; }
+  caf::actor_system& get() { return system_.get(); }
   template <class Handle>
   Handle stop_at_end(Handle actor) {
     actors_.push_back(caf::actor_cast<caf::strong_actor_ptr>(actor));
@@ -43,8 +40,7 @@ class BenchSystem {
   }
 
  private:
-  caf::actor_system_config config_;
-  std::unique_ptr<caf::actor_system> system_;
+  OwnedSystem system_;
   std::vector<caf::strong_actor_ptr> actors_;
 };
 

@@ -72,11 +72,11 @@ class Training {
     const auto prefetch = system_.stop_at_end(spawn_on(system, true, prefetcher, wiring, std::shared_ptr<const Learner>(learner), replay));
     const TrainerPeers peers{prefetch,
                              replay,
-                             system_.stop_at_end(system.spawn(publisher)),
+                             system_.stop_at_end(system.spawn(publisher, PublisherParts{})),
                              system_.stop_at_end(system.spawn(silent_recorder)),
                              system_.stop_at_end(system.spawn(silent_evaluator)),
                              system_.stop_at_end(system.spawn(silent_stats)),
-                             caf::actor_cast<caf::typed_actor<caf::reacts_to<TrainingEnded>>>(me)};
+                             caf::actor_cast<decltype(TrainerPeers::supervisor)>(me)};
     const auto train = system_.stop_at_end(spawn_on(system, true, trainer, wiring, learner, PolicyVersion{}, uint64_t{0}, peers));
     self_->send(train, begin_atom_v);
     while (!asker_) receive();

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "runtime/errors.h"
+#include "runtime/file.h"
 
 namespace troupe {
 
@@ -21,6 +22,9 @@ int run_program(const std::function<int()>& body) {
   } catch (const ConfigError& mistake) {
     std::cerr << "troupe: " << mistake.what() << '\n';
     return kExitUserMistake;
+  } catch (const IoError& refused) {
+    std::cerr << "troupe: " << refused.what() << '\n';
+    return kExitFailure;
   } catch (const std::exception& failure) {
     std::cerr << "troupe: internal error: " << failure.what() << '\n';
     return kExitFailure;

@@ -8,6 +8,7 @@
 
 #include "actors/worker_host.h"
 #include "runtime/caf_connect.h"
+#include "runtime/caf_listen.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
 #include "tools/commands.h"
@@ -37,7 +38,7 @@ caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) 
   auto promise = std::make_shared<caf::typed_response_promise<uint32_t>>(self->make_response_promise<uint32_t>());
   const auto start = [self, request, promise](const GateActor&) {
     for (uint32_t i = 0; i < request.workers; ++i)
-      self->system().spawn(worker_host, RunAddress{request.host, request.port}, worker_wiring, [](const std::string& error) {
+      self->system().spawn(worker_host, RunAddress{request.host, request.port, nullptr}, worker_wiring, [](const std::string& error) {
         if (!error.empty()) log_warn("node", "a worker ended: " + error);
       });
     log_info("node", std::to_string(request.workers) + " workers for " + request.host + ":" + std::to_string(request.port));
@@ -59,9 +60,8 @@ int run_node(const NodeOptions& options) {
   open_log(nullptr, {.stderr_level = LogLevel::info});
   return with_network([&](caf::actor_system& system) {
     const NodeActor actor = system.spawn(node);
-    const auto port = system.middleman().publish(actor, options.listen.port, options.listen.host.c_str(), true);
-    if (!port) throw ConfigError("--listen " + options.listen.text() + ": cannot listen: " + describe(port.error()));
-    std::cout << "node listening on " << Address{options.listen.host, *port}.text() << std::endl;
+    const uint16_t port = listen(system, actor, options.listen.host, options.listen.port);
+    std::cout << "node listening on " << Address{options.listen.host, port}.text() << std::endl;
     wait_for_signal();
     // Workers of this node live as long as it does; the process ends them with their connections.
     std::cout.flush();

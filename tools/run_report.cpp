@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/resume.h"
 #include "runtime/console.h"
 #include "runtime/process_stats.h"
 
@@ -38,13 +39,16 @@ Json ledger_of(const Ledger& ledger) {
 
 }  // namespace
 
-RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config)
-    : folder_(folder), socket_(socket), config_(config), terminal_(isatty(STDOUT_FILENO) != 0) {}
+RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, uint64_t first_env_steps)
+    : folder_(folder), socket_(socket), config_(config), first_env_steps_(first_env_steps), terminal_(isatty(STDOUT_FILENO) != 0) {}
 
 void RunReport::save(const Checkpoint& checkpoint) {
   Checkpoint complete = checkpoint;
-  const Json ledger = ledger_of(last_.ledger);
-  for (const auto& [name, value] : ledger.items()) complete.scalars["ledger." + name] = value.get<double>();
+  if (config_.deterministic) {  // the replay buffer's own state holds the ledger
+    complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
+  } else {
+    put_ledger(complete, last_.ledger);
+  }
   folder_.checkpoints().save(checkpoint.updates, complete);
   folder_.checkpoints().prune(static_cast<uint64_t>(config_.checkpoint.keep));
 }
@@ -55,13 +59,29 @@ void RunReport::report(const StatsSnapshot& snapshot) {
   folder_.write_metrics(json);
   folder_.write_scalars(wall_clock(), static_cast<int64_t>(snapshot.env_steps), scalars_of(snapshot));
   if (socket_ != nullptr) socket_->publish(json);
+  const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
   if (terminal_) {
-    const std::vector<std::string> lines = console_block(config_.name, snapshot, terminal_width());
+    const std::vector<std::string> lines = console_block(config_.name, shown, terminal_width());
     std::cout << console_redraw(lines, lines_drawn_) << std::flush;
     lines_drawn_ = lines.size();
   } else {
-    std::cout << console_line(snapshot) << std::endl;
+    std::cout << console_line(shown) << std::endl;
   }
+}
+
+// The actors of a deterministic run have no clock; who watches it has one.
+StatsSnapshot RunReport::with_times(StatsSnapshot s) {
+  const auto now = std::chrono::steady_clock::now();
+  const double span = std::chrono::duration<double>(now - std::exchange(reported_, now)).count();
+  s.elapsed_seconds = std::chrono::duration<double>(now - begun_).count();
+  s.rss_bytes = resident_bytes();
+  const auto before = std::exchange(shown_, std::pair(s.env_steps, s.updates));
+  if (!before || span <= 0) return s;
+  s.env_steps_per_second = static_cast<double>(s.env_steps - before->first) / span;
+  s.updates_per_second = static_cast<double>(s.updates - before->second) / span;
+  if (s.updates_per_second > 0 && s.progress > 0)
+    s.eta_seconds = static_cast<double>(s.updates) * (1 - s.progress) / s.progress / s.updates_per_second;
+  return s;
 }
 
 void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
@@ -70,8 +90,9 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   summary["wall_seconds"] = wall_seconds;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
   summary["env_steps"] = last_.env_steps;
-  summary["env_steps_per_second"] = static_cast<double>(last_.env_steps) / last_.elapsed_seconds;
-  summary["updates"] = last_.updates;
+  summary["env_steps_per_second"] = static_cast<double>(last_.env_steps - first_env_steps_) /
+                                    (config_.deterministic ? wall_seconds : last_.elapsed_seconds);
+  summary["updates"] = outcome.version.number;
   summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation) : Json(nullptr);
   summary["episodes"] = {{"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
   summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
@@ -83,7 +104,7 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
   summary["peak_rss_bytes"] = peak_resident_bytes();
   folder_.write_summary(summary.dump(2) + "\n");
-  std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, " << format_count(last_.updates)
+  std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, " << format_count(outcome.version.number)
             << " updates, " << format_seconds(wall_seconds) << '\n';
   if (outcome.evaluation)
     std::cout << "evaluation: return " << format_number(outcome.evaluation->return_mean, 2) << " +- "

@@ -8,13 +8,16 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/gate.h"
+#include "actors/resume.h"
 #include "actors/supervisor.h"
+#include "actors/turns.h"
+#include "runtime/caf_listen.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
 #include "runtime/log.h"
@@ -30,12 +33,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kStopping = "\nstopping: a checkpoint is being written (again to stop at once)\n";
 constexpr int kRunEnded = SIGUSR1;  // we send it to ourselves when the supervisor is done
 
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, kRunEnded}) sigaddset(&set, signal);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, kRunEnded}) sigaddset(&set, signal);
   return set;
 }
 
@@ -43,38 +47,89 @@ std::string run_folder_of(const TrainOptions& options, const RunConfig& config) 
   return options.run_dir.empty() ? "runs/" + config.name : options.run_dir;
 }
 
-// Where a resumed run goes on; restores the learner.
-ReplayStart restore(RunFolder& folder, Learner& learner) {
+// Where a run begins, or goes on.
+struct Beginning {
   ReplayStart start;
-  if (!folder.resuming()) return start;
+  std::optional<RunFolder::ResumePoint> resume;
+};
+
+// A deterministic run loses nothing when it is resumed: it goes on under the same epoch, with the state of every actor.
+void restore_actors(const Checkpoint& checkpoint, Wiring& wiring, Beginning& beginning) {
+  const auto lines = checkpoint.scalars.find(kMetricsLines);
+  if (checkpoint.extras.empty() || lines == checkpoint.scalars.end())
+    throw ConfigError("the checkpoint at update " + std::to_string(checkpoint.updates) +
+                      " does not hold the actors of a deterministic run; use another run folder");
+  wiring.states = checkpoint.extras;
+  beginning.start.version = checkpoint.version;
+  beginning.resume->lines = static_cast<uint64_t>(lines->second);
+}
+
+// Restores the learner, and in a deterministic run all other actors.
+Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
+  Beginning beginning;
+  if (!folder.resuming()) return beginning;
   const std::optional<Checkpoint> checkpoint = folder.checkpoints().recover();
-  if (!checkpoint) return start;
-  learner.load({checkpoint->model, checkpoint->optimizer, checkpoint->scalars});
-  start.version = {checkpoint->version.epoch + 1, checkpoint->version.number};
-  start.env_steps = checkpoint->env_steps;
-  const auto count = [&](const char* name) {
-    const auto it = checkpoint->scalars.find(name);
-    return it == checkpoint->scalars.end() ? uint64_t{0} : static_cast<uint64_t>(it->second);
-  };
-  start.ledger = {count("ledger.produced"),     count("ledger.trained"),       count("ledger.dropped_stale"),
-                  count("ledger.dropped_full"), count("ledger.lost_in_crash"), count("ledger.waiting")};
+  if (!checkpoint && !folder.checkpoints().list().empty())
+    throw ConfigError(folder.path() + "/checkpoints: no checkpoint is whole, so the run cannot go on from any; remove that folder to "
+                      "start anew, or use another run folder");
+  if (!checkpoint) return beginning;
+  beginning.start = resume(*checkpoint, learner);
+  const ReplayStart& start = beginning.start;
+  beginning.resume = {start.version.number, static_cast<int64_t>(start.env_steps)};
+  if (wiring.in_turns) restore_actors(*checkpoint, wiring, beginning);
   log_info("train", "resuming at update " + std::to_string(start.version.number));
   std::cout << "resuming at update " << start.version.number << ", " << start.env_steps << " environment steps\n";
-  return start;
+  return beginning;
 }
 
-// Publishes the gate for workers; throws ConfigError when the address is taken.
-uint16_t publish(caf::actor_system& system, const SupervisorActor& supervisor, const Address& listen) {
-  const auto port = system.middleman().publish(GateActor(supervisor), listen.port, listen.host.c_str(), true);
-  if (!port) throw ConfigError("--listen " + listen.text() + ": cannot listen: " + describe(port.error()));
-  return *port;
+// The gate for workers, on the network from its construction on. Nothing outlives it, so that a start that fails ends at once.
+class OpenGate {
+ public:
+  // Throws ConfigError when the address is taken.
+  OpenGate(caf::actor_system& system, const Address& at)
+      : system_(system), gate_(system.spawn(gate)), address_{at.host, listen(system, GateActor(gate_), at.host, at.port)} {}
+  OpenGate(const OpenGate&) = delete;
+  OpenGate& operator=(const OpenGate&) = delete;
+  ~OpenGate() {
+    system_.middleman().unpublish(caf::actor_cast<caf::actor>(gate_), address_.port);
+    caf::anon_send(gate_, Stop{});
+  }
+
+  std::string address() const { return address_.text(); }
+  void lead_to(const SupervisorActor& supervisor) const {
+    caf::anon_send(gate_, begin_atom_v, caf::actor_cast<caf::actor>(supervisor));
+  }
+
+ private:
+  caf::actor_system& system_;
+  OwnGateActor gate_;
+  Address address_;
+};
+
+void open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config) {
+  try {
+    socket.emplace(StatsSocketOptions{.host = address.host, .port = address.port, .run = config.name,
+                                      .config = to_json(config), .max_snapshots = static_cast<size_t>(config.stats.history)});
+  } catch (const IoError& refused) {
+    throw ConfigError(std::string("--stats ") + refused.what());
+  }
 }
 
-void write_endpoints(RunFolder& folder, const std::string& workers, const std::string& stats) {
-  nlohmann::json endpoints{{"pid", getpid()}};
-  if (!workers.empty()) endpoints["workers"] = workers;
-  if (!stats.empty()) endpoints["stats"] = stats;
-  folder.write_endpoints(endpoints.dump(2) + "\n");
+// Opens the log and the metrics of a folder, and restores from it what there is.
+ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner, Wiring& wiring) {
+  open_log(folder.open_log_file());
+  log_info("train", config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
+  const Beginning beginning = restore(folder, learner, wiring);
+  const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  folder.begin_metrics(wall_time, beginning.resume);
+  return beginning.start;
+}
+
+// Says where the run lies and listens, on the console and to programs.
+void announce(RunFolder& folder, const std::string& workers, const std::string& stats) {
+  std::cout << "run folder " << folder.path() << "\nworkers    troupe worker --connect " << workers << "\nstatistics " << stats
+            << std::endl;
+  folder.write_endpoints(nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2));
 }
 
 // Waits for the end of the run; asks it to end at the first Ctrl-C, leaves at once at the second. True when interrupted.
@@ -87,32 +142,23 @@ bool wait_for_end(const SupervisorActor& supervisor) {
     if (signal < 0) continue;
     if (interrupted) _exit(kExitInterrupted);
     interrupted = true;
-    std::cerr << "\nstopping: a checkpoint is being written (again to stop at once)\n";
+    std::cerr << kStopping;
     caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(supervisor), Stop{"interrupted"});
   }
 }
 
-// The same actors on this thread: messages in order, then the next timer.
+// The same actors on this thread. True when interrupted.
 bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, const bool& ended) {
-  auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const sigset_t signals = watched_signals();
-  const timespec now{0, 0};
   bool interrupted = false;
-  while (!ended) {
-    while (scheduler.try_run_once()) {
-    }
-    if (ended) break;
+  run_in_turns(system, supervisor, ended, [&] {
+    const timespec now{0, 0};
     const int signal = sigtimedwait(&signals, nullptr, &now);
-    if (signal == SIGINT || signal == SIGTERM) {
-      if (interrupted) _exit(kExitInterrupted);
-      interrupted = true;
-      caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(supervisor), Stop{"interrupted"});
-      continue;
-    }
-    TROUPE_CHECK(scheduler.trigger_timeout(), "the run waits for nothing");
-  }
-  while (scheduler.try_run_once()) {
-  }
+    if (signal != SIGINT && signal != SIGTERM) return interrupted;
+    if (interrupted) _exit(kExitInterrupted);
+    std::cerr << kStopping;
+    return interrupted = true;
+  });
   return interrupted;
 }
 
@@ -123,26 +169,19 @@ int run_train(const TrainOptions& options) {
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
+  std::signal(SIGPIPE, SIG_IGN);                  // a reader of the console that leaves must not end the run
 
   const std::shared_ptr<Wiring> wiring = learn_wiring(config);
   if (!config.deterministic) wiring->started = begun;
+  const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
+  if (!any_address) wiring->network_address = options.listen.host;
   std::shared_ptr<Learner> learner = learner_of(*wiring);
-  RunFolder folder(posix_disk(), run_folder_of(options, config), to_json(config),
-                   [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
-  open_log(folder.open_log_file());
-  log_info("train", config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
-  const ReplayStart start = restore(folder, *learner);
-  const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  folder.begin_metrics(wall_time, start.version.number == 0
-                                      ? std::nullopt
-                                      : std::optional(RunFolder::ResumePoint{start.version.number, static_cast<int64_t>(start.env_steps)}));
 
+  // The ports first: when one is taken, nothing was written yet.
   std::optional<StatsSocket> socket;
-  if (!config.deterministic)
-    socket.emplace(StatsSocketOptions{.host = options.stats.host, .port = options.stats.port, .run = config.name,
-                                      .config = to_json(config), .max_snapshots = static_cast<size_t>(config.stats.history)});
-  auto report = std::make_shared<RunReport>(folder, socket ? &*socket : nullptr, config);
-
+  if (!config.deterministic) open_stats(socket, options.stats, config);
+  std::optional<RunFolder> folder;
+  std::shared_ptr<RunReport> report;
   RunOutcome outcome;
   bool ended = false, interrupted = false;
   {
@@ -153,33 +192,31 @@ int run_train(const TrainOptions& options) {
                               .network = !config.deterministic,
                               .network_config = config.network});
     caf::actor_system system(system_config);
-    RunParts parts{learner, start, report, [&](const RunOutcome& result) {
+    std::optional<OpenGate> gate;
+    if (!config.deterministic) gate.emplace(system, options.listen);
+
+    folder.emplace(posix_disk(), run_folder_of(options, config), to_json(config),
+                   [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
+    const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
+    report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start.env_steps);
+    if (gate) announce(*folder, gate->address(), socket->address());
+
+    RunParts parts{std::move(learner), start, report, [&](const RunOutcome& result) {
                      outcome = result;
                      ended = true;
                      kill(getpid(), kRunEnded);
                    }};
-    SupervisorActor root = system.spawn(supervisor, wiring, parts);
-    if (config.deterministic) {
-      interrupted = drive_to_end(system, root, ended);
-    } else {
-      const uint16_t port = publish(system, root, options.listen);
-      const std::string workers = Address{options.listen.host, port}.text();
-      write_endpoints(folder, workers, socket->address());
-      std::cout << "run folder " << folder.path() << "\nworkers    troupe worker --connect " << workers << "\nstatistics "
-                << socket->address() << std::endl;
-      interrupted = wait_for_end(root);
-      system.middleman().unpublish(caf::actor_cast<caf::actor>(root), port);
-    }
-    learner.reset();
+    const SupervisorActor root = system.spawn(supervisor, wiring, std::move(parts));
+    if (gate) gate->lead_to(root);
+    interrupted = gate ? wait_for_end(root) : drive_to_end(system, root, ended);
   }
   report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
   if (socket) socket->stop();
   log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
   close_log();
-  if (!outcome.error.empty()) {
-    std::cerr << "troupe: the run ended: " << outcome.error << '\n';
-    return kExitFailure;
-  }
+  if (!outcome.error.empty()) std::cerr << "troupe: the run ended: " << outcome.error << '\n';
+  if (!outcome.checkpoint_error.empty()) std::cerr << "troupe: the last checkpoint is not written: " << outcome.checkpoint_error << '\n';
+  if (!outcome.error.empty() || !outcome.checkpoint_error.empty()) return kExitFailure;
   return interrupted ? kExitInterrupted : 0;
 }
 

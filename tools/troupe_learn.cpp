@@ -12,6 +12,7 @@ namespace {
 
 struct Run {
   int operator()(const TrainOptions& options) const { return run_train(options); }
+  int operator()(const InferenceOptions& options) const { return run_inference(options); }
   int operator()(const EvalOptions& options) const { return run_eval(options); }
   int operator()(const PlayOptions& options) const { return run_play(options); }
   int operator()(const BenchOptions& options) const { return run_bench(options); }

@@ -2,11 +2,9 @@
 
 #include <unistd.h>
 
-#include <caf/actor_system_config.hpp>
-
 #include "actors/messages.h"
 #include "envs/make_env.h"
-#include "runtime/caf_system.h"
+#include "runtime/caf_owned_system.h"
 #include "runtime/config.h"
 
 namespace troupe {
@@ -37,11 +35,8 @@ WiringPtr worker_wiring(const std::string& config) {
 int with_network(const std::function<int(caf::actor_system&)>& body) {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  caf::actor_system_config config;
-  register_messages(config);
-  configure(config, {.scheduler = SchedulerKind::threads, .threads = 1, .network = true, .network_config = {}});
-  caf::actor_system system(config);
-  return body(system);
+  OwnedSystem system({.scheduler = SchedulerKind::threads, .threads = 1, .network = true, .network_config = {}}, register_messages);
+  return body(system.get());
 }
 
 bool wait_for_signal() {

@@ -129,6 +129,11 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(f.round_trip(Episodes{1, odd_floats(), Array(), Array(), Array()}).returns == odd_floats());
   CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, Array(), odd_floats()}).latency_us == odd_floats());
   CHECK(f.round_trip(Applied{1, {2, 3}}).version == PolicyVersion{2, 3});
+  CHECK(f.round_trip(ReceiverGone{7}).receiver == 7);
+  CHECK(f.round_trip(Expelled{7, "late"}).why == "late");
+  CHECK(f.round_trip(Serving{7}).receiver == 7);
+  const Invitation invitation{7, {"10.0.0.2", 4000, 1ULL << 40, 2, 3}};
+  CHECK(f.round_trip(invitation).rendezvous == invitation.rendezvous);
   CHECK(f.round_trip(JoinRequest{1, "worker", "host", 4}).host == "host");
   CHECK(f.round_trip(SpawnRequest{1, 2, "host", 4}).port == 4);
   CHECK(f.round_trip(WorkerHello{1, 2, 3}).samples_per_rollout == 3);
@@ -162,4 +167,15 @@ TEST_CASE("messages: a truncated array is an error") {
   Array array;
   for (size_t length = 0; length < bytes.size(); ++length)
     CHECK(f.parse(std::vector<char>(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)), array));
+}
+
+TEST_CASE("messages: a signature round-trips, and one that makes no sense is refused") {
+  Fixture f;
+  const Signature signature{{{TensorKind::parameter, "policy.0.weight", {64, 4}, DType::f32}, {TensorKind::buffer, "count", {}, DType::i64}}};
+  CHECK(f.round_trip(signature).tensors == signature.tensors);
+  CHECK(f.round_trip(Signature{}).tensors.empty());
+  TensorSpec tensor = signature.tensors[0];
+  std::vector<char> bytes = f.bytes_of(tensor);
+  bytes[0] = 9;  // no such kind
+  CHECK(f.parse(bytes, tensor));
 }

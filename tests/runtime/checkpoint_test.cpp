@@ -137,6 +137,8 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: when all are damaged there is none, and 
   disk.damage(store.path_of(1) + "/state.json", "[]");
   CHECK_FALSE(store.load_newest());
   CHECK(log().find("no older checkpoint is left") != std::string::npos);
+  CHECK_FALSE(store.recover());
+  CHECK(store.list() == std::vector<uint64_t>{1});
 }
 
 TEST_CASE("checkpoint: a crash at any operation of a save or prune leaves only whole checkpoints") {

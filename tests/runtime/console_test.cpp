@@ -187,7 +187,7 @@ TEST_CASE("run folder page: every field of a snapshot is described") {
   s.evaluation.emplace();
   std::vector<std::string> paths;
   json value = json::parse(to_json(s));
-  for (const char* open : {"learner", "weights_behind", "env_failures"}) value[open] = 0;
+  for (const char* open : {"learner", "rows_served", "weights_behind", "env_failures"}) value[open] = 0;
   collect_paths("", value, paths);
   CHECK(paths.size() > 40);
   for (const std::string& path : paths) CHECK_MESSAGE(page.find("`" + path + "`") != std::string::npos, path);

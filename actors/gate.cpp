@@ -1,0 +1,37 @@
+#include "actors/gate.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+
+namespace troupe {
+
+OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self) {
+  guard(self);
+  return {
+      [self](const JoinRequest& request) -> caf::result<Welcome> {
+        if (self->state.supervisor) return self->delegate(self->state.supervisor, request);
+        return make_error(Fault::not_ready, "the run has not begun");
+      },
+      [self](const ServeRequest& request) -> caf::result<void> {
+        if (self->state.supervisor) return self->delegate(self->state.supervisor, request);
+        return make_error(Fault::not_ready, "the run has not begun");
+      },
+      [self](const Serving& serving) { self->delegate(self->state.supervisor, serving); },
+      [self](status_atom status) -> caf::result<StatusReply> {
+        if (self->state.supervisor) return self->delegate(self->state.supervisor, status);
+        return StatusReply{"starting", {}, 0};
+      },
+      [self](begin_atom, const caf::actor& supervisor) {
+        // Whoever reaches the gate can send this too; the first is ours.
+        if (!self->state.supervisor) self->state.supervisor = caf::actor_cast<SupervisorActor>(supervisor);
+      },
+      [self](const Stop&) {
+        if (self->current_sender() == nullptr || self->current_sender()->node() == self->node()) self->quit();
+      },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,20 @@
+#pragma once
+// Gate: the one actor of a run that other processes can reach. It is published before the run begins, so that an address in use
+// is found before anything was written; joins are passed on to the supervisor once there is one. Event-based.
+
+#include "actors/messages.h"
+
+namespace troupe {
+
+struct GateState {
+  static inline const char* name = "gate";
+  GateState() = default;  // not an aggregate: CAF would make the supervisor's handle out of the actor itself
+  SupervisorActor supervisor;
+};
+
+using OwnGateActor = GateActor::extend<caf::reacts_to<begin_atom, caf::actor>, caf::reacts_to<Stop>>;
+
+// begin_atom, sent once, names the supervisor.
+OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self);
+
+}  // namespace troupe

@@ -1,0 +1,57 @@
+#pragma once
+// InferenceHost: keeps one inference actor joined to a run from a process of its own. Connects to the run's gate, joins, makes
+// the policy, shows its signature, and serves with the weights that come over the weight plane, the current ones first. When the
+// run, its weights or the inference actor is lost it starts over, as a new receiver. Detached, because making a policy takes its
+// time. It ends when the run ends or refuses it, when it cannot join for kJoinPatience, or when it is set aside kMaxFruitless
+// times in a row before it got any weights.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actors/messages.h"
+#include "actors/wiring.h"
+#include "actors/worker_host.h"
+#include "runtime/route.h"
+#include "runtime/weight_receiver.h"
+
+namespace troupe {
+
+constexpr int kMaxFruitless = 3;
+
+struct InferenceHostParts {
+  RunAddress run;
+  // Turns the run's config into policies and a group backend; throws ConfigError.
+  std::function<WiringPtr(const std::string& config)> make_wiring;
+  // How this machine reaches the run's; throws ConfigError.
+  std::function<Route(const std::string& host)> route_to;
+  // Called once, with an empty text when the run ended in order, else with one line.
+  std::function<void(const std::string& error)> on_end;
+};
+
+struct InferenceHostState {
+  static inline const char* name = "inference host";
+  using Clock = std::chrono::steady_clock;
+  ~InferenceHostState();
+
+  InferenceHostParts parts;
+  GateActor gate;
+  uint64_t id = 0;  // as a receiver
+  InferenceActor inference;
+  WeightIntakeActor intake;
+  std::shared_ptr<WeightReceiver> receiver;
+  bool found_run = false;  // a run answered once, so that an outage is worth waiting for
+  bool serving = false;
+  bool trying_again = false;  // begin_atom is on its way
+  uint64_t attempt = 0;       // of joining; what an earlier one brings comes too late
+  bool ending = false;
+  int fruitless = 0;
+  Clock::time_point lost_at;
+  std::chrono::milliseconds backoff{0};
+};
+
+InferenceHostActor::behavior_type inference_host(InferenceHostActor::stateful_pointer<InferenceHostState> self,
+                                                 InferenceHostParts parts);
+
+}  // namespace troupe

@@ -1,0 +1,30 @@
+#include "actors/turns.h"
+
+#include <caf/actor_system.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/send.hpp>
+
+namespace troupe {
+
+void run_in_turns(caf::actor_system& system, const SupervisorActor& supervisor, const bool& ended,
+                  const std::function<bool()>& interrupted) {
+  auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  bool told = false;
+  // In the order in which they were sent, then the next timer; false when there is neither.
+  const auto step = [&] { return scheduler.try_run_once() || scheduler.trigger_timeout(); };
+  while (!ended) {
+    const bool stop = interrupted();
+    if (step()) continue;
+    if (stop && !told) {
+      told = true;
+      caf::anon_send(supervisor, Stop{"interrupted"});
+    } else {
+      caf::anon_send(supervisor, turn_atom_v);
+    }
+    TROUPE_CHECK(scheduler.has_job(), "the supervisor is gone");
+  }
+  while (scheduler.try_run_once()) {
+  }
+}
+
+}  // namespace troupe

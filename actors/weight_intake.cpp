@@ -1,0 +1,58 @@
+#include "actors/weight_intake.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+#include "runtime/log.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = WeightIntakeActor::stateful_pointer<WeightIntakeState>;
+using Did = ReceiverStep::Did;
+
+constexpr std::chrono::milliseconds kLook{2};  // without threads
+
+void take(Self self, const ReceiverStep& step) {
+  auto& st = self->state;
+  if (!step.error.empty()) log_warn("weights", step.error);
+  if (step.did != Did::applied) return;
+  self->send(st.peers.inference, WeightsMessage{step.weights});
+  if (st.serving) return;
+  st.serving = true;
+  self->send(st.peers.host, Serving{st.id});
+}
+
+}  // namespace
+
+WeightIntakeState::~WeightIntakeState() {
+  if (receiver) receiver->stop();
+}
+
+WeightIntakeActor::behavior_type weight_intake(Self self, std::shared_ptr<WeightReceiver> receiver, uint64_t id, IntakePeers peers,
+                                               bool threads) {
+  guard(self);
+  auto& st = self->state;
+  st.receiver = std::move(receiver);
+  st.id = id;
+  st.peers = std::move(peers);
+  self->send(self, next_atom_v);
+  return {
+      [self, threads](next_atom) {
+        const ReceiverStep step = self->state.receiver->step(threads ? kForever : std::chrono::milliseconds(0));
+        if (step.did == Did::stopped) return self->quit();
+        take(self, step);
+        if (threads) {
+          self->send(self, next_atom_v);
+        } else {
+          self->delayed_send(self, kLook, next_atom_v);
+        }
+      },
+      [self](const Stop&) { self->quit(); },
+  };
+}
+
+}  // namespace troupe

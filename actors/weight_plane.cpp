@@ -1,0 +1,88 @@
+#include "actors/weight_plane.h"
+
+#include <algorithm>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+#include "runtime/log.h"
+#include "runtime/weight_sender.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = WeightPlaneActor::stateful_pointer<WeightPlaneState>;
+using std::chrono::milliseconds;
+
+// Without threads nothing can happen while this actor waits, so it does not: receivers get this much time of the actor clock
+// between the sending and the collecting of their answers.
+constexpr milliseconds kAnswerTime{20};
+
+std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signature> signature, const std::string& address) {
+  const Wiring& wiring = *self->state.wiring;
+  TROUPE_CHECK(wiring.make_group_backend, "this process cannot make process groups");
+  const auto deliver = [self](ReceiverId receiver, const Rendezvous& rendezvous) {
+    const auto host = self->state.hosts.find(receiver);
+    if (host != self->state.hosts.end()) self->send(host->second, Invitation{receiver, rendezvous});
+  };
+  const std::string& bound = wiring.network_address.empty() ? address : wiring.network_address;
+  return std::make_shared<WeightSender>(wiring.make_group_backend(bound), std::move(signature), deliver, channel_options(wiring));
+}
+
+void on_joined(Self self, const std::shared_ptr<const Signature>& signature, const ReceiverJoined& joined) {
+  auto& st = self->state;
+  if (!st.sender) st.sender = make_sender(self, signature, joined.address);
+  st.hosts[joined.receiver] = joined.host;
+  const auto difference = st.sender->admit(joined.receiver, *signature);  // the supervisor has compared them
+  TROUPE_CHECK(!difference, *difference);
+  self->send(st.driver, PlaneReady{st.sender});
+}
+
+void step(Self self) {
+  auto& st = self->state;
+  if (!st.sender) return;
+  const auto done = std::make_shared<const SenderStep>(st.sender->step());
+  if (done->did == SenderStep::Did::connected)
+    log_info("weights", "group " + std::to_string(st.sender->generation()) + " stands");
+  if (done->did == SenderStep::Did::sent && !st.wiring->threads) {
+    self->delayed_send(st.driver, kAnswerTime, PlaneStep{done});
+  } else {
+    self->send(st.driver, PlaneStep{done});
+  }
+}
+
+}  // namespace
+
+ChannelOptions channel_options(const Wiring& wiring) {
+  const NetworkConfig& network = wiring.config.network;
+  ChannelOptions options;
+  options.bucket_bytes = static_cast<size_t>(network.chunk_bytes) / Checksum::kStride * Checksum::kStride;
+  options.transfer_timeout = wiring.threads ? network.transfer_timeout : milliseconds(0);
+  options.connect_timeout = std::min(options.connect_timeout, options.transfer_timeout);
+  return options;
+}
+
+WeightPlaneActor::behavior_type weight_plane(Self self, WiringPtr wiring, std::shared_ptr<const Signature> signature,
+                                             PlaneDriver driver) {
+  guard(self);
+  auto& st = self->state;
+  st.wiring = std::move(wiring);
+  st.driver = std::move(driver);
+  self->monitor(st.driver);
+  self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
+  return {
+      [self, signature](const ReceiverJoined& joined) { on_joined(self, signature, joined); },
+      [self](const ReceiverGone& gone) {
+        auto& st = self->state;
+        st.hosts.erase(gone.receiver);
+        if (st.sender) st.sender->remove(gone.receiver);
+      },
+      [self](next_atom) { step(self); },
+      [self](const Stop&) { self->quit(); },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,142 @@
+// The simulator as a test: many seeds without a violation, the same events for the same seed, and every bug put in on purpose
+// caught.
+
+#include "sim/simulation.h"
+
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "runtime/log.h"
+#include "tests/support/test.h"
+
+namespace troupe::sim {
+namespace {
+
+// The actors' complaints about the trouble we make would drown the test's own words.
+struct QuietLog {
+  QuietLog() { open_log(nullptr, {.to_stderr = false}); }
+  ~QuietLog() { close_log(); }
+};
+
+std::string describe(uint64_t seed, const Outcome& outcome) {
+  return "seed " + std::to_string(seed) + ": " + outcome.violation.value_or("") + "; replay with: troupe simulate --seed " +
+         std::to_string(seed) + " --verbose";
+}
+
+std::vector<uint64_t> seeds_that_failed() {
+  std::ifstream file("tests/actors/simulation_seeds.txt");
+  std::vector<uint64_t> seeds;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    uint64_t seed = 0;
+    if (words >> seed) seeds.push_back(seed);
+  }
+  return seeds;
+}
+
+// Violations of the seeds first..last, two threads.
+std::vector<std::string> violations(uint64_t first, uint64_t last) {
+  std::atomic<uint64_t> next = first;
+  std::mutex mutex;
+  std::vector<std::string> found;
+  const auto work = [&] {
+    for (uint64_t seed = next++; seed <= last; seed = next++) {
+      const Outcome outcome = simulate(seed);
+      const std::lock_guard lock(mutex);
+      if (outcome.violation) found.push_back(describe(seed, outcome));
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  return found;
+}
+
+TEST_CASE("simulation: a thousand seeds break no invariant") {
+  const QuietLog quiet;
+  for (const std::string& violation : violations(1, 1000)) CHECK_MESSAGE(false, violation);
+}
+
+TEST_CASE("simulation: seeds that failed once do not fail again") {
+  const QuietLog quiet;
+  const std::vector<uint64_t> seeds = seeds_that_failed();
+  REQUIRE(!seeds.empty());
+  for (const uint64_t seed : seeds) {
+    const Outcome outcome = simulate(seed);
+    CHECK_MESSAGE(!outcome.violation, describe(seed, outcome));
+  }
+}
+
+TEST_CASE("simulation: the same seed gives the same events, another seed others") {
+  const QuietLog quiet;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const Outcome first = simulate(seed), second = simulate(seed);
+    CHECK(first.trace_hash == second.trace_hash);
+    CHECK(first.events == second.events);
+    CHECK(first.trace_hash != simulate(seed + 50).trace_hash);
+  }
+}
+
+TEST_CASE("simulation: faults do happen, and runs go on after them") {
+  const QuietLog quiet;
+  uint64_t faults = 0, processes = 0, updates = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const Outcome outcome = simulate(seed);
+    faults += outcome.faults;
+    processes += outcome.processes;
+    updates += outcome.updates;
+  }
+  CHECK(faults >= 300);
+  CHECK(processes >= 120);  // some were killed and resumed
+  CHECK(updates >= 500);
+}
+
+TEST_CASE("simulation: every bug put in on purpose is caught") {
+  constexpr uint64_t kSeeds = 40;
+  const QuietLog quiet;
+  // What each is caught by: the words of the invariant that is its own.
+  const std::map<std::string_view, std::string_view> words = {
+      {"reply_twice", "answered twice"},
+      {"reply_lost", "was not asked"},
+      {"reply_shifted", "not what version"},
+      {"reply_relabelled", "not what version"},
+      {"request_lost", "answers and knows of"},
+      {"answers_unheard", "stuck"},
+      {"credit_lost", "credits, workers have"},
+      {"credit_extra", "credits"},
+      {"rollout_twice", "out of turn"},
+      {"rollout_renumbered", "out of turn"},
+      {"rollout_miscounted", "samples and holds"},
+      {"rollout_reordered", "another reward"},
+      {"weights_old", "gets version"},
+      {"weights_torn", "tensors of several versions"},
+      {"batch_again", "is used by more than"},
+      {"update_claimed", "ledger: trained"},
+      {"lag_bound_off", "lag above"},
+      {"max_batch_off", "exceeds max_batch"},
+      {"gamma_off", "advantage"},
+      {"final_observation_reset", "real next observation"},
+      {"evaluation_old", "last evaluation is of version"},
+      {"checkpoint_missing", "last checkpoint is not"},
+      {"epoch_kept", "is used again after a resume"},
+      {"actor_leaked", "outlive the run"},
+  };
+  for (const MutationInfo& info : mutations()) {
+    bool caught = false;
+    std::string said;
+    for (uint64_t seed = 1; seed <= kSeeds && !caught; ++seed) {
+      const Outcome outcome = simulate(seed, info.mutation);
+      said = outcome.violation.value_or(said);
+      caught = said.find(words.at(info.name)) != std::string::npos;
+    }
+    CHECK_MESSAGE(caught, info.name << " (" << info.what << ") is not caught by its invariant within " << kSeeds << " seeds; last: " << said);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::sim

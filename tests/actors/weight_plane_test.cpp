@@ -1,0 +1,368 @@
+// Inference actors of other processes, with everything on one thread: the actors of a whole run on CAF's test coordinator, and
+// in-process groups in the place of Gloo.
+#include <algorithm>
+#include <optional>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/inference_host.h"
+#include "actors/publisher.h"
+#include "actors/stats.h"
+#include "actors/supervisor.h"
+#include "envs/make_env.h"
+#include "runtime/caf_system.h"
+#include "runtime/stats_snapshot.h"
+#include "runtime/weight_sender.h"
+#include "tests/runtime/weight_fixture.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int64_t kFloats = 40;
+using Versions = std::vector<PolicyVersion>;
+
+// Acts the same way always; keeps which versions it was given.
+class StillPolicy final : public Policy {
+ public:
+  StillPolicy(std::shared_ptr<const Signature> signature, EnvSpec spec, std::shared_ptr<Versions> loaded)
+      : signature_(std::move(signature)), spec_(std::move(spec)), loaded_(std::move(loaded)) {}
+  std::shared_ptr<const Signature> signature() const override { return signature_; }
+  void load(const WeightSnapshot& weights) override {
+    REQUIRE(weights.flat.bytes() == signature_->total_bytes());
+    if (loaded_) loaded_->push_back(weights.version);
+  }
+  ActOutput act(const ActInput& input) override {
+    const int64_t rows = input.seeds.dim(0);
+    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)), Array(DType::f32, {rows, spec_.action.decisions()}),
+            Array(DType::f32, {rows})};
+  }
+  Array values(const Arrays& observations) override { return Array(DType::f32, {observations[0].second.dim(0)}); }
+
+ private:
+  std::shared_ptr<const Signature> signature_;
+  EnvSpec spec_;
+  std::shared_ptr<Versions> loaded_;
+};
+
+class StillLearner final : public Learner {
+ public:
+  explicit StillLearner(std::shared_ptr<const Signature> signature) : signature_(std::move(signature)) {}
+  std::shared_ptr<const Signature> signature() const override { return signature_; }
+  WeightsPtr snapshot(PolicyVersion version) const override { return weights_of(signature_, version); }
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override {
+    auto staged = std::make_unique<StagedBatch>();
+    staged->index = batch.index;
+    staged->samples = batch.samples;
+    return staged;
+  }
+  UpdateReport update(StagedBatch&, double) override { return {.steps = 1, .skipped = 0, .epochs = 1, .metrics = {}}; }
+  LearnerState save() const override { return {}; }
+  void load(const LearnerState&) override {}
+
+ private:
+  std::shared_ptr<const Signature> signature_;
+};
+
+class KeptReports final : public RunSink {
+ public:
+  void save(const Checkpoint&) override {}
+  void report(const StatsSnapshot& snapshot) override { last = snapshot; }
+  StatsSnapshot last;
+};
+
+RunConfig small_config(int64_t inference, int64_t updates) {
+  RunConfig config;
+  config.deterministic = true;
+  config.env.rows = 4;
+  config.workers.count = 2;
+  config.rollout.length = 8;
+  config.inference.count = inference;
+  config.inference.batch_size = 8;
+  config.trainer.super_batch = 128;
+  config.evaluation = {.every_updates = 0, .episodes = 1, .rows = 1};
+  config.checkpoint.every_updates = 0;
+  config.stop = {.env_steps = 0, .updates = updates, .seconds = 0, .eval_return = 0};
+  config.stats.interval = 100ms;
+  return config;
+}
+
+// An actor system whose messages and timers are taken one after the other.
+class OneThread {
+ public:
+  OneThread() {
+    register_messages(config_);
+    configure(config_, {.scheduler = SchedulerKind::single_step, .network_config = {}});
+    system_ = std::make_unique<caf::actor_system>(config_);
+    scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
+  }
+  caf::actor_system& system() { return *system_; }
+  // Goes on until the condition holds; false when nothing is left to happen, or after very much has happened.
+  bool until(const std::function<bool()>& condition) {
+    for (int events = 0; events < 2'000'000; ++events) {
+      if (condition()) return true;
+      if (!scheduler_->try_run_once() && !scheduler_->trigger_timeout()) return false;
+    }
+    return false;
+  }
+  void settle() {
+    while (scheduler_->try_run_once()) {
+    }
+  }
+
+ private:
+  caf::actor_system_config config_;
+  std::unique_ptr<caf::actor_system> system_;
+  caf::scheduler::test_coordinator* scheduler_;
+};
+
+// One inference process that joins a run.
+struct Member {
+  std::shared_ptr<Versions> loaded = std::make_shared<Versions>();
+  std::optional<std::string> ended;
+  InferenceHostActor host;
+};
+
+class SmallRun {
+ public:
+  SmallRun(int64_t inference, int64_t updates) : config_(small_config(inference, updates)) {
+    auto wiring = wiring_of(signature_, nullptr);
+    RunParts parts{std::make_shared<StillLearner>(signature_), {}, sink, [this](const RunOutcome& result) { outcome = result; }};
+    root = thread.system().spawn(supervisor, wiring, parts);
+  }
+  ~SmallRun() {
+    if (!outcome) caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(root), Stop{"the test ends"});
+    for (auto& member : members) caf::anon_send(caf::actor_cast<InferenceMember>(member->host), Stop{"the test ends"});
+    thread.until([&] { return outcome.has_value(); });
+    root = nullptr;
+    members.clear();
+    while (thread.system().registry().running() > 0 && thread.until([&, n = 0]() mutable { return ++n > 100; })) {
+    }
+  }
+
+  std::shared_ptr<Wiring> wiring_of(std::shared_ptr<const Signature> signature, std::shared_ptr<Versions> loaded) {
+    auto wiring = std::make_shared<Wiring>();
+    wiring->config = config_;
+    wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
+    EnvConfig one = config_.env;
+    one.rows = 1;
+    wiring->spec = make_env(one)->spec();
+    wiring->make_policy = [signature, loaded, spec = wiring->spec] { return std::make_unique<StillPolicy>(signature, spec, loaded); };
+    wiring->make_group_backend = [this](const std::string&) { return backend_; };
+    wiring->threads = false;
+    return wiring;
+  }
+
+  Member& join(int64_t floats = kFloats) {
+    Member& member = *members.emplace_back(std::make_unique<Member>());
+    const auto make_wiring = [this, floats, &member](const std::string&) -> WiringPtr {
+      return wiring_of(signature_of(floats), member.loaded);
+    };
+    member.host = thread.system().spawn(
+        inference_host, InferenceHostParts{RunAddress{"", 0, [this] { return GateActor(root); }}, make_wiring,
+                                           [](const std::string&) { return Route{"127.0.0.1", "127.0.0.1"}; },
+                                           [&member](const std::string& why) { member.ended = why; }});
+    return member;
+  }
+  bool run_until(uint64_t updates) {
+    return thread.until([&] { return sink->last.updates >= updates || outcome; });
+  }
+  bool run_to_end() {
+    return thread.until([&] { return outcome.has_value(); });
+  }
+  uint64_t rows_served(uint64_t receiver) const {
+    const auto it = sink->last.rows_served.find("inference " + std::to_string(receiver));
+    return it == sink->last.rows_served.end() ? 0 : it->second;
+  }
+
+  OneThread thread;
+  std::shared_ptr<KeptReports> sink = std::make_shared<KeptReports>();
+  std::optional<RunOutcome> outcome;
+  SupervisorActor root;
+  std::vector<std::unique_ptr<Member>> members;
+
+ private:
+  RunConfig config_;
+  std::shared_ptr<const Signature> signature_ = signature_of(kFloats);
+  std::shared_ptr<GroupBackend> backend_ = make_in_process_backend();
+};
+
+bool rises(const Versions& versions) { return std::ranges::is_sorted(versions, std::less_equal<>{}) && !versions.empty(); }
+
+}  // namespace
+
+TEST_CASE("inference_host: a run without inference actors waits, then trains to its end with one that joins") {
+  SmallRun run(/*inference=*/0, /*updates=*/20);
+  REQUIRE(run.thread.until([n = 0]() mutable { return ++n > 500; }));
+  CHECK(run.sink->last.updates == 0);
+  Member& member = run.join();
+  REQUIRE(run.run_to_end());
+  CHECK(run.outcome->error == "");
+  CHECK(run.sink->last.updates == 20);
+  CHECK(run.sink->last.ledger.balances());
+  CHECK(run.sink->last.lag_max <= static_cast<double>(run.sink->last.lag_bound));
+  CHECK(run.rows_served(0) > 0);
+  REQUIRE(run.thread.until([&] { return member.ended.has_value(); }));
+  CHECK(*member.ended == "");
+  CHECK(rises(*member.loaded));
+  CHECK(member.loaded->size() > 5);
+}
+
+TEST_CASE("inference_host: a late joiner gets the current weights first and takes its share of the workers") {
+  SmallRun run(1, 40);
+  REQUIRE(run.run_until(10));
+  Member& member = run.join();
+  REQUIRE(run.run_to_end());
+  REQUIRE(rises(*member.loaded));
+  CHECK(member.loaded->front().number >= 10);
+  CHECK(run.rows_served(0) > 0);
+  CHECK(run.rows_served(1) > 0);
+  CHECK(run.sink->last.weights_behind.at("inference 1") <= run.sink->last.lag_bound + 1);
+}
+
+TEST_CASE("inference_host: another policy is refused with the first difference") {
+  SmallRun run(1, 10);
+  Member& member = run.join(kFloats + 1);
+  REQUIRE(run.thread.until([&] { return member.ended.has_value(); }));
+  CHECK(member.ended->find("tensor 0 is parameter w float32 [40] here and parameter w float32 [41] there") != std::string::npos);
+  REQUIRE(run.run_to_end());
+  CHECK(run.outcome->error == "");
+  CHECK(run.rows_served(1) == 0);
+}
+
+TEST_CASE("supervisor: the workers of an inference process that ends go on with another one") {
+  SmallRun run(1, 40);
+  Member& member = run.join();
+  REQUIRE(run.thread.until([&] { return run.rows_served(1) > 0; }));
+  caf::anon_send(caf::actor_cast<InferenceMember>(member.host), Stop{"interrupted"});
+  REQUIRE(run.run_to_end());
+  CHECK(run.outcome->error == "");
+  CHECK(run.sink->last.updates == 40);
+  CHECK(run.sink->last.ledger.balances());
+  CHECK_FALSE(run.sink->last.weights_behind.contains("inference 1"));
+}
+
+TEST_CASE("inference_host: one that is set aside joins again as a new receiver") {
+  SmallRun run(1, 60);
+  Member& member = run.join();
+  REQUIRE(run.thread.until([&] { return run.rows_served(1) > 0; }));
+  const size_t before = member.loaded->size();
+  caf::anon_send(caf::actor_cast<InferenceMember>(member.host), Expelled{1, "a transfer came too late"});
+  REQUIRE(run.run_to_end());
+  CHECK(run.rows_served(2) > 0);
+  CHECK(member.loaded->size() > before);
+  CHECK(rises(*member.loaded));
+}
+
+namespace {
+
+struct Told {
+  std::vector<Invitation> invitations;
+  std::vector<ReceiverLost> lost;
+};
+
+InferenceMember::behavior_type silent_host(InferenceMember::pointer, Told* told) {
+  return {[told](const Invitation& invitation) { told->invitations.push_back(invitation); }, [](const Expelled&) {},
+          [](const Stop&) {}};
+}
+
+caf::typed_actor<caf::reacts_to<ReceiverLost>>::behavior_type loss_listener(
+    caf::typed_actor<caf::reacts_to<ReceiverLost>>::pointer, Told* told) {
+  return {[told](const ReceiverLost& lost) { told->lost.push_back(lost); }};
+}
+
+}  // namespace
+
+TEST_CASE("publisher: a receiver that never answers is set aside, and the loss is reported once") {
+  OneThread thread;
+  Told told;
+  const auto signature = signature_of(kFloats);
+  auto wiring = std::make_shared<Wiring>();
+  wiring->threads = false;
+  const auto backend = make_in_process_backend();
+  wiring->make_group_backend = [backend](const std::string&) { return backend; };
+  const PublisherActor actor =
+      thread.system().spawn(publisher, PublisherParts{wiring, signature, thread.system().spawn(loss_listener, &told)});
+  caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 3})});
+  caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "127.0.0.1"});
+  REQUIRE(thread.until([&] { return !told.lost.empty(); }));
+  REQUIRE(told.invitations.size() == 1);
+  CHECK(told.invitations[0].receiver == 5);
+  CHECK(told.invitations[0].rendezvous.rank == 1);
+  CHECK(told.lost[0].receiver == 5);
+  CHECK(told.lost[0].why.find("rank 1") != std::string::npos);
+  caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 4})});
+  thread.settle();
+  CHECK(told.lost.size() == 1);
+  caf::anon_send(actor, Stop{"the test ends"});
+  thread.settle();
+}
+
+TEST_CASE("publisher: without a backend a remote receiver is lost with the reason") {
+  OneThread thread;
+  Told told;
+  auto wiring = std::make_shared<Wiring>();
+  wiring->threads = false;
+  wiring->make_group_backend = [](const std::string& address) -> std::shared_ptr<GroupBackend> {
+    throw ConfigError(address + ": cannot be bound");
+  };
+  const PublisherActor actor =
+      thread.system().spawn(publisher, PublisherParts{wiring, signature_of(1), thread.system().spawn(loss_listener, &told)});
+  caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "10.1.1.1"});
+  REQUIRE(thread.until([&] { return !told.lost.empty(); }));
+  CHECK(told.lost[0].why.find("10.1.1.1: cannot be bound") != std::string::npos);
+  caf::anon_send(actor, Stop{"the test ends"});
+  thread.settle();
+}
+
+namespace {
+
+UpdateMessage update_to(uint64_t number) {
+  UpdateMessage update;
+  update.version = {0, number};
+  update.report = std::make_shared<const UpdateReport>();
+  return update;
+}
+
+}  // namespace
+
+TEST_CASE("stats: a receiver that falls behind raises one alarm, and another one only after it caught up") {
+  const StatsCore::Clock::time_point now;
+  StatsCore core(RunConfig{}, false, now);
+  core.add(Applied{3, {0, 0}});
+  CHECK(core.alarms().empty());
+  core.add(update_to(2), now);
+  CHECK(core.alarms().empty());  // behind once
+  core.add(update_to(4), now);
+  const auto lines = core.alarms();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] == "inference 3 falls behind: it applied version 0.0, 4 before the newest");
+  core.add(update_to(6), now);
+  CHECK(core.alarms().empty());
+  CHECK(core.snapshot(now).weights_behind.at("inference 3") == 6);
+  core.add(Applied{3, {0, 6}});
+  CHECK(core.alarms().empty());
+  core.add(update_to(8), now);
+  core.alarms();
+  CHECK(core.alarms().size() == 1);  // stands still
+}
+
+TEST_CASE("stats: a receiver that is gone is neither behind nor an alarm") {
+  const StatsCore::Clock::time_point now;
+  StatsCore core(RunConfig{}, false, now);
+  core.add(Applied{3, {0, 0}});
+  core.add(ReceiverGone{3});
+  core.add(update_to(9), now);
+  for (int look = 0; look < 4; ++look) CHECK(core.alarms().empty());
+  CHECK(core.snapshot(now).weights_behind.empty());
+}

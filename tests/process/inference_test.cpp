@@ -1,0 +1,117 @@
+// Inference actors in processes of their own: joining, killed, frozen, and getting their weights over Gloo.
+#include <signal.h>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+const Words kUntilStopped = set({"stop.env_steps=0", "stop.updates=1000000", "trainer.epochs=1"});
+
+std::unique_ptr<Process> start_inference(const std::string& address) {
+  return std::make_unique<Process>(Words{"troupe", "inference", "--connect", address});
+}
+
+uint64_t count_of(const std::string& folder, const char* table, uint64_t receiver) {
+  const Json metrics = metrics_of(folder);
+  const std::string name = "inference " + std::to_string(receiver);
+  return metrics.is_null() || !metrics.at(table).contains(name) ? 0 : metrics.at(table).at(name).get<uint64_t>();
+}
+
+uint64_t rows_served(const TrainProcess& run, uint64_t receiver) { return count_of(run.folder(), "rows_served", receiver); }
+
+bool serves(const TrainProcess& run, uint64_t receiver) {
+  return eventually([&] { return log_has(run.folder(), "inference process " + std::to_string(receiver) + " serves"); });
+}
+
+// Whether that receiver answers for more rows than it has so far.
+bool goes_on_serving(const TrainProcess& run, uint64_t receiver) {
+  const uint64_t before = rows_served(run, receiver);
+  return eventually([&] { return rows_served(run, receiver) > before; });
+}
+
+void check_summary(const Json& summary) {
+  REQUIRE(summary.is_object());
+  CHECK_MESSAGE(balances(summary.at("ledger")), summary.at("ledger").dump());
+  CHECK(summary.at("lag").at("max") <= summary.at("lag").at("bound"));
+}
+
+void check_end(TrainProcess& run) {
+  CHECK(run.interrupt().value_or(-1) == 130);
+  check_summary(run.summary());
+}
+
+}  // namespace
+
+TEST_CASE("inference: a run with none of its own trains to its end with one that joins, for workers here and elsewhere") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", set({"inference.count=0", "stop.env_steps=0", "stop.updates=60", "trainer.epochs=1"}));
+  const auto worker = start_worker(run.workers_at());
+  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
+  CHECK(run.updates() == 0);
+  const auto inference = start_inference(run.workers_at());
+  CHECK(run.process().wait().value_or(-1) == 0);
+  check_summary(run.summary());
+  CHECK(run.summary().at("updates") == 60);
+  CHECK(rows_served(run, 0) >= 60 * 1024);
+  CHECK(inference->wait().value_or(-1) == 0);
+  CHECK(worker->wait().value_or(-1) == 0);
+}
+
+TEST_CASE("inference: one is killed, its workers go on with the run's own") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=2"}));
+  const auto inference = start_inference(run.workers_at());
+  REQUIRE(serves(run, 1));
+  REQUIRE(goes_on_serving(run, 1));
+  inference->signal(SIGKILL);
+  REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 is gone"); }));
+  CHECK(run.goes_on(5));
+  check_end(run);
+}
+
+TEST_CASE("inference: a frozen one is set aside after one deadline and joins again when it thaws; a late one serves meanwhile") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=3", "network.transfer_timeout_ms=1000"}));
+  const auto frozen = start_inference(run.workers_at());
+  REQUIRE(serves(run, 1));
+  REQUIRE(goes_on_serving(run, 1));
+  frozen->signal(SIGSTOP);
+  REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 is gone"); }));
+  CHECK(run.goes_on(5));
+  const auto late = start_inference(run.workers_at());
+  REQUIRE(serves(run, 2));
+  CHECK(goes_on_serving(run, 2));
+  frozen->signal(SIGCONT);
+  REQUIRE(serves(run, 3));
+  CHECK(goes_on_serving(run, 3));
+  CHECK(goes_on_serving(run, 2));
+  CHECK(run.goes_on(5));
+  CHECK(count_of(run.folder(), "weights_behind", 3) <= 3);
+  check_end(run);
+  CHECK(frozen->wait().value_or(-1) == 0);
+  CHECK(late->wait().value_or(-1) == 0);
+}
+
+TEST_CASE("inference: Ctrl-C ends it with 130 and the run goes on; an address without a run is an error") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kUntilStopped);
+  const auto inference = start_inference(run.workers_at());
+  REQUIRE(serves(run, 1));
+  inference->signal(SIGINT);
+  CHECK(inference->wait().value_or(-1) == 130);
+  CHECK(run.goes_on());
+  const std::string address = run.workers_at();
+  check_end(run);
+  const CommandLine nobody({"troupe", "inference", "--connect", address});
+  CHECK(nobody.exit_code == 2);
+  CHECK(nobody.err.find(address + ": cannot connect") != std::string::npos);
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,64 @@
+#pragma once
+// Programs that run while a test looks on: started, signalled, awaited with a deadline. Nothing here waits for time to pass,
+// only for something to happen.
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+
+namespace troupe::test {
+
+using Words = std::vector<std::string>;
+
+// Long enough for a machine that does much else; a test that passes never waits for it.
+constexpr std::chrono::seconds kPatience{60};
+
+// Whether `condition` comes true before the deadline; looks again every few milliseconds.
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline = kPatience);
+
+// The text of a file; empty when there is none.
+std::string text_of(const std::string& path);
+
+class Process {
+ public:
+  // Starts `command[0]` (a program of this build, or a path). `limit_file_size` bounds the files it may write, in bytes; a write
+  // beyond fails as on a full disk.
+  explicit Process(Words command, std::optional<rlim_t> limit_file_size = {});
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process();  // kills what still runs
+
+  pid_t id() const { return id_; }
+  void signal(int number) const;
+  // The exit code, 128 + signal when one ended it; nothing while it runs or after the deadline.
+  std::optional<int> exit_code();
+  std::optional<int> wait(std::chrono::milliseconds deadline = kPatience);
+  // What it wrote so far.
+  std::string out() const { return text_of(files_ / "out"); }
+  std::string err() const { return text_of(files_ / "err"); }
+  uint64_t resident_bytes() const;
+  uint64_t peak_resident_bytes() const;
+
+ private:
+  uint64_t status_bytes(const std::string& key) const;
+
+  TempFolder files_;
+  pid_t id_ = 0;
+  std::optional<int> exit_code_;
+};
+
+// A command that was run to its end; the exit code is -1 when it did not come to one.
+struct CommandLine {
+  explicit CommandLine(const Words& words);
+  int exit_code = -1;
+  std::string out, err;
+};
+
+}  // namespace troupe::test

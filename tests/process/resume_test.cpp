@@ -1,0 +1,202 @@
+// A training run that is interrupted, killed, damaged or refused, and goes on.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+// What a refused start writes: one line, after `warnings` others.
+std::string refusal(const Words& line, int warnings = 0) {
+  const CommandLine refused(line);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.out == "");
+  CHECK(std::count(refused.err.begin(), refused.err.end(), '\n') == 1 + warnings);
+  return refused.err;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+void flip_a_bit(const std::string& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  REQUIRE(file.good());
+  file.seekg(-1, std::ios::end);
+  const char last = static_cast<char>(file.get());
+  file.seekp(-1, std::ios::end);
+  file.put(static_cast<char>(last ^ 1));
+}
+
+std::string model_of(const std::string& folder, uint64_t step) {
+  std::string name = std::to_string(step);
+  name.insert(0, 12 - name.size(), '0');
+  return folder + "/checkpoints/" + name + "/model.safetensors";
+}
+
+// What the newest checkpoint says of the run.
+Json state_of(const std::string& folder) {
+  const std::filesystem::path model = model_of(folder, checkpoints_of(folder).back());
+  return json_of(model.parent_path() / "state.json").at("state");
+}
+
+}  // namespace
+
+TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same line goes on from there") {
+  TempFolder folder;
+  uint64_t updates = 0, env_steps = 0;
+  {
+    TrainProcess run(folder / "run", kEndless);
+    REQUIRE(run.goes_on(3));
+    CHECK(run.interrupt().value_or(-1) == 130);
+    const Json summary = run.summary();
+    REQUIRE(summary.is_object());
+    CHECK(summary.at("reason") == "interrupted");
+    CHECK(balances(summary.at("ledger")));
+    updates = summary.at("updates");
+    CHECK(checkpoints_of(run.folder()).back() == updates);
+    env_steps = state_of(run.folder()).at("env_steps");  // of what it trained on; the summary's are all that arrived
+    CHECK(summary.at("env_steps").get<uint64_t>() >= env_steps);
+    CHECK(!std::filesystem::exists(run.folder() + "/endpoints.json"));
+  }
+  const Words limit = set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates + 10)});
+  TrainProcess again(folder / "run", limit);
+  REQUIRE(again.process().wait().value_or(-1) == 0);
+  CHECK(has(again.process().out(), "resuming at update " + std::to_string(updates)));
+  const Json summary = again.summary();
+  CHECK(summary.at("reason") == "stop.updates reached");
+  CHECK(summary.at("updates") == updates + 10);
+  CHECK(summary.at("env_steps").get<uint64_t>() >= env_steps + 10 * 1024);
+  CHECK(balances(summary.at("ledger")));
+
+  Process once_more(train_line(folder / "run", limit));
+  REQUIRE(once_more.wait().value_or(-1) == 0);
+  CHECK(json_of(folder / "run/summary.json").at("updates") == updates + 10);
+  CHECK(json_of(folder / "run/summary.json").at("env_steps") == state_of(folder / "run").at("env_steps"));
+  CHECK(metrics_of(folder / "run").at("updates") == updates + 10);
+}
+
+TEST_CASE("train: a second Ctrl-C ends it at once") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + set({"evaluation.episodes=1000000", "evaluation.rows=1"}));
+  REQUIRE(run.goes_on(1));
+  run.process().signal(SIGINT);
+  REQUIRE(eventually([&] { return has(run.process().err(), "stopping"); }));
+  run.process().signal(SIGINT);
+  CHECK(run.process().wait().value_or(-1) == 130);
+}
+
+TEST_CASE("train: Ctrl-C during the last evaluation ends the run in order") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"}));
+  REQUIRE(eventually([&] { return checkpoints_of(run.folder()) == std::vector<uint64_t>{2}; }));
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(run.summary().at("updates") == 2);
+}
+
+TEST_CASE("train: killed, the same line goes on from the newest checkpoint and its workers join again") {
+  TempFolder folder;
+  const Words settings = kEndless + set({"workers.count=0", "checkpoint.keep=2"});
+  auto run = std::make_unique<TrainProcess>(folder / "run", settings);
+  const std::string address = run->workers_at();
+  auto worker = start_worker(address);
+  REQUIRE(eventually([&] { return checkpoints_of(run->folder()).size() == 2; }));
+  run->process().signal(SIGKILL);
+  REQUIRE(run->process().wait().value_or(-1) == 137);
+  const uint64_t saved = checkpoints_of(folder / "run").back();
+
+  run = std::make_unique<TrainProcess>(folder / "run", settings + Words{"--listen", address});
+  CHECK(has(run->process().out(), "resuming at update " + std::to_string(saved)));
+  REQUIRE(eventually([&] { return run->updates() > saved + 5; }));
+  CHECK(worker->exit_code() == std::nullopt);
+  REQUIRE(run->interrupt() .value_or(-1) == 130);
+  CHECK(balances(run->summary().at("ledger")));
+  CHECK(state_of(folder / "run").at("epoch") == 1);
+  CHECK(worker->wait().value_or(-1) == 0);
+}
+
+TEST_CASE("train: a damaged newest checkpoint is named and the one before it is used") {
+  TempFolder folder;
+  {
+    TrainProcess run(folder / "run", kEndless);
+    REQUIRE(eventually([&] { return checkpoints_of(run.folder()).size() >= 2; }));
+    REQUIRE(run.interrupt().value_or(-1) == 130);
+  }
+  const std::vector<uint64_t> steps = checkpoints_of(folder / "run");
+  REQUIRE(steps.size() >= 2);
+  const std::string damaged = model_of(folder / "run", steps.back());
+  flip_a_bit(damaged);
+  TrainProcess run(folder / "run", kEndless);
+  CHECK(has(run.process().out(), "resuming at update " + std::to_string(steps[steps.size() - 2])));
+  CHECK(has(run.process().err(), damaged));
+  CHECK(run.goes_on(1));
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+TEST_CASE("train: when no checkpoint can be read, the run says so and starts nothing") {
+  TempFolder folder;
+  {
+    TrainProcess run(folder / "run", set({"stop.updates=1"}));
+    REQUIRE(run.process().wait().value_or(-1) == 0);
+  }
+  flip_a_bit(model_of(folder / "run", checkpoints_of(folder / "run").back()));
+  for (int i = 0; i < 2; ++i)
+    CHECK(has(refusal(train_line(folder / "run", set({"stop.updates=1"})), 1), "no checkpoint is whole"));
+}
+
+TEST_CASE("train: a full disk costs reports and checkpoints, not the run, and the exit code tells") {
+  TempFolder folder;
+  // A file may hold 64 KiB: reports and checkpoints of a wide model do not fit.
+  const Words settings = set({"stop.env_steps=0", "stop.updates=6", "checkpoint.every_updates=2", "model.hidden=[256,256]"});
+  TrainProcess run(folder / "run", settings, 64 << 10);
+  REQUIRE(run.process().wait().value_or(-1) == 1);
+  CHECK(run.summary().at("updates") == 6);
+  CHECK(run.summary().at("checkpoint_error").is_string());
+  CHECK(log_has(run.folder(), "checkpoint at update 2"));
+  CHECK(has(run.process().err(), "checkpoint"));
+  CHECK(checkpoints_of(run.folder()).empty());
+}
+
+TEST_CASE("train: checkpoints written before the disk was full are kept") {
+  TempFolder folder;
+  const Words wide = set({"stop.env_steps=0", "checkpoint.every_updates=2", "checkpoint.keep=1", "model.hidden=[256,256]"});
+  {
+    TrainProcess run(folder / "run", wide + set({"stop.updates=2"}));
+    REQUIRE(run.process().wait().value_or(-1) == 0);
+  }
+  {
+    TrainProcess run(folder / "run", wide + set({"stop.updates=6"}), 64 << 10);
+    CHECK(run.process().wait().value_or(-1) == 1);
+  }
+  CHECK(checkpoints_of(folder / "run") == std::vector<uint64_t>{2});
+  TrainProcess run(folder / "run", wide + set({"stop.updates=6"}));
+  CHECK(has(run.process().out(), "resuming at update 2"));
+  CHECK(run.process().wait().value_or(-1) == 0);
+}
+
+TEST_CASE("train: a folder, a port or a config that is taken is refused in one line") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on(1));
+  CHECK(has(refusal(train_line(folder / "run", kEndless)), std::to_string(run.process().id())));
+  CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--listen", run.workers_at()})), "--listen " + run.workers_at()));
+  CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--stats", run.stats_at()})), run.stats_at()));
+  CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--listen", "192.0.2.1:0"})), "--listen 192.0.2.1"));
+  CHECK(!std::filesystem::exists(folder / "other"));
+  CHECK(has(refusal(train_line("/proc/run", kEndless)), "/proc/run"));
+  CHECK(run.goes_on(1));
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(has(refusal(train_line(folder / "run", kEndless + set({"algorithm.gamma=0.5"}))),
+            " and is now 0.5"));
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,96 @@
+#include "tests/process/train_process.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace troupe::test {
+
+Words set(const Words& settings) {
+  Words words;
+  for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+  return words;
+}
+
+Words train_line(const std::string& folder, const Words& more) {
+  Words words{"troupe", "train", "cartpole", "--run", folder};
+  const Words settings = set({"stats.interval_ms=100", "trainer.super_batch=1024", "rollout.length=16", "env.rows=8",
+                              "evaluation.episodes=1", "evaluation.rows=1"});
+  words.insert(words.end(), settings.begin(), settings.end());
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Json json_of(const std::string& path) {
+  Json json = Json::parse(text_of(path), nullptr, /*allow_exceptions=*/false);
+  return json.is_discarded() ? Json() : json;
+}
+
+Json metrics_of(const std::string& folder) {
+  std::string text = text_of(folder + "/metrics.jsonl");
+  text.resize(text.rfind('\n') + 1);  // npos + 1 = 0: no whole line
+  if (text.empty()) return {};
+  text.pop_back();
+  return Json::parse(text.substr(text.rfind('\n') + 1));
+}
+
+uint64_t updates_of(const std::string& folder) {
+  const Json metrics = metrics_of(folder);
+  return metrics.is_null() ? 0 : metrics.at("updates").get<uint64_t>();
+}
+
+size_t log_count(const std::string& folder, const std::string& text) {
+  const std::string log = text_of(folder + "/log.txt");
+  size_t count = 0;
+  for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
+  return count;
+}
+
+bool log_has(const std::string& folder, const std::string& text) { return log_count(folder, text) > 0; }
+
+std::vector<uint64_t> checkpoints_of(const std::string& folder) {
+  std::vector<uint64_t> steps;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/checkpoints", none)) {
+    const std::string name = entry.path().filename();
+    if (std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; })) steps.push_back(std::stoull(name));
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+bool balances(const Json& ledger) {
+  const auto count = [&](const char* key) { return ledger.at(key).get<uint64_t>(); };
+  const uint64_t produced = count("produced");
+  return produced > 0 && produced == count("trained") + count("dropped_stale") + count("dropped_full") +
+                                         count("lost_in_crash") + count("waiting");
+}
+
+TrainProcess::TrainProcess(const std::string& folder, const Words& more, std::optional<rlim_t> limit_file_size)
+    : folder_(folder), process_(train_line(folder, more), limit_file_size) {
+  Json endpoints;
+  const auto begun = [&] {
+    endpoints = json_of(folder_ + "/endpoints.json");
+    return process_.exit_code() || (!endpoints.is_null() && endpoints.at("pid") == process_.id());
+  };
+  if (!eventually(begun) || process_.exit_code()) throw std::runtime_error("the run did not begin: " + process_.err());
+  workers_at_ = endpoints.at("workers");
+  stats_at_ = endpoints.at("stats");
+}
+
+bool TrainProcess::goes_on(uint64_t count) const {
+  const uint64_t begin = updates();
+  return eventually([&] { return updates() >= begin + count; });
+}
+
+std::optional<int> TrainProcess::interrupt() {
+  process_.signal(SIGINT);
+  return process_.wait();
+}
+
+std::unique_ptr<Process> start_worker(const std::string& address, int count) {
+  return std::make_unique<Process>(Words{"troupe", "worker", "--connect", address, "--count", std::to_string(count)});
+}
+
+}  // namespace troupe::test

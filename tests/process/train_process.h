@@ -1,0 +1,59 @@
+#pragma once
+// A `troupe train` under test, its folder, and the workers that join it.
+
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/process/process.h"
+
+namespace troupe::test {
+
+using Json = nlohmann::json;
+
+// `troupe train cartpole --run FOLDER` with reports ten times a second and small super-batches, and `more` words.
+Words train_line(const std::string& folder, const Words& more = {});
+
+// {"--set", "a=1", "--set", "b=2"} of {"a=1", "b=2"}.
+Words set(const Words& settings);
+
+// What a run folder says now.
+Json metrics_of(const std::string& folder);  // the newest report that is whole; null before the first
+Json json_of(const std::string& path);       // null when it cannot be read
+uint64_t updates_of(const std::string& folder);
+bool log_has(const std::string& folder, const std::string& text);
+size_t log_count(const std::string& folder, const std::string& text);
+// Numbers of the complete checkpoints, ascending.
+std::vector<uint64_t> checkpoints_of(const std::string& folder);
+
+// Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + waiting, with something produced.
+bool balances(const Json& ledger);
+
+// A training run that has begun: its endpoints are known.
+class TrainProcess {
+ public:
+  // Throws when the run does not begin.
+  explicit TrainProcess(const std::string& folder, const Words& more = {}, std::optional<rlim_t> limit_file_size = {});
+
+  Process& process() { return process_; }
+  const std::string& folder() const { return folder_; }
+  std::string workers_at() const { return workers_at_; }
+  std::string stats_at() const { return stats_at_; }
+  uint64_t updates() const { return updates_of(folder_); }
+  // Whether the run makes at least `count` more updates before the deadline.
+  bool goes_on(uint64_t count = 2) const;
+  // Asks the run to end (Ctrl-C); its exit code.
+  std::optional<int> interrupt();
+  Json summary() const { return json_of(folder_ + "/summary.json"); }
+
+ private:
+  std::string folder_;
+  Process process_;
+  std::string workers_at_, stats_at_;
+};
+
+// `troupe worker --connect ADDRESS`
+std::unique_ptr<Process> start_worker(const std::string& address, int count = 1);
+
+}  // namespace troupe::test

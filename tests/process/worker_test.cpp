@@ -1,0 +1,229 @@
+// Workers in processes of their own: joining, killed, frozen, started by a node.
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+const Words kRemoteOnly = set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000"});
+// Credits for several workers at once, however slow each is.
+const Words kRoomForMany = set({"replay.max_policy_lag=4", "trainer.epochs=1"});
+
+double milliseconds_since(Clock::time_point begin) { return std::chrono::duration<double, std::milli>(Clock::now() - begin).count(); }
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+uint64_t workers_up(const std::string& folder) {
+  const Json metrics = metrics_of(folder);
+  return metrics.is_null() ? 0 : metrics.at("workers").at("up").get<uint64_t>();
+}
+
+void check_balanced_end(TrainProcess& run) {
+  CHECK(run.interrupt().value_or(-1) == 130);
+  const Json summary = run.summary();
+  REQUIRE(summary.is_object());
+  CHECK_MESSAGE(balances(summary.at("ledger")), summary.at("ledger").dump());
+}
+
+}  // namespace
+
+TEST_CASE("worker: joins a running run at once, needs little memory, and ends with the run") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly + set({"stats.interval_ms=10", "trainer.super_batch=128"}));
+  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));
+  CHECK(run.updates() == 0);
+  const auto begin = Clock::now();
+  const auto worker = start_worker(run.workers_at());
+  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 0 joined"); }));
+  const double joined_ms = milliseconds_since(begin);
+  REQUIRE(eventually([&] { return run.updates() > 0; }));
+  const double trained_ms = milliseconds_since(begin);
+  const double megabytes = static_cast<double>(worker->peak_resident_bytes()) / 1e6;
+  MESSAGE("joined after " << joined_ms << " ms, trained on after " << trained_ms << " ms (bar 150), " << megabytes << " MB (bar 25)");
+  CHECK(trained_ms < 4 * 150 + 2000);  // a machine that does much else is slow to start a process
+  CHECK(megabytes < 2 * 25);
+  check_balanced_end(run);
+  CHECK(worker->wait().value_or(-1) == 0);
+  CHECK(worker->err() == "");
+}
+
+TEST_CASE("worker: 64 of them serve one run in 2 GB") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany + set({"env.rows=1"}));
+  std::vector<std::unique_ptr<Process>> workers;
+  for (int i = 0; i < 64; ++i) workers.push_back(start_worker(run.workers_at()));
+  REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 64; }));
+  REQUIRE(run.goes_on());
+  double megabytes = 0;
+  for (const auto& worker : workers) megabytes += static_cast<double>(worker->resident_bytes()) / 1e6;
+  MESSAGE("64 workers: " << megabytes << " MB (bar 2000)");
+  CHECK(megabytes > 64);
+  CHECK(megabytes < 2000);
+  check_balanced_end(run);
+  for (const auto& worker : workers) CHECK(worker->wait().value_or(-1) == 0);
+}
+
+TEST_CASE("worker: one after the other is killed, replacements join, and the ledger balances") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany);
+  std::vector<std::unique_ptr<Process>> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(start_worker(run.workers_at()));
+  for (size_t kills = 1; kills <= 8; ++kills) {
+    REQUIRE(run.goes_on());
+    auto& victim = workers[kills % workers.size()];
+    victim->signal(SIGKILL);
+    REQUIRE(victim->wait().value_or(-1) == 137);
+    REQUIRE(eventually([&] { return log_count(run.folder(), " ended: ") == kills; }));
+    victim = start_worker(run.workers_at());
+    REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 3 + kills; }));
+  }
+  REQUIRE(eventually([&] { return workers_up(run.folder()) == 3; }));
+  REQUIRE(run.goes_on());
+  check_balanced_end(run);
+  for (const auto& worker : workers) CHECK(worker->wait().value_or(-1) == 0);
+}
+
+TEST_CASE("worker: all are killed at once, the run waits for new ones") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly);
+  auto first = start_worker(run.workers_at());
+  REQUIRE(run.goes_on());
+  first->signal(SIGKILL);
+  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 0 ended"); }));
+  auto second = start_worker(run.workers_at());
+  CHECK(run.goes_on());
+  check_balanced_end(run);
+}
+
+TEST_CASE("worker: a frozen one counts as gone, the run goes on, and it joins again when it thaws") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany + set({"network.heartbeat_ms=200", "network.peer_timeout_ms=1000"}));
+  const auto frozen = start_worker(run.workers_at());
+  REQUIRE(run.goes_on());
+  const auto other = start_worker(run.workers_at());
+  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
+  frozen->signal(SIGSTOP);
+  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 0 ended"); }));
+  CHECK(run.goes_on());
+  frozen->signal(SIGCONT);
+  CHECK(eventually([&] { return log_has(run.folder(), "worker 2 joined"); }));
+  CHECK(eventually([&] { return workers_up(run.folder()) == 2; }));
+  CHECK(run.goes_on());
+  check_balanced_end(run);
+  CHECK(frozen->wait().value_or(-1) == 0);
+  CHECK(other->wait().value_or(-1) == 0);
+}
+
+TEST_CASE("worker: a frozen run is given up and joined again when it thaws") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly + set({"network.heartbeat_ms=200", "network.peer_timeout_ms=1000"}));
+  const auto worker = start_worker(run.workers_at());
+  REQUIRE(run.goes_on());
+  run.process().signal(SIGSTOP);
+  REQUIRE(eventually([&] { return has(worker->err(), "joining again"); }));
+  run.process().signal(SIGCONT);
+  CHECK(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
+  CHECK(run.goes_on());
+  check_balanced_end(run);
+}
+
+TEST_CASE("worker: Ctrl-C ends it with 130 and the run goes on") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly);
+  const auto worker = start_worker(run.workers_at(), 2);
+  REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 2; }));
+  const auto other = start_worker(run.workers_at());
+  REQUIRE(run.goes_on());
+  worker->signal(SIGINT);
+  CHECK(worker->wait().value_or(-1) == 130);
+  CHECK(eventually([&] { return log_count(run.folder(), " ended: ") == 2; }));
+  CHECK(run.goes_on());
+  check_balanced_end(run);
+}
+
+namespace {
+
+// A node that listens, and its address.
+struct Node {
+  Process process{{"troupe", "node", "--listen", "127.0.0.1:0"}};
+  std::string address;
+  Node() {
+    const std::string begin = "node listening on ";
+    if (!eventually([&] { return process.out().ends_with('\n'); })) throw std::runtime_error("the node does not start");
+    address = process.out().substr(begin.size());
+    address.pop_back();
+  }
+};
+
+CommandLine spawn(const std::string& node, int workers, const std::string& run) {
+  return CommandLine({"troupe", "spawn", "--node", node, "--workers", std::to_string(workers), "--run", run});
+}
+
+}  // namespace
+
+TEST_CASE("node: workers it started serve the run and leave with it, and it serves the next run") {
+  TempFolder folder;
+  Node node;
+  for (const std::string name : {"first", "second"}) {
+    TrainProcess run(folder / name, kRemoteOnly + kRoomForMany);
+    const CommandLine started = spawn(node.address, 3, run.workers_at());
+    CHECK(started.exit_code == 0);
+    CHECK(started.out == "3 workers started on " + node.address + "\n");
+    CHECK(eventually([&] { return log_count(run.folder(), " joined from") == 3; }));
+    CHECK(run.goes_on());
+    check_balanced_end(run);
+  }
+  CHECK(node.process.exit_code() == std::nullopt);
+  CHECK(!has(node.process.err(), "warn"));
+  node.process.signal(SIGINT);
+  CHECK(node.process.wait().value_or(-1) == 130);
+}
+
+TEST_CASE("node: killed with its workers, the run goes on with others") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany);
+  Node node;
+  REQUIRE(spawn(node.address, 3, run.workers_at()).exit_code == 0);
+  const auto other = start_worker(run.workers_at());
+  REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 4; }));
+  node.process.signal(SIGKILL);
+  CHECK(eventually([&] { return log_count(run.folder(), " ended: ") == 3; }));
+  CHECK(run.goes_on());
+  check_balanced_end(run);
+}
+
+TEST_CASE("spawn: an address where no run or no node answers is told in one line, and the node stays") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly);
+  Node node;
+  const auto refused = [](const CommandLine& line, const std::string& part) {
+    CAPTURE(line.err);
+    CHECK(line.exit_code == 2);
+    CHECK(line.out == "");
+    CHECK(std::count(line.err.begin(), line.err.end(), '\n') == 1);
+    CHECK(has(line.err, part));
+  };
+  refused(spawn(node.address, 1, "127.0.0.1:1"), "127.0.0.1:1");
+  refused(spawn(node.address, 1, node.address), node.address);
+  refused(spawn(node.address, 1, run.stats_at()), run.stats_at());
+  refused(spawn("127.0.0.1:1", 1, run.workers_at()), "--node 127.0.0.1:1");
+  refused(spawn(run.workers_at(), 1, run.workers_at()), "--node " + run.workers_at());
+  refused(spawn(run.stats_at(), 1, run.workers_at()), "--node " + run.stats_at());
+  CHECK(spawn(node.address, 1, run.workers_at()).exit_code == 0);
+  CHECK(run.goes_on());
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,64 @@
+// The benchmarks for a second each: one JSON object with the promised keys and figures that can be. Not how good they are:
+// docs/performance.md has the bars and what was measured.
+#include <nlohmann/json.hpp>
+
+#include "tests/support/run_command.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+using nlohmann::json;
+
+json bench(const std::string& name) {
+  const testing::CommandResult result =
+      testing::run_command({testing::built_program("troupe"), "bench", name, "--seconds", "1", "--json"});
+  CAPTURE(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(result.out.find('\n') == result.out.size() - 1);
+  return json::parse(result.out);
+}
+
+void check_between(const json& value, double low, double high) {
+  REQUIRE(value.is_number());
+  CHECK(value.get<double>() > low);
+  CHECK(value.get<double>() < high);
+}
+
+}  // namespace
+
+TEST_CASE("bench sampling: rates in process and over loopback, against the bare policy") {
+  const json result = bench("sampling");
+  for (const char* way : {"in_process", "loopback"}) {
+    check_between(result.at(way).at("ratio_to_forward"), 0, 10);
+    check_between(result.at(way).at("rows_per_second"), 1e3, 1e9);
+    check_between(result.at(way).at("cpu_us_per_batch"), 0, 1e6);
+  }
+  CHECK(result.at("batch_rows") > 0);
+  check_between(result.at("forward").at("rows_per_second"), 1e3, 1e9);
+}
+
+TEST_CASE("bench inference: a round trip takes longer than its forward, and a deadline is never early") {
+  const json result = bench("inference");
+  CHECK(result.at("rows") == 64);
+  check_between(result.at("forward_p50_us"), 0, 1e5);
+  check_between(result.at("round_trip_p50_us"), result.at("forward_p50_us"), 1e6);
+  CHECK(result.at("at_deadline_p50_us") > result.at("deadline_us"));
+  CHECK(result.at("at_deadline_p99_us") >= result.at("at_deadline_p50_us"));
+}
+
+TEST_CASE("bench trainer: the cost over a bare loop, and the share of waiting") {
+  const json result = bench("trainer");
+  check_between(result.at("ratio_to_bare_loop"), 0.1, 10);
+  check_between(result.at("wait_fraction"), 0, 1);
+  check_between(result.at("update_ms"), 0, 1e5);
+}
+
+TEST_CASE("bench weights: the channel's speed against a bare broadcast of the same bytes") {
+  const json result = bench("weights");
+  CHECK(result.at("bytes") == 100'000'000);
+  check_between(result.at("ratio_to_bare_broadcast"), 0, 10);
+  check_between(result.at("channel_seconds"), 0, 60);
+}
+
+}  // namespace troupe

@@ -1,0 +1,147 @@
+// eval and play on a real run folder: what they print, what they refuse.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/run_command.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+using nlohmann::json;
+using testing::CommandResult;
+using Words = std::vector<std::string>;
+
+CommandResult troupe(Words words) {
+  words.insert(words.begin(), testing::built_program("troupe"));
+  return testing::run_command(words);
+}
+
+std::string read(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void overwrite(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::trunc) << text; }
+
+// Three updates of CartPole, a checkpoint after each.
+struct Run {
+  test::TempFolder folder;
+  std::string path = folder / "run";
+
+  Run() {
+    const CommandResult trained = troupe({"train", "cartpole", "--run", path, "--set", "stop.updates=3", "--set", "stop.env_steps=0", "--set",
+                                          "checkpoint.every_updates=1", "--set", "evaluation.episodes=7", "--set", "evaluation.rows=5"});
+    REQUIRE(trained.exit_code == 0);
+  }
+  json eval(Words more = {}) const {
+    Words words{"eval", path, "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = troupe(words);
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    return json::parse(result.out);
+  }
+  std::string checkpoint(int updates) const {
+    std::string digits = std::to_string(updates);
+    return path + "/checkpoints/" + std::string(12 - digits.size(), '0') + digits;
+  }
+};
+
+const Run& trained_run() {
+  static const Run run;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("eval: repeats the evaluation that the run made at its end") {
+  const json ours = trained_run().eval();
+  const json theirs = json::parse(read(trained_run().path + "/summary.json")).at("eval");
+  for (const char* key : {"episodes", "return_mean", "return_std", "length_mean", "success_rate", "updates"}) {
+    CAPTURE(key);
+    CHECK(ours.at(key) == theirs.at(key));
+  }
+}
+
+TEST_CASE("eval: plays as many episodes as asked, the same ones for the same seed") {
+  const json first = trained_run().eval({"--episodes", "12", "--seed", "5"});
+  CHECK(first.at("episodes") == 12);
+  CHECK(first.at("return_min") <= first.at("return_mean"));
+  CHECK(first.at("return_max") >= first.at("return_mean"));
+  CHECK(trained_run().eval({"--episodes", "12", "--seed", "5"}) == first);
+  CHECK(trained_run().eval({"--episodes", "12", "--seed", "6"}).at("return_mean") != first.at("return_mean"));
+}
+
+TEST_CASE("eval: one episode is enough, and text says what JSON says") {
+  const json one = trained_run().eval({"--episodes", "1"});
+  CHECK(one.at("return_std") == 0.0);
+  const CommandResult text = troupe({"eval", trained_run().path, "--episodes", "1"});
+  CHECK(text.out.find("CartPole-v1 after 3 updates") != std::string::npos);
+  CHECK(text.out.find("episodes 1\n") != std::string::npos);
+}
+
+TEST_CASE("eval: names a damaged checkpoint and uses the one before it; with none that is whole it ends") {
+  const Run run;
+  overwrite(run.checkpoint(3) + "/model.safetensors", "no tensors");
+  const CommandResult result = troupe({"eval", run.path, "--json"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.find(run.checkpoint(3) + "/model.safetensors") != std::string::npos);
+  CHECK(json::parse(result.out).at("updates") == 2);
+  for (int updates : {1, 2}) overwrite(run.checkpoint(updates) + "/state.json", "{");
+  const CommandResult none = troupe({"eval", run.path});
+  CHECK(none.exit_code == 2);
+  CHECK(none.err.ends_with("troupe: " + run.path + ": no checkpoint is whole, expected at least one\n"));
+}
+
+TEST_CASE("eval and play: refuse what is no run with a checkpoint, in one line") {
+  const test::TempFolder folder;
+  const std::string run = folder / "run";
+  std::filesystem::create_directories(run);
+  overwrite(run + "/config.json", R"({"env": {"id": "CartPole-v1"}})");
+  const std::string early = "troupe: " + run + ": has no checkpoint yet, expected a run of `troupe train` that has written one\n";
+  for (const char* command : {"eval", "play"}) {
+    const CommandResult result = troupe({command, run});
+    CHECK(result.exit_code == 2);
+    CHECK(result.err == early);
+    CHECK(result.out == "");
+  }
+  overwrite(run + "/config.json", R"({"env": {"id": "CartPol-v1"}})");
+  CHECK(troupe({"eval", run}).exit_code == 2);
+  CHECK(troupe({"play", run}).err ==
+        "troupe: " + run + "/config.json: env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?\n");
+}
+
+TEST_CASE("eval: a checkpoint that does not fit the config is refused, naming the checkpoint") {
+  const Run run;
+  json config = json::parse(read(run.path + "/config.json"));
+  config["model"]["hidden"] = {32};
+  overwrite(run.path + "/config.json", config.dump());
+  const CommandResult result = troupe({"eval", run.path});
+  CHECK(result.exit_code == 2);
+  CHECK(result.err.starts_with("troupe: " + run.checkpoint(3) + ": "));
+}
+
+TEST_CASE("play: writes plain frames when its output is no terminal") {
+  const CommandResult result = troupe({"play", trained_run().path, "--episodes", "2"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err == "");
+  CHECK(result.out.starts_with("episode 1/2  step 0  return 0.00\n"));
+  CHECK(result.out.find("episode 2/2  step 1  return 1.00\n") != std::string::npos);
+  CHECK(result.out.ends_with("  over\n"));
+  CHECK(result.out.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("play: Ctrl-C ends it with exit code 130") {
+  const CommandResult result = testing::run_command({"/usr/bin/timeout", "--preserve-status", "-s", "INT", "2",
+                                                     testing::built_program("troupe"), "play", trained_run().path, "--episodes", "1000000"});
+  CHECK(result.exit_code == 130);
+  CHECK(result.err == "");
+}
+
+}  // namespace troupe
