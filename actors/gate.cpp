@@ -19,7 +19,9 @@ OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self)
         if (self->state.supervisor) return self->delegate(self->state.supervisor, request);
         return make_error(Fault::not_ready, "the run has not begun");
       },
-      [self](const Serving& serving) { self->delegate(self->state.supervisor, serving); },
+      [self](const Serving& serving) {
+        if (self->state.supervisor) self->delegate(self->state.supervisor, serving);
+      },
       [self](status_atom status) -> caf::result<StatusReply> {
         if (self->state.supervisor) return self->delegate(self->state.supervisor, status);
         return StatusReply{"starting", {}, 0};

@@ -272,7 +272,7 @@ void on_down(Self self, const caf::down_msg& down) {
   if (inference != st.inference.end()) {
     if (!inference->second.local) {
       --st.restarts;
-      return lose_remote_inference(self, inference->first, describe(down.reason));
+      return lose_remote_inference(self, inference->first, down.reason ? describe(down.reason) : "it left");
     }
     if (give_up) return fail(self, "inference actors keep ending: " + describe(down.reason));
     return replace_inference(self, inference->first, down.reason);

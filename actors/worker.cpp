@@ -63,7 +63,7 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
   st.core = std::make_unique<WorkerCore>(
       wiring->config, worker, [wiring] { return wiring->make_env(wiring->config.env); }, *st.port);
   self->monitor(peers.replay);
-  self->monitor(peers.inference);
+  if (peers.inference) self->monitor(peers.inference);
   self->set_down_handler([self](const caf::down_msg& down) {
     // The supervisor replaces an inference actor of a living run and tells us; the end of replay is the end of the run.
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
@@ -97,7 +97,7 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
         // The old one may live on: it must not wait for us.
         for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
         st.peers.inference = replaced.inference;
-        self->monitor(st.peers.inference);
+        if (st.peers.inference) self->monitor(st.peers.inference);
         st.core->retry_all();
       },
       [self](const Stop&) { self->quit(); },

@@ -21,7 +21,7 @@ RULES = [
     (r"torch/torch\.h|torch/all\.h|ATen/ATen\.h", r".*\.(cpp|cu)$|tests/support/torch_test\.h$",
      "takes 10-20 s per file; only in sources"),
     (r"caf/all\.hpp|caf/io/all\.hpp", r".*\.(cpp|cu)$", "takes 3 s per file; only in sources"),
-    (r"caf/", r"(tests/)?(runtime/caf_|actors/)|tests/support/|(tests/)?tools/",
+    (r"caf/", r"(tests/)?(runtime/caf_|actors/)|tests/support/|tests/process/|(tests/)?tools/",
      "CAF stays in runtime/caf_*, actors/ and the programs that start actor systems"),
     (r"torch/csrc/distributed/|nccl\.h|gloo/", r"(tests/)?runtime/process_group|tests/support/",
      "collectives stay in runtime/process_group*"),

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -18,6 +17,7 @@
 #include "actors/supervisor.h"
 #include "actors/turns.h"
 #include "runtime/caf_listen.h"
+#include "runtime/caf_owned_system.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
 #include "runtime/log.h"
@@ -185,13 +185,12 @@ int run_train(const TrainOptions& options) {
   RunOutcome outcome;
   bool ended = false, interrupted = false;
   {
-    caf::actor_system_config system_config;
-    register_messages(system_config);
-    configure(system_config, {.scheduler = config.deterministic ? SchedulerKind::single_step : SchedulerKind::threads,
-                              .threads = 2,
-                              .network = !config.deterministic,
-                              .network_config = config.network});
-    caf::actor_system system(system_config);
+    OwnedSystem owned({.scheduler = config.deterministic ? SchedulerKind::single_step : SchedulerKind::threads,
+                       .threads = 2,
+                       .network = !config.deterministic,
+                       .network_config = config.network},
+                      register_messages);
+    caf::actor_system& system = owned.get();
     std::optional<OpenGate> gate;
     if (!config.deterministic) gate.emplace(system, options.listen);
 

@@ -107,10 +107,12 @@ class OneThread {
     scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
   }
   caf::actor_system& system() { return *system_; }
-  // Goes on until the condition holds; false when nothing is left to happen, or after very much has happened.
+  // Goes on until the condition holds; false when nothing is left to happen, or after very much has happened. Time passes while
+  // messages wait, as it does in a run that is never idle.
   bool until(const std::function<bool()>& condition) {
     for (int events = 0; events < 2'000'000; ++events) {
       if (condition()) return true;
+      if (events % 10 == 9) scheduler_->trigger_timeout();
       if (!scheduler_->try_run_once() && !scheduler_->trigger_timeout()) return false;
     }
     return false;
@@ -219,7 +221,7 @@ TEST_CASE("inference_host: a run without inference actors waits, then trains to 
 }
 
 TEST_CASE("inference_host: a late joiner gets the current weights first and takes its share of the workers") {
-  SmallRun run(1, 40);
+  SmallRun run(1, 400);
   REQUIRE(run.run_until(10));
   Member& member = run.join();
   REQUIRE(run.run_to_end());
@@ -241,19 +243,19 @@ TEST_CASE("inference_host: another policy is refused with the first difference")
 }
 
 TEST_CASE("supervisor: the workers of an inference process that ends go on with another one") {
-  SmallRun run(1, 40);
+  SmallRun run(1, 400);
   Member& member = run.join();
   REQUIRE(run.thread.until([&] { return run.rows_served(1) > 0; }));
   caf::anon_send(caf::actor_cast<InferenceMember>(member.host), Stop{"interrupted"});
   REQUIRE(run.run_to_end());
   CHECK(run.outcome->error == "");
-  CHECK(run.sink->last.updates == 40);
+  CHECK(run.sink->last.updates == 400);
   CHECK(run.sink->last.ledger.balances());
   CHECK_FALSE(run.sink->last.weights_behind.contains("inference 1"));
 }
 
 TEST_CASE("inference_host: one that is set aside joins again as a new receiver") {
-  SmallRun run(1, 60);
+  SmallRun run(1, 400);
   Member& member = run.join();
   REQUIRE(run.thread.until([&] { return run.rows_served(1) > 0; }));
   const size_t before = member.loaded->size();

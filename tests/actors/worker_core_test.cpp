@@ -242,3 +242,38 @@ TEST_CASE("worker_core: rollouts of a worker are numbered without gaps") {
   REQUIRE(f.port.rollouts.size() == 3);
   for (uint64_t i = 0; i < 3; ++i) CHECK(f.port.rollouts[i]->sequence == i);
 }
+
+TEST_CASE("worker_core: a worker that is loaded from bytes goes on like the one that was saved") {
+  Fixture saved(2, 2, 2), loaded(2, 2, 2);
+  saved.core->add_credits(2);
+  saved.serve(6);  // both groups rest, in the middle of an episode
+  REQUIRE(saved.port.requests.empty());
+  const std::string bytes = saved.core->save();
+  loaded.core->load(bytes);
+  CHECK(loaded.core->save() == bytes);
+  CHECK(loaded.core->report().env_steps == saved.core->report().env_steps);
+  for (Fixture* f : {&saved, &loaded}) {
+    f->core->add_credits(2);
+    f->port.rollouts.clear();
+    f->port.finished = 0;
+    while (!f->port.requests.empty()) f->serve(1);
+    f->core->beat();
+  }
+  CHECK(saved.core->save() == loaded.core->save());
+  CHECK(saved.port.finished == 4);  // the third step ends every episode
+  CHECK(loaded.port.finished == 4);
+  REQUIRE(loaded.port.rollouts.size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(loaded.port.rollouts[i]->sequence == saved.port.rollouts[i]->sequence);
+    CHECK(loaded.port.rollouts[i]->observations == saved.port.rollouts[i]->observations);
+    CHECK(loaded.port.rollouts[i]->next_values == saved.port.rollouts[i]->next_values);
+  }
+}
+
+TEST_CASE("worker_core: nothing is saved while a rollout is under way, nor loaded from another set-up") {
+  Fixture f(2, 2, 1), wider(2, 3, 1);
+  CHECK_THROWS_AS(wider.core->load(f.core->save()), InvariantError);
+  CHECK_THROWS_WITH(f.core->load("xyz"), doctest::Contains("worker 0: its saved state of 3 bytes"));
+  f.core->add_credits(1);
+  CHECK_THROWS_AS(f.core->save(), InvariantError);
+}

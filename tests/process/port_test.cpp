@@ -221,7 +221,7 @@ namespace {
 
 GateActor::behavior_type unwelcoming_gate(GateActor::pointer) {
   return {[](const JoinRequest&) -> caf::result<Welcome> { return make_error(Fault::bad_message, "another protocol"); },
-          [](status_atom) { return StatusReply{}; }};
+          [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{}; }};
 }
 
 // One line on stderr that holds `part`, exit code 2.

@@ -155,7 +155,12 @@ TEST_CASE("validate: what a fixed order of events excludes is refused") {
       {{"deterministic=true", "workers.count=0"}, "workers.count: 0 cannot go with deterministic true; use at least 1"},
       {{"deterministic=true", "inference.count=0"},
        "inference.count: 0 cannot go with deterministic true; use at least 1"},
+      {{"deterministic=true", "trainer.threads=2"}, "trainer.threads: 2 cannot go with deterministic true; use 1"},
+      {{"deterministic=true", "inference.threads=4"}, "inference.threads: 4 cannot go with deterministic true; use 1"},
+      {{"stats.every_updates=1"},
+       "stats.every_updates: 1 has no effect with deterministic false; change that, or leave this at 10"},
   });
+  CHECK(error_with({"deterministic=true", "stats.every_updates=1"}) == "");
 }
 
 TEST_CASE("validate: a peer timeout below two heartbeats is refused") {

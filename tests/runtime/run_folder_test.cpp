@@ -153,6 +153,27 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a process killed at any operation of the
   }
 }
 
+TEST_CASE("run_folder: what decides about a deterministic run may not change, what does not may") {
+  const std::string before = R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 5}})";
+  CHECK(config_conflict(before, R"({"deterministic": true, "workers": {"count": 2}, "stop": {"updates": 5}})") ==
+        "workers.count was 1 and is now 2");
+  CHECK(!config_conflict(before, R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 9}})"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: lines of metrics are counted, also after a resume") {
+  {
+    RunFolder run(disk, "run", kConfig);
+    run.begin_metrics(1.0, std::nullopt);
+    for (int i = 0; i < 3; ++i) run.write_metrics(R"({"updates":1})");
+    CHECK(run.metrics_lines() == 3);
+  }
+  for (const auto lines : {std::optional<uint64_t>(), std::optional<uint64_t>(2)}) {
+    RunFolder run(disk, "run", kConfig);
+    run.begin_metrics(2.0, RunFolder::ResumePoint{1, 0, lines});
+    CHECK(run.metrics_lines() == lines.value_or(3));
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "run_folder: every line of metrics is there at once") {
   RunFolder run(disk, "run", kConfig);
   run.begin_metrics(1.0, std::nullopt);
@@ -174,6 +195,10 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: on resume a torn line and lines past the
       {two + "{\"updates\":3}\n{\"updates\":4}\n{\"u", {{2, 0}}, two},
       {two + "garbage\n\n", {{2, 0}}, two},
       {two, {{0, 0}}, ""},
+      {two + "{\"updates\":2}\n", {{2, 0, 2}}, two},
+      {two + "{\"upd", {{1, 0, 2}}, two},
+      {two, {{2, 0, 0}}, ""},
+      {two, {{2, 0, 3}}, two},
       {two, std::nullopt, ""},
       {"{\"updates\":2", {{2, 0}}, ""},
       {"\n", {{2, 0}}, ""},
