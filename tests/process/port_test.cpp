@@ -260,6 +260,7 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0);
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
   peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(gate), port);
+  caf::anon_send_exit(gate, caf::exit_reason::user_shutdown);  // the registry may hold it still, and the system waits for it
 }
 
 }  // namespace troupe::test
