@@ -32,7 +32,7 @@ const Case kCases[] = {
     {"evaluations on the way", {"evaluation.every_updates=4"}},
 };
 
-Words line_of(const std::string& folder, const Words& settings, int updates = 80) {
+Words line_of(const std::string& folder, const Words& settings, int updates = 40) {
   Words words{"troupe", "train", "cartpole", "--run", folder};
   Words all{"deterministic=true",       "env.rows=8",          "rollout.length=8",         "trainer.super_batch=256",
             "stats.every_updates=2",    "stop.env_steps=0",    "stop.updates=" + std::to_string(updates),
@@ -61,7 +61,7 @@ std::map<std::string, std::string> results_of(const std::string& folder, uint64_
   return files;
 }
 
-void check_same(const std::string& folder, const std::string& reference, uint64_t update = 80) {
+void check_same(const std::string& folder, const std::string& reference, uint64_t update = 40) {
   const auto got = results_of(folder, update), wanted = results_of(reference, update);
   REQUIRE(wanted.size() == 5);  // metrics, model, optimizer, extras, state
   REQUIRE(got.size() == wanted.size());
@@ -105,7 +105,7 @@ TEST_CASE("deterministic: killed, interrupted and resumed equals uninterrupted, 
     REQUIRE(run(line_of(folder / "whole", each.settings)) == 0);
     const Words line = line_of(folder / "parts", each.settings);
     leave_in_parts(line, folder / "parts");
-    CHECK(newest_checkpoint(folder / "parts") < 80);
+    CHECK(newest_checkpoint(folder / "parts") < 40);
     REQUIRE(run(line) == 0);
     check_same(folder / "parts", folder / "whole");
   }
@@ -116,7 +116,7 @@ TEST_CASE("deterministic: one seed gives one result, another seed another") {
   for (const std::string name : {"a", "b"}) REQUIRE(run(line_of(folder / name, {})) == 0);
   check_same(folder / "b", folder / "a");
   REQUIRE(run(line_of(folder / "c", {"seed=2"})) == 0);
-  const auto a = results_of(folder / "a", 80), c = results_of(folder / "c", 80);
+  const auto a = results_of(folder / "a", 40), c = results_of(folder / "c", 40);
   CHECK((a.at("model.safetensors") != c.at("model.safetensors")));
   CHECK((a.at("metrics.jsonl") != c.at("metrics.jsonl")));
 }
