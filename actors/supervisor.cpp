@@ -167,6 +167,7 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
     return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the worker " +
                                               std::to_string(request.protocol));
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
+  if (!self->current_sender()) return make_error(Fault::peer_gone, "the worker's connection is lost");  // nobody hears this
   const uint64_t id = st.next_worker++;
   const size_t slot = id % st.inference.size();
   auto handle = caf::actor_cast<MemberActor>(self->current_sender());

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 
 #include "runtime/errors.h"
 #include "runtime/file.h"
@@ -29,6 +30,14 @@ int run_program(const std::function<int()>& body) {
     std::cerr << "troupe: internal error: " << failure.what() << '\n';
     return kExitFailure;
   }
+}
+
+void end_within(std::chrono::seconds after, int code) {
+  std::cout.flush();
+  std::thread([after, code] {
+    std::this_thread::sleep_for(after);
+    _exit(code);
+  }).detach();
 }
 
 std::string program_folder() {

@@ -1,6 +1,7 @@
 #pragma once
 // What the two programs share: how they end, and how one hands over to the other.
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -12,6 +13,10 @@ inline constexpr int kExitInterrupted = 130;  // Ctrl-C
 
 // The exit code of `body`; an exception becomes one line on stderr and its exit code, and so does an output that cannot be written.
 int run_program(const std::function<int()>& body);
+
+// Ends the process with `code` when it has not ended by itself `after` this call. CAF 0.17 can wait for ever for the thread of an
+// actor that has ended (its issue 1196), so call this when all that has to be written is written.
+void end_within(std::chrono::seconds after, int code);
 
 // The folder this program lies in.
 std::string program_folder();

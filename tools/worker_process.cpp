@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <thread>
+
 #include <caf/actor_system_config.hpp>
 
 #include "actors/messages.h"
@@ -27,6 +30,9 @@ sigset_t watched_signals() {
 WiringPtr worker_wiring(const std::string& config) {
   auto wiring = std::make_shared<Wiring>();
   wiring->config = parse_config(config, "the run's config");
+  // Workers share the threads of the actor system: CAF 0.17 can wait for ever for the thread of an actor that had one of its own
+  // and talked to another process.
+  wiring->threads = false;
   wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
   EnvConfig one = wiring->config.env;
   one.rows = 1;
@@ -34,12 +40,14 @@ WiringPtr worker_wiring(const std::string& config) {
   return wiring;
 }
 
-int with_network(const std::function<int(caf::actor_system&)>& body) {
+size_t threads_for(size_t workers) { return std::clamp<size_t>(workers, 1, std::max(1U, std::thread::hardware_concurrency())); }
+
+int with_network(size_t threads, const std::function<int(caf::actor_system&)>& body) {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   caf::actor_system_config config;
   register_messages(config);
-  configure(config, {.scheduler = SchedulerKind::threads, .threads = 1, .network = true, .network_config = {}});
+  configure(config, {.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = {}});
   caf::actor_system system(config);
   return body(system);
 }
@@ -49,7 +57,11 @@ bool wait_for_signal() {
   for (;;) {
     const int signal = sigwaitinfo(&signals, nullptr);
     if (signal == kWakeUp) return false;
-    if (signal > 0) return true;
+    if (signal < 0) continue;
+    sigset_t next = signals;
+    sigdelset(&next, kWakeUp);
+    pthread_sigmask(SIG_UNBLOCK, &next, nullptr);  // another Ctrl-C ends the process
+    return true;
   }
 }
 

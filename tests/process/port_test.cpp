@@ -13,6 +13,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages.h"
@@ -217,6 +218,29 @@ TEST_CASE("ports: a peer with another protocol number is refused by the run") {
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
+TEST_CASE("ports: messages whose sender is gone end nothing") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  Peer peer;
+  const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
+  REQUIRE(gate);
+  std::optional<Welcome> welcome;
+  caf::scoped_actor self(*peer.system);
+  const JoinRequest request{kProtocolVersion, "worker", "here", 1};
+  caf::anon_send(*gate, request);
+  self->request(*gate, kPatience, request).receive([&](const Welcome& w) { welcome = w; }, [](const caf::error&) {});
+  REQUIRE(welcome.has_value());
+  caf::anon_send(welcome->inference, ActRequest{});
+  caf::anon_send(welcome->replay, WorkerHello{7, 1, 128});
+  caf::anon_send(welcome->replay, Applied{9, {}});
+  std::string state;  // answered after those above, on the same connection
+  self->request(*gate, kPatience, status_atom_v).receive([&](const StatusReply& r) { state = r.state; }, [](const caf::error&) {});
+  CHECK(state == "running");
+  CHECK(run.goes_on());
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(!has(run.process().err(), "ended:"));
+}
+
 namespace {
 
 GateActor::behavior_type unwelcoming_gate(GateActor::pointer) {
@@ -260,6 +284,7 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0);
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
   peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(gate), port);
+  caf::anon_send_exit(gate, caf::exit_reason::user_shutdown);
 }
 
 }  // namespace troupe::test
