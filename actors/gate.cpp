@@ -30,9 +30,6 @@ OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self)
         // Whoever reaches the gate can send this too; the first is ours.
         if (!self->state.supervisor) self->state.supervisor = caf::actor_cast<SupervisorActor>(supervisor);
       },
-      [self](const Stop&) {
-        if (self->current_sender() == nullptr || self->current_sender()->node() == self->node()) self->quit();
-      },
   };
 }
 

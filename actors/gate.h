@@ -12,9 +12,9 @@ struct GateState {
   SupervisorActor supervisor;
 };
 
-using OwnGateActor = GateActor::extend<caf::reacts_to<begin_atom, caf::actor>, caf::reacts_to<Stop>>;
+using OwnGateActor = GateActor::extend<caf::reacts_to<begin_atom, caf::actor>>;
 
-// begin_atom, sent once, names the supervisor.
+// begin_atom, sent once, names the supervisor. An exit message ends it.
 OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self);
 
 }  // namespace troupe

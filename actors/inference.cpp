@@ -182,6 +182,7 @@ void run_ready(Self self) {
 
 void on_request(Self self, const ActRequest& request) {
   auto& st = self->state;
+  if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
   const Pending pending{self->current_sender(), request};
   if (const auto error = misfit(st.wiring->spec, request)) {
     fail(self, pending, Fault::bad_message, *error);

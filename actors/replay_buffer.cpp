@@ -62,6 +62,7 @@ void on_down(Self self, const caf::actor_addr& source) {
 
 void on_hello(Self self, const WorkerHello& hello) {
   auto& st = self->state;
+  if (!self->current_sender()) return;  // its connection is lost already
   auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
   st.store->join(hello.worker, hello.groups, hello.samples_per_rollout);
   st.workers[hello.worker] = worker;
@@ -116,7 +117,7 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
       [self](const WorkerReport& worker) { self->state.store->progress(worker.worker, worker.partial_samples); },
       [self](const Applied& applied) {
         auto& st = self->state;
-        if (st.gone.contains(applied.receiver)) return;
+        if (!self->current_sender() || st.gone.contains(applied.receiver)) return;
         if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.receiver).second)
           self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
         st.store->applied(applied.receiver, applied.version);

@@ -24,7 +24,7 @@ int run_inference(const InferenceOptions& options) {
   };
   const auto make_wiring = [](const std::string& config) -> WiringPtr { return learn_wiring(parse_config(config, "the run's config")); };
   bool interrupted = false;
-  with_network([&](caf::actor_system& system) {
+  with_network(2, [&](caf::actor_system& system) {
     const InferenceHostActor host = system.spawn<caf::detached>(
         inference_host, InferenceHostParts{{options.connect.host, options.connect.port, nullptr}, make_wiring, route_to, on_end});
     interrupted = wait_for_signal();

@@ -58,7 +58,7 @@ NodeActor::behavior_type node(NodeSelf self) {
 
 int run_node(const NodeOptions& options) {
   open_log(nullptr, {.stderr_level = LogLevel::info});
-  return with_network([&](caf::actor_system& system) {
+  return with_network(threads_for(kMaxWorkersPerRequest), [&](caf::actor_system& system) {
     const NodeActor actor = system.spawn(node);
     const uint16_t port = listen(system, actor, options.listen.host, options.listen.port);
     std::cout << "node listening on " << Address{options.listen.host, port}.text() << std::endl;
@@ -71,7 +71,7 @@ int run_node(const NodeOptions& options) {
 }
 
 int run_spawn(const SpawnOptions& options) {
-  return with_network([&](caf::actor_system& system) {
+  return with_network(1, [&](caf::actor_system& system) {
     caf::scoped_actor self(system);
     std::string error;
     const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host, options.run.port};

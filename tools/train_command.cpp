@@ -92,7 +92,7 @@ class OpenGate {
   OpenGate& operator=(const OpenGate&) = delete;
   ~OpenGate() {
     system_.middleman().unpublish(caf::actor_cast<caf::actor>(gate_), address_.port);
-    caf::anon_send(gate_, Stop{});
+    caf::anon_send_exit(gate_, caf::exit_reason::user_shutdown);
   }
 
   std::string address() const { return address_.text(); }
@@ -162,6 +162,17 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
   return interrupted;
 }
 
+// The last words of a run, and its exit code.
+int close_run(const RunOutcome& outcome, bool interrupted) {
+  log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
+  close_log();
+  if (!outcome.error.empty()) std::cerr << "troupe: the run ended: " << outcome.error << '\n';
+  if (!outcome.checkpoint_error.empty())
+    std::cerr << "troupe: the last checkpoint is not written: " << outcome.checkpoint_error << '\n';
+  if (!outcome.error.empty() || !outcome.checkpoint_error.empty()) return kExitFailure;
+  return interrupted ? kExitInterrupted : 0;
+}
+
 }  // namespace
 
 int run_train(const TrainOptions& options) {
@@ -184,6 +195,7 @@ int run_train(const TrainOptions& options) {
   std::shared_ptr<RunReport> report;
   RunOutcome outcome;
   bool ended = false, interrupted = false;
+  int code = 0;
   {
     OwnedSystem owned({.scheduler = config.deterministic ? SchedulerKind::single_step : SchedulerKind::threads,
                        .threads = 2,
@@ -208,15 +220,14 @@ int run_train(const TrainOptions& options) {
     const SupervisorActor root = system.spawn(supervisor, wiring, std::move(parts));
     if (gate) gate->lead_to(root);
     interrupted = gate ? wait_for_end(root) : drive_to_end(system, root, ended);
+    gate.reset();
+    system.await_all_actors_done();
+    report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
+    code = close_run(outcome, interrupted);
+    if (socket) socket->stop();
+    folder.reset();
   }
-  report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
-  if (socket) socket->stop();
-  log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
-  close_log();
-  if (!outcome.error.empty()) std::cerr << "troupe: the run ended: " << outcome.error << '\n';
-  if (!outcome.checkpoint_error.empty()) std::cerr << "troupe: the last checkpoint is not written: " << outcome.checkpoint_error << '\n';
-  if (!outcome.error.empty() || !outcome.checkpoint_error.empty()) return kExitFailure;
-  return interrupted ? kExitInterrupted : 0;
+  return code;
 }
 
 }  // namespace troupe

@@ -26,7 +26,7 @@ int run_worker(const WorkerOptions& options) {
     if (--left == 0) wake_up();
   };
   bool interrupted = false;
-  with_network([&](caf::actor_system& system) {
+  with_network(threads_for(static_cast<size_t>(options.count)), [&](caf::actor_system& system) {
     std::vector<WorkerHostActor> hosts;
     for (int64_t i = 0; i < options.count; ++i)
       hosts.push_back(system.spawn(worker_host, RunAddress{options.connect.host, options.connect.port, nullptr}, worker_wiring, on_end));

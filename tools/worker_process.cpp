@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "actors/messages.h"
 #include "envs/make_env.h"
 #include "runtime/caf_owned_system.h"
@@ -25,6 +28,9 @@ sigset_t watched_signals() {
 WiringPtr worker_wiring(const std::string& config) {
   auto wiring = std::make_shared<Wiring>();
   wiring->config = parse_config(config, "the run's config");
+  // Workers share the threads of the actor system: CAF 0.17 can wait for ever for the thread of an actor that had one of its own
+  // and talked to another process.
+  wiring->threads = false;
   wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
   EnvConfig one = wiring->config.env;
   one.rows = 1;
@@ -32,10 +38,13 @@ WiringPtr worker_wiring(const std::string& config) {
   return wiring;
 }
 
-int with_network(const std::function<int(caf::actor_system&)>& body) {
+size_t threads_for(size_t workers) { return std::clamp<size_t>(workers, 1, std::max(1U, std::thread::hardware_concurrency())); }
+
+int with_network(size_t threads, const std::function<int(caf::actor_system&)>& body) {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  OwnedSystem system({.scheduler = SchedulerKind::threads, .threads = 1, .network = true, .network_config = {}}, register_messages);
+  OwnedSystem system({.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = {}},
+                     register_messages);
   return body(system.get());
 }
 
@@ -44,7 +53,11 @@ bool wait_for_signal() {
   for (;;) {
     const int signal = sigwaitinfo(&signals, nullptr);
     if (signal == kWakeUp) return false;
-    if (signal > 0) return true;
+    if (signal < 0) continue;
+    sigset_t next = signals;
+    sigdelset(&next, kWakeUp);
+    pthread_sigmask(SIG_UNBLOCK, &next, nullptr);  // another Ctrl-C ends the process
+    return true;
   }
 }
 

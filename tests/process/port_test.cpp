@@ -13,6 +13,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages.h"
@@ -215,6 +216,29 @@ TEST_CASE("ports: a peer with another protocol number is refused by the run") {
       .receive([&](const Welcome&) { answer = "welcome"; }, [&](const caf::error& error) { answer = describe(error); });
   CHECK(has(answer, "the run speaks protocol 1, the worker 2"));
   CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+TEST_CASE("ports: messages whose sender is gone end nothing") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  Peer peer;
+  const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
+  REQUIRE(gate);
+  std::optional<Welcome> welcome;
+  caf::scoped_actor self(*peer.system);
+  const JoinRequest request{kProtocolVersion, "worker", "here", 1};
+  caf::anon_send(*gate, request);
+  self->request(*gate, kPatience, request).receive([&](const Welcome& w) { welcome = w; }, [](const caf::error&) {});
+  REQUIRE(welcome.has_value());
+  caf::anon_send(welcome->inference, ActRequest{});
+  caf::anon_send(welcome->replay, WorkerHello{7, 1, 128});
+  caf::anon_send(welcome->replay, Applied{9, {}});
+  std::string state;  // answered after those above, on the same connection
+  self->request(*gate, kPatience, status_atom_v).receive([&](const StatusReply& r) { state = r.state; }, [](const caf::error&) {});
+  CHECK(state == "running");
+  CHECK(run.goes_on());
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(!has(run.process().err(), "ended:"));
 }
 
 namespace {
