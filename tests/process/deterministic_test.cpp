@@ -19,17 +19,16 @@ struct Case {
 // Small enough for a second each; every one has another part of the state that must come back.
 const Case kCases[] = {
     {"synchronous", {"replay.max_policy_lag=0"}},
-    {"lag 1", {"replay.max_policy_lag=1"}},
+    {"lag 1, evaluations on the way", {"evaluation.every_updates=4"}},
     {"lag 3, two workers, two inference actors", {"replay.max_policy_lag=3", "workers.count=2", "inference.count=2"}},
-    {"reuse", {"replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
-    {"v-trace", {"algorithm.advantage=vtrace", "replay.max_policy_lag=3"}},
-    {"one group, odd sizes", {"workers.groups=1", "env.rows=5", "rollout.length=7", "replay.max_policy_lag=2"}},
-    {"continuous, normalised",
-     {"env.id=Pendulum-v1", "model.normalize_observations=true", "model.normalize_returns=true"}},
-    {"action masks", {"env.id=GridWorld"}},
-    {"task sampling, chunks", {"env.id=TokenReach", "algorithm.ratio=per_dimension"}},
-    {"environments that fail", {"env.id=Synthetic", R"(env.params={"image_height": 4, "image_width": 4, "exception_probability": 0.01, "nan_probability": 0.01})"}},
-    {"evaluations on the way", {"evaluation.every_updates=4"}},
+    {"reuse, action masks", {"env.id=GridWorld", "replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
+    {"v-trace, continuous, normalised",
+     {"env.id=Pendulum-v1", "algorithm.advantage=vtrace", "model.normalize_observations=true", "model.normalize_returns=true"}},
+    {"task sampling, chunks, one group, odd sizes",
+     {"env.id=TokenReach", "algorithm.ratio=per_dimension", "workers.groups=1", "env.rows=5", "rollout.length=7"}},
+    {"environments that fail",
+     {"env.id=Synthetic",
+      R"(env.params={"image_height": 4, "image_width": 4, "exception_probability": 0.01, "nan_probability": 0.01})"}},
 };
 
 Words line_of(const std::string& folder, const Words& settings, int updates = 40) {
