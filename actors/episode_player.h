@@ -45,7 +45,7 @@ class EpisodePlayer {
   std::vector<int64_t> share_, done_;  // episodes per row: to play, and played
   std::vector<double> row_return_;     // of the episodes under way
   std::vector<int64_t> row_length_;
-  std::vector<double> returns_;        // of those that are over
+  std::vector<double> returns_;  // of those that are over
   int64_t steps_ = 0;
   uint64_t successes_ = 0;
   uint64_t failures_ = 0;

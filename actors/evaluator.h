@@ -16,9 +16,9 @@ struct EvaluatorState {
   WiringPtr wiring;
   StatsActor stats;
   std::unique_ptr<Policy> policy;
-  std::optional<EpisodePlayer> player;  // of the job under way
-  EvaluateMessage job;      // under way when job.weights is set
-  EvaluateMessage waiting;  // the newest that came meanwhile
+  std::optional<EpisodePlayer> player;      // of the job under way
+  EvaluateMessage job;                      // under way when job.weights is set
+  EvaluateMessage waiting;                  // the newest that came meanwhile
   caf::strong_actor_ptr asker, next_asker;  // who gets the result
 };
 

@@ -141,7 +141,9 @@ void answer(Self self, const std::vector<Pending>& batch, const Forward& forward
 void note_batch(InferenceState& st, LeaveReason reason, int64_t rows, Clock::duration latency) {
   ++st.report.batches;
   st.report.rows += static_cast<uint64_t>(rows);
-  ++(reason == LeaveReason::full ? st.report.full : reason == LeaveReason::timeout ? st.report.timeout : st.report.all_waiting);
+  ++(reason == LeaveReason::full      ? st.report.full
+     : reason == LeaveReason::timeout ? st.report.timeout
+                                      : st.report.all_waiting);
   if (st.batch_rows.size() < kMaxLatencies) {
     st.batch_rows.push_back(static_cast<int32_t>(rows));
     st.latency_us.push_back(std::chrono::duration<float, std::micro>(latency).count());
@@ -283,7 +285,8 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
       [self, name](const SaveMessage& save) {
         const InferenceReport& r = self->state.report;
         TROUPE_CHECK(self->state.pending.empty(), self->state.pending.size());
-        self->send(save.recorder, ActorState{name, to_bytes(r.batches, r.rows, r.full, r.timeout, r.all_waiting, r.failed)});
+        self->send(save.recorder,
+                   ActorState{name, to_bytes(r.batches, r.rows, r.full, r.timeout, r.all_waiting, r.failed)});
       },
       [self](const Stop&) {
         auto& st = self->state;

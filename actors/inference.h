@@ -36,12 +36,12 @@ struct InferenceState {
   std::optional<RequestBatcher> batcher;
   PartAssembler parts;
   uint64_t next_ticket = 1;
-  std::map<uint64_t, Pending> pending;                 // by ticket
-  std::map<caf::actor_addr, uint64_t> worker_of;       // clients watched
-  uint64_t timer = 0;                                  // generation of the one deadline message under way; 0 = none
+  std::map<uint64_t, Pending> pending;            // by ticket
+  std::map<caf::actor_addr, uint64_t> worker_of;  // clients watched
+  uint64_t timer = 0;                             // generation of the one deadline message under way; 0 = none
   uint64_t timers = 0;
-  InferenceReport report;                              // cumulative counts
-  std::vector<int32_t> batch_rows;                     // since the last report
+  InferenceReport report;           // cumulative counts
+  std::vector<int32_t> batch_rows;  // since the last report
   std::vector<float> latency_us;
 };
 

@@ -63,7 +63,8 @@ void try_again(Self self, const std::string& why) {
     st.lost_at = now;
     log_warn("inference", why + "; joining again");
   }
-  if (now - st.lost_at > kJoinPatience) return end(self, why + "; gave up after " + std::to_string(kJoinPatience.count()) + " s");
+  if (now - st.lost_at > kJoinPatience)
+    return end(self, why + "; gave up after " + std::to_string(kJoinPatience.count()) + " s");
   st.backoff = std::clamp(st.backoff * 2, kFirstBackoff, kLongestBackoff);
   st.trying_again = true;
   self->delayed_send(self, st.backoff, begin_atom_v);
@@ -85,12 +86,13 @@ void start_serving(Self self, const Welcome& welcome) {
     const Route route = st.parts.route_to(st.parts.run.host);
     const auto signature = wiring->make_policy()->signature();
     st.id = welcome.member;
-    st.receiver = std::make_shared<WeightReceiver>(wiring->make_group_backend(route.local), signature, std::make_shared<WeightSlot>(),
-                                                   channel_options(*wiring));
+    st.receiver = std::make_shared<WeightReceiver>(wiring->make_group_backend(route.local), signature,
+                                                   std::make_shared<WeightSlot>(), channel_options(*wiring));
     st.inference = spawn_on(self->system(), wiring->threads, inference_actor, wiring, st.id,
                             InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
-    st.intake = spawn_on(self->system(), wiring->threads, weight_intake, st.receiver, st.id,
-                         IntakePeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, wiring->threads);
+    st.intake =
+        spawn_on(self->system(), wiring->threads, weight_intake, st.receiver, st.id,
+                 IntakePeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, wiring->threads);
     request.inference = st.inference;
     request.signature = *signature;
     request.address = route.remote;
@@ -100,21 +102,31 @@ void start_serving(Self self, const Welcome& welcome) {
   self->monitor(st.inference);
   st.found_run = true;
   self->request(st.gate, kDeadline, std::move(request))
-      .then([] {}, [self, attempt = st.attempt](const caf::error& error) { if (attempt == self->state.attempt) on_refusal(self, error); });
+      .then([] {},
+            [self, attempt = st.attempt](const caf::error& error) {
+              if (attempt == self->state.attempt) on_refusal(self, error);
+            });
 }
 
 void join(Self self, const GateActor& gate) {
   auto& st = self->state;
   st.gate = gate;
   self->monitor(gate);
-  self->request(gate, kDeadline, JoinRequest{kProtocolVersion, "inference", host_name(), static_cast<uint64_t>(getpid())})
-      .then([self, attempt = st.attempt](const Welcome& welcome) { if (attempt == self->state.attempt) start_serving(self, welcome); },
-            [self, attempt = st.attempt](const caf::error& error) { if (attempt == self->state.attempt) on_refusal(self, error); });
+  self->request(gate, kDeadline,
+                JoinRequest{kProtocolVersion, "inference", host_name(), static_cast<uint64_t>(getpid())})
+      .then(
+          [self, attempt = st.attempt](const Welcome& welcome) {
+            if (attempt == self->state.attempt) start_serving(self, welcome);
+          },
+          [self, attempt = st.attempt](const caf::error& error) {
+            if (attempt == self->state.attempt) on_refusal(self, error);
+          });
 }
 
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
-  if (st.gate && down.source == st.gate.address()) return try_again(self, "the run is gone (" + describe(down.reason) + ")");
+  if (st.gate && down.source == st.gate.address())
+    return try_again(self, "the run is gone (" + describe(down.reason) + ")");
   if (st.inference && down.source == st.inference.address())
     return try_again(self, "the inference actor ended (" + describe(down.reason) + ")");
 }
@@ -165,7 +177,8 @@ InferenceHostActor::behavior_type inference_host(Self self, InferenceHostParts p
         st.serving = true;
         st.fruitless = 0;
         st.backoff = std::chrono::milliseconds{0};
-        log_info("inference", "serves " + st.parts.run.host + ":" + std::to_string(st.parts.run.port) + " as receiver " + std::to_string(st.id));
+        log_info("inference", "serves " + st.parts.run.host + ":" + std::to_string(st.parts.run.port) +
+                                  " as receiver " + std::to_string(st.id));
         self->send(st.gate, serving);
       },
   };

@@ -31,7 +31,7 @@ class WeightSender;
 // One vector environment asks for actions (rows may be 0) and for values of other observations (final ones, or those after a
 // rollout's end).
 struct ActRequest {
-  uint64_t id = 0;       // chosen by the client, echoed in the reply
+  uint64_t id = 0;  // chosen by the client, echoed in the reply
   uint64_t worker = 0;
   uint32_t group = 0;
   uint64_t rows = 0;
@@ -89,9 +89,9 @@ struct WorkerReport {
   uint64_t env_steps = 0;
   uint64_t partial_samples = 0;  // in rollouts under way
   uint64_t requests = 0;
-  uint64_t retries = 0;          // requests asked again after an error or silence
+  uint64_t retries = 0;  // requests asked again after an error or silence
   uint64_t env_failures = 0;
-  uint64_t quarantined = 0;      // rows left out now
+  uint64_t quarantined = 0;  // rows left out now
   uint64_t rss_bytes = 0;
   std::string last_error;
 };
@@ -138,21 +138,21 @@ struct Serving {
 struct InferenceReport {
   uint64_t receiver = 0;
   PolicyVersion version;
-  uint64_t batches = 0;       // cumulative
+  uint64_t batches = 0;  // cumulative
   uint64_t rows = 0;
   uint64_t full = 0;
   uint64_t timeout = 0;
   uint64_t all_waiting = 0;
-  uint64_t failed = 0;        // batches whose forward threw
-  Array batch_rows;           // [n] int32 of the batches since the last report
-  Array latency_us;           // [n] float32 from the oldest request's arrival to the reply
+  uint64_t failed = 0;  // batches whose forward threw
+  Array batch_rows;     // [n] int32 of the batches since the last report
+  Array latency_us;     // [n] float32 from the oldest request's arrival to the reply
 };
 
 // -- joining -----------------------------------------------------------------------------------------------------------------
 
 struct JoinRequest {
   uint32_t protocol = 0;
-  std::string kind;   // "worker" or "inference"
+  std::string kind;  // "worker" or "inference"
   std::string host;
   uint64_t pid = 0;
 };
@@ -206,7 +206,7 @@ struct StagedMessage {
 struct UpdateMessage {
   PolicyVersion version;  // after the update
   uint64_t index = 0;
-  bool applied = false;   // at least one optimizer step was applied
+  bool applied = false;  // at least one optimizer step was applied
   uint64_t samples = 0;
   double update_seconds = 0;
   double wait_seconds = 0;
@@ -274,23 +274,30 @@ struct TrainingEnded {
 // -- inspection: one line each -----------------------------------------------------------------------------------------------
 
 template <class I> typename I::result_type inspect(I& f, ActRequest& x) {
-  return f(caf::meta::type_name("ActRequest"), x.id, x.worker, x.group, x.rows, x.observations, x.action_mask, x.seeds, x.value_observations);
+  return f(caf::meta::type_name("ActRequest"), x.id, x.worker, x.group, x.rows, x.observations, x.action_mask, x.seeds,
+           x.value_observations);
 }
 template <class I> typename I::result_type inspect(I& f, ActReply& x) {
-  return f(caf::meta::type_name("ActReply"), x.id, x.group, x.version, x.actions, x.log_probs, x.values, x.extra_values, x.fault, x.error);
+  return f(caf::meta::type_name("ActReply"), x.id, x.group, x.version, x.actions, x.log_probs, x.values, x.extra_values,
+           x.fault, x.error);
 }
-template <class I> typename I::result_type inspect(I& f, Pause& x) { return f(caf::meta::type_name("Pause"), x.worker, x.group); }
+template <class I> typename I::result_type inspect(I& f, Pause& x) {
+  return f(caf::meta::type_name("Pause"), x.worker, x.group);
+}
 template <class I> typename I::result_type inspect(I& f, Part& x) {
   return f(caf::meta::type_name("Part"), x.stream, x.index, x.count, x.data);
 }
 template <class I> typename I::result_type inspect(I& f, WorkerHello& x) {
   return f(caf::meta::type_name("WorkerHello"), x.worker, x.groups, x.samples_per_rollout);
 }
-template <class I> typename I::result_type inspect(I& f, Credits& x) { return f(caf::meta::type_name("Credits"), x.count); }
+template <class I> typename I::result_type inspect(I& f, Credits& x) {
+  return f(caf::meta::type_name("Credits"), x.count);
+}
 template <class I> typename I::result_type inspect(I& f, Rollout& x) {
-  return f(caf::meta::type_name("Rollout"), x.worker, x.sequence, x.epoch, x.oldest, x.newest, x.samples, x.env_steps, x.observations,
-           x.action_mask, x.actions, x.log_probs, x.values, x.next_values, x.rewards, x.terminated, x.truncated, x.valid, x.version,
-           x.advantages, x.returns, x.last_observations, x.final_observations, x.final_steps);
+  return f(caf::meta::type_name("Rollout"), x.worker, x.sequence, x.epoch, x.oldest, x.newest, x.samples, x.env_steps,
+           x.observations, x.action_mask, x.actions, x.log_probs, x.values, x.next_values, x.rewards, x.terminated,
+           x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations, x.final_observations,
+           x.final_steps);
 }
 template <class I> typename I::result_type inspect(I& f, RolloutMessage& x) {
   if constexpr (I::writes_state) {
@@ -303,22 +310,30 @@ template <class I> typename I::result_type inspect(I& f, RolloutMessage& x) {
   }
 }
 template <class I> typename I::result_type inspect(I& f, WorkerReport& x) {
-  return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial_samples, x.requests, x.retries, x.env_failures,
-           x.quarantined, x.rss_bytes, x.last_error);
+  return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial_samples, x.requests, x.retries,
+           x.env_failures, x.quarantined, x.rss_bytes, x.last_error);
 }
 template <class I> typename I::result_type inspect(I& f, Episodes& x) {
   return f(caf::meta::type_name("Episodes"), x.worker, x.returns, x.lengths, x.success, x.tasks);
 }
-template <class I> typename I::result_type inspect(I& f, Applied& x) { return f(caf::meta::type_name("Applied"), x.receiver, x.version); }
-template <class I> typename I::result_type inspect(I& f, ReceiverGone& x) { return f(caf::meta::type_name("ReceiverGone"), x.receiver); }
+template <class I> typename I::result_type inspect(I& f, Applied& x) {
+  return f(caf::meta::type_name("Applied"), x.receiver, x.version);
+}
+template <class I> typename I::result_type inspect(I& f, ReceiverGone& x) {
+  return f(caf::meta::type_name("ReceiverGone"), x.receiver);
+}
 template <class I> typename I::result_type inspect(I& f, Invitation& x) {
   return f(caf::meta::type_name("Invitation"), x.receiver, x.rendezvous);
 }
-template <class I> typename I::result_type inspect(I& f, Expelled& x) { return f(caf::meta::type_name("Expelled"), x.receiver, x.why); }
-template <class I> typename I::result_type inspect(I& f, Serving& x) { return f(caf::meta::type_name("Serving"), x.receiver); }
+template <class I> typename I::result_type inspect(I& f, Expelled& x) {
+  return f(caf::meta::type_name("Expelled"), x.receiver, x.why);
+}
+template <class I> typename I::result_type inspect(I& f, Serving& x) {
+  return f(caf::meta::type_name("Serving"), x.receiver);
+}
 template <class I> typename I::result_type inspect(I& f, InferenceReport& x) {
-  return f(caf::meta::type_name("InferenceReport"), x.receiver, x.version, x.batches, x.rows, x.full, x.timeout, x.all_waiting, x.failed,
-           x.batch_rows, x.latency_us);
+  return f(caf::meta::type_name("InferenceReport"), x.receiver, x.version, x.batches, x.rows, x.full, x.timeout,
+           x.all_waiting, x.failed, x.batch_rows, x.latency_us);
 }
 template <class I> typename I::result_type inspect(I& f, JoinRequest& x) {
   return f(caf::meta::type_name("JoinRequest"), x.protocol, x.kind, x.host, x.pid);
@@ -335,14 +350,14 @@ template <class I> typename I::result_type inspect(I& f, StatusReply& x) {
 
 }  // namespace troupe
 
-CAF_ADD_ATOM(troupe, troupe, beat_atom, "beat")      // a tick to oneself
-CAF_ADD_ATOM(troupe, troupe, next_atom, "next")      // give me the next one, or: tell me from now on
+CAF_ADD_ATOM(troupe, troupe, beat_atom, "beat")  // a tick to oneself
+CAF_ADD_ATOM(troupe, troupe, next_atom, "next")  // give me the next one, or: tell me from now on
 CAF_ADD_ATOM(troupe, troupe, begin_atom, "begin")
 CAF_ADD_ATOM(troupe, troupe, retry_atom, "retry")
 CAF_ADD_ATOM(troupe, troupe, revive_atom, "revive")
-CAF_ADD_ATOM(troupe, troupe, due_atom, "due")        // a deadline passed
-CAF_ADD_ATOM(troupe, troupe, turn_atom, "turn")      // deterministic runs: nothing is left to do
-CAF_ADD_ATOM(troupe, troupe, save_atom, "save")      // deterministic runs: everyone leave your state with the recorder
+CAF_ADD_ATOM(troupe, troupe, due_atom, "due")    // a deadline passed
+CAF_ADD_ATOM(troupe, troupe, turn_atom, "turn")  // deterministic runs: nothing is left to do
+CAF_ADD_ATOM(troupe, troupe, save_atom, "save")  // deterministic runs: everyone leave your state with the recorder
 CAF_ADD_ATOM(troupe, troupe, status_atom, "status")
 
 namespace troupe {
@@ -355,8 +370,8 @@ using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 using InferenceDoor = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
 using ReplayDoor = caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
                                     caf::reacts_to<WorkerReport>, caf::reacts_to<Applied>>;
-using StatsDoor = caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<Episodes>, caf::reacts_to<InferenceReport>,
-                                   caf::reacts_to<Applied>>;
+using StatsDoor = caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<Episodes>,
+                                   caf::reacts_to<InferenceReport>, caf::reacts_to<Applied>>;
 // What the run tells an inference process.
 using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts_to<Expelled>, caf::reacts_to<Stop>>;
 
@@ -415,32 +430,32 @@ template <class I> typename I::result_type inspect(I& f, Welcome& x) {
 // -- registration ------------------------------------------------------------------------------------------------------------
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
-  CAF_ADD_TYPE_ID(troupe, (troupe::ActRequest))
-  CAF_ADD_TYPE_ID(troupe, (troupe::ActReply))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Pause))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Part))
-  CAF_ADD_TYPE_ID(troupe, (troupe::WorkerHello))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Credits))
-  CAF_ADD_TYPE_ID(troupe, (troupe::RolloutMessage))
-  CAF_ADD_TYPE_ID(troupe, (troupe::WorkerReport))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Episodes))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
-  CAF_ADD_TYPE_ID(troupe, (troupe::ReceiverGone))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Invitation))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Expelled))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Serving))
-  CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReport))
-  CAF_ADD_TYPE_ID(troupe, (troupe::JoinRequest))
-  CAF_ADD_TYPE_ID(troupe, (troupe::SpawnRequest))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Stop))
-  CAF_ADD_TYPE_ID(troupe, (troupe::StatusReply))
-  CAF_ADD_TYPE_ID(troupe, (troupe::InferenceDoor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::ReplayDoor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::StatsDoor))
-  CAF_ADD_TYPE_ID(troupe, (troupe::InferenceMember))
-  CAF_ADD_TYPE_ID(troupe, (troupe::ServeRequest))
-  CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReplaced))
-  CAF_ADD_TYPE_ID(troupe, (troupe::Welcome))
+CAF_ADD_TYPE_ID(troupe, (troupe::ActRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::ActReply))
+CAF_ADD_TYPE_ID(troupe, (troupe::Pause))
+CAF_ADD_TYPE_ID(troupe, (troupe::Part))
+CAF_ADD_TYPE_ID(troupe, (troupe::WorkerHello))
+CAF_ADD_TYPE_ID(troupe, (troupe::Credits))
+CAF_ADD_TYPE_ID(troupe, (troupe::RolloutMessage))
+CAF_ADD_TYPE_ID(troupe, (troupe::WorkerReport))
+CAF_ADD_TYPE_ID(troupe, (troupe::Episodes))
+CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
+CAF_ADD_TYPE_ID(troupe, (troupe::ReceiverGone))
+CAF_ADD_TYPE_ID(troupe, (troupe::Invitation))
+CAF_ADD_TYPE_ID(troupe, (troupe::Expelled))
+CAF_ADD_TYPE_ID(troupe, (troupe::Serving))
+CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReport))
+CAF_ADD_TYPE_ID(troupe, (troupe::JoinRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::SpawnRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::Stop))
+CAF_ADD_TYPE_ID(troupe, (troupe::StatusReply))
+CAF_ADD_TYPE_ID(troupe, (troupe::InferenceDoor))
+CAF_ADD_TYPE_ID(troupe, (troupe::ReplayDoor))
+CAF_ADD_TYPE_ID(troupe, (troupe::StatsDoor))
+CAF_ADD_TYPE_ID(troupe, (troupe::InferenceMember))
+CAF_ADD_TYPE_ID(troupe, (troupe::ServeRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReplaced))
+CAF_ADD_TYPE_ID(troupe, (troupe::Welcome))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WeightsMessage)
@@ -472,33 +487,37 @@ void register_messages(caf::actor_system_config& config);
 
 // -- interfaces inside one process -------------------------------------------------------------------------------------------
 
-using StatsActor = StatsDoor::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<UpdateMessage>, caf::reacts_to<Evaluation>,
-                                     caf::reacts_to<ReceiverGone>, caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>,
-                                     caf::reacts_to<Stop>>;
-using ReplayActor = ReplayDoor::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<ReceiverGone>,
-                                       caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
-using InferenceActor = InferenceDoor::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>,
-                                             caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
-using WorkerActor = caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Credits>, caf::reacts_to<begin_atom>,
-                                     caf::reacts_to<retry_atom, uint32_t>, caf::reacts_to<revive_atom, uint32_t, uint32_t>,
-                                     caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>,
-                                     caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
+using StatsActor = StatsDoor::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<UpdateMessage>,
+                                     caf::reacts_to<Evaluation>, caf::reacts_to<ReceiverGone>,
+                                     caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+using ReplayActor =
+    ReplayDoor::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<ReceiverGone>,
+                       caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+using InferenceActor =
+    InferenceDoor::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>, caf::reacts_to<beat_atom>,
+                          caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+using WorkerActor =
+    caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Credits>, caf::reacts_to<begin_atom>,
+                     caf::reacts_to<retry_atom, uint32_t>, caf::reacts_to<revive_atom, uint32_t, uint32_t>,
+                     caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>,
+                     caf::reacts_to<Stop>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
-using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
-                                      caf::reacts_to<turn_atom>, caf::reacts_to<Stop>>;
+using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
+                                      caf::reacts_to<Evaluation>, caf::reacts_to<turn_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does whoever
 // joins as a receiver of another process.
-using PublisherActor =
-    caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>, caf::reacts_to<ReceiverJoined>,
-                     caf::reacts_to<ReceiverGone>, caf::reacts_to<PlaneReady>, caf::reacts_to<PlaneStep>, caf::reacts_to<Stop>>;
-using WeightPlaneActor = caf::typed_actor<caf::reacts_to<ReceiverJoined>, caf::reacts_to<ReceiverGone>, caf::reacts_to<next_atom>,
-                                          caf::reacts_to<Stop>>;
+using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>,
+                                        caf::reacts_to<ReceiverJoined>, caf::reacts_to<ReceiverGone>,
+                                        caf::reacts_to<PlaneReady>, caf::reacts_to<PlaneStep>, caf::reacts_to<Stop>>;
+using WeightPlaneActor = caf::typed_actor<caf::reacts_to<ReceiverJoined>, caf::reacts_to<ReceiverGone>,
+                                          caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 using WeightIntakeActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 using WeightsHolder = caf::typed_actor<caf::reacts_to<WeightsMessage>>;
-using EvaluatorActor = caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
+using EvaluatorActor =
+    caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 // Writes checkpoints and reports.
-using RecorderActor =
-    caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<ActorState>, caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
+using RecorderActor = caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<ActorState>,
+                                       caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
 // What the supervisor tells a worker, or the host of a worker in another process.
 using MemberActor = caf::typed_actor<caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 // Joins a run again and again for one worker, in a process of its own.
@@ -508,10 +527,12 @@ using InferenceHostActor = InferenceMember::extend<caf::reacts_to<begin_atom>, c
 // Starts worker hosts when asked.
 using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>>;
 // Remote processes talk to the gate.
-using GateActor = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
-                                   caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
-using SupervisorActor = GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
-                                          caf::reacts_to<CheckpointWritten>, caf::reacts_to<due_atom>, caf::reacts_to<turn_atom>,
-                                          caf::reacts_to<save_atom>, caf::reacts_to<Stop>>;
+using GateActor =
+    caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
+                     caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
+using SupervisorActor =
+    GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
+                      caf::reacts_to<CheckpointWritten>, caf::reacts_to<due_atom>, caf::reacts_to<turn_atom>,
+                      caf::reacts_to<save_atom>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

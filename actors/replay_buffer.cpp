@@ -104,7 +104,8 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
   guard(self);
   auto& st = self->state;
   const RunConfig& config = wiring->config;
-  st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed, start.ledger);
+  st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed,
+                   start.ledger);
   st.env_steps = start.env_steps;
   st.stats = stats;
   if (const std::string* state = wiring->state_of("replay")) load(st, *state);

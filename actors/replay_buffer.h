@@ -16,14 +16,14 @@ struct ReplayState {
   static inline const char* name = "replay";
   std::optional<ReplayStore> store;
   StatsActor stats;
-  std::map<uint64_t, CreditHolder> workers;           // by worker id
-  std::map<caf::actor_addr, uint64_t> worker_of;      // for down messages
+  std::map<uint64_t, CreditHolder> workers;       // by worker id
+  std::map<caf::actor_addr, uint64_t> worker_of;  // for down messages
   std::map<caf::actor_addr, uint64_t> receiver_of;
-  std::set<uint64_t> gone;                            // receivers that no longer count, whatever they still say
-  caf::strong_actor_ptr prefetcher;                   // asked for a batch and waits
+  std::set<uint64_t> gone;           // receivers that no longer count, whatever they still say
+  caf::strong_actor_ptr prefetcher;  // asked for a batch and waits
   PartAssembler parts;
   uint64_t env_steps = 0;
-  std::vector<std::pair<uint64_t, uint32_t>> lags;    // since the last report
+  std::vector<std::pair<uint64_t, uint32_t>> lags;  // since the last report
 };
 
 // `start` is where a resumed run stands: the version training goes on from, environment steps and ledger so far.

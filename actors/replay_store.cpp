@@ -19,7 +19,8 @@ uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
 
 }  // namespace
 
-ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger)
+ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed,
+                         Ledger ledger)
     : config_(config),
       super_batch_(super_batch),
       capacity_(config.capacity > 0 ? static_cast<uint64_t>(config.capacity) : default_capacity(config, super_batch)),
@@ -284,7 +285,8 @@ std::string ReplayStore::save() const {
     rollouts.push_back({one->rollout});
     columns.push_back(one->columns);
   }
-  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, uses_total_, stored_samples_, rollouts, columns, units);
+  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, uses_total_, stored_samples_, rollouts,
+                  columns, units);
 }
 
 void ReplayStore::load(const std::string& bytes) {
@@ -292,7 +294,8 @@ void ReplayStore::load(const std::string& bytes) {
   std::vector<RolloutMessage> rollouts;
   std::vector<std::vector<Column>> columns;
   std::vector<std::pair<uint64_t, uint64_t>> units;
-  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, uses_total_, stored_samples_, rollouts, columns, units);
+  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, uses_total_, stored_samples_, rollouts,
+             columns, units);
   rng_ = Rng::at(key, position);
   std::vector<StoredPtr> stored;
   for (size_t i = 0; i < rollouts.size(); ++i) {

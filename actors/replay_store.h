@@ -82,7 +82,7 @@ class ReplayStore {
     uint32_t uses = 0;       // batches it was handed out in
     uint32_t in_flight = 0;  // of those, the ones not yet trained or failed
     bool trained = false;
-    bool stored = true;      // may be drawn again
+    bool stored = true;  // may be drawn again
 
     template <class I> friend typename I::result_type inspect(I& f, Column& x) {
       return f(x.index, x.samples, x.oldest, x.uses, x.trained, x.stored);
@@ -124,8 +124,8 @@ class ReplayStore {
   std::map<uint64_t, Worker> workers_;
   uint64_t last_granted_ = 0;
   std::map<uint64_t, PolicyVersion> receivers_;
-  std::deque<Unit> units_;          // stored, not handed out for the last time; oldest first
-  uint64_t stored_samples_ = 0;     // over units_
+  std::deque<Unit> units_;                        // stored, not handed out for the last time; oldest first
+  uint64_t stored_samples_ = 0;                   // over units_
   std::map<uint64_t, std::vector<Unit>> handed_;  // by update index
   std::vector<std::pair<uint64_t, uint32_t>> last_lags_;
   Ledger ledger_;

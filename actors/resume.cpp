@@ -20,7 +20,8 @@ void for_each_count(AnyLedger& ledger, Function function) {
 }  // namespace
 
 void put_ledger(Checkpoint& checkpoint, const Ledger& ledger) {
-  for_each_count(ledger, [&](const char* name, uint64_t count) { checkpoint.scalars[name] = static_cast<double>(count); });
+  for_each_count(ledger,
+                 [&](const char* name, uint64_t count) { checkpoint.scalars[name] = static_cast<double>(count); });
 }
 
 ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {

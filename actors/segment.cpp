@@ -12,8 +12,8 @@ namespace troupe {
 namespace {
 
 void copy_into(Array destination, const Array& source) {
-  TROUPE_CHECK(destination.dtype() == source.dtype() && destination.bytes() == source.bytes(), destination.shape().text(),
-               source.shape().text());
+  TROUPE_CHECK(destination.dtype() == source.dtype() && destination.bytes() == source.bytes(),
+               destination.shape().text(), source.shape().text());
   std::memcpy(destination.mutable_data(), source.data(), source.bytes());
 }
 
@@ -27,7 +27,8 @@ Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows) : steps_(step
   if (spec.action.masked) rollout_.action_mask = Array(DType::u8, {steps, rows, spec.action.mask_size()});
   rollout_.actions = Array(spec.action.dtype(), spec.action.shape().prepended(rows).prepended(steps));
   rollout_.log_probs = Array(DType::f32, {steps, rows, spec.action.decisions()});
-  for (Array* array : {&rollout_.values, &rollout_.next_values, &rollout_.rewards, &rollout_.advantages, &rollout_.returns})
+  for (Array* array :
+       {&rollout_.values, &rollout_.next_values, &rollout_.rewards, &rollout_.advantages, &rollout_.returns})
     *array = Array(DType::f32, grid);
   for (Array* array : {&rollout_.terminated, &rollout_.truncated, &rollout_.valid}) *array = Array(DType::u8, grid);
   rollout_.version = Array(DType::i64, grid);
@@ -78,7 +79,8 @@ void Segment::record_step(int64_t t, const EnvStep& step, double reward_scale, d
       continue;
     }
     float reward = raw[row] * static_cast<float>(reward_scale);
-    if (max_abs_reward > 0) reward = std::clamp(reward, -static_cast<float>(max_abs_reward), static_cast<float>(max_abs_reward));
+    if (max_abs_reward > 0)
+      reward = std::clamp(reward, -static_cast<float>(max_abs_reward), static_cast<float>(max_abs_reward));
     rewards[i] = reward;
     terminated[i] = step.terminated.view<uint8_t>()[row];
     truncated[i] = step.truncated.view<uint8_t>()[row];
@@ -139,7 +141,8 @@ RolloutPtr Segment::close(const AlgorithmConfig& algorithm, uint64_t worker, uin
     r.final_steps = Array(DType::i32, {count, 2});
     for (int64_t i = 0; i < count; ++i) {
       r.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i)] = final_steps_[static_cast<size_t>(i)].first;
-      r.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i + 1)] = final_steps_[static_cast<size_t>(i)].second;
+      r.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i + 1)] =
+          final_steps_[static_cast<size_t>(i)].second;
     }
     for (const auto& [name, first] : finals_.front()) {
       Array all = Array::uninitialized(first.dtype(), first.shape().without_first().prepended(count));

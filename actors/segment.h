@@ -24,7 +24,8 @@ class Segment {
   Array action_mask_at(int64_t t) const;
 
   // What the policy said at step t. Rows whose episode went on at t - 1 get their next value from it.
-  void record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values, PolicyVersion version);
+  void record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values,
+                     PolicyVersion version);
   // What the environment answered at step t. A failed row's step is void and closes the row's segment before it.
   void record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward);
   // V of the real next observation of step t in row n.

@@ -31,7 +31,8 @@ template <class... Values>
 void from_bytes(const std::string& bytes, const std::string& whose, Values&... values) {
   caf::binary_deserializer source(static_cast<caf::execution_unit*>(nullptr), bytes.data(), bytes.size());
   if (source(values...) || source.remaining() != 0)
-    throw std::runtime_error(whose + ": its saved state of " + std::to_string(bytes.size()) + " bytes is not of this program");
+    throw std::runtime_error(whose + ": its saved state of " + std::to_string(bytes.size()) +
+                             " bytes is not of this program");
 }
 
 }  // namespace troupe

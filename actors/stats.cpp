@@ -113,8 +113,8 @@ std::vector<std::string> StatsCore::alarms() {
     const bool falls_back = now > receiver.behind_before || (now > 0 && receiver.applied == receiver.applied_before);
     receiver.strikes = falls_back && !receiver.gone ? receiver.strikes + 1 : 0;
     if (receiver.strikes == kAlarmLooks)
-      lines.push_back("inference " + std::to_string(id) + " falls behind: it applied version " + receiver.applied->text() + ", " +
-                      std::to_string(now) + " before the newest");
+      lines.push_back("inference " + std::to_string(id) + " falls behind: it applied version " +
+                      receiver.applied->text() + ", " + std::to_string(now) + " before the newest");
     receiver.behind_before = now;
     receiver.applied_before = receiver.applied;
   }
@@ -159,8 +159,10 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   s.updates_per_second = update_rate_.over(now, kShort);
   const StopConfig& stop = config_.stop;
   s.progress = 0;
-  if (stop.env_steps > 0) s.progress = std::max(s.progress, static_cast<double>(s.env_steps) / static_cast<double>(stop.env_steps));
-  if (stop.updates > 0) s.progress = std::max(s.progress, static_cast<double>(s.updates) / static_cast<double>(stop.updates));
+  if (stop.env_steps > 0)
+    s.progress = std::max(s.progress, static_cast<double>(s.env_steps) / static_cast<double>(stop.env_steps));
+  if (stop.updates > 0)
+    s.progress = std::max(s.progress, static_cast<double>(s.updates) / static_cast<double>(stop.updates));
   if (stop.seconds > 0) s.progress = std::max(s.progress, s.elapsed_seconds / stop.seconds);
   s.progress = std::min(s.progress, 1.0);
   if (s.progress > 0) s.eta_seconds = s.elapsed_seconds * (1 - s.progress) / s.progress;
@@ -229,12 +231,13 @@ std::string StatsCore::save(Clock::time_point now) const {
   std::vector<std::pair<InferenceReport, bool>> receivers;
   for (const auto& [id, receiver] : receivers_) receivers.emplace_back(receiver.report, receiver.gone);
   const EvaluationResult e = now_.evaluation.value_or(EvaluationResult{});
-  return to_bytes(now_.env_steps, now_.updates, WireDouble(now_.reuse), now_.ledger, now_.episodes, learner, now_.workers_up,
-                  now_.skipped_steps, now_.evaluation.has_value(), e.updates, e.episodes, WireDouble(e.return_mean),
-                  WireDouble(e.return_std), WireDouble(e.length_mean), WireDouble(e.success_rate), lag_counts_,
-                  Array::of<float>({static_cast<int64_t>(returns.size())}, returns), lengths,
-                  std::vector<uint8_t>(successes_.begin(), successes_.end()), std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()),
-                  workers, receivers, published_, reported_);
+  return to_bytes(
+      now_.env_steps, now_.updates, WireDouble(now_.reuse), now_.ledger, now_.episodes, learner, now_.workers_up,
+      now_.skipped_steps, now_.evaluation.has_value(), e.updates, e.episodes, WireDouble(e.return_mean),
+      WireDouble(e.return_std), WireDouble(e.length_mean), WireDouble(e.success_rate), lag_counts_,
+      Array::of<float>({static_cast<int64_t>(returns.size())}, returns), lengths,
+      std::vector<uint8_t>(successes_.begin(), successes_.end()),
+      std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers, receivers, published_, reported_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -248,8 +251,8 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   std::vector<std::pair<WorkerReport, int64_t>> workers;
   std::vector<std::pair<InferenceReport, bool>> receivers;
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.episodes, learner, now_.workers_up,
-             now_.skipped_steps, evaluated, e.updates, e.episodes, return_mean, return_std, length_mean, success_rate, lag_counts_,
-             returns, lengths, successes, batch_rows, workers, receivers, published_, reported_);
+             now_.skipped_steps, evaluated, e.updates, e.episodes, return_mean, return_std, length_mean, success_rate,
+             lag_counts_, returns, lengths, successes, batch_rows, workers, receivers, published_, reported_);
   now_.reuse = reuse;
   now_.learner = {learner.begin(), learner.end()};
   e.return_mean = return_mean;
@@ -267,14 +270,15 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   }
 }
 
-StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder,
-                                      PolicyVersion first, uint64_t env_steps) {
+StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring,
+                                      RecorderActor recorder, PolicyVersion first, uint64_t env_steps) {
   guard(self);
   self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success,
-                                                wiring->started.value_or(self->clock().now()), first, env_steps);
+                                                 wiring->started.value_or(self->clock().now()), first, env_steps);
   const auto interval = wiring->config.stats.interval;
   const auto emit = [self, recorder] {
-    self->send(recorder, SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->snapshot(self->clock().now()))});
+    self->send(recorder,
+               SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->snapshot(self->clock().now()))});
   };
   if (const std::string* state = wiring->state_of("stats")) self->state.core->load(*state, self->clock().now());
   beat_after(self, *wiring, interval);

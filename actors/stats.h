@@ -88,7 +88,7 @@ struct StatsState {
   std::unique_ptr<StatsCore> core;
 };
 
-StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring, RecorderActor recorder,
-                                      PolicyVersion first, uint64_t env_steps);
+StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring,
+                                      RecorderActor recorder, PolicyVersion first, uint64_t env_steps);
 
 }  // namespace troupe

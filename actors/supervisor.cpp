@@ -26,7 +26,7 @@ namespace {
 using Self = SupervisorActor::stateful_pointer<SupervisorState>;
 using Phase = SupervisorState::Phase;
 
-constexpr uint64_t kMaxRestarts = 100;  // of children, over the whole run
+constexpr uint64_t kMaxRestarts = 100;        // of children, over the whole run
 constexpr std::chrono::seconds kFarewell{3};  // how long the end waits for workers of other processes to hear of it
 
 template <class Handle>
@@ -59,8 +59,8 @@ InferenceDoor place_worker(Self self, uint64_t worker) {
 
 void spawn_worker(Self self, uint64_t id, const InferenceDoor& inference) {
   auto& st = self->state;
-  WorkerActor actor =
-      spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id, WorkerPeers{inference, st.replay, st.stats});
+  WorkerActor actor = spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id,
+                               WorkerPeers{inference, st.replay, st.stats});
   self->monitor(actor);
   st.members[actor.address()] = {id, actor, true};
 }
@@ -141,16 +141,19 @@ void spawn_all(Self self) {
   const bool threads = st.wiring->threads;
   st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
                          caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
-  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start.version, st.parts.start.env_steps);
+  st.stats =
+      spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start.version, st.parts.start.env_steps);
   st.signature = st.parts.learner->signature();
-  st.publisher = spawn_on(system, false, publisher,
-                          PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
+  st.publisher = spawn_on(
+      system, false, publisher,
+      PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
   st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
-  st.prefetcher = spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
+  st.prefetcher =
+      spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
   st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
-  st.trainer = spawn_on(system, threads, trainer, st.wiring, st.parts.learner, st.parts.start.version, st.parts.start.env_steps,
-                        TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats,
-                                     SupervisorActor(self)});
+  st.trainer = spawn_on(
+      system, threads, trainer, st.wiring, st.parts.learner, st.parts.start.version, st.parts.start.env_steps,
+      TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats, SupervisorActor(self)});
   watch(self, st.recorder, "recorder");
   watch(self, st.stats, "stats");
   watch(self, st.publisher, "publisher");
@@ -211,7 +214,8 @@ void on_left(Self self, const caf::actor_addr& child) {
 void stop_when_complete(Self self) {
   auto& st = self->state;
   const bool written = st.outcome.checkpoint_written || !st.outcome.checkpoint_error.empty();
-  if (st.phase == Phase::ending && written && (st.evaluated || st.interrupted || !st.outcome.error.empty())) stop_all(self);
+  if (st.phase == Phase::ending && written && (st.evaluated || st.interrupted || !st.outcome.error.empty()))
+    stop_all(self);
 }
 
 void fail(Self self, const std::string& error) {
@@ -231,7 +235,8 @@ void forget_inference(Self self, uint64_t id) {
 
 void replace_inference(Self self, uint64_t id, const caf::error& reason) {
   auto& st = self->state;
-  log_warn("supervisor", "inference actor " + std::to_string(id) + " ended (" + describe(reason) + "); starting another");
+  log_warn("supervisor",
+           "inference actor " + std::to_string(id) + " ended (" + describe(reason) + "); starting another");
   const uint64_t next = st.next_receiver++;
   spawn_inference(self, next);
   tell(self, st.placement.replace_inference(id, next));
@@ -292,31 +297,37 @@ void on_down(Self self, const caf::down_msg& down) {
   spawn_worker(self);
 }
 
-bool is_loopback(const std::string& address) { return address == "::1" || address == "localhost" || address.starts_with("127."); }
+bool is_loopback(const std::string& address) {
+  return address == "::1" || address == "localhost" || address.starts_with("127.");
+}
 
 caf::result<Welcome> join_inference(Self self, const JoinRequest& request) {
   auto& st = self->state;
-  if (!st.wiring->make_group_backend) return make_error(Fault::bad_message, "this run sends no weights to other processes");
+  if (!st.wiring->make_group_backend)
+    return make_error(Fault::bad_message, "this run sends no weights to other processes");
   const uint64_t id = st.next_receiver++;
-  log_info("supervisor", "inference process " + std::to_string(id) + " joins from " + request.host + " pid " + std::to_string(request.pid));
+  log_info("supervisor", "inference process " + std::to_string(id) + " joins from " + request.host + " pid " +
+                             std::to_string(request.pid));
   return Welcome{id, to_json(st.wiring->config), {}, st.replay, st.stats};
 }
 
 caf::result<Welcome> join(Self self, const JoinRequest& request) {
   auto& st = self->state;
   if (request.protocol != kProtocolVersion)
-    return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the " + request.kind +
-                                              " " + std::to_string(request.protocol));
+    return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the " +
+                                              request.kind + " " + std::to_string(request.protocol));
   if (request.kind != "worker" && request.kind != "inference")
     return make_error(Fault::bad_message, "nothing joins as \"" + request.kind + "\", expected worker or inference");
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
-  if (!self->current_sender()) return make_error(Fault::peer_gone, "the worker's connection is lost");  // nobody hears this
+  if (!self->current_sender())
+    return make_error(Fault::peer_gone, "the worker's connection is lost");  // nobody hears this
   if (request.kind == "inference") return join_inference(self, request);
   const uint64_t id = st.next_worker++;
   auto handle = caf::actor_cast<MemberActor>(self->current_sender());
   self->monitor(handle);
   st.members[handle.address()] = {id, handle, false};
-  log_info("supervisor", "worker " + std::to_string(id) + " joined from " + request.host + " pid " + std::to_string(request.pid));
+  log_info("supervisor",
+           "worker " + std::to_string(id) + " joined from " + request.host + " pid " + std::to_string(request.pid));
   return Welcome{id, to_json(st.wiring->config), place_worker(self, id), st.replay, st.stats};
 }
 
@@ -331,8 +342,9 @@ caf::result<void> serve(Self self, const ServeRequest& request) {
   if (st.weights_address.empty())
     st.weights_address = st.wiring->network_address.empty() ? request.address : st.wiring->network_address;
   if (is_loopback(st.weights_address) && !is_loopback(request.address))
-    return make_error(Fault::bad_message, "the run sends its weights from " + st.weights_address + ", which " + request.address +
-                                              " cannot be reached by; train with --listen " + request.address + ":PORT");
+    return make_error(Fault::bad_message, "the run sends its weights from " + st.weights_address + ", which " +
+                                              request.address + " cannot be reached by; train with --listen " +
+                                              request.address + ":PORT");
   self->monitor(request.inference);
   auto host = caf::actor_cast<InferenceMember>(self->current_sender());
   st.inference[request.receiver] = {request.inference, {}, host, false};
@@ -346,7 +358,8 @@ void on_serving(Self self, uint64_t id) {
   if (it == st.inference.end() || it->second.serving || st.phase != Phase::running) return;
   it->second.serving = true;
   const std::vector<Placement::Move> moves = st.placement.add_inference(id);
-  log_info("supervisor", "inference process " + std::to_string(id) + " serves " + std::to_string(moves.size()) + " workers");
+  log_info("supervisor",
+           "inference process " + std::to_string(id) + " serves " + std::to_string(moves.size()) + " workers");
   tell(self, moves);
 }
 

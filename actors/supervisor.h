@@ -33,7 +33,8 @@ struct RunParts {
   std::shared_ptr<Learner> learner;
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
-  std::function<void(const RunOutcome&)> on_end;  // called once, on the supervisor's thread, when the children have stopped
+  std::function<void(const RunOutcome&)>
+      on_end;  // called once, on the supervisor's thread, when the children have stopped
 };
 
 struct SupervisorState {
@@ -43,9 +44,9 @@ struct SupervisorState {
 
   struct Inference {
     InferenceDoor door;
-    InferenceActor local;      // none when it is in another process,
-    InferenceMember host;      // whose host this is then
-    bool serving = false;      // has weights
+    InferenceActor local;  // none when it is in another process,
+    InferenceMember host;  // whose host this is then
+    bool serving = false;  // has weights
   };
   struct Member {  // a worker, of this process or another
     uint64_t id = 0;
@@ -63,13 +64,13 @@ struct SupervisorState {
   PrefetcherActor prefetcher;
   EvaluatorActor evaluator;
   TrainerActor trainer;
-  std::map<uint64_t, Inference> inference;          // by receiver
+  std::map<uint64_t, Inference> inference;  // by receiver
   Placement placement;
-  std::string weights_address;                      // by which inference processes reach this one, once the first has
+  std::string weights_address;  // by which inference processes reach this one, once the first has
   std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
-  std::map<caf::actor_addr, std::string> essential; // children without which the run cannot go on
-  std::set<caf::actor_addr> leaving;                // children that were told to stop and still have something to report
+  std::map<caf::actor_addr, std::string> essential;  // children without which the run cannot go on
+  std::set<caf::actor_addr> leaving;  // children that were told to stop and still have something to report
   uint64_t next_worker = 0;
   uint64_t next_receiver = 0;
   uint64_t restarts = 0;

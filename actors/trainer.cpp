@@ -24,8 +24,10 @@ double elapsed(Self self) { return seconds(self->clock().now() - self->state.sta
 double progress(const TrainerState& st) {
   const StopConfig& stop = st.wiring->config.stop;
   double done = 0;
-  if (stop.env_steps > 0) done = std::max(done, static_cast<double>(st.env_steps) / static_cast<double>(stop.env_steps));
-  if (stop.updates > 0) done = std::max(done, static_cast<double>(st.version.number) / static_cast<double>(stop.updates));
+  if (stop.env_steps > 0)
+    done = std::max(done, static_cast<double>(st.env_steps) / static_cast<double>(stop.env_steps));
+  if (stop.updates > 0)
+    done = std::max(done, static_cast<double>(st.version.number) / static_cast<double>(stop.updates));
   return std::min(done, 1.0);
 }
 
@@ -46,7 +48,8 @@ bool due(uint64_t number, int64_t every) {
 
 void checkpoint(Self self, bool last) {
   auto& st = self->state;
-  self->send(st.peers.recorder, CheckpointMessage{std::make_shared<const LearnerState>(st.learner->save()), st.version, st.env_steps, last});
+  self->send(st.peers.recorder, CheckpointMessage{std::make_shared<const LearnerState>(st.learner->save()), st.version,
+                                                  st.env_steps, last});
 }
 
 void end(Self self, const std::string& reason, const std::string& error = {}) {
@@ -91,7 +94,8 @@ void take_turn(Self self) {
   if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker rests");
   if (st.end_reason.empty()) st.end_reason = limit_reached(self);
   const bool last = !st.end_reason.empty();
-  const bool save = last || (due(st.version.number, st.wiring->config.checkpoint.every_updates) && st.version.number != st.resumed_at);
+  const bool save = last || (due(st.version.number, st.wiring->config.checkpoint.every_updates) &&
+                             st.version.number != st.resumed_at);
   if (save && !st.saving) {
     st.saving = true;
     self->send(st.peers.recorder, ActorState{"trainer", to_bytes(st.skipped_in_a_row, WireDouble(st.evaluated))});
@@ -118,8 +122,13 @@ void update(Self self, const StagedMessage& message) {
 
   const bool applied = report->steps > 0;
   st.skipped_in_a_row = applied ? 0 : st.skipped_in_a_row + 1;
-  const UpdateMessage done{st.version,      message.batch->index, applied, message.batch->samples, seconds(self->clock().now() - begun),
-                           seconds(begun - st.asked), report};
+  const UpdateMessage done{st.version,
+                           message.batch->index,
+                           applied,
+                           message.batch->samples,
+                           seconds(self->clock().now() - begun),
+                           seconds(begun - st.asked),
+                           report};
   self->send(st.peers.replay, done);
   self->send(st.peers.stats, done);
 
@@ -143,8 +152,8 @@ void load(TrainerState& st, const std::string& bytes) {
 
 }  // namespace
 
-TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr<Learner> learner, PolicyVersion version,
-                                    uint64_t env_steps, TrainerPeers peers) {
+TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr<Learner> learner,
+                                    PolicyVersion version, uint64_t env_steps, TrainerPeers peers) {
   guard(self);
   auto& st = self->state;
   st.wiring = wiring;
@@ -174,7 +183,9 @@ TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr
         if (const std::string reason = limit_reached(self); !reason.empty()) end(self, reason);
       },
       [self](turn_atom) { take_turn(self); },
-      [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor itself, once all is done
+      [self](const Stop& stop) {
+        request_end(self, stop.reason);
+      },  // the supervisor ends the actor itself, once all is done
   };
 }
 

@@ -34,12 +34,12 @@ struct TrainerState {
   uint64_t skipped_in_a_row = 0;
   double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
   Clock::time_point started, asked;
-  bool waiting = false;      // asked for a batch
+  bool waiting = false;  // asked for a batch
   bool ended = false;
   // Used where everything goes in turns:
   std::string end_reason, end_error;  // why to end at the next turn
-  bool saving = false;       // the others were told to leave their states
-  uint64_t resumed_at = 0;   // the update whose checkpoint this process began from
+  bool saving = false;                // the others were told to leave their states
+  uint64_t resumed_at = 0;            // the update whose checkpoint this process began from
 };
 
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self, WiringPtr wiring,

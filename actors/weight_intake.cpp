@@ -32,8 +32,8 @@ WeightIntakeState::~WeightIntakeState() {
   if (receiver) receiver->stop();
 }
 
-WeightIntakeActor::behavior_type weight_intake(Self self, std::shared_ptr<WeightReceiver> receiver, uint64_t id, IntakePeers peers,
-                                               bool threads) {
+WeightIntakeActor::behavior_type weight_intake(Self self, std::shared_ptr<WeightReceiver> receiver, uint64_t id,
+                                               IntakePeers peers, bool threads) {
   guard(self);
   auto& st = self->state;
   st.receiver = std::move(receiver);

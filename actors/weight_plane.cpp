@@ -21,7 +21,8 @@ using std::chrono::milliseconds;
 // between the sending and the collecting of their answers.
 constexpr milliseconds kAnswerTime{20};
 
-std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signature> signature, const std::string& address) {
+std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signature> signature,
+                                          const std::string& address) {
   const Wiring& wiring = *self->state.wiring;
   TROUPE_CHECK(wiring.make_group_backend, "this process cannot make process groups");
   const auto deliver = [self](ReceiverId receiver, const Rendezvous& rendezvous) {
@@ -29,7 +30,8 @@ std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signa
     if (host != self->state.hosts.end()) self->send(host->second, Invitation{receiver, rendezvous});
   };
   const std::string& bound = wiring.network_address.empty() ? address : wiring.network_address;
-  return std::make_shared<WeightSender>(wiring.make_group_backend(bound), std::move(signature), deliver, channel_options(wiring));
+  return std::make_shared<WeightSender>(wiring.make_group_backend(bound), std::move(signature), deliver,
+                                        channel_options(wiring));
 }
 
 void on_joined(Self self, const std::shared_ptr<const Signature>& signature, const ReceiverJoined& joined) {

@@ -25,7 +25,8 @@ struct WeightPlaneState {
   std::shared_ptr<WeightSender> sender;
 };
 
-WeightPlaneActor::behavior_type weight_plane(WeightPlaneActor::stateful_pointer<WeightPlaneState> self, WiringPtr wiring,
-                                             std::shared_ptr<const Signature> signature, PlaneDriver driver);
+WeightPlaneActor::behavior_type weight_plane(WeightPlaneActor::stateful_pointer<WeightPlaneState> self,
+                                             WiringPtr wiring, std::shared_ptr<const Signature> signature,
+                                             PlaneDriver driver);
 
 }  // namespace troupe

@@ -42,7 +42,8 @@ class WorkerPortToActors : public WorkerPort {
       self_->send(door, std::move(message));
       return;
     }
-    for (Part& part : split(serialize(self_->system(), message), ++streams_, chunk_bytes_)) self_->send(door, std::move(part));
+    for (Part& part : split(serialize(self_->system(), message), ++streams_, chunk_bytes_))
+      self_->send(door, std::move(part));
   }
 
   WorkerActor::stateful_pointer<WorkerState> self_;
@@ -95,7 +96,8 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
       [self, worker](const InferenceReplaced& replaced) {
         auto& st = self->state;
         // The old one may live on: it must not wait for us.
-        for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
+        for (uint32_t group = 0; group < st.core->groups(); ++group)
+          self->send(st.peers.inference, Pause{worker, group});
         st.peers.inference = replaced.inference;
         if (st.peers.inference) self->monitor(st.peers.inference);
         st.core->retry_all();

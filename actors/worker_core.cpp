@@ -23,7 +23,8 @@ Arrays gather(const Arrays& source, const std::vector<int64_t>& rows, int64_t ex
     Array out = Array::uninitialized(array.dtype(), array.shape().without_first().prepended(count + extra));
     for (int64_t i = 0; i < count; ++i)
       std::memcpy(out.mutable_data() + static_cast<size_t>(i) * out.row_bytes(),
-                  array.data() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * array.row_bytes(), array.row_bytes());
+                  array.data() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * array.row_bytes(),
+                  array.row_bytes());
     result.set(name, out);
   }
   return result;
@@ -83,7 +84,8 @@ void WorkerCore::begin() {
   for (auto& group : groups_) {
     const int64_t rows = group->env->rows();
     first_segment(*group);
-    const auto first_row = static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
+    const auto first_row =
+        static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
     group->env->reset(config_.seed, first_row, group->step);
     allow_all_where_void(group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
@@ -161,7 +163,8 @@ void WorkerCore::beat() {
 
 void WorkerCore::check_reply(const Group& group, const ActReply& reply) const {
   const auto rows = static_cast<int64_t>(group.request.rows);
-  const int64_t extra = group.request.value_observations.empty() ? 0 : group.request.value_observations[0].second.dim(0);
+  const int64_t extra =
+      group.request.value_observations.empty() ? 0 : group.request.value_observations[0].second.dim(0);
   TROUPE_CHECK(reply.extra_values.size() == extra, reply.extra_values.size(), extra);
   TROUPE_CHECK(reply.values.size() == rows, reply.values.size(), rows);
 }
@@ -200,7 +203,8 @@ void WorkerCore::take_values(Group& group, const ActReply& reply) {
   const auto finals = static_cast<int64_t>(group.value_uses.size());
   group.value_uses.clear();
   if (!group.closing) return;
-  group.closing->set_last_values(group.closes_all_rows ? reply.extra_values.slice(finals, finals + group.env->rows()) : reply.values);
+  group.closing->set_last_values(group.closes_all_rows ? reply.extra_values.slice(finals, finals + group.env->rows())
+                                                       : reply.values);
   close_and_push(group);
 }
 
@@ -342,12 +346,13 @@ void WorkerCore::load(const std::string& bytes) {
 }
 
 std::string WorkerCore::save(const Group& group) const {
-  TROUPE_CHECK(!group.running && !group.closing && group.outstanding == 0 && group.resting == 0 && !group.parked, group.id);
+  TROUPE_CHECK(!group.running && !group.closing && group.outstanding == 0 && group.resting == 0 && !group.parked,
+               group.id);
   std::string env;
   if (!group.env->save(env)) throw std::runtime_error(group.env->spec().id + " cannot save its state");
   const Array returns = Array::of<float>({static_cast<int64_t>(group.returns.size())}, group.returns);
-  return to_bytes(env, group.current->observations_at(0), group.current->action_mask_at(0), group.decisions, returns, group.lengths,
-                  group.tasks, group.failures, group.quarantined);
+  return to_bytes(env, group.current->observations_at(0), group.current->action_mask_at(0), group.decisions, returns,
+                  group.lengths, group.tasks, group.failures, group.quarantined);
 }
 
 void WorkerCore::load(Group& group, const std::string& bytes) {
@@ -355,8 +360,8 @@ void WorkerCore::load(Group& group, const std::string& bytes) {
   std::string env;
   Arrays observations;
   Array action_mask, returns;
-  from_bytes(bytes, whose, env, observations, action_mask, group.decisions, returns, group.lengths, group.tasks, group.failures,
-             group.quarantined);
+  from_bytes(bytes, whose, env, observations, action_mask, group.decisions, returns, group.lengths, group.tasks,
+             group.failures, group.quarantined);
   group.returns.assign(returns.view<float>().begin(), returns.view<float>().end());
   TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
   group.env->load(env);

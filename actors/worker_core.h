@@ -83,11 +83,11 @@ class WorkerCore {
     std::vector<float> returns;        // of the episodes under way, unscaled
     std::vector<int32_t> lengths;
     std::vector<int32_t> tasks;
-    std::vector<uint32_t> failures;    // in a row
-    int64_t resting = 0;               // rows that failed and wait
-    int64_t quarantined = 0;           // rows left out for good
-    bool parked = false;               // all rows rest: the next request waits for one
-    uint32_t attempts = 0;             // of the request under way
+    std::vector<uint32_t> failures;  // in a row
+    int64_t resting = 0;             // rows that failed and wait
+    int64_t quarantined = 0;         // rows left out for good
+    bool parked = false;             // all rows rest: the next request waits for one
+    uint32_t attempts = 0;           // of the request under way
     uint32_t beats_waiting = 0;
   };
 

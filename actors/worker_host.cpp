@@ -75,7 +75,8 @@ void start_worker(Self self, const Welcome& welcome) {
   st.id = welcome.member;
   st.found_run = true;
   st.backoff = std::chrono::milliseconds{0};
-  log_info("worker", "joined " + st.run.host + ":" + std::to_string(st.run.port) + " as worker " + std::to_string(st.id));
+  log_info("worker",
+           "joined " + st.run.host + ":" + std::to_string(st.run.port) + " as worker " + std::to_string(st.id));
 }
 
 void join(Self self, const GateActor& gate) {
@@ -83,21 +84,23 @@ void join(Self self, const GateActor& gate) {
   st.gate = gate;
   self->monitor(gate);
   self->request(gate, kDeadline, JoinRequest{kProtocolVersion, "worker", host_name(), static_cast<uint64_t>(getpid())})
-      .then([self, attempt = st.attempt](const Welcome& welcome) {
-              if (attempt == self->state.attempt) start_worker(self, welcome);
-            },
-            [self, attempt = st.attempt](const caf::error& error) {
-              if (attempt != self->state.attempt) return;
-              if (fault_of(error) == Fault::bad_message) return end(self, "the run refuses: " + describe(error));
-              if (fault_of(error) == Fault::shutting_down) return end(self, {});
-              if (fault_of(error) == Fault::not_ready) self->state.found_run = true;
-              try_again(self, "cannot join: " + describe(error));
-            });
+      .then(
+          [self, attempt = st.attempt](const Welcome& welcome) {
+            if (attempt == self->state.attempt) start_worker(self, welcome);
+          },
+          [self, attempt = st.attempt](const caf::error& error) {
+            if (attempt != self->state.attempt) return;
+            if (fault_of(error) == Fault::bad_message) return end(self, "the run refuses: " + describe(error));
+            if (fault_of(error) == Fault::shutting_down) return end(self, {});
+            if (fault_of(error) == Fault::not_ready) self->state.found_run = true;
+            try_again(self, "cannot join: " + describe(error));
+          });
 }
 
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
-  if (st.gate && down.source == st.gate.address()) return try_again(self, "the run is gone (" + describe(down.reason) + ")");
+  if (st.gate && down.source == st.gate.address())
+    return try_again(self, "the run is gone (" + describe(down.reason) + ")");
   if (st.worker && down.source == st.worker.address()) {
     st.worker = nullptr;
     try_again(self, "the worker ended (" + describe(down.reason) + ")");
@@ -106,7 +109,8 @@ void on_down(Self self, const caf::down_msg& down) {
 
 }  // namespace
 
-WorkerHostActor::behavior_type worker_host(Self self, RunAddress run, std::function<WiringPtr(const std::string&)> make_wiring,
+WorkerHostActor::behavior_type worker_host(Self self, RunAddress run,
+                                           std::function<WiringPtr(const std::string&)> make_wiring,
                                            std::function<void(const std::string&)> on_end) {
   guard(self);
   auto& st = self->state;
@@ -130,7 +134,8 @@ WorkerHostActor::behavior_type worker_host(Self self, RunAddress run, std::funct
         }
         connect_to<GateActor>(
             static_cast<WorkerHostActor::base*>(self), st.run.host, st.run.port, kDeadline,
-            [self](const GateActor& gate) { join(self, gate); }, [self](const std::string& why) { try_again(self, why); });
+            [self](const GateActor& gate) { join(self, gate); },
+            [self](const std::string& why) { try_again(self, why); });
       },
   };
 }

@@ -17,7 +17,8 @@ constexpr std::chrono::seconds kJoinPatience{120};
 struct RunAddress {
   std::string host;
   uint16_t port = 0;
-  std::function<GateActor()> local;  // the gate itself, where there is no network; it gives nothing while there is no run
+  std::function<GateActor()>
+      local;  // the gate itself, where there is no network; it gives nothing while there is no run
 };
 
 struct WorkerHostState {
@@ -30,7 +31,7 @@ struct WorkerHostState {
   GateActor gate;
   WorkerActor worker;
   uint64_t id = 0;
-  bool found_run = false;  // a run answered once, so that an outage is worth waiting for
+  bool found_run = false;     // a run answered once, so that an outage is worth waiting for
   bool trying_again = false;  // begin_atom is on its way
   uint64_t attempt = 0;       // of joining; what an earlier one brings comes too late
   bool ending = false;

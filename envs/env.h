@@ -43,8 +43,8 @@ struct EnvSpec {
   std::string id;
   std::vector<ArraySpec> observations;
   ActionSpec action;
-  int32_t max_episode_steps = 0;  // truncated after this many; 0 = never
-  std::vector<std::string> tasks; // names of the tasks of a multi-task environment; empty otherwise
+  int32_t max_episode_steps = 0;   // truncated after this many; 0 = never
+  std::vector<std::string> tasks;  // names of the tasks of a multi-task environment; empty otherwise
   bool reports_success = false;
 };
 
@@ -58,15 +58,15 @@ enum class Failed : uint8_t {
 // Everything one step says about N rows. The caller owns the buffers (allocate() makes them once); the environment writes them
 // in place and never replaces them, so the caller may point `observations` at rows of a larger array.
 struct EnvStep {
-  Arrays observations;        // each [N, ...]: what to act on next; for a finished row, the first of its new episode
-  Array action_mask;          // [N, M] uint8 for `observations`; empty unless spec.action.masked
-  Array rewards;              // [N] float32, summed over the executed steps of the chunk, undiscounted
-  Array terminated;           // [N] uint8: the episode ended in a terminal state
-  Array truncated;            // [N] uint8: it was cut off (time limit); its last state has a value
-  Array success;              // [N] uint8, for rows that finished; 0 where the environment does not say
-  Array executed;             // [N] int32: environment steps executed, 1..K; 0 for a failed row
-  Array failed;               // [N] uint8: not 0 = the transition is void, only observations, action_mask and task count; see Failed
-  Array task;                 // [N] int32: the task of the episode that `observations` belongs to
+  Arrays observations;  // each [N, ...]: what to act on next; for a finished row, the first of its new episode
+  Array action_mask;    // [N, M] uint8 for `observations`; empty unless spec.action.masked
+  Array rewards;        // [N] float32, summed over the executed steps of the chunk, undiscounted
+  Array terminated;     // [N] uint8: the episode ended in a terminal state
+  Array truncated;      // [N] uint8: it was cut off (time limit); its last state has a value
+  Array success;        // [N] uint8, for rows that finished; 0 where the environment does not say
+  Array executed;       // [N] int32: environment steps executed, 1..K; 0 for a failed row
+  Array failed;  // [N] uint8: not 0 = the transition is void, only observations, action_mask and task count; see Failed
+  Array task;    // [N] int32: the task of the episode that `observations` belongs to
   Arrays final_observations;  // each [N, ...]: row i is the real last observation when row i finished, else unspecified
   std::vector<std::string> errors;  // one line per row with Failed::now, in row order
 

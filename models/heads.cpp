@@ -88,7 +88,8 @@ int64_t first_non_finite_row(std::span<const float> values, int64_t rows) {
   return -1;
 }
 
-Head::Head(const ActionSpec& action) : continuous_(action.kind == ActionKind::continuous), decisions_(action.decisions()) {
+Head::Head(const ActionSpec& action)
+    : continuous_(action.kind == ActionKind::continuous), decisions_(action.decisions()) {
   TROUPE_CHECK(action.chunk >= 1 && action.dims() >= 1, action.chunk, action.dims());
   TROUPE_CHECK(!action.masked || (!continuous_ && action.chunk == 1), action.chunk);
   if (continuous_) {
@@ -106,8 +107,10 @@ Head::Head(const ActionSpec& action) : continuous_(action.kind == ActionKind::co
 }
 
 void Head::check(const HeadInput& input) const {
-  TROUPE_CHECK(static_cast<int64_t>(input.outputs.size()) == input.rows * outputs_, input.outputs.size(), input.rows, outputs_);
-  TROUPE_CHECK(static_cast<int64_t>(input.mask.size()) == input.rows * mask_size_, input.mask.size(), input.rows, mask_size_);
+  TROUPE_CHECK(static_cast<int64_t>(input.outputs.size()) == input.rows * outputs_, input.outputs.size(), input.rows,
+               outputs_);
+  TROUPE_CHECK(static_cast<int64_t>(input.mask.size()) == input.rows * mask_size_, input.mask.size(), input.rows,
+               mask_size_);
   TROUPE_CHECK(static_cast<int64_t>(input.log_std.size()) == (continuous_ ? decisions_ : 0), input.log_std.size());
   if (!all_finite(input.log_std.data(), static_cast<int64_t>(input.log_std.size())))
     throw InvariantError("policy log_std is not finite");
@@ -124,9 +127,11 @@ void Head::sample(const HeadInput& input, std::span<const int64_t> seeds, std::s
   check(input);
   const int64_t wanted = input.rows * decisions_;
   const size_t given = continuous_ ? actions.continuous.size() : actions.discrete.size();
-  TROUPE_CHECK(static_cast<int64_t>(given) == wanted && static_cast<int64_t>(log_probs.size()) == wanted, given, wanted);
-  TROUPE_CHECK(static_cast<int64_t>(seeds.size()) == input.rows && static_cast<int64_t>(deterministic.size()) == input.rows,
-               seeds.size(), deterministic.size(), input.rows);
+  TROUPE_CHECK(static_cast<int64_t>(given) == wanted && static_cast<int64_t>(log_probs.size()) == wanted, given,
+               wanted);
+  TROUPE_CHECK(
+      static_cast<int64_t>(seeds.size()) == input.rows && static_cast<int64_t>(deterministic.size()) == input.rows,
+      seeds.size(), deterministic.size(), input.rows);
   std::vector<float> weights;
   for (const Decision& decision : layout_) weights.resize(std::max<size_t>(weights.size(), decision.bins));
   for (int64_t row = 0; row < input.rows; ++row) {
@@ -137,7 +142,8 @@ void Head::sample(const HeadInput& input, std::span<const int64_t> seeds, std::s
     if (continuous_)
       sample_continuous(input, row, seed, greedy, actions.continuous.data() + row * decisions_, row_log_probs);
     else
-      sample_discrete(input, row, seed, greedy, actions.discrete.data() + row * decisions_, row_log_probs, weights.data());
+      sample_discrete(input, row, seed, greedy, actions.discrete.data() + row * decisions_, row_log_probs,
+                      weights.data());
   }
 }
 
@@ -171,7 +177,8 @@ void Head::evaluate(const HeadInput& input, ActionsView actions, std::span<float
   check(input);
   const int64_t wanted = input.rows * decisions_;
   const size_t given = continuous_ ? actions.continuous.size() : actions.discrete.size();
-  TROUPE_CHECK(static_cast<int64_t>(given) == wanted && static_cast<int64_t>(log_probs.size()) == wanted, given, wanted);
+  TROUPE_CHECK(static_cast<int64_t>(given) == wanted && static_cast<int64_t>(log_probs.size()) == wanted, given,
+               wanted);
   TROUPE_CHECK(static_cast<int64_t>(entropy.size()) == input.rows, entropy.size(), input.rows);
   if (continuous_) {
     float row_entropy = 0.0f;

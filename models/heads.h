@@ -17,9 +17,9 @@ namespace troupe {
 // What the network said about B rows.
 struct HeadInput {
   int64_t rows = 0;
-  std::span<const float> outputs;   // [B, P]
-  std::span<const float> log_std;   // [D]; empty unless continuous
-  std::span<const uint8_t> mask;    // [B, M]; empty unless the action space is masked
+  std::span<const float> outputs;  // [B, P]
+  std::span<const float> log_std;  // [D]; empty unless continuous
+  std::span<const uint8_t> mask;   // [B, M]; empty unless the action space is masked
 };
 
 // Actions of either type, [B, D]; the other span is empty.

@@ -10,7 +10,8 @@ namespace troupe {
 namespace {
 
 template <class T>
-std::span<const T> gather(std::span<const T> source, std::span<const int64_t> rows, int64_t width, std::vector<T>& out) {
+std::span<const T> gather(std::span<const T> source, std::span<const int64_t> rows, int64_t width,
+                          std::vector<T>& out) {
   out.resize(rows.size() * static_cast<size_t>(width));
   T* target = out.data();
   for (int64_t row : rows) target = std::copy_n(source.data() + row * width, width, target);
@@ -19,7 +20,8 @@ std::span<const T> gather(std::span<const T> source, std::span<const int64_t> ro
 
 }  // namespace
 
-std::span<float> Minibatch::inputs(const StagedRows& batch, std::span<const int64_t> rows, const FeatureScaling& scaling) {
+std::span<float> Minibatch::inputs(const StagedRows& batch, std::span<const int64_t> rows,
+                                   const FeatureScaling& scaling) {
   inputs_.resize(rows.size() * static_cast<size_t>(encoder_.features()));
   encoder_.encode(batch.observations, rows, scaling, inputs_);
   return inputs_;

@@ -46,7 +46,8 @@ at::Device find_device(const std::string& name) {
   return {at::kCUDA, static_cast<at::DeviceIndex>(std::stoi(digits))};
 }
 
-DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients) : block_(block), device_(device) {
+DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients)
+    : block_(block), device_(device) {
   const std::span<float> host = block.parameters();
   const auto count = static_cast<int64_t>(host.size());
   const auto options = at::TensorOptions().dtype(at::kFloat);
@@ -82,7 +83,8 @@ void DeviceWeights::zero_gradients() { gradients_.zero_(); }
 void DeviceWeights::upload() {
   if (device_.is_cpu()) return;
   const std::span<float> host = block_.parameters();
-  parameters_.copy_(at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::TensorOptions().dtype(at::kFloat)));
+  parameters_.copy_(
+      at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::TensorOptions().dtype(at::kFloat)));
 }
 
 std::span<float> DeviceWeights::host_gradients() {

@@ -68,10 +68,11 @@ class Mlp {
 
  private:
   struct Layer {
-    at::Tensor weight, transposed, bias;    // [out, in], [in, out], [out]
+    at::Tensor weight, transposed, bias;  // [out, in], [in, out], [out]
     at::Tensor weight_gradient, bias_gradient, transposed_gradient;
-    at::Tensor input;                       // of the last forward
-    at::Tensor sums, output, input_gradient; // before and after the activation; `sums` only where its derivative needs it
+    at::Tensor input;  // of the last forward
+    at::Tensor sums, output,
+        input_gradient;  // before and after the activation; `sums` only where its derivative needs it
     bool activated = false;
   };
   using Stack = std::vector<Layer>;

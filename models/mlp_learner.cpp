@@ -46,7 +46,9 @@ class MlpLearner final : public Learner {
 
   std::shared_ptr<const Signature> signature() const override { return weights_.signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return weights_.snapshot(version); }
-  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override { return stage_rows(batch, env_, vtrace_); }
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override {
+    return stage_rows(batch, env_, vtrace_);
+  }
   UpdateReport update(StagedBatch& staged, double progress) override;
   LearnerState save() const override;
   void load(const LearnerState& state) override;
@@ -121,8 +123,8 @@ MlpLearner::MlpLearner(const RunConfig& config, const EnvSpec& env)
       minibatch_(head_, encoder_) {
   find_learning_rate_kind(config.trainer.lr_schedule);
   if (config.trainer.minibatches < 1 || config.trainer.epochs < 1)
-    throw ConfigError("trainer.minibatches: " + std::to_string(config.trainer.minibatches) + " and trainer.epochs: " +
-                      std::to_string(config.trainer.epochs) + ", both must be at least 1");
+    throw ConfigError("trainer.minibatches: " + std::to_string(config.trainer.minibatches) +
+                      " and trainer.epochs: " + std::to_string(config.trainer.epochs) + ", both must be at least 1");
   log_std_gradients_.resize(head_.continuous() ? head_.decisions() : 0);
   refresh_scaling();
 }
@@ -217,7 +219,8 @@ void MlpLearner::absorb_returns(const StagedRows& batch) {
 
 at::Tensor MlpLearner::tensor_of(std::span<float> values, int64_t columns) const {
   const auto rows = static_cast<int64_t>(values.size()) / columns;
-  return at::from_blob(values.data(), {rows, columns}, at::TensorOptions().dtype(at::kFloat)).to(device_weights_.device());
+  return at::from_blob(values.data(), {rows, columns}, at::TensorOptions().dtype(at::kFloat))
+      .to(device_weights_.device());
 }
 
 // V-trace with the values and probabilities of the current weights; one pass, so they do not move within the update.
@@ -228,7 +231,8 @@ void MlpLearner::make_vtrace_targets(StagedRows& batch) {
   evaluate_bootstraps(batch);
   const AlgorithmConfig& algorithm = config_.algorithm;
   for (const StagedSegment& segment : batch.segments) {
-    const auto begin = static_cast<size_t>(segment.first_row), count = static_cast<size_t>(segment.steps * segment.columns);
+    const auto begin = static_cast<size_t>(segment.first_row),
+               count = static_cast<size_t>(segment.steps * segment.columns);
     VtraceInput in;
     in.steps = segment.steps;
     in.columns = segment.columns;
@@ -279,7 +283,8 @@ void MlpLearner::evaluate_current(const StagedRows& batch, std::span<float> valu
   HeadScratch scratch;
   for (int64_t begin = 0; begin < static_cast<int64_t>(rows.size()); begin += rows_per_pass()) {
     const auto part = part_of(rows, begin, rows_per_pass());
-    const Mlp::Output output = network_.forward(tensor_of(minibatch_.inputs(batch, part, scaling_), encoder_.features()));
+    const Mlp::Output output =
+        network_.forward(tensor_of(minibatch_.inputs(batch, part, scaling_), encoder_.features()));
     const at::Tensor outputs = output.policy.cpu(), head_values = output.values.cpu();
     LossInput input = minibatch_.action_input(batch, part);
     input.head.outputs = floats_of(outputs);
@@ -381,7 +386,8 @@ bool MlpLearner::accumulate(const StagedRows& batch, const Targets& targets, con
   value_gradients_.resize(rows.size());
   loss.merge(loss_.compute(input, total_rows, settings.entropy_coef, settings.train_policy,
                            {output_gradients_, value_gradients_, log_std_gradients_}));
-  const at::Tensor policy_gradients = settings.train_policy ? tensor_of(output_gradients_, head_.outputs()) : at::Tensor();
+  const at::Tensor policy_gradients =
+      settings.train_policy ? tensor_of(output_gradients_, head_.outputs()) : at::Tensor();
   network_.backward(policy_gradients, tensor_of(value_gradients_, 1));
   return true;
 }

@@ -62,7 +62,8 @@ void fill_orthogonal(Rng rng, int64_t rows, int64_t columns, double gain, std::s
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c)
-      out[r * columns + c] = static_cast<float>(gain * (rows <= columns ? basis[r * length + c] : basis[c * length + r]));
+      out[r * columns + c] =
+          static_cast<float>(gain * (rows <= columns ? basis[r * length + c] : basis[c * length + r]));
 }
 
 double gain_of(const ModelConfig& config, const std::string& name) {
@@ -130,7 +131,8 @@ void check_buffers(const WeightBlock& weights) {
 ValueUnits value_units(const WeightBlock& weights) {
   if (!weights.has(std::string(kReturnNormalizer) + ".count")) return {};
   const RunningNormalizer normalizer = read_normalizer(weights, kReturnNormalizer);
-  return {static_cast<float>(std::sqrt(normalizer.variance(0) + kVarianceFloor)), static_cast<float>(normalizer.mean()[0])};
+  return {static_cast<float>(std::sqrt(normalizer.variance(0) + kVarianceFloor)),
+          static_cast<float>(normalizer.mean()[0])};
 }
 
 }  // namespace troupe

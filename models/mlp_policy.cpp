@@ -79,7 +79,8 @@ class MlpPolicy final : public Policy {
     if (static_cast<int64_t>(inputs_.size()) < rows * features) inputs_.resize(rows * features);
     const std::span<float> block = std::span(inputs_).first(rows * features);
     encoder_.encode(observations, {}, scaling_, block);
-    return at::from_blob(block.data(), {rows, features}, at::TensorOptions().dtype(at::kFloat)).to(device_weights_.device());
+    return at::from_blob(block.data(), {rows, features}, at::TensorOptions().dtype(at::kFloat))
+        .to(device_weights_.device());
   }
 
   HeadInput head_input(int64_t rows, const at::Tensor& logits, const Array& mask) const {

@@ -15,7 +15,8 @@ constexpr double kVarianceFloor = 1e-8;
 
 // Rows of one array into columns [offset, offset + width) of out [rows, features].
 template <class T>
-void copy_rows(const Array& array, std::span<const int64_t> rows, int64_t count, float unit, float* out, int64_t features) {
+void copy_rows(const Array& array, std::span<const int64_t> rows, int64_t count, float unit, float* out,
+               int64_t features) {
   const T* source = array.view<T>().data();
   const int64_t width = array.row_size();
   for (int64_t i = 0; i < count; ++i) {
@@ -73,8 +74,8 @@ int64_t ObservationEncoder::rows_of(const Arrays& observations) const {
   return rows;
 }
 
-void ObservationEncoder::encode(const Arrays& observations, std::span<const int64_t> rows, const FeatureScaling& scaling,
-                                std::span<float> out) const {
+void ObservationEncoder::encode(const Arrays& observations, std::span<const int64_t> rows,
+                                const FeatureScaling& scaling, std::span<float> out) const {
   const int64_t count = rows.empty() ? observations.at(specs_.front().name).dim(0) : static_cast<int64_t>(rows.size());
   TROUPE_CHECK(static_cast<int64_t>(out.size()) == count * features_, out.size(), count, features_);
   int64_t offset = 0;

@@ -18,7 +18,7 @@ namespace troupe {
 struct ActInput {
   Arrays observations;  // each [B, ...]
   Array action_mask;    // [B, M] uint8, or empty
-  Array seeds;          // [B] int64: row i draws its action from the random stream of this key alone, whatever the batch
+  Array seeds;  // [B] int64: row i draws its action from the random stream of this key alone, whatever the batch
   Array deterministic;  // [B] uint8: 1 = the most likely action
 };
 
@@ -51,9 +51,9 @@ class StagedBatch {
 };
 
 struct UpdateReport {
-  uint64_t steps = 0;    // optimizer steps applied
-  uint64_t skipped = 0;  // optimizer steps skipped because a loss or a gradient was not finite
-  uint64_t epochs = 0;   // passes over the super-batch, fewer when the target KL stopped them
+  uint64_t steps = 0;                     // optimizer steps applied
+  uint64_t skipped = 0;                   // optimizer steps skipped because a loss or a gradient was not finite
+  uint64_t epochs = 0;                    // passes over the super-batch, fewer when the target KL stopped them
   std::map<std::string, double> metrics;  // names as in docs/algorithms.md
 };
 

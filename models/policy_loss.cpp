@@ -98,7 +98,8 @@ void PolicyLoss::gather_elements(const LossInput& input) {
   for (auto* buffer : {&new_, &old_, &advantages_}) buffer->resize(rows * per_row);
   for (int64_t e = 0; e < rows * per_row; ++e) {
     new_[e] = std::accumulate(log_probs_.data() + e * summed, log_probs_.data() + (e + 1) * summed, 0.0f);
-    old_[e] = std::accumulate(input.old_log_probs.data() + e * summed, input.old_log_probs.data() + (e + 1) * summed, 0.0f);
+    old_[e] =
+        std::accumulate(input.old_log_probs.data() + e * summed, input.old_log_probs.data() + (e + 1) * summed, 0.0f);
     advantages_[e] = input.advantages[e / per_row];
   }
 }

@@ -53,10 +53,12 @@ class PolicyLoss {
 
   // The loss over the given rows, and the gradients of (their sum / total_rows): rows that are handed over in several parts
   // give the gradient of their common mean. train_policy false leaves the value loss alone, with policy gradients of 0.
-  LossReport compute(const LossInput& input, int64_t total_rows, double entropy_coef, bool train_policy, LossGradients out);
+  LossReport compute(const LossInput& input, int64_t total_rows, double entropy_coef, bool train_policy,
+                     LossGradients out);
 
  private:
-  double policy_gradients(const LossInput& input, double weight, double entropy_coef, LossGradients out, LossReport& report);
+  double policy_gradients(const LossInput& input, double weight, double entropy_coef, LossGradients out,
+                          LossReport& report);
   void gather_elements(const LossInput& input);
 
   const Head& head_;

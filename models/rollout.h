@@ -19,22 +19,23 @@ struct Rollout {
   uint32_t epoch = 0;     // epoch of the policy versions in `version`
   uint64_t oldest = 0;    // smallest and largest policy version number among the valid steps
   uint64_t newest = 0;
-  uint64_t samples = 0;   // valid steps
-  uint64_t env_steps = 0; // environment steps executed for them (more than `samples` with action chunks)
+  uint64_t samples = 0;    // valid steps
+  uint64_t env_steps = 0;  // environment steps executed for them (more than `samples` with action chunks)
 
-  Arrays observations;    // each [T, N, ...] as the environment gave them (not normalised)
-  Array action_mask;      // [T, N, M] uint8, or empty
-  Array actions;          // [T, N, K, A] int32 or float32, as sampled (continuous: before clipping to the bounds)
-  Array log_probs;        // [T, N, D] float32 of the behaviour policy per decision, D = K * A
-  Array values;           // [T, N] float32 V(s_t) of the behaviour policy, in reward units
-  Array next_values;      // [T, N] float32 V(s'_t): of the real next observation (the final one where an episode was cut off)
-  Array rewards;          // [T, N] float32, scaled
-  Array terminated;       // [T, N] uint8
-  Array truncated;        // [T, N] uint8: cut off here; also set where a failed row's segment was closed
-  Array valid;            // [T, N] uint8
-  Array version;          // [T, N] int64 policy version number
-  Array advantages;       // [T, N] float32; 0 where not valid
-  Array returns;          // [T, N] float32 value targets: advantage + value
+  Arrays observations;  // each [T, N, ...] as the environment gave them (not normalised)
+  Array action_mask;    // [T, N, M] uint8, or empty
+  Array actions;        // [T, N, K, A] int32 or float32, as sampled (continuous: before clipping to the bounds)
+  Array log_probs;      // [T, N, D] float32 of the behaviour policy per decision, D = K * A
+  Array values;         // [T, N] float32 V(s_t) of the behaviour policy, in reward units
+  Array
+      next_values;  // [T, N] float32 V(s'_t): of the real next observation (the final one where an episode was cut off)
+  Array rewards;    // [T, N] float32, scaled
+  Array terminated;  // [T, N] uint8
+  Array truncated;   // [T, N] uint8: cut off here; also set where a failed row's segment was closed
+  Array valid;       // [T, N] uint8
+  Array version;     // [T, N] int64 policy version number
+  Array advantages;  // [T, N] float32; 0 where not valid
+  Array returns;     // [T, N] float32 value targets: advantage + value
   // For estimators that recompute values (V-trace): the observations after the last step, and the final observations of
   // episodes that were cut off inside. Empty otherwise.
   Arrays last_observations;   // each [N, ...]
@@ -55,9 +56,9 @@ struct RolloutColumns {
 
 // What one update trains on.
 struct SuperBatch {
-  uint64_t index = 0;         // the update that uses it: the policy version's number when it starts
-  uint64_t samples = 0;       // valid steps over all parts
-  uint64_t env_steps = 0;     // of the whole run when this batch was handed out
+  uint64_t index = 0;      // the update that uses it: the policy version's number when it starts
+  uint64_t samples = 0;    // valid steps over all parts
+  uint64_t env_steps = 0;  // of the whole run when this batch was handed out
   std::vector<RolloutColumns> parts;
 };
 

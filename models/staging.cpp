@@ -52,12 +52,14 @@ Array gather(const std::vector<StagedPart>& parts, int64_t rows, DType dtype, co
     const Array& source = array_of(rollout);
     const int64_t wanted = rollout.steps() * rollout.columns() * row_shape.elements();
     if (source.dtype() != dtype || source.size() != wanted)
-      throw InvariantError("rollout " + std::to_string(rollout.sequence) + " of worker " + std::to_string(rollout.worker) +
-                           ": " + name + " is " + std::string(name_of(source.dtype())) + ' ' + source.shape().text() +
-                           ", expected " + std::string(name_of(dtype)) + " [" + std::to_string(rollout.steps()) + ", " +
+      throw InvariantError("rollout " + std::to_string(rollout.sequence) + " of worker " +
+                           std::to_string(rollout.worker) + ": " + name + " is " +
+                           std::string(name_of(source.dtype())) + ' ' + source.shape().text() + ", expected " +
+                           std::string(name_of(dtype)) + " [" + std::to_string(rollout.steps()) + ", " +
                            std::to_string(rollout.columns()) + "] times " + row_shape.text());
     for (const Run& run : part.runs) {
-      std::memcpy(out, source.data() + static_cast<size_t>(run.begin) * row_bytes, static_cast<size_t>(run.count) * row_bytes);
+      std::memcpy(out, source.data() + static_cast<size_t>(run.begin) * row_bytes,
+                  static_cast<size_t>(run.count) * row_bytes);
       out += static_cast<size_t>(run.count) * row_bytes;
     }
   }
@@ -67,8 +69,10 @@ Array gather(const std::vector<StagedPart>& parts, int64_t rows, DType dtype, co
 void check_part(const RolloutColumns& part) {
   TROUPE_CHECK(part.rollout != nullptr);
   const Rollout& rollout = *part.rollout;
-  TROUPE_CHECK(rollout.values.rank() == 2 && rollout.valid.size() == rollout.values.size(), rollout.values.shape().text());
-  for (int32_t column : part.columns) TROUPE_CHECK(column >= 0 && column < rollout.columns(), column, rollout.columns());
+  TROUPE_CHECK(rollout.values.rank() == 2 && rollout.valid.size() == rollout.values.size(),
+               rollout.values.shape().text());
+  for (int32_t column : part.columns)
+    TROUPE_CHECK(column >= 0 && column < rollout.columns(), column, rollout.columns());
 }
 
 // The observations that follow a segment's last step and each cut inside it, appended row by row.
@@ -88,7 +92,8 @@ class Bootstraps {
       const auto column = std::ranges::find(part.columns, step[1]);
       if (column == part.columns.end()) continue;
       // After the segment's own last rows, so that a cut at the last step wins over the next episode's first observation.
-      rows_.push_back({&rollout.final_observations, f, first_row + step[0] * columns + (column - part.columns.begin())});
+      rows_.push_back(
+          {&rollout.final_observations, f, first_row + step[0] * columns + (column - part.columns.begin())});
     }
   }
 
@@ -98,7 +103,8 @@ class Bootstraps {
       const size_t row_bytes = static_cast<size_t>(spec.shape.elements()) * size_of(spec.dtype);
       for (size_t i = 0; i < rows_.size(); ++i) {
         const Array& source = rows_[i].observations->at(spec.name);
-        TROUPE_CHECK(source.dtype() == spec.dtype && source.shape().without_first() == spec.shape, spec.name, source.shape().text());
+        TROUPE_CHECK(source.dtype() == spec.dtype && source.shape().without_first() == spec.shape, spec.name,
+                     source.shape().text());
         std::memcpy(array.mutable_data() + i * row_bytes, source.data() + rows_[i].index * row_bytes, row_bytes);
       }
       out.bootstrap_observations.set(spec.name, std::move(array));
@@ -148,15 +154,18 @@ std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& e
     for (const Run& run : parts.back().runs) out->rows += run.count;
   }
   const auto column = [&](const char* name, DType dtype, const Shape& shape, auto member) {
-    return gather(parts, out->rows, dtype, shape, name, [member](const Rollout& r) -> const Array& { return r.*member; });
+    return gather(parts, out->rows, dtype, shape, name,
+                  [member](const Rollout& r) -> const Array& { return r.*member; });
   };
   for (const ArraySpec& spec : env.observations)
-    out->observations.set(spec.name, gather(parts, out->rows, spec.dtype, spec.shape, spec.name.c_str(),
-                                            [&](const Rollout& r) -> const Array& { return r.observations.at(spec.name); }));
+    out->observations.set(spec.name,
+                          gather(parts, out->rows, spec.dtype, spec.shape, spec.name.c_str(),
+                                 [&](const Rollout& r) -> const Array& { return r.observations.at(spec.name); }));
   const int64_t decisions = env.action.decisions();
   out->actions = column("actions", env.action.dtype(), {decisions}, &Rollout::actions);
   out->log_probs = column("log_probs", DType::f32, {decisions}, &Rollout::log_probs);
-  if (env.action.masked) out->action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
+  if (env.action.masked)
+    out->action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
   out->values = column("values", DType::f32, {}, &Rollout::values);
   if (segments) {
     out->advantages = Array(DType::f32, {out->rows});

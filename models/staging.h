@@ -19,15 +19,15 @@ struct StagedSegment {
 };
 
 struct StagedRows final : StagedBatch {
-  int64_t rows = 0;                     // R; all of them samples unless there are segments
-  Arrays observations;                  // each [R, ...], as the environment gave them
-  Array action_mask;                    // [R, M] uint8, or empty
-  Array actions;                        // [R, D] int32 or float32
-  Array log_probs;                      // [R, D]
-  Array values;                         // [R] of the behaviour policy
-  Array advantages;                     // [R] of the rollout; 0 until V-trace made them
-  Array returns;                        // [R]
-  std::vector<int64_t> sample_rows;     // the rows to train on, ascending
+  int64_t rows = 0;                  // R; all of them samples unless there are segments
+  Arrays observations;               // each [R, ...], as the environment gave them
+  Array action_mask;                 // [R, M] uint8, or empty
+  Array actions;                     // [R, D] int32 or float32
+  Array log_probs;                   // [R, D]
+  Array values;                      // [R] of the behaviour policy
+  Array advantages;                  // [R] of the rollout; 0 until V-trace made them
+  Array returns;                     // [R]
+  std::vector<int64_t> sample_rows;  // the rows to train on, ascending
 
   // V-trace only; empty otherwise.
   std::vector<StagedSegment> segments;

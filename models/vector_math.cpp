@@ -42,9 +42,13 @@ void exp_plain(const float* x, float largest, int64_t count, float* out) { exp_l
 #define TROUPE_AVX512 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")]]
 
 TROUPE_AVX2 void tanh_avx2(float* x, int64_t count) { tanh_loop(x, count); }
-TROUPE_AVX2 void exp_avx2(const float* x, float largest, int64_t count, float* out) { exp_loop(x, largest, count, out); }
+TROUPE_AVX2 void exp_avx2(const float* x, float largest, int64_t count, float* out) {
+  exp_loop(x, largest, count, out);
+}
 TROUPE_AVX512 void tanh_avx512(float* x, int64_t count) { tanh_loop(x, count); }
-TROUPE_AVX512 void exp_avx512(const float* x, float largest, int64_t count, float* out) { exp_loop(x, largest, count, out); }
+TROUPE_AVX512 void exp_avx512(const float* x, float largest, int64_t count, float* out) {
+  exp_loop(x, largest, count, out);
+}
 
 Loops best_loops() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
@@ -68,7 +72,9 @@ const Loops& loops() {
 void tanh_in_place(float* x, int64_t count) { loops().tanh(x, count); }
 
 namespace detail {
-void exp_of_many_differences(const float* x, float largest, int64_t count, float* out) { loops().exp(x, largest, count, out); }
+void exp_of_many_differences(const float* x, float largest, int64_t count, float* out) {
+  loops().exp(x, largest, count, out);
+}
 }  // namespace detail
 
 }  // namespace troupe

@@ -79,7 +79,8 @@ inline float sum_of(const float* x, int64_t count) {
 // Sum of weights[i] * (x[i] - shift); differences that overflow count as the lowest finite number, so that 0 * them is 0.
 inline float weighted_difference_sum(const float* weights, const float* x, float shift, int64_t count) {
   return lane_sum(count, [=](int64_t i) {
-    return weights[i] * std::clamp(x[i] - shift, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
+    return weights[i] *
+           std::clamp(x[i] - shift, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
   });
 }
 

@@ -45,7 +45,9 @@ Array WeightBlock::tensor(size_t i) const {
 std::span<float> WeightBlock::floats(std::string_view name) { return tensor(index_of(name)).mutable_view<float>(); }
 std::span<const float> WeightBlock::floats(std::string_view name) const { return tensor(index_of(name)).view<float>(); }
 std::span<double> WeightBlock::doubles(std::string_view name) { return tensor(index_of(name)).mutable_view<double>(); }
-std::span<const double> WeightBlock::doubles(std::string_view name) const { return tensor(index_of(name)).view<double>(); }
+std::span<const double> WeightBlock::doubles(std::string_view name) const {
+  return tensor(index_of(name)).view<double>();
+}
 
 std::span<float> WeightBlock::parameters() {
   return {reinterpret_cast<float*>(flat_.mutable_data()), parameter_bytes_ / sizeof(float)};
@@ -66,8 +68,8 @@ void WeightBlock::load(const WeightSnapshot& weights) {
     throw ConfigError("weights " + weights.version.text() + ": " +
                       signature_->first_difference(*weights.signature).value_or("the signatures differ"));
   if (weights.flat.bytes() != flat_.bytes())
-    throw ConfigError("weights " + weights.version.text() + ": " + std::to_string(weights.flat.bytes()) + " bytes, expected " +
-                      std::to_string(flat_.bytes()));
+    throw ConfigError("weights " + weights.version.text() + ": " + std::to_string(weights.flat.bytes()) +
+                      " bytes, expected " + std::to_string(flat_.bytes()));
   const uint64_t checksum = checksum_of(weights.flat.data(), weights.flat.bytes());
   if (checksum != weights.checksum)
     throw ConfigError("weights " + weights.version.text() + ": checksum " + std::to_string(checksum) + ", expected " +
@@ -103,8 +105,8 @@ void check_tensor(const std::map<std::string, Array>& tensors, const std::string
   if (found == tensors.end()) throw ConfigError(what + " tensor " + name + ": missing, expected " + wanted);
   const Array& array = found->second;
   if (array.dtype() != dtype || !(array.shape() == shape))
-    throw ConfigError(what + " tensor " + name + ": is " + std::string(name_of(array.dtype())) + ' ' + array.shape().text() +
-                      ", expected " + wanted);
+    throw ConfigError(what + " tensor " + name + ": is " + std::string(name_of(array.dtype())) + ' ' +
+                      array.shape().text() + ", expected " + wanted);
 }
 
 }  // namespace troupe

@@ -93,7 +93,9 @@ class Array {
   int64_t size() const { return elements_; }
   size_t bytes() const { return static_cast<size_t>(elements_) * size_of(dtype_); }
   // Elements under one index of the first dimension.
-  int64_t row_size() const { return rank() == 0 || shape_[0] == 0 ? shape_.without_first().elements() : elements_ / shape_[0]; }
+  int64_t row_size() const {
+    return rank() == 0 || shape_[0] == 0 ? shape_.without_first().elements() : elements_ / shape_[0];
+  }
   size_t row_bytes() const { return static_cast<size_t>(row_size()) * size_of(dtype_); }
   bool empty() const { return elements_ == 0; }
 

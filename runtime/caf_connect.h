@@ -19,14 +19,16 @@ namespace troupe {
 // Asks CAF to connect from inside an event-based actor. Exactly one of the two is called, on the actor: `ok` with a handle, or
 // `failed` with one line that says why.
 template <class Handle, class Self, class Ok, class Failed>
-void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, Ok ok, Failed failed) {
+void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, Ok ok,
+                Failed failed) {
   const std::string where = host + ":" + std::to_string(port);
   self->request(self->system().middleman().actor_handle(), deadline, caf::connect_atom_v, host, port)
       .then(
           [=](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
             if (!actor) {
               failed(where + ": nothing of troupe is published there");
-            } else if (!self->system().assignable(interface, self->system().message_types(caf::detail::type_list<Handle>{}))) {
+            } else if (!self->system().assignable(interface,
+                                                  self->system().message_types(caf::detail::type_list<Handle>{}))) {
               failed(where + ": another program, or another version of troupe, answers there");
             } else {
               ok(caf::actor_cast<Handle>(actor));

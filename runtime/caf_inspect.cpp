@@ -16,7 +16,8 @@ bool allocate_checked(uint8_t dtype, const std::vector<int64_t>& extents, Array&
 }
 
 bool describe_checked(uint8_t kind, uint8_t dtype, const std::vector<int64_t>& extents, TensorSpec& out) {
-  if (kind > static_cast<uint8_t>(TensorKind::buffer) || dtype > static_cast<uint8_t>(DType::f64) || extents.size() > Shape::kMaxRank)
+  if (kind > static_cast<uint8_t>(TensorKind::buffer) || dtype > static_cast<uint8_t>(DType::f64) ||
+      extents.size() > Shape::kMaxRank)
     return false;
   for (int64_t extent : extents)
     if (extent < 0) return false;

@@ -112,7 +112,8 @@ typename Inspector::result_type inspect(Inspector& f, TensorSpec& x) {
   auto kind = static_cast<uint8_t>(x.kind);
   auto dtype = static_cast<uint8_t>(x.dtype);
   auto extents = detail::extents_of(x.shape);
-  return f(caf::meta::type_name("TensorSpec"), kind, x.name, dtype, extents, caf::meta::load_callback([&]() -> caf::error {
+  return f(caf::meta::type_name("TensorSpec"), kind, x.name, dtype, extents,
+           caf::meta::load_callback([&]() -> caf::error {
              if (!detail::describe_checked(kind, dtype, extents, x)) return caf::sec::invalid_argument;
              return caf::none;
            }));
@@ -138,7 +139,8 @@ typename Inspector::result_type inspect(Inspector& f, Signature& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Rendezvous& x) {
   auto rank = static_cast<int32_t>(x.rank), size = static_cast<int32_t>(x.size);
-  return f(caf::meta::type_name("Rendezvous"), x.host, x.port, x.generation, rank, size, caf::meta::load_callback([&]() -> caf::error {
+  return f(caf::meta::type_name("Rendezvous"), x.host, x.port, x.generation, rank, size,
+           caf::meta::load_callback([&]() -> caf::error {
              x.rank = rank;
              x.size = size;
              if (size < 1 || rank < 0 || rank >= size) return caf::sec::invalid_argument;

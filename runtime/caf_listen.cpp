@@ -32,7 +32,8 @@ constexpr const char* kComponent = "network";
 // One connection. CAF asks it for so many bytes: a header, then as many as the header says, and so on.
 class GuardedScribe : public network::scribe_impl {
  public:
-  GuardedScribe(network::default_multiplexer& loop, network::native_socket socket, const ListenLimits& limits, Count open)
+  GuardedScribe(network::default_multiplexer& loop, network::native_socket socket, const ListenLimits& limits,
+                Count open)
       : scribe_impl(loop, socket), limits_(limits), open_(std::move(open)), since_(Clock::now()) {
     ++*open_;
   }
@@ -116,8 +117,8 @@ uint16_t detail::listen(caf::actor_system& system, const caf::strong_actor_ptr& 
   ListenLimits within = limits;
   within.connections = std::min(limits.connections, half_of_open_files());
   auto& middleman = system.middleman();
-  caf::io::doorman_ptr doorman =
-      caf::make_counted<GuardedDoorman>(dynamic_cast<network::default_multiplexer&>(middleman.backend()), *socket, within);
+  caf::io::doorman_ptr doorman = caf::make_counted<GuardedDoorman>(
+      dynamic_cast<network::default_multiplexer&>(middleman.backend()), *socket, within);
   // What middleman().publish() does with a doorman of its own.
   const caf::actor broker = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   caf::anon_send(broker, caf::publish_atom::value, std::move(doorman), *bound, actor, std::move(interface));

@@ -62,8 +62,9 @@ double number_of(const json& value) {
 json state_json(const Checkpoint& checkpoint) {
   json scalars = json::object();
   for (const auto& [name, value] : checkpoint.scalars) scalars[name] = number_json(value);
-  return {{"epoch", checkpoint.version.epoch}, {"number", checkpoint.version.number}, {"env_steps", checkpoint.env_steps},
-          {"updates", checkpoint.updates},     {"seed", checkpoint.seed},             {"config_hash", checkpoint.config_hash},
+  return {{"epoch", checkpoint.version.epoch}, {"number", checkpoint.version.number},
+          {"env_steps", checkpoint.env_steps}, {"updates", checkpoint.updates},
+          {"seed", checkpoint.seed},           {"config_hash", checkpoint.config_hash},
           {"scalars", std::move(scalars)}};
 }
 
@@ -86,7 +87,8 @@ std::map<std::string, Array> extras_as_arrays(const std::map<std::string, std::s
 
 std::map<std::string, std::string> extras_of(const std::map<std::string, Array>& arrays) {
   std::map<std::string, std::string> extras;
-  for (const auto& [name, array] : arrays) extras[name].assign(reinterpret_cast<const char*>(array.data()), array.bytes());
+  for (const auto& [name, array] : arrays)
+    extras[name].assign(reinterpret_cast<const char*>(array.data()), array.bytes());
   return extras;
 }
 
@@ -112,7 +114,8 @@ std::map<std::string, Array> read_tensors(const Disk& disk, const std::string& d
   const json& expected = files.at(name);
   const std::string bytes = disk.read(path);
   if (bytes.size() != expected.at("bytes").get<uint64_t>())
-    throw IoError(path, "damaged: " + std::to_string(bytes.size()) + " bytes, " + expected.at("bytes").dump() + " were written");
+    throw IoError(
+        path, "damaged: " + std::to_string(bytes.size()) + " bytes, " + expected.at("bytes").dump() + " were written");
   if (const std::string crc = hex(crc32c(bytes)); expected.at("crc32c") != crc)
     throw IoError(path, "damaged: CRC " + crc + ", " + expected.at("crc32c").get<std::string>() + " was written");
   return parse_safetensors(bytes, path).tensors;
@@ -137,7 +140,8 @@ json read_state_file(const Disk& disk, const std::string& path) {
   if (!document.is_object() || !document.contains("crc32c") || document["crc32c"] != crc_of_state(document))
     throw IoError(path, "damaged: its contents do not fit its CRC");
   if (document.at("format") != kFormat)
-    throw IoError(path, "has format " + document.at("format").dump() + ", this program reads format " + std::to_string(kFormat));
+    throw IoError(
+        path, "has format " + document.at("format").dump() + ", this program reads format " + std::to_string(kFormat));
   return document;
 }
 
@@ -223,15 +227,18 @@ void CheckpointStore::remove_leftovers() {
     if (is_temporary_name(name)) disk_->remove(path);
     if (!name.ends_with(kOldSuffix)) continue;
     const std::string target = path.substr(0, path.size() - std::string_view(kOldSuffix).size());
-    if (disk_->exists(target)) disk_->remove(path);
-    else disk_->rename(path, target);
+    if (disk_->exists(target))
+      disk_->remove(path);
+    else
+      disk_->rename(path, target);
   }
 }
 
 std::optional<Checkpoint> CheckpointStore::recover() {
   remove_leftovers();
   Newest newest = find_newest();
-  if (!newest.checkpoint) return std::nullopt;  // the owner decides; nothing is set aside, so that asking again gives the same
+  if (!newest.checkpoint)
+    return std::nullopt;  // the owner decides; nothing is set aside, so that asking again gives the same
   for (const uint64_t step : newest.damaged) {
     disk_->remove(path_of(step) + kDamagedSuffix);
     disk_->rename(path_of(step), path_of(step) + kDamagedSuffix);

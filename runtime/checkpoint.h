@@ -24,8 +24,8 @@ struct Checkpoint {
   uint64_t env_steps = 0;
   uint64_t updates = 0;
   uint64_t seed = 0;
-  std::string config_hash;                    // of the effective config
-  std::map<std::string, double> scalars;      // counters of schedules, statistics; NaN and infinities survive
+  std::string config_hash;                // of the effective config
+  std::map<std::string, double> scalars;  // counters of schedules, statistics; NaN and infinities survive
   std::map<std::string, Array> model;
   std::map<std::string, Array> optimizer;
   std::map<std::string, std::string> extras;  // opaque bytes of other parts, by UTF-8 name

@@ -61,8 +61,9 @@ std::string fitted(std::string line, size_t width) {
 
 std::string sampling_line(const StatsSnapshot& s) {
   const Ledger& ledger = s.ledger;
-  std::string line = "  sampling   " + rate(s.env_steps_per_second) + " env-steps/s (60 s: " + rate(s.env_steps_per_second_60s) +
-                     ")  workers " + std::to_string(s.workers_up) + '/' + std::to_string(s.workers_total) + "  dropped " +
+  std::string line = "  sampling   " + rate(s.env_steps_per_second) +
+                     " env-steps/s (60 s: " + rate(s.env_steps_per_second_60s) + ")  workers " +
+                     std::to_string(s.workers_up) + '/' + std::to_string(s.workers_total) + "  dropped " +
                      format_count(ledger.dropped_stale) + " stale, " + format_count(ledger.dropped_full) + " full, " +
                      format_count(ledger.lost_in_crash) + " crashed";
   if (const uint64_t failures = sum(s.env_failures)) line += "  env failures " + format_count(failures);
@@ -71,27 +72,28 @@ std::string sampling_line(const StatsSnapshot& s) {
 
 std::string inference_line(const StatsSnapshot& s) {
   const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
-  return "  inference  batch " + format_number(s.batch_size_p50, 0) + " (full " + share(s.batches_full, batches) + ", timeout " +
-         share(s.batches_timeout, batches) + ", all waiting " + share(s.batches_all_waiting, batches) + ")  p50 " +
-         format_number(s.inference_p50_ms, 2) + " ms  p99 " + format_number(s.inference_p99_ms, 2) + " ms";
+  return "  inference  batch " + format_number(s.batch_size_p50, 0) + " (full " + share(s.batches_full, batches) +
+         ", timeout " + share(s.batches_timeout, batches) + ", all waiting " + share(s.batches_all_waiting, batches) +
+         ")  p50 " + format_number(s.inference_p50_ms, 2) + " ms  p99 " + format_number(s.inference_p99_ms, 2) + " ms";
 }
 
 std::string training_line(const StatsSnapshot& s) {
-  return "  training   " + format_count(s.updates) + " updates (" + format_number(s.updates_per_second, 1) + "/s)  reuse " +
-         format_number(s.reuse, 1) + "  lag " + lag_text(s) + "  waits " + percent(s.trainer_wait_fraction) +
-         "  weights behind " + std::to_string(most_behind(s));
+  return "  training   " + format_count(s.updates) + " updates (" + format_number(s.updates_per_second, 1) +
+         "/s)  reuse " + format_number(s.reuse, 1) + "  lag " + lag_text(s) + "  waits " +
+         percent(s.trainer_wait_fraction) + "  weights behind " + std::to_string(most_behind(s));
 }
 
 std::string learning_line(const StatsSnapshot& s) {
-  return "  learning   return " + format_number(s.return_mean, 1) + " +- " + format_number(s.return_std, 1) + "  length " +
-         format_number(s.length_mean, 0) + "  success " + percent(s.success_rate) + "  KL " +
-         format_number(learner_metric(s, "kl"), 4) + "  clipped " + percent(learner_metric(s, "clip_fraction")) + "  ESS " +
-         format_number(learner_metric(s, "ess"), 2);
+  return "  learning   return " + format_number(s.return_mean, 1) + " +- " + format_number(s.return_std, 1) +
+         "  length " + format_number(s.length_mean, 0) + "  success " + percent(s.success_rate) + "  KL " +
+         format_number(learner_metric(s, "kl"), 4) + "  clipped " + percent(learner_metric(s, "clip_fraction")) +
+         "  ESS " + format_number(learner_metric(s, "ess"), 2);
 }
 
 std::string evaluation_text(const EvaluationResult& e) {
   return "evaluation at update " + format_count(e.updates) + ": return " + format_number(e.return_mean, 1) + " +- " +
-         format_number(e.return_std, 1) + ", success " + percent(e.success_rate) + " (" + format_count(e.episodes) + " episodes)";
+         format_number(e.return_std, 1) + ", success " + percent(e.success_rate) + " (" + format_count(e.episodes) +
+         " episodes)";
 }
 
 // Why sampling is slow, by what made the batches leave.
@@ -116,19 +118,20 @@ std::string bottleneck(const StatsSnapshot& s) {
   if (!std::isfinite(s.trainer_wait_fraction))
     return s.updates == 0 ? "starting (no update yet)" : "unknown (a deterministic run does one thing at a time)";
   if (s.trainer_wait_fraction > kHungryTrainer)
-    return "sampling (the trainer waits " + percent(s.trainer_wait_fraction) + " of the time" + sampling_reason(s) + ')';
+    return "sampling (the trainer waits " + percent(s.trainer_wait_fraction) + " of the time" + sampling_reason(s) +
+           ')';
   if (s.trainer_wait_fraction < kBusyTrainer)
     return "training (the trainer is busy " + percent(1 - s.trainer_wait_fraction) + " of the time)";
-  return "none (sampling and training keep pace, the trainer waits " + percent(s.trainer_wait_fraction) + " of the time)";
+  return "none (sampling and training keep pace, the trainer waits " + percent(s.trainer_wait_fraction) +
+         " of the time)";
 }
 
 std::vector<std::string> console_block(const std::string& run, const StatsSnapshot& s, size_t width) {
   constexpr size_t kBarWidth = 24;
-  std::vector<std::string> lines = {
-      run + ' ' + progress_bar(s.progress, kBarWidth) + ' ' + percent(s.progress) + "  " + format_count(s.env_steps) +
-          " env-steps  " + format_seconds(s.elapsed_seconds) + "  ETA " + format_seconds(s.eta_seconds) + "  " +
-          format_bytes(s.rss_bytes),
-      sampling_line(s), inference_line(s), training_line(s), learning_line(s)};
+  std::vector<std::string> lines = {run + ' ' + progress_bar(s.progress, kBarWidth) + ' ' + percent(s.progress) + "  " +
+                                        format_count(s.env_steps) + " env-steps  " + format_seconds(s.elapsed_seconds) +
+                                        "  ETA " + format_seconds(s.eta_seconds) + "  " + format_bytes(s.rss_bytes),
+                                    sampling_line(s), inference_line(s), training_line(s), learning_line(s)};
   if (s.evaluation) lines.push_back("  " + evaluation_text(*s.evaluation));
   lines.push_back("  bottleneck: " + bottleneck(s));
   for (std::string& line : lines) line = fitted(std::move(line), width);
@@ -144,14 +147,15 @@ std::string console_redraw(const std::vector<std::string>& lines, size_t lines_b
 
 std::string console_line(const StatsSnapshot& s) {
   const Ledger& ledger = s.ledger;
-  std::string line = format_seconds(s.elapsed_seconds) + "  " + percent(s.progress) + "  steps " + format_count(s.env_steps) +
-                     " (" + rate(s.env_steps_per_second) + "/s)  updates " + format_count(s.updates) + " (" +
-                     format_number(s.updates_per_second, 1) + "/s)  return " + format_number(s.return_mean, 1);
+  std::string line = format_seconds(s.elapsed_seconds) + "  " + percent(s.progress) + "  steps " +
+                     format_count(s.env_steps) + " (" + rate(s.env_steps_per_second) + "/s)  updates " +
+                     format_count(s.updates) + " (" + format_number(s.updates_per_second, 1) + "/s)  return " +
+                     format_number(s.return_mean, 1);
   if (std::isfinite(s.success_rate)) line += "  success " + percent(s.success_rate);
   line += "  KL " + format_number(learner_metric(s, "kl"), 4) + "  lag " + lag_text(s) + "  dropped " +
           format_count(ledger.dropped_stale + ledger.dropped_full + ledger.lost_in_crash) + "  workers " +
-          std::to_string(s.workers_up) + '/' + std::to_string(s.workers_total) + "  ETA " + format_seconds(s.eta_seconds) +
-          "  bottleneck: " + bottleneck(s);
+          std::to_string(s.workers_up) + '/' + std::to_string(s.workers_total) + "  ETA " +
+          format_seconds(s.eta_seconds) + "  bottleneck: " + bottleneck(s);
   return line;
 }
 
@@ -181,8 +185,10 @@ std::string format_seconds(double seconds) {
   const auto whole = static_cast<uint64_t>(std::llround(seconds));
   char text[32];
   const unsigned minutes = whole / 60 % 60, rest = whole % 60;
-  if (whole >= 3600) std::snprintf(text, sizeof text, "%llu:%02u:%02u", static_cast<unsigned long long>(whole / 3600), minutes, rest);
-  else std::snprintf(text, sizeof text, "%u:%02u", minutes, rest);
+  if (whole >= 3600)
+    std::snprintf(text, sizeof text, "%llu:%02u:%02u", static_cast<unsigned long long>(whole / 3600), minutes, rest);
+  else
+    std::snprintf(text, sizeof text, "%u:%02u", minutes, rest);
   return text;
 }
 

@@ -24,17 +24,17 @@ class InvariantError : public std::logic_error {
 // Expected trouble between actors. The numbers travel on the wire: append only.
 enum class Fault : uint8_t {
   none = 0,
-  forward_failed = 1,     // a policy forward threw; the context holds its text
-  shutting_down = 2,      // the peer is leaving; do not ask again
-  stale = 3,              // older than the lag bound allows
-  full = 4,               // no room, or no credit
-  bad_message = 5,        // shapes, types or sizes that do not fit the run
-  signature_mismatch = 6, // the weights of the two sides differ; the context names the first difference
-  not_ready = 7,          // nothing to serve yet; ask again
-  peer_gone = 8,          // the peer ended or is unreachable
-  env_failed = 9,         // an environment threw or returned non-finite numbers
-  io_failed = 10,         // a file or socket refused
-  internal = 11,          // an exception escaped; the context holds what()
+  forward_failed = 1,      // a policy forward threw; the context holds its text
+  shutting_down = 2,       // the peer is leaving; do not ask again
+  stale = 3,               // older than the lag bound allows
+  full = 4,                // no room, or no credit
+  bad_message = 5,         // shapes, types or sizes that do not fit the run
+  signature_mismatch = 6,  // the weights of the two sides differ; the context names the first difference
+  not_ready = 7,           // nothing to serve yet; ask again
+  peer_gone = 8,           // the peer ended or is unreachable
+  env_failed = 9,          // an environment threw or returned non-finite numbers
+  io_failed = 10,          // a file or socket refused
+  internal = 11,           // an exception escaped; the context holds what()
 };
 
 // The name of a fault, for logs.
@@ -54,8 +54,8 @@ std::string join_values(const Values&... values) {
 }  // namespace troupe
 
 // Throws InvariantError naming the condition and the given values when the condition is false.
-#define TROUPE_CHECK(condition, ...)                                                                      \
-  do {                                                                                                    \
-    if (!(condition)) [[unlikely]]                                                                        \
+#define TROUPE_CHECK(condition, ...)                                                                            \
+  do {                                                                                                          \
+    if (!(condition)) [[unlikely]]                                                                              \
       ::troupe::detail::fail_check(#condition, __FILE__, __LINE__, ::troupe::detail::join_values(__VA_ARGS__)); \
   } while (false)

@@ -127,7 +127,7 @@ class PosixDisk final : public Disk {
  public:
   std::string read(const std::string& path) const override {
     const Descriptor file(path, O_RDONLY, "cannot open");
-    struct stat status {};
+    struct stat status{};
     if (::fstat(file.get(), &status) != 0) throw IoError(path, "cannot read", errno);
     if (S_ISDIR(status.st_mode)) throw IoError(path, "cannot read", EISDIR);
     std::string bytes(static_cast<size_t>(std::max<off_t>(status.st_size, 0)) + 1, '\0');

@@ -55,10 +55,14 @@ std::string escaped(std::string_view text) {
   out.reserve(text.size());
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) out += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else out += fmt::format("\\x{:02x}", byte);
+    if (byte >= 0x20 && byte != 0x7f)
+      out += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else
+      out += fmt::format("\\x{:02x}", byte);
   }
   return out;
 }
@@ -150,7 +154,8 @@ bool RepeatFilter::pass(const std::string& line, Clock::time_point now, uint64_t
   const auto found = lines_.find(line);
   if (found == lines_.end()) {
     if (lines_.size() >= kMaxLines && now >= next_purge_) {
-      std::erase_if(lines_, [&](const auto& item) { return item.second.repeats == 0 && now - item.second.written >= window_; });
+      std::erase_if(lines_,
+                    [&](const auto& item) { return item.second.repeats == 0 && now - item.second.written >= window_; });
       next_purge_ = now + window_;
     }
     if (lines_.size() < kMaxLines) lines_[line] = {now, 0};

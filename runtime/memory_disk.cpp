@@ -50,7 +50,8 @@ struct MemoryDisk::Contents {
 
 class MemoryDisk::Append final : public AppendFile {
  public:
-  Append(std::shared_ptr<Contents> contents, std::string path) : contents_(std::move(contents)), path_(std::move(path)) {}
+  Append(std::shared_ptr<Contents> contents, std::string path)
+      : contents_(std::move(contents)), path_(std::move(path)) {}
 
   void append(std::string_view bytes) override {
     const std::lock_guard guard(contents_->mutex);
@@ -130,7 +131,8 @@ void MemoryDisk::remove(const std::string& path) {
   const auto inside = [&](const std::string& name) { return name == path || name.starts_with(path + '/'); };
   // A directory is not removed in one step: a crash leaves what comes after its first file.
   contents_->count(path, [&] {
-    const auto first = std::find_if(contents_->files.begin(), contents_->files.end(), [&](auto& f) { return inside(f.first); });
+    const auto first =
+        std::find_if(contents_->files.begin(), contents_->files.end(), [&](auto& f) { return inside(f.first); });
     if (first != contents_->files.end()) contents_->files.erase(first);
   });
   std::erase_if(contents_->files, [&](const auto& file) { return inside(file.first); });
@@ -153,7 +155,8 @@ std::vector<std::string> MemoryDisk::list(const std::string& path) const {
   std::set<std::string> names;
   const std::string prefix = path + '/';
   const auto add = [&](const std::string& name) {
-    if (name.starts_with(prefix)) names.insert(name.substr(prefix.size(), name.find('/', prefix.size()) - prefix.size()));
+    if (name.starts_with(prefix))
+      names.insert(name.substr(prefix.size(), name.find('/', prefix.size()) - prefix.size()));
   };
   for (const auto& file : contents_->files) add(file.first);
   for (const auto& directory : contents_->directories) add(directory);

@@ -14,7 +14,8 @@ std::shared_ptr<GroupBackend> make_group_backend(std::string_view name, const Ba
 #ifdef TROUPE_HAS_NCCL
   if (name == "nccl") return make_nccl_backend(options);
 #else
-  if (name == "nccl") throw ConfigError("nccl: this program was built without CUDA and NCCL; use gloo, or build with --preset gpu");
+  if (name == "nccl")
+    throw ConfigError("nccl: this program was built without CUDA and NCCL; use gloo, or build with --preset gpu");
 #endif
   throw ConfigError(std::string(name) + ": no such process group backend; there are in_process, gloo and nccl");
 }

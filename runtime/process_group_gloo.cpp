@@ -44,7 +44,8 @@ struct Part {
 
 class GlooGroup : public ProcessGroup {
  public:
-  GlooGroup(const Rendezvous& r, std::unique_ptr<GroupStore> connection, c10::intrusive_ptr<Gloo> gloo, std::stop_token stop)
+  GlooGroup(const Rendezvous& r, std::unique_ptr<GroupStore> connection, c10::intrusive_ptr<Gloo> gloo,
+            std::stop_token stop)
       : ProcessGroup(r.rank, r.size),
         connection_(std::move(connection)),
         gloo_(std::move(gloo)),
@@ -82,7 +83,8 @@ class GlooGroup : public ProcessGroup {
       auto* place = static_cast<std::byte*>(all);
       std::memcpy(place + static_cast<size_t>(root) * bytes, mine, bytes);
       for (int from = 0; from < size(); ++from)
-        if (from != root) parts.push_back(start(from, tag, place + static_cast<size_t>(from) * bytes, bytes, &Gloo::recv));
+        if (from != root)
+          parts.push_back(start(from, tag, place + static_cast<size_t>(from) * bytes, bytes, &Gloo::recv));
     }
     InFlight(*this, std::move(parts)).wait(timeout);
   }
@@ -138,7 +140,8 @@ class GlooGroup : public ProcessGroup {
       late.push_back(part.rank);
     }
     if (!late.empty())
-      throw missing_ranks(Kind::timeout, std::move(late), "no progress within " + std::to_string(timeout.count()) + " ms");
+      throw missing_ranks(Kind::timeout, std::move(late),
+                          "no progress within " + std::to_string(timeout.count()) + " ms");
   }
 
   void forget(const std::vector<Part>& parts) {
@@ -207,7 +210,7 @@ class GlooGroup : public ProcessGroup {
 class GlooBackend : public GroupBackend {
  public:
   explicit GlooBackend(BackendOptions options) : options_(std::move(options)) {
-    struct sigaction now {};
+    struct sigaction now{};
     if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
   }
 
@@ -225,7 +228,7 @@ class GlooBackend : public GroupBackend {
   }
 
   std::pair<std::unique_ptr<GroupStore>, c10::intrusive_ptr<Gloo>> connect(const Rendezvous& r, milliseconds timeout,
-                                                                         const std::stop_token& stop) {
+                                                                           const std::stop_token& stop) {
     check_rendezvous(r);
     const Deadline deadline(timeout);
     auto connection = GroupStore::connect(r.host, r.port, timeout);
@@ -238,8 +241,8 @@ class GlooBackend : public GroupBackend {
       options->devices.push_back(Gloo::createDeviceForHostname(options_.address));
       return {std::move(connection), c10::make_intrusive<Gloo>(store, r.rank, r.size, options)};
     } catch (const std::exception& error) {
-      throw TransferError(deadline.passed() ? Kind::timeout : Kind::peer_lost, {}, "the members met, but could not connect: " +
-                              first_line(error));
+      throw TransferError(deadline.passed() ? Kind::timeout : Kind::peer_lost, {},
+                          "the members met, but could not connect: " + first_line(error));
     }
   }
 
@@ -270,7 +273,8 @@ std::shared_ptr<GroupBackend> make_gloo_backend(const BackendOptions& options) {
   return std::make_shared<GlooBackend>(options);
 }
 
-std::unique_ptr<BareBroadcast> make_bare_broadcast(GroupBackend& backend, const Rendezvous& rendezvous, milliseconds timeout) {
+std::unique_ptr<BareBroadcast> make_bare_broadcast(GroupBackend& backend, const Rendezvous& rendezvous,
+                                                   milliseconds timeout) {
   return std::make_unique<C10dBroadcast>(dynamic_cast<GlooBackend&>(backend), rendezvous, timeout);
 }
 

@@ -58,8 +58,8 @@ class Room {
       return block;
     }
     if (left_[from]) throw TransferError(Kind::peer_lost, {from}, about(generation_, from) + " has left");
-    throw TransferError(Kind::timeout, {from}, about(generation_, from) + " sent nothing within " +
-                                                   std::to_string(timeout.count()) + " ms");
+    throw TransferError(Kind::timeout, {from},
+                        about(generation_, from) + " sent nothing within " + std::to_string(timeout.count()) + " ms");
   }
 
  private:
@@ -117,7 +117,8 @@ class InProcessGroup : public ProcessGroup {
         late.push_back(from);
       }
     }
-    if (!late.empty()) throw missing_ranks(Kind::timeout, late, "nothing within " + std::to_string(timeout.count()) + " ms");
+    if (!late.empty())
+      throw missing_ranks(Kind::timeout, late, "nothing within " + std::to_string(timeout.count()) + " ms");
   }
 
  private:
@@ -135,8 +136,9 @@ class InProcessGroup : public ProcessGroup {
   void take_into(Buffer buffer, int from, milliseconds timeout) {
     const Block block = room_->take(from, rank(), timeout, stop_);
     if (block->size() != buffer.bytes)
-      throw TransferError(Kind::protocol, {from}, "rank " + std::to_string(from) + " sent " +
-                              std::to_string(block->size()) + " bytes where " + std::to_string(buffer.bytes) + " were due");
+      throw TransferError(Kind::protocol, {from},
+                          "rank " + std::to_string(from) + " sent " + std::to_string(block->size()) + " bytes where " +
+                              std::to_string(buffer.bytes) + " were due");
     std::copy(block->begin(), block->end(), static_cast<std::byte*>(buffer.data));
   }
 
@@ -162,10 +164,12 @@ class InProcessBackend : public GroupBackend {
   // A room is kept after its members have left, so that one who comes later finds them gone, until a later generation begins.
   std::shared_ptr<Room> room_of(const Rendezvous& r) {
     std::lock_guard lock(mutex_);
-    std::erase_if(rooms_, [&](const auto& entry) { return entry.first < r.generation && entry.second.use_count() == 1; });
+    std::erase_if(rooms_,
+                  [&](const auto& entry) { return entry.first < r.generation && entry.second.use_count() == 1; });
     std::shared_ptr<Room>& room = rooms_[r.generation];
     if (!room) room = std::make_shared<Room>(r.generation, r.size);
-    TROUPE_CHECK(room->size() == static_cast<size_t>(r.size), "group", r.generation, "has size", room->size(), "not", r.size);
+    TROUPE_CHECK(room->size() == static_cast<size_t>(r.size), "group", r.generation, "has size", room->size(), "not",
+                 r.size);
     return room;
   }
 

@@ -24,7 +24,8 @@ using Kind = TransferError::Kind;
 constexpr size_t kLargestThroughStore = 4096;
 
 void check_cuda(cudaError_t result, const char* what) {
-  if (result != cudaSuccess) throw TransferError(Kind::peer_lost, {}, std::string(what) + ": " + cudaGetErrorString(result));
+  if (result != cudaSuccess)
+    throw TransferError(Kind::peer_lost, {}, std::string(what) + ": " + cudaGetErrorString(result));
 }
 
 // Owns a communicator; aborts it unless everything on it has completed.
@@ -95,7 +96,10 @@ class NcclGroup : public ProcessGroup {
  public:
   NcclGroup(const Rendezvous& r, std::unique_ptr<GroupStore> store, std::unique_ptr<Communicator> communicator,
             std::stop_token stop)
-      : ProcessGroup(r.rank, r.size), rendezvous_(r), store_(std::move(store)), communicator_(std::move(communicator)),
+      : ProcessGroup(r.rank, r.size),
+        rendezvous_(r),
+        store_(std::move(store)),
+        communicator_(std::move(communicator)),
         stop_(std::move(stop)) {
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   }
@@ -113,7 +117,8 @@ class NcclGroup : public ProcessGroup {
   }
 
   void gather(const void* mine, void* all, size_t bytes, int root, milliseconds timeout) override {
-    TROUPE_CHECK(bytes <= kLargestThroughStore && root >= 0 && root < size(), bytes, "bytes to root", root, "of", size());
+    TROUPE_CHECK(bytes <= kLargestThroughStore && root >= 0 && root < size(), bytes, "bytes to root", root, "of",
+                 size());
     const Deadline deadline(timeout);
     const uint64_t turn = turn_++;
     if (rank() != root) return put(turn, rank(), {mine, bytes});
@@ -121,10 +126,13 @@ class NcclGroup : public ProcessGroup {
     std::vector<int> late;
     for (int from = 0; from < size(); ++from) {
       const Buffer part{place + static_cast<size_t>(from) * bytes, bytes};
-      if (from == root) std::memcpy(part.data, mine, bytes);
-      else if (!take(turn, from, part, deadline)) late.push_back(from);
+      if (from == root)
+        std::memcpy(part.data, mine, bytes);
+      else if (!take(turn, from, part, deadline))
+        late.push_back(from);
     }
-    if (!late.empty()) throw missing_ranks(Kind::timeout, late, "no answer within " + std::to_string(timeout.count()) + " ms");
+    if (!late.empty())
+      throw missing_ranks(Kind::timeout, late, "no answer within " + std::to_string(timeout.count()) + " ms");
   }
 
  private:
@@ -179,7 +187,8 @@ class NcclGroup : public ProcessGroup {
       const bool is_root = group_.rank() == root;
       if (staged && is_root) copy(memory, buffer.data, buffer.bytes, cudaMemcpyHostToDevice);
       const Communicator& comm = *group_.communicator_;
-      comm.check(ncclBroadcast(memory, memory, buffer.bytes, ncclUint8, root, comm.get(), group_.stream_), "ncclBroadcast");
+      comm.check(ncclBroadcast(memory, memory, buffer.bytes, ncclUint8, root, comm.get(), group_.stream_),
+                 "ncclBroadcast");
       poll_until([&] { return comm.idle(); }, Deadline(kEnqueue), group_.stop_, "ncclBroadcast");
       if (staged && !is_root) copy(buffer.data, memory, buffer.bytes, cudaMemcpyDeviceToHost);
       check_cuda(cudaEventRecord(staging_.done, group_.stream_), "cudaEventRecord");
@@ -220,8 +229,9 @@ class NcclGroup : public ProcessGroup {
       throw;
     }
     if (value.size() != buffer.bytes)
-      throw missing_ranks(Kind::protocol, {from}, "sent " + std::to_string(value.size()) + " bytes where " +
-                                                      std::to_string(buffer.bytes) + " were due");
+      throw missing_ranks(
+          Kind::protocol, {from},
+          "sent " + std::to_string(value.size()) + " bytes where " + std::to_string(buffer.bytes) + " were due");
     std::memcpy(buffer.data, value.data(), value.size());
     return true;
   }
@@ -259,7 +269,8 @@ class NcclBackend : public GroupBackend {
   }
 
  private:
-  static ncclUniqueId unique_id(const Rendezvous& r, GroupStore& store, const Deadline& deadline, const std::stop_token& stop) {
+  static ncclUniqueId unique_id(const Rendezvous& r, GroupStore& store, const Deadline& deadline,
+                                const std::stop_token& stop) {
     ncclUniqueId id{};
     if (r.rank == 0) {
       if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess)
@@ -268,7 +279,8 @@ class NcclBackend : public GroupBackend {
       return id;
     }
     const std::string text = store.get(group_key(r, "nccl"), 0, deadline, stop);
-    if (text.size() != sizeof id.internal) throw missing_ranks(Kind::protocol, {0}, "its NCCL has an id of another size");
+    if (text.size() != sizeof id.internal)
+      throw missing_ranks(Kind::protocol, {0}, "its NCCL has an id of another size");
     std::memcpy(id.internal, text.data(), text.size());
     return id;
   }

@@ -24,7 +24,8 @@ using Kind = TransferError::Kind;
 constexpr milliseconds kFirstPause{1}, kLongestPause{20};
 
 [[noreturn]] void refuse_address(const std::string& address, const std::string& why) {
-  throw ConfigError("cannot listen on " + address + ": " + why + "; give the address of one of this machine's interfaces");
+  throw ConfigError("cannot listen on " + address + ": " + why +
+                    "; give the address of one of this machine's interfaces");
 }
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -34,7 +35,8 @@ AddressList resolve(const std::string& host, uint16_t port, std::string& error) 
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found)) error = gai_strerror(code);
+  if (const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found))
+    error = gai_strerror(code);
   return {found, freeaddrinfo};
 }
 
@@ -55,8 +57,8 @@ int listen_on(const std::string& address, uint16_t& port) {
   Socket listening(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
-  if (listening.fd < 0 || bind(listening.fd, found->ai_addr, found->ai_addrlen) != 0 || ::listen(listening.fd, 128) != 0 ||
-      getsockname(listening.fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0)
+  if (listening.fd < 0 || bind(listening.fd, found->ai_addr, found->ai_addrlen) != 0 ||
+      ::listen(listening.fd, 128) != 0 || getsockname(listening.fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0)
     refuse_address(address, std::strerror(errno));
   char service[NI_MAXSERV];
   getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, service, sizeof service, NI_NUMERICSERV);
@@ -73,9 +75,12 @@ std::string why_unreachable(const std::string& host, uint16_t port, milliseconds
     pollfd waiting{trying.fd, POLLOUT, 0};
     int result = 0;
     socklen_t size = sizeof result;
-    if (connect(trying.fd, each->ai_addr, each->ai_addrlen) != 0 && errno != EINPROGRESS) result = errno;
-    else if (poll(&waiting, 1, static_cast<int>(timeout.count())) <= 0) result = ETIMEDOUT;
-    else getsockopt(trying.fd, SOL_SOCKET, SO_ERROR, &result, &size);
+    if (connect(trying.fd, each->ai_addr, each->ai_addrlen) != 0 && errno != EINPROGRESS)
+      result = errno;
+    else if (poll(&waiting, 1, static_cast<int>(timeout.count())) <= 0)
+      result = ETIMEDOUT;
+    else
+      getsockopt(trying.fd, SOL_SOCKET, SO_ERROR, &result, &size);
     if (result == 0) return {};
     error = std::strerror(result);
   }
@@ -173,7 +178,8 @@ void GroupStore::meet(const Rendezvous& r, const Deadline& deadline, const std::
   for (int rank = 1; rank < r.size; ++rank)
     if (!impl_->wait_for(group_key(r, "here/" + std::to_string(rank)), deadline, stop)) missing.push_back(rank);
   if (!missing.empty())
-    throw missing_ranks(Kind::timeout, std::move(missing), "did not join group " + std::to_string(r.generation) + " in time");
+    throw missing_ranks(Kind::timeout, std::move(missing),
+                        "did not join group " + std::to_string(r.generation) + " in time");
   set(group_key(r, "go"), "1");
 }
 

@@ -37,7 +37,8 @@ std::chrono::steady_clock::duration process_age() {
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
   const double age = uptime - std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(std::max(age, 0.0)));
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(std::max(age, 0.0)));
 }
 
 }  // namespace troupe

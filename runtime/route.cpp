@@ -40,7 +40,8 @@ Route route_to(const std::string& host) {
                          ::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) == 0;
     if (!reached) error = errno;
     if (fd >= 0) ::close(fd);
-    if (reached) return {numeric(reinterpret_cast<sockaddr*>(&local), length), numeric(each->ai_addr, each->ai_addrlen)};
+    if (reached)
+      return {numeric(reinterpret_cast<sockaddr*>(&local), length), numeric(each->ai_addr, each->ai_addrlen)};
   }
   throw ConfigError(host + ": cannot be reached: " + std::strerror(error));
 }

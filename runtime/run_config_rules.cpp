@@ -73,8 +73,10 @@ void check_inference(const RunConfig& c) {
   if (i.batch_size > i.max_batch)
     refuse("inference.batch_size", i.batch_size, "is above " + limit + "; lower it or raise max_batch");
   if (2 * c.env.rows > i.max_batch)
-    refuse("env.rows", c.env.rows, "ask for up to " + text(2 * c.env.rows) + " rows at once (each may need an action and the value of a final observation), above " +
-                                       limit + "; use at most " + text(i.max_batch / 2) + " rows or raise max_batch");
+    refuse("env.rows", c.env.rows,
+           "ask for up to " + text(2 * c.env.rows) +
+               " rows at once (each may need an action and the value of a final observation), above " + limit +
+               "; use at most " + text(i.max_batch / 2) + " rows or raise max_batch");
   if (c.evaluation.rows > i.max_batch)
     refuse("evaluation.rows", c.evaluation.rows,
            "do not fit into one batch of " + limit + "; use fewer rows or raise max_batch");

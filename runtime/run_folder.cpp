@@ -23,9 +23,9 @@ constexpr const char* kMetricsFile = "/metrics.jsonl";
 constexpr const char* kLockFile = "/run.lock";
 
 // Fields that may change between the parts of a run; "x." stands for all under x.
-constexpr std::string_view kMayChange[] = {"name",     "stop.",      "evaluation.",     "checkpoint.",   "stats.",
-                                           "network.", "workers.",   "inference.",      "trainer.threads", "trainer.device",
-                                           "trainer.max_skipped"};
+constexpr std::string_view kMayChange[] = {
+    "name",       "stop.",           "evaluation.",    "checkpoint.",        "stats.", "network.", "workers.",
+    "inference.", "trainer.threads", "trainer.device", "trainer.max_skipped"};
 
 // What a run folder may hold before its config is there: a process killed at the start leaves these.
 constexpr std::string_view kOwnNames[] = {"run.lock", "log.txt", "config.json.tmp", "checkpoints"};
@@ -55,7 +55,8 @@ std::optional<std::string> first_conflict(const std::string& path, const ordered
                                           bool deterministic) {
   const bool both_objects = stored != nullptr && now != nullptr && stored->is_object() && now->is_object();
   if (!both_objects) {
-    if (may_change(path, deterministic) || (stored != nullptr && now != nullptr && *stored == *now)) return std::nullopt;
+    if (may_change(path, deterministic) || (stored != nullptr && now != nullptr && *stored == *now))
+      return std::nullopt;
     return path + " was " + text_of(stored) + " and is now " + text_of(now);
   }
   const std::string prefix = path.empty() ? "" : path + '.';
@@ -134,7 +135,8 @@ void RunFolder::refuse_foreign_folder() const {
   if (std::find(names.begin(), names.end(), "config.json") != names.end()) return;
   for (const std::string& name : names)
     if (std::find(std::begin(kOwnNames), std::end(kOwnNames), name) == std::end(kOwnNames))
-      throw ConfigError(path_ + ": not a run folder, it holds " + name + " and no config.json; use an empty or a new folder");
+      throw ConfigError(path_ + ": not a run folder, it holds " + name +
+                        " and no config.json; use an empty or a new folder");
 }
 
 void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>& resume) {
@@ -197,7 +199,8 @@ void RunFolder::write_metrics(const std::string& json_line) {
 void RunFolder::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
   TROUPE_CHECK(!events_path_.empty());
   best_effort("events", lost_events_, [&] {
-    if (!events_) events_ = std::make_unique<EventWriter>(disk_->open_append(events_path_), events_start_, events_resume_);
+    if (!events_)
+      events_ = std::make_unique<EventWriter>(disk_->open_append(events_path_), events_start_, events_resume_);
     events_->add(wall_time, step, scalars);
   });
 }

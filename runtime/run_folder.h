@@ -48,8 +48,8 @@ class RunFolder {
 
   // Where a resumed run goes on.
   struct ResumePoint {
-    uint64_t updates = 0;        // lines of metrics.jsonl with larger "updates" are cut off, they will be written again
-    int64_t tensorboard_step = 0;  // likewise for TensorBoard
+    uint64_t updates = 0;  // lines of metrics.jsonl with larger "updates" are cut off, they will be written again
+    int64_t tensorboard_step = 0;                  // likewise for TensorBoard
     std::optional<uint64_t> lines = std::nullopt;  // of metrics.jsonl; if known, this many are kept, whatever they say
   };
   // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and what lies

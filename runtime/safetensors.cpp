@@ -59,7 +59,8 @@ DType parse_dtype(const json& value) {
 
 Shape parse_shape(const json& value) {
   if (!value.is_array()) fail("shape is not an array");
-  if (value.size() > Shape::kMaxRank) fail("shape has " + std::to_string(value.size()) + " dimensions, at most 8 are supported");
+  if (value.size() > Shape::kMaxRank)
+    fail("shape has " + std::to_string(value.size()) + " dimensions, at most 8 are supported");
   std::vector<int64_t> extents;
   for (const json& extent : value) {
     if (!extent.is_number_unsigned() || extent.get<uint64_t>() > std::numeric_limits<int64_t>::max())
@@ -82,7 +83,8 @@ Entry parse_entry(const std::string& name, const json& value, uint64_t data_byte
       !value.contains("data_offsets"))
     fail("is not an object of dtype, shape and data_offsets");
   const json& offsets = value["data_offsets"];
-  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned())
     fail("data_offsets is not a pair of unsigned integers");
   Entry entry{name, parse_dtype(value["dtype"]), parse_shape(value["shape"]), offsets[0], offsets[1]};
   const auto offsets_text = "data_offsets " + offsets.dump();
@@ -111,7 +113,8 @@ std::vector<Entry> parse_entries(const json& header, uint64_t data_bytes) {
   for (const Entry& entry : entries) {
     if (entry.begin != covered)
       fail("tensor " + json(entry.name).dump() + " begins at data byte " + std::to_string(entry.begin) +
-           (entry.begin < covered ? ", inside the one before it" : ", after a gap") + " that ends at " + std::to_string(covered));
+           (entry.begin < covered ? ", inside the one before it" : ", after a gap") + " that ends at " +
+           std::to_string(covered));
     covered = entry.end;
   }
   if (covered != data_bytes)
@@ -133,13 +136,16 @@ std::map<std::string, std::string> parse_metadata(const json& header) {
 
 // The header's text; `bytes` becomes what follows it.
 std::string_view split_header(std::string_view& bytes) {
-  if (bytes.size() < kLengthBytes) fail("truncated: " + std::to_string(bytes.size()) + " bytes, the header's length takes 8");
+  if (bytes.size() < kLengthBytes)
+    fail("truncated: " + std::to_string(bytes.size()) + " bytes, the header's length takes 8");
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   bytes.remove_prefix(kLengthBytes);
-  if (length > kMaxHeaderBytes) fail("the header claims " + std::to_string(length) + " bytes, at most 100000000 are allowed");
+  if (length > kMaxHeaderBytes)
+    fail("the header claims " + std::to_string(length) + " bytes, at most 100000000 are allowed");
   if (length > bytes.size())
-    fail("truncated: the header claims " + std::to_string(length) + " bytes, " + std::to_string(bytes.size()) + " are there");
+    fail("truncated: the header claims " + std::to_string(length) + " bytes, " + std::to_string(bytes.size()) +
+         " are there");
   const std::string_view header = bytes.substr(0, length);
   bytes.remove_prefix(length);
   if (!header.starts_with('{')) fail("the header does not begin with {");
@@ -211,6 +217,8 @@ void write_safetensors(Disk& disk, const std::string& path, const std::map<std::
   disk.write_atomic(path, safetensors_parts(tensors, metadata, path, header));
 }
 
-Safetensors read_safetensors(const Disk& disk, const std::string& path) { return parse_safetensors(disk.read(path), path); }
+Safetensors read_safetensors(const Disk& disk, const std::string& path) {
+  return parse_safetensors(disk.read(path), path);
+}
 
 }  // namespace troupe

@@ -19,15 +19,17 @@ std::optional<RequestLine> parse_request_line(std::string_view line) {
   const RequestLine parts{line.substr(0, first), line.substr(first + 1, last - first - 1), line.substr(last + 1)};
   const bool method_ok = !parts.method.empty() && std::all_of(parts.method.begin(), parts.method.end(),
                                                               [](char c) { return c >= 'A' && c <= 'Z'; });
-  const bool target_ok = std::all_of(parts.target.begin(), parts.target.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  const bool target_ok =
+      std::all_of(parts.target.begin(), parts.target.end(), [](char c) { return c > ' ' && c < 0x7f; });
   if (!method_ok || !target_ok || !parts.version.starts_with("HTTP/")) return std::nullopt;
   return parts;
 }
 
 std::string response(const std::string& status, const std::string& type, const std::string& body, bool with_body,
                      const std::string& more_headers = "") {
-  return "HTTP/1.1 " + status + "\r\nContent-Type: " + type + "; charset=utf-8\r\nContent-Length: " +
-         std::to_string(body.size()) + "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n" + more_headers +
+  return "HTTP/1.1 " + status + "\r\nContent-Type: " + type +
+         "; charset=utf-8\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n" + more_headers +
          "Connection: close\r\n\r\n" + (with_body ? body : "");
 }
 

@@ -73,10 +73,14 @@ StatsRequest parse_stats_request(std::string_view line) {
   const bool history = request.kind == StatsRequest::Kind::history;
   for (const auto& [key, value] : message.items()) {
     if (key == "type") continue;
-    if (key == "topic" && request.kind != StatsRequest::Kind::ping) request.topic = text_field(value, "topic");
-    else if (key == "last" && history) request.last = number_field(value, "last", kMaxLast);
-    else if (key == "before" && history) request.before = number_field(value, "before", UINT64_MAX);
-    else throw RequestError("unknown field \"" + key.substr(0, 64) + "\"");
+    if (key == "topic" && request.kind != StatsRequest::Kind::ping)
+      request.topic = text_field(value, "topic");
+    else if (key == "last" && history)
+      request.last = number_field(value, "last", kMaxLast);
+    else if (key == "before" && history)
+      request.before = number_field(value, "before", UINT64_MAX);
+    else
+      throw RequestError("unknown field \"" + key.substr(0, 64) + "\"");
   }
   return request;
 }
@@ -136,7 +140,8 @@ std::string StatsHistory::history_message(const StatsRequest& request, size_t ma
   size_t bytes = 0;
   for (auto entry = entries_.rbegin(); entry != entries_.rend() && items.size() < request.last; ++entry) {
     if (request.before > 0 && entry->sequence >= request.before) continue;
-    const std::string& value = request.topic.empty() ? entry->text : value_text(json::parse(entry->text), request.topic);
+    const std::string& value =
+        request.topic.empty() ? entry->text : value_text(json::parse(entry->text), request.topic);
     std::string item = '[' + std::to_string(entry->sequence) + ',' + value + ']';
     if (bytes + item.size() + 1 > max_bytes) break;
     bytes += item.size() + 1;

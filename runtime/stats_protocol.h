@@ -25,9 +25,9 @@ class RequestError : public std::runtime_error {
 struct StatsRequest {
   enum class Kind : uint8_t { history, subscribe, ping };
   Kind kind = Kind::ping;
-  std::string topic;          // path inside a snapshot, such as "lag.p95"; empty = the whole snapshot
-  uint64_t last = 100;        // history: at most this many of the newest
-  uint64_t before = 0;        // history: only those with a smaller sequence number; 0 = all
+  std::string topic;    // path inside a snapshot, such as "lag.p95"; empty = the whole snapshot
+  uint64_t last = 100;  // history: at most this many of the newest
+  uint64_t before = 0;  // history: only those with a smaller sequence number; 0 = all
 };
 
 // Throws RequestError for anything but a request of docs/protocol.md, with all its fields known and in range.

@@ -11,12 +11,13 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json json_of(const EvaluationResult& result) {
-  return {{"updates", result.updates},         {"episodes", result.episodes},       {"return_mean", result.return_mean},
-          {"return_std", result.return_std},   {"length_mean", result.length_mean}, {"success_rate", result.success_rate}};
+  return {{"updates", result.updates},         {"episodes", result.episodes},
+          {"return_mean", result.return_mean}, {"return_std", result.return_std},
+          {"length_mean", result.length_mean}, {"success_rate", result.success_rate}};
 }
 
 ordered_json json_of(const Ledger& ledger) {
-  return {{"produced", ledger.produced},         {"trained", ledger.trained},
+  return {{"produced", ledger.produced},           {"trained", ledger.trained},
           {"dropped_stale", ledger.dropped_stale}, {"dropped_full", ledger.dropped_full},
           {"lost_in_crash", ledger.lost_in_crash}, {"waiting", ledger.waiting}};
 }
@@ -36,11 +37,19 @@ ordered_json json_of(const StatsSnapshot& s) {
       {"trainer_wait_fraction", s.trainer_wait_fraction},
       {"lag", {{"p50", s.lag_p50}, {"p95", s.lag_p95}, {"max", s.lag_max}, {"bound", s.lag_bound}}},
       {"ledger", json_of(s.ledger)},
-      {"batch", {{"size_p50", s.batch_size_p50}, {"full", s.batches_full}, {"timeout", s.batches_timeout},
-                 {"all_waiting", s.batches_all_waiting}, {"failed", s.batches_failed}}},
+      {"batch",
+       {{"size_p50", s.batch_size_p50},
+        {"full", s.batches_full},
+        {"timeout", s.batches_timeout},
+        {"all_waiting", s.batches_all_waiting},
+        {"failed", s.batches_failed}}},
       {"inference", {{"p50_ms", s.inference_p50_ms}, {"p99_ms", s.inference_p99_ms}}},
-      {"episodes", {{"count", s.episodes}, {"return_mean", s.return_mean}, {"return_std", s.return_std},
-                    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}}},
+      {"episodes",
+       {{"count", s.episodes},
+        {"return_mean", s.return_mean},
+        {"return_std", s.return_std},
+        {"length_mean", s.length_mean},
+        {"success_rate", s.success_rate}}},
       {"learner", s.learner},
       {"workers", {{"up", s.workers_up}, {"total", s.workers_total}}},
       {"rows_served", s.rows_served},
@@ -56,7 +65,9 @@ ordered_json json_of(const StatsSnapshot& s) {
 }
 
 // Names of receivers and environments may come from other machines and be no UTF-8.
-std::string dump(const ordered_json& value) { return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+std::string dump(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 
 void collect(const std::string& path, const ordered_json& value, std::map<std::string, double>& scalars) {
   if (value.is_object()) {

@@ -15,7 +15,7 @@ namespace troupe {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct EvaluationResult {
-  uint64_t updates = 0;        // of the policy that was evaluated
+  uint64_t updates = 0;  // of the policy that was evaluated
   uint64_t episodes = 0;
   double return_mean = kUnknown;
   double return_std = kUnknown;
@@ -25,29 +25,29 @@ struct EvaluationResult {
 
 struct StatsSnapshot {
   double elapsed_seconds = 0;
-  double progress = kUnknown;     // 0..1 of the first stop criterion to be met; unknown without one
+  double progress = kUnknown;  // 0..1 of the first stop criterion to be met; unknown without one
   double eta_seconds = kUnknown;
 
   uint64_t env_steps = 0;
-  double env_steps_per_second = kUnknown;      // over the last 10 s
+  double env_steps_per_second = kUnknown;  // over the last 10 s
   double env_steps_per_second_60s = kUnknown;
   uint64_t updates = 0;
   double seconds_to_first_update = kUnknown;
   double updates_per_second = kUnknown;
-  double reuse = kUnknown;        // updates per trained sample
-  double trainer_wait_fraction = kUnknown;     // of the trainer's time, waiting for data
+  double reuse = kUnknown;                  // updates per trained sample
+  double trainer_wait_fraction = kUnknown;  // of the trainer's time, waiting for data
 
-  double lag_p50 = kUnknown;      // updates between a sample's weights and its use
+  double lag_p50 = kUnknown;  // updates between a sample's weights and its use
   double lag_p95 = kUnknown;
   double lag_max = kUnknown;
   uint64_t lag_bound = 0;
   Ledger ledger;
 
-  double batch_size_p50 = kUnknown;            // rows
-  uint64_t batches_full = 0;      // batches that left because they were full,
-  uint64_t batches_timeout = 0;   // because the oldest request had waited long enough,
-  uint64_t batches_all_waiting = 0;            // because nobody was left who could add to them
-  uint64_t batches_failed = 0;    // whose forward failed
+  double batch_size_p50 = kUnknown;  // rows
+  uint64_t batches_full = 0;         // batches that left because they were full,
+  uint64_t batches_timeout = 0;      // because the oldest request had waited long enough,
+  uint64_t batches_all_waiting = 0;  // because nobody was left who could add to them
+  uint64_t batches_failed = 0;       // whose forward failed
   double inference_p50_ms = kUnknown;
   double inference_p99_ms = kUnknown;
 
@@ -56,19 +56,19 @@ struct StatsSnapshot {
   double return_std = kUnknown;
   double length_mean = kUnknown;
   double success_rate = kUnknown;
-  std::map<std::string, double> learner;       // kl, clip_fraction, ess, entropy, losses, learning rates
+  std::map<std::string, double> learner;  // kl, clip_fraction, ess, entropy, losses, learning rates
 
   uint64_t workers_up = 0;
   uint64_t workers_total = 0;
   std::map<std::string, uint64_t> rows_served;     // by inference actor
   std::map<std::string, uint64_t> weights_behind;  // versions published and not yet applied, by receiver
   std::map<std::string, uint64_t> env_failures;    // by environment
-  uint64_t request_retries = 0;   // inference requests that workers asked again
-  uint64_t quarantined = 0;       // rows left out now
-  uint64_t skipped_steps = 0;     // optimizer steps that were not finite
-  std::string last_error;         // of an environment or a request
-  uint64_t rss_bytes = 0;         // 0 = unknown
-  std::optional<EvaluationResult> evaluation;  // the last one
+  uint64_t request_retries = 0;                    // inference requests that workers asked again
+  uint64_t quarantined = 0;                        // rows left out now
+  uint64_t skipped_steps = 0;                      // optimizer steps that were not finite
+  std::string last_error;                          // of an environment or a request
+  uint64_t rss_bytes = 0;                          // 0 = unknown
+  std::optional<EvaluationResult> evaluation;      // the last one
 };
 
 // Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and memory.

@@ -36,13 +36,13 @@ using Message = std::shared_ptr<const std::string>;
 
 constexpr const char* kComponent = "stats socket";
 constexpr size_t kReadBytes = 4096;
-constexpr size_t kMaxPending = 16;      // published snapshots that the thread has not taken yet
-constexpr size_t kMaxRefused = 16;      // clients beyond max_clients that are being told so
-constexpr double kRequestsAtOnce = 20;  // requests one client may send at once,
-constexpr double kRequestsPerSecond = 10;             // and in the long run
-constexpr double kSnapshotsPerRequest = 200;          // this much history counts as one more request
-constexpr std::chrono::milliseconds kLinger{1000};    // for a client to read the reason why it is closed
-constexpr std::chrono::milliseconds kStopTime{500};   // for clients to read what is queued at the end
+constexpr size_t kMaxPending = 16;                      // published snapshots that the thread has not taken yet
+constexpr size_t kMaxRefused = 16;                      // clients beyond max_clients that are being told so
+constexpr double kRequestsAtOnce = 20;                  // requests one client may send at once,
+constexpr double kRequestsPerSecond = 10;               // and in the long run
+constexpr double kSnapshotsPerRequest = 200;            // this much history counts as one more request
+constexpr std::chrono::milliseconds kLinger{1000};      // for a client to read the reason why it is closed
+constexpr std::chrono::milliseconds kStopTime{500};     // for clients to read what is queued at the end
 constexpr std::chrono::milliseconds kAcceptPause{200};  // after accept() failed, as when no descriptors are left
 
 Message line_of(std::string message) { return std::make_shared<const std::string>(std::move(message) + '\n'); }
@@ -63,7 +63,7 @@ class StatsSocket::Server {
   void publish(std::string snapshot);  // any thread
   void stop();                         // any thread
   tcp::endpoint endpoint() const { return endpoint_; }
-  Counters counters() const;           // any thread
+  Counters counters() const;  // any thread
 
  private:
   class Session;
@@ -98,7 +98,8 @@ class StatsSocket::Server {
 // One connection. It is undecided until its first bytes, or their absence, tell whether it speaks HTTP or lines of JSON.
 class StatsSocket::Server::Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Server& server, tcp::socket socket) : server_(&server), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+  Session(Server& server, tcp::socket socket)
+      : server_(&server), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
 
   void start();
   // Tells the client why, and closes once it has read that, or did not in time.
@@ -133,14 +134,14 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
   uint64_t timer_generation_ = 0;
   Mode mode_ = Mode::undecided;
   std::array<char, kReadBytes> chunk_;
-  std::string received_;      // bytes that are not handled yet
+  std::string received_;  // bytes that are not handled yet
   bool line_timer_on_ = false;
   std::deque<Message> queue_;  // the first is being written
   size_t queued_bytes_ = 0;
-  bool closing_ = false;      // nothing more is handled or queued
+  bool closing_ = false;  // nothing more is handled or queued
   bool linger_ = true;
-  bool sent_all_ = false;     // closing, and our side is shut down
-  std::string topic_;         // subscribed to; empty = whole snapshots
+  bool sent_all_ = false;  // closing, and our side is shut down
+  std::string topic_;      // subscribed to; empty = whole snapshots
   TokenBucket requests_{kRequestsAtOnce, kRequestsPerSecond};
 };
 
@@ -152,9 +153,12 @@ void StatsSocket::Server::Session::start() {
 void StatsSocket::Server::Session::read() {
   socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](error_code error, size_t bytes) {
     if (!self->socket_.is_open()) return;  // closed while this result was on its way
-    if (error == asio::error::eof) self->client_ended();
-    else if (error) self->close();
-    else self->received(bytes);
+    if (error == asio::error::eof)
+      self->client_ended();
+    else if (error)
+      self->close();
+    else
+      self->received(bytes);
   });
 }
 
@@ -182,8 +186,10 @@ void StatsSocket::Server::Session::decide() {
   if (!capital) {
     begin_lines();
   } else if (line_end != std::string::npos) {
-    if (is_http_request_line(std::string_view(received_).substr(0, line_end))) mode_ = Mode::http;
-    else begin_lines();
+    if (is_http_request_line(std::string_view(received_).substr(0, line_end)))
+      mode_ = Mode::http;
+    else
+      begin_lines();
   } else if (received_.size() > server_->options_.max_line_bytes) {
     begin_lines();
   }
@@ -204,9 +210,9 @@ void StatsSocket::Server::Session::handle_http() {
   size_t end = received_.find("\r\n\r\n");
   if (end == std::string::npos) end = received_.find("\n\n");
   if (end == std::string::npos && received_.size() <= server_->options_.max_line_bytes) return;
-  const std::string answer = end == std::string::npos
-                                 ? http_error("431 Request Header Fields Too Large")
-                                 : http_response(received_.substr(0, end), server_->page(), server_->history_.latest_message());
+  const std::string answer = end == std::string::npos ? http_error("431 Request Header Fields Too Large")
+                                                      : http_response(received_.substr(0, end), server_->page(),
+                                                                      server_->history_.latest_message());
   if (!answer.starts_with("HTTP/1.1 200")) ++server_->errors_;
   send(std::make_shared<const std::string>(answer));
   finish(true);
@@ -230,8 +236,10 @@ void StatsSocket::Server::Session::handle_lines() {
   received_.erase(0, begin);
   if (received_.size() > server_->options_.max_line_bytes)
     return fail("line longer than " + std::to_string(server_->options_.max_line_bytes) + " bytes");
-  if (received_.empty()) ++timer_generation_;
-  else if (!line_timer_on_) set_deadline(server_->options_.line_timeout, &Session::line_deadline);
+  if (received_.empty())
+    ++timer_generation_;
+  else if (!line_timer_on_)
+    set_deadline(server_->options_.line_timeout, &Session::line_deadline);
   line_timer_on_ = !received_.empty();
 }
 
@@ -351,7 +359,8 @@ StatsSocket::Server::Server(StatsSocketOptions options)
 
 void StatsSocket::Server::listen() {
   error_code error;
-  const auto found = tcp::resolver(context_).resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive, error);
+  const auto found =
+      tcp::resolver(context_).resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive, error);
   if (!error) {
     const tcp::endpoint wanted = *found.begin();
     acceptor_.open(wanted.protocol(), error);
@@ -463,7 +472,8 @@ StatsSocket::Counters StatsSocket::Server::counters() const {
 
 std::string StatsSocket::Server::page() const {
   const std::string port = std::to_string(endpoint_.port());
-  return "troupe run: " + options_.run + "\n\nThe newest statistics as JSON:  /stats\nA stream of them, one JSON object per line:\n\n  nc " +
+  return "troupe run: " + options_.run +
+         "\n\nThe newest statistics as JSON:  /stats\nA stream of them, one JSON object per line:\n\n  nc " +
          endpoint_.address().to_string() + ' ' + port + "\n";
 }
 

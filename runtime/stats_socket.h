@@ -45,13 +45,13 @@ class StatsSocket {
   void stop();
 
   struct Counters {
-    uint64_t accepted = 0;  // connections
-    uint64_t refused = 0;   // of them, beyond max_clients
-    uint64_t errors = 0;    // closed because of what they sent
-    uint64_t slow = 0;      // dropped because they did not read
-    uint64_t open = 0;      // now
-    uint64_t published = 0; // snapshots
-    uint64_t skipped = 0;   // snapshots left out
+    uint64_t accepted = 0;   // connections
+    uint64_t refused = 0;    // of them, beyond max_clients
+    uint64_t errors = 0;     // closed because of what they sent
+    uint64_t slow = 0;       // dropped because they did not read
+    uint64_t open = 0;       // now
+    uint64_t published = 0;  // snapshots
+    uint64_t skipped = 0;    // snapshots left out
   };
   Counters counters() const;
 

@@ -18,7 +18,9 @@ uint64_t checksum_of_header(const TransferHeader& header) {
   return checksum_of(&header, offsetof(TransferHeader, header_checksum));
 }
 
-uint64_t buckets_for(uint64_t bytes, uint64_t bucket_bytes) { return bytes / bucket_bytes + (bytes % bucket_bytes != 0); }
+uint64_t buckets_for(uint64_t bytes, uint64_t bucket_bytes) {
+  return bytes / bucket_bytes + (bytes % bucket_bytes != 0);
+}
 
 }  // namespace
 
@@ -54,7 +56,8 @@ std::optional<std::string> fault_in(const TransferHeader& header, const Signatur
   if (header.header_checksum != checksum_of_header(header)) return "the header was damaged on the way";
   if (header.signature_hash != signature.hash()) return "the weights announced have another signature than this policy";
   if (header.bytes != signature.total_bytes())
-    return std::to_string(header.bytes) + " bytes announced, but this policy has " + std::to_string(signature.total_bytes());
+    return std::to_string(header.bytes) + " bytes announced, but this policy has " +
+           std::to_string(signature.total_bytes());
   if (header.bucket_bytes == 0 || header.bucket_bytes % Checksum::kStride != 0)
     return "bucket size " + std::to_string(header.bucket_bytes) + " is not a multiple of 64";
   if (header.bucket_count != buckets_for(header.bytes, header.bucket_bytes))

@@ -34,7 +34,7 @@ class WeightSlot {
 };
 
 struct ChannelOptions {
-  size_t bucket_bytes = size_t{8} << 20;              // a multiple of 64
+  size_t bucket_bytes = size_t{8} << 20;               // a multiple of 64
   std::chrono::milliseconds connect_timeout{10'000};   // for all members of a group to meet
   std::chrono::milliseconds transfer_timeout{30'000};  // from the header to the last acknowledgement
 };

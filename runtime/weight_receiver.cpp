@@ -94,14 +94,16 @@ ReceiverStep WeightReceiver::receive(std::chrono::milliseconds idle) {
   return result;
 }
 
-ReceiverStep WeightReceiver::swap_in(const TransferHeader& header, Array block, uint64_t checksum, TransferAnswer& answer) {
+ReceiverStep WeightReceiver::swap_in(const TransferHeader& header, Array block, uint64_t checksum,
+                                     TransferAnswer& answer) {
   const PolicyVersion version{header.epoch, header.number};
   ReceiverStep result{Did::unchanged, nullptr, {}};
   if (checksum != header.checksum) {
     answer.status = TransferStatus::corrupt;
     result.error = "the checksum of version " + version.text() + " does not match";
   } else {
-    auto weights = std::make_shared<const WeightSnapshot>(WeightSnapshot{version, signature_, std::move(block), checksum});
+    auto weights =
+        std::make_shared<const WeightSnapshot>(WeightSnapshot{version, signature_, std::move(block), checksum});
     switch (slot_->offer(weights)) {
       case WeightSlot::Offer::applied:
         answer.status = TransferStatus::applied;

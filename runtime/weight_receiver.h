@@ -64,7 +64,7 @@ class WeightReceiver {
   std::stop_source leave_;                // ends what the present group does
   bool stopped_ = false;
 
-  std::unique_ptr<ProcessGroup> group_;  // this and below: the stepping thread only
+  std::unique_ptr<ProcessGroup> group_;         // this and below: the stepping thread only
   std::optional<std::string> lost_after_swap_;  // for the next step to report
   BlockPool pool_;
 };

@@ -56,8 +56,8 @@ bool WeightSender::publish(WeightsPtr weights) {
   TROUPE_CHECK(weights->flat.bytes() == signature_->total_bytes(), weights->flat.bytes(), signature_->total_bytes());
   std::lock_guard lock(mutex_);
   if (newest_ && weights->version == newest_->version) return false;
-  TROUPE_CHECK(!newest_ || newest_->version < weights->version, "policy version", weights->version.text(), "published after",
-               newest_->version.text());
+  TROUPE_CHECK(!newest_ || newest_->version < weights->version, "policy version", weights->version.text(),
+               "published after", newest_->version.text());
   if (begun_ < published_ && something_to_send()) ++skipped_;
   newest_ = std::move(weights);
   ++published_;
@@ -81,7 +81,8 @@ WeightsPtr WeightSender::newest() const {
 bool WeightSender::something_to_send() const {
   if (!newest_) return false;
   for (const auto& [id, member] : members_)
-    if ((member.state == State::waiting || member.state == State::connected) && member.applied_seq < published_) return true;
+    if ((member.state == State::waiting || member.state == State::connected) && member.applied_seq < published_)
+      return true;
   return false;
 }
 
@@ -178,9 +179,11 @@ SenderStep WeightSender::collect() {
         member->applied = now;
         member->applied_seq = sending_->seq;
       } else if (answer.status == TransferStatus::older) {
-        set_aside(seats_[i], "runs on version " + now.text() + ", newer than " + sending_->weights->version.text(), result.lost);
+        set_aside(seats_[i], "runs on version " + now.text() + ", newer than " + sending_->weights->version.text(),
+                  result.lost);
       } else {
-        set_aside(seats_[i], "the checksum of version " + sending_->weights->version.text() + " did not match", result.lost);
+        set_aside(seats_[i], "the checksum of version " + sending_->weights->version.text() + " did not match",
+                  result.lost);
       }
       if (!result.lost.empty() && result.error.empty()) result.error = member->trouble;
     }

@@ -48,7 +48,7 @@ struct SenderStep {
   };
   Did did = Did::nothing;
   std::vector<ReceiverId> lost;  // set aside in this step
-  std::string error;              // empty with `failed` when a member was removed
+  std::string error;             // empty with `failed` when a member was removed
 };
 
 class WeightSender {
@@ -121,7 +121,7 @@ class WeightSender {
   mutable std::mutex mutex_;  // guards all down to the blank line
   std::condition_variable_any work_;
   std::map<ReceiverId, Member> members_;
-  bool regroup_ = false;  // the group does not fit the members
+  bool regroup_ = false;    // the group does not fit the members
   std::stop_source leave_;  // ends what the present group does
   WeightsPtr newest_;
   uint64_t published_ = 0;

@@ -50,7 +50,8 @@ std::optional<std::string> Signature::first_difference(const Signature& other) c
   const size_t common = std::min(tensors.size(), other.tensors.size());
   for (size_t i = 0; i < common; ++i)
     if (tensors[i] != other.tensors[i])
-      return "tensor " + std::to_string(i) + " is " + tensors[i].text() + " here and " + other.tensors[i].text() + " there";
+      return "tensor " + std::to_string(i) + " is " + tensors[i].text() + " here and " + other.tensors[i].text() +
+             " there";
   if (tensors.size() == other.tensors.size()) return std::nullopt;
   const bool here = tensors.size() > common;
   return "tensor " + std::to_string(common) + ", " + (here ? tensors : other.tensors)[common].text() + ", is only " +
@@ -78,7 +79,9 @@ void Checksum::update(const void* data, size_t bytes) {
   };
   size_t i = 0;
   for (; i + kStride <= bytes; i += kStride)
-    [&]<size_t... lane>(std::index_sequence<lane...>) { (step(p + i + 8 * lane, lane), ...); }(std::make_index_sequence<8>());
+    [&]<size_t... lane>(std::index_sequence<lane...>) {
+      (step(p + i + 8 * lane, lane), ...);
+    }(std::make_index_sequence<8>());
   for (; i < bytes; ++i) tail_ = mix(tail_, p[i]);
   lanes_ = lanes;
   bytes_ += bytes;

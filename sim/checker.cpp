@@ -27,11 +27,17 @@ auto* state_of(caf::abstract_actor* actor) {
   return typed == nullptr ? nullptr : &typed->state;
 }
 ReplayState* replay_of(caf::abstract_actor* a) { return state_of<ReplayActor::stateful_pointer<ReplayState>>(a); }
-InferenceState* inference_of(caf::abstract_actor* a) { return state_of<InferenceActor::stateful_pointer<InferenceState>>(a); }
+InferenceState* inference_of(caf::abstract_actor* a) {
+  return state_of<InferenceActor::stateful_pointer<InferenceState>>(a);
+}
 WorkerState* worker_of(caf::abstract_actor* a) { return state_of<WorkerActor::stateful_pointer<WorkerState>>(a); }
 TrainerState* trainer_of(caf::abstract_actor* a) { return state_of<TrainerActor::stateful_pointer<TrainerState>>(a); }
-PrefetcherState* prefetcher_of(caf::abstract_actor* a) { return state_of<PrefetcherActor::stateful_pointer<PrefetcherState>>(a); }
-SupervisorState* supervisor_of(caf::abstract_actor* a) { return state_of<SupervisorActor::stateful_pointer<SupervisorState>>(a); }
+PrefetcherState* prefetcher_of(caf::abstract_actor* a) {
+  return state_of<PrefetcherActor::stateful_pointer<PrefetcherState>>(a);
+}
+SupervisorState* supervisor_of(caf::abstract_actor* a) {
+  return state_of<SupervisorActor::stateful_pointer<SupervisorState>>(a);
+}
 
 template <class T>
 const T* content_of(caf::mailbox_element& element) {
@@ -76,7 +82,8 @@ KnownActor& Checker::know(caf::scheduled_actor& actor) {
 
 std::string Checker::name_of(caf::actor_id id) {
   const auto it = actors_.find(id);
-  return it == actors_.end() ? "actor " + std::to_string(id) : it->second.kind + " #" + std::to_string(it->second.ordinal);
+  return it == actors_.end() ? "actor " + std::to_string(id)
+                             : it->second.kind + " #" + std::to_string(it->second.ordinal);
 }
 
 void Checker::worker_left(uint64_t worker) {
@@ -99,7 +106,8 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     if (account.joined) replay_.arrived += samples;  // those of a worker that is gone were booked as lost when it left
     account.partial -= std::min(account.partial, samples);
     const std::string who = "worker " + std::to_string(rollout.worker);
-    if (next_sequence_[rollout.worker]++ != rollout.sequence) world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " comes out of turn");
+    if (next_sequence_[rollout.worker]++ != rollout.sequence)
+      world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " comes out of turn");
     if (++pushed_[rollout.worker] > credits_[rollout.worker]) world_.violate(who + " pushes without a credit");
     world_.check_rollout(rollout, published_);
   } else if (const auto* report = content_of<WorkerReport>(element)) {
@@ -108,7 +116,8 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     const uint64_t samples = replay_.batches[update->index];
     replay_.batches.erase(update->index);
     const size_t k = update->index - replay_.number;
-    if (k >= world_.update_samples_trained.size()) return world_.violate("update " + std::to_string(update->index) + " is reported but was never made");
+    if (k >= world_.update_samples_trained.size())
+      return world_.violate("update " + std::to_string(update->index) + " is reported but was never made");
     replay_.trained += world_.update_samples_trained[k];
     if (world_.update_samples_trained[k] == 0 && samples > 0) replay_.failed += samples;
   } else if (const auto* down = content_of<caf::down_msg>(element)) {
@@ -143,7 +152,8 @@ void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const A
   const std::string who = name_of(inference) + ", request " + std::to_string(reply.id);
   if (!account.asked.contains({client, reply.id})) world_.violate(who + ": is answered but was not asked");
   if (!account.answered.emplace(client, reply.id).second) world_.violate(who + ": is answered twice");
-  std::erase_if(account.open, [&](const auto& entry) { return entry.second.client == client && entry.second.id == reply.id; });
+  std::erase_if(account.open,
+                [&](const auto& entry) { return entry.second.client == client && entry.second.id == reply.id; });
   PolicyVersion& last = account.said[client];
   if (reply.version < last) world_.violate(who + ": version " + reply.version.text() + " after " + last.text());
   last = reply.version;
@@ -164,7 +174,8 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   if (element == nullptr) return;
   const size_t waiting = actor.mailbox().size();
   largest_mailbox_ = std::max(largest_mailbox_, waiting);
-  if (waiting > kMailboxBound) world_.violate(name_of(actor.id()) + " has " + std::to_string(waiting) + " messages waiting");
+  if (waiting > kMailboxBound)
+    world_.violate(name_of(actor.id()) + " has " + std::to_string(waiting) + " messages waiting");
   if (known.kind == "replay") replay_takes(*element);
   if (known.kind == "inference") inference_takes(actor.id(), *element);
   if (known.kind == "worker") worker_takes(actor, *element);
@@ -192,16 +203,18 @@ void Checker::check_replay(const ReplayState& state) {
   const Ledger ledger = state.store->ledger();
   const auto same = [&](const char* what, uint64_t got, uint64_t wanted) {
     if (got != wanted)
-      world_.violate("ledger: " + std::string(what) + " is " + std::to_string(got) + ", counted " + std::to_string(wanted) + " (" + ledger.text() + ")");
+      world_.violate("ledger: " + std::string(what) + " is " + std::to_string(got) + ", counted " +
+                     std::to_string(wanted) + " (" + ledger.text() + ")");
   };
   if (!ledger.balances()) world_.violate("the ledger does not balance: " + ledger.text());
   same("waiting", ledger.waiting, state.store->count_waiting());
   same("produced", ledger.produced, replay_.base.produced + replay_.arrived + replay_.left);
   same("trained", ledger.trained, replay_.base.trained + replay_.trained);
-  if (config.replay.mode == "consume_once") same("lost", ledger.lost_in_crash, replay_.base.lost_in_crash + replay_.left + replay_.failed);
+  if (config.replay.mode == "consume_once")
+    same("lost", ledger.lost_in_crash, replay_.base.lost_in_crash + replay_.left + replay_.failed);
   if (replay_.arrived + replay_.left > world_.produced - replay_.produced_before)
-    world_.violate("the ledger counts " + std::to_string(replay_.arrived + replay_.left) + " samples, the environments made " +
-                   std::to_string(world_.produced - replay_.produced_before));
+    world_.violate("the ledger counts " + std::to_string(replay_.arrived + replay_.left) +
+                   " samples, the environments made " + std::to_string(world_.produced - replay_.produced_before));
   if (ledger.dropped_stale < last_ledger_.dropped_stale || ledger.dropped_full < last_ledger_.dropped_full ||
       ledger.lost_in_crash < last_ledger_.lost_in_crash)
     world_.violate("the ledger forgets: " + ledger.text());
@@ -210,11 +223,13 @@ void Checker::check_replay(const ReplayState& state) {
   for (const auto& [worker, account] : workers_) joined += account.joined;
   const uint64_t most = joined * static_cast<uint64_t>(config.workers.groups) * kCreditsPerGroup;
   if (state.store->credits_outstanding() > most)
-    world_.violate(std::to_string(state.store->credits_outstanding()) + " credits are out, at most " + std::to_string(most) + " may be");
+    world_.violate(std::to_string(state.store->credits_outstanding()) + " credits are out, at most " +
+                   std::to_string(most) + " may be");
   const auto rollout = static_cast<uint64_t>(config.rollout.length * config.env.rows);
   const auto batch = static_cast<uint64_t>(config.trainer.super_batch + config.rollout.length);
   if (ledger.waiting > std::max(state.store->capacity(), batch + rollout) + 3 * batch)
-    world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, its capacity is " + std::to_string(state.store->capacity()));
+    world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, its capacity is " +
+                   std::to_string(state.store->capacity()));
 }
 
 void Checker::after(caf::scheduled_actor& actor) {
@@ -228,8 +243,8 @@ void Checker::after(caf::scheduled_actor& actor) {
   if (known.kind == "inference") {
     const InferenceState& state = *inference_of(&actor);
     if (state.batcher && state.pending.size() != state.batcher->pending())
-      world_.violate(name_of(actor.id()) + " keeps " + std::to_string(state.pending.size()) + " requests, its batcher " +
-                     std::to_string(state.batcher->pending()));
+      world_.violate(name_of(actor.id()) + " keeps " + std::to_string(state.pending.size()) +
+                     " requests, its batcher " + std::to_string(state.batcher->pending()));
   }
   if (known.kind == "worker") {
     const WorkerState& state = *worker_of(&actor);
@@ -246,9 +261,11 @@ void Checker::quiet() {
       const InferenceState& state = *inference_of(pointer->get());
       const auto& open = inference_[id].open;
       if (open.size() != state.pending.size())
-        world_.violate(name_of(id) + " owes " + std::to_string(open.size()) + " answers and knows of " + std::to_string(state.pending.size()));
+        world_.violate(name_of(id) + " owes " + std::to_string(open.size()) + " answers and knows of " +
+                       std::to_string(state.pending.size()));
       if (state.version && last_published_ && *state.version != *last_published_)
-        world_.violate(name_of(id) + " serves " + state.version->text() + " while nothing is under way and " + last_published_->text() + " is published");
+        world_.violate(name_of(id) + " serves " + state.version->text() + " while nothing is under way and " +
+                       last_published_->text() + " is published");
     }
     if (known.kind == "replay") {
       const ReplayState& state = *replay_of(pointer->get());
@@ -256,7 +273,8 @@ void Checker::quiet() {
       for (const auto& [worker, account] : workers_)
         if (account.joined) out += credits_[worker] - std::min(credits_[worker], pushed_[worker]);
       if (out != state.store->credits_outstanding())
-        world_.violate("replay booked " + std::to_string(state.store->credits_outstanding()) + " credits, workers have " + std::to_string(out));
+        world_.violate("replay booked " + std::to_string(state.store->credits_outstanding()) +
+                       " credits, workers have " + std::to_string(out));
     }
   }
 }
@@ -267,22 +285,26 @@ std::string Checker::dump() {
     const auto pointer = known.alive ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
     if (!pointer || !known.initialized) continue;
     text += "\n  " + name_of(id) + ":";
-    if (const auto* s = trainer_of(pointer->get())) text += " version " + s->version.text() + (s->ended ? ", ended" : "");
+    if (const auto* s = trainer_of(pointer->get()))
+      text += " version " + s->version.text() + (s->ended ? ", ended" : "");
     if (const auto* s = prefetcher_of(pointer->get()))
-      text += std::string(s->trainer ? " the trainer waits" : "") + (s->staged ? ", a batch is ready" : "") + (s->asked ? ", waits for replay" : "");
+      text += std::string(s->trainer ? " the trainer waits" : "") + (s->staged ? ", a batch is ready" : "") +
+              (s->asked ? ", waits for replay" : "");
     if (const auto* s = replay_of(pointer->get())) {
       const auto served = s->store->applied_number();
-      text += " " + s->store->ledger().text() + ", next index " + std::to_string(s->store->next_index()) + ", credits " +
-              std::to_string(s->store->credits_outstanding()) + ", workers " + std::to_string(s->workers.size()) + ", applied " +
-              (served ? std::to_string(*served) : "nothing") + (s->prefetcher ? ", the prefetcher waits" : "");
+      text += " " + s->store->ledger().text() + ", next index " + std::to_string(s->store->next_index()) +
+              ", credits " + std::to_string(s->store->credits_outstanding()) + ", workers " +
+              std::to_string(s->workers.size()) + ", applied " + (served ? std::to_string(*served) : "nothing") +
+              (s->prefetcher ? ", the prefetcher waits" : "");
     }
     if (const auto* s = inference_of(pointer->get()))
-      text += (s->version ? " version " + s->version->text() : " no weights") + ", pending " + std::to_string(s->pending.size());
+      text += (s->version ? " version " + s->version->text() : " no weights") + ", pending " +
+              std::to_string(s->pending.size());
     if (const auto* s = worker_of(pointer->get()); s != nullptr && s->core) {
       const WorkerReport report = s->core->report();
-      text += " id " + std::to_string(report.worker) + ", credits " + std::to_string(s->core->credits()) + ", partial " +
-              std::to_string(report.partial_samples) + ", requests " + std::to_string(report.requests) + ", retries " +
-              std::to_string(report.retries) + ", last error " + report.last_error;
+      text += " id " + std::to_string(report.worker) + ", credits " + std::to_string(s->core->credits()) +
+              ", partial " + std::to_string(report.partial_samples) + ", requests " + std::to_string(report.requests) +
+              ", retries " + std::to_string(report.retries) + ", last error " + report.last_error;
     }
     if (const auto* s = supervisor_of(pointer->get()))
       text += " phase " + std::to_string(static_cast<int>(s->phase)) + ", members " + std::to_string(s->members.size());

@@ -56,9 +56,9 @@ class Checker {
     caf::actor_id client = 0;
   };
   struct InferenceAccount {
-    std::map<std::pair<uint64_t, uint32_t>, Request> open;           // by worker and group
-    std::set<std::pair<caf::actor_id, uint64_t>> asked, answered;    // client, request
-    std::map<caf::actor_id, PolicyVersion> said;                     // the last version by client
+    std::map<std::pair<uint64_t, uint32_t>, Request> open;         // by worker and group
+    std::set<std::pair<caf::actor_id, uint64_t>> asked, answered;  // client, request
+    std::map<caf::actor_id, PolicyVersion> said;                   // the last version by client
     PolicyVersion received;
     bool any = false;
   };
@@ -66,7 +66,7 @@ class Checker {
     Ledger base;
     uint64_t arrived = 0, left = 0, trained = 0, failed = 0;
     uint64_t produced_before = 0;
-    uint64_t number = 0;  // the process's first version
+    uint64_t number = 0;                   // the process's first version
     std::map<uint64_t, uint64_t> batches;  // samples by index, not yet trained
     uint64_t next_batch = 0;
   };

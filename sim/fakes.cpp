@@ -8,18 +8,23 @@ namespace troupe::sim {
 
 namespace {
 
-float unit(uint64_t bits) { return static_cast<float>(static_cast<double>(bits >> 40) / static_cast<double>(1 << 23) - 1.0); }
+float unit(uint64_t bits) {
+  return static_cast<float>(static_cast<double>(bits >> 40) / static_cast<double>(1 << 23) - 1.0);
+}
 
 uint64_t hash_of(PolicyVersion version, int64_t observation, uint64_t what) {
   return mix(mix(version.epoch, version.number), mix(static_cast<uint64_t>(observation), what));
 }
 
-int64_t code_of(PolicyVersion version) { return (static_cast<int64_t>(version.epoch) << 32) | static_cast<int64_t>(version.number); }
+int64_t code_of(PolicyVersion version) {
+  return (static_cast<int64_t>(version.epoch) << 32) | static_cast<int64_t>(version.number);
+}
 
 std::shared_ptr<const Signature> fake_signature() {
-  static const auto signature = std::make_shared<const Signature>(
-      Signature{{{TensorKind::parameter, "a", {3}, DType::i64}, {TensorKind::parameter, "b", {17}, DType::i64},
-                 {TensorKind::buffer, "c", {1}, DType::i64}}});
+  static const auto signature =
+      std::make_shared<const Signature>(Signature{{{TensorKind::parameter, "a", {3}, DType::i64},
+                                                   {TensorKind::parameter, "b", {17}, DType::i64},
+                                                   {TensorKind::buffer, "c", {1}, DType::i64}}});
   return signature;
 }
 
@@ -40,8 +45,10 @@ class FakePolicy final : public Policy {
   std::shared_ptr<const Signature> signature() const override { return signature_; }
 
   void load(const WeightSnapshot& weights) override {
-    if (world_.running_kind == "inference" && world_.fault(world_.scenario.load_fails)) throw std::runtime_error("no memory for the weights");
-    if (weights.checksum != checksum_of(weights.flat.data(), weights.flat.bytes())) world_.violate("weights with a wrong checksum");
+    if (world_.running_kind == "inference" && world_.fault(world_.scenario.load_fails))
+      throw std::runtime_error("no memory for the weights");
+    if (weights.checksum != checksum_of(weights.flat.data(), weights.flat.bytes()))
+      world_.violate("weights with a wrong checksum");
     for (size_t i = 0; i < signature_->tensors.size(); ++i) {
       const Array tensor = weights.tensor(i);
       for (const int64_t number : tensor.view<int64_t>())
@@ -124,7 +131,10 @@ Transition* World::find(int64_t observation) {
 }
 
 FakeEnv::FakeEnv(World& world, int64_t rows)
-    : world_(world), spec_(fake_spec()), counts_(world.running_kind == "worker"), current_(static_cast<size_t>(rows)),
+    : world_(world),
+      spec_(fake_spec()),
+      counts_(world.running_kind == "worker"),
+      current_(static_cast<size_t>(rows)),
       active_(static_cast<size_t>(rows), true) {
   ++world.environments;
 }
@@ -136,7 +146,8 @@ void FakeEnv::write(Arrays& arrays, int64_t row, int64_t observation) const {
 }
 
 void FakeEnv::observe(EnvStep& out) {
-  for (Array* array : {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed, &out.failed, &out.task})
+  for (Array* array :
+       {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed, &out.failed, &out.task})
     std::memset(array->mutable_data(), 0, array->bytes());
   out.errors.clear();
   for (int64_t n = 0; n < rows(); ++n) write(out.observations, n, current_[static_cast<size_t>(n)]);
@@ -186,7 +197,8 @@ void FakeEnv::step_row(size_t n, int32_t action, EnvStep& out) {
 
 void FakeEnv::step(const Array& actions, EnvStep& out) {
   if (counts_ && world_.fault(world_.scenario.env_throws)) throw std::runtime_error("an environment threw on purpose");
-  for (Array* array : {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed, &out.failed, &out.task})
+  for (Array* array :
+       {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed, &out.failed, &out.task})
     std::memset(array->mutable_data(), 0, array->bytes());
   out.errors.clear();
   const auto chosen = actions.view<int32_t>();
@@ -202,7 +214,8 @@ WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other) {
   snapshot->flat = Array(DType::u8, {static_cast<int64_t>(snapshot->signature->total_bytes())});
   for (size_t i = 0; i < snapshot->signature->tensors.size(); ++i) {
     Array tensor = snapshot->tensor(i);
-    std::ranges::fill(tensor.mutable_view<int64_t>(), code_of(i + 1 < snapshot->signature->tensors.size() ? version : other));
+    std::ranges::fill(tensor.mutable_view<int64_t>(),
+                      code_of(i + 1 < snapshot->signature->tensors.size() ? version : other));
   }
   snapshot->checksum = checksum_of(snapshot->flat.data(), snapshot->flat.bytes());
   return snapshot;
@@ -228,7 +241,8 @@ std::unique_ptr<StagedBatch> FakeLearner::stage(const SuperBatch& batch) const {
 UpdateReport FakeLearner::update(StagedBatch& staged, double) {
   if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
   const SuperBatch& batch = static_cast<FakeStaged&>(staged).batch;
-  if (batch.index != updates_) world_.violate("update " + std::to_string(updates_) + " gets batch " + std::to_string(batch.index));
+  if (batch.index != updates_)
+    world_.violate("update " + std::to_string(updates_) + " gets batch " + std::to_string(batch.index));
   world_.epoch = epoch_;
   world_.check_use(batch);
   UpdateReport report;
@@ -280,17 +294,20 @@ void World::check_use(const SuperBatch& batch) {
         if (r.valid.view<uint8_t>()[i] == 0) continue;
         ++samples;
         const auto number = static_cast<uint64_t>(r.version.view<int64_t>()[i]);
-        const std::string who = "sample " + std::to_string(ids[2 * i]) + " of version " + PolicyVersion{r.epoch, number}.text();
+        const std::string who =
+            "sample " + std::to_string(ids[2 * i]) + " of version " + PolicyVersion{r.epoch, number}.text();
         const uint64_t lag = lag_between({r.epoch, number}, {epoch, batch.index});
-        if (lag > bound) violate(who + " is used by update " + std::to_string(batch.index) + " of epoch " + std::to_string(epoch) +
-                                 ": lag above " + std::to_string(bound));
+        if (lag > bound)
+          violate(who + " is used by update " + std::to_string(batch.index) + " of epoch " + std::to_string(epoch) +
+                  ": lag above " + std::to_string(bound));
         Transition* transition = find(ids[2 * i]);
         if (transition == nullptr) return;
         if (!seen.insert(ids[2 * i]).second) violate(who + " is twice in one batch");
         if (++transition->uses > limit) violate(who + " is used by more than " + std::to_string(limit) + " updates");
       }
   }
-  if (samples != batch.samples) violate("a batch of " + std::to_string(samples) + " samples says " + std::to_string(batch.samples));
+  if (samples != batch.samples)
+    violate("a batch of " + std::to_string(samples) + " samples says " + std::to_string(batch.samples));
   if (samples < static_cast<uint64_t>(scenario.config.trainer.super_batch))
     violate("a batch of " + std::to_string(samples) + " samples is smaller than super_batch");
 }
@@ -329,13 +346,15 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
   const int64_t steps = r.steps(), columns = r.columns();
   const auto ids = r.observations.at("id").view<int64_t>();
   const auto flag = [](const Array& array, size_t i) { return array.view<uint8_t>()[i] != 0; };
-  if (steps != scenario.config.rollout.length || columns != scenario.config.env.rows) return violate(who + " has a wrong shape");
+  if (steps != scenario.config.rollout.length || columns != scenario.config.env.rows)
+    return violate(who + " has a wrong shape");
   uint64_t samples = 0;
   for (int64_t n = 0; n < columns; ++n)
     for (int64_t t = 0; t < steps; ++t) {
       const auto i = static_cast<size_t>(t * columns + n);
       const int64_t id = ids[2 * i];
-      const std::string at = who + ", step " + std::to_string(t) + " row " + std::to_string(n) + " (observation " + std::to_string(id) + ")";
+      const std::string at = who + ", step " + std::to_string(t) + " row " + std::to_string(n) + " (observation " +
+                             std::to_string(id) + ")";
       if (ids[2 * i + 1] != ~id) return violate(at + ": halves of two observations");
       Transition* transition = find(id);
       if (transition == nullptr) return;
@@ -354,11 +373,14 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
       const PolicyVersion version{r.epoch, static_cast<uint64_t>(r.version.view<int64_t>()[i])};
       const bool valid = flag(r.valid, i);
       if (valid == transition->failed) return violate(at + ": valid and failed disagree");
-      if (r.actions.view<int32_t>()[i] != transition->action) return violate(at + ": another action than the one executed");
-      if (r.actions.view<int32_t>()[i] != action_of(version, id) || r.log_probs.view<float>()[i] != log_prob_of(version, id) ||
+      if (r.actions.view<int32_t>()[i] != transition->action)
+        return violate(at + ": another action than the one executed");
+      if (r.actions.view<int32_t>()[i] != action_of(version, id) ||
+          r.log_probs.view<float>()[i] != log_prob_of(version, id) ||
           r.values.view<float>()[i] != value_of(version, id))
         return violate(at + ": not what version " + version.text() + " says about it");
-      if (!published.contains(version.number)) return violate(at + ": version " + version.text() + " was never published");
+      if (!published.contains(version.number))
+        return violate(at + ": version " + version.text() + " was never published");
       if (t > 0 && version.number < static_cast<uint64_t>(r.version.view<int64_t>()[i - static_cast<size_t>(columns)]))
         return violate(at + ": the version goes backwards");
       if (!valid) continue;
@@ -372,18 +394,22 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
       if (transition->terminated) continue;
       bool known = false;
       for (const auto& [number, yes] : published)
-        known = known || (number >= version.number && r.next_values.view<float>()[i] == value_of({r.epoch, number}, transition->real_next));
+        known = known || (number >= version.number &&
+                          r.next_values.view<float>()[i] == value_of({r.epoch, number}, transition->real_next));
       if (!known) return violate(at + ": next_values is not the value of the real next observation");
     }
-  if (samples != r.samples || samples != r.env_steps) return violate(who + " says " + std::to_string(r.samples) + " samples and holds " + std::to_string(samples));
+  if (samples != r.samples || samples != r.env_steps)
+    return violate(who + " says " + std::to_string(r.samples) + " samples and holds " + std::to_string(samples));
   const std::vector<double> advantages = gae_oracle(r, scenario.config.algorithm);
   for (size_t i = 0; i < advantages.size(); ++i) {
     const double target = flag(r.valid, i) ? advantages[i] + r.values.view<float>()[i] : 0.0;
     if (!close_to(advantages[i], r.advantages.view<float>()[i]) || !close_to(target, r.returns.view<float>()[i]))
-      return violate(who + ": advantage " + std::to_string(r.advantages.view<float>()[i]) + " instead of " + std::to_string(advantages[i]));
+      return violate(who + ": advantage " + std::to_string(r.advantages.view<float>()[i]) + " instead of " +
+                     std::to_string(advantages[i]));
   }
   if (scenario.config.algorithm.advantage != "vtrace") {
-    if (!r.last_observations.empty() || !r.final_observations.empty()) violate(who + " carries observations nobody asked for");
+    if (!r.last_observations.empty() || !r.final_observations.empty())
+      violate(who + " carries observations nobody asked for");
     return;
   }
   const auto last = r.last_observations.at("id").view<int64_t>();
@@ -396,7 +422,9 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
     cut_off += transition->truncated && !transition->failed;
   }
   const auto finals = static_cast<size_t>(r.final_steps.empty() ? 0 : r.final_steps.dim(0));
-  if (finals != cut_off) return violate(who + ": " + std::to_string(finals) + " final observations for " + std::to_string(cut_off) + " cut-off episodes");
+  if (finals != cut_off)
+    return violate(who + ": " + std::to_string(finals) + " final observations for " + std::to_string(cut_off) +
+                   " cut-off episodes");
   for (size_t k = 0; k < finals; ++k) {
     const auto where = r.final_steps.view<int32_t>().subspan(2 * k, 2);
     const auto i = static_cast<size_t>(where[0] * columns + where[1]);

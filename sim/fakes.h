@@ -22,17 +22,17 @@ namespace troupe::sim {
 
 // What became of one observation that was acted on.
 struct Transition {
-  int64_t next = 0;        // the observation that is acted on next
-  int64_t real_next = 0;   // the one the transition led to: `next`, or the final one of a finished episode
+  int64_t next = 0;       // the observation that is acted on next
+  int64_t real_next = 0;  // the one the transition led to: `next`, or the final one of a finished episode
   float reward = 0;
   int32_t action = 0;
   bool stepped = false;
   bool failed = false;
   bool terminated = false;
   bool truncated = false;
-  bool arrived = false;    // in a rollout at replay
-  bool trained = false;    // in an update that was applied
-  uint32_t uses = 0;       // updates
+  bool arrived = false;  // in a rollout at replay
+  bool trained = false;  // in an update that was applied
+  uint32_t uses = 0;     // updates
 };
 
 // What a policy of that version says about an observation.
@@ -45,7 +45,8 @@ EnvSpec fake_spec();
 
 class World {
  public:
-  explicit World(const Scenario& scenario) : scenario(scenario), rng(derive_key(scenario.seed, "world")), transitions(1) {}
+  explicit World(const Scenario& scenario)
+      : scenario(scenario), rng(derive_key(scenario.seed, "world")), transitions(1) {}
 
   // Keeps the first broken invariant.
   void violate(const std::string& what) {
@@ -64,16 +65,16 @@ class World {
   Rng rng;
   bool faults_on = true;
   std::optional<std::string> violation;
-  std::vector<Transition> transitions;  // by observation number
-  uint64_t produced = 0;                // valid transitions of all workers' environments
-  std::map<int64_t, int64_t> expected_next;  // by (environment, row): where the next rollout must begin
+  std::vector<Transition> transitions;                   // by observation number
+  uint64_t produced = 0;                                 // valid transitions of all workers' environments
+  std::map<int64_t, int64_t> expected_next;              // by (environment, row): where the next rollout must begin
   std::map<int64_t, std::pair<int64_t, int64_t>> place;  // observation that starts an environment -> (environment, row)
   uint32_t environments = 0;
-  uint32_t epoch = 0;                   // of the learner that lives now
+  uint32_t epoch = 0;  // of the learner that lives now
   std::optional<PolicyVersion> last_evaluated;
   std::vector<uint64_t> update_samples_trained;  // by update since the last look: samples trained for the first time
-  double seconds_to_pass = 0;           // slow forwards: time that passes before the next message
-  std::string running_kind;             // of the actor that runs now
+  double seconds_to_pass = 0;                    // slow forwards: time that passes before the next message
+  std::string running_kind;                      // of the actor that runs now
 };
 
 class FakeEnv final : public Env {

@@ -76,7 +76,8 @@ caf::strong_actor_ptr Link::stand_in(const caf::strong_actor_ptr& actor, Directi
   return proxy;
 }
 
-void Link::accept(Direction direction, const caf::strong_actor_ptr& target, caf::actor_id proxy, caf::mailbox_element& element) {
+void Link::accept(Direction direction, const caf::strong_actor_ptr& target, caf::actor_id proxy,
+                  caf::mailbox_element& element) {
   if (!up_) return;
   seen_(element.sender, proxy, element.content());
   Parcel parcel;
@@ -120,7 +121,8 @@ void Link::deliver(Direction direction) {
     end(proxy, parcel.reason);
     return;
   }
-  parcel.to->enqueue(stand_in(parcel.from, opposite(direction)), parcel.mid, as_received(std::move(parcel.content)), nullptr);
+  parcel.to->enqueue(stand_in(parcel.from, opposite(direction)), parcel.mid, as_received(std::move(parcel.content)),
+                     nullptr);
 }
 
 void Link::cut(bool late) {

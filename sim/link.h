@@ -21,7 +21,8 @@ enum class Direction : uint8_t { to_run = 0, to_node = 1 };
 class Link : public std::enable_shared_from_this<Link> {
  public:
   // Told of every message when it is sent: who sent it, and the proxy it was sent to.
-  using Seen = std::function<void(const caf::strong_actor_ptr& from, caf::actor_id proxy, const caf::type_erased_tuple& content)>;
+  using Seen = std::function<void(const caf::strong_actor_ptr& from, caf::actor_id proxy,
+                                  const caf::type_erased_tuple& content)>;
 
   Link(caf::actor_system& system, Seen seen) : system_(system), seen_(std::move(seen)) {}
 
@@ -45,8 +46,11 @@ class Link : public std::enable_shared_from_this<Link> {
     caf::error reason;
   };
   static size_t index(Direction direction) { return static_cast<size_t>(direction); }
-  static Direction opposite(Direction direction) { return direction == Direction::to_run ? Direction::to_node : Direction::to_run; }
-  void accept(Direction direction, const caf::strong_actor_ptr& target, caf::actor_id proxy, caf::mailbox_element& element);
+  static Direction opposite(Direction direction) {
+    return direction == Direction::to_run ? Direction::to_node : Direction::to_run;
+  }
+  void accept(Direction direction, const caf::strong_actor_ptr& target, caf::actor_id proxy,
+              caf::mailbox_element& element);
   caf::message as_received(caf::message content);
 
   caf::actor_system& system_;

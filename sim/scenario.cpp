@@ -29,7 +29,8 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::lag_bound_off, "lag_bound_off", "replay allows two updates more than max_policy_lag"},
     {Mutation::max_batch_off, "max_batch_off", "the batcher exceeds max_batch"},
     {Mutation::gamma_off, "gamma_off", "workers discount with another gamma"},
-    {Mutation::final_observation_reset, "final_observation_reset", "the value after a cut-off is that of the next episode"},
+    {Mutation::final_observation_reset, "final_observation_reset",
+     "the value after a cut-off is that of the next episode"},
     {Mutation::evaluation_old, "evaluation_old", "the last evaluation plays an older policy"},
     {Mutation::checkpoint_missing, "checkpoint_missing", "a checkpoint is reported as written and is not there"},
     {Mutation::epoch_kept, "epoch_kept", "a resumed run goes on under the old epoch"},
@@ -39,7 +40,9 @@ constexpr MutationInfo kMutations[] = {
 class Draw {
  public:
   explicit Draw(uint64_t seed) : rng_(derive_key(seed, "scenario")) {}
-  int64_t between(int64_t low, int64_t high) { return low + static_cast<int64_t>(rng_.below(static_cast<uint64_t>(high - low + 1))); }
+  int64_t between(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(rng_.below(static_cast<uint64_t>(high - low + 1)));
+  }
   bool chance(double p) { return rng_.uniform_double() < p; }
 
  private:
@@ -111,12 +114,13 @@ std::span<const MutationInfo> mutations() { return kMutations; }
 
 std::string Scenario::text() const {
   const RunConfig& c = config;
-  return "workers " + std::to_string(c.workers.count) + "+" + std::to_string(nodes) + " groups " + std::to_string(c.workers.groups) +
-         " rows " + std::to_string(c.env.rows) + " T " + std::to_string(c.rollout.length) + " inference " +
-         std::to_string(c.inference.count) + " batch " + std::to_string(c.inference.batch_size) + "/" +
-         std::to_string(c.inference.max_batch) + " " + c.replay.mode + " lag " + std::to_string(c.replay.max_policy_lag) +
-         " super_batch " + std::to_string(c.trainer.super_batch) + " " + c.algorithm.advantage + " updates " +
-         std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates);
+  return "workers " + std::to_string(c.workers.count) + "+" + std::to_string(nodes) + " groups " +
+         std::to_string(c.workers.groups) + " rows " + std::to_string(c.env.rows) + " T " +
+         std::to_string(c.rollout.length) + " inference " + std::to_string(c.inference.count) + " batch " +
+         std::to_string(c.inference.batch_size) + "/" + std::to_string(c.inference.max_batch) + " " + c.replay.mode +
+         " lag " + std::to_string(c.replay.max_policy_lag) + " super_batch " + std::to_string(c.trainer.super_batch) +
+         " " + c.algorithm.advantage + " updates " + std::to_string(c.stop.updates) + " checkpoint " +
+         std::to_string(c.checkpoint.every_updates);
 }
 
 Scenario draw_scenario(uint64_t seed, Mutation mutation) {

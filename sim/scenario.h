@@ -54,17 +54,17 @@ struct Scenario {
   uint64_t seed = 0;
   RunConfig config;
   Schedule schedule = Schedule::uniform;
-  int64_t nodes = 0;               // worker processes elsewhere
+  int64_t nodes = 0;  // worker processes elsewhere
   Mutation mutation = Mutation::none;
   // Probabilities per scheduler step.
-  double clock = 0.01;             // time passes although messages wait
-  double kill_worker = 0, kill_inference = 0, kill_essential = 0, crash = 0, interrupt = 0, cut = 0, kill_node = 0, stall = 0,
-         disk = 0;
+  double clock = 0.01;  // time passes although messages wait
+  double kill_worker = 0, kill_inference = 0, kill_essential = 0, crash = 0, interrupt = 0, cut = 0, kill_node = 0,
+         stall = 0, disk = 0;
   // Probabilities per call.
   double row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0, learner_throws = 0,
          load_fails = 0;
-  uint32_t max_faults = 8;         // of the first group
-  uint32_t max_endings = 2;        // faults that end the process
+  uint32_t max_faults = 8;   // of the first group
+  uint32_t max_endings = 2;  // faults that end the process
 
   std::string text() const;
 };

@@ -28,9 +28,9 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr uint64_t kMaxEvents = 60'000;      // of one simulation; a healthy one needs a few thousand
-constexpr uint64_t kQuietEvents = 4'000;     // after these no new faults come, so that the run can end
-constexpr double kMaxIdleSeconds = 90;       // of virtual time without progress: longer than every patience and back-off
+constexpr uint64_t kMaxEvents = 60'000;   // of one simulation; a healthy one needs a few thousand
+constexpr uint64_t kQuietEvents = 4'000;  // after these no new faults come, so that the run can end
+constexpr double kMaxIdleSeconds = 90;    // of virtual time without progress: longer than every patience and back-off
 constexpr uint64_t kMaxProcesses = 8;
 
 // What RunReport does in a real run, on a disk in memory.
@@ -147,7 +147,7 @@ class Simulation {
   std::shared_ptr<SimulatedSink> sink_;
   RunOutcome run_outcome_;
   bool ended_ = false, crashed_ = false, done_ = false;
-  bool cause_ = false;        // something was done that may end the process with an error
+  bool cause_ = false;  // something was done that may end the process with an error
   bool interrupted_ = false, disk_fault_ = false, disk_faults_ever_ = false;
   uint32_t endings_ = 0;
   double idle_seconds_ = 0;
@@ -190,8 +190,10 @@ void Simulation::note(const std::string& kind, uint64_t ordinal, caf::mailbox_el
   if (text.size() > 200) text.resize(200);
   const caf::actor_id sender = element != nullptr && element->sender ? element->sender->id() : 0;
   const auto from = checker_.actors().find(sender);
-  const std::string who = from == checker_.actors().end() ? "-" : from->second.kind + "#" + std::to_string(from->second.ordinal);
-  trace_(std::to_string(outcome_.events) + " " + std::to_string(now()) + "s  " + kind + "#" + std::to_string(ordinal) + " <- " + who + " " + text);
+  const std::string who =
+      from == checker_.actors().end() ? "-" : from->second.kind + "#" + std::to_string(from->second.ordinal);
+  trace_(std::to_string(outcome_.events) + " " + std::to_string(now()) + "s  " + kind + "#" + std::to_string(ordinal) +
+         " <- " + who + " " + text);
 }
 
 // -- processes ---------------------------------------------------------------------------------------------------------------
@@ -233,19 +235,25 @@ void Simulation::spawn_hosts() {
     RunAddress address;
     address.local = [this, &node]() -> GateActor {
       if (!supervisor_) return {};
-      auto link = std::make_shared<Link>(*system_, [this](const caf::strong_actor_ptr& from, caf::actor_id proxy, const caf::type_erased_tuple& content) {
-        if (from && content.match_elements<ActReply>()) checker_.answer_sent(from->id(), proxy, content.get_as<ActReply>(0));
+      auto link = std::make_shared<Link>(*system_, [this](const caf::strong_actor_ptr& from, caf::actor_id proxy,
+                                                          const caf::type_erased_tuple& content) {
+        if (from && content.match_elements<ActReply>())
+          checker_.answer_sent(from->id(), proxy, content.get_as<ActReply>(0));
       });
       node.links.push_back(link);
-      return caf::actor_cast<GateActor>(link->stand_in(caf::actor_cast<caf::strong_actor_ptr>(supervisor_), Direction::to_run));
+      return caf::actor_cast<GateActor>(
+          link->stand_in(caf::actor_cast<caf::strong_actor_ptr>(supervisor_), Direction::to_run));
     };
-    node.host = system_->spawn(worker_host, address, [this](const std::string& config) -> WiringPtr {
-      if (parse_config(config, "welcome") != wiring_->config) world_.violate("a welcome carries another config");
-      return wiring_;
-    }, [this, &node](const std::string& error) {
-      event("a worker host ended: " + error);
-      node.host_ended = true;
-    });
+    node.host = system_->spawn(
+        worker_host, address,
+        [this](const std::string& config) -> WiringPtr {
+          if (parse_config(config, "welcome") != wiring_->config) world_.violate("a welcome carries another config");
+          return wiring_;
+        },
+        [this, &node](const std::string& error) {
+          event("a worker host ended: " + error);
+          node.host_ended = true;
+        });
   }
 }
 
@@ -255,9 +263,10 @@ bool Simulation::of_node(const KnownActor& known) {
   for (const Node& node : nodes_) {
     const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
     if (!host || node.host_ended) continue;
-    const auto* typed = dynamic_cast<std::remove_pointer_t<WorkerHostActor::stateful_pointer<WorkerHostState>>*>(host->get());
-    if (typed != nullptr && checker_.actors().contains(host->id()) && checker_.actors()[host->id()].initialized && typed->state.worker &&
-        typed->state.worker.address() == known.address)
+    const auto* typed =
+        dynamic_cast<std::remove_pointer_t<WorkerHostActor::stateful_pointer<WorkerHostState>>*>(host->get());
+    if (typed != nullptr && checker_.actors().contains(host->id()) && checker_.actors()[host->id()].initialized &&
+        typed->state.worker && typed->state.worker.address() == known.address)
       return true;
   }
   return false;
@@ -363,7 +372,8 @@ void Simulation::run_job(size_t index) {
   if (scenario().mutation == Mutation::request_lost && known.alive) forget_request(*actor);
   checker_.after(*actor);
   if (world_.seconds_to_pass > 0) {
-    clock().current_time += std::chrono::duration_cast<caf::actor_clock::duration_type>(Seconds(world_.seconds_to_pass));
+    clock().current_time +=
+        std::chrono::duration_cast<caf::actor_clock::duration_type>(Seconds(world_.seconds_to_pass));
     world_.seconds_to_pass = 0;
   }
 }
@@ -402,7 +412,8 @@ void Simulation::drain() {
 
 // Nobody has anything to do: the next timer.
 void Simulation::idle() {
-  if (std::ranges::all_of(nodes_, [&](const Node& node) { return clock().now() >= node.stalled_until; }) && !ended_) checker_.quiet();
+  if (std::ranges::all_of(nodes_, [&](const Node& node) { return clock().now() >= node.stalled_until; }) && !ended_)
+    checker_.quiet();
   if (world_.violation) return;
   const auto before = clock().now();
   if (!scheduler_->trigger_timeout()) return world_.violate("the run waits for nothing" + checker_.dump());
@@ -422,13 +433,17 @@ void Simulation::faults() {
   world_.faults_on = outcome_.events < kQuietEvents;
   if (!world_.faults_on || outcome_.faults >= s.max_faults) return;
   const auto is = [](const char* kind) { return [kind](const KnownActor& known) { return known.kind == kind; }; };
-  const auto counted = [&](bool happened) { outcome_.faults += happened; idle_seconds_ = 0; };
+  const auto counted = [&](bool happened) {
+    outcome_.faults += happened;
+    idle_seconds_ = 0;
+  };
   if (chance(s.kill_worker)) counted(kill_one(is("worker")));
   if (chance(s.kill_inference)) counted(kill_one(is("inference")));
   if (endings_ < s.max_endings) {
     if (chance(s.kill_essential)) {
       const auto essential = [&](const KnownActor& known) {
-        return known.kind != "worker" && known.kind != "inference" && known.kind != "worker host" && known.kind != "supervisor";
+        return known.kind != "worker" && known.kind != "inference" && known.kind != "worker host" &&
+               known.kind != "supervisor";
       };
       if (kill_one(essential)) {
         cause_ = true;
@@ -451,7 +466,8 @@ void Simulation::faults() {
     disk_fault_ = disk_faults_ever_ = true;
     const bool crash_there = endings_ < s.max_endings && chance(0.5);
     event(crash_there ? "the disk will cut a write short" : "the disk will refuse");
-    disk_.set_fault({crash_there ? DiskFault::Kind::crash : DiskFault::Kind::refuse, disk_.operations() + rng_.below(12), 1 + rng_.below(8)});
+    disk_.set_fault({crash_there ? DiskFault::Kind::crash : DiskFault::Kind::refuse,
+                     disk_.operations() + rng_.below(12), 1 + rng_.below(8)});
     counted(true);
   }
   if (nodes_.empty()) return;
@@ -463,12 +479,15 @@ void Simulation::faults() {
   }
   if (chance(s.stall)) {
     event("a connection stalls");
-    node.stalled_until = clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(Seconds(rng_.uniform_double() * 8));
+    node.stalled_until =
+        clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(Seconds(rng_.uniform_double() * 8));
     counted(true);
   }
   if (chance(s.kill_node) && !node.host_ended) {
     event("a worker process is killed");
-    for (const auto& actor : alive([&](const KnownActor& known) { return known.address == node.host.address() || (known.kind == "worker" && of_node(known)); }))
+    for (const auto& actor : alive([&](const KnownActor& known) {
+           return known.address == node.host.address() || (known.kind == "worker" && of_node(known));
+         }))
       kill(actor, "of a node");
     cut(node, false);
     node.host_ended = true;
@@ -487,7 +506,8 @@ void Simulation::forget_request(caf::scheduled_actor& actor) {
   auto* inference = dynamic_cast<std::remove_pointer_t<InferenceActor::stateful_pointer<InferenceState>>*>(&actor);
   if (inference == nullptr || inference->state.pending.empty() || !chance(0.2)) return;
   InferenceState& state = inference->state;
-  for (const uint64_t ticket : state.batcher->forget(state.pending.begin()->second.request.worker)) state.pending.erase(ticket);
+  for (const uint64_t ticket : state.batcher->forget(state.pending.begin()->second.request.worker))
+    state.pending.erase(ticket);
 }
 
 void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& element) {
@@ -498,9 +518,11 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
     if (auto* weights = mutable_content<WeightsMessage>(element)) old_weights_.push_back(weights->weights);
   }
   if (kind == "inference") {
-    if (auto* weights = mutable_content<WeightsMessage>(element); weights != nullptr && weights->weights->version.number > start_version_.number) {
+    if (auto* weights = mutable_content<WeightsMessage>(element);
+        weights != nullptr && weights->weights->version.number > start_version_.number) {
       const PolicyVersion version = weights->weights->version;
-      if (m == Mutation::weights_old) weights->weights = old_weights_[old_weights_.size() > 1 ? old_weights_.size() - 2 : 0];
+      if (m == Mutation::weights_old)
+        weights->weights = old_weights_[old_weights_.size() > 1 ? old_weights_.size() - 2 : 0];
       if (m == Mutation::weights_torn) weights->weights = fake_weights(version, {version.epoch, version.number - 1});
     }
   }
@@ -513,7 +535,8 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
         reply->values = reply->values.clone();
         std::ranges::rotate(reply->values.mutable_view<float>(), reply->values.mutable_view<float>().begin() + 1);
       }
-      if (m == Mutation::reply_relabelled && reply->version.number > start_version_.number && chance(0.3)) --reply->version.number;
+      if (m == Mutation::reply_relabelled && reply->version.number > start_version_.number && chance(0.3))
+        --reply->version.number;
     }
     if (auto* credits = mutable_content<Credits>(element)) {
       if (m == Mutation::credit_lost && chance(0.3)) --credits->count;
@@ -528,11 +551,13 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
       if (m == Mutation::rollout_miscounted && chance(0.3)) ++changed->samples;
       if (m == Mutation::rollout_reordered && changed->steps() > 1) {
         changed->rewards = changed->rewards.clone();
-        std::ranges::rotate(changed->rewards.mutable_view<float>(), changed->rewards.mutable_view<float>().begin() + changed->columns());
+        std::ranges::rotate(changed->rewards.mutable_view<float>(),
+                            changed->rewards.mutable_view<float>().begin() + changed->columns());
       }
       message->rollout = changed;
     }
-    if (auto* update = mutable_content<UpdateMessage>(element); update != nullptr && m == Mutation::update_claimed) update->applied = !update->applied;
+    if (auto* update = mutable_content<UpdateMessage>(element); update != nullptr && m == Mutation::update_claimed)
+      update->applied = !update->applied;
   }
   if (kind == "prefetcher")
     if (auto* message = mutable_content<BatchMessage>(element)) {
@@ -544,7 +569,8 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
       last_batch_ = message->batch;
     }
   if (kind == "evaluator")
-    if (auto* job = mutable_content<EvaluateMessage>(element); job != nullptr && job->last && m == Mutation::evaluation_old && !old_weights_.empty())
+    if (auto* job = mutable_content<EvaluateMessage>(element);
+        job != nullptr && job->last && m == Mutation::evaluation_old && !old_weights_.empty())
       job->weights = old_weights_.front();
 }
 
@@ -569,27 +595,34 @@ void Simulation::run_process() {
 void Simulation::check_outcome() {
   const RunConfig& config = scenario().config;
   const RunOutcome& run = run_outcome_;
-  const auto wrong = [&](const std::string& what) { world_.violate(what + " (reason \"" + run.reason + "\", error \"" + run.error + "\")"); };
+  const auto wrong = [&](const std::string& what) {
+    world_.violate(what + " (reason \"" + run.reason + "\", error \"" + run.error + "\")");
+  };
   if (!run.error.empty()) {
-    if (run.error.find("on purpose") == std::string::npos && run.error.find("not finite") == std::string::npos && !cause_)
+    if (run.error.find("on purpose") == std::string::npos && run.error.find("not finite") == std::string::npos &&
+        !cause_)
       wrong("the run ended with an error that nothing explains");
     return;
   }
   if (!run.checkpoint_written && !disk_faults_ever_) wrong("there is no last checkpoint");
   if (run.checkpoint_written) {
     const auto checkpoint = sink_->store().load_newest();
-    if (!checkpoint || checkpoint->version != run.version) wrong("the last checkpoint is not of version " + run.version.text());
+    if (!checkpoint || checkpoint->version != run.version)
+      wrong("the last checkpoint is not of version " + run.version.text());
   }
   if (run.reason == "interrupted") {
     if (!interrupted_) wrong("nobody interrupted the run");
     return;
   }
-  if (run.version.number != static_cast<uint64_t>(config.stop.updates)) wrong("the run ended at version " + run.version.text());
+  if (run.version.number != static_cast<uint64_t>(config.stop.updates))
+    wrong("the run ended at version " + run.version.text());
   if (interrupted_) return;
   if (!run.evaluation) return wrong("there is no last evaluation");
-  if (run.evaluation->version != run.version) wrong("the last evaluation is of version " + run.evaluation->version.text());
+  if (run.evaluation->version != run.version)
+    wrong("the last evaluation is of version " + run.evaluation->version.text());
   if (!run.evaluation->error.empty() || run.evaluation->episodes != static_cast<uint64_t>(config.evaluation.episodes))
-    wrong("the last evaluation has " + std::to_string(run.evaluation->episodes) + " episodes: " + run.evaluation->error);
+    wrong("the last evaluation has " + std::to_string(run.evaluation->episodes) +
+          " episodes: " + run.evaluation->error);
 }
 
 // Everything of the process must be gone once its messages are.
@@ -602,7 +635,8 @@ void Simulation::end_process() {
   outcome_.end = crashed_ ? "killed" : run_outcome_.error.empty() ? run_outcome_.reason : run_outcome_.error;
   for (Node& node : nodes_) cut(node, false);
   if (!crashed_) drain();
-  const auto left = alive([&](const KnownActor& known) { return known.kind != "worker host" && known.kind != "worker"; });
+  const auto left =
+      alive([&](const KnownActor& known) { return known.kind != "worker host" && known.kind != "worker"; });
   if (!left.empty()) world_.violate("actors outlive the run:" + checker_.dump());
   done_ = !crashed_ && run_outcome_.error.empty() && run_outcome_.reason != "interrupted";
   if (endings_ < scenario().max_endings) ++endings_;
@@ -626,7 +660,8 @@ void Simulation::finish() {
 Outcome Simulation::run() {
   outcome_.scenario = scenario().text();
   while (!done_ && !world_.violation) {
-    if (outcome_.processes >= kMaxProcesses) world_.violate("the run does not get to its end in " + std::to_string(kMaxProcesses) + " processes");
+    if (outcome_.processes >= kMaxProcesses)
+      world_.violate("the run does not get to its end in " + std::to_string(kMaxProcesses) + " processes");
     if (world_.violation) break;
     run_process();
     if (!world_.violation) end_process();

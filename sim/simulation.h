@@ -14,9 +14,9 @@ namespace troupe::sim {
 struct Outcome {
   std::optional<std::string> violation;
   std::string scenario;
-  std::string end;         // how the last process ended
+  std::string end;  // how the last process ended
   uint64_t events = 0;
-  uint64_t trace_hash = 0; // of all events in order
+  uint64_t trace_hash = 0;  // of all events in order
   uint64_t updates = 0;
   uint64_t processes = 0;  // of the trainer; more than one when it was killed and resumed
   uint64_t faults = 0;

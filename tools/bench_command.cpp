@@ -25,8 +25,8 @@ BenchReport report_weights(double seconds) {
   return {json.dump(),
           {format_bytes(b.bytes) + " over loopback with Gloo; medians of " + std::to_string(b.repeats) + " repeats",
            "bare broadcast  " + format_number(1e3 * b.bare_broadcast_seconds, 1) + " ms",
-           "weight channel  " + format_number(1e3 * b.channel_seconds, 1) + " ms, " + format_number(b.ratio_to_bare_broadcast, 2) +
-               " of the bare broadcast's speed"}};
+           "weight channel  " + format_number(1e3 * b.channel_seconds, 1) + " ms, " +
+               format_number(b.ratio_to_bare_broadcast, 2) + " of the bare broadcast's speed"}};
 }
 
 BenchReport measure(const std::string& what, double seconds) {

@@ -28,7 +28,8 @@ class Server {
     const std::shared_ptr<Wiring> wiring = learn_wiring(config);
     caf::actor_system& system = system_.get();
     const auto weights = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
-    const InferencePeers peers{weights, system_.stop_at_end(system.spawn(silent_replay)), system_.stop_at_end(system.spawn(silent_stats))};
+    const InferencePeers peers{weights, system_.stop_at_end(system.spawn(silent_replay)),
+                               system_.stop_at_end(system.spawn(silent_stats))};
     inference_ = system_.stop_at_end(spawn_on(system, true, inference_actor, WiringPtr(wiring), uint64_t{0}, peers));
     self_->send(weights, WeightsMessage{learner_of(*wiring)->snapshot({})});
     ask(0);
@@ -62,11 +63,14 @@ class Server {
 
 std::vector<double> asks(Server& server, uint32_t group, double seconds) {
   std::vector<double> times;
-  for (const auto start = BenchClock::now(); times.empty() || seconds_since(start) < seconds;) times.push_back(server.ask(group));
+  for (const auto start = BenchClock::now(); times.empty() || seconds_since(start) < seconds;)
+    times.push_back(server.ask(group));
   return times;
 }
 
-void append(std::vector<double>& all, const std::vector<double>& more) { all.insert(all.end(), more.begin(), more.end()); }
+void append(std::vector<double>& all, const std::vector<double>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
 
 }  // namespace
 
@@ -105,12 +109,11 @@ BenchReport bench_inference(double seconds) {
                                     {"deadlines", waited.size()}};
   const auto us = [](double x) { return format_number(x, 1) + " us"; };
   return {json.dump(),
-          {std::to_string(kRows) + " rows, CartPole-v1, 2x64 MLP",
-           "bare forward  p50 " + us(forward_us),
-           "round trip    p50 " + us(round_trip_us) + ", p99 " + us(1e6 * percentile(round_trip, 0.99)) + "; p50 over the forward " +
-               us(round_trip_us - forward_us),
-           "at a deadline of " + format_number(deadline_us / 1000, 0) + " ms: p50 " + us(1e6 * median(waited)) + ", p99 " + us(p99_us) +
-               "; p99 without the forward " + us(p99_us - forward_us)}};
+          {std::to_string(kRows) + " rows, CartPole-v1, 2x64 MLP", "bare forward  p50 " + us(forward_us),
+           "round trip    p50 " + us(round_trip_us) + ", p99 " + us(1e6 * percentile(round_trip, 0.99)) +
+               "; p50 over the forward " + us(round_trip_us - forward_us),
+           "at a deadline of " + format_number(deadline_us / 1000, 0) + " ms: p50 " + us(1e6 * median(waited)) +
+               ", p99 " + us(p99_us) + "; p99 without the forward " + us(p99_us - forward_us)}};
 }
 
 }  // namespace troupe

@@ -69,8 +69,8 @@ RolloutPtr rollout_of(Policy& policy, int64_t steps, int64_t columns) {
 }
 
 torch::nn::Sequential tower(int64_t outputs) {
-  return torch::nn::Sequential(torch::nn::Linear(4, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64), torch::nn::Tanh(),
-                               torch::nn::Linear(64, outputs));
+  return torch::nn::Sequential(torch::nn::Linear(4, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64),
+                               torch::nn::Tanh(), torch::nn::Linear(64, outputs));
 }
 
 // The same update as a plain script would write it.

@@ -26,7 +26,8 @@ void give_up(const std::string& waited_for) {
 }
 
 BenchSystem::BenchSystem(bool network)
-    : system_({.scheduler = SchedulerKind::threads, .threads = 2, .network = network, .network_config = {}}, register_messages) {}
+    : system_({.scheduler = SchedulerKind::threads, .threads = 2, .network = network, .network_config = {}},
+              register_messages) {}
 
 BenchSystem::~BenchSystem() {
   for (const caf::strong_actor_ptr& actor : actors_)
@@ -34,13 +35,15 @@ BenchSystem::~BenchSystem() {
 }
 
 StatsActor::behavior_type silent_stats(StatsActor::pointer) {
-  return {[](const WorkerReport&) {}, [](const Episodes&) {},   [](const InferenceReport&) {}, [](const ReplayReport&) {},
-          [](const UpdateMessage&) {}, [](const Evaluation&) {}, [](const Applied&) {},         [](const ReceiverGone&) {},
-          [](beat_atom) {},            [](const SaveMessage&) {},  [](const Stop&) {}};
+  return {[](const WorkerReport&) {}, [](const Episodes&) {},      [](const InferenceReport&) {},
+          [](const ReplayReport&) {}, [](const UpdateMessage&) {}, [](const Evaluation&) {},
+          [](const Applied&) {},      [](const ReceiverGone&) {},  [](beat_atom) {},
+          [](const SaveMessage&) {},  [](const Stop&) {}};
 }
 
 ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {
-  return {[](const WorkerHello&) {}, [](const RolloutMessage&) {}, [](const Part&) {}, [](const WorkerReport&) {}, [](const Applied&) {}};
+  return {[](const WorkerHello&) {}, [](const RolloutMessage&) {}, [](const Part&) {}, [](const WorkerReport&) {},
+          [](const Applied&) {}};
 }
 
 RecorderActor::behavior_type silent_recorder(RecorderActor::pointer) {
@@ -69,7 +72,8 @@ ActInput cart_pole_input(int64_t rows) {
   input.observations.set("state", state);
   input.seeds = Array(DType::i64, {rows});
   int64_t seed = 0;
-  for (int64_t& s : input.seeds.mutable_view<int64_t>()) s = static_cast<int64_t>(mix(7, static_cast<uint64_t>(seed++)));
+  for (int64_t& s : input.seeds.mutable_view<int64_t>())
+    s = static_cast<int64_t>(mix(7, static_cast<uint64_t>(seed++)));
   input.deterministic = Array(DType::u8, {rows});
   return input;
 }

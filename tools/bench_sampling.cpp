@@ -44,7 +44,8 @@ RunConfig sampling_config() {
 
 double cpu_seconds(clockid_t clock) {
   timespec time{};
-  return clock_gettime(clock, &time) == 0 ? static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec) : 0.0;
+  return clock_gettime(clock, &time) == 0 ? static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec)
+                                          : 0.0;
 }
 
 // `troupe worker` in a process of its own, ended with this object.
@@ -52,7 +53,8 @@ class WorkerProcess {
  public:
   explicit WorkerProcess(uint16_t port) {
     std::string program = program_folder() + "/troupe", address = "127.0.0.1:" + std::to_string(port);
-    char* arguments[] = {program.data(), const_cast<char*>("worker"), const_cast<char*>("--connect"), address.data(), nullptr};
+    char* arguments[] = {program.data(), const_cast<char*>("worker"), const_cast<char*>("--connect"), address.data(),
+                         nullptr};
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -77,7 +79,8 @@ class WorkerProcess {
 
 // Lets one worker in, as the supervisor of a run does.
 GateActor::behavior_type bench_gate(GateActor::pointer, const Welcome& welcome) {
-  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{"running", {}, 1}; }};
+  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {},
+          [](status_atom) { return StatusReply{"running", {}, 1}; }};
 }
 
 struct Slice {
@@ -100,11 +103,13 @@ class Pipeline {
         spawn_on(system, true, inference_actor, wiring, uint64_t{0}, InferencePeers{publisher_, replay_, stats}));
     self_->send(publisher_, WeightsMessage{weights_});
     if (!own_process) {
-      system_.stop_at_end(spawn_on(system, true, rollout_worker, wiring, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
+      system_.stop_at_end(
+          spawn_on(system, true, rollout_worker, wiring, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
       return;
     }
-    const GateActor gate = system_.stop_at_end(
-        system.spawn(bench_gate, Welcome{0, to_json(wiring->config), InferenceDoor(inference), ReplayDoor(replay_), StatsDoor(stats)}));
+    const GateActor gate =
+        system_.stop_at_end(system.spawn(bench_gate, Welcome{0, to_json(wiring->config), InferenceDoor(inference),
+                                                             ReplayDoor(replay_), StatsDoor(stats)}));
     const auto port = system.middleman().publish(gate, 0, "127.0.0.1", true);
     if (!port) throw std::runtime_error("cannot listen on 127.0.0.1: " + describe(port.error()));
     worker_.emplace(*port);
@@ -168,8 +173,8 @@ struct Figures {
             {"cpu_us_per_batch", 1e6 * kRows * median(cpu)}};
   }
   std::string line(const std::string& name) const {
-    return name + format_number(median(ratios), 2) + " of the bare policy: " +
-           format_count(static_cast<uint64_t>(median(rows_per_second))) + " rows/s, " +
+    return name + format_number(median(ratios), 2) +
+           " of the bare policy: " + format_count(static_cast<uint64_t>(median(rows_per_second))) + " rows/s, " +
            format_number(1e6 * kRows / median(rows_per_second), 0) + " us per batch, " +
            format_number(1e6 * kRows * median(cpu), 0) + " us of processor time";
   }
@@ -201,17 +206,15 @@ BenchReport bench_sampling(double seconds) {
   } while (seconds_since(start) + turn < seconds);
 
   const double rate = median(bare);
-  const nlohmann::ordered_json json{{"batch_rows", kRows},
-                                    {"groups", kGroups},
-                                    {"turns", bare.size()},
-                                    {"forward", {{"rows_per_second", rate}, {"us_per_batch", 1e6 * kRows / rate}}},
-                                    {"in_process", inside.json()},
-                                    {"loopback", across.json()}};
+  const nlohmann::ordered_json json{
+      {"batch_rows", kRows},         {"groups", kGroups},
+      {"turns", bare.size()},        {"forward", {{"rows_per_second", rate}, {"us_per_batch", 1e6 * kRows / rate}}},
+      {"in_process", inside.json()}, {"loopback", across.json()}};
   return {json.dump(),
-          {"CartPole-v1, 2x64 MLP, " + std::to_string(kGroups) + " groups of " + std::to_string(kRows) + " rows; medians of " +
-               std::to_string(bare.size()) + " turns",
-           "bare policy  " + format_count(static_cast<uint64_t>(rate)) + " rows/s, " + format_number(1e6 * kRows / rate, 0) +
-               " us per batch, one core",
+          {"CartPole-v1, 2x64 MLP, " + std::to_string(kGroups) + " groups of " + std::to_string(kRows) +
+               " rows; medians of " + std::to_string(bare.size()) + " turns",
+           "bare policy  " + format_count(static_cast<uint64_t>(rate)) + " rows/s, " +
+               format_number(1e6 * kRows / rate, 0) + " us per batch, one core",
            inside.line("in process   "), across.line("loopback     ")}};
 }
 

@@ -64,12 +64,14 @@ SuperBatch batch_of(const RolloutPtr& rollout, uint64_t index) {
 // Trainer, prefetcher and publisher of a run, with the main thread in the place of a replay buffer that is always full.
 class Training {
  public:
-  Training(const WiringPtr& wiring, const std::vector<RolloutPtr>& rollouts) : system_(false), self_(system_.get()), rollouts_(rollouts) {
+  Training(const WiringPtr& wiring, const std::vector<RolloutPtr>& rollouts)
+      : system_(false), self_(system_.get()), rollouts_(rollouts) {
     caf::actor_system& system = system_.get();
     const auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->address());
     const auto replay = caf::actor_cast<ReplayActor>(me);
     const std::shared_ptr<Learner> learner = learner_of(*wiring);
-    const auto prefetch = system_.stop_at_end(spawn_on(system, true, prefetcher, wiring, std::shared_ptr<const Learner>(learner), replay));
+    const auto prefetch = system_.stop_at_end(
+        spawn_on(system, true, prefetcher, wiring, std::shared_ptr<const Learner>(learner), replay));
     const TrainerPeers peers{prefetch,
                              replay,
                              system_.stop_at_end(system.spawn(publisher, PublisherParts{})),
@@ -77,7 +79,8 @@ class Training {
                              system_.stop_at_end(system.spawn(silent_evaluator)),
                              system_.stop_at_end(system.spawn(silent_stats)),
                              caf::actor_cast<decltype(TrainerPeers::supervisor)>(me)};
-    const auto train = system_.stop_at_end(spawn_on(system, true, trainer, wiring, learner, PolicyVersion{}, uint64_t{0}, peers));
+    const auto train =
+        system_.stop_at_end(spawn_on(system, true, trainer, wiring, learner, PolicyVersion{}, uint64_t{0}, peers));
     self_->send(train, begin_atom_v);
     while (!asker_) receive();
   }
@@ -103,7 +106,8 @@ class Training {
  private:
   void feed() {
     const SuperBatch batch = batch_of(rollouts_[fed_ % rollouts_.size()], fed_);
-    self_->send(caf::actor_cast<PrefetcherActor>(std::exchange(asker_, nullptr)), BatchMessage{std::make_shared<const SuperBatch>(batch)});
+    self_->send(caf::actor_cast<PrefetcherActor>(std::exchange(asker_, nullptr)),
+                BatchMessage{std::make_shared<const SuperBatch>(batch)});
     ++fed_;
   }
 
@@ -190,14 +194,15 @@ BenchReport bench_trainer(double seconds) {
                                     {"wait_fraction", wait_fraction},
                                     {"update_ms", 1e3 * median(update_seconds)},
                                     {"bare_update_ms", 1e3 * median(bare_seconds)}};
-  return {json.dump(),
-          {"updates of " + format_count(kSteps * kColumns) + " samples, " + std::to_string(wiring->config.trainer.epochs) +
-               " epochs of " + std::to_string(wiring->config.trainer.minibatches) + " minibatches; medians of " +
-               std::to_string(ratios.size()) + " turns",
-           "bare loop  " + format_number(1e3 * median(bare_seconds), 2) + " ms per update",
-           "trainer    " + format_number(1e3 * median(update_seconds), 2) + " ms per update, " + format_number(median(ratios), 3) +
-               " of the bare loop",
-           "waiting    " + format_number(100 * wait_fraction, 2) + " % of the trainer's time"}};
+  return {
+      json.dump(),
+      {"updates of " + format_count(kSteps * kColumns) + " samples, " + std::to_string(wiring->config.trainer.epochs) +
+           " epochs of " + std::to_string(wiring->config.trainer.minibatches) + " minibatches; medians of " +
+           std::to_string(ratios.size()) + " turns",
+       "bare loop  " + format_number(1e3 * median(bare_seconds), 2) + " ms per update",
+       "trainer    " + format_number(1e3 * median(update_seconds), 2) + " ms per update, " +
+           format_number(median(ratios), 3) + " of the bare loop",
+       "waiting    " + format_number(100 * wait_fraction, 2) + " % of the trainer's time"}};
 }
 
 }  // namespace troupe

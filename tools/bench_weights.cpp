@@ -82,8 +82,12 @@ class Channel {
             Signature{{{TensorKind::parameter, "w", {static_cast<int64_t>(bytes)}, DType::u8}}})),
         flat_(DType::u8, {static_cast<int64_t>(signature_->total_bytes())}),
         receiver_(backend, signature_, std::make_shared<WeightSlot>(), options),
-        sender_(backend, signature_, [this](ReceiverId, const Rendezvous& r) { receiver_.invite(r); }, options),
-        receiving_([this] { while (receiver_.step().did != ReceiverStep::Did::stopped) {} }) {
+        sender_(
+            backend, signature_, [this](ReceiverId, const Rendezvous& r) { receiver_.invite(r); }, options),
+        receiving_([this] {
+          while (receiver_.step().did != ReceiverStep::Did::stopped) {
+          }
+        }) {
     sender_.admit(1, *signature_);
     expect(sender_.step(), SenderStep::Did::connected);
   }
@@ -92,7 +96,8 @@ class Channel {
   double measure() {
     const auto start = Clock::now();
     const uint64_t checksum = checksum_of(flat_.data(), flat_.bytes());
-    sender_.publish(std::make_shared<const WeightSnapshot>(WeightSnapshot{{0, ++number_}, signature_, flat_, checksum}));
+    sender_.publish(
+        std::make_shared<const WeightSnapshot>(WeightSnapshot{{0, ++number_}, signature_, flat_, checksum}));
     expect(sender_.step(), SenderStep::Did::sent);
     expect(sender_.step(), SenderStep::Did::delivered);
     return seconds_since(start);

@@ -26,11 +26,11 @@ EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t s
 
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
-  std::cout << folder << ": " << run.wiring->config.env.id << " after " << format_count(run.version.number) << " updates, "
-            << format_count(run.env_steps) << " environment steps\n"
+  std::cout << folder << ": " << run.wiring->config.env.id << " after " << format_count(run.version.number)
+            << " updates, " << format_count(run.env_steps) << " environment steps\n"
             << "episodes " << s.episodes << '\n'
-            << "return   " << number(s.return_mean) << " +- " << number(s.return_std) << ", from " << number(s.return_min) << " to "
-            << number(s.return_max) << '\n'
+            << "return   " << number(s.return_mean) << " +- " << number(s.return_std) << ", from "
+            << number(s.return_min) << " to " << number(s.return_max) << '\n'
             << "length   " << number(s.length_mean) << '\n';
   if (run.wiring->spec.reports_success) std::cout << "success  " << number(100 * s.success_rate) << " %\n";
 }
@@ -46,18 +46,10 @@ int run_eval(const EvalOptions& options) {
     print_text(options.run_dir, run, s);
     return 0;
   }
-  const Json result{{"run", options.run_dir},
-                    {"env", config.env.id},
-                    {"seed", seed},
-                    {"updates", run.version.number},
-                    {"env_steps", run.env_steps},
-                    {"episodes", s.episodes},
-                    {"return_mean", s.return_mean},
-                    {"return_std", s.return_std},
-                    {"return_min", s.return_min},
-                    {"return_max", s.return_max},
-                    {"length_mean", s.length_mean},
-                    {"success_rate", s.success_rate}};
+  const Json result{{"run", options.run_dir},        {"env", config.env.id},         {"seed", seed},
+                    {"updates", run.version.number}, {"env_steps", run.env_steps},   {"episodes", s.episodes},
+                    {"return_mean", s.return_mean},  {"return_std", s.return_std},   {"return_min", s.return_min},
+                    {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};
   std::cout << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   return 0;
 }

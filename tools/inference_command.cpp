@@ -22,11 +22,14 @@ int run_inference(const InferenceOptions& options) {
     error = why;
     wake_up();
   };
-  const auto make_wiring = [](const std::string& config) -> WiringPtr { return learn_wiring(parse_config(config, "the run's config")); };
+  const auto make_wiring = [](const std::string& config) -> WiringPtr {
+    return learn_wiring(parse_config(config, "the run's config"));
+  };
   bool interrupted = false;
   with_network(2, [&](caf::actor_system& system) {
     const InferenceHostActor host = system.spawn<caf::detached>(
-        inference_host, InferenceHostParts{{options.connect.host, options.connect.port, nullptr}, make_wiring, route_to, on_end});
+        inference_host,
+        InferenceHostParts{{options.connect.host, options.connect.port, nullptr}, make_wiring, route_to, on_end});
     interrupted = wait_for_signal();
     if (interrupted) caf::anon_send(host, Stop{"interrupted"});
     return 0;

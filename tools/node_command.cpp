@@ -38,10 +38,12 @@ caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) 
   auto promise = std::make_shared<caf::typed_response_promise<uint32_t>>(self->make_response_promise<uint32_t>());
   const auto start = [self, request, promise](const GateActor&) {
     for (uint32_t i = 0; i < request.workers; ++i)
-      self->system().spawn(worker_host, RunAddress{request.host, request.port, nullptr}, worker_wiring, [](const std::string& error) {
-        if (!error.empty()) log_warn("node", "a worker ended: " + error);
-      });
-    log_info("node", std::to_string(request.workers) + " workers for " + request.host + ":" + std::to_string(request.port));
+      self->system().spawn(worker_host, RunAddress{request.host, request.port, nullptr}, worker_wiring,
+                           [](const std::string& error) {
+                             if (!error.empty()) log_warn("node", "a worker ended: " + error);
+                           });
+    log_info("node",
+             std::to_string(request.workers) + " workers for " + request.host + ":" + std::to_string(request.port));
     promise->deliver(request.workers);
   };
   const auto refuse = [promise](const std::string& why) { promise->deliver(make_error(Fault::peer_gone, why)); };
@@ -74,7 +76,8 @@ int run_spawn(const SpawnOptions& options) {
   return with_network(1, [&](caf::actor_system& system) {
     caf::scoped_actor self(system);
     std::string error;
-    const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host, options.run.port};
+    const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host,
+                               options.run.port};
     const auto node_port = options.node.port;
     const auto fail = [&](const caf::error& e) { error = describe(e); };
     NodeActor node_actor;
@@ -90,7 +93,9 @@ int run_spawn(const SpawnOptions& options) {
             fail);
     if (node_actor)
       self->request(node_actor, 2 * kDeadline, request)
-          .receive([&](uint32_t started) { std::cout << started << " workers started on " << options.node.text() << '\n'; }, fail);
+          .receive(
+              [&](uint32_t started) { std::cout << started << " workers started on " << options.node.text() << '\n'; },
+              fail);
     if (!error.empty()) throw ConfigError("--node " + options.node.text() + ": " + error);
     return 0;
   });

@@ -17,9 +17,9 @@
 namespace troupe {
 namespace {
 
-constexpr timespec kFrame{0, 50'000'000};    // 20 frames per second
+constexpr timespec kFrame{0, 50'000'000};  // 20 frames per second
 constexpr timespec kAtOnce{0, 0};
-constexpr uint64_t kMaxFailures = 1000;      // environment failures after which playing gives up
+constexpr uint64_t kMaxFailures = 1000;  // environment failures after which playing gives up
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -42,7 +42,8 @@ class Screen {
     std::istringstream in(picture);
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     if (terminal_) {
-      for (std::string& line : lines) line = line.substr(0, width_);  // a wrapped line would leave its rest on the screen
+      for (std::string& line : lines)
+        line = line.substr(0, width_);  // a wrapped line would leave its rest on the screen
       std::cout << console_redraw(lines, drawn_) << std::flush;
       drawn_ = lines.size();
     } else {
@@ -66,8 +67,8 @@ class Screen {
 };
 
 std::string title(int64_t episode, int64_t episodes, int64_t steps, double score) {
-  return "episode " + std::to_string(episode) + '/' + std::to_string(episodes) + "  step " + std::to_string(steps) + "  return " +
-         format_number(score, 2);
+  return "episode " + std::to_string(episode) + '/' + std::to_string(episodes) + "  step " + std::to_string(steps) +
+         "  return " + format_number(score, 2);
 }
 
 // Plays until all episodes are over (true) or the user stops (false).

@@ -18,7 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double wall_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 size_t terminal_width() {
   winsize size{};
@@ -40,7 +42,11 @@ Json ledger_of(const Ledger& ledger) {
 }  // namespace
 
 RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, uint64_t first_env_steps)
-    : folder_(folder), socket_(socket), config_(config), first_env_steps_(first_env_steps), terminal_(isatty(STDOUT_FILENO) != 0) {}
+    : folder_(folder),
+      socket_(socket),
+      config_(config),
+      first_env_steps_(first_env_steps),
+      terminal_(isatty(STDOUT_FILENO) != 0) {}
 
 void RunReport::save(const Checkpoint& checkpoint) {
   Checkpoint complete = checkpoint;
@@ -94,7 +100,8 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
                                     (config_.deterministic ? wall_seconds : last_.elapsed_seconds);
   summary["updates"] = outcome.version.number;
   summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation) : Json(nullptr);
-  summary["episodes"] = {{"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
+  summary["episodes"] = {
+      {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
   summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
   summary["ledger"] = ledger_of(last_.ledger);
   summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
@@ -104,11 +111,12 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
   summary["peak_rss_bytes"] = peak_resident_bytes();
   folder_.write_summary(summary.dump(2) + "\n");
-  std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, " << format_count(outcome.version.number)
-            << " updates, " << format_seconds(wall_seconds) << '\n';
+  std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, "
+            << format_count(outcome.version.number) << " updates, " << format_seconds(wall_seconds) << '\n';
   if (outcome.evaluation)
     std::cout << "evaluation: return " << format_number(outcome.evaluation->return_mean, 2) << " +- "
-              << format_number(outcome.evaluation->return_std, 2) << " over " << outcome.evaluation->episodes << " episodes\n";
+              << format_number(outcome.evaluation->return_std, 2) << " over " << outcome.evaluation->episodes
+              << " episodes\n";
   std::cout << "the run lies in " << folder_.path() << std::endl;
 }
 

@@ -29,8 +29,8 @@ void add(Totals& totals, const sim::Outcome& outcome) {
 }
 
 void print_failure(uint64_t seed, const sim::Outcome& outcome) {
-  std::cout << "seed " << seed << " failed after " << outcome.events << " events: " << *outcome.violation << "\n  " << outcome.scenario
-            << "\n  replay with: troupe simulate --seed " << seed << " --verbose" << std::endl;
+  std::cout << "seed " << seed << " failed after " << outcome.events << " events: " << *outcome.violation << "\n  "
+            << outcome.scenario << "\n  replay with: troupe simulate --seed " << seed << " --verbose" << std::endl;
 }
 
 }  // namespace
@@ -43,7 +43,8 @@ int run_simulate(const SimulateOptions& options) {
   std::atomic<uint64_t> next = options.first_seed;
   const auto work = [&] {
     for (uint64_t seed = next++; seed <= options.last_seed && seed >= options.first_seed; seed = next++) {
-      const auto trace = options.verbose ? [](const std::string& line) { std::cout << line << '\n'; } : std::function<void(const std::string&)>();
+      const auto trace = options.verbose ? [](const std::string& line) { std::cout << line << '\n'; }
+                                         : std::function<void(const std::string&)>();
       const sim::Outcome outcome = sim::simulate(seed, sim::Mutation::none, trace);
       const std::lock_guard lock(mutex);
       add(totals, outcome);
@@ -51,15 +52,17 @@ int run_simulate(const SimulateOptions& options) {
     }
   };
   const uint64_t seeds = options.last_seed - options.first_seed + 1;
-  const uint64_t threads = options.verbose ? 1 : std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), seeds);
+  const uint64_t threads =
+      options.verbose ? 1 : std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), seeds);
   std::vector<std::thread> workers;
   for (uint64_t i = 1; i < threads; ++i) workers.emplace_back(work);
   work();
   for (std::thread& worker : workers) worker.join();
   close_log();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  std::cout << totals.seeds << " seeds, " << totals.failed << " failed; " << totals.processes << " processes, " << totals.updates
-            << " updates, " << totals.events << " events, " << totals.faults << " faults; " << seconds << " s" << std::endl;
+  std::cout << totals.seeds << " seeds, " << totals.failed << " failed; " << totals.processes << " processes, "
+            << totals.updates << " updates, " << totals.events << " events, " << totals.faults << " faults; " << seconds
+            << " s" << std::endl;
   return totals.failed == 0 ? 0 : kExitFailure;
 }
 

@@ -70,7 +70,8 @@ Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
   if (!folder.resuming()) return beginning;
   const std::optional<Checkpoint> checkpoint = folder.checkpoints().recover();
   if (!checkpoint && !folder.checkpoints().list().empty())
-    throw ConfigError(folder.path() + "/checkpoints: no checkpoint is whole, so the run cannot go on from any; remove that folder to "
+    throw ConfigError(folder.path() +
+                      "/checkpoints: no checkpoint is whole, so the run cannot go on from any; remove that folder to "
                       "start anew, or use another run folder");
   if (!checkpoint) return beginning;
   beginning.start = resume(*checkpoint, learner);
@@ -87,7 +88,9 @@ class OpenGate {
  public:
   // Throws ConfigError when the address is taken.
   OpenGate(caf::actor_system& system, const Address& at)
-      : system_(system), gate_(system.spawn(gate)), address_{at.host, listen(system, GateActor(gate_), at.host, at.port)} {}
+      : system_(system),
+        gate_(system.spawn(gate)),
+        address_{at.host, listen(system, GateActor(gate_), at.host, at.port)} {}
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
   ~OpenGate() {
@@ -108,8 +111,11 @@ class OpenGate {
 
 void open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config) {
   try {
-    socket.emplace(StatsSocketOptions{.host = address.host, .port = address.port, .run = config.name,
-                                      .config = to_json(config), .max_snapshots = static_cast<size_t>(config.stats.history)});
+    socket.emplace(StatsSocketOptions{.host = address.host,
+                                      .port = address.port,
+                                      .run = config.name,
+                                      .config = to_json(config),
+                                      .max_snapshots = static_cast<size_t>(config.stats.history)});
   } catch (const IoError& refused) {
     throw ConfigError(std::string("--stats ") + refused.what());
   }
@@ -118,7 +124,8 @@ void open_stats(std::optional<StatsSocket>& socket, const Address& address, cons
 // Opens the log and the metrics of a folder, and restores from it what there is.
 ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner, Wiring& wiring) {
   open_log(folder.open_log_file());
-  log_info("train", config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
+  log_info("train",
+           config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
   const Beginning beginning = restore(folder, learner, wiring);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   folder.begin_metrics(wall_time, beginning.resume);
@@ -127,8 +134,8 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
 
 // Says where the run lies and listens, on the console and to programs.
 void announce(RunFolder& folder, const std::string& workers, const std::string& stats) {
-  std::cout << "run folder " << folder.path() << "\nworkers    troupe worker --connect " << workers << "\nstatistics " << stats
-            << std::endl;
+  std::cout << "run folder " << folder.path() << "\nworkers    troupe worker --connect " << workers << "\nstatistics "
+            << stats << std::endl;
   folder.write_endpoints(nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2));
 }
 

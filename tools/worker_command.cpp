@@ -29,7 +29,8 @@ int run_worker(const WorkerOptions& options) {
   with_network(threads_for(static_cast<size_t>(options.count)), [&](caf::actor_system& system) {
     std::vector<WorkerHostActor> hosts;
     for (int64_t i = 0; i < options.count; ++i)
-      hosts.push_back(system.spawn(worker_host, RunAddress{options.connect.host, options.connect.port, nullptr}, worker_wiring, on_end));
+      hosts.push_back(system.spawn(worker_host, RunAddress{options.connect.host, options.connect.port, nullptr},
+                                   worker_wiring, on_end));
     interrupted = wait_for_signal();
     if (interrupted)
       for (const WorkerHostActor& host : hosts) caf::anon_send(host, Stop{"interrupted"});

@@ -38,7 +38,9 @@ WiringPtr worker_wiring(const std::string& config) {
   return wiring;
 }
 
-size_t threads_for(size_t workers) { return std::clamp<size_t>(workers, 1, std::max(1U, std::thread::hardware_concurrency())); }
+size_t threads_for(size_t workers) {
+  return std::clamp<size_t>(workers, 1, std::max(1U, std::thread::hardware_concurrency()));
+}
 
 int with_network(size_t threads, const std::function<int(caf::actor_system&)>& body) {
   const sigset_t signals = watched_signals();

@@ -16,7 +16,10 @@ using namespace troupe;
 namespace {
 
 struct Fixture {
-  Fixture() { register_messages(config); configure(config, {SchedulerKind::single_step, 1, false, {}}); }
+  Fixture() {
+    register_messages(config);
+    configure(config, {SchedulerKind::single_step, 1, false, {}});
+  }
 
   template <class T>
   std::vector<char> bytes_of(T value) {
@@ -67,7 +70,8 @@ TEST_CASE("messages: a slice travels alone") {
 
 TEST_CASE("messages: requests and replies round-trip") {
   Fixture f;
-  ActRequest request{7, 3, 1, 6, {{"o", odd_floats()}}, Array(DType::u8, {6, 2}), Array(DType::i64, {6}), {{"o", odd_floats()}}};
+  ActRequest request{
+      7, 3, 1, 6, {{"o", odd_floats()}}, Array(DType::u8, {6, 2}), Array(DType::i64, {6}), {{"o", odd_floats()}}};
   const ActRequest got = f.round_trip(request);
   CHECK(got.id == 7);
   CHECK(got.worker == 3);
@@ -76,7 +80,8 @@ TEST_CASE("messages: requests and replies round-trip") {
   CHECK(got.observations == request.observations);
   CHECK(got.value_observations == request.value_observations);
   CHECK(got.seeds == request.seeds);
-  ActReply reply{9, 2, {4, 5}, Array(DType::i32, {2, 1, 1}), odd_floats(), odd_floats(), Array(), Fault::forward_failed, "text"};
+  ActReply reply{
+      9, 2, {4, 5}, Array(DType::i32, {2, 1, 1}), odd_floats(), odd_floats(), Array(), Fault::forward_failed, "text"};
   const ActReply back = f.round_trip(reply);
   CHECK(back.version == PolicyVersion{4, 5});
   CHECK(back.log_probs == reply.log_probs);
@@ -95,9 +100,10 @@ TEST_CASE("messages: rollouts round-trip whole") {
   rollout->samples = 4;
   rollout->env_steps = 32;
   rollout->observations = {{"a", odd_floats()}, {"b", Array(DType::u8, {2, 3, 4})}};
-  for (Array* array : {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->values, &rollout->next_values,
-                       &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid, &rollout->version,
-                       &rollout->advantages, &rollout->returns, &rollout->final_steps})
+  for (Array* array :
+       {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->values, &rollout->next_values,
+        &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid, &rollout->version,
+        &rollout->advantages, &rollout->returns, &rollout->final_steps})
     *array = odd_floats();
   rollout->last_observations = rollout->final_observations = rollout->observations;
   const RolloutPtr got = f.round_trip(RolloutMessage{rollout}).rollout;
@@ -109,12 +115,18 @@ TEST_CASE("messages: rollouts round-trip whole") {
   CHECK(got->samples == 4);
   CHECK(got->env_steps == 32);
   CHECK(got->observations == rollout->observations);
-  for (const auto& [a, b] : {std::pair(&got->action_mask, &rollout->action_mask), {&got->actions, &rollout->actions},
-                             {&got->log_probs, &rollout->log_probs}, {&got->values, &rollout->values},
-                             {&got->next_values, &rollout->next_values}, {&got->rewards, &rollout->rewards},
-                             {&got->terminated, &rollout->terminated}, {&got->truncated, &rollout->truncated},
-                             {&got->valid, &rollout->valid}, {&got->version, &rollout->version},
-                             {&got->advantages, &rollout->advantages}, {&got->returns, &rollout->returns},
+  for (const auto& [a, b] : {std::pair(&got->action_mask, &rollout->action_mask),
+                             {&got->actions, &rollout->actions},
+                             {&got->log_probs, &rollout->log_probs},
+                             {&got->values, &rollout->values},
+                             {&got->next_values, &rollout->next_values},
+                             {&got->rewards, &rollout->rewards},
+                             {&got->terminated, &rollout->terminated},
+                             {&got->truncated, &rollout->truncated},
+                             {&got->valid, &rollout->valid},
+                             {&got->version, &rollout->version},
+                             {&got->advantages, &rollout->advantages},
+                             {&got->returns, &rollout->returns},
                              {&got->final_steps, &rollout->final_steps}})
     CHECK(*a == *b);
   CHECK(got->last_observations == rollout->last_observations);
@@ -171,7 +183,8 @@ TEST_CASE("messages: a truncated array is an error") {
 
 TEST_CASE("messages: a signature round-trips, and one that makes no sense is refused") {
   Fixture f;
-  const Signature signature{{{TensorKind::parameter, "policy.0.weight", {64, 4}, DType::f32}, {TensorKind::buffer, "count", {}, DType::i64}}};
+  const Signature signature{
+      {{TensorKind::parameter, "policy.0.weight", {64, 4}, DType::f32}, {TensorKind::buffer, "count", {}, DType::i64}}};
   CHECK(f.round_trip(signature).tensors == signature.tensors);
   CHECK(f.round_trip(Signature{}).tensors.empty());
   TensorSpec tensor = signature.tensors[0];

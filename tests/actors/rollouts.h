@@ -26,7 +26,8 @@ inline RolloutPtr make_rollout(const RolloutRecipe& recipe) {
   rollout->version = Array(DType::i64, grid);
   for (auto& v : rollout->valid.mutable_view<uint8_t>()) v = 1;
   for (auto& v : rollout->version.mutable_view<int64_t>()) v = static_cast<int64_t>(recipe.version.number);
-  for (auto [t, n] : recipe.invalid) rollout->valid.mutable_view<uint8_t>()[static_cast<size_t>(t * recipe.columns + n)] = 0;
+  for (auto [t, n] : recipe.invalid)
+    rollout->valid.mutable_view<uint8_t>()[static_cast<size_t>(t * recipe.columns + n)] = 0;
   rollout->samples = static_cast<uint64_t>(recipe.steps * recipe.columns) - recipe.invalid.size();
   rollout->env_steps = rollout->samples;
   return rollout;

@@ -20,8 +20,8 @@ struct Fixture {
     algorithm.lambda = 1.0;
   }
   void policy(int64_t t, std::initializer_list<float> values, uint64_t version = 0) {
-    segment.record_policy(t, Array(DType::i32, {rows, 1, 1}), Array(DType::f32, {rows, 1}), Array::of<float>({rows}, values),
-                          {0, version});
+    segment.record_policy(t, Array(DType::i32, {rows, 1, 1}), Array(DType::f32, {rows, 1}),
+                          Array::of<float>({rows}, values), {0, version});
   }
   void env(int64_t t, std::initializer_list<float> rewards, std::initializer_list<uint8_t> terminated,
            std::initializer_list<uint8_t> truncated, std::initializer_list<int32_t> executed) {
@@ -110,7 +110,8 @@ TEST_CASE("segment: final and last observations travel for estimators that recom
   Fixture f(1, 2);
   f.policy(0, {0, 0});
   f.env(0, {0, 0}, {0, 0}, {0, 1}, {1, 1});
-  std::ranges::copy(std::initializer_list<float>{7.0f, 9.0f}, f.step.final_observations.at("o").mutable_view<float>().begin());
+  std::ranges::copy(std::initializer_list<float>{7.0f, 9.0f},
+                    f.step.final_observations.at("o").mutable_view<float>().begin());
   f.segment.keep_final(0, 1, f.step.final_observations);
   f.segment.keep_last(f.step.observations);
   f.advantages();

@@ -24,8 +24,8 @@ struct QuietLog {
 };
 
 std::string describe(uint64_t seed, const Outcome& outcome) {
-  return "seed " + std::to_string(seed) + ": " + outcome.violation.value_or("") + "; replay with: troupe simulate --seed " +
-         std::to_string(seed) + " --verbose";
+  return "seed " + std::to_string(seed) + ": " + outcome.violation.value_or("") +
+         "; replay with: troupe simulate --seed " + std::to_string(seed) + " --verbose";
 }
 
 std::vector<uint64_t> seeds_that_failed() {
@@ -134,7 +134,8 @@ TEST_CASE("simulation: every bug put in on purpose is caught") {
       said = outcome.violation.value_or(said);
       caught = said.find(words.at(info.name)) != std::string::npos;
     }
-    CHECK_MESSAGE(caught, info.name << " (" << info.what << ") is not caught by its invariant within " << kSeeds << " seeds; last: " << said);
+    CHECK_MESSAGE(caught, info.name << " (" << info.what << ") is not caught by its invariant within " << kSeeds
+                                    << " seeds; last: " << said);
   }
 }
 

@@ -44,8 +44,8 @@ class StillPolicy final : public Policy {
   }
   ActOutput act(const ActInput& input) override {
     const int64_t rows = input.seeds.dim(0);
-    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)), Array(DType::f32, {rows, spec_.action.decisions()}),
-            Array(DType::f32, {rows})};
+    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
+            Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
   }
   Array values(const Arrays& observations) override { return Array(DType::f32, {observations[0].second.dim(0)}); }
 
@@ -139,7 +139,8 @@ class SmallRun {
  public:
   SmallRun(int64_t inference, int64_t updates) : config_(small_config(inference, updates)) {
     auto wiring = wiring_of(signature_, nullptr);
-    RunParts parts{std::make_shared<StillLearner>(signature_), {}, sink, [this](const RunOutcome& result) { outcome = result; }};
+    RunParts parts{
+        std::make_shared<StillLearner>(signature_), {}, sink, [this](const RunOutcome& result) { outcome = result; }};
     root = thread.system().spawn(supervisor, wiring, parts);
   }
   ~SmallRun() {
@@ -159,7 +160,9 @@ class SmallRun {
     EnvConfig one = config_.env;
     one.rows = 1;
     wiring->spec = make_env(one)->spec();
-    wiring->make_policy = [signature, loaded, spec = wiring->spec] { return std::make_unique<StillPolicy>(signature, spec, loaded); };
+    wiring->make_policy = [signature, loaded, spec = wiring->spec] {
+      return std::make_unique<StillPolicy>(signature, spec, loaded);
+    };
     wiring->make_group_backend = [this](const std::string&) { return backend_; };
     wiring->threads = false;
     return wiring;
@@ -199,7 +202,9 @@ class SmallRun {
   std::shared_ptr<GroupBackend> backend_ = make_in_process_backend();
 };
 
-bool rises(const Versions& versions) { return std::ranges::is_sorted(versions, std::less_equal<>{}) && !versions.empty(); }
+bool rises(const Versions& versions) {
+  return std::ranges::is_sorted(versions, std::less_equal<>{}) && !versions.empty();
+}
 
 }  // namespace
 
@@ -236,7 +241,8 @@ TEST_CASE("inference_host: another policy is refused with the first difference")
   SmallRun run(1, 10);
   Member& member = run.join(kFloats + 1);
   REQUIRE(run.thread.until([&] { return member.ended.has_value(); }));
-  CHECK(member.ended->find("tensor 0 is parameter w float32 [40] here and parameter w float32 [41] there") != std::string::npos);
+  CHECK(member.ended->find("tensor 0 is parameter w float32 [40] here and parameter w float32 [41] there") !=
+        std::string::npos);
   REQUIRE(run.run_to_end());
   CHECK(run.outcome->error == "");
   CHECK(run.rows_served(1) == 0);
@@ -318,8 +324,8 @@ TEST_CASE("publisher: without a backend a remote receiver is lost with the reaso
   wiring->make_group_backend = [](const std::string& address) -> std::shared_ptr<GroupBackend> {
     throw ConfigError(address + ": cannot be bound");
   };
-  const PublisherActor actor =
-      thread.system().spawn(publisher, PublisherParts{wiring, signature_of(1), thread.system().spawn(loss_listener, &told)});
+  const PublisherActor actor = thread.system().spawn(
+      publisher, PublisherParts{wiring, signature_of(1), thread.system().spawn(loss_listener, &told)});
   caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "10.1.1.1"});
   REQUIRE(thread.until([&] { return !told.lost.empty(); }));
   CHECK(told.lost[0].why.find("10.1.1.1: cannot be bound") != std::string::npos);

@@ -31,8 +31,13 @@ bool all_seeds() {
 // The summary of one finished run.
 Json train(const std::string& config, int seed, const std::vector<std::string>& settings = {}) {
   const test::TempFolder folder;
-  std::vector<std::string> command = {troupe::testing::built_program("troupe"), "train", config,
-                                      "--run", folder / "run", "--seed", std::to_string(seed)};
+  std::vector<std::string> command = {troupe::testing::built_program("troupe"),
+                                      "train",
+                                      config,
+                                      "--run",
+                                      folder / "run",
+                                      "--seed",
+                                      std::to_string(seed)};
   for (const std::string& setting : settings) command.insert(command.end(), {"--set", setting});
   const auto result = troupe::testing::run_command(command);
   INFO(result.err);
@@ -137,8 +142,9 @@ TEST_CASE("configs: synthetic with faults counts them, goes on, and accounts for
 
 TEST_CASE("configs: every file has a test here") {
   const std::set<std::string> tested = {
-      "cartpole",   "cartpole_vtrace", "acrobot",            "pendulum",    "mountain_car_continuous", "grid_world",
-      "token_reach", "synthetic",      "chunked_continuous", "multi_token", "vtrace_async"};
+      "cartpole",    "cartpole_vtrace", "acrobot",   "pendulum",           "mountain_car_continuous",
+      "grid_world",  "token_reach",     "synthetic", "chunked_continuous", "multi_token",
+      "vtrace_async"};
   std::set<std::string> present;
   for (const auto& entry : std::filesystem::directory_iterator("configs")) present.insert(entry.path().stem().string());
   CHECK(present == tested);

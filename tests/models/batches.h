@@ -43,14 +43,15 @@ inline Array random_array(Shape shape, uint64_t key, float scale = 1.0f) {
 }
 
 // T x N steps whose actions `policy` took; their stored log-probabilities are moved a little, so that ratios differ from 1.
-inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& policy, int64_t steps, int64_t columns, uint64_t seed,
-                                               float log_prob_noise = 0.3f) {
+inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& policy, int64_t steps, int64_t columns,
+                                               uint64_t seed, float log_prob_noise = 0.3f) {
   auto rollout = std::make_shared<Rollout>();
   const int64_t rows = steps * columns;
   ActInput input;
   input.observations.set("state", random_array({rows, 5}, derive_key(seed, "observations")));
   input.seeds = Array(DType::i64, {rows});
-  std::iota(input.seeds.mutable_view<int64_t>().begin(), input.seeds.mutable_view<int64_t>().end(), static_cast<int64_t>(seed) * 1000);
+  std::iota(input.seeds.mutable_view<int64_t>().begin(), input.seeds.mutable_view<int64_t>().end(),
+            static_cast<int64_t>(seed) * 1000);
   input.deterministic = Array(DType::u8, {rows});
   if (spec.action.masked) {
     input.action_mask = Array(DType::u8, {rows, spec.action.mask_size()});
@@ -70,7 +71,8 @@ inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& poli
   rollout->rewards = random_array({steps, columns}, derive_key(seed, "rewards"));
   rollout->advantages = random_array({steps, columns}, derive_key(seed, "advantages"));
   rollout->returns = random_array({steps, columns}, derive_key(seed, "returns"), 2.0f);
-  for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid}) *array = Array(DType::u8, {steps, columns});
+  for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid})
+    *array = Array(DType::u8, {steps, columns});
   std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), 1);
   rollout->samples = static_cast<uint64_t>(rows);
   return rollout;

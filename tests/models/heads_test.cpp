@@ -50,8 +50,13 @@ struct Fixture {
   HeadScratch scratch;
 
   Fixture(const ActionSpec& spec, int64_t rows)
-      : head(spec), rows(rows), outputs(random_floats(rows * head.outputs(), 7)), log_probs(rows * head.decisions()),
-        entropy(rows), seeds(rows), deterministic(rows, 0) {
+      : head(spec),
+        rows(rows),
+        outputs(random_floats(rows * head.outputs(), 7)),
+        log_probs(rows * head.decisions()),
+        entropy(rows),
+        seeds(rows),
+        deterministic(rows, 0) {
     std::iota(seeds.begin(), seeds.end(), 100);
     if (head.continuous()) {
       log_std = random_floats(head.decisions(), 8, 0.3f);
@@ -106,7 +111,8 @@ TEST_CASE("heads: sizes follow the action space") {
 }
 
 TEST_CASE("heads: a sampled action has the log-probability that evaluate gives it") {
-  for (const ActionSpec& spec : {discrete({2}), discrete({5, 3}, 4), discrete({256}, 2), discrete({6}, 1, true), continuous(3)}) {
+  for (const ActionSpec& spec :
+       {discrete({2}), discrete({5, 3}, 4), discrete({256}, 2), discrete({6}, 1, true), continuous(3)}) {
     Fixture f(spec, 17);
     f.sample();
     const std::vector<float> sampled = f.log_probs;

@@ -14,7 +14,8 @@ namespace {
 
 double mean(const std::vector<double>& x, size_t last) {
   const size_t n = std::min(last, x.size());
-  return n == 0 ? 0.0 : std::accumulate(x.end() - static_cast<std::ptrdiff_t>(n), x.end(), 0.0) / static_cast<double>(n);
+  return n == 0 ? 0.0
+                : std::accumulate(x.end() - static_cast<std::ptrdiff_t>(n), x.end(), 0.0) / static_cast<double>(n);
 }
 
 struct Result {

@@ -94,10 +94,12 @@ TEST_CASE("learner: a state that does not fit is refused and changes nothing") {
   const LearnerState good = pair.learner->save();
   LearnerState bad = good;
   bad.model["value.head.bias"] = Array(DType::f32, {2});
-  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "model tensor value.head.bias: is float32 [2], expected float32 [1]", ConfigError);
+  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "model tensor value.head.bias: is float32 [2], expected float32 [1]",
+                       ConfigError);
   bad = good;
   bad.optimizer.erase("second.policy.0.bias");
-  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "optimizer tensor second.policy.0.bias: missing, expected float32 [16]", ConfigError);
+  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "optimizer tensor second.policy.0.bias: missing, expected float32 [16]",
+                       ConfigError);
   bad = good;
   bad.scalars.erase("updates");
   CHECK_THROWS_WITH_AS(pair.learner->load(bad), "learner state: updates is missing", ConfigError);
@@ -137,10 +139,11 @@ TEST_CASE("learner: new units of the value head keep what it says in reward unit
 TEST_CASE("policy: weights of another signature or with damaged bytes are refused and the old ones kept") {
   Pair pair(small_config(), discrete_spec()), other(small_config(), masked_spec());
   const Array before = pair.policy->act(one_input(pair.spec, 2)).log_probs;
-  CHECK_THROWS_WITH_AS(pair.policy->load(*other.learner->snapshot({0, 3})),
-                       "weights 0.3: tensor 4 is parameter policy.head.bias float32 [3] here and parameter policy.head.bias "
-                       "float32 [4] there",
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(
+      pair.policy->load(*other.learner->snapshot({0, 3})),
+      "weights 0.3: tensor 4 is parameter policy.head.bias float32 [3] here and parameter policy.head.bias "
+      "float32 [4] there",
+      ConfigError);
   auto damaged = std::make_shared<WeightSnapshot>(*pair.learner->snapshot({0, 4}));
   damaged->flat = damaged->flat.clone();
   damaged->flat.mutable_view<uint8_t>()[100] ^= 1;
@@ -183,7 +186,8 @@ TEST_CASE("policy: bytes are read as numbers from 0 to 1, after the arrays befor
   EnvSpec flat = discrete_spec();
   const auto policy = make_policy(small_config(), spec), plain = make_policy(small_config(), flat);
   ActInput mixed = one_input(spec, 1), numbers = one_input(flat, 1);
-  mixed.observations = {{"state", Array::of<float>({1, 1}, {0.25f})}, {"image", Array::of<uint8_t>({1, 2, 2}, {0, 51, 102, 255})}};
+  mixed.observations = {{"state", Array::of<float>({1, 1}, {0.25f})},
+                        {"image", Array::of<uint8_t>({1, 2, 2}, {0, 51, 102, 255})}};
   numbers.observations = {{"state", Array::of<float>({1, 5}, {0.0f, 0.2f, 0.4f, 1.0f, 0.25f})}};
   CHECK(policy->act(mixed).values.view<float>()[0] == doctest::Approx(plain->act(numbers).values.view<float>()[0]));
 }
@@ -247,7 +251,8 @@ TEST_CASE("learner: only the columns and the valid steps of a super-batch count"
     }
   };
   pick(all->observations.at("state"), picked->observations.at("state"));
-  for (auto member : {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns})
+  for (auto member :
+       {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns})
     pick((*all).*member, (*picked).*member);
   const auto staged = a.learner->stage(part);
   CHECK(staged->samples == 5);
@@ -324,7 +329,8 @@ TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever
   rollout->final_steps = Array::of<int32_t>({1, 2}, {6, 2});
   const auto next = rollout->next_values.mutable_view<float>();
   for (int64_t i = 0; i + 3 < rollout->values.size(); ++i) next[i] = rollout->values.view<float>()[i + 3];
-  const Array last = pair.policy->values(rollout->last_observations), cut = pair.policy->values(rollout->final_observations);
+  const Array last = pair.policy->values(rollout->last_observations),
+              cut = pair.policy->values(rollout->final_observations);
   std::ranges::copy(last.view<float>(), next.end() - 3);
   next[6 * 3 + 2] = cut.view<float>()[0];
   GaeInput in;
@@ -346,7 +352,8 @@ TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever
   config.algorithm.advantage = "vtrace";
   const auto learner = make_learner(config, pair.spec);
   const UpdateReport by_vtrace = update_with(*learner, whole_batch(rollout));
-  for (const char* name : {"advantage_mean", "advantage_std", "return_mean", "return_std", "value_loss", "explained_variance", "grad_norm"})
+  for (const char* name : {"advantage_mean", "advantage_std", "return_mean", "return_std", "value_loss",
+                           "explained_variance", "grad_norm"})
     CHECK(by_vtrace.metrics.at(name) == doctest::Approx(by_gae.metrics.at(name)).epsilon(1e-4));
   const auto x = pair.learner->save().optimizer, y = learner->save().optimizer;
   for (const auto& [name, moment] : x)
@@ -361,7 +368,8 @@ TEST_CASE("learner: what a void step holds reaches no other step of a V-trace se
   const auto voided = [&](float garbage) {
     auto rollout = random_rollout(a.spec, *a.policy, 6, 2, 1);
     rollout->valid.mutable_view<uint8_t>()[2 * 2 + 1] = 0;
-    for (int64_t i = 0; i < 5; ++i) rollout->observations.at("state").mutable_view<float>()[(2 * 2 + 1) * 5 + i] = garbage;
+    for (int64_t i = 0; i < 5; ++i)
+      rollout->observations.at("state").mutable_view<float>()[(2 * 2 + 1) * 5 + i] = garbage;
     for (auto member : {&Rollout::rewards, &Rollout::log_probs, &Rollout::values, &Rollout::next_values})
       ((*rollout).*member).mutable_view<float>()[2 * 2 + 1] = garbage;
     return whole_batch(rollout);

@@ -27,7 +27,10 @@ inline SuperBatch whole(RolloutPtr rollout) {
 class Sampler {
  public:
   Sampler(const RunConfig& config, Policy& policy, std::unique_ptr<Env> env, uint64_t seed)
-      : config_(config), policy_(policy), env_(std::move(env)), seed_(seed),
+      : config_(config),
+        policy_(policy),
+        env_(std::move(env)),
+        seed_(seed),
         step_(EnvStep::allocate(env_->spec(), env_->rows())) {
     env_->reset(seed, 0, step_);
     episode_return_.resize(env_->rows());
@@ -44,9 +47,11 @@ class Sampler {
     if (action.masked) rollout->action_mask = Array(DType::u8, {steps, rows, action.mask_size()});
     rollout->actions = Array(action.dtype(), action.shape().prepended(rows).prepended(steps));
     rollout->log_probs = Array(DType::f32, {steps, rows, action.decisions()});
-    for (Array* array : {&rollout->values, &rollout->next_values, &rollout->rewards, &rollout->advantages, &rollout->returns})
+    for (Array* array :
+         {&rollout->values, &rollout->next_values, &rollout->rewards, &rollout->advantages, &rollout->returns})
       *array = Array(DType::f32, {steps, rows});
-    for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid}) *array = Array(DType::u8, {steps, rows});
+    for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid})
+      *array = Array(DType::u8, {steps, rows});
     ActInput input;
     input.seeds = Array(DType::i64, {rows});
     input.deterministic = Array(DType::u8, {rows});

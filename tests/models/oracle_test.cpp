@@ -15,14 +15,17 @@ namespace {
 using TensorMap = std::map<std::string, torch::Tensor>;
 
 torch::Tensor tensor_of(const Array& array) {
-  const auto type = array.dtype() == DType::f32 ? torch::kFloat : array.dtype() == DType::u8 ? torch::kByte : torch::kInt;
+  const auto type = array.dtype() == DType::f32  ? torch::kFloat
+                    : array.dtype() == DType::u8 ? torch::kByte
+                                                 : torch::kInt;
   return torch::from_blob(const_cast<std::byte*>(array.data()), {array.shape().begin(), array.shape().end()}, type)
       .clone();
 }
 
 TensorMap parameters_of(const Learner& learner) {
   TensorMap result;
-  for (const auto& [name, array] : learner.save().model) result[name] = tensor_of(array).to(torch::kDouble).requires_grad_(true);
+  for (const auto& [name, array] : learner.save().model)
+    result[name] = tensor_of(array).to(torch::kDouble).requires_grad_(true);
   return result;
 }
 
@@ -55,8 +58,7 @@ std::pair<torch::Tensor, torch::Tensor> distribution(const TensorMap& p, const E
     return {-0.5 * z * z - log_std - half_log_two_pi, (log_std + 0.5 + half_log_two_pi).sum().expand({rows})};
   }
   torch::Tensor logits = outputs;
-  if (spec.action.masked)
-    logits = logits.masked_fill(tensor_of(rollout.action_mask).reshape({rows, -1}) == 0, -1e30);
+  if (spec.action.masked) logits = logits.masked_fill(tensor_of(rollout.action_mask).reshape({rows, -1}) == 0, -1e30);
   std::vector<torch::Tensor> log_probs;
   torch::Tensor entropy = torch::zeros({rows}, torch::kDouble);
   int64_t first = 0;
@@ -96,7 +98,8 @@ torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpe
   };
   torch::Tensor value_loss = value_error(values);
   if (a.value_clip > 0)
-    value_loss = torch::max(value_loss, value_error(old_values + (values - old_values).clamp(-a.value_clip, a.value_clip)));
+    value_loss =
+        torch::max(value_loss, value_error(old_values + (values - old_values).clamp(-a.value_clip, a.value_clip)));
   return surrogate.mean() + a.kl_coef * k3.mean() - a.entropy_coef * entropy.mean() + a.value_coef * value_loss.mean();
 }
 
@@ -104,7 +107,8 @@ torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpe
 TensorMap gradients_of(const Learner& learner, const RunConfig& config) {
   TensorMap result;
   for (const auto& [name, array] : learner.save().optimizer)
-    if (name.starts_with("first.")) result[name.substr(6)] = tensor_of(array).to(torch::kDouble) / (1 - config.trainer.adam_beta1);
+    if (name.starts_with("first."))
+      result[name.substr(6)] = tensor_of(array).to(torch::kDouble) / (1 - config.trainer.adam_beta1);
   return result;
 }
 
@@ -130,7 +134,8 @@ void check_against_autograd(RunConfig config, const EnvSpec& spec) {
 TEST_CASE("learner: the gradients of every head are those of autograd") {
   RunConfig config = small_config();
   config.algorithm.entropy_coef = 0.05;
-  for (const EnvSpec& spec : {discrete_spec(), continuous_spec(), token_spec(), masked_spec()}) check_against_autograd(config, spec);
+  for (const EnvSpec& spec : {discrete_spec(), continuous_spec(), token_spec(), masked_spec()})
+    check_against_autograd(config, spec);
 }
 
 TEST_CASE("learner: the gradients of every activation are those of autograd, with separate and shared trunks") {

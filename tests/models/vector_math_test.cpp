@@ -23,7 +23,8 @@ double error_in_ulp(float got, double exact) {
 
 TEST_CASE("vector_math: exp of numbers up to 0 is within 2 units in the last place, and 0 far below") {
   double worst = 0;
-  for (float x = 0.0f; x > -87.0f; x -= 0.0137f) worst = std::max(worst, error_in_ulp(exp_of_nonpositive(x), std::exp(static_cast<double>(x))));
+  for (float x = 0.0f; x > -87.0f; x -= 0.0137f)
+    worst = std::max(worst, error_in_ulp(exp_of_nonpositive(x), std::exp(static_cast<double>(x))));
   CHECK(worst < 2.0);
   CHECK(exp_of_nonpositive(0.0f) == 1.0f);
   CHECK(exp_of_nonpositive(-88.0f) == 0.0f);

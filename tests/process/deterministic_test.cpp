@@ -23,7 +23,8 @@ const Case kCases[] = {
     {"lag 3, two workers, two inference actors", {"replay.max_policy_lag=3", "workers.count=2", "inference.count=2"}},
     {"reuse, action masks", {"env.id=GridWorld", "replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
     {"v-trace, continuous, normalised",
-     {"env.id=Pendulum-v1", "algorithm.advantage=vtrace", "model.normalize_observations=true", "model.normalize_returns=true"}},
+     {"env.id=Pendulum-v1", "algorithm.advantage=vtrace", "model.normalize_observations=true",
+      "model.normalize_returns=true"}},
     {"task sampling, chunks, one group, odd sizes",
      {"env.id=TokenReach", "algorithm.ratio=per_dimension", "workers.groups=1", "env.rows=5", "rollout.length=7"}},
     {"environments that fail",
@@ -33,9 +34,17 @@ const Case kCases[] = {
 
 Words line_of(const std::string& folder, const Words& settings, int updates = 40) {
   Words words{"troupe", "train", "cartpole", "--run", folder};
-  Words all{"deterministic=true",       "env.rows=8",          "rollout.length=8",         "trainer.super_batch=256",
-            "stats.every_updates=2",    "stop.env_steps=0",    "stop.updates=" + std::to_string(updates),
-            "checkpoint.every_updates=5", "checkpoint.keep=0", "evaluation.episodes=2",    "evaluation.rows=2"};
+  Words all{"deterministic=true",
+            "env.rows=8",
+            "rollout.length=8",
+            "trainer.super_batch=256",
+            "stats.every_updates=2",
+            "stop.env_steps=0",
+            "stop.updates=" + std::to_string(updates),
+            "checkpoint.every_updates=5",
+            "checkpoint.keep=0",
+            "evaluation.episodes=2",
+            "evaluation.rows=2"};
   all.insert(all.end(), settings.begin(), settings.end());
   const Words set_all = set(all);
   words.insert(words.end(), set_all.begin(), set_all.end());

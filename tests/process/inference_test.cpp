@@ -24,7 +24,9 @@ uint64_t count_of(const std::string& folder, const char* table, uint64_t receive
   return metrics.is_null() || !metrics.at(table).contains(name) ? 0 : metrics.at(table).at(name).get<uint64_t>();
 }
 
-uint64_t rows_served(const TrainProcess& run, uint64_t receiver) { return count_of(run.folder(), "rows_served", receiver); }
+uint64_t rows_served(const TrainProcess& run, uint64_t receiver) {
+  return count_of(run.folder(), "rows_served", receiver);
+}
 
 bool serves(const TrainProcess& run, uint64_t receiver) {
   return eventually([&] { return log_has(run.folder(), "inference process " + std::to_string(receiver) + " serves"); });
@@ -49,9 +51,11 @@ void check_end(TrainProcess& run) {
 
 }  // namespace
 
-TEST_CASE("inference: a run with none of its own trains to its end with one that joins, for workers here and elsewhere") {
+TEST_CASE(
+    "inference: a run with none of its own trains to its end with one that joins, for workers here and elsewhere") {
   TempFolder folder;
-  TrainProcess run(folder / "run", set({"inference.count=0", "stop.env_steps=0", "stop.updates=60", "trainer.epochs=1"}));
+  TrainProcess run(folder / "run",
+                   set({"inference.count=0", "stop.env_steps=0", "stop.updates=60", "trainer.epochs=1"}));
   const auto worker = start_worker(run.workers_at());
   REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
   CHECK(run.updates() == 0);
@@ -76,7 +80,9 @@ TEST_CASE("inference: one is killed, its workers go on with the run's own") {
   check_end(run);
 }
 
-TEST_CASE("inference: a frozen one is set aside after one deadline and joins again when it thaws; a late one serves meanwhile") {
+TEST_CASE(
+    "inference: a frozen one is set aside after one deadline and joins again when it thaws; a late one serves "
+    "meanwhile") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=3", "network.transfer_timeout_ms=1000"}));
   const auto frozen = start_inference(run.workers_at());

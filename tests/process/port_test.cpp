@@ -36,7 +36,9 @@ const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-uint16_t port_of(const std::string& address) { return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))); }
+uint16_t port_of(const std::string& address) {
+  return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
 
 sockaddr_in loopback(uint16_t port) {
   sockaddr_in address{};
@@ -84,7 +86,8 @@ class Client {
 // Accepts connections, sends each one a text, and says nothing more.
 class Server {
  public:
-  explicit Server(std::string text) : text_(std::move(text)), socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Server(std::string text)
+      : text_(std::move(text)), socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = loopback(0);
     socklen_t size = sizeof address;
     if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket_, 8) != 0 ||
@@ -234,7 +237,8 @@ TEST_CASE("ports: messages whose sender is gone end nothing") {
   caf::anon_send(welcome->replay, WorkerHello{7, 1, 128});
   caf::anon_send(welcome->replay, Applied{9, {}});
   std::string state;  // answered after those above, on the same connection
-  self->request(*gate, kPatience, status_atom_v).receive([&](const StatusReply& r) { state = r.state; }, [](const caf::error&) {});
+  self->request(*gate, kPatience, status_atom_v)
+      .receive([&](const StatusReply& r) { state = r.state; }, [](const caf::error&) {});
   CHECK(state == "running");
   CHECK(run.goes_on());
   CHECK(run.interrupt().value_or(-1) == 130);
@@ -284,7 +288,8 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0);
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
   peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(gate), port);
-  caf::anon_send_exit(gate, caf::exit_reason::user_shutdown);  // the registry may hold it still, and the system waits for it
+  caf::anon_send_exit(gate,
+                      caf::exit_reason::user_shutdown);  // the registry may hold it still, and the system waits for it
 }
 
 }  // namespace troupe::test

@@ -118,7 +118,7 @@ TEST_CASE("train: killed, the same line goes on from the newest checkpoint and i
   CHECK(has(run->process().out(), "resuming at update " + std::to_string(saved)));
   REQUIRE(eventually([&] { return run->updates() > saved + 5; }));
   CHECK(worker->exit_code() == std::nullopt);
-  REQUIRE(run->interrupt() .value_or(-1) == 130);
+  REQUIRE(run->interrupt().value_or(-1) == 130);
   CHECK(balances(run->summary().at("ledger")));
   CHECK(state_of(folder / "run").at("epoch") == 1);
   CHECK(worker->wait().value_or(-1) == 0);
@@ -156,7 +156,8 @@ TEST_CASE("train: when no checkpoint can be read, the run says so and starts not
 TEST_CASE("train: a full disk costs reports and checkpoints, not the run, and the exit code tells") {
   TempFolder folder;
   // A file may hold 64 KiB: reports and checkpoints of a wide model do not fit.
-  const Words settings = set({"stop.env_steps=0", "stop.updates=6", "checkpoint.every_updates=2", "model.hidden=[256,256]"});
+  const Words settings =
+      set({"stop.env_steps=0", "stop.updates=6", "checkpoint.every_updates=2", "model.hidden=[256,256]"});
   TrainProcess run(folder / "run", settings, 64 << 10);
   REQUIRE(run.process().wait().value_or(-1) == 1);
   CHECK(run.summary().at("updates") == 6);
@@ -168,7 +169,8 @@ TEST_CASE("train: a full disk costs reports and checkpoints, not the run, and th
 
 TEST_CASE("train: checkpoints written before the disk was full are kept") {
   TempFolder folder;
-  const Words wide = set({"stop.env_steps=0", "checkpoint.every_updates=2", "checkpoint.keep=1", "model.hidden=[256,256]"});
+  const Words wide =
+      set({"stop.env_steps=0", "checkpoint.every_updates=2", "checkpoint.keep=1", "model.hidden=[256,256]"});
   {
     TrainProcess run(folder / "run", wide + set({"stop.updates=2"}));
     REQUIRE(run.process().wait().value_or(-1) == 0);
@@ -188,15 +190,15 @@ TEST_CASE("train: a folder, a port or a config that is taken is refused in one l
   TrainProcess run(folder / "run", kEndless);
   REQUIRE(run.goes_on(1));
   CHECK(has(refusal(train_line(folder / "run", kEndless)), std::to_string(run.process().id())));
-  CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--listen", run.workers_at()})), "--listen " + run.workers_at()));
+  CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--listen", run.workers_at()})),
+            "--listen " + run.workers_at()));
   CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--stats", run.stats_at()})), run.stats_at()));
   CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--listen", "192.0.2.1:0"})), "--listen 192.0.2.1"));
   CHECK(!std::filesystem::exists(folder / "other"));
   CHECK(has(refusal(train_line("/proc/run", kEndless)), "/proc/run"));
   CHECK(run.goes_on(1));
   CHECK(run.interrupt().value_or(-1) == 130);
-  CHECK(has(refusal(train_line(folder / "run", kEndless + set({"algorithm.gamma=0.5"}))),
-            " and is now 0.5"));
+  CHECK(has(refusal(train_line(folder / "run", kEndless + set({"algorithm.gamma=0.5"}))), " and is now 0.5"));
 }
 
 }  // namespace troupe::test

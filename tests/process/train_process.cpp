@@ -54,7 +54,8 @@ std::vector<uint64_t> checkpoints_of(const std::string& folder) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder + "/checkpoints", none)) {
     const std::string name = entry.path().filename();
-    if (std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; })) steps.push_back(std::stoull(name));
+    if (std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      steps.push_back(std::stoull(name));
   }
   std::sort(steps.begin(), steps.end());
   return steps;

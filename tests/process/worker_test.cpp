@@ -21,7 +21,9 @@ const Words kRemoteOnly = set({"workers.count=0", "stop.env_steps=0", "stop.upda
 // Credits for several workers at once, however slow each is.
 const Words kRoomForMany = set({"replay.max_policy_lag=4", "trainer.epochs=1"});
 
-double milliseconds_since(Clock::time_point begin) { return std::chrono::duration<double, std::milli>(Clock::now() - begin).count(); }
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -51,7 +53,8 @@ TEST_CASE("worker: joins a running run at once, needs little memory, and ends wi
   REQUIRE(eventually([&] { return run.updates() > 0; }));
   const double trained_ms = milliseconds_since(begin);
   const double megabytes = static_cast<double>(worker->peak_resident_bytes()) / 1e6;
-  MESSAGE("joined after " << joined_ms << " ms, trained on after " << trained_ms << " ms (bar 150), " << megabytes << " MB (bar 25)");
+  MESSAGE("joined after " << joined_ms << " ms, trained on after " << trained_ms << " ms (bar 150), " << megabytes
+                          << " MB (bar 25)");
   CHECK(trained_ms < 4 * 150 + 2000);  // a machine that does much else is slow to start a process
   CHECK(megabytes < 2 * 25);
   check_balanced_end(run);
@@ -109,7 +112,8 @@ TEST_CASE("worker: all are killed at once, the run waits for new ones") {
 
 TEST_CASE("worker: a frozen one counts as gone, the run goes on, and it joins again when it thaws") {
   TempFolder folder;
-  TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany + set({"network.heartbeat_ms=200", "network.peer_timeout_ms=1000"}));
+  TrainProcess run(folder / "run",
+                   kRemoteOnly + kRoomForMany + set({"network.heartbeat_ms=200", "network.peer_timeout_ms=1000"}));
   const auto frozen = start_worker(run.workers_at());
   REQUIRE(run.goes_on());
   const auto other = start_worker(run.workers_at());

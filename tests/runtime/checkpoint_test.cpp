@@ -113,8 +113,10 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: a file that is missing or cut is named, 
     for (const int kept_bytes : {-1, 0, 30}) {  // -1: the file is missing
       for (uint64_t step : {1, 2}) store.save(step, checkpoint_at(step));
       const std::string path = store.path_of(2) + name;
-      if (kept_bytes < 0) disk.remove(path);
-      else disk.truncate(path, static_cast<uint64_t>(kept_bytes));
+      if (kept_bytes < 0)
+        disk.remove(path);
+      else
+        disk.truncate(path, static_cast<uint64_t>(kept_bytes));
       CHECK_MESSAGE(store.load_newest()->updates == 1, path, kept_bytes);
       CHECK(log().find("warning checkpoint: " + path) != std::string::npos);
     }

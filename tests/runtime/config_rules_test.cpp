@@ -43,7 +43,8 @@ TEST_CASE("validate: batches that cannot be cut are refused") {
       {{"inference.batch_size=128", "inference.max_batch=100"},
        "inference.batch_size: 128 is above inference.max_batch 100; lower it or raise max_batch"},
       {{"env.rows=128", "inference.max_batch=100"},
-       "env.rows: 128 ask for up to 256 rows at once (each may need an action and the value of a final observation), above "
+       "env.rows: 128 ask for up to 256 rows at once (each may need an action and the value of a final observation), "
+       "above "
        "inference.max_batch 100; use at most 50 rows or raise max_batch"},
       {{"evaluation.rows=101", "inference.max_batch=100"},
        "evaluation.rows: 101 do not fit into one batch of inference.max_batch 100; use fewer rows or raise max_batch"},

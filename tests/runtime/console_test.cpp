@@ -92,7 +92,8 @@ TEST_CASE("console: an evaluation and failures of environments are shown when th
 
 TEST_CASE("console: no line is wider than the terminal, and none is cut inside a character or holds control bytes") {
   for (size_t width : {0, 1, 5, 6, 40, 80})
-    for (const std::string& line : console_block("\u00e9\u00e9\u00e9\x1b[31m", running(), width)) CHECK(line.size() <= width);
+    for (const std::string& line : console_block("\u00e9\u00e9\u00e9\x1b[31m", running(), width))
+      CHECK(line.size() <= width);
   CHECK(console_block("\u00e9\u00e9\u00e9", running(), 5)[0] == "\u00e9\u00e9");
   CHECK(console_block("a\x1b\n", running(), 3)[0] == "a??");
 }
@@ -104,7 +105,8 @@ TEST_CASE("console: a block is drawn over the one before it") {
 
 TEST_CASE("console: one line for a pipe") {
   CHECK(console_line(running()) ==
-        "0:12  62 %  steps 312,500 (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  lag 0/1/1 of 1  dropped 1,064"
+        "0:12  62 %  steps 312,500 (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  lag 0/1/1 of 1  dropped "
+        "1,064"
         "  workers 2/2  ETA 1:02:05  bottleneck: training (the trainer is busy 97 % of the time)");
   CHECK(console_line({}).find("steps 0 (-/s)") != std::string::npos);
   CHECK(console_line({}).find("nan") == std::string::npos);
@@ -112,7 +114,8 @@ TEST_CASE("console: one line for a pipe") {
 
 TEST_CASE("console: the verdict names what limits the run") {
   CHECK(verdict_with([](auto& s) { s.workers_up = 0; }) == "no worker is up: nothing is sampled");
-  CHECK(verdict_with([](auto& s) { s.ledger.dropped_stale = 100'000; }) == "waste (32 % of the samples are dropped, most as stale)");
+  CHECK(verdict_with([](auto& s) { s.ledger.dropped_stale = 100'000; }) ==
+        "waste (32 % of the samples are dropped, most as stale)");
   CHECK(verdict_with([](auto& s) { s.ledger.dropped_full = 50'000; }).ends_with("most for want of room)"));
   CHECK(verdict_with([](auto& s) {
           s.trainer_wait_fraction = kUnknown;
@@ -120,7 +123,9 @@ TEST_CASE("console: the verdict names what limits the run") {
         }) == "starting (no update yet)");
   CHECK(verdict_with([](auto& s) { s.trainer_wait_fraction = kUnknown; }) ==
         "unknown (a deterministic run does one thing at a time)");
-  CHECK(verdict_with([](auto& s) { s.trainer_wait_fraction = 0.2; }).starts_with("none (sampling and training keep pace"));
+  CHECK(verdict_with([](auto& s) {
+          s.trainer_wait_fraction = 0.2;
+        }).starts_with("none (sampling and training keep pace"));
   const auto hungry = [](uint64_t full, uint64_t timeout, uint64_t waiting) {
     return verdict_with([&](auto& s) {
       s.trainer_wait_fraction = 0.63;

@@ -93,8 +93,9 @@ struct Plane {
   explicit Plane(int64_t count = 1000, ChannelOptions options = {.connect_timeout = 20s, .transfer_timeout = 20s})
       : floats(count),
         signature(signature_of(count)),
-        sender(make_group_backend("gloo", {}), signature,
-               [this](ReceiverId id, const Rendezvous& r) { peers.at(id)->invite(r); }, options) {}
+        sender(
+            make_group_backend("gloo", {}), signature,
+            [this](ReceiverId id, const Rendezvous& r) { peers.at(id)->invite(r); }, options) {}
 
   void add(ReceiverId id) {
     peers[id] = std::make_unique<Peer>(floats);
@@ -223,7 +224,8 @@ TEST_CASE("gloo: a receiver notices that the sender's process is gone") {
   auto peer = std::make_unique<Peer>(1000);
   {
     const auto signature = signature_of(1000);
-    WeightSender sender(make_group_backend("gloo", {}), signature, [&](ReceiverId, const Rendezvous& r) { peer->invite(r); });
+    WeightSender sender(make_group_backend("gloo", {}), signature,
+                        [&](ReceiverId, const Rendezvous& r) { peer->invite(r); });
     sender.admit(1, *signature);
     CHECK(sender.step().did == Did::connected);
     CHECK(peer->says("joined"));
@@ -232,12 +234,15 @@ TEST_CASE("gloo: a receiver notices that the sender's process is gone") {
 }
 
 TEST_CASE("gloo: an address that is not ours, or every interface, is refused in one line") {
-  CHECK_THROWS_WITH_AS(make_group_backend("gloo", {"0.0.0.0"})->host(),
-                       "cannot listen on 0.0.0.0: it means every interface; give the address of one of this machine's interfaces",
-                       ConfigError);
-  CHECK_THROWS_WITH_AS(make_group_backend("gloo", {"192.0.2.1"})->host(),
-                       "cannot listen on 192.0.2.1: Cannot assign requested address; give the address of one of this machine's "
-                       "interfaces", ConfigError);
+  CHECK_THROWS_WITH_AS(
+      make_group_backend("gloo", {"0.0.0.0"})->host(),
+      "cannot listen on 0.0.0.0: it means every interface; give the address of one of this machine's interfaces",
+      ConfigError);
+  CHECK_THROWS_WITH_AS(
+      make_group_backend("gloo", {"192.0.2.1"})->host(),
+      "cannot listen on 192.0.2.1: Cannot assign requested address; give the address of one of this machine's "
+      "interfaces",
+      ConfigError);
 }
 
 TEST_CASE("gloo: nobody listening is a lost peer within the deadline") {
@@ -252,8 +257,8 @@ TEST_CASE("gloo: nobody listening is a lost peer within the deadline") {
 }
 
 TEST_CASE("process_group: an unknown backend is named with the ones there are") {
-  CHECK_THROWS_WITH_AS(make_group_backend("gluo", {}), "gluo: no such process group backend; there are in_process, gloo and nccl",
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(make_group_backend("gluo", {}),
+                       "gluo: no such process group backend; there are in_process, gloo and nccl", ConfigError);
 }
 
 TEST_CASE("bench_weights: measures both ways of moving the same bytes") {

@@ -134,18 +134,20 @@ TEST_CASE("process_group: gather gives the root every rank's bytes in rank order
 TEST_CASE("process_group: a group of one needs nobody") {
   for_each_backend([](GroupBackend& backend) {
     require_clean(run_ranks(backend, 1, {[](ProcessGroup& group) {
-      int value = 7;
-      group.broadcast({&value, sizeof value}, 0, kPatience);
-      group.barrier(kPatience);
-      CHECK(value == 7);
-    }}));
+                              int value = 7;
+                              group.broadcast({&value, sizeof value}, 0, kPatience);
+                              group.barrier(kPatience);
+                              CHECK(value == 7);
+                            }}));
   });
 }
 
 TEST_CASE("process_group: members that never come are named") {
   for_each_backend([](GroupBackend& backend) {
-    const auto outcomes = run_ranks(backend, 1, {[](ProcessGroup& group) { group.barrier(kShort); },
-                                                 [](ProcessGroup& group) { group.barrier(kShort); }, nullptr, nullptr}, kShort);
+    const auto outcomes = run_ranks(backend, 1,
+                                    {[](ProcessGroup& group) { group.barrier(kShort); },
+                                     [](ProcessGroup& group) { group.barrier(kShort); }, nullptr, nullptr},
+                                    kShort);
     REQUIRE(outcomes[0].error);
     CHECK(outcomes[0].error->kind() == Kind::timeout);
     CHECK(outcomes[0].error->ranks() == std::vector<int>{2, 3});
@@ -157,25 +159,30 @@ TEST_CASE("process_group: a member that is there but silent is a timeout at the 
   for_each_backend([](GroupBackend& backend) {
     std::stop_source over;  // the silent rank stays until the other two have given up
     std::atomic<int> waiting = 2;
-    const auto give_up = [&](ProcessGroup&) { if (--waiting == 0) over.request_stop(); };
+    const auto give_up = [&](ProcessGroup&) {
+      if (--waiting == 0) over.request_stop();
+    };
     const auto outcomes = run_ranks(backend, 1,
-        {[&](ProcessGroup& group) {
-           const Outcome seen = outcome_of([&] {
-             int mine = 0;
-             std::array<int, 3> all{};
-             group.gather(&mine, all.data(), sizeof mine, 0, kShort);
-           });
-           give_up(group);
-           if (seen.error) throw *seen.error;
-         },
-         [&](ProcessGroup& group) {
-           int mine = 1;
-           group.gather(&mine, nullptr, sizeof mine, 0, kPatience);
-           const Outcome seen = outcome_of([&] { group.broadcast({&mine, sizeof mine}, 2, kShort); });
-           give_up(group);
-           if (seen.error) throw *seen.error;
-         },
-         [&](ProcessGroup&) { while (!over.stop_requested()) std::this_thread::yield(); }});
+                                    {[&](ProcessGroup& group) {
+                                       const Outcome seen = outcome_of([&] {
+                                         int mine = 0;
+                                         std::array<int, 3> all{};
+                                         group.gather(&mine, all.data(), sizeof mine, 0, kShort);
+                                       });
+                                       give_up(group);
+                                       if (seen.error) throw *seen.error;
+                                     },
+                                     [&](ProcessGroup& group) {
+                                       int mine = 1;
+                                       group.gather(&mine, nullptr, sizeof mine, 0, kPatience);
+                                       const Outcome seen =
+                                           outcome_of([&] { group.broadcast({&mine, sizeof mine}, 2, kShort); });
+                                       give_up(group);
+                                       if (seen.error) throw *seen.error;
+                                     },
+                                     [&](ProcessGroup&) {
+                                       while (!over.stop_requested()) std::this_thread::yield();
+                                     }});
     REQUIRE(outcomes[0].error);
     CHECK(outcomes[0].error->kind() == Kind::timeout);
     CHECK(outcomes[0].error->ranks() == std::vector<int>{2});
@@ -187,7 +194,8 @@ TEST_CASE("process_group: a member that is there but silent is a timeout at the 
 TEST_CASE("process_group: a member that leaves is a lost peer to those who wait for it, long before their deadline") {
   for_each_backend([](GroupBackend& backend) {
     const auto start = std::chrono::steady_clock::now();
-    const auto outcomes = run_ranks(backend, 1, {[](ProcessGroup& group) { group.barrier(kPatience); }, [](ProcessGroup&) {}});
+    const auto outcomes =
+        run_ranks(backend, 1, {[](ProcessGroup& group) { group.barrier(kPatience); }, [](ProcessGroup&) {}});
     REQUIRE(outcomes[0].error);
     CHECK(outcomes[0].error->kind() == Kind::peer_lost);
     CHECK(outcomes[0].error->ranks() == std::vector<int>{1});
@@ -195,11 +203,14 @@ TEST_CASE("process_group: a member that leaves is a lost peer to those who wait 
   });
 }
 
-TEST_CASE("process_group: a member that leaves in the middle of a large broadcast never costs the others their deadline") {
+TEST_CASE(
+    "process_group: a member that leaves in the middle of a large broadcast never costs the others their deadline") {
   for_each_backend([](GroupBackend& backend) {
     constexpr size_t kBytes = 50'000'000;
     std::array<std::vector<uint8_t>, 2> memory{std::vector<uint8_t>(kBytes), std::vector<uint8_t>(kBytes)};
-    const Action stays = [&](ProcessGroup& group) { group.broadcast({memory[group.rank()].data(), kBytes}, 0, kPatience); };
+    const Action stays = [&](ProcessGroup& group) {
+      group.broadcast({memory[group.rank()].data(), kBytes}, 0, kPatience);
+    };
     const Action leaves = [&](ProcessGroup& group) { group.start_broadcast({memory[group.rank()].data(), kBytes}, 0); };
     for (const int leaver : {0, 1}) {
       for (uint64_t generation = 1; generation <= 5; ++generation) {
@@ -247,7 +258,8 @@ TEST_CASE("process_group: a stop ends a wait without limit, whenever it comes") 
 
 TEST_CASE("process_group: after a failure the next generation works in the same processes") {
   for_each_backend([](GroupBackend& backend) {
-    const auto failed = run_ranks(backend, 1, {[](ProcessGroup& group) { group.barrier(kPatience); }, [](ProcessGroup&) {}});
+    const auto failed =
+        run_ranks(backend, 1, {[](ProcessGroup& group) { group.barrier(kPatience); }, [](ProcessGroup&) {}});
     CHECK(failed[0].error);
     check_broadcast(backend, 2, 0, 1000);
   });

@@ -14,7 +14,8 @@ using namespace troupe;
 
 namespace {
 
-const std::string kConfig = R"({"name": "a", "seed": 1, "trainer": {"epochs": 4, "threads": 1}, "stop": {"env_steps": 10}})";
+const std::string kConfig =
+    R"({"name": "a", "seed": 1, "trainer": {"epochs": 4, "threads": 1}, "stop": {"env_steps": 10}})";
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
@@ -77,8 +78,11 @@ TEST_CASE("run_folder: another process that has the folder is named") {
   ::close(ready[1]);
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a changed field that matters is refused with both values, and the config stays") {
-  { RunFolder run(disk, "run", kConfig); }
+TEST_CASE_FIXTURE(Fixture,
+                  "run_folder: a changed field that matters is refused with both values, and the config stays") {
+  {
+    RunFolder run(disk, "run", kConfig);
+  }
   const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
   CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) ==
         "run: cannot resume: trainer.epochs was 4 and is now 8; give it the old value, or use another run folder");
@@ -87,7 +91,9 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a changed field that matters is refused 
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a field that may change does, and is stored") {
-  { RunFolder run(disk, "run", kConfig); }
+  {
+    RunFolder run(disk, "run", kConfig);
+  }
   const std::string changed = replaced(replaced(kConfig, "10", "20"), "\"threads\": 1", "\"threads\": 2");
   CHECK(RunFolder(disk, "run", changed).resuming());
   CHECK(stored_config(disk, "run") == changed + '\n');
@@ -105,7 +111,8 @@ TEST_CASE("run_folder: the first conflict of two configs") {
       {R"({"a": 1})", R"({"a": 1, "b": 2})", "b was not set and is now 2"},
       {R"({"a": 1, "b": {"c": 2}})", R"({"a": 1})", "b was {\"c\":2} and is now not set"},
       {R"({"a": {"b": 1}})", R"({"a": 1})", "a was {\"b\":1} and is now 1"},
-      {R"({"stop": {"env_steps": 1}, "stats": {"window": 1}})", R"({"stop": {"env_steps": 2}, "stats": {"window": 5}})", ""},
+      {R"({"stop": {"env_steps": 1}, "stats": {"window": 1}})", R"({"stop": {"env_steps": 2}, "stats": {"window": 5}})",
+       ""},
       {R"({"workers": {"count": 1}, "name": "a"})", R"({"workers": {"count": 9}, "name": "b"})", ""},
       {R"({"stopper": 1})", R"({"stopper": 2})", "stopper was 1 and is now 2"},
       {R"({"trainer": {"threads_x": 1}})", R"({"trainer": {"threads_x": 2}})", "trainer.threads_x was 1 and is now 2"},
@@ -114,15 +121,18 @@ TEST_CASE("run_folder: the first conflict of two configs") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is brought up to date before it is compared") {
-  { RunFolder run(disk, "run", R"({"seed": 1})"); }
+  {
+    RunFolder run(disk, "run", R"({"seed": 1})");
+  }
   const auto upgrade = [](const std::string&) { return std::string(R"({"seed": 1, "added": 0})"); };
   CHECK_NOTHROW(RunFolder(disk, "run", R"({"seed": 1, "added": 0})", upgrade));
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a damaged config.json is named") {
   disk.write_atomic("run/config.json", "{\"seed\": 1, ");
-  CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); })
-            .starts_with("run/config.json: cannot resume from this config: not JSON at byte"));
+  CHECK(config_error_of([&] {
+          RunFolder(disk, "run", kConfig);
+        }).starts_with("run/config.json: cannot resume from this config: not JSON at byte"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a folder with other files is left alone") {
@@ -238,7 +248,8 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: TensorBoard gets a file per process, and
     run.begin_metrics(7.0, resumed ? std::optional<RunFolder::ResumePoint>({1, 2048}) : std::nullopt);
     run.write_scalars(8.0, 4096, {{"x", 1}});
   }
-  const std::string version = tfrecord(event_file_version(7.0)), scalar = tfrecord(event_scalars(8.0, 4096, {{"x", 1}}));
+  const std::string version = tfrecord(event_file_version(7.0)),
+                    scalar = tfrecord(event_scalars(8.0, 4096, {{"x", 1}}));
   CHECK(disk.read("run/" + event_file_name(7.0, 0)) == version + scalar);
   CHECK(disk.read("run/" + event_file_name(7.0, 1)) == version + tfrecord(event_restart(7.0, 2048)) + scalar);
 }

@@ -23,7 +23,8 @@ std::map<std::string, Array> one_of_each() {
           {"nothing", Array(DType::f32, {0, 4})}};
 }
 
-std::string encoded(const std::map<std::string, Array>& tensors, const std::map<std::string, std::string>& metadata = {}) {
+std::string encoded(const std::map<std::string, Array>& tensors,
+                    const std::map<std::string, std::string>& metadata = {}) {
   std::string header, bytes;
   for (std::string_view part : safetensors_parts(tensors, metadata, "file", header)) bytes += part;
   return bytes;
@@ -60,7 +61,8 @@ TEST_CASE("safetensors: a file without arrays holds an empty object") {
 }
 
 TEST_CASE("safetensors: the bytes of a known file") {
-  const std::string header = R"({"b":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"a":{"dtype":"U8","shape":[2],"data_offsets":[8,10]}})";
+  const std::string header =
+      R"({"b":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"a":{"dtype":"U8","shape":[2],"data_offsets":[8,10]}})";
   const std::string bytes = encoded({{"a", Array::of<uint8_t>({2}, {1, 2})}, {"b", Array::of<int64_t>({1}, {3})}});
   CHECK(bytes.substr(8, header.size()) == header);
   CHECK(static_cast<unsigned char>(bytes[0]) == (header.size() + 7) / 8 * 8);
@@ -99,7 +101,8 @@ TEST_CASE("safetensors: damaged files give one line that names the cause") {
       {file_of("{", 0), "bad header: not JSON"},
       {file_of("{}x", 0), "bad header: not JSON"},
       {file_of("{" + a8 + "," + a8 + "}", 8), "bad header: the key \"a\" is there twice"},
-      {file_of(R"({"a":{"dtype":"U8","dtype":"U8","shape":[8],"data_offsets":[0,8]}})", 8), "the key \"dtype\" is there twice"},
+      {file_of(R"({"a":{"dtype":"U8","dtype":"U8","shape":[8],"data_offsets":[0,8]}})", 8),
+       "the key \"dtype\" is there twice"},
       {file_of("{\"\xff\":1}", 0), "bad header: not JSON"},
       {file_of(R"({"a":1})", 0), "tensor \"a\": is not an object of dtype, shape and data_offsets"},
       {file_of(R"({"a":{"dtype":"U8","shape":[0]}})", 0), "is not an object of dtype, shape and data_offsets"},
@@ -172,7 +175,8 @@ assert tensors["longs"].tolist() == [-2**63] and tensors["scalar"].shape == () a
 assert tensors["floats"][0, 0] == 1.5 and numpy.isnan(tensors["floats"][1, 0]) and tensors["nothing"].shape == (0, 4)
 save_file(tensors, sys.argv[2], {"made_by": "python"})
 print(len(tensors))
-' )" + (folder / "ours") + ' ' + (folder / "theirs") + " 2>&1");
+' )" + (folder / "ours") + ' ' + (folder / "theirs") +
+                                        " 2>&1");
   CHECK_MESSAGE(result.output == "6\n", result.output);
   const Safetensors theirs = read_safetensors(posix_disk(), folder / "theirs");
   CHECK(theirs.tensors == one_of_each());

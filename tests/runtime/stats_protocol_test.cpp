@@ -24,7 +24,8 @@ std::string refusal(const std::string& line) {
 TEST_CASE("stats_protocol: requests with and without their optional fields") {
   CHECK(parse_stats_request(R"({"type":"ping"})").kind == StatsRequest::Kind::ping);
   CHECK(parse_stats_request(R"({"type":"subscribe"})").topic.empty());
-  const StatsRequest request = parse_stats_request(R"( {"last": 5, "type": "history", "topic": "lag.p95", "before": 9} )");
+  const StatsRequest request =
+      parse_stats_request(R"( {"last": 5, "type": "history", "topic": "lag.p95", "before": 9} )");
   CHECK(request.kind == StatsRequest::Kind::history);
   CHECK(request.topic == "lag.p95");
   CHECK(request.last == 5);
@@ -97,7 +98,8 @@ TEST_CASE("stats_history: topics are dotted paths, and keys may hold dots") {
   CHECK(json::parse(history.topic_message("lag"))["value"]["p95"] == 3);
   CHECK(json::parse(history.topic_message("up.10.0.0.1:80.behind"))["value"] == 2);
   for (const char* topic : {"x.y", "lag.p95"}) CHECK(history.has_topic(topic));
-  for (const char* topic : {"p95", "lag.", ".lag", "lag.p95.x", ".", "..", "lag..p95"}) CHECK_FALSE(history.has_topic(topic));
+  for (const char* topic : {"p95", "lag.", ".lag", "lag.p95.x", ".", "..", "lag..p95"})
+    CHECK_FALSE(history.has_topic(topic));
 }
 
 TEST_CASE("stats_history: bounded in number and in bytes, the newest stay") {
@@ -149,15 +151,20 @@ TEST_CASE("stats_http: the two pages, with length and no body for HEAD") {
 }
 
 TEST_CASE("stats_http: everything else gets the right status") {
-  const std::pair<std::string, std::string> cases[] = {
-      {"POST / HTTP/1.1", "405"}, {"OPTIONS * HTTP/1.1", "405"}, {"GET /x HTTP/1.1", "404"},
-      {"GET //etc/passwd HTTP/1.1", "404"}, {"GET / HTTP/2.0", "505"}, {"GET /a b HTTP/1.1", "400"}, {"", "400"}};
+  const std::pair<std::string, std::string> cases[] = {{"POST / HTTP/1.1", "405"},
+                                                       {"OPTIONS * HTTP/1.1", "405"},
+                                                       {"GET /x HTTP/1.1", "404"},
+                                                       {"GET //etc/passwd HTTP/1.1", "404"},
+                                                       {"GET / HTTP/2.0", "505"},
+                                                       {"GET /a b HTTP/1.1", "400"},
+                                                       {"", "400"}};
   for (const auto& [head, status] : cases) CHECK(http_response(head, "p", "{}").starts_with("HTTP/1.1 " + status));
 }
 
 TEST_CASE("stats_http: what begins like HTTP and what does not") {
   CHECK(is_http_request_line("GET / HTTP/1.1\r"));
   CHECK(is_http_request_line("BREW /pot HTTP/9"));
-  for (const char* line : {"GET", "GET /", "GET  HTTP/1.1", "get / HTTP/1.1", "{\"a\": HTTP/1.1", "GET /\x01 HTTP/1.1", ""})
+  for (const char* line :
+       {"GET", "GET /", "GET  HTTP/1.1", "get / HTTP/1.1", "{\"a\": HTTP/1.1", "GET /\x01 HTTP/1.1", ""})
     CHECK_FALSE(is_http_request_line(line));
 }

@@ -176,7 +176,8 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a port that is taken is named with the
 
 TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends nothing gets hello, then each snapshot") {
   Client client(server);
-  CHECK(client.message() == json::parse(R"({"type":"hello","protocol":1,"program":"troupe","run":"demo","config":{"seed":5}})"));
+  CHECK(client.message() ==
+        json::parse(R"({"type":"hello","protocol":1,"program":"troupe","run":"demo","config":{"seed":5}})"));
   for (int i = 1; i <= 3; ++i) {
     server.publish(kSnapshot);
     const json stats = client.message();
@@ -197,7 +198,8 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: requests are answered in order, also w
   server.publish(kSnapshot);
   Client client(server);
   for (const char c : std::string("{\"type\":\"ping\"}\r\n")) client.send({&c, 1});
-  client.send("{\"type\":\"history\",\"topic\":\"lag.p95\",\"last\":5}\n{\"type\":\"subscribe\",\"topic\":\"env_steps\"}\n");
+  client.send(
+      "{\"type\":\"history\",\"topic\":\"lag.p95\",\"last\":5}\n{\"type\":\"subscribe\",\"topic\":\"env_steps\"}\n");
   CHECK(client.message()["type"] == "hello");
   CHECK(client.message()["type"] == "stats");
   CHECK(client.message()["type"] == "pong");
@@ -224,9 +226,9 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: what is no request ends the connection
   const std::pair<std::string, std::string> cases[] = {
       {"garbage\n", "not JSON at byte 1"},
       {"\n", "not JSON at byte 1"},
-      {std::string("\x16\x03\x01\x02\x00\x01\x00\n", 8), "not JSON"},                   // the start of TLS
+      {std::string("\x16\x03\x01\x02\x00\x01\x00\n", 8), "not JSON"},  // the start of TLS
       {std::string("\0\0\0\0\n", 5), "not JSON"},
-      {"GET\n", "not JSON"},                                                             // nearly HTTP
+      {"GET\n", "not JSON"},  // nearly HTTP
       {"SSH-2.0-OpenSSH_9.2\r\n", "not JSON"},
       {"{\"type\":\"subscribe\",\"topic\":\"\xff\"}\n", "not JSON"},
       {"{\"type\":\"history\",\"last\":-1}\n", "last is not a whole number"},
@@ -318,14 +320,17 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a flood of requests ends that connecti
   CHECK(still_serves() == "pong");
 }
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: of 200 clients 64 are served, the others are told why, and places become free") {
+TEST_CASE_FIXTURE(Fixture,
+                  "stats_socket: of 200 clients 64 are served, the others are told why, and places become free") {
   {
     std::vector<std::unique_ptr<Client>> clients;
     for (int i = 0; i < 200; ++i) {
       clients.push_back(std::make_unique<Client>(server));
       REQUIRE(clients.back()->connected());
-      if (i < 64) CHECK(clients.back()->message()["type"] == "hello");
-      else if (i == 64) CHECK(clients.back()->closing_error() == "too many clients, at most 64");
+      if (i < 64)
+        CHECK(clients.back()->message()["type"] == "hello");
+      else if (i == 64)
+        CHECK(clients.back()->closing_error() == "too many clients, at most 64");
     }
     CHECK(server.counters().open <= 64 + 16);
     for (size_t i = 65; i < clients.size(); ++i) {
@@ -411,7 +416,8 @@ TEST_CASE("stats_socket: the end does not wait for a client that never reads") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "stats_socket: the Python client of the protocol page follows a topic") {
-  FILE* client = ::popen((test::test_python() + " examples/stats_client.py " + server.address() + " lag.p95 2>&1").c_str(), "r");
+  FILE* client =
+      ::popen((test::test_python() + " examples/stats_client.py " + server.address() + " lag.p95 2>&1").c_str(), "r");
   REQUIRE(client != nullptr);
   const auto line = [&] {
     char text[256] = {};
@@ -426,7 +432,8 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: the Python client of the protocol page
   CHECK(::pclose(client) == 0);
 }
 
-TEST_CASE("protocol page: its Python client is the example, its requests and messages are what the program understands") {
+TEST_CASE(
+    "protocol page: its Python client is the example, its requests and messages are what the program understands") {
   const std::string page = file_text("docs/protocol.md");
   REQUIRE(blocks_of(page, "python").size() == 1);
   CHECK(blocks_of(page, "python")[0] == file_text("examples/stats_client.py"));

@@ -23,14 +23,30 @@ std::string hex(const std::string& bytes) {
 }  // namespace
 
 TEST_CASE("tfevents: the messages' bytes") {
-  CHECK(hex(event_file_version(1.0)) == "09000000000000f03f" "1a0d" "627261696e2e4576656e743a32");
-  CHECK(hex(event_scalars(1.0, 300, {{"a", 1.0}})) == "09000000000000f03f" "10ac02" "2a0a" "0a08" "0a0161" "150000803f");
-  CHECK(hex(event_restart(1.0, 5)) == "09000000000000f03f" "1005" "3a020801");
+  CHECK(hex(event_file_version(1.0)) ==
+        "09000000000000f03f"
+        "1a0d"
+        "627261696e2e4576656e743a32");
+  CHECK(hex(event_scalars(1.0, 300, {{"a", 1.0}})) ==
+        "09000000000000f03f"
+        "10ac02"
+        "2a0a"
+        "0a08"
+        "0a0161"
+        "150000803f");
+  CHECK(hex(event_restart(1.0, 5)) ==
+        "09000000000000f03f"
+        "1005"
+        "3a020801");
 }
 
 // The CRCs were taken from the record_writer of the Python package tensorboard for the same bytes.
 TEST_CASE("tfevents: the bytes of a whole record") {
-  CHECK(hex(tfrecord("abc")) == "0300000000000000" "b099490e" "616263" "6e57f121");
+  CHECK(hex(tfrecord("abc")) ==
+        "0300000000000000"
+        "b099490e"
+        "616263"
+        "6e57f121");
 }
 
 TEST_CASE("tfevents: names of files sort by time") {

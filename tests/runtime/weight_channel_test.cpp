@@ -32,11 +32,15 @@ struct Inference {
 
 // A sender and its receivers, stepped by one thread: no wait can succeed later, so every timeout is 0.
 struct Plane {
-  explicit Plane(int64_t floats = 100, ChannelOptions options = {.bucket_bytes = 64, .connect_timeout = 0ms, .transfer_timeout = 0ms})
+  explicit Plane(int64_t floats = 100,
+                 ChannelOptions options = {.bucket_bytes = 64, .connect_timeout = 0ms, .transfer_timeout = 0ms})
       : signature(signature_of(floats)),
-        sender(backend, signature, [this](ReceiverId id, const Rendezvous& r) {
-          if (const auto found = inferences.find(id); found != inferences.end()) found->second->receiver.invite(r);
-        }, options) {}
+        sender(
+            backend, signature,
+            [this](ReceiverId id, const Rendezvous& r) {
+              if (const auto found = inferences.find(id); found != inferences.end()) found->second->receiver.invite(r);
+            },
+            options) {}
 
   void add(ReceiverId id) {
     inferences[id] = std::make_unique<Inference>(backend, signature);
@@ -307,7 +311,8 @@ TEST_CASE("weight_channel: a header is checked field by field") {
   bad.magic = 0;
   CHECK(*fault_in(bad, *signature) == "the peer speaks another version of the weight protocol");
   CHECK(*fault_in(good, *signature_of(101)) == "the weights announced have another signature than this policy");
-  CHECK(*fault_in(make_header(*weights_of(signature, {1, 2}), 100), *signature) == "bucket size 100 is not a multiple of 64");
+  CHECK(*fault_in(make_header(*weights_of(signature, {1, 2}), 100), *signature) ==
+        "bucket size 100 is not a multiple of 64");
 }
 
 TEST_CASE("weight_receiver: a message that is no header ends the group, and a new invitation is followed") {
@@ -369,7 +374,10 @@ TEST_CASE("weight_channel: both ends can be stopped while they wait for a peer w
   }
   WeightReceiver& receiver = plane.inferences[1]->receiver;
   {
-    std::jthread thread([&] { first = receiver.step(); second = receiver.step(); });
+    std::jthread thread([&] {
+      first = receiver.step();
+      second = receiver.step();
+    });
     receiver.stop();
   }
   CHECK(sent.did == Sent::stopped);

@@ -27,7 +27,8 @@ inline WeightsPtr weights_of(const std::shared_ptr<const Signature>& signature, 
 inline bool whole(const WeightsPtr& weights) {
   const Array tensor = weights->tensor(0);
   const auto values = tensor.view<float>();
-  return std::all_of(values.begin(), values.end(), [&](float v) { return v == static_cast<float>(weights->version.number); });
+  return std::all_of(values.begin(), values.end(),
+                     [&](float v) { return v == static_cast<float>(weights->version.number); });
 }
 
 }  // namespace troupe::test

@@ -35,8 +35,9 @@ struct Run {
   std::string path = folder / "run";
 
   Run() {
-    const CommandResult trained = troupe({"train", "cartpole", "--run", path, "--set", "stop.updates=3", "--set", "stop.env_steps=0", "--set",
-                                          "checkpoint.every_updates=1", "--set", "evaluation.episodes=7", "--set", "evaluation.rows=5"});
+    const CommandResult trained =
+        troupe({"train", "cartpole", "--run", path, "--set", "stop.updates=3", "--set", "stop.env_steps=0", "--set",
+                "checkpoint.every_updates=1", "--set", "evaluation.episodes=7", "--set", "evaluation.rows=5"});
     REQUIRE(trained.exit_code == 0);
   }
   json eval(Words more = {}) const {
@@ -104,7 +105,8 @@ TEST_CASE("eval and play: refuse what is no run with a checkpoint, in one line")
   const std::string run = folder / "run";
   std::filesystem::create_directories(run);
   overwrite(run + "/config.json", R"({"env": {"id": "CartPole-v1"}})");
-  const std::string early = "troupe: " + run + ": has no checkpoint yet, expected a run of `troupe train` that has written one\n";
+  const std::string early =
+      "troupe: " + run + ": has no checkpoint yet, expected a run of `troupe train` that has written one\n";
   for (const char* command : {"eval", "play"}) {
     const CommandResult result = troupe({command, run});
     CHECK(result.exit_code == 2);
@@ -138,8 +140,9 @@ TEST_CASE("play: writes plain frames when its output is no terminal") {
 }
 
 TEST_CASE("play: Ctrl-C ends it with exit code 130") {
-  const CommandResult result = testing::run_command({"/usr/bin/timeout", "--preserve-status", "-s", "INT", "2",
-                                                     testing::built_program("troupe"), "play", trained_run().path, "--episodes", "1000000"});
+  const CommandResult result =
+      testing::run_command({"/usr/bin/timeout", "--preserve-status", "-s", "INT", "2", testing::built_program("troupe"),
+                            "play", trained_run().path, "--episodes", "1000000"});
   CHECK(result.exit_code == 130);
   CHECK(result.err == "");
 }
