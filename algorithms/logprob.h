@@ -18,12 +18,11 @@ struct LogitRows {
   int64_t rows, vocabulary, stride;
 };
 
-// What the backward pass needs of a row: p_j = exp((z_j - max) / temperature) / sum.
+// What the backward pass needs of a row, with d_j = (z_j - max) / temperature: p_j = exp(d_j) / sum.
 struct SoftmaxRow {
   float max;   // of the logits
-  float mean;  // sum_j p_j (z_j - max) / temperature
-  double sum;  // sum_j exp((z_j - max) / temperature)
-  double entropy() const;
+  float mean;  // sum_j p_j d_j; the entropy is log(sum) - mean
+  double sum;  // sum_j exp(d_j)
 };
 
 // log softmax(logits / temperature)[label] and the entropy of that distribution. A logit of -infinity is a token of probability 0:

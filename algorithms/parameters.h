@@ -1,71 +1,68 @@
 #pragma once
-// Parameters of the algorithms that are chosen by name: each has one list that says key, default, range, meaning and source of
-// every parameter. Reading a run file, the schema, keyword arguments and the documentation are made from that list. A
-// Parameters is a plain value; use one from one thread at a time.
+// The settings of one entry of a table of this folder: declared as data, so that a run file, a schema, a Python call and the
+// documentation read the same list. Plain values; any thread.
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace troupe {
 
-enum class ParameterKind : uint8_t { number = 0, flag = 1, word = 2 };
-
-// The value of a number that nobody has set and that has no default; what that means is in `doc`.
+// The default of a number that may stay unset; what that means is in `doc`. In a run file: null.
 inline constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
 
+// One declared setting.
 struct Parameter {
+  enum class Kind : uint8_t { number = 0, integer = 1, flag = 2, choice = 3 };
+
   std::string_view key;
-  double value = kUnset;                       // the default; of a flag 0 or 1, of a word its index
-  std::string_view doc;                        // effect and unit
-  std::string_view source = {};                // where the default comes from
-  std::array<std::string_view, 4> names = {};  // the same parameter in other code bases; the empty ones end the list
+  Kind kind = Kind::number;
+  double default_value = 0;  // a flag: 0 or 1; a choice: its index in `choices`
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool open_low = false;  // low itself is refused
-  ParameterKind kind = ParameterKind::number;
-  std::array<std::string_view, 3> words = {};  // of a word: what it may be
+  std::span<const std::string_view> choices = {};
+  std::string_view doc = {};     // effect and unit, one line
+  std::string_view source = {};  // where the default comes from
+  std::string_view alias = {};   // other keys that mean the same, separated by commas: "clip_ratio_low,eps_low"
 };
 
-// What it accepts, in words: "a number above 0", "a number in [0, 1]", "true or false", "one of: logp, ratio".
+using ParameterValue = std::variant<bool, int64_t, double, std::string>;
+
+// What a parameter accepts, for errors and tables: "a number in [0, 1]", "true or false", "one of: zero, carry".
 std::string expected(const Parameter& parameter);
+// Its default as a run file spells it; kUnset stays what it is.
+ParameterValue default_value(const Parameter& parameter);
 
-// A value for every parameter of a list, at first the defaults. The list must outlive it.
-class Parameters {
+// A value for each parameter of a declared list, which must outlive it; the defaults until set.
+class ParameterValues {
  public:
-  // `path` stands before the key in errors ("algorithm.surrogate.clip").
-  explicit Parameters(std::span<const Parameter> list = {}, std::string path = {});
+  explicit ParameterValues(std::span<const Parameter> declared = {});
 
-  // Sets one by its key or one of its other names. Throws ConfigError for a key that the list does not have (with the
-  // nearest one), a value of another kind and a number outside the range or not a number.
-  void set(std::string_view key, double value);
-  void set(std::string_view key, bool value);
-  void set(std::string_view key, std::string_view word);
-  void set(std::string_view key, const char* word) { set(key, std::string_view(word)); }
+  // Throws ConfigError "<path>.<key>: ..." for an unknown key (with the nearest known one), another type, a number outside the
+  // range, NaN and an unknown choice. A whole number is accepted where a number is wanted.
+  void set(std::string_view path, std::string_view key, const ParameterValue& value);
 
-  // The value of a key that the list has, else InvariantError.
+  // The value of a declared key of that kind; any other key throws InvariantError.
   double number(std::string_view key) const;
-  bool flag(std::string_view key) const { return number(key) != 0; }
-  std::string_view word(std::string_view key) const;
-  bool has(std::string_view key) const;
-  // Whether it is anything but kUnset.
-  bool is_set(std::string_view key) const;
-  // The value, or `otherwise` when it is unset or the list does not have the key.
-  double number_or(std::string_view key, double otherwise) const;
+  int64_t integer(std::string_view key) const;
+  bool flag(std::string_view key) const;
+  std::string_view choice(std::string_view key) const;
 
-  std::span<const Parameter> list() const { return list_; }
-  std::span<const double> values() const { return values_; }
+  // The number, or `otherwise` while it is unset.
+  double number_or(std::string_view key, double otherwise) const;
+  // Whether the list declares `key` itself.
+  bool has(std::string_view key) const;
+  std::span<const Parameter> declared() const { return declared_; }
 
  private:
-  std::size_t find(std::string_view key) const;  // throws ConfigError
-  [[noreturn]] void refuse(std::size_t index, const std::string& value) const;
+  std::size_t index_of(std::string_view key, Parameter::Kind kind) const;
 
-  std::span<const Parameter> list_;
-  std::string path_;
+  std::span<const Parameter> declared_;
   std::vector<double> values_;
 };
 

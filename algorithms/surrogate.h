@@ -73,7 +73,7 @@ struct SurrogateDiagnostics {
 };
 SurrogateDiagnostics diagnostics_of(const SurrogateSums& sums);
 
-using SurrogateFunction = SurrogateSums (*)(const SurrogateInput&, const Parameters&, const SurrogateOutput&);
+using SurrogateFunction = SurrogateSums (*)(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 
 // What one token's loss depends on: itself, its row, or every token that is handed over together.
 enum class SurrogateNeeds : uint8_t { token = 0, sequence = 1, batch = 2 };
@@ -98,10 +98,12 @@ struct SurrogateEntry {
 std::span<const SurrogateEntry> surrogate_table();
 
 // A surrogate with its parameters, ready for use:
-//   Surrogate s = make_surrogate("clip"); s.parameters.set("clip_high", 0.28); const SurrogateSums sums = s(input, output);
+//   Surrogate s = make_surrogate("clip");
+//   s.parameters.set("algorithm.surrogate", "clip_high", 0.28);
+//   const SurrogateSums sums = s(input, output);
 struct Surrogate {
   const SurrogateEntry* entry;
-  Parameters parameters;
+  ParameterValues parameters;
 
   // Throws InvariantError when sizes do not fit, ConfigError when parameters do not fit each other.
   SurrogateSums operator()(const SurrogateInput& in, const SurrogateOutput& out) const {
