@@ -26,11 +26,7 @@ struct AdvantageInput {
   std::span<const float> sum_pi_squared;  // per token, sum over the vocabulary of pi^2
   std::span<const float> rollout_is_weights;  // per token, or empty = 1
 
-  int64_t begin(int64_t row) const { return offsets.empty() ? row * steps : offsets[static_cast<std::size_t>(row)]; }
-  int64_t end(int64_t row) const {
-    return offsets.empty() ? (row + 1) * steps : offsets[static_cast<std::size_t>(row) + 1];
-  }
-  bool counts(int64_t token) const { return mask.empty() || mask[static_cast<std::size_t>(token)] != 0; }
+  bool counts(std::size_t token) const { return mask.empty() || mask[token] != 0; }
 };
 
 // Per token; must not overlap each other or the input.

@@ -26,7 +26,8 @@ struct GroupIndex {
 GroupIndex index_groups(std::span<const int64_t> ids);
 
 // Whether each row stays: 0 for the rows of a group whose metric is the same in all of them (DAPO's dynamic sampling, Yu et al.
-// 2025, section 3.2). A group of one row stays, as in verl. A NaN counts as different from everything. metric, ids [B].
+// 2025, section 3.2). A group of one row stays, a group with a NaN does not (both
+// as in verl). metric, ids [B].
 std::vector<uint8_t> groups_with_spread(std::span<const float> metric, std::span<const int64_t> ids);
 
 // The rows of the first `max_groups` groups that stay, by first appearance; all of them when max_groups < 0. Ascending.

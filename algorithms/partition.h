@@ -56,5 +56,7 @@ std::vector<int64_t> restore_order(const Partition& partition);
 
 // values [n], all >= 0 and with a sum of at most 2^62, or ConfigError naming `what` and the number. Returns the sum.
 int64_t checked_sum(std::span<const int64_t> values, const char* what);
+// Throws ConfigError when values cannot be shared out among k parts as asked.
+void check_partition(std::span<const int64_t> values, int64_t k, bool equal_size);
 
 }  // namespace troupe

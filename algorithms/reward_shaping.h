@@ -21,6 +21,10 @@ void shape_rewards(int64_t rows, int64_t steps, std::span<const int64_t> offsets
                    std::span<const float> kl, std::span<const uint8_t> mask, const RewardShaping& shaping,
                    std::span<float> rewards);
 
+// The same for scores that are given per token [n]: -kl_coef * kl + clamped score, 0 where masked.
+void shape_token_rewards(std::span<const float> scores, std::span<const float> kl, std::span<const uint8_t> mask,
+                         const RewardShaping& shaping, std::span<float> rewards);
+
 struct OverlongPenalty {
   double max_length = 0;  // L_max, tokens
   double buffer = 0;      // L_buf, tokens; the penalty grows over the last L_buf tokens before L_max
