@@ -6,7 +6,6 @@
 #include "algorithms/group_advantages.h"
 #include "algorithms/names.h"
 #include "algorithms/optimal_baseline.h"
-#include "algorithms/rows.h"
 #include "algorithms/tile.h"
 #include "algorithms/token_advantages.h"
 
@@ -125,8 +124,8 @@ const AdvantageEntry& find_advantage(std::string_view name, std::string_view pat
 void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, const ParameterValues& parameters,
                          const AdvantageOutput& out) {
   const std::size_t tokens = in.rewards.size();
-  check_rows(in.rows, in.steps, in.offsets, tokens);
-  const auto rows = static_cast<std::size_t>(in.rows);
+  TROUPE_CHECK(in.rows.tokens() == static_cast<int64_t>(tokens), "rewards", tokens, "rows", in.rows.tokens());
+  const auto rows = static_cast<std::size_t>(in.rows.count());
   TROUPE_CHECK(fits_or_empty(in.mask, tokens), "mask", in.mask.size(), "rewards", tokens);
   TROUPE_CHECK(out.advantages.size() == tokens && out.returns.size() == tokens, "advantages", out.advantages.size(),
                "returns", out.returns.size(), "rewards", tokens);

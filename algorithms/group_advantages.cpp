@@ -7,7 +7,6 @@
 
 #include "algorithms/groups.h"
 #include "algorithms/moments.h"
-#include "algorithms/rows.h"
 #include "runtime/errors.h"
 
 namespace troupe {
@@ -17,9 +16,9 @@ namespace {
 // The reward of every row: over its unmasked tokens, or over all of them.
 std::vector<double> scores_of(const AdvantageInput& in, const ParameterValues& parameters) {
   const bool all = parameters.flag("count_masked_rewards");
-  std::vector<double> scores(static_cast<std::size_t>(in.rows), 0.0);
-  for (int64_t row = 0; row < in.rows; ++row) {
-    const auto [begin, end] = row_range(in.offsets, in.steps, row);
+  std::vector<double> scores(static_cast<std::size_t>(in.rows.count()), 0.0);
+  for (int64_t row = 0; row < in.rows.count(); ++row) {
+    const auto [begin, end] = in.range(row);
     for (std::size_t token = begin; token < end; ++token)
       if (all || in.counts(token)) scores[static_cast<std::size_t>(row)] += double{in.rewards[token]};
   }
@@ -28,8 +27,8 @@ std::vector<double> scores_of(const AdvantageInput& in, const ParameterValues& p
 
 // Gives every unmasked token of a row the row's number.
 void spread(const AdvantageInput& in, const std::vector<double>& per_row, const AdvantageOutput& out) {
-  for (int64_t row = 0; row < in.rows; ++row) {
-    const auto [begin, end] = row_range(in.offsets, in.steps, row);
+  for (int64_t row = 0; row < in.rows.count(); ++row) {
+    const auto [begin, end] = in.range(row);
     const auto value = static_cast<float>(per_row[static_cast<std::size_t>(row)]);
     for (std::size_t token = begin; token < end; ++token)
       out.advantages[token] = out.returns[token] = in.counts(token) ? value : 0.0f;
@@ -159,7 +158,7 @@ void rloo(const AdvantageInput& in, const ParameterValues& parameters, const Adv
 
 void opo(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
   const auto length = [&](int64_t row) {
-    const auto [begin, end] = row_range(in.offsets, in.steps, row);
+    const auto [begin, end] = in.range(row);
     double tokens = 0;
     for (std::size_t token = begin; token < end; ++token) tokens += in.counts(token) ? 1 : 0;
     return tokens;
@@ -179,8 +178,8 @@ void opo(const AdvantageInput& in, const ParameterValues& parameters, const Adva
 void gpg(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
   const std::vector<double> scores = scores_of(in, parameters);
   const auto zeros = std::count(scores.begin(), scores.end(), 0.0);
-  const double nonzero = static_cast<double>(std::max<int64_t>(in.rows - zeros, 1));
-  const double factor = static_cast<double>(in.rows) / nonzero / parameters.number("f_norm");
+  const double nonzero = static_cast<double>(std::max<int64_t>(in.rows.count() - zeros, 1));
+  const double factor = static_cast<double>(in.rows.count()) / nonzero / parameters.number("f_norm");
   by_group(in, parameters, out, [&](const Group& group) {
     subtract(group, mean_of(group));
     for (std::size_t i = 0; i < group.size(); ++i) group[i] *= factor;

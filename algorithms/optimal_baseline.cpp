@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "algorithms/groups.h"
-#include "algorithms/rows.h"
 
 namespace troupe {
 
@@ -31,8 +30,8 @@ void accumulate_weights(const AdvantageInput& in, std::size_t begin, std::size_t
 
 Weighted weigh(const AdvantageInput& in) {
   Weighted out{std::vector<double>(in.rewards.size(), 0.0), std::vector<double>(in.rewards.size(), 0.0)};
-  for (int64_t row = 0; row < in.rows; ++row) {
-    const auto [begin, end] = row_range(in.offsets, in.steps, row);
+  for (int64_t row = 0; row < in.rows.count(); ++row) {
+    const auto [begin, end] = in.range(row);
     double carry = 0;
     for (std::size_t token = end; token-- > begin;)
       out.to_go[token] = carry += in.counts(token) ? double{in.rewards[token]} : 0.0;
@@ -44,7 +43,7 @@ Weighted weigh(const AdvantageInput& in) {
 // Calls use(token, step) for the unmasked tokens of a row; returns their number.
 template <class Use>
 std::size_t for_each_step(const AdvantageInput& in, int64_t row, bool compact, Use use) {
-  const auto [begin, end] = row_range(in.offsets, in.steps, row);
+  const auto [begin, end] = in.range(row);
   std::size_t counted = 0;
   for (std::size_t token = begin; token < end; ++token)
     if (in.counts(token)) {

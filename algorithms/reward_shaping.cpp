@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/rows.h"
 #include "algorithms/tile.h"
 
 namespace troupe {
@@ -28,19 +27,18 @@ double clamped(float score, const RewardShaping& shaping) {
 
 }  // namespace
 
-void shape_rewards(int64_t rows, int64_t steps, std::span<const int64_t> offsets, std::span<const float> scores,
-                   std::span<const float> kl, std::span<const uint8_t> mask, const RewardShaping& shaping,
-                   std::span<float> rewards) {
+void shape_rewards(const Rows& rows, std::span<const float> scores, std::span<const float> kl,
+                   std::span<const uint8_t> mask, const RewardShaping& shaping, std::span<float> rewards) {
   check(shaping);
   const std::size_t n = rewards.size();
-  check_rows(rows, steps, offsets, n);
-  TROUPE_CHECK(scores.size() == static_cast<std::size_t>(rows), "scores", scores.size(), "rows", rows);
+  TROUPE_CHECK(rows.tokens() == static_cast<int64_t>(n), "rows", rows.tokens(), "rewards", n);
+  TROUPE_CHECK(static_cast<int64_t>(scores.size()) == rows.count(), "scores", scores.size(), "rows", rows.count());
   TROUPE_CHECK(fits_or_empty(mask, n) && (kl.empty() || kl.size() == n), "mask", mask.size(), "kl", kl.size(),
                "rewards", n);
-  for (int64_t row = 0; row < rows; ++row) {
-    const auto [begin, end] = row_range(offsets, steps, row);
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const auto begin = static_cast<std::size_t>(rows.begin(row));
     bool last = true;
-    for (std::size_t token = end; token-- > begin;) {
+    for (auto token = static_cast<std::size_t>(rows.end(row)); token-- > begin;) {
       rewards[token] = 0;
       if (!mask.empty() && mask[token] == 0) continue;
       const double score = last ? clamped(scores[static_cast<std::size_t>(row)], shaping) : 0.0;

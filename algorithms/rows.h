@@ -1,34 +1,34 @@
 #pragma once
-// Rows of a batch that is padded to [B, T] or ragged with offsets [B + 1]. Internal to algorithms/.
+// How a flat array of tokens makes sequences: B rows of T tokens, or rows of different lengths given by offsets. A view.
 
 #include <cstdint>
 #include <span>
-#include <utility>
 
 #include "runtime/errors.h"
 
 namespace troupe {
 
-// Throws InvariantError unless `elements` are rows * steps, or offsets ascend from 0 to `elements` in rows + 1 numbers.
-inline void check_rows(int64_t rows, int64_t steps, std::span<const int64_t> offsets, std::size_t elements) {
-  const auto n = static_cast<int64_t>(elements);
-  if (offsets.empty()) {
-    TROUPE_CHECK(rows >= 0 && steps >= 0 && (steps == 0 ? n == 0 : n % steps == 0 && n / steps == rows), "rows", rows,
-                 "steps", steps, "elements", n);
-    return;
+class Rows {
+ public:
+  // One row of n tokens.
+  explicit Rows(int64_t n = 0) : Rows(1, n) {}
+  // [count, length], row after row.
+  Rows(int64_t count, int64_t length) : count_(count), length_(length) {
+    TROUPE_CHECK(count >= 0 && length >= 0, "rows", count, "length", length);
   }
-  TROUPE_CHECK(
-      rows >= 0 && offsets.size() == static_cast<std::size_t>(rows) + 1 && offsets.front() == 0 && offsets.back() == n,
-      "rows", rows, "offsets", offsets.size(), "first", offsets.front(), "last", offsets.back(), "elements", n);
-  for (std::size_t i = 1; i < offsets.size(); ++i)
-    TROUPE_CHECK(offsets[i - 1] <= offsets[i], "offsets", offsets[i - 1], "before", offsets[i], "at", i);
-}
+  // Row i is [offsets[i], offsets[i + 1]); offsets begin with 0, never fall, and outlive this.
+  explicit Rows(std::span<const int64_t> offsets);
 
-// First element of a row and the one after its last.
-inline std::pair<std::size_t, std::size_t> row_range(std::span<const int64_t> offsets, int64_t steps, int64_t row) {
-  const auto at = static_cast<std::size_t>(row);
-  if (offsets.empty()) return {static_cast<std::size_t>(row * steps), static_cast<std::size_t>((row + 1) * steps)};
-  return {static_cast<std::size_t>(offsets[at]), static_cast<std::size_t>(offsets[at + 1])};
-}
+  int64_t count() const { return count_; }
+  int64_t tokens() const { return offsets_.empty() ? count_ * length_ : offsets_.back(); }
+  int64_t begin(int64_t row) const { return offsets_.empty() ? row * length_ : offsets_[row]; }
+  int64_t end(int64_t row) const { return offsets_.empty() ? (row + 1) * length_ : offsets_[row + 1]; }
+  // The length of the longest row: what they would be padded to.
+  int64_t longest() const;
+
+ private:
+  int64_t count_ = 0, length_ = 0;
+  std::span<const int64_t> offsets_;
+};
 
 }  // namespace troupe

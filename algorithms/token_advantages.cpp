@@ -1,7 +1,6 @@
 #include "algorithms/token_advantages.h"
 
 #include "algorithms/moments.h"
-#include "algorithms/rows.h"
 
 namespace troupe {
 
@@ -17,8 +16,8 @@ WhitenParams whitening(bool zero_masked) {
 // `reset` is set. Masked rewards are not read. The result of step(token, return) is kept by the caller.
 template <class Step>
 void for_each_return(const AdvantageInput& in, double factor, bool reset, Step step) {
-  for (int64_t row = 0; row < in.rows; ++row) {
-    const auto [begin, end] = row_range(in.offsets, in.steps, row);
+  for (int64_t row = 0; row < in.rows.count(); ++row) {
+    const auto [begin, end] = in.range(row);
     double carry = 0;
     for (std::size_t token = end; token-- > begin;) {
       const bool counts = in.counts(token);
@@ -34,8 +33,8 @@ void for_each_return(const AdvantageInput& in, double factor, bool reset, Step s
 void gae_advantages(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
   const double gamma = parameters.number("gamma"), decay = gamma * parameters.number("lam");
   const bool zero = parameters.choice("outside") == "zero";
-  for (int64_t row = 0; row < in.rows; ++row) {
-    const auto [begin, end] = row_range(in.offsets, in.steps, row);
+  for (int64_t row = 0; row < in.rows.count(); ++row) {
+    const auto [begin, end] = in.range(row);
     double next_value = 0, last = 0;
     for (std::size_t token = end; token-- > begin;) {
       const bool counts = in.counts(token);
