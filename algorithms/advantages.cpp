@@ -29,7 +29,7 @@ constexpr Parameter fraction(std::string_view key, double value, std::string_vie
 
 constexpr Parameter positive(std::string_view key, double value, bool open, std::string_view doc,
                              std::string_view source) {
-  return {.key = key, .default_value = value, .low = 0, .high = 1e30, .open_low = open, .doc = doc, .source = source};
+  return {.key = key, .default_value = value, .low = 0, .open_low = open, .doc = doc, .source = source};
 }
 
 constexpr Parameter choice(std::string_view key, std::span<const std::string_view> choices, std::string_view doc,
