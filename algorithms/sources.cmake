@@ -2,8 +2,10 @@
 # (python/CMakeLists.txt, which builds without the rest of troupe) include this file. Properties of single sources, such as the
 # instruction set of a kernel, belong here too: they hold in the folder that includes the file.
 
-set(TROUPE_ALGORITHMS_SOURCES gae.cpp moments.cpp names.cpp running_normalizer.cpp schedule.cpp surrogate.cpp
-  task_sampler.cpp value_loss.cpp vtrace.cpp)
+set(TROUPE_ALGORITHMS_SOURCES
+  advantages.cpp gae.cpp group_advantages.cpp groups.cpp karmarkar_karp.cpp micro_batches.cpp moments.cpp names.cpp
+  optimal_baseline.cpp parameters.cpp partition.cpp reward_shaping.cpp rows.cpp running_normalizer.cpp schedule.cpp
+  surrogate.cpp task_sampler.cpp token_advantages.cpp value_loss.cpp vtrace.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 # The part of runtime/ that they call: no CAF, no LibTorch, no JSON.
