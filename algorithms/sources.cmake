@@ -2,8 +2,12 @@
 # (python/CMakeLists.txt, which builds without the rest of troupe) include this file. Properties of single sources, such as the
 # instruction set of a kernel, belong here too: they hold in the folder that includes the file.
 
-set(TROUPE_ALGORITHMS_SOURCES gae.cpp moments.cpp names.cpp running_normalizer.cpp schedule.cpp surrogate.cpp
-  task_sampler.cpp value_loss.cpp vtrace.cpp)
+set(TROUPE_ALGORITHMS_SOURCES
+  advantages.cpp aggregation.cpp covariance_surrogate.cpp cpu.cpp gae.cpp group_advantages.cpp groups.cpp
+  karmarkar_karp.cpp kl.cpp logprob.cpp micro_batches.cpp moments.cpp names.cpp optimal_baseline.cpp parameters.cpp
+  partition.cpp reward_shaping.cpp rollout_correction.cpp rows.cpp running_normalizer.cpp schedule.cpp
+  sequence_surrogate.cpp surrogate.cpp surrogate_kernel.cpp surrogate_table.cpp task_sampler.cpp token_advantages.cpp
+  value_loss.cpp vtrace.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 # The part of runtime/ that they call: no CAF, no LibTorch, no JSON.
