@@ -1,0 +1,5 @@
+"""Token balancing: partitions, micro-batches, restoring order."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
