@@ -6,65 +6,53 @@
 #include <string>
 
 #include "algorithms/names.h"
-#include "algorithms/scan.h"
 #include "runtime/errors.h"
 
 namespace troupe {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"sse2", "avx2", "avx512"};
-constexpr int kChoose = -1;
-std::atomic<int> forced = kChoose;
+constexpr std::array<std::string_view, 3> kNames = {"sse2", "avx2", "avx512"};
+constexpr std::array kIsas = {Isa::sse2, Isa::avx2, Isa::avx512};
+std::atomic<int> chosen{-1};
 
-bool has(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx2)
-    return scan_kernels_avx2() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (isa == Isa::avx512) return scan_kernels_avx512() && has(Isa::avx2) && __builtin_cpu_supports("avx512f");
+std::size_t count_available() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 1;
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return wide ? 3 : 2;
+#else
+  return 1;
 #endif
-  return isa == Isa::sse2;
 }
 
-std::string list_of_available() {
-  std::string list;
-  for (const Isa isa : available_isas()) list += (list.empty() ? "" : ", ") + std::string(name_of(isa));
-  return list;
-}
-
-Isa require(Isa isa, const std::string& who) {
-  if (has(isa)) return isa;
-  throw ConfigError(who + ": this processor has no " + std::string(name_of(isa)) + " (it has: " + list_of_available() +
-                    ")");
-}
-
-Isa choose() {
-  const char* wanted = std::getenv("TROUPE_ISA");  // NOLINT(concurrency-mt-unsafe): read once, nobody here writes it
-  if (wanted == nullptr || *wanted == '\0') return available_isas().back();
-  return require(static_cast<Isa>(find_name("TROUPE_ISA", wanted, kNames)), "TROUPE_ISA");
+Isa checked(Isa isa, std::string_view who) {
+  if (static_cast<std::size_t>(isa) >= available_isas().size())
+    throw ConfigError(std::string(who) + ": this processor has no " + std::string(name_of(isa)));
+  return isa;
 }
 
 }  // namespace
 
-std::string_view name_of(Isa isa) { return kNames[static_cast<int>(isa)]; }
+std::string_view name_of(Isa isa) { return kNames[static_cast<std::size_t>(isa)]; }
 
 std::span<const Isa> available_isas() {
-  static const auto kAvailable = [] {
-    std::pair<std::array<Isa, 3>, std::size_t> found{};
-    for (const Isa isa : {Isa::sse2, Isa::avx2, Isa::avx512})
-      if (has(isa)) found.first[found.second++] = isa;
-    return found;
-  }();
-  return std::span(kAvailable.first).first(kAvailable.second);
+  static const std::size_t count = count_available();
+  return std::span(kIsas).first(count);
 }
 
 Isa current_isa() {
-  const int isa = forced.load(std::memory_order_relaxed);
-  if (isa != kChoose) return static_cast<Isa>(isa);
-  static const Isa kChosen = choose();
-  return kChosen;
+  if (const int isa = chosen.load(std::memory_order_relaxed); isa >= 0) return static_cast<Isa>(isa);
+  const char* wanted = std::getenv("TROUPE_ISA");
+  const Isa isa = wanted ? checked(static_cast<Isa>(find_name("TROUPE_ISA", wanted, kNames)), "TROUPE_ISA")
+                         : available_isas().back();
+  chosen.store(static_cast<int>(isa), std::memory_order_relaxed);
+  return isa;
 }
 
-void force_isa(std::optional<Isa> isa) { forced = isa ? static_cast<int>(require(*isa, "force_isa")) : kChoose; }
+void force_isa(std::optional<Isa> isa) {
+  chosen.store(isa ? static_cast<int>(checked(*isa, "force_isa")) : -1, std::memory_order_relaxed);
+}
 
 }  // namespace troupe
