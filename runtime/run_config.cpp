@@ -172,6 +172,8 @@ void describe_course(RunConfig& c, Fields& f) {
                "updates between evaluations during training; 0 = only the last one"});
   f.push_back({"evaluation.episodes", &c.evaluation.episodes, between(1, 1e6), "episodes of one evaluation"});
   f.push_back({"evaluation.rows", &c.evaluation.rows, between(1, 65536), "sub-environments stepped together"});
+  f.push_back({"evaluation.env_params", ObjectText{&c.evaluation.env_params}, anything(),
+               "parameters of the environment that evaluations have in place of those of env.params"});
   f.push_back({"checkpoint.every_updates", &c.checkpoint.every_updates, between(0, kMany),
                "updates between checkpoints; 0 = only at the end"});
   f.push_back({"checkpoint.keep", &c.checkpoint.keep, between(0, 1e6), "newest checkpoints kept; 0 = all"});

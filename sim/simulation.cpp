@@ -82,6 +82,7 @@ class Simulation {
     wiring->config = as_the_actors_see_it(scenario());
     wiring->spec = fake_spec();
     wiring->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world_, env.rows); };
+    wiring->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world_, rows); };
     wiring->make_policy = [this] { return fake_policy(world_); };
     wiring->threads = false;
     wiring_ = wiring;
