@@ -17,6 +17,7 @@
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
 #include "runtime/memory_disk.h"
+#include "runtime/run_folder.h"
 #include "runtime/stats_snapshot.h"
 #include "sim/checker.h"
 #include "sim/fakes.h"
@@ -207,12 +208,15 @@ void Simulation::start_process() {
   sink_ = std::make_shared<SimulatedSink>(world_, disk_);
   ReplayStart start;
   const std::optional<Checkpoint> checkpoint = sink_->store().recover();
-  auto learner = std::make_shared<FakeLearner>(world_, checkpoint ? checkpoint->version.epoch + 1 : 0);
+  disk_.make_directory("run");
+  const uint32_t epoch = take_epoch(disk_, "run", checkpoint ? checkpoint->version.epoch + 1 : 0);
+  auto learner = std::make_shared<FakeLearner>(world_, epoch);
+  if (checkpoint) start = resume(*checkpoint, *learner);
+  start.version.epoch = epoch;
+  if (scenario().mutation == Mutation::epoch_kept && outcome_.processes > 1) --start.version.epoch;
+  if (outcome_.processes > 1 && start.version.epoch <= start_version_.epoch)
+    world_.violate("epoch " + std::to_string(start.version.epoch) + " is used again after a resume");
   if (checkpoint) {
-    start = resume(*checkpoint, *learner);
-    if (scenario().mutation == Mutation::epoch_kept) --start.version.epoch;
-    if (start.version.epoch <= checkpoint->version.epoch)
-      world_.violate("epoch " + std::to_string(start.version.epoch) + " is used again after a resume");
     if (!start.ledger.balances()) world_.violate("a restored ledger does not balance: " + start.ledger.text());
   }
   start_version_ = start.version;

@@ -135,6 +135,22 @@ TEST_CASE("train: a damaged newest checkpoint is named and the one before it is 
   REQUIRE(steps.size() >= 2);
   const std::string damaged = model_of(folder / "run", steps.back());
   flip_a_bit(damaged);
+TEST_CASE("train: starts that were killed before any checkpoint have epochs of their own") {
+  TempFolder folder;
+  const Words settings = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"});
+  for (const char* epoch : {"0\n", "1\n"}) {
+    TrainProcess run(folder / "run", settings);
+    REQUIRE(run.goes_on(1));
+    CHECK(text_of(folder / "run/epoch") == epoch);
+    run.process().signal(SIGKILL);
+    REQUIRE(run.process().wait().value_or(-1) == 137);
+  }
+  TrainProcess run(folder / "run", settings);
+  REQUIRE(run.goes_on(1));
+  REQUIRE(run.interrupt().value_or(-1) == 130);
+  CHECK(state_of(folder / "run").at("epoch") == 2);
+}
+
   TrainProcess run(folder / "run", kEndless);
   CHECK(has(run.process().out(), "resuming at update " + std::to_string(steps[steps.size() - 2])));
   CHECK(has(run.process().err(), damaged));
