@@ -162,7 +162,7 @@ TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr
   st.version = version;
   st.env_steps = env_steps;
   st.resumed_at = version.number;
-  if (const std::string* state = wiring->state_of("trainer")) load(st, *state);
+  if (const std::string* state = wiring->state_of("trainer")) restoring([&] { load(st, *state); });
   return {
       [self](begin_atom) {
         auto& st = self->state;

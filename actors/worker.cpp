@@ -77,7 +77,7 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
       [self, wiring, worker, name](begin_atom) {
         auto& st = self->state;
         st.core->begin();
-        if (const std::string* state = wiring->state_of(name)) st.core->load(*state);
+        if (const std::string* state = wiring->state_of(name)) restoring([&] { st.core->load(*state); });
         self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
         beat_after(self, *wiring, kBeat);
       },
