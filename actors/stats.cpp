@@ -146,7 +146,7 @@ void StatsCore::add(const Evaluation& evaluation) {
   result.return_mean = evaluation.return_mean;
   result.return_std = evaluation.return_std;
   result.length_mean = evaluation.length_mean;
-  if (reports_success_) result.success_rate = evaluation.success_rate;
+  result.success_rate = evaluation.success_rate;
 }
 
 StatsSnapshot StatsCore::snapshot(Clock::time_point now) {

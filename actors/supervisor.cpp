@@ -148,7 +148,7 @@ void spawn_essential(Self self) {
   st.publisher = spawn_on(
       system, false, publisher,
       PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
-  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
+  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats, st.recorder);
   st.prefetcher =
       spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
   st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);

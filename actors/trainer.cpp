@@ -48,8 +48,9 @@ bool due(uint64_t number, int64_t every) {
 
 void checkpoint(Self self, bool last) {
   auto& st = self->state;
-  self->send(st.peers.recorder, CheckpointMessage{std::make_shared<const LearnerState>(st.learner->save()), st.version,
-                                                  st.env_steps, last});
+  self->send(
+      st.peers.replay,
+      CheckpointMessage{std::make_shared<const LearnerState>(st.learner->save()), st.version, st.env_steps, {}, last});
 }
 
 void end(Self self, const std::string& reason, const std::string& error = {}) {
