@@ -64,6 +64,7 @@ RunConfig as_the_actors_see_it(const Scenario& scenario) {
   if (scenario.mutation == Mutation::max_batch_off) config.inference.max_batch *= 4;
   if (scenario.mutation == Mutation::max_batch_off) config.inference.batch_size = config.inference.max_batch;
   if (scenario.mutation == Mutation::gamma_off) config.algorithm.gamma = 0.8;
+  if (scenario.mutation == Mutation::quarantine_off) config.workers.quarantine_after = 1'000'000;
   return config;
 }
 
@@ -563,6 +564,8 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
       }
       message->rollout = changed;
     }
+    if (auto* report = mutable_content<WorkerReport>(element); report != nullptr && m == Mutation::last_words_lost)
+      report->partial_samples = report->partial_env_steps = 0;
     if (auto* update = mutable_content<UpdateMessage>(element); update != nullptr && m == Mutation::update_claimed)
       update->applied = !update->applied;
   }
