@@ -238,7 +238,7 @@ void MlpLearner::make_vtrace_targets(StagedRows& batch) {
                count = static_cast<size_t>(segment.steps * segment.columns);
     VtraceInput in;
     in.steps = segment.steps;
-    in.columns = segment.columns;
+    in.sequences = segment.columns;
     in.log_rho = std::span<const float>(log_rho).subspan(begin, count);
     in.rewards = batch.rewards.view<float>().subspan(begin, count);
     in.values = batch.values.view<float>().subspan(begin, count);

@@ -371,7 +371,7 @@ TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever
   next[6 * 3 + 2] = cut.view<float>()[0];
   GaeInput in;
   in.steps = 12;
-  in.columns = 3;
+  in.sequences = 3;
   in.rewards = rollout->rewards.view<float>();
   in.values = rollout->values.view<float>();
   in.next_values = rollout->next_values.view<float>();
