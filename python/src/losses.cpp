@@ -16,13 +16,13 @@
 #include "algorithms/surrogate.h"
 #include "algorithms/value_loss.h"
 #include "python/src/bind.h"
+#include "python/src/settings.h"
 
 namespace troupe::python {
 
 namespace {
 
 using Metrics = std::map<std::string, double>;
-using Settings = std::vector<std::pair<std::string, ParameterValue>>;
 
 template <class T>
 std::span<T> out_or_empty(const View* view) {

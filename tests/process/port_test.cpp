@@ -207,6 +207,7 @@ TEST_CASE("ports: a node withstands the same header") {
 TEST_CASE("ports: a peer with another protocol number is refused by the run") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
   Peer peer;
   const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(gate);
@@ -221,6 +222,7 @@ TEST_CASE("ports: a peer with another protocol number is refused by the run") {
 TEST_CASE("ports: messages whose sender is gone end nothing") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
   Peer peer;
   const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(gate);

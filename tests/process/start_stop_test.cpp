@@ -29,6 +29,7 @@ int end_of(Process& process, int signal) {
 TEST_CASE("start and stop: every worker that is told to end does, with 130") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
+  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before it begins, a run is not ready
   for (size_t cycle = 1; cycle <= 12; ++cycle) {
     const auto worker = start_worker(run.workers_at(), cycle % 3 == 0 ? 2 : 1);
     REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") >= cycle + cycle / 3; }));
@@ -57,6 +58,7 @@ TEST_CASE("start and stop: every short run ends by itself with 0, its workers in
 TEST_CASE("start and stop: every node that is told to end does, with 130, idle or with workers") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
+  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before it begins, a run is not ready
   for (size_t cycle = 1; cycle <= 8; ++cycle) {
     NodeProcess node;
     if (cycle % 2 == 0) {

@@ -324,18 +324,18 @@ def _offsets(call: Call, tokens: Any) -> Any:
     return rows
 
 
-def _settings(params: dict[str, Any]) -> list[tuple[str, Any]]:
+def _settings(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters in the types that the kernels take; None keeps the default."""
-    settings: list[tuple[str, Any]] = []
+    settings: dict[str, Any] = {}
     for key, value in params.items():
         if value is None:
             continue
         if isinstance(value, (bool, np.bool_)):
-            settings.append((key, bool(value)))
+            settings[key] = bool(value)
         elif isinstance(value, str):
-            settings.append((key, value))
+            settings[key] = value
         elif isinstance(value, numbers.Integral):
-            settings.append((key, int(value)))
+            settings[key] = int(value)
         else:
-            settings.append((key, number(key, value, infinite=True)))
+            settings[key] = number(key, value, infinite=True)
     return settings
