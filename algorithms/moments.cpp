@@ -1,9 +1,12 @@
 #include "algorithms/moments.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string>
 
+#include "algorithms/names.h"
 #include "algorithms/tile.h"
 
 namespace troupe {
@@ -37,6 +40,24 @@ double divisor(const Moments& moments, const WhitenParams& params) {
 }
 
 }  // namespace
+
+WhitenParams find_whiten_variant(std::string_view name) {
+  static constexpr std::array<std::string_view, 5> kNames = {"verl", "slime", "openrlhf", "accerl",
+                                                             "lm_human_preferences"};
+  WhitenParams params;
+  params.zero_masked = false;
+  switch (find_name("whiten variant", name, kNames)) {
+    case 0:
+    case 1:  // over all ranks; the only other difference to verl is what it does with fewer than two elements
+      params.unbiased = true;
+      params.guard = WhitenGuard::add_to_variance;
+      break;
+    case 2: params.guard = WhitenGuard::floor_variance; break;
+    case 3: break;
+    case 4: params.guard = WhitenGuard::add_to_variance; break;
+  }
+  return params;
+}
 
 void Moments::add(double x) {
   count += 1;
@@ -79,6 +100,9 @@ void whiten(std::span<float> x, std::span<const uint8_t> mask, const WhitenParam
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const Moments& moments, const WhitenParams& params) {
   TROUPE_CHECK(fits_or_empty(mask, x.size()), "x", x.size(), "mask", mask.size());
   TROUPE_CHECK(params.epsilon >= 0, "epsilon", params.epsilon);
+  if (params.strict && moments.count < 2)
+    throw ConfigError("mask: " + std::to_string(static_cast<int64_t>(moments.count)) +
+                      " unmasked elements, whitening needs at least 2");
   if (moments.count == 0) {
     std::fill(x.begin(), x.end(), 0.0f);
     return;

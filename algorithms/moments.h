@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace troupe {
 
@@ -39,10 +40,15 @@ struct WhitenParams {
   bool zero_masked = true;  // false: masked elements are transformed like the others
   WhitenGuard guard = WhitenGuard::add_to_std;
   double epsilon = 1e-8;
+  bool strict = false;  // true: fewer than two unmasked elements are refused, as verl does
 };
 
+// How another code base whitens: verl, slime, openrlhf, accerl, lm_human_preferences. Throws ConfigError naming the nearest.
+WhitenParams find_whiten_variant(std::string_view name);
+
 // Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). No unmasked element: all zeros. One:
-// it is only centred (the result is 0). A NaN under the mask makes every unmasked element NaN.
+// it is only centred (the result is 0). A NaN under the mask makes every unmasked element NaN. With `strict` fewer than two
+// throw ConfigError.
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const WhitenParams& params = {});
 // The same with moments taken elsewhere: merged over the parts of a batch, or over trainers.
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const Moments& moments, const WhitenParams& params = {});

@@ -29,7 +29,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::size_t find_name(std::string_view path, std::string_view name, std::span<const std::string_view> known) {
+std::size_t find_name(std::string_view path, std::string_view name, std::span<const std::string_view> known,
+                      std::string_view noun) {
   const auto hit = std::find(known.begin(), known.end(), name);
   if (hit != known.end()) return static_cast<std::size_t>(hit - known.begin());
   const auto nearest = std::min_element(known.begin(), known.end(), [&](std::string_view a, std::string_view b) {
@@ -37,8 +38,8 @@ std::size_t find_name(std::string_view path, std::string_view name, std::span<co
   });
   std::string all;
   for (const std::string_view word : known) all += (all.empty() ? "" : ", ") + std::string(word);
-  throw ConfigError(std::string(path) + ": unknown name \"" + std::string(name) + "\", did you mean \"" +
-                    std::string(*nearest) + "\"? (known: " + all + ")");
+  throw ConfigError(std::string(path) + ": unknown " + std::string(noun) + " \"" + std::string(name) +
+                    "\", did you mean \"" + std::string(*nearest) + "\"? (known: " + all + ")");
 }
 
 }  // namespace troupe

@@ -8,6 +8,8 @@ namespace troupe {
 
 // The index of `name` in `known`. Throws ConfigError:
 // <path>: unknown name "clp", did you mean "clip"? (known: clip, none)
-std::size_t find_name(std::string_view path, std::string_view name, std::span<const std::string_view> known);
+// `noun` is what a name is called there.
+std::size_t find_name(std::string_view path, std::string_view name, std::span<const std::string_view> known,
+                      std::string_view noun = "name");
 
 }  // namespace troupe

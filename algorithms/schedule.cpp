@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <string>
 
 #include "algorithms/names.h"
 #include "runtime/errors.h"
@@ -52,6 +54,23 @@ double learning_rate_factor(const LearningRateSchedule& schedule, double step) {
   const double span = schedule.total - schedule.start - schedule.warmup;
   const double progress = span > 0 ? (steps - schedule.warmup) / span : 1.0;
   return decay_factor(schedule.kind, progress, schedule.min_ratio, schedule.stable_ratio);
+}
+
+double learning_rate(const LearningRateSchedule& schedule, double peak, double step) {
+  const auto in_range = [](const char* key, double value, double high) {
+    if (!(value >= 0 && value <= high && std::isfinite(value)))
+      throw ConfigError(std::string(key) + ": " + std::to_string(value) + ", expected a finite number of at least 0" +
+                        (std::isfinite(high) ? " and at most 1" : ""));
+  };
+  constexpr double kNoBound = std::numeric_limits<double>::infinity();
+  in_range("peak", peak, kNoBound);
+  in_range("start", schedule.start, kNoBound);
+  in_range("warmup", schedule.warmup, kNoBound);
+  in_range("total", schedule.total, kNoBound);
+  in_range("min_ratio", schedule.min_ratio, 1);
+  in_range("stable_ratio", schedule.stable_ratio, 1);
+  if (std::isnan(step)) throw ConfigError("step: nan, expected a number");
+  return peak * learning_rate_factor(schedule, step);
 }
 
 double linear(double start, double end, double progress) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "runtime/errors.h"
 
@@ -21,6 +22,15 @@ double mean_of(std::span<const float> x) {
 double weighted(double a, double weight_a, double b, double weight_b) {
   const double total = weight_a + weight_b;
   return total == 0 ? 0.0 : (a * weight_a + b * weight_b) / total;
+}
+
+// A surrogate with those of the run file's bounds that it has.
+Surrogate configured_surrogate(const AlgorithmConfig& config) {
+  Surrogate surrogate = make_surrogate(config.surrogate);
+  for (const auto& [key, value] : {std::pair{"clip_low", config.clip_low}, std::pair{"clip_high", config.clip_high},
+                                   std::pair{"dual_clip", config.dual_clip}})
+    if (surrogate.parameters.has(key)) surrogate.parameters.set("algorithm", key, value);
+  return surrogate;
 }
 
 bool per_decision_ratio(const std::string& name) {
@@ -42,10 +52,11 @@ void LossReport::merge(const LossReport& other) {
   SurrogateDiagnostics& mine = diagnostics;
   const SurrogateDiagnostics& theirs = other.diagnostics;
   const double n = mine.count, m = theirs.count;
-  for (auto member : {&SurrogateDiagnostics::kl_k1, &SurrogateDiagnostics::kl_k3, &SurrogateDiagnostics::clip_fraction,
-                      &SurrogateDiagnostics::clip_fraction_lower, &SurrogateDiagnostics::outside_fraction,
-                      &SurrogateDiagnostics::dead_gradient_fraction, &SurrogateDiagnostics::ess,
-                      &SurrogateDiagnostics::ess_clamped, &SurrogateDiagnostics::ratio_mean})
+  for (auto member :
+       {&SurrogateDiagnostics::kl_k1, &SurrogateDiagnostics::kl_k2, &SurrogateDiagnostics::kl_k3,
+        &SurrogateDiagnostics::clip_fraction, &SurrogateDiagnostics::clip_fraction_lower,
+        &SurrogateDiagnostics::outside_fraction, &SurrogateDiagnostics::dead_gradient_fraction,
+        &SurrogateDiagnostics::ess, &SurrogateDiagnostics::ess_clamped, &SurrogateDiagnostics::ratio_mean})
     mine.*member = weighted(mine.*member, n, theirs.*member, m);
   mine.ratio_max = std::max(mine.ratio_max, theirs.ratio_max);
   mine.count += m;
@@ -54,9 +65,7 @@ void LossReport::merge(const LossReport& other) {
 PolicyLoss::PolicyLoss(const AlgorithmConfig& config, const Head& head)
     : head_(head),
       config_(config),
-      surrogate_(find_surrogate(config.surrogate)),
-      surrogate_params_{static_cast<float>(config.clip_low), static_cast<float>(config.clip_high),
-                        static_cast<float>(config.dual_clip)},
+      surrogate_(configured_surrogate(config)),
       value_params_{find_value_loss(config.value_loss), static_cast<float>(config.value_clip),
                     static_cast<float>(config.huber_delta)},
       per_decision_(per_decision_ratio(config.ratio)) {
@@ -76,7 +85,8 @@ LossReport PolicyLoss::compute(const LossInput& input, int64_t total_rows, doubl
   head_.evaluate(input.head, input.actions, log_probs_, entropy_, scratch_);
   report.entropy = mean_of(entropy_);
   gather_elements(input);
-  report.diagnostics = surrogate_diagnostics({new_, old_, advantages_, {}}, surrogate_params_);
+  report.diagnostics =
+      diagnostics_of(surrogate_({.log_probs = new_, .old_log_probs = old_, .advantages = advantages_}, {}));
   if (train_policy) {
     report.loss = policy_gradients(input, weight, entropy_coef, out, report);
   } else {
@@ -110,7 +120,7 @@ double PolicyLoss::policy_gradients(const LossInput& input, double weight, doubl
   const int64_t decisions = head_.decisions(), rows = input.head.rows;
   loss_.resize(elements);
   gradients_.resize(elements);
-  surrogate_({new_, old_, advantages_, {}}, surrogate_params_, {loss_, gradients_});
+  surrogate_({.log_probs = new_, .old_log_probs = old_, .advantages = advantages_}, {loss_, gradients_});
   report.policy_loss = mean_of(loss_);
   double loss = report.policy_loss - entropy_coef * report.entropy;
   if (config_.kl_coef != 0.0) {

@@ -63,8 +63,7 @@ class PolicyLoss {
 
   const Head& head_;
   AlgorithmConfig config_;
-  SurrogateFunction surrogate_;
-  SurrogateParams surrogate_params_;
+  Surrogate surrogate_;
   ValueLossParams value_params_;
   bool per_decision_;  // one ratio per decision instead of one per row
   HeadScratch scratch_;

@@ -12,6 +12,7 @@ LAYERS = {
     "algorithms": ("runtime",),
     "models": ("runtime", "envs", "algorithms"),
     "actors": ("runtime", "envs", "algorithms", "models"),
+    "python": ("runtime", "algorithms"),
     "tools": ("runtime", "envs", "algorithms", "models", "actors"),
     "tests": ("runtime", "envs", "algorithms", "models", "actors", "tools"),
 }
@@ -30,6 +31,7 @@ RULES = [
      "takes 2 s per file; headers include nlohmann/json_fwd.hpp"),
     (r"runtime/strict_json\.h", r".*\.cpp$", "includes the JSON library; only in sources"),
     (r"spdlog/|fmt/", r"runtime/log\.cpp$", "the log library stays behind runtime/log.h"),
+    (r"pybind11/", r"python/src/", "Python stays in python/"),
     (r"doctest/", r"tests/support/", "include tests/support/test.h"),
 ]
 

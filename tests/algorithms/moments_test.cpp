@@ -200,3 +200,27 @@ TEST_CASE("whiten: a mask of another size is refused") {
   std::vector<float> x(3);
   CHECK_THROWS_AS(whiten(x, std::vector<uint8_t>{1}), InvariantError);
 }
+
+TEST_CASE("whiten: the ways of other code bases") {
+  const auto first = [](std::string_view variant, std::vector<float> x) {
+    whiten(x, {}, find_whiten_variant(variant));
+    return static_cast<double>(x[0]);
+  };
+  for (const char* unbiased : {"verl", "slime"}) CHECK(first(unbiased, {1, 3}) == doctest::Approx(-std::sqrt(.5)));
+  for (const char* biased : {"openrlhf", "accerl", "lm_human_preferences"})
+    CHECK(first(biased, {1, 3}) == doctest::Approx(-1));
+  CHECK(first("openrlhf", {-1e-5f, 1e-5f}) == doctest::Approx(-.1));
+  CHECK(first("lm_human_preferences", {-1e-4f, 1e-4f}) == doctest::Approx(-std::sqrt(.5)));
+  CHECK(first("accerl", {-1e-7f, 1e-7f}) == doctest::Approx(-.1).epsilon(.02));
+  CHECK_THROWS_AS(find_whiten_variant("ver"), ConfigError);
+}
+
+TEST_CASE("whiten: strict refuses fewer than two elements") {
+  WhitenParams params;
+  params.strict = true;
+  std::vector<float> x = {1, 2};
+  CHECK_THROWS_WITH_AS(whiten(x, std::vector<uint8_t>{0, 1}, params),
+                       "mask: 1 unmasked elements, whitening needs at least 2", ConfigError);
+  CHECK_THROWS_AS(whiten(x, std::vector<uint8_t>{0, 0}, params), ConfigError);
+  whiten(x, std::vector<uint8_t>{1, 1}, params);
+}

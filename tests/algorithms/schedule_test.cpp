@@ -105,3 +105,20 @@ TEST_CASE("schedule: kinds are found by name, unknown ones refused with the near
                        "(known: constant, linear, cosine, wsd)",
                        ConfigError);
 }
+
+TEST_CASE("schedule: the rate is the peak times the factor, and bad settings are named") {
+  LearningRateSchedule schedule;
+  schedule.kind = LearningRateKind::cosine;
+  schedule.warmup = 500;
+  schedule.total = 10000;
+  CHECK(learning_rate(schedule, 1e-4, 250) == doctest::Approx(5e-5));
+  CHECK(learning_rate(schedule, 1e-4, 5250) == doctest::Approx(5e-5));
+  CHECK_THROWS_AS(learning_rate(schedule, -1, 0), ConfigError);
+  CHECK_THROWS_AS(learning_rate(schedule, 1, std::nan("")), ConfigError);
+  schedule.min_ratio = 1.5;
+  CHECK_THROWS_WITH_AS(learning_rate(schedule, 1, 0),
+                       "min_ratio: 1.500000, expected a finite number of at least 0 and at most 1", ConfigError);
+  schedule.min_ratio = 0;
+  schedule.warmup = -1;
+  CHECK_THROWS_AS(learning_rate(schedule, 1, 0), ConfigError);
+}
