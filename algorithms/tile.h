@@ -30,7 +30,10 @@ inline float clamp_keep_nan(float x, float low, float high) {
 // Log-ratios are clamped to this before the exponential, as verl and OpenRLHF do.
 inline constexpr float kMaxLogRatio = 20.0f;
 
-// exp(x) for |x| <= 20, relative error below 2e-7; NaN gives NaN. x = n ln2 + f with |f| <= ln2 / 2, a polynomial for
+// Where exp_bounded() and float32 end.
+inline constexpr float kExpLimit = 87.0f;
+
+// exp(x) for |x| <= 87, relative error below 2e-7; NaN gives NaN. x = n ln2 + f with |f| <= ln2 / 2, a polynomial for
 // exp(f) (Cephes expf coefficients) and n put into the exponent.
 inline float exp_bounded(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the rounded integer in the low mantissa bits
