@@ -166,7 +166,7 @@ struct SpawnRequest {
 };
 
 // Messages of the protocol with other numbers are refused at the join.
-constexpr uint32_t kProtocolVersion = 1;
+constexpr uint32_t kProtocolVersion = 2;
 
 struct Stop {
   std::string reason;
@@ -297,7 +297,7 @@ template <class I> typename I::result_type inspect(I& f, Rollout& x) {
   return f(caf::meta::type_name("Rollout"), x.worker, x.sequence, x.epoch, x.oldest, x.newest, x.samples, x.env_steps,
            x.observations, x.action_mask, x.actions, x.log_probs, x.values, x.next_values, x.rewards, x.terminated,
            x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations, x.final_observations,
-           x.final_steps);
+           x.final_steps, x.task);
 }
 template <class I> typename I::result_type inspect(I& f, RolloutMessage& x) {
   if constexpr (I::writes_state) {
