@@ -26,7 +26,7 @@ template <class T>
 double percentile(const std::deque<T>& values, double p) {
   if (values.empty()) return kUnknown;
   std::vector<T> sorted(values.begin(), values.end());
-  const auto k = static_cast<size_t>(p * static_cast<double>(sorted.size() - 1) + 0.5);
+  const auto k = static_cast<size_t>(std::lround(p * static_cast<double>(sorted.size() - 1)));
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k), sorted.end());
   return static_cast<double>(sorted[k]);
 }

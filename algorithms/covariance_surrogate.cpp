@@ -42,7 +42,7 @@ void widen(SurrogateJob& job) { job.lowest_log_ratio = -kExpLimit, job.highest_l
 // Calls each(token, tile, index in the tile) for the unmasked tokens in order, with their ratios made.
 template <class Each, class After>
 void for_each_token(const SurrogateJob& job, SurrogateLanes& lanes, Each each, After after) {
-  SurrogateTile tile;
+  SurrogateTile tile(job);
   for (int64_t first = 0; first < job.size(); first += kSurrogateTile) {
     const int64_t count = std::min(kSurrogateTile, job.size() - first);
     load_tile(job, first, count, tile, lanes);
@@ -136,13 +136,11 @@ SurrogateSums clip_cov_surrogate(const SurrogateInput& in, const ParameterValues
       [&](int64_t token, SurrogateTile& tile, int64_t i) {
         const float advantage = tile.advantage[i], ratio = tile.ratio[i];
         const bool active = clip_is_active(job.bounds, advantage, ratio);
-        if (is_candidate(token, tile, i) && draw.next()) {
-          tile.clipped[i] = ~0u;
-          return;
-        }
+        const uint32_t taken = mask_of(is_candidate(token, tile, i) && draw.next());
         const float used = active ? (advantage > 0 ? job.bounds.high : job.bounds.low) : ratio;
-        tile.loss[i] = -advantage * used;
-        tile.grad[i] = active ? 0.0f : select(~tile.beyond[i], -advantage * ratio);
+        tile.loss[i] = select(~taken, -advantage * used);
+        tile.grad[i] = active ? 0.0f : select(~(taken | tile.beyond[i]), -advantage * ratio);
+        tile.clipped[i] = taken;
       },
       [&](int64_t first, int64_t count, SurrogateTile& tile) { finish_tile(job, first, count, tile, lanes); });
   return lanes.total();

@@ -1,13 +1,9 @@
 #include "algorithms/karmarkar_karp.h"
 
 #include <algorithm>
-#include <numeric>
-#include <queue>
-#include <string>
 #include <utility>
 
 #include "algorithms/partition.h"
-#include "runtime/errors.h"
 
 namespace troupe {
 
@@ -34,15 +30,21 @@ bool greater(const Set& a, const Set& b) { return less(b, a); }
 // A partial solution: k sets in descending order. Empty sets sort last and are left out.
 using Sets = std::vector<Set>;
 
-// A state in the queue: the largest spread first, then the largest first set.
-struct Entry {
+// The order in which states are taken: the largest spread first, then the largest first set.
+struct Rank {
   int64_t spread;
   Set top;
-  std::size_t state;
 
-  friend bool operator<(const Entry& a, const Entry& b) {
+  friend bool operator<(const Rank& a, const Rank& b) {
     return a.spread != b.spread ? a.spread < b.spread : less(a.top, b.top);
   }
+};
+
+struct Entry {
+  Rank rank;
+  Sets sets;
+
+  friend bool operator<(const Entry& a, const Entry& b) { return a.rank < b.rank; }
 };
 
 class Differencing {
@@ -51,35 +53,51 @@ class Differencing {
   Partition solve();
 
  private:
-  void push(std::size_t state);
+  Rank rank_of(const Sets& sets) const;
+  void pop(Sets& out);
   void join(Set& into, const Set& from);
-  void merge(Sets& into, Sets& from);
+  void merge_runs(Sets& sets, std::size_t middle);
+  void merge(Sets& into, const Sets& from);
 
   std::size_t k_;
   std::vector<int64_t> next_;  // the item after each in its set, or -1
-  std::vector<Sets> states_;
-  std::priority_queue<Entry> queue_;
-  Sets merged_;
+  Sets singles_;               // states of one item, ascending: the last one is taken first
+  std::vector<Entry> heap_;    // all other states
+  Sets scratch_;
 };
 
 Differencing::Differencing(std::span<const int64_t> values, int64_t k, bool equal_size)
     : k_(static_cast<std::size_t>(k)), next_(values.size(), -1) {
-  std::vector<std::pair<int64_t, int64_t>> items;
-  for (std::size_t i = 0; i < values.size(); ++i) items.emplace_back(values[i], static_cast<int64_t>(i));
-  std::sort(items.begin(), items.end());
-  const std::size_t run = equal_size ? k_ : 1;
-  states_.resize(items.size() / run);
-  for (std::size_t state = 0; state < states_.size(); ++state) {
-    for (std::size_t i = state * run; i < (state + 1) * run; ++i)
-      states_[state].push_back({items[i].first, 1, items[i].second, items[i].second});
-    std::sort(states_[state].begin(), states_[state].end(), greater);
-    push(state);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    singles_.push_back({values[i], 1, index, index});
   }
+  std::sort(singles_.begin(), singles_.end(), less);
+  if (!equal_size) return;
+  for (std::size_t i = 0; i < singles_.size(); i += k_) {
+    Sets sets(singles_.begin() + static_cast<std::ptrdiff_t>(i),
+              singles_.begin() + static_cast<std::ptrdiff_t>(i + k_));
+    std::reverse(sets.begin(), sets.end());
+    heap_.push_back({rank_of(sets), std::move(sets)});
+  }
+  singles_.clear();
+  std::make_heap(heap_.begin(), heap_.end());
 }
 
-void Differencing::push(std::size_t state) {
-  const Sets& sets = states_[state];
-  queue_.push({sets.front().sum - (sets.size() < k_ ? 0 : sets.back().sum), sets.front(), state});
+Rank Differencing::rank_of(const Sets& sets) const {
+  return {sets.front().sum - (sets.size() < k_ ? 0 : sets.back().sum), sets.front()};
+}
+
+// The state that comes first. Among those of one item that is the largest item.
+void Differencing::pop(Sets& out) {
+  out.clear();
+  if (!singles_.empty()) {
+    out.push_back(singles_.back());
+    if (heap_.empty() || heap_.front().rank < rank_of(out)) return singles_.pop_back();
+  }
+  std::pop_heap(heap_.begin(), heap_.end());
+  out = std::move(heap_.back().sets);
+  heap_.pop_back();
 }
 
 void Differencing::join(Set& into, const Set& from) {
@@ -89,36 +107,42 @@ void Differencing::join(Set& into, const Set& from) {
   into.last = from.last;
 }
 
-// The i-th largest set of `into` takes the items of the i-th smallest of `from`; the empty ones of each side are those that are
-// left out, so with few sets on both sides nothing is joined and the two lists are merged.
-void Differencing::merge(Sets& into, Sets& from) {
-  const std::size_t total = into.size() + from.size();
-  if (total > k_) {
-    for (std::size_t i = k_ - from.size(); i < into.size(); ++i) join(into[i], from[k_ - 1 - i]);
-    into.insert(into.end(), from.begin(), from.end() - static_cast<std::ptrdiff_t>(total - k_));
-    std::sort(into.begin(), into.end(), greater);
-  } else if (greater(into.back(), from.front())) {
-    into.insert(into.end(), from.begin(), from.end());
-  } else {
-    merged_.clear();
-    std::merge(into.begin(), into.end(), from.begin(), from.end(), std::back_inserter(merged_), greater);
-    into.assign(merged_.begin(), merged_.end());
+// Merges the descending runs [0, middle) and [middle, end) of `sets` from the back, so that only what has to make room moves.
+void Differencing::merge_runs(Sets& sets, std::size_t middle) {
+  scratch_.assign(sets.begin() + static_cast<std::ptrdiff_t>(middle), sets.end());
+  std::size_t left = middle, right = scratch_.size();
+  while (right > 0) {
+    const bool from_left = left > 0 && less(sets[left - 1], scratch_[right - 1]);
+    sets[left + right - 1] = from_left ? sets[left - 1] : scratch_[right - 1];
+    --(from_left ? left : right);
   }
-  Sets().swap(from);
+}
+
+// The i-th largest set of `into` takes the items of the i-th smallest of `from`. The empty ones of each side are those that are
+// left out: with few sets on both sides nothing is joined, and only joined sets are out of order.
+void Differencing::merge(Sets& into, const Sets& from) {
+  const std::size_t total = into.size() + from.size(), joined = total > k_ ? total - k_ : 0;
+  const std::size_t kept = into.size() - joined;
+  for (std::size_t i = kept; i < into.size(); ++i) join(into[i], from[k_ - 1 - i]);
+  std::sort(into.begin() + static_cast<std::ptrdiff_t>(kept), into.end(), greater);
+  merge_runs(into, kept);
+  const std::size_t sorted = into.size();
+  into.insert(into.end(), from.begin(), from.end() - static_cast<std::ptrdiff_t>(joined));
+  merge_runs(into, sorted);
 }
 
 Partition Differencing::solve() {
-  while (queue_.size() > 1) {
-    const std::size_t into = queue_.top().state;
-    queue_.pop();
-    const std::size_t from = queue_.top().state;
-    queue_.pop();
-    merge(states_[into], states_[from]);
-    push(into);
-  }
   Partition parts(k_);
-  if (queue_.empty()) return parts;
-  const Sets& sets = states_[queue_.top().state];
+  if (singles_.empty() && heap_.empty()) return parts;
+  Sets sets, other;
+  pop(sets);
+  while (!singles_.empty() || !heap_.empty()) {
+    pop(other);
+    merge(sets, other);
+    heap_.push_back({rank_of(sets), std::move(sets)});
+    std::push_heap(heap_.begin(), heap_.end());
+    pop(sets);
+  }
   for (std::size_t part = 0; part < sets.size(); ++part)
     for (int64_t item = sets[part].first; item >= 0; item = next_[static_cast<std::size_t>(item)])
       parts[part].push_back(item);

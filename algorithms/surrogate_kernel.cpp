@@ -62,8 +62,6 @@ using Lanes = SurrogateLanes;
     tile.log_ratio[i] = clamp_keep_nan(log_ratio, low, high);
   }
   for (int64_t i = 0; i < kSurrogateTile; ++i) exp_and_k3(tile.log_ratio[i], tile.ratio[i], tile.k3[i]);
-  for (int64_t i = 0; i < kSurrogateTile; ++i)
-    tile.loss[i] = tile.grad[i] = 0, tile.clipped[i] = tile.lower[i] = tile.saturated[i] = 0;
 }
 
 // Adds a tile's numbers, or what `term` makes of each, to the lanes. Written so that it vectorises whole: one element of every quarter
@@ -161,10 +159,7 @@ double sum_of(const double* lanes) {
 }
 
 void fill_weights(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, int64_t& row) {
-  if (job.one_weight) {
-    std::fill_n(tile.weight, kSurrogateTile, job.in.row_weights.empty() ? 1.0 : job.in.row_weights[0]);
-    return;
-  }
+  if (job.one_weight) return;  // filled once
   int64_t at = first;
   const int64_t end = first + count;
   while (job.rows.begin(row) > at) --row;
@@ -207,6 +202,10 @@ SurrogateJob::SurrogateJob(const SurrogateInput& input, const ParameterValues& p
   TROUPE_CHECK(in.row_weights.empty() || static_cast<int64_t>(in.row_weights.size()) == rows.count(), "rows",
                rows.count(), "row_weights", in.row_weights.size());
   one_weight = all_equal(in.row_weights);
+}
+
+SurrogateTile::SurrogateTile(const SurrogateJob& job) {
+  std::ranges::fill(weight, job.in.row_weights.empty() ? 1.0 : job.in.row_weights[0]);
 }
 
 SurrogateLanes::SurrogateLanes() {

@@ -15,6 +15,8 @@ inline constexpr int64_t kSurrogateTile = 128;
 // Every loop runs over the whole tile; where there is no token, or a masked one, `live` is 0 and a token of ratio 1 and advantage 0
 // stands. Masks are all ones or all zeros.
 struct SurrogateTile {
+  explicit SurrogateTile(const class SurrogateJob& job);
+
   alignas(64) float log_prob[kSurrogateTile];
   alignas(64) float advantage[kSurrogateTile];
   alignas(64) float log_ratio[kSurrogateTile];  // clamped
@@ -23,12 +25,12 @@ struct SurrogateTile {
   alignas(64) uint32_t live[kSurrogateTile];
   alignas(64) uint32_t beyond[kSurrogateTile];  // the clamp took effect
   alignas(64) double weight[kSurrogateTile];    // of the token's row
-  // What a rule writes, without weights; zeros when it comes.
-  alignas(64) float loss[kSurrogateTile];
-  alignas(64) float grad[kSurrogateTile];
-  alignas(64) uint32_t clipped[kSurrogateTile];
-  alignas(64) uint32_t lower[kSurrogateTile];
-  alignas(64) uint32_t saturated[kSurrogateTile];
+  // What a rule writes for every live token, without weights. A mask that it has nothing to say about stays 0.
+  alignas(64) float loss[kSurrogateTile] = {};
+  alignas(64) float grad[kSurrogateTile] = {};
+  alignas(64) uint32_t clipped[kSurrogateTile] = {};
+  alignas(64) uint32_t lower[kSurrogateTile] = {};
+  alignas(64) uint32_t saturated[kSurrogateTile] = {};
 };
 
 // Where the clipped ratio stops counting. Clipping is active on strict inequality only.
@@ -77,7 +79,7 @@ void finish_tile(const SurrogateJob& job, int64_t first, int64_t count, Surrogat
 // Runs a rule over the tokens [begin, end). A rule is called with a tile and an index and writes what a rule writes.
 template <class Rule>
 void run_rule(const SurrogateJob& job, const Rule& rule, int64_t begin, int64_t end, SurrogateLanes& lanes) {
-  SurrogateTile tile;
+  SurrogateTile tile(job);
   for (int64_t first = begin; first < end; first += kSurrogateTile) {
     const int64_t count = std::min(kSurrogateTile, end - first);
     load_tile(job, first, count, tile, lanes);

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "runtime/crc32c.h"
-#include "runtime/json_strict.h"
 #include "runtime/log.h"
 #include "runtime/safetensors.h"
+#include "runtime/strict_json.h"
 
 namespace troupe {
 
@@ -129,13 +129,12 @@ std::string crc_of_state(const json& document) {
 }
 
 json read_state_file(const Disk& disk, const std::string& path) {
+  const std::string text = disk.read(path);
   json document;
   try {
-    document = parse_json_strict(disk.read(path));
-  } catch (const IoError&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    throw IoError(path, std::string("damaged: ") + error.what());
+    document = parse_strict(text, "damaged");
+  } catch (const ConfigError& error) {
+    throw IoError(path, error.what());
   }
   if (!document.is_object() || !document.contains("crc32c") || document["crc32c"] != crc_of_state(document))
     throw IoError(path, "damaged: its contents do not fit its CRC");

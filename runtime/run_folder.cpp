@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "runtime/errors.h"
-#include "runtime/json_strict.h"
 #include "runtime/log.h"
+#include "runtime/strict_json.h"
 
 namespace troupe {
 
@@ -78,8 +78,8 @@ bool is_after(std::string_view line, uint64_t updates) {
 }  // namespace
 
 std::optional<std::string> config_conflict(const std::string& stored, const std::string& now) {
-  const auto before = parse_json_strict<ordered_json>(stored);
-  const auto after = parse_json_strict<ordered_json>(now);
+  const ordered_json before = parse_strict(stored, "the stored config");
+  const ordered_json after = parse_strict(now, "this config");
   return first_conflict("", &before, &after, after.is_object() && after.value("deterministic", false));
 }
 

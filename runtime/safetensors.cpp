@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/json_strict.h"
+#include "runtime/strict_json.h"
 
 namespace troupe {
 
@@ -192,12 +192,7 @@ std::vector<std::string_view> safetensors_parts(const std::map<std::string, Arra
 Safetensors parse_safetensors(std::string_view bytes, const std::string& source) {
   try {
     const std::string_view text = split_header(bytes);
-    json header;
-    try {
-      header = parse_json_strict(text);
-    } catch (const std::runtime_error& error) {
-      fail(std::string("bad header: ") + error.what());
-    }
+    const json header = parse_strict(text, "bad header");
     Safetensors result;
     result.metadata = parse_metadata(header);
     for (const Entry& entry : parse_entries(header, bytes.size())) {

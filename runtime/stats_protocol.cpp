@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "runtime/json_strict.h"
+#include "runtime/errors.h"
+#include "runtime/strict_json.h"
 
 namespace troupe {
 
@@ -63,8 +64,8 @@ StatsRequest::Kind kind_of(const json& message) {
 StatsRequest parse_stats_request(std::string_view line) {
   json message;
   try {
-    message = parse_json_strict(line);
-  } catch (const std::runtime_error& error) {
+    message = parse_strict(line, "request");
+  } catch (const ConfigError& error) {
     throw RequestError(error.what());
   }
   if (!message.is_object()) throw RequestError("a request is a JSON object");

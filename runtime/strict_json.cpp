@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -71,11 +72,8 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    keys_.back() = name;
-    if (open_.back()->contains(name)) throw ConfigError(source_ + ": " + path() + ": the key is there twice");
-    if (open_.back()->size() >= kMaxJsonKeys)
-      throw ConfigError(source_ + ": " + path() + ": more than " + std::to_string(kMaxJsonKeys) +
-                        " keys in one object");
+    open_.back().key = name;
+    if (!open_.back().keys.insert(name).second) throw ConfigError(source_ + ": " + path() + ": the key is there twice");
     return true;
   }
 
@@ -86,39 +84,49 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
  private:
-  Json* put(Json value, int) {
-    if (open_.empty()) return &(root_ = std::move(value));
-    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
-    return &((*open_.back())[keys_.back()] = std::move(value));
+  // A container around the current place. Only the innermost one grows, so the pointers to all of them stay valid.
+  struct Open {
+    Json* value;
+    std::string key;  // the one last seen, if it is an object
+    std::set<std::string> keys = {};
+  };
+
+  Json& place(Json value) {
+    if (open_.empty()) return root_ = std::move(value);
+    const Open& around = open_.back();
+    if (around.value->is_array()) return around.value->emplace_back(std::move(value));
+    // Not operator[], which would search all keys before this one.
+    return around.value->get_ref<Json::object_t&>().emplace_back(around.key, std::move(value)).second;
   }
-  bool put(Json value) { return put(std::move(value), 0) != nullptr; }
+
+  bool put(Json value) {
+    place(std::move(value));
+    return true;
+  }
 
   bool open(Json container) {
     if (open_.size() >= static_cast<size_t>(kMaxJsonDepth))
       throw ConfigError(source_ + ": nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
-    Json* place = put(std::move(container), 0);
-    open_.push_back(place);
-    keys_.emplace_back();
+    Json& placed = place(std::move(container));
+    open_.push_back({&placed, ""});
     return true;
   }
 
   bool close() {
     open_.pop_back();
-    keys_.pop_back();
     return true;
   }
 
   std::string path() const {
     std::string text;
-    for (const std::string& key : keys_) text += (text.empty() || key.empty() ? "" : ".") + printable(key);
+    for (const Open& each : open_) text += (text.empty() || each.key.empty() ? "" : ".") + printable(each.key);
     return text;
   }
 
   std::string_view text_;
   const std::string& source_;
   Json root_;
-  std::vector<Json*> open_;  // the containers around the current place; only the last one grows, so these stay valid
-  std::vector<std::string> keys_;  // the key last seen in each of them
+  std::vector<Open> open_;
 };
 
 }  // namespace

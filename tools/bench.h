@@ -20,5 +20,7 @@ BenchReport bench_sampling(double seconds);
 BenchReport bench_inference(double seconds);
 // What an update by the trainer costs over a bare loop, and how long the trainer waits when data is plenty.
 BenchReport bench_trainer(double seconds);
+// Time of sharing 1e3 to 1e5 sequences out among ranks, and how even the shares are, beside greedy and the lower bound.
+BenchReport bench_balance(double seconds);
 
 }  // namespace troupe

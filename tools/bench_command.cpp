@@ -33,6 +33,7 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "sampling") return bench_sampling(seconds);
   if (what == "inference") return bench_inference(seconds);
   if (what == "trainer") return bench_trainer(seconds);
+  if (what == "balance") return bench_balance(seconds);
   if (what == "weights") return report_weights(seconds);
   throw InvariantError("no such benchmark: " + what);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles every header by itself, with the flags of a source in the same folder.
 
-Usage: check_headers.py compile_commands.json
+Usage: check_headers.py compile_commands.json [JOBS]
 """
 
 import concurrent.futures
@@ -35,15 +35,16 @@ def compile_header(header, flags):
 
 
 def main():
-    if len(sys.argv) != 2:
-        print("usage: check_headers.py compile_commands.json", file=sys.stderr)
+    if len(sys.argv) not in (2, 3):
+        print("usage: check_headers.py compile_commands.json [JOBS]", file=sys.stderr)
         return 2
     with open(sys.argv[1], encoding="utf-8") as file:
         folders = flags_by_folder(json.load(file))
     headers = subprocess.run(["git", "ls-files", "*.h"], capture_output=True, text=True, check=True).stdout.split()
     fallback = max(folders.values(), key=len, default=["-std=c++20", "-I."])
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    jobs_at_once = int(sys.argv[2]) if len(sys.argv) == 3 else os.cpu_count()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs_at_once) as pool:
         jobs = [pool.submit(compile_header, h, folders.get(os.path.dirname(h), fallback)) for h in headers]
         for job in jobs:
             header, code, text = job.result()

@@ -16,6 +16,8 @@ die() {
   exit "${2:-1}"
 }
 
+[[ ${TROUPE_JOBS:-1} =~ ^[1-9][0-9]*$ ]] || die "TROUPE_JOBS is '$TROUPE_JOBS', expected a number of processes" 2
+
 # report_tail LOG: every 15 s the last line of LOG; runs until it is killed.
 report_tail() {
   local line
@@ -43,12 +45,13 @@ quietly() {
   return "$status"
 }
 
-# Compiler processes at once: the cores, but no more than memory holds (a file that includes LibTorch needs 1.5 GB).
+# Compiler processes at once: TROUPE_JOBS, else the cores but no more than memory holds (1.5 GB each for a file that includes
+# LibTorch).
 build_jobs() {
   local cores memory
   cores=$(nproc)
   memory=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
-  echo $((memory < 1 ? 1 : memory < cores ? memory : cores))
+  echo "${TROUPE_JOBS:-$((memory < 1 ? 1 : memory < cores ? memory : cores))}"
 }
 
 # build PRESET "CMAKE OPTIONS" [TARGET...]: configures and builds; without targets, everything.

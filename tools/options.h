@@ -79,7 +79,7 @@ struct BenchOptions {
 };
 
 // The names `troupe bench` accepts.
-inline constexpr const char* kBenchmarks[] = {"sampling", "inference", "trainer", "weights"};
+inline constexpr const char* kBenchmarks[] = {"sampling", "inference", "trainer", "weights", "balance"};
 
 struct SimulateOptions {
   uint64_t first_seed = 1;

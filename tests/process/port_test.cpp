@@ -194,22 +194,20 @@ TEST_CASE("ports: a header that announces gigabytes closes its connection and ta
 }
 
 TEST_CASE("ports: a node withstands the same header") {
-  Process node({"troupe", "node", "--listen", "127.0.0.1:0"});
-  REQUIRE(eventually([&] { return node.out().ends_with('\n'); }));
-  std::string address = node.out().substr(std::string("node listening on ").size());
-  address.pop_back();
+  NodeProcess node;
   for (const uint64_t version : {1, 2, 3, 4}) {
-    Client client(address);
+    Client client(node.address());
     client.send(caf_header(kClientHandshake, 0xffffffffU, version));
     CHECK(client.is_closed());
   }
-  CHECK(node.peak_resident_bytes() < (64 << 20));
-  CHECK(node.exit_code() == std::nullopt);
+  CHECK(node.process().peak_resident_bytes() < (64 << 20));
+  CHECK(node.process().exit_code() == std::nullopt);
 }
 
 TEST_CASE("ports: a peer with another protocol number is refused by the run") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
   Peer peer;
   const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(gate);
@@ -224,6 +222,7 @@ TEST_CASE("ports: a peer with another protocol number is refused by the run") {
 TEST_CASE("ports: messages whose sender is gone end nothing") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
   Peer peer;
   const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(gate);
@@ -277,11 +276,8 @@ TEST_CASE("worker: what is not a run is told in one line") {
 }
 
 TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
-  Process node({"troupe", "node", "--listen", "127.0.0.1:0"});
-  REQUIRE(eventually([&] { return node.out().ends_with('\n'); }));
-  std::string address = node.out().substr(std::string("node listening on ").size());
-  address.pop_back();
-  check_refused(worker_to(address), address + ": another program, or another version of troupe");
+  NodeProcess node;
+  check_refused(worker_to(node.address()), node.address() + ": another program, or another version of troupe");
 
   Peer peer;
   const GateActor gate = peer.system->spawn(unwelcoming_gate);

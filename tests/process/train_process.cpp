@@ -90,6 +90,18 @@ std::optional<int> TrainProcess::interrupt() {
   return process_.wait();
 }
 
+NodeProcess::NodeProcess() {
+  const std::string begin = "node listening on ";
+  if (!eventually([&] { return process_.out().ends_with('\n'); }))
+    throw std::runtime_error("the node does not listen: " + process_.err());
+  address_ = process_.out().substr(begin.size());
+  address_.pop_back();
+}
+
+CommandLine NodeProcess::spawn(int workers, const std::string& run) const {
+  return CommandLine({"troupe", "spawn", "--node", address_, "--workers", std::to_string(workers), "--run", run});
+}
+
 std::unique_ptr<Process> start_worker(const std::string& address, int count) {
   return std::make_unique<Process>(Words{"troupe", "worker", "--connect", address, "--count", std::to_string(count)});
 }

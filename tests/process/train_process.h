@@ -53,6 +53,21 @@ class TrainProcess {
   std::string workers_at_, stats_at_;
 };
 
+// A `troupe node` that listens.
+class NodeProcess {
+ public:
+  NodeProcess();  // throws when it does not listen
+
+  Process& process() { return process_; }
+  const std::string& address() const { return address_; }
+  // `troupe spawn` of `workers` for the run at this address.
+  CommandLine spawn(int workers, const std::string& run) const;
+
+ private:
+  Process process_{{"troupe", "node", "--listen", "127.0.0.1:0"}};
+  std::string address_;
+};
+
 // `troupe worker --connect ADDRESS`
 std::unique_ptr<Process> start_worker(const std::string& address, int count = 1);
 

@@ -157,52 +157,32 @@ TEST_CASE("worker: Ctrl-C ends it with 130 and the run goes on") {
   check_balanced_end(run);
 }
 
-namespace {
-
-// A node that listens, and its address.
-struct Node {
-  Process process{{"troupe", "node", "--listen", "127.0.0.1:0"}};
-  std::string address;
-  Node() {
-    const std::string begin = "node listening on ";
-    if (!eventually([&] { return process.out().ends_with('\n'); })) throw std::runtime_error("the node does not start");
-    address = process.out().substr(begin.size());
-    address.pop_back();
-  }
-};
-
-CommandLine spawn(const std::string& node, int workers, const std::string& run) {
-  return CommandLine({"troupe", "spawn", "--node", node, "--workers", std::to_string(workers), "--run", run});
-}
-
-}  // namespace
-
 TEST_CASE("node: workers it started serve the run and leave with it, and it serves the next run") {
   TempFolder folder;
-  Node node;
+  NodeProcess node;
   for (const std::string name : {"first", "second"}) {
     TrainProcess run(folder / name, kRemoteOnly + kRoomForMany);
-    const CommandLine started = spawn(node.address, 3, run.workers_at());
+    const CommandLine started = node.spawn(3, run.workers_at());
     CHECK(started.exit_code == 0);
-    CHECK(started.out == "3 workers started on " + node.address + "\n");
+    CHECK(started.out == "3 workers started on " + node.address() + "\n");
     CHECK(eventually([&] { return log_count(run.folder(), " joined from") == 3; }));
     CHECK(run.goes_on());
     check_balanced_end(run);
   }
-  CHECK(node.process.exit_code() == std::nullopt);
-  CHECK(!has(node.process.err(), "warn"));
-  node.process.signal(SIGINT);
-  CHECK(node.process.wait().value_or(-1) == 130);
+  CHECK(node.process().exit_code() == std::nullopt);
+  CHECK(!has(node.process().err(), "warn"));
+  node.process().signal(SIGINT);
+  CHECK(node.process().wait().value_or(-1) == 130);
 }
 
 TEST_CASE("node: killed with its workers, the run goes on with others") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany);
-  Node node;
-  REQUIRE(spawn(node.address, 3, run.workers_at()).exit_code == 0);
+  NodeProcess node;
+  REQUIRE(node.spawn(3, run.workers_at()).exit_code == 0);
   const auto other = start_worker(run.workers_at());
   REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 4; }));
-  node.process.signal(SIGKILL);
+  node.process().signal(SIGKILL);
   CHECK(eventually([&] { return log_count(run.folder(), " ended: ") == 3; }));
   CHECK(run.goes_on());
   check_balanced_end(run);
@@ -211,7 +191,10 @@ TEST_CASE("node: killed with its workers, the run goes on with others") {
 TEST_CASE("spawn: an address where no run or no node answers is told in one line, and the node stays") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly);
-  Node node;
+  NodeProcess node;
+  const auto spawn = [](const std::string& at, const std::string& for_run) {
+    return CommandLine({"troupe", "spawn", "--node", at, "--workers", "1", "--run", for_run});
+  };
   const auto refused = [](const CommandLine& line, const std::string& part) {
     CAPTURE(line.err);
     CHECK(line.exit_code == 2);
@@ -219,13 +202,13 @@ TEST_CASE("spawn: an address where no run or no node answers is told in one line
     CHECK(std::count(line.err.begin(), line.err.end(), '\n') == 1);
     CHECK(has(line.err, part));
   };
-  refused(spawn(node.address, 1, "127.0.0.1:1"), "127.0.0.1:1");
-  refused(spawn(node.address, 1, node.address), node.address);
-  refused(spawn(node.address, 1, run.stats_at()), run.stats_at());
-  refused(spawn("127.0.0.1:1", 1, run.workers_at()), "--node 127.0.0.1:1");
-  refused(spawn(run.workers_at(), 1, run.workers_at()), "--node " + run.workers_at());
-  refused(spawn(run.stats_at(), 1, run.workers_at()), "--node " + run.stats_at());
-  CHECK(spawn(node.address, 1, run.workers_at()).exit_code == 0);
+  refused(spawn(node.address(), "127.0.0.1:1"), "127.0.0.1:1");
+  refused(spawn(node.address(), node.address()), node.address());
+  refused(spawn(node.address(), run.stats_at()), run.stats_at());
+  refused(spawn("127.0.0.1:1", run.workers_at()), "--node 127.0.0.1:1");
+  refused(spawn(run.workers_at(), run.workers_at()), "--node " + run.workers_at());
+  refused(spawn(run.stats_at(), run.workers_at()), "--node " + run.stats_at());
+  CHECK(node.spawn(1, run.workers_at()).exit_code == 0);
   CHECK(run.goes_on());
   CHECK(run.interrupt().value_or(-1) == 130);
 }

@@ -132,7 +132,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a damaged config.json is named") {
   disk.write_atomic("run/config.json", "{\"seed\": 1, ");
   CHECK(config_error_of([&] {
           RunFolder(disk, "run", kConfig);
-        }).starts_with("run/config.json: cannot resume from this config: not JSON at byte"));
+        }).starts_with("run/config.json: cannot resume from this config: the stored config:1:13: not valid JSON"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a folder with other files is left alone") {

@@ -224,18 +224,18 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that has ended its side gets 
 TEST_CASE_FIXTURE(Fixture, "stats_socket: what is no request ends the connection with one error") {
   server.publish(kSnapshot);
   const std::pair<std::string, std::string> cases[] = {
-      {"garbage\n", "not JSON at byte 1"},
-      {"\n", "not JSON at byte 1"},
-      {std::string("\x16\x03\x01\x02\x00\x01\x00\n", 8), "not JSON"},  // the start of TLS
-      {std::string("\0\0\0\0\n", 5), "not JSON"},
-      {"GET\n", "not JSON"},  // nearly HTTP
-      {"SSH-2.0-OpenSSH_9.2\r\n", "not JSON"},
-      {"{\"type\":\"subscribe\",\"topic\":\"\xff\"}\n", "not JSON"},
+      {"garbage\n", "request:1:1: not valid JSON"},
+      {"\n", "request: is empty"},
+      {std::string("\x16\x03\x01\x02\x00\x01\x00\n", 8), "request:1:5: not valid JSON"},  // the start of TLS
+      {std::string("\0\0\0\0\n", 5), "request:1:1: not valid JSON"},
+      {"GET\n", "request:1:1: not valid JSON"},  // nearly HTTP
+      {"SSH-2.0-OpenSSH_9.2\r\n", "request:1:1: not valid JSON"},
+      {"{\"type\":\"subscribe\",\"topic\":\"\xff\"}\n", "request:1:30: not valid JSON"},
       {"{\"type\":\"history\",\"last\":-1}\n", "last is not a whole number"},
       {"{\"type\":\"stop\"}\n", "unknown type \"stop\""},
-      {"{\"type\":\"ping\"}{\"type\":\"ping\"}\n", "not JSON"},
+      {"{\"type\":\"ping\"}{\"type\":\"ping\"}\n", "request:1:16: not valid JSON"},
       {"{\"type\":\"subscribe\",\"topic\":\"laag\"}\n", "no topic \"laag\" in the newest snapshot"},
-      {std::string(60'000, '[') + '\n', "not JSON"},
+      {std::string(60'000, '[') + '\n', "request: nested deeper than 32 levels"},
       {std::string(1 << 20, 'x'), "line longer than 65536 bytes"},
       {std::string(1 << 20, 'G'), "line longer than 65536 bytes"},
       {'{' + std::string(70'000, ' ') + "}\n", "line longer than 65536 bytes"},

@@ -27,9 +27,9 @@ inline ProgramResult run_program(const std::string& command) {
   return result;
 }
 
-// The Python to test with: $TROUPE_TEST_PYTHON, else python3.
+// The Python to test with: $TROUPE_PYTHON (set by CTest), else python3.
 inline std::string test_python() {
-  const char* chosen = ::getenv("TROUPE_TEST_PYTHON");
+  const char* chosen = ::getenv("TROUPE_PYTHON");
   return chosen != nullptr && *chosen != '\0' ? chosen : "python3";
 }
 

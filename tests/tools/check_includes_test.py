@@ -21,6 +21,8 @@ REFUSED = [
     ("runtime/config.h", '"runtime/strict_json.h"'),
     ("tools/train.cpp", "<spdlog/spdlog.h>"),
     ("tests/runtime/array_test.cpp", "<doctest/doctest.h>"),
+    ("algorithms/gae.cpp", "<pybind11/pybind11.h>"),
+    ("python/src/scan.cpp", '"models/policy.h"'),
 ]
 ALLOWED = [
     ("runtime/array.h", '"runtime/errors.h"'),
@@ -36,6 +38,8 @@ ALLOWED = [
     ("runtime/log.cpp", "<spdlog/spdlog.h>"),
     ("tests/support/test.h", "<doctest/doctest.h>"),
     ("tests/runtime/array_test.cpp", '"tests/support/test.h"'),
+    ("python/src/bind.h", "<pybind11/pybind11.h>"),
+    ("python/src/scan.cpp", '"algorithms/gae.h"'),
 ]
 
 

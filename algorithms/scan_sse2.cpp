@@ -1,0 +1,8 @@
+#define TROUPE_SCAN_LANES 4
+#include "algorithms/scan_kernel.h"
+
+namespace troupe {
+
+const ScanKernels* scan_kernels_sse2() { return &kKernels; }
+
+}  // namespace troupe

@@ -1,0 +1,175 @@
+#pragma once
+// Vectors of kLanes floats for the scan kernels: 4, 8 or 16 by the instruction set this is compiled for. Everything is local to
+// the including file, because the same names mean different code in each. Internal to algorithms/scan_*.cpp.
+
+#include <cstdint>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define TROUPE_INLINE inline __attribute__((always_inline))
+
+namespace troupe {
+namespace {
+
+inline constexpr int kLanes = TROUPE_SCAN_LANES;
+using F = float __attribute__((vector_size(4 * TROUPE_SCAN_LANES)));
+using M = int32_t __attribute__((vector_size(4 * TROUPE_SCAN_LANES)));  // a mask: each all ones or all zeros
+
+TROUPE_INLINE F load(const float* p) {
+  F x;
+  __builtin_memcpy(&x, p, sizeof(x));
+  return x;
+}
+TROUPE_INLINE M load(const int32_t* p) {
+  M x;
+  __builtin_memcpy(&x, p, sizeof(x));
+  return x;
+}
+TROUPE_INLINE void store(float* p, F x) { __builtin_memcpy(p, &x, sizeof(x)); }
+
+// Past the caches; p is aligned to a vector.
+TROUPE_INLINE void stream(float* p, F x) {
+#if TROUPE_SCAN_LANES == 16
+  _mm512_stream_ps(p, reinterpret_cast<__m512>(x));
+#elif TROUPE_SCAN_LANES == 8
+  _mm256_stream_ps(p, reinterpret_cast<__m256>(x));
+#elif defined(__x86_64__)
+  _mm_stream_ps(p, reinterpret_cast<__m128>(x));
+#else
+  store(p, x);
+#endif
+}
+
+template <bool kStream>
+TROUPE_INLINE void put(float* p, F x) {
+  if constexpr (kStream) {
+    stream(p, x);
+  } else {
+    store(p, x);
+  }
+}
+
+// While it lives, numbers below 1.2e-38 count as 0: a sum that fades out over many steps would otherwise become a hundred times
+// slower where it reaches them.
+class FlushDenormals {
+ public:
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+#if defined(__x86_64__)
+  FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+  ~FlushDenormals() { _mm_setcsr(before_); }
+
+ private:
+  unsigned before_;
+#else
+  FlushDenormals() = default;
+  ~FlushDenormals() = default;
+#endif
+};
+
+// Makes streamed stores visible to what follows.
+TROUPE_INLINE void end_stream() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+template <int... I>
+TROUPE_INLINE F splat(float x, std::integer_sequence<int, I...>) {
+  return F{(static_cast<void>(I), x)...};
+}
+TROUPE_INLINE F splat(float x) { return splat(x, std::make_integer_sequence<int, kLanes>()); }
+
+template <int K, class V, int... I>
+TROUPE_INLINE V shift(V x, V above, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(x, above, (I + K)...);
+}
+// Lane i becomes lane i + K: what is K steps later; beyond the last lane `above` goes on.
+template <int K, class V>
+TROUPE_INLINE V shift(V x, V above) {
+#if TROUPE_SCAN_LANES == 4
+  if constexpr (K == 1) {  // in two steps: g++ 12 takes the single shuffle apart
+    const V joined = __builtin_shufflevector(x, above, 4, 1, 2, 3);
+    return __builtin_shufflevector(joined, joined, 1, 2, 3, 0);
+  }
+#endif
+  return shift<K>(x, above, std::make_integer_sequence<int, kLanes>());
+}
+// The same with zeros beyond the last lane.
+template <int K, class V>
+TROUPE_INLINE V shift(V x) {
+  return shift<K>(x, V{}, std::make_integer_sequence<int, kLanes>());
+}
+
+// Fewer than 64 bytes, without a call.
+TROUPE_INLINE void copy_some(void* to, const void* from, int bytes) {
+  auto* t = static_cast<char*>(to);
+  const auto* f = static_cast<const char*>(from);
+  const auto piece = [&](auto size) {
+    if (!(bytes & size)) return;
+    __builtin_memcpy(t, f, size);
+    t += size;
+    f += size;
+  };
+  piece(std::integral_constant<int, 32>());
+  piece(std::integral_constant<int, 16>());
+  piece(std::integral_constant<int, 8>());
+  piece(std::integral_constant<int, 4>());
+  piece(std::integral_constant<int, 2>());
+  piece(std::integral_constant<int, 1>());
+}
+
+// Rounded once where the instruction set has it.
+TROUPE_INLINE F fused(F a, F b, F c) {
+#if TROUPE_SCAN_LANES == 16
+  return reinterpret_cast<F>(
+      _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
+#elif TROUPE_SCAN_LANES == 8
+  return reinterpret_cast<F>(
+      _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
+#else
+  return a * b + c;
+#endif
+}
+TROUPE_INLINE float fused(float a, float b, float c) {
+#if TROUPE_SCAN_LANES > 4
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// exp of a log-ratio clamped to +-20, relative error below 2e-7, NaN stays: the same operations as ratio_of() in tile.h.
+TROUPE_INLINE F vector_ratio(F x) {
+  x = x < -20.0f ? splat(-20.0f) : x;
+  x = x > 20.0f ? splat(20.0f) : x;
+  const F shifted = x * 1.44269504088896341f + 12582912.0f;
+  const F n = shifted - 12582912.0f;
+  const F f = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  F p = f * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * f + 8.3334519073e-3f;
+  p = p * f + 4.1665795894e-2f;
+  p = p * f + 1.6666665459e-1f;
+  p = p * f + 5.0000001201e-1f;
+  p = p * f * f + f + 1.0f;
+  return p * reinterpret_cast<F>((reinterpret_cast<M>(shifted) + 127) << 23);
+}
+
+// For the rules: along a row, where the order of operations depends on the vector's length anyway, and down a column, where
+// results must not depend on the instruction set.
+struct RowLane {
+  using F = troupe::F;
+  TROUPE_INLINE static F multiply_add(F a, F b, F c) { return fused(a, b, c); }
+  TROUPE_INLINE static F ratio(F log_rho) { return vector_ratio(log_rho); }
+};
+struct ColumnLane {
+  using F = troupe::F;
+  TROUPE_INLINE static F multiply_add(F a, F b, F c) { return a * b + c; }
+  TROUPE_INLINE static F ratio(F log_rho) { return vector_ratio(log_rho); }
+};
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,42 @@
+// The module troupe._core: checked views of arrays in, results written into views that the Python layer has allocated. Not a
+// public interface; users call troupe.algorithms.
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <exception>
+
+#include "python/src/bind.h"
+#include "runtime/errors.h"
+
+namespace troupe::python {
+
+namespace {
+
+// Ours only (a local translator): other modules' exceptions of the same process are none of our business.
+void translate(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const ConfigError& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  } catch (const InvariantError& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace troupe::python
+
+PYBIND11_MODULE(_core, module) {
+  using namespace troupe::python;
+  namespace py = pybind11;
+  module.doc() = "The kernels behind troupe.algorithms; not a public interface.";
+  module.attr("__version__") = TROUPE_PACKAGE_VERSION;
+  py::register_local_exception_translator(translate);
+  py::class_<View>(module, "View")
+      .def(py::init<std::string, std::uintptr_t, std::string_view, std::vector<int64_t>, std::vector<int64_t>, bool>());
+  bind_scan(module);
+  bind_losses(module);
+  bind_estimators(module);
+  bind_balance(module);
+}

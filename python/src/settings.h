@@ -1,0 +1,23 @@
+#pragma once
+// Settings of an entry of a table, as they come from Python: bool, int, float or str by key.
+
+#include <pybind11/stl.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "algorithms/parameters.h"
+
+namespace troupe::python {
+
+using Settings = std::map<std::string, ParameterValue>;
+
+// The declared parameters with these settings; `path` names the entry in errors.
+inline ParameterValues values_of(std::span<const Parameter> declared, std::string_view path, const Settings& settings) {
+  ParameterValues values(declared);
+  for (const auto& [key, value] : settings) values.set(path, key, value);
+  return values;
+}
+
+}  // namespace troupe::python

@@ -1,0 +1,105 @@
+# The kernels behind troupe.algorithms; not a public interface.
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__version__: str
+
+class View:
+    def __init__(
+        self, name: str, address: int, dtype: str, shape: Sequence[int], strides: Sequence[int], writable: bool
+    ) -> None: ...
+
+# scan.cpp
+def gae_time_major(
+    rewards: View,
+    values: View,
+    next_values: View,
+    terminated: View,
+    truncated: View,
+    gamma: float,
+    lam: float,
+    advantages: View,
+    returns: View,
+) -> None: ...
+
+# estimators.cpp
+def advantages(
+    name: str,
+    settings: Mapping[str, bool | int | float | str],
+    rewards: View,
+    mask: View | None,
+    offsets: View | None,
+    groups: View | None,
+    values: View | None,
+    baselines: View | None,
+    old_logp: View | None,
+    sum_pi_squared: View | None,
+    rollout_is_weights: View | None,
+    advantages: View,
+    returns: View,
+) -> None: ...
+def advantage_table() -> dict[str, dict[str, Any]]: ...
+def moments(x: View, mask: View | None) -> tuple[float, float, float]: ...
+def whiten(
+    x: View,
+    mask: View | None,
+    parts: Sequence[tuple[float, float, float]],
+    variant: str,
+    shift_mean: bool,
+    scale: bool,
+    zero_outside: bool,
+    strict: bool,
+) -> None: ...
+def shape_rewards(
+    scores: View,
+    per_token: bool,
+    kl: View | None,
+    mask: View | None,
+    offsets: View | None,
+    kl_coef: float,
+    low: float,
+    high: float,
+    rewards: View,
+) -> None: ...
+def overlong_penalty(
+    lengths: View, max_length: float, buffer: float, factor: float, bounded: bool, penalties: View
+) -> None: ...
+def penalize_truncated(scores: View, truncated: View, coefficient: float) -> None: ...
+def filter_groups(metric: View, groups: View, max_groups: int) -> list[int]: ...
+def resample_pf_ppo(scores: View, method: str, power: float, count: int, seed: int) -> list[int]: ...
+def learning_rate(
+    kind: str,
+    step: float,
+    peak: float,
+    start: float,
+    warmup: float,
+    total: float,
+    min_ratio: float,
+    stable_ratio: float,
+) -> float: ...
+def task_weights(failures: View, weights: View) -> None: ...
+
+# balance.cpp
+def karmarkar_karp(lengths: View, k: int, equal_size: bool) -> list[list[int]]: ...
+def balanced_partitions(lengths: View, k: int, equal_size: bool) -> list[list[int]]: ...
+def greedy_partition(lengths: View, k: int, equal_size: bool) -> list[list[int]]: ...
+def first_fit(lengths: View, cap: int) -> list[list[int]]: ...
+def balance_ranks(
+    lengths: View, k: int, by_workload: bool, light_ends: bool, minibatch: int
+) -> list[list[int]]: ...
+def group_balanced_partitions(lengths: View, groups: View, k: int) -> list[list[int]]: ...
+def micro_batches(
+    lengths: View,
+    max_tokens: int,
+    min_count: int,
+    divided_by: int,
+    by_workload: bool,
+    sort: bool,
+    interleave: bool,
+    verl_compat: bool,
+    maximum_over_ranks: Callable[[int], int] | None,
+) -> list[list[int]]: ...
+def balance_stats(lengths: View, partition: Sequence[Sequence[int]]) -> dict[str, float]: ...
+def restore_order(partition: Sequence[Sequence[int]]) -> list[int]: ...
+def workloads(lengths: View) -> list[int]: ...

@@ -1,0 +1,281 @@
+"""How array arguments reach the kernels and results come back: the one place that knows numpy and torch.
+
+A function opens a `Call` with its array arguments by name, asks it for each of them in the form that its kernel reads, and
+for its outputs:
+
+    call = Call(rewards=rewards, values=values, mask=mask)
+    rewards = call.floats("rewards", rank=2)                  # -> Argument
+    values = call.floats("values", like=rewards)
+    mask = call.flags("mask", like=rewards, optional=True)    # None stays None
+    advantages = call.output("advantages", rewards.shape)
+    _core.kernel(rewards.view, values.view, view_of(mask), advantages.view)
+    return advantages.array
+
+Memory is read in place whenever dtype, layout and alignment allow, else copied once. Results are torch tensors on the same
+device when the arguments are torch tensors, else numpy arrays. Torch is never imported from here: whoever passes a tensor
+has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
+
+import numpy as np
+
+from troupe import _core
+
+if TYPE_CHECKING:
+    import torch
+    from typing_extensions import Unpack
+
+    # A torch tensor, a numpy array, or nested sequences of numbers.
+    ArrayLike = Union[torch.Tensor, np.ndarray, Sequence[Any]]
+    # What comes back: of the family of the arguments.
+    ArrayOut = Any
+
+# How the memory of an argument may lie: row-major without gaps; rows without gaps, at any distance; anything.
+Layout = Literal["contiguous", "rows", "any"]
+
+
+_NUMPY_NAMES = {np.dtype(name): name for name in ("float32", "float64", "bool", "uint8", "int32", "int64")}
+
+
+class Form(TypedDict, total=False):
+    """What `Call.floats`, `flags` and `integers` demand of an argument. Without any, every shape is taken."""
+
+    like: Argument  # the same shape as this one
+    shape: tuple[int, ...]  # this shape
+    rank: int | tuple[int, ...]  # this many dimensions
+    broadcast: bool  # a shape that numpy would broadcast to the wanted one is spread out
+    layout: Layout  # what the kernel walks, default "contiguous"; anything else is copied into that
+    optional: bool  # None is returned as None
+
+
+class Argument:
+    """One array as a kernel sees it: `array` owns the memory, `view` is what `troupe._core` takes."""
+
+    __slots__ = ("name", "array", "shape", "dtype", "view")
+
+    def __init__(self, name: str, array: Any, shape: tuple[int, ...], dtype: str, view: _core.View):
+        self.name = name
+        self.array = array
+        self.shape = shape
+        self.dtype = dtype
+        self.view = view
+
+
+def view_of(argument: Argument | None) -> _core.View | None:
+    """The view of an optional argument."""
+    return None if argument is None else argument.view
+
+
+class Call:
+    """The array arguments of one call, by name. All of one family (numpy or torch) and on one device; numbers and sequences
+    of numbers join the family of the others. Raises ValueError naming the two arguments that do not go together."""
+
+    def __init__(self, **arguments: Any):
+        self._arguments = arguments
+        chosen = None
+        for name, value in arguments.items():
+            family = _family_of(name, value)
+            if family is None:
+                continue
+            if chosen is None:
+                chosen, first = family, name
+            elif family != chosen:
+                raise ValueError(
+                    f"{name}: is a {family.label}, but {first} is a {chosen.label}; expected all arguments of one kind "
+                    "and on one device"
+                )
+        self._family = chosen or _Numpy()
+
+    def floats(self, name: str, dtype: str = "float32", **form: Unpack[Form]) -> Any:
+        """The argument as numbers of `dtype` (see `float_dtype`)."""
+        return self._argument(name, "fiub", dtype, form)
+
+    def flags(self, name: str, **form: Unpack[Form]) -> Any:
+        """The argument as one byte per element, which means yes when it is not 0: bool and uint8 as they are, other dtypes by
+        `!= 0`."""
+        return self._argument(name, "fiub", None, form)
+
+    def integers(self, name: str, **form: Unpack[Form]) -> Any:
+        """The argument as int64; other integers are converted, fractions refused."""
+        return self._argument(name, "iub", "int64", form)
+
+    def float_dtype(self, *names: str) -> str:
+        """"bfloat16" when all of these arguments that are given hold bfloat16, else "float32": for kernels that read both."""
+        given = [self._accepted(name) for name in names if self._arguments[name] is not None]
+        return "bfloat16" if given and all(self._family.dtype(x) == "bfloat16" for x in given) else "float32"
+
+    def output(self, name: str, shape: Sequence[int], dtype: str = "float32") -> Argument:
+        """A new array of the family and device of the arguments, contents unspecified."""
+        array = self._family.empty(tuple(shape), dtype)
+        return self._viewed(name, array, writable=True)
+
+    def _accepted(self, name: str) -> Any:
+        value = self._arguments[name]
+        return None if value is None else self._family.accept(name, value)
+
+    def _argument(self, name: str, kinds: str, dtype: str | None, form: Form) -> Argument | None:
+        value = self._accepted(name)
+        if value is None:
+            if form.get("optional", False):
+                return None
+            raise ValueError(f"{name}: None, expected an array")
+        family = self._family
+        kind = family.kind(value)
+        # An empty list has no numbers to tell its kind by.
+        if kind not in kinds and not (0 in value.shape and kind in "fiub"):
+            expected = "integers" if kinds == "iub" else "real numbers"
+            raise ValueError(f"{name}: dtype {family.dtype(value)}, expected {expected}")
+        value = self._shaped(name, value, form)
+        held = family.dtype(value)
+        if dtype is None:
+            if held not in ("bool", "uint8"):
+                value = value != 0
+        elif held != dtype:
+            value = family.cast(value, dtype)
+        if not family.lies(value, form.get("layout", "contiguous")):
+            value = family.contiguous(value)
+        return self._viewed(name, value, writable=False)
+
+    def _shaped(self, name: str, value: Any, form: Form) -> Any:
+        like = form.get("like")
+        wanted = form.get("shape") if like is None else like.shape
+        rank = form.get("rank")
+        ranks = (rank,) if isinstance(rank, int) else rank
+        shape = tuple(value.shape)
+        if ranks is not None and len(shape) not in ranks:
+            raise ValueError(f"{name}: shape {shape}, expected {' or '.join(map(str, ranks))} dimensions")
+        if wanted is None or shape == wanted:
+            return value
+        spread = self._family.broadcast(value, wanted) if form.get("broadcast", False) else None
+        if spread is None:
+            origin = "" if like is None else f", the shape of {like.name}"
+            raise ValueError(f"{name}: shape {shape}, expected {wanted}{origin}")
+        return spread
+
+    def _viewed(self, name: str, array: Any, *, writable: bool) -> Argument:
+        address, dtype, shape, strides = self._family.memory(array)
+        return Argument(name, array, shape, dtype, _core.View(name, address, dtype, shape, strides, writable))
+
+
+def _family_of(name: str, value: Any) -> _Numpy | _Torch | None:
+    """None for None, numbers and sequences, which go with any family."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _Torch(name, value)
+    if isinstance(value, np.generic):
+        return None
+    return _Numpy() if hasattr(value, "__array__") else None
+
+
+def _lies(shape: Sequence[int], strides: Sequence[int], layout: Layout) -> bool:
+    """Whether an array that is not contiguous lies as wanted (strides in elements)."""
+    return layout == "any" or (layout == "rows" and (len(shape) < 2 or shape[-1] == 1 or strides[-1] == 1))
+
+
+class _Numpy:
+    label = "numpy array"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Numpy)
+
+    def accept(self, name: str, value: Any) -> np.ndarray:
+        try:
+            return np.asarray(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(f"{name}: is no array of numbers ({error})") from None
+
+    def kind(self, value: np.ndarray) -> str:
+        return "f" if self.dtype(value) == "bfloat16" else value.dtype.kind
+
+    def dtype(self, value: np.ndarray) -> str:
+        # dtype.name takes microseconds. A foreign byte order makes another name, so that it is converted.
+        return _NUMPY_NAMES.get(value.dtype) or (value.dtype.name if value.dtype.isnative else value.dtype.str)
+
+    def cast(self, value: np.ndarray, dtype: str) -> np.ndarray:
+        return value.astype(dtype)
+
+    def broadcast(self, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+        try:
+            return np.broadcast_to(value, shape)
+        except ValueError:
+            return None
+
+    def lies(self, value: np.ndarray, layout: Layout) -> bool:
+        if not value.flags.aligned or any(stride % value.itemsize for stride in value.strides):
+            return False
+        return value.flags.c_contiguous or _lies(value.shape, self._strides(value), layout)
+
+    def contiguous(self, value: np.ndarray) -> np.ndarray:
+        return np.array(value, order="C", copy=True)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def memory(self, value: np.ndarray) -> tuple[int, str, tuple[int, ...], tuple[int, ...]]:
+        return value.__array_interface__["data"][0], self.dtype(value), value.shape, self._strides(value)
+
+    def _strides(self, value: np.ndarray) -> tuple[int, ...]:
+        size = value.itemsize
+        return tuple([stride // size for stride in value.strides])
+
+
+class _Torch:
+    def __init__(self, name: str, value: torch.Tensor):
+        self._torch = sys.modules["torch"]
+        self._device = value.device
+        if value.layout is not self._torch.strided:
+            raise ValueError(f"{name}: is a {value.layout} tensor, expected a dense one")
+        if value.device.type != "cpu":
+            raise ValueError(f"{name}: is on {value.device}; expected a tensor on the CPU")
+
+    @property
+    def label(self) -> str:
+        return f"torch tensor on {self._device}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Torch) and self._device == other._device
+
+    def accept(self, name: str, value: Any) -> torch.Tensor:
+        if isinstance(value, self._torch.Tensor):
+            return value.detach()
+        # By way of numpy, which reads nested sequences fast and refuses ragged ones.
+        array = _Numpy().accept(name, value)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"{name}: dtype {array.dtype.name}, expected numbers")
+        return self._torch.as_tensor(array, device=self._device)
+
+    def kind(self, value: torch.Tensor) -> str:
+        if value.dtype is self._torch.bool:
+            return "b"
+        return "c" if value.is_complex() else "f" if value.is_floating_point() else "i"
+
+    def dtype(self, value: torch.Tensor) -> str:
+        return str(value.dtype).removeprefix("torch.")
+
+    def cast(self, value: torch.Tensor, dtype: str) -> torch.Tensor:
+        return value.to(getattr(self._torch, dtype))
+
+    def broadcast(self, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
+        try:
+            return value.expand(shape)
+        except RuntimeError:
+            return None
+
+    def lies(self, value: torch.Tensor, layout: Layout) -> bool:
+        if value.data_ptr() % value.element_size():
+            return False
+        return value.is_contiguous() or _lies(value.shape, value.stride(), layout)
+
+    def contiguous(self, value: torch.Tensor) -> torch.Tensor:
+        return value.clone(memory_format=self._torch.contiguous_format)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
+        return self._torch.empty(shape, dtype=getattr(self._torch, dtype), device=self._device)
+
+    def memory(self, value: torch.Tensor) -> tuple[int, str, tuple[int, ...], tuple[int, ...]]:
+        return value.data_ptr(), self.dtype(value), tuple(value.shape), value.stride()

@@ -1,0 +1,66 @@
+"""Checks of arguments that are no arrays. Each raises ValueError naming the argument, its value and what was expected."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def number(
+    name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, above: float | None = None, infinite: bool = False
+) -> float:
+    """The value as a float in [low, high] and greater than `above`; not NaN, and infinite only where that means something."""
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        result = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise ValueError(f"{name}: {value!r}, expected a number{_range(low, high, above)}") from None
+    bad = math.isnan(result) or (math.isinf(result) and not infinite)
+    if bad or not low <= result <= high or (above is not None and result <= above):
+        raise ValueError(f"{name}: {result:g}, expected a number{_range(low, high, above)}")
+    return result
+
+
+def integer(name: str, value: Any, *, low: int = -(2**63), high: int = 2**63 - 1) -> int:
+    """The value as an int in [low, high]; no fractions, not even 2.0."""
+    bounds = _range(-math.inf if low == -(2**63) else low, math.inf if high == 2**63 - 1 else high, None)
+    try:
+        result = operator.index(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {value!r}, expected an integer{bounds}") from None
+    if not low <= result <= high:
+        raise ValueError(f"{name}: {result}, expected an integer{bounds}")
+    return result
+
+
+def choice(name: str, value: Any, known: Sequence[str]) -> str:
+    """The value if it is one of `known`; else the error proposes the nearest."""
+    if isinstance(value, str) and value in known:
+        return value
+    near = difflib.get_close_matches(value, known, n=1, cutoff=0.5) if isinstance(value, str) else []
+    proposal = f", did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{name}: unknown {value!r}{proposal} (known: {', '.join(known)})")
+
+
+def no_others(function: str, params: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuses parameters that the chosen variant does not have."""
+    for name in params:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            proposal = f", did you mean {near[0]!r}?" if near else ""
+            takes = ", ".join(known) if known else "no parameters"
+            raise ValueError(f"{name}: {function} has no such parameter{proposal} (it takes: {takes})")
+
+
+def _range(low: float, high: float, above: float | None) -> str:
+    if above is not None:
+        return f" > {above:g}" + (f" and <= {high:g}" if high < math.inf else "")
+    if low > -math.inf and high < math.inf:
+        return f" in [{low:g}, {high:g}]"
+    if low > -math.inf:
+        return f" >= {low:g}"
+    return f" <= {high:g}" if high < math.inf else ""

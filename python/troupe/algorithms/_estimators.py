@@ -1,0 +1,335 @@
+"""Advantage estimators, whitening, reward shaping and group filters."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troupe import _core
+from troupe.algorithms._arrays import Argument, Call, view_of
+from troupe.algorithms._checks import choice, integer, number
+
+if TYPE_CHECKING:
+    from troupe.algorithms._arrays import ArrayLike, ArrayOut
+
+__all__ = [
+    "advantage_estimators",
+    "advantages",
+    "filter_groups",
+    "overlong_penalty",
+    "penalize_truncated",
+    "resample_pf_ppo",
+    "shape_rewards",
+    "whiten",
+]
+
+_WHITEN_VARIANTS = ("verl", "slime", "openrlhf", "accerl", "lm_human_preferences")
+
+
+def advantages(
+    name: str,
+    rewards: ArrayLike,
+    mask: ArrayLike | None = None,
+    groups: ArrayLike | Sequence[Any] | None = None,
+    *,
+    values: ArrayLike | None = None,
+    baselines: ArrayLike | None = None,
+    old_logp: ArrayLike | None = None,
+    sum_pi_squared: ArrayLike | None = None,
+    rollout_is_weights: ArrayLike | None = None,
+    offsets: ArrayLike | None = None,
+    **params: Any,
+) -> tuple[ArrayOut, ArrayOut]:
+    """Advantages by the named estimator: `(advantages, returns)`, float32 and of the shape of `rewards`. Advantages are 0 at
+    masked tokens unless a parameter says otherwise.
+
+    name: gae, grpo, grpo_vectorized, dr_grpo, grpo_passk, reinforce_plus_plus, reinforce_plus_plus_baseline, rloo, remax, opo,
+        gpg, optimal_token_baseline, tir_optimal_token_baseline, or an alias. `advantage_estimators()` lists what each needs and
+        its parameters with defaults and sources; docs/algorithms.md gives the equations.
+    rewards: [B, T] per token; with `offsets` [N], rows of different lengths one after the other.
+    mask: the same shape, tokens that count, gaps allowed; None means all. Rewards and other numbers at masked tokens are not
+        read, be they NaN.
+    groups: [B] labels, of any hashable kind; equal ones are answers to one prompt.
+    values: like rewards, for gae.
+    baselines: [B] rewards of the greedy answers, for remax.
+    old_logp, sum_pi_squared: like rewards, for the optimal baselines: log-probabilities of the tokens, and the sum of the
+        squared probabilities of the vocabulary at each; rollout_is_weights: importance weights, or None for 1.
+    offsets: [B + 1] integers from 0 to N; row i is offsets[i] to offsets[i + 1].
+    params: the estimator's own, such as gamma, lam, norm_adv_by_std_in_grpo, singleton.
+    Raises ValueError naming the argument that does not fit.
+    """
+    entry = _entry(name)
+    arrays = {
+        "values": values,
+        "baselines": baselines,
+        "old_logp": old_logp,
+        "sum_pi_squared": sum_pi_squared,
+    }
+    for needed in entry["needs"]:
+        if (groups if needed == "groups" else arrays[needed]) is None:
+            raise ValueError(f"{needed}: None, expected an array: {name} needs it")
+    call = Call(rewards=rewards, mask=mask, rollout_is_weights=rollout_is_weights, **arrays)
+    rewards = call.floats("rewards", rank=2 if offsets is None else 1)
+    rows_at = _offsets(offsets, rewards)
+    rows = rewards.shape[0] if rows_at is None else rows_at.shape[0] - 1
+    per_token = {
+        key: call.floats(key, like=rewards, optional=True)
+        for key in ("values", "old_logp", "sum_pi_squared", "rollout_is_weights")
+    }
+    per_row = call.floats("baselines", shape=(rows,), optional=True)
+    result = call.output("advantages", rewards.shape), call.output("returns", rewards.shape)
+    labels = None if groups is None else _labels(groups, rows)
+    mask_read = call.flags("mask", like=rewards, optional=True)
+    _core.advantages(
+        name,
+        {key: _plain(f"{name}.{key}", value) for key, value in params.items()},
+        rewards.view,
+        view_of(mask_read),
+        view_of(rows_at),
+        view_of(labels),
+        view_of(per_token["values"]),
+        view_of(per_row),
+        view_of(per_token["old_logp"]),
+        view_of(per_token["sum_pi_squared"]),
+        view_of(per_token["rollout_is_weights"]),
+        *(array.view for array in result),
+    )
+    return result[0].array, result[1].array
+
+
+def advantage_estimators() -> dict[str, dict[str, Any]]:
+    """Every advantage estimator by name: `aliases`, `needs` (arguments beside rewards and mask) and `parameters`, each with
+    `default`, `expected`, `doc` and `source`."""
+    return _core.advantage_table()
+
+
+def whiten(
+    x: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    shift_mean: bool = True,
+    variant: str = "verl",
+    scale: bool = True,
+    zero_outside: bool = False,
+    strict: bool = False,
+    group: Any = None,
+) -> ArrayOut:
+    """`x` with mean 0 and standard deviation 1 over its unmasked elements, float32 and of the same shape; with `shift_mean`
+    False the mean is added back. Moments are made in float64.
+
+    x, mask: any one shape; no mask means all.
+    variant: verl, slime: unbiased variance, (x - mean) / sqrt(var + 1e-8); openrlhf: population variance, at least 1e-8;
+        accerl: population variance, divisor sqrt(var) + 1e-8; lm_human_preferences: population, sqrt(var + 1e-8).
+    scale: False only centres.
+    zero_outside: masked elements become 0; otherwise they are transformed with the same mean and divisor.
+    strict: fewer than two unmasked elements raise ValueError, as in verl. Otherwise none gives zeros, and one is centred.
+    group: a torch.distributed process group; mean and variance are then those over the elements of all its members, each of
+        which must call, be its part empty.
+    """
+    choice("variant", variant, _WHITEN_VARIANTS)
+    call = Call(x=x, mask=mask)
+    x = call.floats("x")
+    mask = call.flags("mask", like=x, optional=True)
+    moments = _core.moments(x.view, view_of(mask))
+    parts = [moments] if group is None else _gathered(moments, group)
+    result = call.output("x", x.shape)
+    result.array[...] = x.array
+    _core.whiten(result.view, view_of(mask), parts, variant, bool(shift_mean), bool(scale), bool(zero_outside), bool(strict))
+    return result.array
+
+
+def shape_rewards(
+    scores: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    kl: ArrayLike | None = None,
+    logp: ArrayLike | None = None,
+    ref_logp: ArrayLike | None = None,
+    kl_coef: float = 0.0,
+    clip: float | tuple[float, float] | None = None,
+    offsets: ArrayLike | None = None,
+) -> ArrayOut:
+    """Rewards per token, float32: -kl_coef * kl at every unmasked token, plus the clipped score of the row at its last unmasked
+    token; 0 at masked tokens. A row without an unmasked token gets no score.
+
+    scores: [B], or per token like the mask; then each stays where it is.
+    mask: [B, T], tokens that count; may be left out when kl or scores give the shape. With `offsets` [B + 1] everything per
+        token is [N], row after row.
+    kl: per token; or logp and ref_logp, whose difference (the estimate "k1") is taken. For other estimates pass
+        kl=kl(name, logp, ref_logp).
+    kl_coef: at least 0.  clip: c for [-c, c], or (low, high); applies to scores alone.
+    """
+    kl_coef = number("kl_coef", kl_coef, low=0)
+    low, high = _bounds(clip)
+    if (logp is None) != (ref_logp is None) or (logp is not None and kl is not None):
+        raise ValueError("kl: expected kl alone, or logp and ref_logp together")
+    call = Call(scores=scores, mask=mask, kl=kl, logp=logp, ref_logp=ref_logp)
+    rank = 2 if offsets is None else 1
+    tokens = next((key for key, given in (("mask", mask), ("kl", kl), ("logp", logp)) if given is not None), "scores")
+    like = call.flags("mask", rank=rank) if tokens == "mask" else call.floats(tokens, rank=rank)
+    mask = call.flags("mask", like=like, optional=True)
+    divergence = call.floats("kl", like=like, optional=True)
+    if logp is not None:
+        difference = call.floats("logp", like=like).array - call.floats("ref_logp", like=like).array
+        divergence = Call(kl=difference).floats("kl")
+    rows_at = _offsets(offsets, like)
+    rows = like.shape[0] if rows_at is None else rows_at.shape[0] - 1
+    scores = call.floats("scores")
+    per_token = tokens == "scores" or scores.shape != (rows,)
+    if per_token and scores.shape != like.shape:
+        raise ValueError(f"scores: shape {scores.shape}, expected ({rows},) or {like.shape}, the shape of {like.name}")
+    result = call.output("rewards", like.shape)
+    _core.shape_rewards(
+        scores.view, per_token, view_of(divergence), view_of(mask), view_of(rows_at), kl_coef, low, high, result.view
+    )
+    return result.array
+
+
+def overlong_penalty(
+    lengths: ArrayLike, *, max_length: float, buffer: float, factor: float = 1.0, bounded: bool = False
+) -> ArrayOut:
+    """Penalties [B] float32 to be added to the scores of answers of these lengths [B]: 0 up to max_length - buffer, then
+    falling in a straight line to -factor at max_length and on beyond it; `bounded` stops it there (DAPO, Yu et al. 2025, eq. 13;
+    verl goes on, OpenRLHF stops)."""
+    max_length = number("max_length", max_length, above=0)
+    buffer = number("buffer", buffer, above=0, high=max_length)
+    factor = number("factor", factor, low=0)
+    call = Call(lengths=lengths)
+    lengths = call.integers("lengths", rank=1)
+    _at_least_zero(lengths)
+    result = call.output("penalties", lengths.shape)
+    _core.overlong_penalty(lengths.view, max_length, buffer, factor, bool(bounded), result.view)
+    return result.array
+
+
+def penalize_truncated(scores: ArrayLike, truncated: ArrayLike, *, coefficient: float) -> ArrayOut:
+    """Scores [B] float32 in which those of answers that were cut off are multiplied by a coefficient in [0, 1], or replaced by
+    a negative one (OpenRLHF's stop-properly penalty)."""
+    coefficient = number("coefficient", coefficient, high=1)
+    call = Call(scores=scores, truncated=truncated)
+    scores = call.floats("scores", rank=1)
+    truncated = call.flags("truncated", like=scores)
+    result = call.output("scores", scores.shape)
+    result.array[...] = scores.array
+    _core.penalize_truncated(result.view, truncated.view, coefficient)
+    return result.array
+
+
+def filter_groups(metric: ArrayLike, groups: ArrayLike | Sequence[Any], *, max_groups: int | None = None) -> ArrayOut:
+    """Indices of the rows that stay, ascending: all but those of groups in which the metric [B] is the same for every row, which
+    teach nothing (dynamic sampling of DAPO, Yu et al. 2025). A group of one row stays, one with a NaN does not. `max_groups`
+    keeps only so many groups, by first appearance."""
+    limit = -1 if max_groups is None else integer("max_groups", max_groups, low=0)
+    call = Call(metric=metric)
+    metric = call.floats("metric", rank=1)
+    return _indices(call, _core.filter_groups(metric.view, _labels(groups, metric.shape[0]).view, limit))
+
+
+def resample_pf_ppo(
+    scores: ArrayLike, *, seed: int, method: str = "pow", weight_pow: float = 2.0, count: int | None = None
+) -> ArrayOut:
+    """Indices of `count` rows (as many as there are by default) drawn with replacement by their scores [B] (PF-PPO, Shen et al.
+    2024). The same seed draws the same rows everywhere.
+
+    method: pow: |score|^weight_pow; max_min: only rows with the largest or smallest score; max_random: 0.4 for the largest,
+        0.1 for others.
+    """
+    choice("method", method, ("pow", "max_min", "max_random"))
+    weight_pow = number("weight_pow", weight_pow, low=0)
+    seed = integer("seed", seed, low=0)
+    call = Call(scores=scores)
+    scores = call.floats("scores", rank=1)
+    for i, score in enumerate(np.asarray(scores.array)):
+        if not math.isfinite(score):
+            raise ValueError(f"scores: {score:g} at index {i}, expected finite numbers")
+    rows = scores.shape[0]
+    drawn = rows if count is None else integer("count", count, low=0)
+    if rows == 0 and drawn > 0:
+        raise ValueError(f"count: {drawn} of 0 rows")
+    return _indices(call, _core.resample_pf_ppo(scores.view, method, weight_pow, drawn, seed))
+
+
+def _entry(name: Any) -> dict[str, Any]:
+    table = _core.advantage_table()
+    for known, entry in table.items():
+        if name == known or name in entry["aliases"]:
+            return entry
+    choice("name", name, list(table))
+    raise AssertionError
+
+
+def _plain(name: str, value: Any) -> bool | int | float | str:
+    """A setting as one of the four kinds that the kernels know; numpy's and torch's scalars become those."""
+    if isinstance(value, (str, bool, np.bool_)):
+        return value if isinstance(value, str) else bool(value)
+    try:
+        return integer(name, value)
+    except ValueError:
+        return number(name, value, infinite=True)
+
+
+def _labels(groups: Any, rows: int) -> Argument:
+    """Numbers for labels of any hashable kind; equal numbers for equal labels."""
+    try:
+        labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    except TypeError:
+        raise ValueError(f"groups: {groups!r}, expected {rows} labels") from None
+    if not isinstance(labels, list) or len(labels) != rows:
+        length = len(labels) if isinstance(labels, list) else "a scalar"
+        raise ValueError(f"groups: {length} labels, expected {rows}, one for each row")
+    number_of: dict[Any, int] = {}
+    try:
+        numbers = [number_of.setdefault(label, len(number_of)) for label in labels]
+    except TypeError as error:
+        raise ValueError(f"groups: {error}; expected one hashable label for each row") from None
+    return Call(groups=np.array(numbers, np.int64)).integers("groups")
+
+
+def _offsets(offsets: Any, tokens: Argument) -> Argument | None:
+    if offsets is None:
+        return None
+    argument = Call(offsets=offsets).integers("offsets", rank=1)
+    bounds = np.asarray(argument.array)
+    if len(bounds) == 0 or bounds[0] != 0 or bounds[-1] != tokens.shape[0] or (np.diff(bounds) < 0).any():
+        raise ValueError(f"offsets: expected integers that ascend from 0 to {tokens.shape[0]}, the length of {tokens.name}")
+    return argument
+
+
+def _bounds(clip: Any) -> tuple[float, float]:
+    if clip is None:
+        return -math.inf, math.inf
+    if isinstance(clip, (tuple, list)):
+        if len(clip) != 2:
+            raise ValueError(f"clip: {clip!r}, expected a number or (low, high)")
+        low = number("clip", clip[0], infinite=True)
+        return low, number("clip", clip[1], low=low, infinite=True)
+    high = number("clip", clip, low=0, infinite=True)
+    return -high, high
+
+
+def _at_least_zero(lengths: Argument) -> None:
+    values = np.asarray(lengths.array)
+    if values.size and values.min() < 0:
+        raise ValueError(f"{lengths.name}: {values.min()} at index {values.argmin()}, expected at least 0")
+
+
+def _gathered(moments: tuple[float, float, float], group: Any) -> list[tuple[float, float, float]]:
+    """The moments of every member of a process group, in the order of ranks, so that all merge to the same numbers."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.distributed.is_initialized():
+        raise ValueError(f"group: {group!r}, but torch.distributed has not been initialised")
+    device = "cuda" if torch.distributed.get_backend(group) == "nccl" else "cpu"
+    own = torch.tensor(moments, dtype=torch.float64, device=device)
+    all_moments = [torch.empty_like(own) for _ in range(torch.distributed.get_world_size(group))]
+    torch.distributed.all_gather(all_moments, own, group=group)
+    return [tuple(part.tolist()) for part in all_moments]
+
+
+def _indices(call: Call, rows: Sequence[int]) -> Any:
+    result = call.output("rows", (len(rows),), "int64")
+    np.asarray(result.array)[...] = rows
+    return result.array

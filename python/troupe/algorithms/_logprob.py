@@ -1,0 +1,5 @@
+"""Exact log-probs, entropy and KL from logits."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,73 @@
+// Programs started and ended, again and again. In CAF 0.17.6 an actor system can wait for ever for a thread of its own when it
+// ends (runtime/caf_owned_system.h): a process that did would go on after its work, once in several ends.
+#include <signal.h>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+// From the signal, or from the last update, to the end of the process. Takes milliseconds; a machine that does much else is slow.
+constexpr std::chrono::seconds kEnd{15};
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
+const Words kShort = set({"stop.env_steps=2048", "checkpoint.every_updates=0"});
+
+int end_of(Process& process, int signal) {
+  process.signal(signal);
+  return process.wait(kEnd).value_or(-1);
+}
+
+}  // namespace
+
+TEST_CASE("start and stop: every worker that is told to end does, with 130") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
+  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before it begins, a run is not ready
+  for (size_t cycle = 1; cycle <= 12; ++cycle) {
+    const auto worker = start_worker(run.workers_at(), cycle % 3 == 0 ? 2 : 1);
+    REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") >= cycle + cycle / 3; }));
+    if (cycle % 2 == 0) REQUIRE(run.goes_on());  // in the middle of its work, or right after it joined
+    CHECK_MESSAGE(end_of(*worker, cycle % 4 == 0 ? SIGINT : SIGTERM) == 130, "cycle " << cycle);
+    CHECK(worker->err() == "");
+  }
+  CHECK(end_of(run.process(), SIGTERM) == 130);
+  CHECK(balances(run.summary().at("ledger")));
+}
+
+TEST_CASE("start and stop: every short run ends by itself with 0, its workers in other processes too") {
+  TempFolder folder;
+  for (int cycle = 0; cycle < 8; ++cycle) {
+    CAPTURE(cycle);
+    const bool remote = cycle % 2 == 1;
+    TrainProcess run(folder / std::to_string(cycle), kShort + set({remote ? "workers.count=0" : "workers.count=1"}));
+    const auto worker = remote ? start_worker(run.workers_at()) : nullptr;
+    CHECK(eventually([&] { return run.summary().is_object(); }));
+    CHECK(run.process().wait(kEnd).value_or(-1) == 0);
+    CHECK(balances(run.summary().at("ledger")));
+    if (worker) CHECK(worker->wait(kEnd).value_or(-1) == 0);
+  }
+}
+
+TEST_CASE("start and stop: every node that is told to end does, with 130, idle or with workers") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
+  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before it begins, a run is not ready
+  for (size_t cycle = 1; cycle <= 8; ++cycle) {
+    NodeProcess node;
+    if (cycle % 2 == 0) {
+      CHECK(node.spawn(2, run.workers_at()).exit_code == 0);
+      REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") >= cycle; }));
+    }
+    CHECK_MESSAGE(end_of(node.process(), SIGTERM) == 130, "cycle " << cycle);
+  }
+  CHECK(end_of(run.process(), SIGTERM) == 130);
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,20 @@
+import numpy as np
+import oracles
+import pytest
+
+
+@pytest.fixture
+def rng(request):
+    """Random numbers that depend on the test's name alone."""
+    return np.random.default_rng(list(request.node.nodeid.encode()))
+
+
+@pytest.fixture(params=oracles.FORMS)
+def form(request):
+    """Every form in which an array may be handed over (oracles.given)."""
+    return request.param
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="needs PyTorch")

@@ -1,0 +1,101 @@
+"""What the tests of the Python package share: plain-loop float64 oracles, and arrays in every form that a user may pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+# How an array of float32 numbers is handed over; see `given`. The values of all of them are exact in bfloat16.
+FORMS = ["numpy", "numpy64", "numpy_strided", "numpy_misaligned", "numpy_reversed", "list"]
+if torch is not None:
+    FORMS += ["torch", "torch_bf16", "torch_half", "torch_strided", "torch_offset", "torch_grad"]
+
+
+def given(array: np.ndarray, form: str):
+    """A float array of numpy in the named form: the same numbers, another library, dtype or memory layout."""
+    array = np.asarray(array, np.float32)
+    if form == "numpy":
+        return array
+    if form == "numpy64":
+        return array.astype(np.float64)
+    if form == "list":
+        return array.tolist()
+    if form == "numpy_strided":
+        wide = np.full((*array.shape[:-1], array.shape[-1] * 2 + 1), np.nan, np.float32)
+        wide[..., 1::2] = array
+        return wide[..., 1::2]
+    if form == "numpy_misaligned":
+        memory = np.empty(array.nbytes + 1, np.uint8)
+        view = memory[1:].view(np.float32).reshape(array.shape)
+        view[...] = array
+        assert not view.flags.aligned or array.size == 0
+        return view
+    if form == "numpy_reversed":
+        return np.ascontiguousarray(array[..., ::-1])[..., ::-1]
+    if form == "torch_offset":  # aligned to elements, but to nothing more
+        return torch.cat([torch.zeros(1), torch.from_numpy(array.copy()).flatten()])[1:].reshape(array.shape)
+    tensor = torch.from_numpy(array.copy())
+    if form == "torch_strided":
+        return torch.stack([tensor, torch.full_like(tensor, torch.nan)], dim=-1)[..., 0]
+    return {
+        "torch": lambda: tensor,
+        "torch_bf16": lambda: tensor.bfloat16(),
+        "torch_half": lambda: tensor.half(),
+        "torch_grad": lambda: tensor.requires_grad_(),
+    }[form]()
+
+
+def flags(array: np.ndarray, form: str):
+    """Flags beside an array of the named form: of the same library."""
+    array = np.asarray(array, bool)
+    if form == "list":
+        return array.tolist()
+    return torch.from_numpy(array.copy()) if form.startswith("torch") else array
+
+
+def as_numpy(result, form: str) -> np.ndarray:
+    """A result as numpy, after checking that it is of the family that went in."""
+    if form.startswith("torch"):
+        assert isinstance(result, torch.Tensor) and not result.requires_grad
+        return result.numpy()
+    assert isinstance(result, np.ndarray)
+    return result
+
+
+def numbers(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Normal random numbers, rounded so that bfloat16 and float16 hold them exactly."""
+    return (np.clip(np.round(rng.normal(size=shape) * 32), -127, 127) / 32).astype(np.float32)
+
+
+def gappy_mask(rng: np.random.Generator, rows: int, steps: int) -> np.ndarray:
+    """[B, T] bool, right padded with gaps inside; some rows empty, some full."""
+    lengths = rng.integers(0, steps + 1, size=rows)
+    mask = (np.arange(steps) < lengths[:, None]) & (rng.random((rows, steps)) < 0.8)
+    mask[rng.random(rows) < 0.2] = True
+    mask[rng.random(rows) < 0.2] = False
+    return mask
+
+
+def spoiled(rng: np.random.Generator, array: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """A copy with NaN and infinities in the masked places."""
+    junk = rng.choice(np.array([np.nan, np.inf, -np.inf], np.float32), size=array.shape)
+    return np.where(mask, array, junk)
+
+
+def gae(rewards, values, next_values, terminated, truncated, gamma, lam):
+    """Advantages [B, T] in float64, step by step."""
+    rewards, values, next_values = (np.asarray(x, np.float64) for x in (rewards, values, next_values))
+    advantages = np.zeros_like(rewards)
+    for b in range(rewards.shape[0]):
+        later = 0.0
+        for t in reversed(range(rewards.shape[1])):
+            ahead = 0.0 if terminated[b, t] else gamma * next_values[b, t]
+            if terminated[b, t] or truncated[b, t]:
+                later = 0.0
+            later = rewards[b, t] + ahead - values[b, t] + gamma * lam * later
+            advantages[b, t] = later
+    return advantages
