@@ -54,6 +54,8 @@ void check_ignored(const RunConfig& c) {
             "replay.mode " + text(c.replay.mode));
   no_effect("trainer.lr_min_ratio", c.trainer.lr_min_ratio, d.trainer.lr_min_ratio, c.trainer.lr_schedule != "constant",
             "trainer.lr_schedule " + text(c.trainer.lr_schedule));
+  no_effect("trainer.lr_stable_ratio", c.trainer.lr_stable_ratio, d.trainer.lr_stable_ratio,
+            c.trainer.lr_schedule == "wsd", "trainer.lr_schedule " + text(c.trainer.lr_schedule));
 }
 
 void check_batches(const RunConfig& c) {

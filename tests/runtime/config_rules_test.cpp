@@ -137,6 +137,9 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
       {{"trainer.lr_schedule=constant", "trainer.lr_min_ratio=0.1"},
        "trainer.lr_min_ratio: 0.1 has no effect with trainer.lr_schedule \"constant\"; change that, or leave this at "
        "0"},
+      {{"trainer.lr_schedule=cosine", "trainer.lr_stable_ratio=0.5"},
+       "trainer.lr_stable_ratio: 0.5 has no effect with trainer.lr_schedule \"cosine\"; change that, or leave this at "
+       "0.9"},
   });
 }
 
