@@ -125,7 +125,7 @@ RolloutPtr Segment::close(const AlgorithmConfig& algorithm, uint64_t worker, uin
     }
   if (r.samples == 0) r.oldest = 0;
   gae({.steps = steps_,
-       .columns = rows_,
+       .sequences = rows_,
        .rewards = r.rewards.view<float>(),
        .values = r.values.view<float>(),
        .next_values = r.next_values.view<float>(),

@@ -18,12 +18,13 @@ list(TRANSFORM TROUPE_ALGORITHMS_RUNTIME PREPEND ${CMAKE_CURRENT_LIST_DIR}/../ru
 # instruction set.
 set(TROUPE_ALGORITHMS_OPTIONS -ffp-contract=off -fno-trapping-math -fno-math-errno $<$<CONFIG:Release>:-O3>)
 
-# The scan kernels: one source, compiled once per instruction set; elsewhere than on x86-64 the files are empty. Vectors pass
-# between inlined functions only: no ABI to warn of.
+# The scan kernels, once for each instruction set; elsewhere than on x86-64 all but the first are empty. They keep everything in
+# an unnamed namespace, so that no function of theirs is taken for one of another file. Vectors pass between inlined functions
+# only: no ABI to warn of.
+set(scan_folder ${CMAKE_CURRENT_LIST_DIR})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/scan_sse2.cpp PROPERTIES COMPILE_OPTIONS "-Wno-psabi")
-  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/scan_avx2.cpp PROPERTIES
-    COMPILE_OPTIONS "-Wno-psabi;-mavx2;-mfma")
-  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/scan_avx512.cpp PROPERTIES
-    COMPILE_OPTIONS "-Wno-psabi;-mavx2;-mfma;-mavx512f;-mprefer-vector-width=512")
+  set_source_files_properties(${scan_folder}/scan_sse2.cpp PROPERTIES COMPILE_OPTIONS "-Wno-psabi")
+  set_source_files_properties(${scan_folder}/scan_avx2.cpp PROPERTIES COMPILE_OPTIONS "-Wno-psabi;-mavx2;-mfma")
+  set_source_files_properties(${scan_folder}/scan_avx512.cpp PROPERTIES
+    COMPILE_OPTIONS "-Wno-psabi;-mavx2;-mfma;-mavx512f;-mavx512dq;-mavx512bw;-mavx512vl;-mprefer-vector-width=512")
 endif()

@@ -90,7 +90,7 @@ class Sampler {
     rollout->samples = static_cast<uint64_t>(steps * rows);
     GaeInput gae_input;
     gae_input.steps = steps;
-    gae_input.columns = rows;
+    gae_input.sequences = rows;
     gae_input.rewards = rollout->rewards.view<float>();
     gae_input.values = rollout->values.view<float>();
     gae_input.next_values = rollout->next_values.view<float>();
