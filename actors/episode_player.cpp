@@ -75,7 +75,7 @@ EpisodeSummary EpisodePlayer::summary() const {
   result.return_min = least;
   result.return_max = most;
   result.length_mean = static_cast<double>(steps_) / count;
-  result.success_rate = static_cast<double>(successes_) / count;
+  if (env_->spec().reports_success) result.success_rate = static_cast<double>(successes_) / count;
   return result;
 }
 

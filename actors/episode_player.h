@@ -9,6 +9,7 @@
 
 #include "envs/env.h"
 #include "models/policy.h"
+#include "runtime/stats_snapshot.h"
 
 namespace troupe {
 
@@ -17,12 +18,13 @@ Array likely_actions(Policy& policy, const EnvSpec& spec, const EnvStep& step);
 
 struct EpisodeSummary {
   uint64_t episodes = 0;
-  double return_mean = 0;  // unscaled returns; population standard deviation
-  double return_std = 0;
-  double return_min = 0;
-  double return_max = 0;
-  double length_mean = 0;  // environment steps
-  double success_rate = 0;
+  // Unknown while no episode is over.
+  double return_mean = kUnknown;  // unscaled returns; population standard deviation
+  double return_std = kUnknown;
+  double return_min = kUnknown;
+  double return_max = kUnknown;
+  double length_mean = kUnknown;   // environment steps
+  double success_rate = kUnknown;  // unknown also where the environment does not report success
 };
 
 class EpisodePlayer {

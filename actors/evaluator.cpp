@@ -27,9 +27,8 @@ void begin(EvaluatorState& st) {
     st.policy = st.wiring->make_policy();
   }
   st.policy->load(*st.job.weights);
-  EnvConfig env = st.wiring->config.env;
-  env.rows = std::min(config.rows, config.episodes);
-  st.player.emplace(st.wiring->make_env(env), derive_key(st.wiring->config.seed, "evaluation"), config.episodes);
+  st.player.emplace(st.wiring->make_evaluation_env(std::min(config.rows, config.episodes)),
+                    derive_key(st.wiring->config.seed, "evaluation"), config.episodes);
 }
 
 Evaluation summarize(const EvaluatorState& st) {

@@ -250,7 +250,7 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
   const std::string name = "inference " + std::to_string(id);
   if (const std::string* state = wiring->state_of(name)) {
     InferenceReport& r = st.report;
-    from_bytes(*state, name, r.batches, r.rows, r.full, r.timeout, r.all_waiting, r.failed);
+    restoring([&] { from_bytes(*state, name, r.batches, r.rows, r.full, r.timeout, r.all_waiting, r.failed); });
   }
   beat_after(self, *wiring, kReportInterval);
   return {

@@ -5,14 +5,13 @@
 // time. It ends when the run ends or refuses it, when it cannot join for kJoinPatience, or when it is set aside kMaxFruitless
 // times in a row before it got any weights.
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "actors/joining.h"
 #include "actors/messages.h"
 #include "actors/wiring.h"
-#include "actors/worker_host.h"
 #include "runtime/route.h"
 #include "runtime/weight_receiver.h"
 
@@ -32,23 +31,16 @@ struct InferenceHostParts {
 
 struct InferenceHostState {
   static inline const char* name = "inference host";
-  using Clock = std::chrono::steady_clock;
   ~InferenceHostState();
 
   InferenceHostParts parts;
-  GateActor gate;
+  Joining joining;
   uint64_t id = 0;  // as a receiver
   InferenceActor inference;
   WeightIntakeActor intake;
   std::shared_ptr<WeightReceiver> receiver;
-  bool found_run = false;  // a run answered once, so that an outage is worth waiting for
   bool serving = false;
-  bool trying_again = false;  // begin_atom is on its way
-  uint64_t attempt = 0;       // of joining; what an earlier one brings comes too late
-  bool ending = false;
   int fruitless = 0;
-  Clock::time_point lost_at;
-  std::chrono::milliseconds backoff{0};
 };
 
 InferenceHostActor::behavior_type inference_host(InferenceHostActor::stateful_pointer<InferenceHostState> self,

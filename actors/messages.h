@@ -19,10 +19,10 @@
 #include "runtime/caf_inspect.h"
 #include "runtime/ledger.h"
 #include "runtime/process_group.h"
+#include "runtime/stats_snapshot.h"
 
 namespace troupe {
 
-struct StatsSnapshot;
 struct SenderStep;
 class WeightSender;
 
@@ -87,7 +87,8 @@ struct RolloutMessage {
 struct WorkerReport {
   uint64_t worker = 0;
   uint64_t env_steps = 0;
-  uint64_t partial_samples = 0;  // in rollouts under way
+  uint64_t partial_samples = 0;    // in rollouts under way,
+  uint64_t partial_env_steps = 0;  // and the environment steps they took
   uint64_t requests = 0;
   uint64_t retries = 0;  // requests asked again after an error or silence
   uint64_t env_failures = 0;
@@ -166,7 +167,7 @@ struct SpawnRequest {
 };
 
 // Messages of the protocol with other numbers are refused at the join.
-constexpr uint32_t kProtocolVersion = 1;
+constexpr uint32_t kProtocolVersion = 2;
 
 struct Stop {
   std::string reason;
@@ -215,7 +216,7 @@ struct UpdateMessage {
 
 struct ReplayReport {
   Ledger ledger;
-  uint64_t env_steps = 0;  // of all rollouts that arrived
+  uint64_t env_steps = 0;  // of the samples that the ledger counts as produced
   uint64_t credits = 0;
   uint64_t workers = 0;
   double reuse = 0;
@@ -225,10 +226,10 @@ struct ReplayReport {
 struct Evaluation {
   PolicyVersion version;
   uint64_t episodes = 0;
-  double return_mean = 0;
-  double return_std = 0;
-  double length_mean = 0;
-  double success_rate = 0;
+  double return_mean = kUnknown;  // these four are unknown while no episode is over
+  double return_std = kUnknown;
+  double length_mean = kUnknown;
+  double success_rate = kUnknown;  // unknown also where the environment does not report success
   bool last = false;
   std::string error;
 };
@@ -238,12 +239,14 @@ struct EvaluateMessage {
   bool last = false;
 };
 
-// Everything a checkpoint holds of the learner, and where the run stands.
+// Everything a checkpoint holds of the learner, and where the run stands. The trainer sends it to replay, behind the news of its
+// updates; replay adds what it knows and passes it on to the recorder.
 struct CheckpointMessage {
   std::shared_ptr<const LearnerState> learner;
   PolicyVersion version;
   uint64_t env_steps = 0;
-  bool last = false;
+  Ledger ledger;
+  bool last = false;  // training has ended
 };
 
 struct CheckpointWritten {
@@ -310,8 +313,8 @@ template <class I> typename I::result_type inspect(I& f, RolloutMessage& x) {
   }
 }
 template <class I> typename I::result_type inspect(I& f, WorkerReport& x) {
-  return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial_samples, x.requests, x.retries,
-           x.env_failures, x.quarantined, x.rss_bytes, x.last_error);
+  return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial_samples, x.partial_env_steps,
+           x.requests, x.retries, x.env_failures, x.quarantined, x.rss_bytes, x.last_error);
 }
 template <class I> typename I::result_type inspect(I& f, Episodes& x) {
   return f(caf::meta::type_name("Episodes"), x.worker, x.returns, x.lengths, x.success, x.tasks);
@@ -491,8 +494,9 @@ using StatsActor = StatsDoor::extend<caf::reacts_to<ReplayReport>, caf::reacts_t
                                      caf::reacts_to<Evaluation>, caf::reacts_to<ReceiverGone>,
                                      caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using ReplayActor =
-    ReplayDoor::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<ReceiverGone>,
-                       caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+    ReplayDoor::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<CheckpointMessage>,
+                       caf::reacts_to<ReceiverGone>, caf::reacts_to<beat_atom>, caf::reacts_to<due_atom>,
+                       caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using InferenceActor =
     InferenceDoor::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>, caf::reacts_to<beat_atom>,
                           caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;

@@ -6,6 +6,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/resume.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
 
@@ -22,6 +23,7 @@ Checkpoint to_checkpoint(const CheckpointMessage& message, const RunConfig& conf
   checkpoint.scalars = message.learner->scalars;
   checkpoint.model = message.learner->model;
   checkpoint.optimizer = message.learner->optimizer;
+  put_ledger(checkpoint, message.ledger);
   return checkpoint;
 }
 

@@ -1,10 +1,11 @@
 #include "actors/replay_buffer.h"
 
+#include <utility>
+
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/state_bytes.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
 
@@ -15,6 +16,7 @@ namespace {
 using Self = ReplayActor::stateful_pointer<ReplayState>;
 
 constexpr std::chrono::milliseconds kReportInterval{500};
+constexpr std::chrono::seconds kLastWords{3};  // how long the end waits for workers to say what they leave
 
 void grant(Self self) {
   for (const CreditGrant& granted : self->state.store->grant())
@@ -25,7 +27,6 @@ void serve(Self self) {
   auto& st = self->state;
   if (st.prefetcher) {
     if (std::optional<SuperBatch> batch = st.store->sample()) {
-      batch->env_steps = st.env_steps;
       st.lags.insert(st.lags.end(), st.store->last_lags().begin(), st.store->last_lags().end());
       auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);
       st.prefetcher = nullptr;
@@ -35,23 +36,35 @@ void serve(Self self) {
   grant(self);
 }
 
+Ledger checked_ledger(const ReplayStore& store) {
+  const Ledger ledger = store.ledger();
+  TROUPE_CHECK(ledger.balances(), ledger.text());
+  TROUPE_CHECK(ledger.waiting == store.count_waiting(), ledger.text(), store.count_waiting());
+  return ledger;
+}
+
 void report(Self self) {
   auto& st = self->state;
-  const Ledger ledger = st.store->ledger();
-  TROUPE_CHECK(ledger.balances(), ledger.text());
-  TROUPE_CHECK(ledger.waiting == st.store->count_waiting(), ledger.text(), st.store->count_waiting());
-  self->send(st.stats, ReplayReport{ledger, st.env_steps, st.store->credits_outstanding(), st.workers.size(),
-                                    st.store->mean_reuse(), std::move(st.lags)});
+  self->send(st.stats, ReplayReport{checked_ledger(*st.store), st.store->env_steps(), st.store->credits_outstanding(),
+                                    st.workers.size(), st.store->mean_reuse(), std::move(st.lags)});
   st.lags.clear();
 }
 
-void on_down(Self self, const caf::actor_addr& source) {
+// The last report: exact, because every worker that stops in order says before what it leaves.
+void finish(Self self) {
+  report(self);
+  self->quit();
+}
+
+void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
+  const caf::actor_addr& source = down.source;
   st.parts.forget(source);
   if (const auto it = st.worker_of.find(source); it != st.worker_of.end()) {
-    st.store->leave(it->second);
+    st.store->leave(it->second, /*in_order=*/st.training_ended || !down.reason);
     st.workers.erase(it->second);
     st.worker_of.erase(it);
+    if (st.stopping && st.workers.empty()) return finish(self);
   }
   if (const auto it = st.receiver_of.find(source); it != st.receiver_of.end()) {
     st.store->receiver_gone(it->second);
@@ -73,17 +86,37 @@ void on_hello(Self self, const WorkerHello& hello) {
 
 std::string save(const ReplayState& st) {
   TROUPE_CHECK(st.lags.empty() && !st.prefetcher, st.lags.size());
-  return to_bytes(st.store->save(), st.env_steps);
+  return st.store->save();
 }
 
-void load(ReplayState& st, const std::string& bytes) {
-  std::string store;
-  from_bytes(bytes, "replay", store, st.env_steps);
-  st.store->load(store);
+// The books after the updates that the checkpoint holds: the trainer's word of each came before it. A deterministic checkpoint
+// keeps the trainer's count of steps, because it also holds what workers have made since.
+void on_checkpoint(Self self, CheckpointMessage message) {
+  auto& st = self->state;
+  message.ledger = checked_ledger(*st.store);
+  if (!st.in_turns) message.env_steps = st.store->env_steps();
+  if (message.last) {
+    st.training_ended = true;
+    message.ledger.left_over += std::exchange(message.ledger.waiting, 0);  // nobody will use it any more
+  }
+  self->send(st.recorder, std::move(message));
+}
+
+void on_stop(Self self) {
+  auto& st = self->state;
+  st.stopping = true;
+  if (st.workers.empty()) return finish(self);
+  self->delayed_send(self, kLastWords, due_atom_v);
+}
+
+// Workers that have not said a last word are taken at the one before.
+void give_up_waiting(Self self) {
+  auto& st = self->state;
+  for (const auto& [id, worker] : st.workers) st.store->leave(id, /*in_order=*/true);
+  finish(self);
 }
 
 void on_rollout(Self self, const RolloutMessage& message) {
-  self->state.env_steps += message.rollout->env_steps;
   self->state.store->push(message.rollout);
   serve(self);
 }
@@ -100,22 +133,26 @@ void on_part(Self self, const Part& part) {
 
 }  // namespace
 
-ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats) {
+ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats,
+                                         RecorderActor recorder) {
   guard(self);
   auto& st = self->state;
   const RunConfig& config = wiring->config;
   st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed,
-                   start.ledger);
-  st.env_steps = start.env_steps;
+                   start.ledger, start.env_steps);
+  st.in_turns = wiring->in_turns;
   st.stats = stats;
-  if (const std::string* state = wiring->state_of("replay")) load(st, *state);
-  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down.source); });
+  st.recorder = recorder;
+  if (const std::string* state = wiring->state_of("replay")) restoring([&] { st.store->load(*state); });
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   beat_after(self, *wiring, kReportInterval);
   return {
       [self](const WorkerHello& hello) { on_hello(self, hello); },
       [self](const RolloutMessage& message) { on_rollout(self, message); },
       [self](const Part& part) { on_part(self, part); },
-      [self](const WorkerReport& worker) { self->state.store->progress(worker.worker, worker.partial_samples); },
+      [self](const WorkerReport& worker) {
+        self->state.store->progress(worker.worker, worker.partial_samples, worker.partial_env_steps);
+      },
       [self](const Applied& applied) {
         auto& st = self->state;
         if (!self->current_sender() || st.gone.contains(applied.receiver)) return;
@@ -141,15 +178,14 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
           self->state.store->failed(update.index);
         }
       },
+      [self](const CheckpointMessage& message) { on_checkpoint(self, message); },
+      [self](due_atom) { give_up_waiting(self); },
       [self, wiring](beat_atom) {
         report(self);
         beat_after(self, *wiring, kReportInterval);
       },
       [self](const SaveMessage& message) { self->send(message.recorder, ActorState{"replay", save(self->state)}); },
-      [self](const Stop&) {
-        report(self);
-        self->quit();
-      },
+      [self](const Stop&) { on_stop(self); },
   };
 }
 

@@ -6,6 +6,7 @@
 #include "actors/messages.h"
 #include "actors/state_bytes.h"
 #include "runtime/errors.h"
+#include "runtime/stats_snapshot.h"
 
 namespace troupe {
 
@@ -20,13 +21,14 @@ uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
 }  // namespace
 
 ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed,
-                         Ledger ledger)
+                         Ledger ledger, uint64_t env_steps)
     : config_(config),
       super_batch_(super_batch),
       capacity_(config.capacity > 0 ? static_cast<uint64_t>(config.capacity) : default_capacity(config, super_batch)),
       version_(first),
       rng_(derive_key(seed, "replay", first.epoch)),
-      ledger_(ledger) {
+      ledger_(ledger),
+      env_steps_(env_steps) {
   // What waited in a process that ended is gone.
   ledger_.lost_in_crash += ledger_.waiting;
   ledger_.waiting = 0;
@@ -36,20 +38,24 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
 void ReplayStore::join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout) {
   TROUPE_CHECK(groups > 0 && samples_per_rollout > 0, worker, groups, samples_per_rollout);
   leave(worker);
-  workers_[worker] = Worker{groups, samples_per_rollout, 0, 0};
+  workers_[worker] = Worker{groups, samples_per_rollout, 0, 0, 0};
 }
 
-void ReplayStore::leave(uint64_t worker) {
+void ReplayStore::leave(uint64_t worker, bool in_order) {
   const auto it = workers_.find(worker);
   if (it == workers_.end()) return;
-  ledger_.produced += it->second.partial;
-  ledger_.lost_in_crash += it->second.partial;
+  const Worker& gone = it->second;
+  ledger_.produced += gone.partial;
+  (in_order ? ledger_.left_over : ledger_.lost_in_crash) += gone.partial;
+  env_steps_ += gone.partial_env_steps;
   workers_.erase(it);
 }
 
-void ReplayStore::progress(uint64_t worker, uint64_t samples) {
+void ReplayStore::progress(uint64_t worker, uint64_t samples, uint64_t env_steps) {
   const auto it = workers_.find(worker);
-  if (it != workers_.end()) it->second.partial = samples;
+  if (it == workers_.end()) return;
+  it->second.partial = samples;
+  it->second.partial_env_steps = env_steps;
 }
 
 void ReplayStore::applied(uint64_t receiver, PolicyVersion version) {
@@ -121,8 +127,10 @@ std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
   const auto it = workers_.find(rollout->worker);
   if (it == workers_.end()) return "worker " + std::to_string(rollout->worker) + " is gone";
   it->second.partial -= std::min(it->second.partial, rollout->samples);
+  it->second.partial_env_steps -= std::min(it->second.partial_env_steps, rollout->env_steps);
   if (it->second.credits > 0) --it->second.credits;
   ledger_.produced += rollout->samples;
+  env_steps_ += rollout->env_steps;
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {
     ledger_.dropped_full += rollout->samples;
@@ -207,6 +215,7 @@ std::vector<ReplayStore::Unit> ReplayStore::draw_uniform() {
 SuperBatch ReplayStore::hand_out(const std::vector<Unit>& units) {
   SuperBatch batch;
   batch.index = version_.number;
+  batch.env_steps = env_steps_;
   last_lags_.clear();
   std::map<const Rollout*, size_t> part_of;
   for (const Unit& unit : units) {
@@ -285,8 +294,8 @@ std::string ReplayStore::save() const {
     rollouts.push_back({one->rollout});
     columns.push_back(one->columns);
   }
-  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, uses_total_, stored_samples_, rollouts,
-                  columns, units);
+  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, env_steps_, uses_total_,
+                  stored_samples_, rollouts, columns, units);
 }
 
 void ReplayStore::load(const std::string& bytes) {
@@ -294,8 +303,8 @@ void ReplayStore::load(const std::string& bytes) {
   std::vector<RolloutMessage> rollouts;
   std::vector<std::vector<Column>> columns;
   std::vector<std::pair<uint64_t, uint64_t>> units;
-  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, uses_total_, stored_samples_, rollouts,
-             columns, units);
+  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, env_steps_, uses_total_, stored_samples_,
+             rollouts, columns, units);
   rng_ = Rng::at(key, position);
   std::vector<StoredPtr> stored;
   for (size_t i = 0; i < rollouts.size(); ++i) {
@@ -320,7 +329,7 @@ uint64_t ReplayStore::count_waiting() const {
 
 double ReplayStore::mean_reuse() const {
   const uint64_t used = ledger_.trained + ledger_.waiting - std::min(ledger_.waiting, stored_samples_);
-  return used == 0 ? 0.0 : static_cast<double>(uses_total_) / static_cast<double>(used);
+  return used == 0 ? kUnknown : static_cast<double>(uses_total_) / static_cast<double>(used);
 }
 
 }  // namespace troupe

@@ -28,16 +28,19 @@ struct CreditGrant {
 
 class ReplayStore {
  public:
-  // `first` is the policy version training starts from and `ledger` what happened before (after a resume, the restored ones).
-  ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger = {});
+  // `first` is the policy version training starts from, `ledger` and `env_steps` what happened before (after a resume, the
+  // restored ones).
+  ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger = {},
+              uint64_t env_steps = 0);
 
   // -- workers and credits
   // A worker that will push rollouts of `samples_per_rollout` from `groups` vector environments. Joining twice starts it anew.
   void join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout);
-  // The worker ended or is unreachable: its credits return, the samples of its partial rollouts are lost.
-  void leave(uint64_t worker);
-  // Samples in the worker's partial rollouts, as it last said.
-  void progress(uint64_t worker, uint64_t samples);
+  // The worker ended or is unreachable: its credits return, the samples of its partial rollouts are lost, or, when it stopped
+  // in order, left over.
+  void leave(uint64_t worker, bool in_order = false);
+  // Samples in the worker's partial rollouts, and the environment steps they took, as it last said.
+  void progress(uint64_t worker, uint64_t samples, uint64_t env_steps);
   // An inference actor serves weights of this version; nothing is admitted while none has said so.
   void applied(uint64_t receiver, PolicyVersion version);
   void receiver_gone(uint64_t receiver);
@@ -61,6 +64,8 @@ class ReplayStore {
 
   // -- what can be seen
   Ledger ledger() const { return ledger_; }
+  // Environment steps that the produced samples took.
+  uint64_t env_steps() const { return env_steps_; }
   // Recounts `waiting` from the stored samples; equals ledger().waiting unless there is a bug.
   uint64_t count_waiting() const;
   uint64_t next_index() const { return version_.number; }
@@ -71,7 +76,7 @@ class ReplayStore {
   std::optional<uint64_t> applied_number() const;
   // Lags of the samples of the last super-batch: one entry per column, with its number of samples.
   const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
-  // Updates that used an average sample so far.
+  // Updates that used an average sample so far; unknown before the first.
   double mean_reuse() const;
 
  private:
@@ -102,7 +107,7 @@ class ReplayStore {
     uint32_t groups = 0;
     uint64_t samples_per_rollout = 0;
     uint32_t credits = 0;
-    uint64_t partial = 0;
+    uint64_t partial = 0, partial_env_steps = 0;
   };
 
   bool may_grant(uint64_t samples) const;
@@ -129,6 +134,7 @@ class ReplayStore {
   std::map<uint64_t, std::vector<Unit>> handed_;  // by update index
   std::vector<std::pair<uint64_t, uint32_t>> last_lags_;
   Ledger ledger_;
+  uint64_t env_steps_ = 0;
   uint64_t uses_total_ = 0;
 };
 

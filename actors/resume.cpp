@@ -14,6 +14,7 @@ void for_each_count(AnyLedger& ledger, Function function) {
   function("ledger.dropped_stale", ledger.dropped_stale);
   function("ledger.dropped_full", ledger.dropped_full);
   function("ledger.lost_in_crash", ledger.lost_in_crash);
+  function("ledger.left_over", ledger.left_over);
   function("ledger.waiting", ledger.waiting);
 }
 

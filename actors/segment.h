@@ -40,6 +40,8 @@ class Segment {
   bool valid(int64_t t, int64_t n) const;
   // Valid steps so far.
   uint64_t samples() const { return rollout_.samples; }
+  // Environment steps they took.
+  uint64_t env_steps() const { return rollout_.env_steps; }
 
   // Advantages and returns, and the finished rollout. The segment is empty afterwards.
   RolloutPtr close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence);

@@ -146,7 +146,7 @@ void StatsCore::add(const Evaluation& evaluation) {
   result.return_mean = evaluation.return_mean;
   result.return_std = evaluation.return_std;
   result.length_mean = evaluation.length_mean;
-  if (reports_success_) result.success_rate = evaluation.success_rate;
+  result.success_rate = evaluation.success_rate;
 }
 
 StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
@@ -280,7 +280,8 @@ StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> s
     self->send(recorder,
                SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->snapshot(self->clock().now()))});
   };
-  if (const std::string* state = wiring->state_of("stats")) self->state.core->load(*state, self->clock().now());
+  if (const std::string* state = wiring->state_of("stats"))
+    restoring([&] { self->state.core->load(*state, self->clock().now()); });
   beat_after(self, *wiring, interval);
   return {
       [self](const WorkerReport& report) { self->state.core->add(report, self->clock().now()); },

@@ -91,7 +91,8 @@ void spawn_children(Self self, const std::string& state) {
   auto& st = self->state;
   std::vector<uint64_t> inference;
   std::vector<std::pair<uint64_t, uint64_t>> workers;
-  from_bytes(state, "supervisor", st.next_receiver, st.next_worker, st.restarts, inference, workers);
+  restoring(
+      [&] { from_bytes(state, "supervisor", st.next_receiver, st.next_worker, st.restarts, inference, workers); });
   for (uint64_t id : inference) {
     spawn_inference(self, id);
     st.placement.add_inference(id);
@@ -135,7 +136,7 @@ void save(Self self) {
   self->send(st.recorder, ActorState{"supervisor", save_children(st)});
 }
 
-void spawn_all(Self self) {
+void spawn_essential(Self self) {
   auto& st = self->state;
   caf::actor_system& system = self->system();
   const bool threads = st.wiring->threads;
@@ -147,7 +148,7 @@ void spawn_all(Self self) {
   st.publisher = spawn_on(
       system, false, publisher,
       PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
-  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
+  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats, st.recorder);
   st.prefetcher =
       spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
   st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
@@ -161,8 +162,6 @@ void spawn_all(Self self) {
   watch(self, st.prefetcher, "prefetcher");
   watch(self, st.evaluator, "evaluator");
   watch(self, st.trainer, "trainer");
-  spawn_children(self);
-  self->send(st.trainer, begin_atom_v);
 }
 
 template <class Handle>
@@ -271,6 +270,8 @@ void on_down(Self self, const caf::down_msg& down) {
     return;
   }
   if (st.phase != Phase::running) return;
+  if (fault_of(down.reason) == Fault::not_restored)  // another one in its place would begin anew: not the same run
+    return fail(self, "the checkpoint does not fit: " + describe(down.reason));
   const bool give_up = ++st.restarts > kMaxRestarts;
   const auto inference =
       std::ranges::find_if(st.inference, [&](const auto& entry) { return entry.second.door.address() == down.source; });
@@ -375,6 +376,16 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
   stop_when_complete(self);
 }
 
+void begin(Self self) {
+  spawn_essential(self);
+  try {
+    spawn_children(self);
+    self->send(self->state.trainer, begin_atom_v);
+  } catch (const NotRestored& e) {
+    fail(self, std::string("the checkpoint does not fit: ") + e.what());
+  }
+}
+
 }  // namespace
 
 SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts parts) {
@@ -382,7 +393,7 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
   self->state.wiring = wiring;
   self->state.parts = std::move(parts);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
-  spawn_all(self);  // before any message: who joins or stops the run at once finds it complete
+  begin(self);  // before any message: who joins or stops the run at once finds it complete
   return {
       [self](const JoinRequest& request) { return join(self, request); },
       [self](const ServeRequest& request) { return serve(self, request); },

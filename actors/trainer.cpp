@@ -48,8 +48,9 @@ bool due(uint64_t number, int64_t every) {
 
 void checkpoint(Self self, bool last) {
   auto& st = self->state;
-  self->send(st.peers.recorder, CheckpointMessage{std::make_shared<const LearnerState>(st.learner->save()), st.version,
-                                                  st.env_steps, last});
+  self->send(
+      st.peers.replay,
+      CheckpointMessage{std::make_shared<const LearnerState>(st.learner->save()), st.version, st.env_steps, {}, last});
 }
 
 void end(Self self, const std::string& reason, const std::string& error = {}) {
@@ -162,7 +163,7 @@ TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr
   st.version = version;
   st.env_steps = env_steps;
   st.resumed_at = version.number;
-  if (const std::string* state = wiring->state_of("trainer")) load(st, *state);
+  if (const std::string* state = wiring->state_of("trainer")) restoring([&] { load(st, *state); });
   return {
       [self](begin_atom) {
         auto& st = self->state;

@@ -21,6 +21,8 @@ struct Wiring {
   RunConfig config;
   EnvSpec spec;
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
+  // That many rows for an evaluation. Empty in a process that only hosts workers.
+  std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
   // Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Policy>()> make_policy;
   // Called on the thread of an actor that computes, before it does, with the number of compute threads it may use.

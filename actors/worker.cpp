@@ -13,13 +13,15 @@ namespace troupe {
 
 namespace {
 
+using Self = WorkerActor::stateful_pointer<WorkerState>;
+
 constexpr std::chrono::seconds kBeat{1};
 
 }  // namespace
 
 class WorkerPortToActors : public WorkerPort {
  public:
-  WorkerPortToActors(WorkerActor::stateful_pointer<WorkerState> self, uint64_t worker, size_t chunk_bytes)
+  WorkerPortToActors(Self self, uint64_t worker, size_t chunk_bytes)
       : self_(self), worker_(worker), chunk_bytes_(chunk_bytes) {}
 
   void ask(ActRequest request) override { deliver(self_->state.peers.inference, std::move(request)); }
@@ -46,7 +48,7 @@ class WorkerPortToActors : public WorkerPort {
       self_->send(door, std::move(part));
   }
 
-  WorkerActor::stateful_pointer<WorkerState> self_;
+  Self self_;
   uint64_t worker_;
   size_t chunk_bytes_;
   uint64_t streams_ = 0;
@@ -55,8 +57,19 @@ class WorkerPortToActors : public WorkerPort {
 WorkerState::WorkerState() = default;
 WorkerState::~WorkerState() = default;
 
-WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerState> self, WiringPtr wiring,
-                                          uint64_t worker, WorkerPeers peers) {
+namespace {
+
+void report(Self self) {
+  auto& st = self->state;
+  WorkerReport report = st.core->report();
+  report.rss_bytes = resident_bytes();
+  self->send(st.peers.replay, report);
+  self->send(st.peers.stats, std::move(report));
+}
+
+}  // namespace
+
+WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t worker, WorkerPeers peers) {
   guard(self);
   auto& st = self->state;
   st.peers = peers;
@@ -77,19 +90,15 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
       [self, wiring, worker, name](begin_atom) {
         auto& st = self->state;
         st.core->begin();
-        if (const std::string* state = wiring->state_of(name)) st.core->load(*state);
+        if (const std::string* state = wiring->state_of(name)) restoring([&] { st.core->load(*state); });
         self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
         beat_after(self, *wiring, kBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
       [self](revive_atom, uint32_t group, uint32_t row) { self->state.core->revive(group, row); },
       [self, wiring](beat_atom) {
-        auto& st = self->state;
-        st.core->beat();
-        WorkerReport report = st.core->report();
-        report.rss_bytes = resident_bytes();
-        self->send(st.peers.replay, report);
-        self->send(st.peers.stats, std::move(report));
+        self->state.core->beat();
+        report(self);
         beat_after(self, *wiring, kBeat);
       },
       [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
@@ -102,7 +111,11 @@ WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerSt
         if (st.peers.inference) self->monitor(st.peers.inference);
         st.core->retry_all();
       },
-      [self](const Stop&) { self->quit(); },
+      [self](const Stop&) {
+        self->state.core->flush_episodes();
+        report(self);  // of what it leaves unfinished
+        self->quit();
+      },
   };
 }
 

@@ -375,8 +375,11 @@ WorkerReport WorkerCore::report() const {
   WorkerReport result = report_;
   for (const auto& group : groups_) {
     result.quarantined += static_cast<uint64_t>(group->quarantined);
-    if (group->current && group->running) result.partial_samples += group->current->samples();
-    if (group->closing) result.partial_samples += group->closing->samples();
+    for (const Segment* segment : {group->running ? group->current.get() : nullptr, group->closing.get()}) {
+      if (segment == nullptr) continue;
+      result.partial_samples += segment->samples();
+      result.partial_env_steps += segment->env_steps();
+    }
   }
   return result;
 }

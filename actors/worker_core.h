@@ -48,6 +48,8 @@ class WorkerCore {
   void revive(uint32_t group, uint32_t row);
   // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls, reports finished episodes.
   void beat();
+  // Reports the episodes that ended since the last report of any.
+  void flush_episodes();
   static constexpr uint32_t kPatienceBeats = 10;
 
   // Deterministic runs, when no credit is left and nothing is outstanding: everything the worker is, as bytes, and back (in
@@ -102,7 +104,6 @@ class WorkerCore {
   void track_episodes(Group& group);
   void rest(Group& group, uint32_t row);
   void go_on(Group& group);
-  void flush_episodes();
   void close_and_push(Group& group);
   void check_reply(const Group& group, const ActReply& reply) const;
 

@@ -87,9 +87,9 @@ int64_t count_live(std::span<const uint8_t> mask, std::size_t n) {
 
 }  // namespace
 
-ValueLossKind find_value_loss(std::string_view name) {
+ValueLossKind find_value_loss(std::string_view name, std::string_view path) {
   static constexpr std::array<std::string_view, 2> kNames = {"l2", "huber"};
-  return static_cast<ValueLossKind>(find_name("algorithm.value_loss", name, kNames));
+  return static_cast<ValueLossKind>(find_name(path, name, kNames));
 }
 
 double value_loss(std::span<const float> values, std::span<const float> old_values, std::span<const float> returns,

@@ -11,7 +11,7 @@ namespace troupe {
 enum class ValueLossKind : uint8_t { l2 = 0, huber = 1 };
 
 // The kind called `name` in a run file (`algorithm.value_loss`): "l2" or "huber". Throws ConfigError.
-ValueLossKind find_value_loss(std::string_view name);
+ValueLossKind find_value_loss(std::string_view name, std::string_view path = "algorithm.value_loss");
 
 struct ValueLossParams {
   ValueLossKind kind = ValueLossKind::l2;

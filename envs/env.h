@@ -37,6 +37,7 @@ struct ActionSpec {
   DType dtype() const { return kind == ActionKind::continuous ? DType::f32 : DType::i32; }
   // [K, A], the shape of one row's action.
   Shape shape() const { return {chunk, dims()}; }
+  friend bool operator==(const ActionSpec&, const ActionSpec&) = default;
 };
 
 struct EnvSpec {

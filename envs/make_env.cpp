@@ -1,5 +1,6 @@
 #include "envs/make_env.h"
 
+#include <algorithm>
 #include <span>
 
 #include "envs/acrobot.h"
@@ -25,7 +26,7 @@ struct Made {
 struct Entry {
   const char* id;
   const char* description;
-  Made (*make)(const char* id, const EnvConfig& config);
+  Made (*make)(const char* id, const EnvConfig& config, const std::string& evaluation_params);
 };
 
 void apply_chunk(EnvSpec& spec, const EnvConfig& config) {
@@ -40,13 +41,13 @@ void apply_chunk(EnvSpec& spec, const EnvConfig& config) {
 }
 
 template <class Row>
-Made make_rows(const char* id, const EnvConfig& config) {
+Made make_rows(const char* id, const EnvConfig& config, const std::string& evaluation_params) {
   using Options = typename Batched<Row>::Options;
   constexpr int64_t kMaxRows = 65536;
   if (config.rows < 1 || config.rows > kMaxRows)
     throw ConfigError("env.rows: " + std::to_string(config.rows) + " is not right, expected an integer in [1, " +
                       std::to_string(kMaxRows) + "]");
-  EnvParams params(config.params);
+  EnvParams params(config.params, evaluation_params);
   Options options;
   if constexpr (!std::is_same_v<Options, NoOptions>) options = Options::read(params);
   params.finish();
@@ -78,17 +79,40 @@ std::span<const Entry> table() {
   return entries;
 }
 
-}  // namespace
-
-std::unique_ptr<Env> make_env(const EnvConfig& config) {
+std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation_params) {
   std::vector<std::string> ids;
   for (const Entry& entry : table()) {
-    if (config.id == entry.id) return entry.make(entry.id, config).env;
+    if (config.id == entry.id) return entry.make(entry.id, config, evaluation_params).env;
     ids.push_back(entry.id);
   }
   const std::string near = closest(config.id, ids);
   throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
+}
+
+// What a policy is built from.
+bool fits_same_policy(const EnvSpec& a, const EnvSpec& b) {
+  const auto same = [](const ArraySpec& x, const ArraySpec& y) {
+    return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
+  };
+  return std::ranges::equal(a.observations, b.observations, same) && a.action == b.action;
+}
+
+}  // namespace
+
+std::unique_ptr<Env> make_env(const EnvConfig& config) { return make(config, "{}"); }
+
+std::unique_ptr<Env> make_evaluation_env(const RunConfig& config, int64_t rows) {
+  EnvConfig of_run = config.env, of_evaluation = config.env;
+  of_run.rows = 1;
+  of_evaluation.rows = rows;
+  std::unique_ptr<Env> env = make(of_evaluation, config.evaluation.env_params);
+  if (!fits_same_policy(env->spec(), make_env(of_run)->spec()))
+    throw ConfigError(
+        "evaluation.env_params: " + config.evaluation.env_params +
+        " change what is observed or which actions there are, so that the run's policy does not fit; leave "
+        "such parameters to env.params");
+  return env;
 }
 
 std::vector<EnvInfo> list_environments() {
@@ -97,7 +121,7 @@ std::vector<EnvInfo> list_environments() {
     EnvConfig config;
     config.id = entry.id;
     config.rows = 1;
-    const Made made = entry.make(entry.id, config);
+    const Made made = entry.make(entry.id, config, "{}");
     infos.push_back({entry.id, entry.description, made.params, made.env->spec()});
   }
   return infos;

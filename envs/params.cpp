@@ -17,12 +17,17 @@ std::string show(double value) { return Json(value).dump(); }
 
 }  // namespace
 
-EnvParams::EnvParams(const std::string& json) {
-  const Json object = parse_strict(json, "env.params");
+EnvParams::EnvParams(const std::string& json, const std::string& evaluation) {
+  take(json, "env.params");
+  take(evaluation, "evaluation.env_params");
+}
+
+void EnvParams::take(const std::string& json, const std::string& path) {
+  const Json object = parse_strict(json, path);
   if (!object.is_object())
-    throw ConfigError("env.params: " + object.dump() + " is not an object, expected {\"key\": value}");
+    throw ConfigError(path + ": " + object.dump() + " is not an object, expected {\"key\": value}");
   for (const auto& [key, value] : object.items()) {
-    Given given{false, value.dump()};
+    Given given{false, value.dump(), path + '.' + key};
     if (value.is_boolean())
       given.value = value.get<bool>();
     else if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
@@ -34,8 +39,8 @@ EnvParams::EnvParams(const std::string& json) {
     else if (value.is_string())
       given.value = value.get<std::string>();
     else
-      refuse(key, given.json, "a number, true, false or a string");
-    given_.emplace(key, std::move(given));
+      refuse(given, "a number, true, false or a string");
+    given_.insert_or_assign(key, std::move(given));
   }
 }
 
@@ -45,8 +50,8 @@ const EnvParams::Given* EnvParams::ask(const std::string& key) {
   return found == given_.end() ? nullptr : &found->second;
 }
 
-void EnvParams::refuse(const std::string& key, const std::string& given, const std::string& wanted) {
-  throw ConfigError("env.params." + key + ": " + given + " is not right, expected " + wanted);
+void EnvParams::refuse(const Given& given, const std::string& wanted) {
+  throw ConfigError(given.path + ": " + given.json + " is not right, expected " + wanted);
 }
 
 void EnvParams::note(const std::string& key, const std::string& value) {
@@ -58,7 +63,7 @@ int64_t EnvParams::integer(const std::string& key, int64_t fallback, int64_t low
   if (const Given* given = ask(key)) {
     const int64_t* value = std::get_if<int64_t>(&given->value);
     if (value == nullptr || *value < low || *value > high)
-      refuse(key, given->json, "an integer in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
+      refuse(*given, "an integer in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
     result = *value;
   }
   note(key, std::to_string(result));
@@ -73,8 +78,7 @@ double EnvParams::number(const std::string& key, double fallback, double low, do
     result = whole != nullptr  ? static_cast<double>(*whole)
              : real != nullptr ? *real
                                : std::numeric_limits<double>::quiet_NaN();
-    if (!(result >= low && result <= high))
-      refuse(key, given->json, "a number in [" + show(low) + ", " + show(high) + "]");
+    if (!(result >= low && result <= high)) refuse(*given, "a number in [" + show(low) + ", " + show(high) + "]");
   }
   note(key, show(result));
   return result;
@@ -84,7 +88,7 @@ bool EnvParams::boolean(const std::string& key, bool fallback) {
   bool result = fallback;
   if (const Given* given = ask(key)) {
     const bool* value = std::get_if<bool>(&given->value);
-    if (value == nullptr) refuse(key, given->json, "true or false");
+    if (value == nullptr) refuse(*given, "true or false");
     result = *value;
   }
   note(key, result ? "true" : "false");
@@ -99,7 +103,7 @@ std::string EnvParams::choice(const std::string& key, const std::string& fallbac
     if (value == nullptr || std::find(choices.begin(), choices.end(), *value) == choices.end()) {
       std::string wanted = "one of:";
       for (std::string_view choice : choices) wanted += (choice == *choices.begin() ? " " : ", ") + std::string(choice);
-      refuse(key, given->json, wanted);
+      refuse(*given, wanted);
     }
     result = *value;
   }
@@ -113,8 +117,8 @@ void EnvParams::finish() const {
     const std::string near = closest(key, asked_);
     std::string known = asked_.empty() ? "this environment has no parameters" : "known are:";
     for (const std::string& name : asked_) known += (name == asked_.front() ? " " : ", ") + name;
-    throw ConfigError("env.params." + key + ": unknown key, " +
-                      (near.empty() ? known : "did you mean env.params." + near + "?"));
+    const std::string section = given.path.substr(0, given.path.size() - key.size());
+    throw ConfigError(given.path + ": unknown key, " + (near.empty() ? known : "did you mean " + section + near + "?"));
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// EnvParams: the JSON object `env.params` of a run's config, read strictly by the environment that it is for. Ask for
-// every parameter once, then call finish(), which refuses the keys nobody asked for. Errors begin with the key's
-// path. Used before any actor starts.
+// EnvParams: the JSON object `env.params` of a run's config, read strictly by the environment that it is for, with those
+// of `evaluation.env_params` in place of some where it is for an evaluation. Ask for every parameter once, then call
+// finish(), which refuses the keys nobody asked for. Errors begin with the key's path.
 
 #include <cstdint>
 #include <initializer_list>
@@ -15,8 +15,9 @@ namespace troupe {
 
 class EnvParams {
  public:
-  // Throws ConfigError when `json` is not one JSON object of plain values, or repeats a key.
-  explicit EnvParams(const std::string& json = "{}");
+  // Keys of `evaluation` go before those of `json`. Throws ConfigError when either is not one JSON object of plain
+  // values, or repeats a key.
+  explicit EnvParams(const std::string& json = "{}", const std::string& evaluation = "{}");
 
   // The parameter, or `fallback` when it is not there. Throw ConfigError on another type or a value out of [low, high].
   int64_t integer(const std::string& key, int64_t fallback, int64_t low, int64_t high);
@@ -35,10 +36,12 @@ class EnvParams {
   struct Given {
     Value value;
     std::string json;
+    std::string path;  // "env.params.size"
   };
 
+  void take(const std::string& json, const std::string& path);
   const Given* ask(const std::string& key);
-  [[noreturn]] static void refuse(const std::string& key, const std::string& given, const std::string& wanted);
+  [[noreturn]] static void refuse(const Given& given, const std::string& wanted);
   void note(const std::string& key, const std::string& value);
 
   std::map<std::string, Given> given_;

@@ -158,8 +158,11 @@ UpdateReport MlpLearner::update(StagedBatch& staged, double progress) {
 MlpLearner::Settings MlpLearner::settings_for(double progress) const {
   const TrainerConfig& trainer = config_.trainer;
   const AlgorithmConfig& algorithm = config_.algorithm;
-  const double factor = decay_factor(find_learning_rate_kind(trainer.lr_schedule), progress, trainer.lr_min_ratio) *
-                        warmup_factor(static_cast<double>(updates_ + 1), static_cast<double>(trainer.lr_warmup));
+  const double decay = decay_factor(find_learning_rate_kind(trainer.lr_schedule), progress, trainer.lr_min_ratio,
+                                    trainer.lr_stable_ratio);
+  // Counted from 1: an update at rate 0 would throw its samples away.
+  const double factor =
+      decay * warmup_factor(static_cast<double>(updates_ + 1), static_cast<double>(trainer.lr_warmup));
   Settings result;
   result.rates = {trainer.policy_lr * factor, trainer.value_lr * factor};
   result.entropy_coef = algorithm.entropy_coef_end < 0.0

@@ -34,12 +34,14 @@ Fault fault_of(const caf::error& error);
 // One line for logs: what() of an escaped exception, a fault with its context, or CAF's own text.
 std::string describe(const caf::error& error);
 
-// Ends the actor with Fault::internal that keeps what() when an exception escapes one of its handlers.
+// Ends the actor with Fault::internal (or not_restored) that keeps what() when an exception escapes one of its handlers.
 template <class Self>
 void guard(Self* self) {
   self->set_exception_handler([](std::exception_ptr& pointer) -> caf::error {
     try {
       std::rethrow_exception(pointer);
+    } catch (const NotRestored& e) {
+      return make_error(Fault::not_restored, e.what());
     } catch (const std::exception& e) {
       return make_error(Fault::internal, e.what());
     } catch (...) {

@@ -16,6 +16,7 @@ std::string to_string(Fault fault) {
     case Fault::env_failed: return "env_failed";
     case Fault::io_failed: return "io_failed";
     case Fault::internal: return "internal";
+    case Fault::not_restored: return "not_restored";
   }
   return "unknown";
 }

@@ -15,6 +15,22 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// What a checkpoint holds does not fit the part it is for.
+class NotRestored : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// What `load` does; whatever it throws becomes NotRestored.
+template <class Load>
+void restoring(Load load) {
+  try {
+    load();
+  } catch (const std::exception& error) {
+    throw NotRestored(error.what());
+  }
+}
+
 // A broken invariant: our bug. Ends the actor it is thrown in.
 class InvariantError : public std::logic_error {
  public:
@@ -35,6 +51,7 @@ enum class Fault : uint8_t {
   env_failed = 9,          // an environment threw or returned non-finite numbers
   io_failed = 10,          // a file or socket refused
   internal = 11,           // an exception escaped; the context holds what()
+  not_restored = 12,       // what a checkpoint holds of an actor does not fit; the context says why
 };
 
 // The name of a fault, for logs.

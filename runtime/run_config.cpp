@@ -108,8 +108,8 @@ void describe_estimator(AlgorithmConfig& c, Fields& f) {
 }
 
 void describe_losses(AlgorithmConfig& c, Fields& f) {
-  f.push_back(
-      {"algorithm.surrogate", &c.surrogate, one_of({"clip", "ppo"}), "the policy loss; ppo is another name of clip"});
+  f.push_back({"algorithm.surrogate", &c.surrogate, one_of({"clip", "ppo", "none"}),
+               "the policy loss; ppo is another name of clip, none does not clip the ratio"});
   f.push_back({"algorithm.clip_low", &c.clip_low, above(0, 1), "importance ratios below 1 - clip_low are clipped"});
   f.push_back(
       {"algorithm.clip_high", &c.clip_high, above(0, 1e6), "importance ratios above 1 + clip_high are clipped"});
@@ -139,10 +139,14 @@ void describe_trainer(TrainerConfig& c, Fields& f) {
   f.push_back({"trainer.epochs", &c.epochs, between(1, 1000), "passes over the super-batch per update"});
   f.push_back({"trainer.policy_lr", &c.policy_lr, between(0, 10), "learning rate of the policy"});
   f.push_back({"trainer.value_lr", &c.value_lr, between(0, 10), "learning rate of the value function"});
-  f.push_back({"trainer.lr_schedule", &c.lr_schedule, one_of({"constant", "linear", "cosine"}), "over the whole run"});
+  f.push_back({"trainer.lr_schedule", &c.lr_schedule, one_of({"constant", "linear", "cosine", "wsd"}),
+               "over the whole run; wsd = at the peak for lr_stable_ratio of it, then the cosine"});
   f.push_back({"trainer.lr_min_ratio", &c.lr_min_ratio, between(0, 1),
                "of the peak learning rate, at the end of the schedule"});
-  f.push_back({"trainer.lr_warmup", &c.lr_warmup, between(0, kMany), "updates of linear warm-up"});
+  f.push_back({"trainer.lr_stable_ratio", &c.lr_stable_ratio, between(0, 1),
+               "part of the run at the peak learning rate, with lr_schedule wsd"});
+  f.push_back({"trainer.lr_warmup", &c.lr_warmup, between(0, kMany),
+               "updates until the learning rate is whole: the k-th update has k / lr_warmup of it"});
   f.push_back({"trainer.adam_beta1", &c.adam_beta1, below(0, 1), "decay of Adam's first moment"});
   f.push_back({"trainer.adam_beta2", &c.adam_beta2, below(0, 1), "decay of Adam's second moment"});
   f.push_back({"trainer.adam_epsilon", &c.adam_epsilon, above(0, 1), "added to Adam's denominator"});
@@ -168,6 +172,8 @@ void describe_course(RunConfig& c, Fields& f) {
                "updates between evaluations during training; 0 = only the last one"});
   f.push_back({"evaluation.episodes", &c.evaluation.episodes, between(1, 1e6), "episodes of one evaluation"});
   f.push_back({"evaluation.rows", &c.evaluation.rows, between(1, 65536), "sub-environments stepped together"});
+  f.push_back({"evaluation.env_params", ObjectText{&c.evaluation.env_params}, anything(),
+               "parameters of the environment that evaluations have in place of those of env.params"});
   f.push_back({"checkpoint.every_updates", &c.checkpoint.every_updates, between(0, kMany),
                "updates between checkpoints; 0 = only at the end"});
   f.push_back({"checkpoint.keep", &c.checkpoint.keep, between(0, 1e6), "newest checkpoints kept; 0 = all"});

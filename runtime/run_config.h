@@ -100,9 +100,10 @@ struct TrainerConfig {
   int64_t epochs = 4;
   double policy_lr = 3e-4;
   double value_lr = 3e-4;
-  std::string lr_schedule = "linear";  // "constant", "linear", "cosine"
+  std::string lr_schedule = "linear";  // "constant", "linear", "cosine", "wsd"
   double lr_min_ratio = 0.0;           // of the peak, at the end of the schedule
-  int64_t lr_warmup = 0;               // updates of linear warm-up
+  double lr_stable_ratio = 0.9;        // "wsd" only: part of the run that is spent at the peak
+  int64_t lr_warmup = 0;               // updates of linear warm-up: the k-th one has k / lr_warmup of the rate
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-5;
@@ -127,6 +128,8 @@ struct EvaluationConfig {
   int64_t every_updates = 0;  // evaluations during training; 0 = only the last one
   int64_t episodes = 100;
   int64_t rows = 50;  // sub-environments stepped together
+  // JSON object: parameters of the environment that evaluations have in place of those of env.params.
+  std::string env_params = "{}";
   friend bool operator==(const EvaluationConfig&, const EvaluationConfig&) = default;
 };
 

@@ -38,6 +38,8 @@ void check_ignored(const RunConfig& c) {
   no_effect("algorithm.c_bar", a.c_bar, d.algorithm.c_bar, vtrace, gae);
   no_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.algorithm.pg_rho_bar, vtrace, gae);
   no_effect("algorithm.vtrace_adv", a.vtrace_adv, d.algorithm.vtrace_adv, vtrace, gae);
+  no_effect("algorithm.dual_clip", a.dual_clip, d.algorithm.dual_clip, a.surrogate != "none",
+            "algorithm.surrogate " + text(a.surrogate));
   no_effect("algorithm.huber_delta", a.huber_delta, d.algorithm.huber_delta, a.value_loss == "huber",
             "algorithm.value_loss " + text(a.value_loss));
   no_effect("model.log_std_end", c.model.log_std_end, d.model.log_std_end, c.model.log_std == "scheduled",
@@ -48,6 +50,8 @@ void check_ignored(const RunConfig& c) {
             "replay.mode " + text(c.replay.mode));
   no_effect("trainer.lr_min_ratio", c.trainer.lr_min_ratio, d.trainer.lr_min_ratio, c.trainer.lr_schedule != "constant",
             "trainer.lr_schedule " + text(c.trainer.lr_schedule));
+  no_effect("trainer.lr_stable_ratio", c.trainer.lr_stable_ratio, d.trainer.lr_stable_ratio,
+            c.trainer.lr_schedule == "wsd", "trainer.lr_schedule " + text(c.trainer.lr_schedule));
 }
 
 void check_batches(const RunConfig& c) {

@@ -1,6 +1,8 @@
 #include "runtime/run_folder.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
@@ -21,6 +23,7 @@ constexpr const char* kComponent = "run folder";
 constexpr const char* kConfigFile = "/config.json";
 constexpr const char* kMetricsFile = "/metrics.jsonl";
 constexpr const char* kLockFile = "/run.lock";
+constexpr const char* kEpochFile = "/epoch";
 
 // Fields that may change between the parts of a run; "x." stands for all under x.
 constexpr std::string_view kMayChange[] = {
@@ -90,6 +93,28 @@ std::string stored_config(const Disk& disk, const std::string& path) {
     return disk.read(path + kConfigFile);
   } catch (const IoError& error) {
     throw ConfigError(error.what());
+  }
+}
+
+uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
+  const std::string path = folder + kEpochFile;
+  try {
+    uint32_t epoch = at_least;
+    if (disk.exists(path)) {
+      const std::string text = disk.read(path);
+      uint32_t last = 0;
+      const char* const end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data(), end, last);
+      if (error != std::errc() || std::string_view(stop, static_cast<size_t>(end - stop)) != "\n" ||
+          last == std::numeric_limits<uint32_t>::max())
+        throw ConfigError(path + ": holds no epoch; remove it once no process of an earlier start of this run is left");
+      epoch = std::max(epoch, last + 1);
+    }
+    disk.write_atomic(path, std::to_string(epoch) + '\n');
+    return epoch;
+  } catch (const IoError& error) {
+    throw ConfigError(std::string(error.what()) +
+                      "; without it other processes could take this start for an earlier one");
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The folder of one run, owned by one process at a time:
-//   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  checkpoints/  run.lock
+//   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch  checkpoints/
+//   run.lock
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 
 #include <cstdint>
@@ -25,6 +26,11 @@ std::optional<std::string> config_conflict(const std::string& stored, const std:
 
 // config.json of a run folder, for programs that only read it. Throws ConfigError when `path` is no run folder.
 std::string stored_config(const Disk& disk, const std::string& path);
+
+// The epoch of a start of the run in `folder`: `at_least`, or one more than any start had before, whichever is larger, also when
+// those left no checkpoint. Kept in the file `epoch` before it returns. Throws ConfigError when the disk refuses (then no start
+// may use the epoch) or the file holds something else.
+uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
 
 class RunFolder {
  public:

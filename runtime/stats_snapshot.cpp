@@ -17,9 +17,13 @@ ordered_json json_of(const EvaluationResult& result) {
 }
 
 ordered_json json_of(const Ledger& ledger) {
-  return {{"produced", ledger.produced},           {"trained", ledger.trained},
-          {"dropped_stale", ledger.dropped_stale}, {"dropped_full", ledger.dropped_full},
-          {"lost_in_crash", ledger.lost_in_crash}, {"waiting", ledger.waiting}};
+  return {{"produced", ledger.produced},
+          {"trained", ledger.trained},
+          {"dropped_stale", ledger.dropped_stale},
+          {"dropped_full", ledger.dropped_full},
+          {"lost_in_crash", ledger.lost_in_crash},
+          {"left_over", ledger.left_over},
+          {"waiting", ledger.waiting}};
 }
 
 ordered_json json_of(const StatsSnapshot& s) {
@@ -89,6 +93,7 @@ void forget_times(StatsSnapshot& s) {
 
 std::string to_json(const StatsSnapshot& snapshot) { return dump(json_of(snapshot)); }
 std::string to_json(const EvaluationResult& result) { return dump(json_of(result)); }
+std::string to_json(const Ledger& ledger) { return dump(json_of(ledger)); }
 
 std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot) {
   std::map<std::string, double> scalars;

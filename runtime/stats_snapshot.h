@@ -77,6 +77,7 @@ void forget_times(StatsSnapshot& snapshot);
 // One JSON object on one line, keys as docs/run_folder.md lists them; numbers that are not finite are null.
 std::string to_json(const StatsSnapshot& snapshot);
 std::string to_json(const EvaluationResult& result);
+std::string to_json(const Ledger& ledger);
 
 // All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard.
 std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot);

@@ -10,7 +10,7 @@
 namespace troupe {
 
 struct PolicyVersion {
-  uint32_t epoch = 0;   // incarnation of the trainer: one more at each resume
+  uint32_t epoch = 0;   // incarnation of the trainer: larger at each start of the run
   uint64_t number = 0;  // completed updates
 
   friend auto operator<=>(const PolicyVersion&, const PolicyVersion&) = default;

@@ -86,16 +86,19 @@ std::string Checker::name_of(caf::actor_id id) {
                              : it->second.kind + " #" + std::to_string(it->second.ordinal);
 }
 
-void Checker::worker_left(uint64_t worker) {
+void Checker::worker_left(uint64_t worker, bool in_order) {
   WorkerAccount& account = workers_[worker];
-  if (account.joined) replay_.left += account.partial;
+  if (account.joined) {
+    (in_order ? replay_.left_over : replay_.left) += account.partial;
+    replay_.inexact |= !in_order;
+  }
   account = {};
 }
 
 void Checker::replay_takes(caf::mailbox_element& element) {
   const caf::actor_id sender = sender_of(element);
   if (const auto* hello = content_of<WorkerHello>(element)) {
-    worker_left(hello->worker);
+    worker_left(hello->worker, false);
     workers_[hello->worker].joined = true;
     worker_of_[sender] = hello->worker;
   } else if (const auto* message = content_of<RolloutMessage>(element)) {
@@ -123,8 +126,10 @@ void Checker::replay_takes(caf::mailbox_element& element) {
   } else if (const auto* down = content_of<caf::down_msg>(element)) {
     const auto it = worker_of_.find(down->source.id());
     if (it == worker_of_.end()) return;
-    worker_left(it->second);
+    worker_left(it->second, replay_.training_ended || !down->reason);
     worker_of_.erase(it);
+  } else if (const auto* checkpoint = content_of<CheckpointMessage>(element)) {
+    replay_.training_ended |= checkpoint->last;
   }
 }
 
@@ -208,15 +213,18 @@ void Checker::check_replay(const ReplayState& state) {
   };
   if (!ledger.balances()) world_.violate("the ledger does not balance: " + ledger.text());
   same("waiting", ledger.waiting, state.store->count_waiting());
-  same("produced", ledger.produced, replay_.base.produced + replay_.arrived + replay_.left);
+  const uint64_t counted = replay_.arrived + replay_.left + replay_.left_over;
+  same("produced", ledger.produced, replay_.base.produced + counted);
+  same("env_steps", state.store->env_steps(), ledger.produced);  // every valid step of a FakeEnv is one
+  same("left over", ledger.left_over, replay_.base.left_over + replay_.left_over);
   same("trained", ledger.trained, replay_.base.trained + replay_.trained);
   if (config.replay.mode == "consume_once")
     same("lost", ledger.lost_in_crash, replay_.base.lost_in_crash + replay_.left + replay_.failed);
-  if (replay_.arrived + replay_.left > world_.produced - replay_.produced_before)
-    world_.violate("the ledger counts " + std::to_string(replay_.arrived + replay_.left) +
-                   " samples, the environments made " + std::to_string(world_.produced - replay_.produced_before));
+  if (counted > world_.produced - replay_.produced_before)
+    world_.violate("the ledger counts " + std::to_string(counted) + " samples, the environments made " +
+                   std::to_string(world_.produced - replay_.produced_before));
   if (ledger.dropped_stale < last_ledger_.dropped_stale || ledger.dropped_full < last_ledger_.dropped_full ||
-      ledger.lost_in_crash < last_ledger_.lost_in_crash)
+      ledger.lost_in_crash < last_ledger_.lost_in_crash || ledger.left_over < last_ledger_.left_over)
     world_.violate("the ledger forgets: " + ledger.text());
   last_ledger_ = ledger;
   uint64_t joined = 0;
@@ -237,6 +245,8 @@ void Checker::after(caf::scheduled_actor& actor) {
   known.initialized = true;
   if (!known.alive) {
     if (known.kind == "inference") inference_.erase(actor.id());
+    if (known.kind == "replay")
+      for (const auto& [worker, account] : workers_) replay_.inexact |= account.joined;
     return;
   }
   if (known.kind == "replay") check_replay(*replay_of(&actor));
@@ -277,6 +287,18 @@ void Checker::quiet() {
                        " credits, workers have " + std::to_string(out));
     }
   }
+}
+
+void Checker::check_last(const StatsSnapshot& last) {
+  if (replay_.inexact) return;  // what a worker had not reported nobody can know
+  const uint64_t made = replay_.base.produced + world_.produced - replay_.produced_before;
+  const std::string says =
+      "the last report says " + last.ledger.text() + ", env_steps " + std::to_string(last.env_steps);
+  if (last.ledger.produced != made || last.env_steps != made)
+    world_.violate(says + "; the environments made " + std::to_string(made));
+  // Of a reused sample the last failed update decides, so that fewer are lost than were in failed ones.
+  if (last.ledger.lost_in_crash > replay_.base.lost_in_crash + replay_.failed)
+    world_.violate(says + "; nothing crashed");
 }
 
 std::string Checker::dump() {

@@ -12,6 +12,7 @@
 
 #include "actors/replay_buffer.h"
 #include "actors/supervisor.h"
+#include "runtime/stats_snapshot.h"
 #include "sim/fakes.h"
 
 namespace troupe::sim {
@@ -38,6 +39,8 @@ class Checker {
   void answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply);
   // Nothing is under way and nobody has anything to do but wait for a timer.
   void quiet();
+  // The process ended in order and no fault has hit it: its last report must be exact.
+  void check_last(const StatsSnapshot& last);
 
   KnownActor& know(caf::scheduled_actor& actor);
   std::map<caf::actor_id, KnownActor>& actors() { return actors_; }
@@ -64,7 +67,9 @@ class Checker {
   };
   struct ReplayAccount {
     Ledger base;
-    uint64_t arrived = 0, left = 0, trained = 0, failed = 0;
+    uint64_t arrived = 0, left = 0, left_over = 0, trained = 0, failed = 0;
+    bool training_ended = false;
+    bool inexact = false;  // a worker crashed, or fell silent at the end
     uint64_t produced_before = 0;
     uint64_t number = 0;                   // the process's first version
     std::map<uint64_t, uint64_t> batches;  // samples by index, not yet trained
@@ -74,7 +79,7 @@ class Checker {
   void replay_takes(caf::mailbox_element& element);
   void inference_takes(caf::actor_id id, caf::mailbox_element& element);
   void worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& element);
-  void worker_left(uint64_t worker);
+  void worker_left(uint64_t worker, bool in_order);
   void check_replay(const ReplayState& state);
   std::string name_of(caf::actor_id id);
 

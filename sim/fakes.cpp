@@ -135,8 +135,19 @@ FakeEnv::FakeEnv(World& world, int64_t rows)
       spec_(fake_spec()),
       counts_(world.running_kind == "worker"),
       current_(static_cast<size_t>(rows)),
-      active_(static_cast<size_t>(rows), true) {
+      active_(static_cast<size_t>(rows), true),
+      broken_(static_cast<size_t>(rows), false),
+      failures_(static_cast<size_t>(rows), 0) {
   ++world.environments;
+  if (!counts_ || world.scenario.row_broken == 0) return;
+  for (size_t n = 0; n < broken_.size(); ++n) broken_[n] = world.fault(world.scenario.row_broken);
+}
+
+void FakeEnv::set_active(int64_t row, bool active) {
+  const int64_t failures = failures_.at(static_cast<size_t>(row));
+  if (active && failures >= world_.scenario.config.workers.quarantine_after)
+    world_.violate("a row comes back after " + std::to_string(failures) + " failures in a row: it is quarantined");
+  active_.at(static_cast<size_t>(row)) = active;
 }
 
 void FakeEnv::write(Arrays& arrays, int64_t row, int64_t observation) const {
@@ -172,13 +183,15 @@ void FakeEnv::step_row(size_t n, int32_t action, EnvStep& out) {
   transition.next = transition.real_next = next;
   current_[n] = next;
   write(out.observations, static_cast<int64_t>(n), next);
-  if (!active_[n] || (counts_ && world_.fault(world_.scenario.row_fails))) {
+  if (!active_[n] || broken_[n] || (counts_ && world_.fault(world_.scenario.row_fails))) {
     transition.failed = true;
-    const bool idle = !active_[n] || world_.rng.below(3) == 0;
+    const bool idle = !active_[n] || (!broken_[n] && world_.rng.below(3) == 0);
+    failures_[n] += !idle;
     out.failed.mutable_view<uint8_t>()[n] = static_cast<uint8_t>(idle ? Failed::idle : Failed::now);
     if (!idle) out.errors.push_back("row " + std::to_string(n) + " failed on purpose");
     return;
   }
+  failures_[n] = 0;
   const uint64_t fate = world_.rng.below(8);
   transition.reward = world_.rng.uniform(-1.0f, 1.0f);
   transition.terminated = fate == 0;

@@ -85,7 +85,7 @@ class FakeEnv final : public Env {
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
   void step(const Array& actions, EnvStep& out) override;
   void observe(EnvStep& out) override;
-  void set_active(int64_t row, bool active) override { active_.at(static_cast<size_t>(row)) = active; }
+  void set_active(int64_t row, bool active) override;
   std::string render(int64_t) const override { return {}; }
   bool save(std::string&) const override { return false; }
   bool load(const std::string&) override { return false; }
@@ -98,7 +98,8 @@ class FakeEnv final : public Env {
   EnvSpec spec_;
   bool counts_;  // made by a worker, not by the evaluator
   std::vector<int64_t> current_;
-  std::vector<bool> active_;
+  std::vector<bool> active_, broken_;
+  std::vector<int64_t> failures_;  // in a row
 };
 
 std::unique_ptr<Policy> fake_policy(World& world);

@@ -34,12 +34,14 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::evaluation_old, "evaluation_old", "the last evaluation plays an older policy"},
     {Mutation::checkpoint_missing, "checkpoint_missing", "a checkpoint is reported as written and is not there"},
     {Mutation::epoch_kept, "epoch_kept", "a resumed run goes on under the old epoch"},
+    {Mutation::quarantine_off, "quarantine_off", "a sub-environment that keeps failing is let in again and again"},
+    {Mutation::last_words_lost, "last_words_lost", "workers do not say what they leave unfinished"},
     {Mutation::actor_leaked, "actor_leaked", "an actor outlives the run"},
 };
 
 class Draw {
  public:
-  explicit Draw(uint64_t seed) : rng_(derive_key(seed, "scenario")) {}
+  explicit Draw(uint64_t seed, const char* stream = "scenario") : rng_(derive_key(seed, stream)) {}
   int64_t between(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(rng_.below(static_cast<uint64_t>(high - low + 1)));
   }
@@ -108,6 +110,12 @@ void draw_faults(Draw& draw, Scenario& s) {
   s.max_endings = static_cast<uint32_t>(draw.between(0, 3));
 }
 
+// Some rows fail at every step, and are left out after few failures.
+void draw_quarantine(Draw& draw, Scenario& s) {
+  s.config.workers.quarantine_after = draw.between(2, 5);
+  if (draw.chance(0.3)) s.row_broken = 0.2;
+}
+
 }  // namespace
 
 std::span<const MutationInfo> mutations() { return kMutations; }
@@ -120,7 +128,8 @@ std::string Scenario::text() const {
          std::to_string(c.inference.batch_size) + "/" + std::to_string(c.inference.max_batch) + " " + c.replay.mode +
          " lag " + std::to_string(c.replay.max_policy_lag) + " super_batch " + std::to_string(c.trainer.super_batch) +
          " " + c.algorithm.advantage + " updates " + std::to_string(c.stop.updates) + " checkpoint " +
-         std::to_string(c.checkpoint.every_updates);
+         std::to_string(c.checkpoint.every_updates) + " quarantine " + std::to_string(c.workers.quarantine_after) +
+         (row_broken > 0 ? " broken rows" : "");
 }
 
 Scenario draw_scenario(uint64_t seed, Mutation mutation) {
@@ -133,6 +142,8 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation) {
     s.nodes = draw.between(0, 2);
     s.schedule = static_cast<Schedule>(draw.between(0, 2));
     draw_faults(draw, s);
+    Draw more(seed, "quarantine");
+    draw_quarantine(more, s);
     if (s.config.workers.count + s.nodes == 0) continue;
     try {
       validate(s.config);

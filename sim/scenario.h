@@ -36,6 +36,8 @@ enum class Mutation : uint8_t {
   evaluation_old,
   checkpoint_missing,
   epoch_kept,
+  quarantine_off,
+  last_words_lost,
   actor_leaked,
 };
 
@@ -61,8 +63,8 @@ struct Scenario {
   double kill_worker = 0, kill_inference = 0, kill_essential = 0, crash = 0, interrupt = 0, cut = 0, kill_node = 0,
          stall = 0, disk = 0;
   // Probabilities per call.
-  double row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0, learner_throws = 0,
-         load_fails = 0;
+  double row_broken = 0, row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0,
+         learner_throws = 0, load_fails = 0;
   uint32_t max_faults = 8;   // of the first group
   uint32_t max_endings = 2;  // faults that end the process
 

@@ -17,6 +17,7 @@
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
 #include "runtime/memory_disk.h"
+#include "runtime/run_folder.h"
 #include "runtime/stats_snapshot.h"
 #include "sim/checker.h"
 #include "sim/fakes.h"
@@ -38,10 +39,8 @@ class SimulatedSink final : public RunSink {
  public:
   SimulatedSink(World& world, MemoryDisk& disk) : world_(world), store_(disk, "run/checkpoints") {}
   void save(const Checkpoint& checkpoint) override {
-    Checkpoint complete = checkpoint;
-    put_ledger(complete, last_.ledger);
     if (world_.scenario.mutation == Mutation::checkpoint_missing) return;
-    store_.save(checkpoint.updates, complete);
+    store_.save(checkpoint.updates, checkpoint);
     store_.prune(static_cast<uint64_t>(world_.scenario.config.checkpoint.keep));
   }
   void report(const StatsSnapshot& snapshot) override {
@@ -51,6 +50,7 @@ class SimulatedSink final : public RunSink {
     last_ = snapshot;
   }
   CheckpointStore& store() { return store_; }
+  const StatsSnapshot& last() const { return last_; }
 
  private:
   World& world_;
@@ -64,6 +64,7 @@ RunConfig as_the_actors_see_it(const Scenario& scenario) {
   if (scenario.mutation == Mutation::max_batch_off) config.inference.max_batch *= 4;
   if (scenario.mutation == Mutation::max_batch_off) config.inference.batch_size = config.inference.max_batch;
   if (scenario.mutation == Mutation::gamma_off) config.algorithm.gamma = 0.8;
+  if (scenario.mutation == Mutation::quarantine_off) config.workers.quarantine_after = 1'000'000;
   return config;
 }
 
@@ -82,6 +83,7 @@ class Simulation {
     wiring->config = as_the_actors_see_it(scenario());
     wiring->spec = fake_spec();
     wiring->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world_, env.rows); };
+    wiring->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world_, rows); };
     wiring->make_policy = [this] { return fake_policy(world_); };
     wiring->threads = false;
     wiring_ = wiring;
@@ -151,7 +153,7 @@ class Simulation {
   bool interrupted_ = false, disk_fault_ = false, disk_faults_ever_ = false;
   uint32_t endings_ = 0;
   double idle_seconds_ = 0;
-  uint64_t progress_ = 0;
+  uint64_t progress_ = 0, faults_before_ = 0;
   PolicyVersion start_version_;
   std::map<uint64_t, uint64_t> priority_;
   std::map<const std::type_info*, uint64_t> type_hash_;
@@ -200,18 +202,24 @@ void Simulation::note(const std::string& kind, uint64_t ordinal, caf::mailbox_el
 
 void Simulation::start_process() {
   ++outcome_.processes;
+  faults_before_ = outcome_.faults;
   disk_.clear_fault();
   disk_fault_ = ended_ = crashed_ = cause_ = interrupted_ = false;
   run_outcome_ = {};
   sink_ = std::make_shared<SimulatedSink>(world_, disk_);
   ReplayStart start;
   const std::optional<Checkpoint> checkpoint = sink_->store().recover();
-  auto learner = std::make_shared<FakeLearner>(world_, checkpoint ? checkpoint->version.epoch + 1 : 0);
+  disk_.make_directory("run");
+  const uint32_t epoch = take_epoch(disk_, "run", checkpoint ? checkpoint->version.epoch + 1 : 0);
+  auto learner = std::make_shared<FakeLearner>(world_, epoch);
+  if (checkpoint) start = resume(*checkpoint, *learner);
+  start.version.epoch = epoch;
+  if (scenario().mutation == Mutation::epoch_kept && outcome_.processes > 1) --start.version.epoch;
+  if (outcome_.processes > 1 && start.version.epoch <= start_version_.epoch)
+    world_.violate("epoch " + std::to_string(start.version.epoch) + " is used again after a resume");
   if (checkpoint) {
-    start = resume(*checkpoint, *learner);
-    if (scenario().mutation == Mutation::epoch_kept) --start.version.epoch;
-    if (start.version.epoch <= checkpoint->version.epoch)
-      world_.violate("epoch " + std::to_string(start.version.epoch) + " is used again after a resume");
+    if (start.env_steps != start.ledger.produced)
+      world_.violate("a checkpoint has " + std::to_string(start.env_steps) + " steps and " + start.ledger.text());
     if (!start.ledger.balances()) world_.violate("a restored ledger does not balance: " + start.ledger.text());
   }
   start_version_ = start.version;
@@ -556,6 +564,8 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
       }
       message->rollout = changed;
     }
+    if (auto* report = mutable_content<WorkerReport>(element); report != nullptr && m == Mutation::last_words_lost)
+      report->partial_samples = report->partial_env_steps = 0;
     if (auto* update = mutable_content<UpdateMessage>(element); update != nullptr && m == Mutation::update_claimed)
       update->applied = !update->applied;
   }
@@ -604,6 +614,9 @@ void Simulation::check_outcome() {
       wrong("the run ended with an error that nothing explains");
     return;
   }
+  // Workers elsewhere may still step for the process before.
+  if (outcome_.faults == faults_before_ && (outcome_.processes == 1 || nodes_.empty()))
+    checker_.check_last(sink_->last());
   if (!run.checkpoint_written && !disk_faults_ever_) wrong("there is no last checkpoint");
   if (run.checkpoint_written) {
     const auto checkpoint = sink_->store().load_newest();

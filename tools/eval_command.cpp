@@ -16,10 +16,8 @@ using Json = nlohmann::ordered_json;
 
 // With the run's own seed and number of episodes these are the episodes of the run's evaluation.
 EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed) {
-  const RunConfig& config = run.wiring->config;
-  EnvConfig env = config.env;
-  env.rows = std::min(config.evaluation.rows, episodes);
-  EpisodePlayer player(run.wiring->make_env(env), derive_key(seed, "evaluation"), episodes);
+  const int64_t rows = std::min(run.wiring->config.evaluation.rows, episodes);
+  EpisodePlayer player(run.wiring->make_evaluation_env(rows), derive_key(seed, "evaluation"), episodes);
   while (!player.complete()) player.step(*run.policy);
   return player.summary();
 }

@@ -25,10 +25,12 @@ std::shared_ptr<Wiring> learn_wiring(const RunConfig& config) {
   auto wiring = std::make_shared<Wiring>();
   wiring->config = config;
   wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
+  wiring->make_evaluation_env = [config](int64_t rows) { return make_evaluation_env(config, rows); };
   EnvConfig one = config.env;
   one.rows = 1;
   const std::unique_ptr<Env> env = make_env(one);
   wiring->spec = env->spec();
+  make_evaluation_env(config, 1);  // a mistake in its parameters must not wait for the first evaluation
   if (config.deterministic) require_saveable(*env);
   wiring->make_policy = [config, spec = wiring->spec] { return make_policy(config, spec); };
   wiring->use_threads = set_compute_threads;

@@ -8,7 +8,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/resume.h"
 #include "runtime/console.h"
 #include "runtime/process_stats.h"
 
@@ -29,14 +28,14 @@ size_t terminal_width() {
 
 // nlohmann writes NaN and infinities as null.
 Json evaluation_of(const Evaluation& e) {
-  return {{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
-          {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
+  Json result{{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
+              {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
+  if (!e.error.empty()) result["error"] = e.error;
+  return result;
 }
 
-Json ledger_of(const Ledger& ledger) {
-  return {{"produced", ledger.produced},           {"trained", ledger.trained},
-          {"dropped_stale", ledger.dropped_stale}, {"dropped_full", ledger.dropped_full},
-          {"lost_in_crash", ledger.lost_in_crash}, {"waiting", ledger.waiting}};
+std::string success_text(double rate) {
+  return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
 }
 
 }  // namespace
@@ -50,11 +49,7 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
 
 void RunReport::save(const Checkpoint& checkpoint) {
   Checkpoint complete = checkpoint;
-  if (config_.deterministic) {  // the replay buffer's own state holds the ledger
-    complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
-  } else {
-    put_ledger(complete, last_.ledger);
-  }
+  if (config_.deterministic) complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
   folder_.checkpoints().save(checkpoint.updates, complete);
   folder_.checkpoints().prune(static_cast<uint64_t>(config_.checkpoint.keep));
 }
@@ -103,7 +98,7 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   summary["episodes"] = {
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
   summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
-  summary["ledger"] = ledger_of(last_.ledger);
+  summary["ledger"] = Json::parse(to_json(last_.ledger));
   summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
   summary["env_failures"] = last_.env_failures;
   summary["skipped_steps"] = last_.skipped_steps;
@@ -115,8 +110,8 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
             << format_count(outcome.version.number) << " updates, " << format_seconds(wall_seconds) << '\n';
   if (outcome.evaluation)
     std::cout << "evaluation: return " << format_number(outcome.evaluation->return_mean, 2) << " +- "
-              << format_number(outcome.evaluation->return_std, 2) << " over " << outcome.evaluation->episodes
-              << " episodes\n";
+              << format_number(outcome.evaluation->return_std, 2) << success_text(outcome.evaluation->success_rate)
+              << " over " << outcome.evaluation->episodes << " episodes\n";
   std::cout << "the run lies in " << folder_.path() << std::endl;
 }
 

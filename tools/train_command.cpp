@@ -126,7 +126,10 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
   open_log(folder.open_log_file());
   log_info("train",
            config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
-  const Beginning beginning = restore(folder, learner, wiring);
+  Beginning beginning = restore(folder, learner, wiring);
+  // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
+  if (!wiring.in_turns)
+    beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   folder.begin_metrics(wall_time, beginning.resume);
   return beginning.start;

@@ -12,7 +12,7 @@ void gae_time_major(const View& rewards, const View& values, const View& next_va
                     const View& truncated, float gamma, float lambda, const View& advantages, const View& returns) {
   GaeInput in;
   in.steps = rewards.dim(0);
-  in.columns = rewards.dim(1);
+  in.sequences = rewards.dim(1);
   in.rewards = rewards.in<float>();
   in.values = values.in<float>();
   in.next_values = next_values.in<float>();

@@ -1,5 +1,7 @@
 #include "actors/replay_store.h"
 
+#include <cmath>
+
 #include "tests/actors/rollouts.h"
 #include "tests/support/test.h"
 
@@ -125,8 +127,9 @@ TEST_CASE("replay_store: a worker that leaves returns its credits and loses its 
   Fixture f;
   f.store->applied(0, {});
   CHECK(f.granted() == 4);
-  f.store->progress(1, 5);
+  f.store->progress(1, 5, 10);
   f.store->leave(1);
+  CHECK(f.store->env_steps() == 10);
   CHECK(f.store->credits_outstanding() == 0);
   CHECK(f.store->ledger().lost_in_crash == 5);
   f.store->leave(1);  // twice changes nothing
@@ -135,9 +138,21 @@ TEST_CASE("replay_store: a worker that leaves returns its credits and loses its 
   f.check_ledger();
 }
 
+TEST_CASE("replay_store: what a worker leaves that stops in order is left over, not lost") {
+  Fixture f;
+  CHECK(std::isnan(f.store->mean_reuse()));  // nothing was used yet
+  f.store->progress(1, 5, 40);
+  f.store->leave(1, /*in_order=*/true);
+  CHECK(f.store->ledger() == Ledger{.produced = 5, .left_over = 5});
+  CHECK(f.store->env_steps() == 40);
+  CHECK(f.store->push(make_rollout({})));  // too late: booked already
+  CHECK(f.store->env_steps() == 40);
+  f.check_ledger();
+}
+
 TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its samples are booked as lost already") {
   Fixture f;
-  f.store->progress(1, 8);
+  f.store->progress(1, 8, 8);
   f.store->leave(1);
   CHECK(f.store->push(make_rollout({})));
   CHECK(f.store->ledger().produced == 8);

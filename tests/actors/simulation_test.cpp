@@ -124,6 +124,8 @@ TEST_CASE("simulation: every bug put in on purpose is caught") {
       {"evaluation_old", "last evaluation is of version"},
       {"checkpoint_missing", "last checkpoint is not"},
       {"epoch_kept", "is used again after a resume"},
+      {"quarantine_off", "it is quarantined"},
+      {"last_words_lost", "the environments made"},
       {"actor_leaked", "outlive the run"},
   };
   for (const MutationInfo& info : mutations()) {

@@ -157,6 +157,7 @@ class SmallRun {
     auto wiring = std::make_shared<Wiring>();
     wiring->config = config_;
     wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
+    wiring->make_evaluation_env = [this](int64_t rows) { return make_evaluation_env(config_, rows); };
     EnvConfig one = config_.env;
     one.rows = 1;
     wiring->spec = make_env(one)->spec();

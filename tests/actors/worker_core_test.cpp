@@ -170,6 +170,7 @@ TEST_CASE("worker_core: an answer to a request that was asked again is ignored")
   CHECK(f.port.requests.size() == 1);  // still the second
   f.serve(1);
   CHECK(f.core->report().partial_samples == 2);
+  CHECK(f.core->report().partial_env_steps == 2);
 }
 
 TEST_CASE("worker_core: a retry asks with the same observations and seeds") {

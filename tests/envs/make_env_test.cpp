@@ -1,5 +1,8 @@
 #include "envs/make_env.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -96,6 +99,47 @@ TEST_CASE("make_env: saved state of other parameters is refused") {
   config.params = R"({"length": 5})";
   CHECK_THROWS_WITH(make_env(config)->load(bytes),
                     "the saved state is of Corridor with length=10, this environment is Corridor with length=5");
+}
+
+TEST_CASE("make_evaluation_env: its parameters go before those of training, and mistakes name their own path") {
+  RunConfig config;
+  config.env.id = "TokenReach";
+  config.env.rows = 64;
+  config.env.params = R"({"max_episode_steps": 30})";
+  config.evaluation.env_params = R"({"task_sampling": "round_robin"})";
+  const auto env = make_evaluation_env(config, 5);
+  CHECK(env->rows() == 5);
+  CHECK(env->spec().max_episode_steps == 30);
+  EnvStep step = EnvStep::allocate(env->spec(), 5);
+  env->reset(1, 0, step);
+  CHECK(
+      std::ranges::equal(step.task.view<int32_t>(), std::vector{0, 1, 2, 3, 4}));  // in turn, as only round_robin does
+  config.env.params = R"({"task_sampling": "uniform"})";
+  make_evaluation_env(config, 5)->reset(1, 0, step);
+  CHECK(std::ranges::equal(step.task.view<int32_t>(), std::vector{0, 1, 2, 3, 4}));
+
+  const auto refuses = [&](const std::string& id, const std::string& params) -> std::string {
+    config.env.id = id;
+    config.env.params = "{}";
+    config.evaluation.env_params = params;
+    try {
+      make_evaluation_env(config, 1);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(refuses("GridWorld", R"({"slip": 2})") ==
+        "evaluation.env_params.slip: 2 is not right, expected a number in [0.0, 1.0]");
+  CHECK(refuses("GridWorld", R"({"slap": 0})") ==
+        "evaluation.env_params.slap: unknown key, did you mean evaluation.env_params.slip?");
+  CHECK(refuses("GridWorld", "[1]") == "evaluation.env_params: [1] is not an object, expected {\"key\": value}");
+  CHECK(refuses("GridWorld", R"({"size": 5})").find("evaluation.env_params: {\"size\": 5} change what is observed") ==
+        0);
+  CHECK(
+      refuses("CartPole-v1", R"({"slip": 0})").find("evaluation.env_params.slip: unknown key, this environment has") ==
+      0);
+  CHECK(refuses("GridWorld", R"({"slip": 0.5})") == "accepted");
 }
 
 TEST_CASE("list_environments: ids are unique and every line is filled") {

@@ -4,6 +4,7 @@
 
 #include "algorithms/gae.h"
 #include "runtime/errors.h"
+#include "runtime/fields.h"
 #include "tests/models/batches.h"
 #include "tests/support/test.h"
 
@@ -314,6 +315,41 @@ TEST_CASE("learner: learning rates warm up, decay and differ between policy and 
   const UpdateReport second = update_with(*pair.learner, pair.batch(2), 0.5);
   CHECK(second.metrics.at("policy_lr") == doctest::Approx(5e-4));
   CHECK(second.metrics.at("value_lr") == doctest::Approx(2e-3));
+}
+
+TEST_CASE("learner: the first update of a warm-up learns already, and wsd stays at the peak before it decays") {
+  RunConfig config = small_config();
+  config.trainer.lr_schedule = "wsd";
+  config.trainer.lr_stable_ratio = 0.5;
+  config.trainer.lr_min_ratio = 0.2;
+  config.trainer.lr_warmup = 4;
+  config.trainer.policy_lr = 1e-3;
+  Pair pair(config, discrete_spec());
+  const auto rate = [&](double progress) {
+    return update_with(*pair.learner, pair.batch(1), progress).metrics.at("policy_lr");
+  };
+  for (const int update : {1, 2, 3, 4}) CHECK(rate(0.1) == doctest::Approx(1e-3 * update / 4));
+  CHECK(rate(0.5) == doctest::Approx(1e-3));
+  CHECK(rate(0.75) == doctest::Approx(1e-3 * 0.6));  // half-way down the cosine from 1 to 0.2
+  CHECK(rate(1.0) == doctest::Approx(1e-3 * 0.2));
+}
+
+TEST_CASE("learner: every name that a run file may give is known to it") {
+  RunConfig config;
+  for (const Field& field : describe(config)) {
+    const auto* name = std::get_if<std::string*>(&field.value);
+    if (name == nullptr ||
+        (field.section() != "algorithm" && field.section() != "trainer" && field.section() != "model"))
+      continue;
+    const std::string kept = **name;
+    for (const std::string_view choice : field.limits.choices) {
+      CAPTURE(field.path);
+      CAPTURE(choice);
+      **name = choice;
+      CHECK_NOTHROW(make_learner(config, continuous_spec()));
+    }
+    **name = kept;
+  }
 }
 
 TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever critic the workers had") {

@@ -64,7 +64,14 @@ TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same line goes o
     CHECK(balances(summary.at("ledger")));
     updates = summary.at("updates");
     CHECK(checkpoints_of(run.folder()).back() == updates);
-    env_steps = state_of(run.folder()).at("env_steps");  // of what it trained on; the summary's are all that arrived
+    CHECK(summary.at("ledger").at("lost_in_crash") == 0);
+    CHECK(summary.at("env_steps") == summary.at("ledger").at("produced"));  // CartPole's actions are single steps
+    CHECK(summary.at("eval").is_null());
+    CHECK(summary.at("episodes").at("success_rate").is_null());
+    const Json state = state_of(run.folder());
+    env_steps = state.at("env_steps");  // when training ended; the summary's are also those of unfinished rollouts
+    CHECK(state.at("scalars").at("ledger.produced") == env_steps);
+    CHECK(state.at("scalars").at("ledger.trained") == summary.at("ledger").at("trained"));
     CHECK(summary.at("env_steps").get<uint64_t>() >= env_steps);
     CHECK(!std::filesystem::exists(run.folder() + "/endpoints.json"));
   }
@@ -77,11 +84,15 @@ TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same line goes o
   CHECK(summary.at("updates") == updates + 10);
   CHECK(summary.at("env_steps").get<uint64_t>() >= env_steps + 10 * 1024);
   CHECK(balances(summary.at("ledger")));
+  CHECK(summary.at("ledger").at("lost_in_crash") == 0);
+  CHECK(summary.at("env_steps") == summary.at("ledger").at("produced"));
+  CHECK(summary.at("eval").at("return_mean").is_number());
+  CHECK(summary.at("eval").at("success_rate").is_null());  // CartPole does not say
 
   Process once_more(train_line(folder / "run", limit));
   REQUIRE(once_more.wait().value_or(-1) == 0);
   CHECK(json_of(folder / "run/summary.json").at("updates") == updates + 10);
-  CHECK(json_of(folder / "run/summary.json").at("env_steps") == state_of(folder / "run").at("env_steps"));
+  CHECK(json_of(folder / "run/summary.json").at("env_steps") >= state_of(folder / "run").at("env_steps"));
   CHECK(metrics_of(folder / "run").at("updates") == updates + 10);
 }
 
@@ -122,6 +133,22 @@ TEST_CASE("train: killed, the same line goes on from the newest checkpoint and i
   CHECK(balances(run->summary().at("ledger")));
   CHECK(state_of(folder / "run").at("epoch") == 1);
   CHECK(worker->wait().value_or(-1) == 0);
+}
+
+TEST_CASE("train: starts that were killed before any checkpoint have epochs of their own") {
+  TempFolder folder;
+  const Words settings = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"});
+  for (const char* epoch : {"0\n", "1\n"}) {
+    TrainProcess run(folder / "run", settings);
+    REQUIRE(run.goes_on(1));
+    CHECK(text_of(folder / "run/epoch") == epoch);
+    run.process().signal(SIGKILL);
+    REQUIRE(run.process().wait().value_or(-1) == 137);
+  }
+  TrainProcess run(folder / "run", settings);
+  REQUIRE(run.goes_on(1));
+  REQUIRE(run.interrupt().value_or(-1) == 130);
+  CHECK(state_of(folder / "run").at("epoch") == 2);
 }
 
 TEST_CASE("train: a damaged newest checkpoint is named and the one before it is used") {

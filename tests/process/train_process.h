@@ -27,7 +27,7 @@ size_t log_count(const std::string& folder, const std::string& text);
 // Numbers of the complete checkpoints, ascending.
 std::vector<uint64_t> checkpoints_of(const std::string& folder);
 
-// Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + waiting, with something produced.
+// Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + left_over + waiting, with something produced.
 bool balances(const Json& ledger);
 
 // A training run that has begun: its endpoints are known.

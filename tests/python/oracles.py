@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 
 try:
@@ -99,3 +103,29 @@ def gae(rewards, values, next_values, terminated, truncated, gamma, lam):
             later = rewards[b, t] + ahead - values[b, t] + gamma * lam * later
             advantages[b, t] = later
     return advantages
+
+
+def over_ranks(torch, folder, program: str, ranks: int) -> list:
+    """What the variable `result` holds (as JSON) at the end of the program in each of so many processes of a gloo group, which
+    know their `rank`."""
+    setup = f"""
+import datetime, json, sys
+import torch, torch.distributed
+import troupe.algorithms as ta
+rank = int(sys.argv[1])
+torch.distributed.init_process_group("gloo", init_method="file://{folder}/store", rank=rank, world_size={ranks},
+                                     timeout=datetime.timedelta(seconds=60))
+"""
+    ending = "\nprint(json.dumps(result))\ntorch.distributed.destroy_process_group()\n"
+    running = [
+        subprocess.Popen([sys.executable, "-c", setup + program + ending, str(rank)], stdout=subprocess.PIPE, text=True)
+        for rank in range(ranks)
+    ]
+    try:
+        outputs = [process.communicate(timeout=120)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    assert all(process.returncode == 0 for process in running)
+    return [json.loads(output) for output in outputs]

@@ -110,6 +110,8 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
       {{"algorithm.vtrace_adv=pg_rho"},
        "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"gae\"; change that, or leave this at "
        "\"unweighted\""},
+      {{"algorithm.surrogate=none", "algorithm.dual_clip=3"},
+       "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"none\"; change that, or leave this at 0"},
       {{"algorithm.huber_delta=0.5"},
        "algorithm.huber_delta: 0.5 has no effect with algorithm.value_loss \"l2\"; change that, or leave this at 1"},
       {{"model.log_std_end=-2"},
@@ -123,6 +125,9 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
       {{"trainer.lr_schedule=constant", "trainer.lr_min_ratio=0.1"},
        "trainer.lr_min_ratio: 0.1 has no effect with trainer.lr_schedule \"constant\"; change that, or leave this at "
        "0"},
+      {{"trainer.lr_schedule=cosine", "trainer.lr_stable_ratio=0.5"},
+       "trainer.lr_stable_ratio: 0.5 has no effect with trainer.lr_schedule \"cosine\"; change that, or leave this at "
+       "0.9"},
   });
 }
 

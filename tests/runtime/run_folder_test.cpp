@@ -163,6 +163,41 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a process killed at any operation of the
   }
 }
 
+TEST_CASE_FIXTURE(Fixture, "take_epoch: no start has the epoch of another, with a checkpoint or without") {
+  RunFolder run(disk, "run", kConfig);
+  CHECK(take_epoch(disk, "run", 0) == 0);
+  CHECK(take_epoch(disk, "run", 0) == 1);  // the first left no checkpoint
+  CHECK(take_epoch(disk, "run", 1) == 2);  // the second one did
+  CHECK(take_epoch(disk, "run", 7) == 7);  // the file was lost once: the checkpoint knows better
+  CHECK(take_epoch(disk, "run", 3) == 8);
+}
+
+TEST_CASE_FIXTURE(Fixture, "take_epoch: no start without its epoch on disk; a write that fails uses none up") {
+  RunFolder run(disk, "run", kConfig);
+  CHECK(take_epoch(disk, "run", 0) == 0);
+  const uint64_t before = disk.operations();
+  CHECK(take_epoch(disk, "run", 0) == 1);
+  const uint64_t writes = disk.operations() - before;
+  REQUIRE(writes > 0);
+  for (const auto kind : {DiskFault::Kind::refuse, DiskFault::Kind::crash})
+    for (uint64_t i = 0; i < writes; ++i) {
+      const uint32_t last = static_cast<uint32_t>(std::stoul(disk.read("run/epoch")));
+      disk.set_fault({kind, disk.operations() + i, 1});
+      CHECK(config_error_of([&] { take_epoch(disk, "run", 0); }).find("run/epoch") == 0);
+      disk.clear_fault();
+      CHECK(take_epoch(disk, "run", 0) > last);
+    }
+}
+
+TEST_CASE_FIXTURE(Fixture, "take_epoch: a file that holds something else is named, not guessed at") {
+  RunFolder run(disk, "run", kConfig);
+  for (const char* text : {"", "x\n", "3", "3\n4\n", "-1\n", "4294967295\n", "99999999999\n"}) {
+    CAPTURE(text);
+    disk.write_atomic("run/epoch", std::string(text));
+    CHECK(config_error_of([&] { take_epoch(disk, "run", 0); }).find("run/epoch: holds no epoch") == 0);
+  }
+}
+
 TEST_CASE("run_folder: what decides about a deterministic run may not change, what does not may") {
   const std::string before = R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 5}})";
   CHECK(config_conflict(before, R"({"deterministic": true, "workers": {"count": 2}, "stop": {"updates": 5}})") ==

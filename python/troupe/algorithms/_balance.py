@@ -35,24 +35,28 @@ def karmarkar_karp(lengths: ArrayLike, k: int, equal_size: bool = False) -> Part
     """k parts with nearly equal sums, by largest differencing (Karmarkar and Karp 1982): the largest sum first, indices in the
     order in which the differencing joined them. With `equal_size` all parts have the same number of items, which k must divide.
     Every tie is decided as in verl, so the result is the same list for list."""
-    return _core.karmarkar_karp(_lengths(lengths).view, integer("k", k, low=1), bool(equal_size))
+    lengths = _lengths(lengths)
+    return _core.karmarkar_karp(lengths.view, integer("k", k, low=1), bool(equal_size))
 
 
 def balanced_partitions(lengths: ArrayLike, k: int, equal_size: bool = False) -> Partition:
     """`karmarkar_karp` with ascending indices in every part; k may not exceed the number of lengths (verl's
     `get_seqlen_balanced_partitions`)."""
-    return _core.balanced_partitions(_lengths(lengths).view, integer("k", k, low=1), bool(equal_size))
+    lengths = _lengths(lengths)
+    return _core.balanced_partitions(lengths.view, integer("k", k, low=1), bool(equal_size))
 
 
 def greedy_partition(lengths: ArrayLike, k: int, equal_size: bool = False) -> Partition:
     """k parts: each item, in the order given, goes to the part with the smallest sum so far, the first of equals."""
-    return _core.greedy_partition(_lengths(lengths).view, integer("k", k, low=1), bool(equal_size))
+    lengths = _lengths(lengths)
+    return _core.greedy_partition(lengths.view, integer("k", k, low=1), bool(equal_size))
 
 
 def first_fit(lengths: ArrayLike, max_tokens: int) -> Partition:
     """As few bins as first fit needs: each item, in the order given, goes to the first bin whose sum stays within `max_tokens`. A
     longer item gets a bin of its own."""
-    return _core.first_fit(_lengths(lengths).view, integer("max_tokens", max_tokens, low=1))
+    lengths = _lengths(lengths)
+    return _core.first_fit(lengths.view, integer("max_tokens", max_tokens, low=1))
 
 
 def balance_ranks(
@@ -66,14 +70,16 @@ def balance_ranks(
     """
     by_workload = choice("balance", balance, ("workload", "length")) == "workload"
     block = 0 if minibatch is None else integer("minibatch", minibatch, low=1)
-    return _core.balance_ranks(_lengths(lengths).view, integer("k", k, low=1), by_workload, bool(light_ends), block)
+    lengths = _lengths(lengths)
+    return _core.balance_ranks(lengths.view, integer("k", k, low=1), by_workload, bool(light_ends), block)
 
 
 def group_balanced_partitions(lengths: ArrayLike, groups: ArrayLike | Sequence[Any], k: int) -> Partition:
     """k parts, equally many groups each, with nearly equal workload; the rows of a group, which must be next to each other, stay
     together. Indices ascend."""
     lengths = _lengths(lengths)
-    return _core.group_balanced_partitions(lengths.view, _labels(groups, lengths.shape[0]).view, integer("k", k, low=1))
+    labels = _labels(groups, lengths.shape[0])
+    return _core.group_balanced_partitions(lengths.view, labels.view, integer("k", k, low=1))
 
 
 def micro_batches(
@@ -106,8 +112,9 @@ def micro_batches(
     if maximum_over_ranks is not None and dp_group is not None:
         raise ValueError("maximum_over_ranks: given beside dp_group; expected one of the two")
     ask = _all_reduce_max(dp_group) if dp_group is not None else maximum_over_ranks
+    lengths = _lengths(lengths)
     return _core.micro_batches(
-        _lengths(lengths).view,
+        lengths.view,
         integer("max_tokens", max_tokens, low=1),
         integer("min_num_micro_batch", min_num_micro_batch, low=0, high=2**30),
         integer("num_batches_divided_by", num_batches_divided_by, low=1, high=2**30),
@@ -147,10 +154,12 @@ def restore_order(data: Any, index_lists: Sequence[Sequence[int]] | None = None)
 
 def workloads(lengths: ArrayLike) -> list[int]:
     """24576 * length + length^2 for each: the work of a transformer on a sequence, in arbitrary units (verl)."""
-    return _core.workloads(_lengths(lengths).view)
+    lengths = _lengths(lengths)
+    return _core.workloads(lengths.view)
 
 
 def _lengths(lengths: Any) -> Argument:
+    """Must be held while its view is in use."""
     return Call(lengths=lengths).integers("lengths", rank=1)
 
 

@@ -226,7 +226,8 @@ def filter_groups(metric: ArrayLike, groups: ArrayLike | Sequence[Any], *, max_g
     limit = -1 if max_groups is None else integer("max_groups", max_groups, low=0)
     call = Call(metric=metric)
     metric = call.floats("metric", rank=1)
-    return _indices(call, _core.filter_groups(metric.view, _labels(groups, metric.shape[0]).view, limit))
+    labels = _labels(groups, metric.shape[0])
+    return _indices(call, _core.filter_groups(metric.view, labels.view, limit))
 
 
 def resample_pf_ppo(

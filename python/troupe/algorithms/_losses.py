@@ -1,5 +1,341 @@
-"""Surrogates, aggregation and value losses."""
+"""Surrogates, aggregation, value losses and rollout correction."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import math
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troupe import _core
+from troupe.algorithms._arrays import Call, view_of
+from troupe.algorithms._checks import choice, integer, no_others, number
+from troupe.algorithms._tokens import (
+    differentiable,
+    needs_gradient,
+    norms,
+    per_sequence,
+    scalar,
+    take_normalisers,
+)
+
+if TYPE_CHECKING:
+    from troupe.algorithms._arrays import ArrayLike, ArrayOut
+
+__all__ = ["AGGREGATIONS", "SURROGATES", "aggregate", "policy_loss", "rollout_correction", "value_loss"]
+
+AGGREGATIONS = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
+
+#: Every surrogate: name, aliases, parameters (key, default, expected, doc, source, aliases) and aggregation.
+SURROGATES = {entry["name"]: entry for entry in _core.surrogates()}
+_BY_ANY_NAME = {alias: entry for entry in SURROGATES.values() for alias in (entry["name"], *entry["aliases"])}
+
+
+def policy_loss(
+    name: str,
+    logp: ArrayLike,
+    old_logp: ArrayLike,
+    advantages: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    aggregation: str | None = None,
+    reduction: str = "mean",
+    rollout_is_weights: ArrayLike | None = None,
+    offsets: ArrayLike | None = None,
+    seed: int = 0,
+    **params: Any,
+) -> tuple[ArrayOut, dict[str, float]]:
+    """The loss of a policy surrogate, to be minimised, and its diagnostics: `(loss, metrics)`. Differentiable once with respect
+    to `logp`; loss and gradient are made together, and only the gradient is kept.
+
+    name: a key of `SURROGATES` or one of its aliases.
+    logp, old_logp: [B, T] (or [n], one sequence; leading dimensions are sequences) log-probabilities of the tokens under the
+        policy that is trained and the one that acted.
+    advantages: the same shape, or [B].
+    mask: the same shape; 0 leaves a token out, whatever stands there, NaN included. None keeps all.
+    aggregation: one of `AGGREGATIONS`; None: "token-mean", and for gspo and geo_mean "seq-mean-token-mean", which is part of
+        their definition.
+    reduction: "mean": aggregated, a scalar; "none": the loss of each token, 0 where masked.
+    rollout_is_weights: the same shape, constant factors of the tokens' losses (see `rollout_correction`).
+    offsets: [B + 1], for sequences of different lengths in arrays [n]: sequence i is offsets[i]:offsets[i + 1].
+    seed: of the tokens that clip_cov draws.
+    **params: of the surrogate (`SURROGATES[name]["parameters"]`; None keeps a default), and the normalisers of `aggregate`.
+    Raises ValueError naming the argument that does not fit.
+    """
+    choice("name", name, tuple(_BY_ANY_NAME))
+    choice("reduction", reduction, ("mean", "none"))
+    entry = _BY_ANY_NAME[name]
+    if aggregation is not None:
+        choice("aggregation", aggregation, AGGREGATIONS)
+    known = {key for p in entry["parameters"] for key in (p["key"], *filter(None, p["aliases"].split(",")))}
+    settings = {key: params.pop(key) for key in tuple(params) if key in known}
+    if "verl_compat" in settings:
+        params["verl_compat"] = settings["verl_compat"]
+    normalisers = norms(**take_normalisers(params))
+    no_others(entry["name"], params, [p["key"] for p in entry["parameters"]])
+
+    call = Call(
+        logp=logp,
+        old_logp=old_logp,
+        advantages=per_sequence(advantages, logp),
+        mask=mask,
+        rollout_is_weights=rollout_is_weights,
+        offsets=offsets,
+    )
+    tokens = call.floats("logp")
+    old = call.floats("old_logp", like=tokens)
+    advantage = call.floats("advantages", like=tokens, broadcast=advantages is not None and _is_column(advantages, tokens))
+    flags = call.flags("mask", like=tokens, optional=True)
+    weights = call.floats("rollout_is_weights", like=tokens, optional=True)
+    rows = _offsets(call, tokens)
+    per_token = reduction == "none"
+    loss = call.output("loss", tokens.shape) if per_token else None
+    grad = call.output("gradient", tokens.shape) if needs_gradient(logp) else None
+    total, metrics = _core.policy_loss(
+        name,
+        _settings(settings),
+        tokens.view,
+        old.view,
+        advantage.view,
+        view_of(flags),
+        view_of(weights),
+        view_of(rows),
+        None if per_token else aggregation or entry["aggregation"],
+        normalisers,
+        integer("seed", seed, low=0),
+        view_of(loss),
+        view_of(grad),
+    )
+    value = loss.array if loss is not None else scalar(call, total)
+    return differentiable(logp, value, grad), metrics
+
+
+def aggregate(
+    values: ArrayLike,
+    mask: ArrayLike | None = None,
+    mode: str = "token-mean",
+    *,
+    offsets: ArrayLike | None = None,
+    **normalisers: Any,
+) -> ArrayOut:
+    """Per-token values [B, T] as one number, differentiable with respect to `values`. With n_i unmasked tokens in row i:
+
+    "token-mean": sum / num_tokens
+    "seq-mean-token-sum": sum / num_sequences
+    "seq-mean-token-mean": sum over rows of (row's sum / n_i) / num_sequences
+    "seq-mean-token-sum-norm": sum / (length num_sequences); with verl_compat sum / length
+
+    mask: the same shape; 0 leaves a value out, NaN included. None keeps all.
+    offsets: [B + 1] for rows of different lengths in values [n].
+    num_tokens, num_sequences: of the whole optimizer step, over its micro-batches and ranks; by default those of `mask`, where
+        rows without a token do not count. length: by default T. dp_size: a factor, the number of ranks where gradients are
+        averaged. verl's names batch_num_tokens, global_batch_size and loss_scale_factor are accepted. Nothing to average gives 0.
+    Raises ValueError naming the argument that does not fit.
+    """
+    choice("mode", mode, AGGREGATIONS)
+    constants = norms(**take_normalisers(normalisers))
+    no_others("aggregate", normalisers, ("num_tokens", "num_sequences", "length", "dp_size", "verl_compat"))
+    call = Call(values=values, mask=mask, offsets=offsets)
+    tokens = call.floats("values")
+    flags = call.flags("mask", like=tokens, optional=True)
+    rows = _offsets(call, tokens)
+    grad = call.output("gradient", tokens.shape) if needs_gradient(values) else None
+    total = _core.aggregate(tokens.view, view_of(flags), view_of(rows), mode, constants, view_of(grad))
+    return differentiable(values, scalar(call, total), grad)
+
+
+def value_loss(
+    values: ArrayLike,
+    returns: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    old_values: ArrayLike | None = None,
+    clip: float | None = None,
+    kind: str = "l2",
+    huber_delta: float = 1.0,
+    half_factor: bool = True,
+    coef: float = 1.0,
+    aggregation: str = "token-mean",
+    reduction: str = "mean",
+    offsets: ArrayLike | None = None,
+    **normalisers: Any,
+) -> tuple[ArrayOut, dict[str, float]]:
+    """The loss of value predictions and its metrics: `(loss, metrics)`, differentiable once with respect to `values`.
+
+    rho(x) = x^2 / 2 ("l2"), or that up to |x| = huber_delta and linear beyond ("huber"); without half_factor twice as much.
+    loss = coef * aggregate(rho(values - returns)), or with clip that of
+    max(rho(values - returns), rho(clamp(values, old_values - clip, old_values + clip) - returns)).
+
+    values, returns, old_values: [B, T] (or [n]); old_values only with clip. mask, offsets, normalisers: as for `aggregate`.
+    reduction: "mean" or "none" (the loss of each element).
+    metrics: clip_fraction, where the clipped loss is the larger one; explained_variance, 1 - Var(returns - values) / Var(returns).
+    Raises ValueError naming the argument that does not fit.
+    """
+    choice("kind", kind, ("l2", "huber"))
+    choice("aggregation", aggregation, AGGREGATIONS)
+    choice("reduction", reduction, ("mean", "none"))
+    constants = norms(**take_normalisers(normalisers))
+    no_others("value_loss", normalisers, ("num_tokens", "num_sequences", "length", "dp_size", "verl_compat"))
+    scale = number("coef", coef) * (1.0 if half_factor else 2.0)
+    bound = 0.0 if clip is None else number("clip", clip, above=0, infinite=True)
+    if clip is not None and old_values is None:
+        raise ValueError(f"old_values: None, expected an array beside clip={clip}")
+    call = Call(values=values, returns=returns, mask=mask, old_values=old_values, offsets=offsets)
+    predicted = call.floats("values")
+    target = call.floats("returns", like=predicted)
+    flags = call.flags("mask", like=predicted, optional=True)
+    old = call.floats("old_values", like=predicted, optional=True)
+    rows = _offsets(call, predicted)
+    loss, grad = call.output("loss", predicted.shape), call.output("gradient", predicted.shape)
+    delta = number("huber_delta", huber_delta, above=0)
+    metrics = _core.value_loss(
+        predicted.view,
+        view_of(old) if bound else None,
+        target.view,
+        view_of(flags),
+        kind,
+        bound,
+        delta,
+        loss.view,
+        grad.view,
+    )
+    if scale != 1:
+        loss.array *= scale
+        grad.array *= scale
+    if reduction == "none":
+        return differentiable(values, loss.array, grad if needs_gradient(values) else None), metrics
+    weights = call.output("weights", predicted.shape)
+    total = _core.aggregate(loss.view, view_of(flags), view_of(rows), aggregation, constants, weights.view)
+    grad.array *= weights.array
+    return differentiable(values, scalar(call, total), grad if needs_gradient(values) else None), metrics
+
+
+#: Named forms of rollout correction: what they set unless it is given.
+_METHODS: dict[str, dict[str, Any]] = {
+    "tis": {"rollout_is": "token", "rollout_is_threshold": 2.0, "rollout_is_low": 0.0, "outside": "truncate"},
+    "icepop": {"rollout_is": "token", "rollout_is_threshold": 5.0, "rollout_is_low": 0.5, "outside": "zero"},
+    "seq_mask_tis": {"rollout_is": "token", "rollout_rs": "seq_mean_k1", "rollout_rs_threshold": "0.5_2.0"},
+    "opsm": {"rollout_is": None, "opsm_delta": 1e-4},
+}
+
+
+def rollout_correction(
+    logp: ArrayLike,
+    rollout_logp: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    method: str | None = None,
+    advantages: ArrayLike | None = None,
+    offsets: ArrayLike | None = None,
+    **params: Any,
+) -> tuple[ArrayOut | None, ArrayOut, dict[str, float]]:
+    """What to do about tokens sampled by another policy than the one whose log-probabilities count as old:
+    `(weights, mask, metrics)`. Constants for the gradient: weights go to `policy_loss(rollout_is_weights=)`, the mask, without
+    what was rejected, in place of the old one. With l = logp - rollout_logp clamped to +-20 where it is exponentiated:
+
+    logp, rollout_logp, mask: [B, T] (or [n], with offsets [B + 1]).
+    rollout_is: "token" (weights exp(l)), "sequence" (exp of the sum over the sequence; the default) or None (no weights).
+    rollout_is_threshold, rollout_is_low: upper and lower bound of a weight, 2.0 and 0.0.
+    outside: weights beyond are clamped ("truncate") or 0 ("zero").
+    rollout_is_batch_normalize: divide by the mean weight, over tokens or over sequences. Default False.
+    rollout_rs: rules by comma, each token|seq_sum|seq_mean|seq_max _ k1|k2|k3 (k1 = -l, k2 = l^2 / 2, k3 = exp(l) - 1 - l;
+        no seq_max_k1). All must pass; a rule over a sequence rejects it whole.
+    rollout_rs_threshold: one for each rule by comma, or one for all: for k1 ratios "LOW_HIGH" (ln LOW <= k1 <= ln HIGH; one
+        number u means 1/u_u), for k2 and k3 an upper bound.
+    opsm_delta: reject tokens of negative advantage in sequences whose mean of -l is above it. Needs advantages.
+    method: "tis" (token, [0, 2], truncate), "icepop" (token, [0.5, 5], zero), "seq_mask_tis" (token weights, and sequences whose
+        mean ratio is outside [0.5, 2] are rejected), "opsm" (opsm_delta 1e-4): sets these unless they are given.
+    Raises ValueError naming the argument that does not fit.
+    """
+    chosen: dict[str, Any] = {
+        "rollout_is": "sequence",
+        "rollout_is_threshold": 2.0,
+        "rollout_is_low": 0.0,
+        "outside": "truncate",
+        "rollout_is_batch_normalize": False,
+        "rollout_rs": None,
+        "rollout_rs_threshold": None,
+        "opsm_delta": None,
+    }
+    no_others("rollout_correction", params, tuple(chosen))
+    if method is not None:
+        chosen |= _METHODS[choice("method", method, tuple(_METHODS))]
+    chosen |= params
+    level = chosen["rollout_is"]
+    if level is not None:
+        choice("rollout_is", level, ("token", "sequence"))
+    choice("outside", chosen["outside"], ("truncate", "zero"))
+    high = number("rollout_is_threshold", chosen["rollout_is_threshold"], above=0, infinite=True)
+    low = number("rollout_is_low", chosen["rollout_is_low"], low=0, high=high)
+    delta = chosen["opsm_delta"]
+    if delta is not None and advantages is None:
+        raise ValueError(f"advantages: None, expected an array beside opsm_delta={delta}")
+    rules, thresholds = chosen["rollout_rs"], chosen["rollout_rs_threshold"]
+    if rules is not None and thresholds is None:
+        raise ValueError(f"rollout_rs_threshold: None, expected thresholds for rollout_rs={rules!r}")
+
+    call = Call(
+        logp=logp, rollout_logp=rollout_logp, mask=mask, advantages=per_sequence(advantages, logp), offsets=offsets
+    )
+    tokens = call.floats("logp")
+    rollout = call.floats("rollout_logp", like=tokens)
+    flags = call.flags("mask", like=tokens, optional=True)
+    advantage = call.floats(
+        "advantages", like=tokens, optional=True, broadcast=advantages is not None and _is_column(advantages, tokens)
+    )
+    rows = _offsets(call, tokens)
+    weights, kept = call.output("weights", tokens.shape), call.output("mask", tokens.shape, "bool")
+    metrics = _core.rollout_correction(
+        tokens.view,
+        rollout.view,
+        view_of(flags),
+        view_of(advantage),
+        view_of(rows),
+        level or "none",
+        chosen["outside"],
+        low,
+        high,
+        bool(chosen["rollout_is_batch_normalize"]),
+        str(rules or ""),
+        "" if thresholds is None else str(thresholds),
+        math.inf if delta is None else number("opsm_delta", delta),
+        weights.view,
+        kept.view,
+    )
+    return (None if level is None else weights.array), kept.array, metrics
+
+
+def _is_column(value: Any, tokens: Any) -> bool:
+    """Whether there is one number per sequence: [B] or [B, 1] beside [B, T]."""
+    shape = tuple(getattr(value, "shape", ()))
+    return len(tokens.shape) >= 2 and shape in (tokens.shape[:-1], (*tokens.shape[:-1], 1))
+
+
+def _offsets(call: Call, tokens: Any) -> Any:
+    rows = call.integers("offsets", rank=1, optional=True)
+    if rows is None:
+        return None
+    if len(tokens.shape) != 1:
+        raise ValueError(f"offsets: given beside {tokens.name} of shape {tokens.shape}, expected one dimension")
+    array = np.asarray(rows.array)
+    if not (len(array) > 0 and array[0] == 0 and array[-1] == tokens.shape[0] and (np.diff(array) >= 0).all()):
+        raise ValueError(f"offsets: expected to rise from 0 to {tokens.shape[0]}, the size of {tokens.name}")
+    return rows
+
+
+def _settings(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters in the types that the kernels take; None keeps the default."""
+    settings: dict[str, Any] = {}
+    for key, value in params.items():
+        if value is None:
+            continue
+        if isinstance(value, (bool, np.bool_)):
+            settings[key] = bool(value)
+        elif isinstance(value, str):
+            settings[key] = value
+        elif isinstance(value, numbers.Integral):
+            settings[key] = int(value)
+        else:
+            settings[key] = number(key, value, infinite=True)
+    return settings

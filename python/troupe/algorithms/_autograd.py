@@ -1,0 +1,65 @@
+"""The bridge to torch's autograd. Imported only when a tensor that needs a gradient comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def _refuse_second() -> None:
+    """Raises in a backward pass that is itself recorded: what comes out would count as a constant, silently."""
+    if torch.is_grad_enabled():
+        raise RuntimeError("troupe.algorithms: its functions can be differentiated once; expected no create_graph=True")
+
+
+class _Prepared(torch.autograd.Function):
+    """A value whose gradient was made together with it: nothing else is saved."""
+
+    @staticmethod
+    def forward(ctx: Any, source: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(gradient)
+        ctx.dtype = source.dtype
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
+        _refuse_second()
+        (gradient,) = ctx.saved_tensors
+        # Always a new tensor: autograd may keep what it gets as .grad and add to it, and the graph may be retained.
+        return (gradient * outer).to(ctx.dtype), None, None
+
+
+class _Recomputed(torch.autograd.Function):
+    """Values whose gradient is made in the backward pass, by `backward(*outer gradients) -> gradient of source`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, source: torch.Tensor, backward: Callable[..., torch.Tensor], *values: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        ctx.save_for_backward(source)  # so that a change to it in place is noticed
+        ctx.gradient = backward
+        ctx.dtype = source.dtype
+        ctx.set_materialize_grads(False)
+        return tuple(value.view_as(value) for value in values)
+
+    @staticmethod
+    def backward(ctx: Any, *outer: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        _refuse_second()
+        (source,) = ctx.saved_tensors
+        gradient = ctx.gradient(source, *outer) if any(g is not None for g in outer) else None
+        return (None if gradient is None else gradient.to(ctx.dtype), None, *(None for _ in outer))
+
+
+def prepared(source: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """`value` as a function of `source` with d value / d source = `gradient`: of the shape of source, and value a scalar or of
+    the same shape."""
+    return _Prepared.apply(source, value, gradient)
+
+
+def recomputed(
+    source: torch.Tensor, backward: Callable[..., torch.Tensor], *values: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """`values` as functions of `source`, with backward(source, *gradients of the values or None) -> gradient of source."""
+    return _Recomputed.apply(source, backward, *values)

@@ -1,0 +1,77 @@
+"""What the losses over tokens share: rows, normalisers, parameters by keyword, and values that torch can differentiate."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troupe.algorithms._arrays import Argument, Call
+from troupe.algorithms._checks import number
+
+if TYPE_CHECKING:
+    from troupe.algorithms._arrays import ArrayOut
+
+# Other names of the normalisers (verl).
+_ALIASES = {
+    "batch_num_tokens": "num_tokens",
+    "global_batch_size": "num_sequences",
+    "loss_scale_factor": "length",
+}
+_NORMALISERS = ("num_tokens", "num_sequences", "length", "dp_size", "verl_compat", *_ALIASES)
+
+
+def take_normalisers(params: dict[str, Any]) -> dict[str, Any]:
+    """Removes the normalisers from keyword arguments and returns them."""
+    return {name: params.pop(name) for name in _NORMALISERS if name in params}
+
+
+def norms(
+    *,
+    num_tokens: float | None = None,
+    num_sequences: float | None = None,
+    length: float | None = None,
+    dp_size: float = 1,
+    verl_compat: bool = False,
+    **others: float | None,
+) -> tuple[float | None, float | None, float | None, float, bool]:
+    """The normalisers as the kernels take them."""
+    given = {"num_tokens": num_tokens, "num_sequences": num_sequences, "length": length}
+    for alias, value in others.items():
+        name = _ALIASES[alias]
+        if value is not None and given[name] is not None:
+            raise ValueError(f"{alias}: given beside {name}; expected one of the two")
+        given[name] = value if value is not None else given[name]
+    checked = [None if value is None else number(name, value, low=0) for name, value in given.items()]
+    return (*checked, number("dp_size", dp_size, above=0), bool(verl_compat))
+
+
+def needs_gradient(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
+
+
+def per_sequence(value: Any, like: Any) -> Any:
+    """One number per sequence, [B], made [B, 1] beside [B, T]; anything else as it is."""
+    shape, wanted = getattr(value, "shape", None), getattr(like, "shape", None)
+    if shape is not None and wanted is not None and len(wanted) >= 2 and tuple(shape) == tuple(wanted[:-1]):
+        return value[..., None]
+    return value
+
+
+def scalar(call: Call, value: float) -> ArrayOut:
+    """A number as a result of the call: float32 without dimensions."""
+    array = call.output("loss", ()).array
+    if isinstance(array, np.ndarray):
+        return np.float32(value)
+    return array.fill_(value)
+
+
+def differentiable(source: Any, value: Any, gradient: Argument | None) -> Any:
+    """`value` with its gradient with respect to `source`, where torch wants one."""
+    if gradient is None:
+        return value
+    from troupe.algorithms import _autograd
+
+    return _autograd.prepared(source, value, gradient.array)

@@ -1,0 +1,61 @@
+#include "actors/episode_player.h"
+
+#include <cmath>
+
+#include "envs/make_env.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+// Takes the first action always.
+class FirstPolicy final : public Policy {
+ public:
+  explicit FirstPolicy(EnvSpec spec) : spec_(std::move(spec)) {}
+  std::shared_ptr<const Signature> signature() const override { return std::make_shared<const Signature>(); }
+  void load(const WeightSnapshot&) override {}
+  ActOutput act(const ActInput& input) override {
+    const int64_t rows = input.seeds.dim(0);
+    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
+            Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
+  }
+  Array values(const Arrays& observations) override { return Array(DType::f32, {observations[0].second.dim(0)}); }
+
+ private:
+  EnvSpec spec_;
+};
+
+RunConfig config_of(const std::string& id, const std::string& params = "{}") {
+  RunConfig config;
+  config.env.id = id;
+  config.evaluation.env_params = params;
+  return config;
+}
+
+EpisodeSummary play(const RunConfig& config, int64_t rows, int64_t episodes) {
+  auto env = make_evaluation_env(config, rows);
+  FirstPolicy policy(env->spec());
+  EpisodePlayer player(std::move(env), 1, episodes);
+  while (!player.complete()) player.step(policy);
+  return player.summary();
+}
+
+}  // namespace
+
+TEST_CASE("episode_player: before an episode is over nothing is known") {
+  EpisodePlayer player(make_evaluation_env(config_of("TokenReach"), 2), 1, 4);
+  const EpisodeSummary s = player.summary();
+  CHECK(s.episodes == 0);
+  for (double x : {s.return_mean, s.return_std, s.return_min, s.return_max, s.length_mean, s.success_rate})
+    CHECK(std::isnan(x));
+}
+
+TEST_CASE("episode_player: success is unknown where the environment does not report it, and may be 0 where it does") {
+  const EpisodeSummary silent = play(config_of("CartPole-v1"), 2, 5);
+  CHECK(silent.episodes == 5);
+  CHECK(silent.return_mean == silent.length_mean);
+  CHECK(std::isnan(silent.success_rate));
+  const EpisodeSummary reported = play(config_of("TokenReach", R"({"max_episode_steps": 8})"), 2, 4);
+  CHECK(reported.success_rate == 0.0);  // always down and left, for one chunk
+}

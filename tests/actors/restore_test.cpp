@@ -1,0 +1,81 @@
+// A deterministic run whose checkpoint does not fit some actor ends with the reason. Another actor in that one's place would begin
+// anew, and the run would not be the one that was interrupted.
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/supervisor.h"
+#include "actors/turns.h"
+#include "runtime/caf_system.h"
+#include "runtime/log.h"
+#include "runtime/stats_snapshot.h"
+#include "sim/fakes.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+class NoSink final : public RunSink {
+ public:
+  void save(const Checkpoint&) override {}
+  void report(const StatsSnapshot&) override {}
+};
+
+RunConfig small_config() {
+  RunConfig config;
+  config.deterministic = true;
+  config.env.rows = 2;
+  config.rollout.length = 4;
+  config.trainer.super_batch = 16;
+  config.stop = {.env_steps = 0, .updates = 3, .seconds = 0, .eval_return = 0};
+  config.evaluation = {.every_updates = 0, .episodes = 1, .rows = 1, .env_params = "{}"};
+  return config;
+}
+
+RunOutcome run_with(std::map<std::string, std::string> states) {
+  Scenario scenario;
+  scenario.config = small_config();
+  World world(scenario);
+  caf::actor_system_config system_config;
+  register_messages(system_config);
+  configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
+  caf::actor_system system(system_config);
+  auto wiring = std::make_shared<Wiring>();
+  wiring->config = scenario.config;
+  wiring->spec = fake_spec();
+  wiring->make_env = [&](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
+  wiring->make_evaluation_env = [&](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
+  wiring->make_policy = [&] { return fake_policy(world); };
+  wiring->threads = false;
+  wiring->in_turns = true;
+  wiring->states = std::move(states);
+  RunOutcome outcome;
+  bool ended = false;
+  RunParts parts{
+      std::make_shared<FakeLearner>(world, 0), {}, std::make_shared<NoSink>(), [&](const RunOutcome& result) {
+        outcome = result;
+        ended = true;
+      }};
+  const SupervisorActor root = system.spawn(supervisor, WiringPtr(wiring), std::move(parts));
+  run_in_turns(system, root, ended, [] { return false; });
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("restore: a saved state that does not fit ends the run with its reason, whoever it is for") {
+  open_log(nullptr, {.to_stderr = false});
+  for (const char* name : {"worker 0", "inference 0", "replay", "stats", "trainer", "supervisor"}) {
+    CAPTURE(name);
+    const RunOutcome outcome = run_with({{name, "nonsense"}});
+    CHECK_MESSAGE(outcome.error.find(std::string(name) + ": its saved state of 8 bytes is not of this program") !=
+                      std::string::npos,
+                  outcome.error);
+    CHECK(outcome.version.number == 0);
+  }
+  close_log();
+}

@@ -1,0 +1,477 @@
+"""Surrogates, aggregation, value losses and rollout correction, as a user calls them, against the formulas in torch float64."""
+
+import inspect
+import math
+
+import numpy as np
+import oracles
+import pytest
+
+import troupe.algorithms as ta
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+
+NAMES = list(ta.SURROGATES)
+
+
+class Batch:
+    """Random tokens [B, T] with a gappy mask whose zeros hold NaN, float64 for the oracle and float32 for us."""
+
+    def __init__(self, rng, rows=7, steps=23, spread=0.4, level=False):
+        self.old = torch.tensor(oracles.numbers(rng, rows, steps) - 3, dtype=torch.float64)
+        self.logp = self.old + torch.tensor(np.round(rng.normal(size=(rows, steps)) * spread * 1024) / 1024)
+        columns = 1 if level else steps
+        self.adv = torch.tensor(oracles.numbers(rng, rows, columns), dtype=torch.float64).expand(rows, steps).clone()
+        self.mask = torch.tensor(oracles.gappy_mask(rng, rows, steps))
+        self.mask[0, 0] = True
+
+    def given(self, grad=True):
+        poisoned = [x.float().masked_fill(~self.mask, math.nan) for x in (self.logp, self.old, self.adv)]
+        return poisoned[0].requires_grad_(grad), poisoned[1], poisoned[2], self.mask
+
+
+def constant(x):
+    return x.detach()
+
+
+def oracle(name, logp, b, **p):
+    """Per-token losses as the papers write them, differentiable by torch."""
+    adv, mask = b.adv, b.mask.double()
+    delta = logp - b.old
+    ratio = delta.exp()
+    low, high = 1 - p.get("clip_low", 0.2), 1 + p.get("clip_high", 0.2)
+    clip = torch.max(-adv * ratio, -adv * ratio.clamp(low, high))
+    n = mask.sum(-1, keepdim=True).clamp(min=1)
+    if name == "clip":
+        return clip
+    if name == "dual_clip":
+        return torch.where(adv < 0, torch.min(clip, -adv * p.get("dual_clip", 3.0)), clip)
+    if name == "soft_clip":
+        return -adv * ratio * constant(torch.min(ratio, 1 / ratio)) ** p.get("alpha", 1)
+    if name == "sapo":
+        tau = torch.where(adv > 0, 1.0, 1.05)
+        return -adv * 4 / tau * torch.sigmoid(tau * (ratio - 1))
+    if name == "ce_gppo":
+        kept = ratio / constant(ratio)
+        value = torch.where((ratio < low) & (adv < 0), 0.75 * low * kept, ratio)
+        return -adv * torch.where((ratio > high) & (adv > 0), high * kept, value)
+    if name == "cispo":
+        return -constant(ratio.clamp(max=high)) * adv * logp
+    if name == "gspo":
+        mean = (delta * mask).sum(-1, keepdim=True) / n
+        s = (logp - constant(logp) + constant(mean)).exp()
+        return torch.max(-adv * s, -adv * s.clamp(low, high))
+    if name in ("gpg", "reinforce"):
+        return -adv * logp
+    if name == "geo_mean":
+        sign = adv.sign()
+        mu = sign * torch.min(sign * delta, sign * delta.clamp(-0.2, 0.2))
+        mean = ((mu * mask).sum(-1, keepdim=True) / n).exp()
+        return (-(adv * mask).sum(-1, keepdim=True) / n * mean).expand_as(delta)
+    if name == "gipo":
+        return -adv * ratio * constant((-0.5 * delta**2).exp())
+    if name == "none":
+        return -adv * ratio
+    raise AssertionError(name)
+
+
+SMOOTH = [name for name in NAMES if name not in ("clip_cov", "kl_cov")]
+
+
+def aggregated(per_token, mask, mode, length=None):
+    live = torch.where(mask, per_token, 0.0)
+    n = mask.sum(-1)
+    rows = (n > 0).sum()
+    if mode == "token-mean":
+        return live.sum() / n.sum()
+    if mode == "seq-mean-token-sum":
+        return live.sum() / rows
+    if mode == "seq-mean-token-mean":
+        return (live.sum(-1) / n.clamp(min=1)).sum() / rows
+    return live.sum() / rows / (length or mask.shape[1])
+
+
+@pytest.mark.parametrize("mode", ta.AGGREGATIONS)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_loss_and_gradient_agree_with_the_formula_in_torch(rng, name, mode):
+    for rows, steps, spread in [(1, 1, 0.3), (7, 23, 0.4), (5, 200, 2.0)]:
+        b = Batch(rng, rows, steps, spread, level=name == "gspo")
+        want_logp = b.logp.clone().requires_grad_()
+        want = aggregated(oracle(name, want_logp, b), b.mask, mode)
+        want.backward()
+        logp, old, adv, mask = b.given()
+        loss, metrics = ta.policy_loss(name, logp, old, adv, mask, aggregation=mode)
+        loss.backward()
+        assert loss.dtype == torch.float32 and loss.shape == ()
+        assert loss.item() == pytest.approx(want.item(), rel=1e-5, abs=1e-6)
+        assert torch.allclose(logp.grad.double(), want_logp.grad, rtol=2e-5, atol=1e-7)
+        assert (logp.grad[~mask] == 0).all()
+        assert metrics["count"] == mask.sum()
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_per_token_losses_and_their_gradient(rng, name):
+    b = Batch(rng, level=name == "gspo")
+    want_logp = b.logp.clone().requires_grad_()
+    want = torch.where(b.mask, oracle(name, want_logp, b), 0.0)
+    logp, old, adv, mask = b.given()
+    loss, _ = ta.policy_loss(name, logp, old, adv, mask, reduction="none")
+    assert torch.allclose(loss.double(), want, rtol=1e-5, atol=1e-6)
+    if name not in ("geo_mean", "gspo"):  # whose losses depend on the other tokens
+        outer = torch.randn_like(loss)
+        loss.backward(outer)
+        want.backward(outer.double())
+        assert torch.allclose(logp.grad.double(), want_logp.grad, rtol=2e-5, atol=1e-6)
+
+
+def test_every_name_and_alias_is_accepted_and_the_issue_of_a_typo_is_named(rng):
+    logp, old, adv, mask = Batch(rng).given(grad=False)
+    for name, entry in ta.SURROGATES.items():
+        loss, _ = ta.policy_loss(name, logp, old, adv, mask)
+        assert math.isfinite(loss)
+        for alias in entry["aliases"]:
+            assert math.isfinite(ta.policy_loss(alias, logp, old, adv, mask)[0])
+    with pytest.raises(ValueError, match="did you mean 'clip'"):
+        ta.policy_loss("clpi", logp, old, adv, mask)
+    with pytest.raises(ValueError, match="clip_hgih.*did you mean 'clip_high'"):
+        ta.policy_loss("clip", logp, old, adv, mask, clip_hgih=0.3)
+    with pytest.raises(ValueError, match="tau_pos"):
+        ta.policy_loss("clip", logp, old, adv, mask, tau_pos=1)
+
+
+def test_the_worked_examples():
+    loss, _ = ta.policy_loss("clip", torch.tensor([-1.69315, -1, -0.59453]), torch.full((3,), -1.0), [1, -1, 2])
+    assert loss.item() == pytest.approx(-0.6333, abs=1e-4)
+    ratio = torch.tensor([2, 2, 0.5]).log()
+    per_token, _ = ta.policy_loss("dual_clip", ratio, torch.zeros(3), [2.0, -2, 2], reduction="none", dual_clip=1.5)
+    assert per_token.tolist() == pytest.approx([-2.4, 3.0, -1.0])
+    for name, params, value, slope in [
+        ("clip", {}, -2.4, 0),
+        ("soft_clip", {"alpha": 1}, -2, -2),
+        ("sapo", {}, -4.979675, -2.820045),
+        ("ce_gppo", {}, -2.4, -2.4),
+    ]:
+        logp = torch.tensor([math.log(1.5)], requires_grad=True)
+        loss, _ = ta.policy_loss(name, logp, torch.zeros(1), torch.tensor([2.0]), **params)
+        loss.backward()
+        assert loss.item() == pytest.approx(value, rel=1e-6)
+        assert logp.grad.item() == pytest.approx(slope, rel=1e-6)
+
+
+def test_numpy_and_lists_give_values(rng):
+    b = Batch(rng)
+    logp, old, adv, mask = b.given(grad=False)
+    want, metrics = ta.policy_loss("clip", logp, old, adv, mask)
+    got, same = ta.policy_loss("clip", logp.numpy(), old.numpy(), adv.numpy(), mask.numpy())
+    assert isinstance(got, np.float32) and got == want.item() and same == metrics
+    per_token, _ = ta.policy_loss("clip", logp.numpy(), old.numpy(), adv.numpy(), mask.numpy(), reduction="none")
+    assert isinstance(per_token, np.ndarray) and per_token.shape == logp.shape
+    assert ta.policy_loss("none", [0.0, 0.0], [0.0, 0.0], [1.0, 3.0])[0] == -2
+
+
+def test_bfloat16_in_float32_out_and_the_gradient_in_bfloat16(rng):
+    logp, old, adv, mask = Batch(rng).given(grad=False)
+    half = logp.bfloat16().requires_grad_()
+    loss, _ = ta.policy_loss("clip", half, old.bfloat16(), adv.bfloat16(), mask)
+    loss.backward()
+    assert loss.dtype == torch.float32 and half.grad.dtype == torch.bfloat16
+    want, _ = ta.policy_loss("clip", half.detach().float(), old.bfloat16().float(), adv.bfloat16().float(), mask)
+    assert loss.item() == want.item()
+
+
+def test_any_layout_is_read(rng, form):
+    b = Batch(rng)
+    logp, old, adv = (x.float().numpy() for x in (b.logp, b.old, b.adv))
+    logp, old, adv = (np.round(x * 16) / 16 for x in (logp, old, adv))
+    want, _ = ta.policy_loss("clip", logp, old, adv, b.mask.numpy(), reduction="none")
+    got, _ = ta.policy_loss(
+        "clip",
+        oracles.given(logp, form),
+        *(oracles.given(x, form.replace("_grad", "")) for x in (old, adv)),
+        oracles.flags(b.mask.numpy(), form),
+        reduction="none",
+    )
+    got = got.detach().numpy() if isinstance(got, torch.Tensor) else got
+    assert (got == want).all()
+
+
+def test_advantages_of_sequences_and_ragged_rows_are_those_of_the_padded_batch(rng):
+    b = Batch(rng, level=True)
+    logp, old, adv, mask = b.given(grad=False)
+    for name in NAMES:
+        for mode in ta.AGGREGATIONS:
+            padded, metrics = ta.policy_loss(name, logp, old, adv, mask, aggregation=mode, length=23)
+            sequence = torch.nan_to_num(b.adv[:, 0].float())
+            for given in (sequence, sequence[:, None]):
+                assert ta.policy_loss(name, logp, old, given, mask, aggregation=mode, length=23)[0] == padded
+            offsets = torch.cat([torch.zeros(1, dtype=torch.long), mask.sum(-1).cumsum(0)])
+            flat = [x[mask] for x in (logp, old, adv)]
+            ragged, _ = ta.policy_loss(name, *flat, offsets=offsets, aggregation=mode, length=23)
+            assert ragged.item() == pytest.approx(padded.item(), rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("mode", ta.AGGREGATIONS)
+def test_micro_batches_and_ranks_add_up_to_the_whole_batch(rng, mode):
+    b = Batch(rng, rows=12)
+    for name in ("clip", "gspo", "cispo", "geo_mean"):
+        whole_logp, old, adv, mask = b.given()
+        whole, _ = ta.policy_loss(name, whole_logp, old, adv, mask, aggregation=mode)
+        whole.backward()
+        n = mask.sum(-1)
+        shared = {"num_tokens": n.sum().item(), "num_sequences": (n > 0).sum().item(), "length": 23, "dp_size": 2}
+        logp = whole_logp.detach().clone().requires_grad_()
+        total = 0.0
+        for part in ([0, 1, 2, 3, 4], [5], [6, 7], [8, 9, 10, 11]):
+            loss, _ = ta.policy_loss(name, logp[part], old[part], adv[part], mask[part], aggregation=mode, **shared)
+            loss.backward()
+            total += loss.item() / 2
+        assert total == pytest.approx(whole.item(), rel=1e-5)
+        assert torch.allclose(logp.grad / 2, whole_logp.grad, rtol=1e-5, atol=1e-9)
+
+
+def test_rollout_weights_multiply_each_token(rng):
+    logp, old, adv, mask = Batch(rng).given(grad=False)
+    weights = torch.rand_like(logp).masked_fill(~mask, math.nan)
+    plain, _ = ta.policy_loss("reinforce", logp, old, adv, mask, reduction="none")
+    weighted, _ = ta.policy_loss("reinforce", logp, old, adv, mask, reduction="none", rollout_is_weights=weights)
+    assert torch.allclose(weighted, plain * torch.nan_to_num(weights))
+
+
+def test_a_loss_scaled_or_used_twice_has_the_scaled_gradient(rng):
+    b = Batch(rng)
+    logp, old, adv, mask = b.given()
+    loss, _ = ta.policy_loss("clip", logp, old, adv, mask)
+    loss.backward(retain_graph=True)
+    once = logp.grad.clone()
+    (3 * loss).backward(retain_graph=True)
+    loss.backward()
+    assert torch.allclose(logp.grad, 5 * once)
+
+
+def test_a_second_derivative_is_refused(rng):
+    logp, old, adv, mask = Batch(rng).given()
+    loss, _ = ta.policy_loss("clip", logp, old, adv, mask)
+    with pytest.raises(RuntimeError, match="can be differentiated once"):
+        torch.autograd.grad(loss, logp, create_graph=True)
+
+
+def test_metrics_have_the_documented_values():
+    ratio = torch.tensor([0.5, 1, 2, 4]).log()
+    _, metrics = ta.policy_loss("clip", ratio, torch.zeros(4), torch.tensor([1.0, 1, 1, -1]))
+    assert metrics["ess"] == pytest.approx(0.662, abs=1e-3)
+    assert metrics["ess_clamped"] == pytest.approx(0.976, abs=1e-3)
+    assert metrics["clip_fraction"] == 0.25
+    assert metrics["outside_fraction"] == 0.75
+    assert metrics["kl_k1"] == pytest.approx(-math.log(4) / 4)
+    assert metrics["ratio_max"] == pytest.approx(4)
+    _, metrics = ta.policy_loss("dual_clip", ratio, torch.zeros(4), torch.tensor([1.0, 1, 1, -1]))
+    assert metrics["clip_fraction_lower"] == 0.25
+    assert metrics["dead_gradient_fraction"] == 0.5
+
+
+def test_an_empty_mask_gives_zero_loss_gradient_and_metrics():
+    for name in NAMES:
+        logp = torch.full((2, 3), math.nan, requires_grad=True)
+        loss, metrics = ta.policy_loss(name, logp, logp.detach(), logp.detach(), torch.zeros(2, 3))
+        loss.backward()
+        assert loss == 0 and (logp.grad == 0).all() and set(metrics.values()) == {0.0}
+        assert ta.policy_loss(name, torch.zeros(0, 3), torch.zeros(0, 3), torch.zeros(0, 3))[0] == 0
+
+
+def test_clip_cov_draws_by_its_seed(rng):
+    b = Batch(rng, rows=40, steps=50)
+    args = b.given(grad=False)
+    settings = {"clip_cov_ratio": 0.02, "cov_low": 0.1, "cov_high": 5.0, "reduction": "none"}
+    first, metrics = ta.policy_loss("clip_cov", *args, seed=1, **settings)
+    assert (ta.policy_loss("clip_cov", *args, seed=1, **settings)[0] == first).all()
+    assert not (ta.policy_loss("clip_cov", *args, seed=2, **settings)[0] == first).all()
+    assert metrics["clip_fraction"] == pytest.approx(int(0.02 * metrics["count"]) / metrics["count"])
+
+
+def test_cispo_bounds_and_forms(rng):
+    logp = torch.tensor([0.1, 5.0, 0.5]).log().requires_grad_()
+    args = (logp, torch.zeros(3), torch.ones(3))
+    for params, weights in [
+        ({}, [0.1, 1.2, 0.5]),
+        ({"verl_compat": True}, [0.8, 1.2, 0.8]),
+        ({"clip_high": 9.0, "clip_low": 0.4}, [0.6, 5.0, 0.6]),
+    ]:
+        loss, _ = ta.policy_loss("cispo", *args, reduction="none", **params)
+        (grad,) = torch.autograd.grad(loss.sum(), logp)
+        assert grad.tolist() == pytest.approx([-w for w in weights])
+        assert loss.tolist() == pytest.approx([-w * x for w, x in zip(weights, logp.tolist())])
+        ratio_form, _ = ta.policy_loss("cispo", *args, reduction="none", form="ratio", **params)
+        (grad,) = torch.autograd.grad(ratio_form.sum(), logp)
+        assert ratio_form.tolist() == pytest.approx([-w for w in weights])
+        assert grad.tolist() == pytest.approx([-w for w in weights])
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"old_logp": np.zeros((2, 4))}, r"old_logp: shape \(2, 4\), expected \(2, 3\), the shape of logp"),
+        ({"advantages": np.zeros(3)}, r"advantages: shape \(3,\)"),
+        ({"mask": np.zeros((3, 2))}, r"mask: shape \(3, 2\)"),
+        ({"old_logp": torch.zeros(2, 3)}, "old_logp: is a torch tensor"),
+        ({"aggregation": "token_mean"}, "aggregation: unknown 'token_mean', did you mean 'token-mean'"),
+        ({"reduction": "sum"}, "reduction: unknown 'sum'"),
+        ({"clip_low": -0.1}, "clip_low: -0.1, expected a number of at least 0"),
+        ({"clip_low": "big"}, 'clip_low: "big", expected a number'),
+        ({"dual_clip": 1}, "dual_clip: 1.0*, expected 0"),
+        ({"num_tokens": -1}, "num_tokens: -1"),
+        ({"dp_size": 0}, "dp_size: 0"),
+        ({"num_tokens": 5, "batch_num_tokens": 5}, "batch_num_tokens: given beside num_tokens"),
+        ({"offsets": np.array([0, 6])}, "offsets: given beside logp"),
+        ({"seed": -1}, "seed: -1"),
+        ({"logp": None}, "logp: None, expected an array"),
+        ({"name": "cispo", "form": "both"}, 'form: "both", expected one of: logp, ratio'),
+    ],
+)
+def test_what_does_not_fit_is_named(change, message):
+    arguments = {
+        "name": "clip",
+        "logp": np.zeros((2, 3)),
+        "old_logp": np.zeros((2, 3)),
+        "advantages": np.zeros((2, 3)),
+        "mask": np.ones((2, 3)),
+    } | change
+    with pytest.raises(ValueError, match=message):
+        ta.policy_loss(**arguments)
+
+
+def test_wrong_offsets_are_named():
+    for offsets in ([0, 3], [1, 6], [0, 4, 2, 6], []):
+        with pytest.raises(ValueError, match="offsets"):
+            ta.policy_loss("clip", np.zeros(6), np.zeros(6), np.zeros(6), offsets=np.array(offsets, int))
+
+
+def test_aggregate_agrees_with_the_formula_and_its_gradient(rng):
+    for mode in ta.AGGREGATIONS:
+        values = torch.randn(6, 9)
+        mask = torch.tensor(oracles.gappy_mask(rng, 6, 9))
+        want_values = values.double().requires_grad_()
+        want = aggregated(want_values, mask, mode, length=9) if mask.any() else want_values.sum() * 0
+        want.backward()
+        given = values.masked_fill(~mask, math.nan).requires_grad_()
+        got = ta.aggregate(given, mask, mode)
+        got.backward()
+        assert got.item() == pytest.approx(want.item(), rel=1e-5)
+        assert torch.allclose(given.grad.double(), want_values.grad)
+    loss = np.array([[1, 2, 0], [3, 4, 5], [7, 0, 0]], float)
+    mask = np.array([[1, 1, 0], [1, 1, 1], [1, 0, 0]])
+    assert ta.aggregate(loss, mask, "token-mean") == pytest.approx(3.6666667)
+    parts = [ta.aggregate(loss[rows], mask[rows], "token-mean", num_tokens=6, dp_size=2) for rows in ([0, 1], [2])]
+    assert sum(parts) / 2 == pytest.approx(3.6666667)
+    assert ta.aggregate(loss, mask, "seq-mean-token-sum-norm", verl_compat=True) == pytest.approx(22 / 3)
+    assert ta.aggregate(loss, mask, "seq-mean-token-sum-norm", loss_scale_factor=2) == pytest.approx(22 / 6)
+
+
+@pytest.mark.parametrize("kind", ["l2", "huber"])
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_value_loss_and_gradient_agree_with_the_formula(rng, kind, clip):
+    values, old, returns = (torch.tensor(oracles.numbers(rng, 6, 9), dtype=torch.float64) for _ in range(3))
+    mask = torch.tensor(oracles.gappy_mask(rng, 6, 9))
+    mask[0, 0] = True
+    rho = {"l2": lambda x: x**2 / 2, "huber": lambda x: torch.nn.functional.huber_loss(x, 0 * x, reduction="none", delta=0.7)}
+    want_values = values.clone().requires_grad_()
+    per_token = plain = rho[kind](want_values - returns)
+    if clip is not None:
+        near = torch.max(torch.min(want_values, old + clip), old - clip)
+        per_token = torch.max(plain, rho[kind](near - returns))
+    want = 1.5 * aggregated(per_token, mask, "seq-mean-token-mean")
+    want.backward()
+    given = values.float().masked_fill(~mask, math.nan).requires_grad_()
+    loss, metrics = ta.value_loss(
+        given,
+        returns.float(),
+        mask,
+        old_values=old.float(),
+        clip=clip,
+        kind=kind,
+        huber_delta=0.7,
+        coef=1.5,
+        aggregation="seq-mean-token-mean",
+    )
+    loss.backward()
+    assert loss.item() == pytest.approx(want.item(), rel=1e-5)
+    # At a tie torch gives half of the gradient to each branch, the sum being the same.
+    assert torch.allclose(given.grad.double(), want_values.grad, rtol=1e-5, atol=1e-7)
+    assert metrics["clip_fraction"] == pytest.approx((per_token > plain)[mask].double().mean().item())
+    doubled, _ = ta.value_loss(values, returns, mask, kind=kind, huber_delta=0.7, half_factor=False, reduction="none")
+    assert torch.allclose(doubled.double(), torch.where(mask, 2 * plain.detach(), 0.0), rtol=1e-5)
+
+
+def test_explained_variance():
+    returns = np.array([1.0, 2, 3, 4])
+    assert ta.value_loss(returns, returns)[1]["explained_variance"] == 1
+    assert ta.value_loss(np.full(4, 2.5), returns)[1]["explained_variance"] == 0
+
+
+def test_value_loss_refuses_what_does_not_fit():
+    zeros = np.zeros((2, 3))
+    for change, message in [
+        ({"clip": 0.2}, "old_values: None, expected an array beside clip=0.2"),
+        ({"clip": 0, "old_values": zeros}, "clip: 0"),
+        ({"kind": "hubr"}, "did you mean 'huber'"),
+        ({"huber_delta": 0}, "huber_delta: 0"),
+        ({"normaliser": 3}, "normaliser: value_loss has no such parameter"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ta.value_loss(zeros, zeros, **change)
+
+
+def test_rollout_correction_weights_mask_and_metrics(rng):
+    b = Batch(rng, spread=0.2)
+    logp, old, adv, mask = b.given(grad=False)
+    ratio = torch.nan_to_num((b.logp - b.old).masked_fill(~mask, 0))
+    weights, kept, metrics = ta.rollout_correction(logp, old, mask, rollout_is="token", rollout_is_threshold=1.1)
+    assert torch.allclose(weights.double(), torch.where(mask, ratio.exp().clamp(max=1.1), 0.0), rtol=1e-5)
+    assert (kept == mask).all() and kept.dtype == torch.bool
+    assert metrics["kl"] == pytest.approx(-ratio[mask].mean().item(), rel=1e-5)
+    weights, _, _ = ta.rollout_correction(logp, old, mask)
+    want = ratio.sum(-1, keepdim=True).exp().clamp(max=2).expand_as(ratio)
+    assert torch.allclose(weights.double(), torch.where(mask, want, 0.0), rtol=1e-4)
+    none, kept, metrics = ta.rollout_correction(
+        logp, old, mask, rollout_is=None, rollout_rs="token_k1,seq_max_k2", rollout_rs_threshold="0.9_1.2,0.05"
+    )
+    token = (-ratio >= math.log(0.9)) & (-ratio <= math.log(1.2))
+    sequence = (torch.where(mask, ratio**2 / 2, 0.0)).amax(-1, keepdim=True) <= 0.05
+    assert none is None and (kept == (mask & token & sequence)).all()
+    assert metrics["rejected_token_fraction"] == pytest.approx(1 - (kept.sum() / mask.sum()).item())
+    loss, _ = ta.policy_loss("reinforce", logp, old, adv, kept, rollout_is_weights=weights)
+    assert math.isfinite(loss)
+
+
+def test_rollout_correction_methods():
+    ratio = np.log([0.1, 0.6, 1, 3, 9])
+    zeros = np.zeros(5)
+    weights = {name: ta.rollout_correction(ratio, zeros, method=name)[0] for name in ("tis", "icepop", "seq_mask_tis")}
+    assert weights["tis"] == pytest.approx([0.1, 0.6, 1, 2, 2])
+    assert weights["icepop"] == pytest.approx([0, 0.6, 1, 3, 0])
+    _, kept, _ = ta.rollout_correction(np.log([[3.0, 3.0], [1.0, 1.2]]), np.zeros((2, 2)), method="seq_mask_tis")
+    assert kept.tolist() == [[False, False], [True, True]]
+    _, kept, _ = ta.rollout_correction(np.full((2, 2), -1.0), np.zeros((2, 2)), method="opsm", advantages=np.array([-1.0, 1]))
+    assert kept.tolist() == [[False, False], [True, True]]
+
+
+def test_rollout_correction_refuses_what_does_not_fit():
+    zeros = np.zeros((2, 3))
+    for change, message in [
+        ({"rollout_is": "tokens"}, "rollout_is: unknown 'tokens', did you mean 'token'"),
+        ({"rollout_rs": "token_k1"}, "rollout_rs_threshold: None"),
+        ({"rollout_rs": "token_k9", "rollout_rs_threshold": 1}, "unknown rule"),
+        ({"rollout_rs": "token_k2,token_k3", "rollout_rs_threshold": "1,2,3"}, "2 rules and 3 thresholds"),
+        ({"method": "tiss"}, "did you mean 'tis'"),
+        ({"opsm_delta": 0.1}, "advantages: None"),
+        ({"threshold": 2}, "threshold: rollout_correction has no such parameter"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ta.rollout_correction(zeros, zeros, **change)
+
+
+def test_the_table_documents_every_parameter():
+    for entry in ta.SURROGATES.values():
+        assert entry["aggregation"] in ta.AGGREGATIONS
+        for parameter in entry["parameters"]:
+            assert parameter["doc"] and parameter["source"] and parameter["expected"]
+    assert list(inspect.signature(ta.policy_loss).parameters)[:5] == ["name", "logp", "old_logp", "advantages", "mask"]
