@@ -22,5 +22,9 @@ BenchReport bench_inference(double seconds);
 BenchReport bench_trainer(double seconds);
 // Time of sharing 1e3 to 1e5 sequences out among ranks, and how even the shares are, beside greedy and the lower bound.
 BenchReport bench_balance(double seconds);
+// Loss, gradient and diagnostics of every policy surrogate in one pass over 512 x 2048 tokens, against reading and writing as much.
+BenchReport bench_surrogate(double seconds);
+// Log-probabilities and entropies from 256 rows of 152064 logits, and their gradient, against reading or copying the logits.
+BenchReport bench_logprob(double seconds);
 
 }  // namespace troupe

@@ -34,6 +34,8 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "inference") return bench_inference(seconds);
   if (what == "trainer") return bench_trainer(seconds);
   if (what == "balance") return bench_balance(seconds);
+  if (what == "surrogate") return bench_surrogate(seconds);
+  if (what == "logprob") return bench_logprob(seconds);
   if (what == "weights") return report_weights(seconds);
   throw InvariantError("no such benchmark: " + what);
 }

@@ -79,7 +79,8 @@ struct BenchOptions {
 };
 
 // The names `troupe bench` accepts.
-inline constexpr const char* kBenchmarks[] = {"sampling", "inference", "trainer", "weights", "balance"};
+inline constexpr const char* kBenchmarks[] = {"sampling", "inference", "trainer", "weights",
+                                              "balance",  "surrogate", "logprob"};
 
 struct SimulateOptions {
   uint64_t first_seed = 1;

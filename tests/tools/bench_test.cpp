@@ -54,6 +54,17 @@ TEST_CASE("bench trainer: the cost over a bare loop, and the share of waiting") 
   check_between(result.at("update_ms"), 0, 1e5);
 }
 
+TEST_CASE("bench balance: differencing is never less even than greedy, nor better than possible") {
+  const json result = bench("balance");
+  CHECK(result.at("cases").size() == 12);
+  for (const json& c : result.at("cases")) {
+    check_between(c.at("sequences_per_second"), 1e3, 1e9);
+    check_between(c.at("greedy_seconds"), 0, 10);
+    CHECK(c.at("imbalance") >= c.at("imbalance_lower_bound"));
+    CHECK(c.at("greedy_imbalance") >= c.at("imbalance"));
+  }
+}
+
 TEST_CASE("bench weights: the channel's speed against a bare broadcast of the same bytes") {
   const json result = bench("weights");
   CHECK(result.at("bytes") == 100'000'000);
