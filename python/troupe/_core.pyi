@@ -11,93 +11,55 @@ class View:
     ) -> None: ...
 
 # scan.cpp
-def gae_time_major(
+def gae_returns(
     rewards: View,
     values: View,
-    next_values: View,
-    terminated: View,
-    truncated: View,
+    next_values: View | None,
+    terminated: View | None,
+    truncated: View | None,
+    mask: View | None,
+    gammas: View | None,
+    lambdas: View | None,
+    bootstrap: View | None,
+    offsets: View | None,
     gamma: float,
     lam: float,
-    advantages: View,
-    returns: View,
-) -> None: ...
-
-# losses.cpp
-_Norms = tuple[float | None, float | None, float | None, float, bool]
-
-def surrogates() -> list[dict[str, Any]]: ...
-def policy_loss(
-    name: str,
-    settings: Mapping[str, bool | int | float | str],
-    log_probs: View,
-    old_log_probs: View,
-    advantages: View,
-    mask: View | None,
-    rollout_weights: View | None,
-    offsets: View | None,
-    aggregation: str | None,
-    norms: _Norms,
-    key: int,
-    loss: View | None,
-    grad: View | None,
-) -> tuple[float, dict[str, float]]: ...
-def aggregate(
-    values: View, mask: View | None, offsets: View | None, mode: str, norms: _Norms, grad: View | None
-) -> float: ...
-def value_loss(
-    values: View,
-    old_values: View | None,
-    returns: View,
-    mask: View | None,
-    kind: str,
-    clip: float,
-    huber_delta: float,
-    loss: View,
-    grad: View,
-) -> dict[str, float]: ...
-def kl(
-    name: str, log_probs: View, reference: View, mask: View | None, value: View, grad: View | None
-) -> None: ...
-def log_probs_entropy(
-    logits: View, labels: View, temperature: float, log_probs: View, entropy: View, state: View | None
-) -> None: ...
-def log_probs_entropy_backward(
-    logits: View,
-    labels: View,
-    temperature: float,
-    state: View,
-    d_log_probs: View | None,
-    d_entropy: View | None,
-    grad: View,
-) -> None: ...
-def kl_from_logits(logits: View, reference: View, temperature: float, kl: View) -> None: ...
-def kl_from_logits_backward(
-    logits: View, reference: View, temperature: float, d_kl: View, grad: View
-) -> None: ...
-def rollout_correction(
-    log_probs: View,
-    rollout_log_probs: View,
-    mask: View | None,
+    time_major: bool,
+    carry_outside: bool,
+    threads: int,
     advantages: View | None,
+    returns: View,
+) -> None: ...
+def vtrace_targets(
+    log_rho: View,
+    discounts: View,
+    rewards: View,
+    values: View,
+    bootstrap: View,
+    lam: float,
+    rho_bar: float,
+    c_bar: float,
+    pg_rho_bar: float,
+    rlax: bool,
+    time_major: bool,
+    threads: int,
+    vs: View,
+    pg_advantages: View,
+) -> None: ...
+def discounted_returns(
+    rewards: View,
+    terminated: View | None,
+    mask: View | None,
+    gammas: View | None,
+    bootstrap: View | None,
     offsets: View | None,
-    level: str,
-    bound: str,
-    low: float,
-    high: float,
-    batch_normalize: bool,
-    rules: str,
-    thresholds: str,
-    opsm_delta: float,
-    weights: View,
-    kept: View,
-) -> dict[str, float]: ...
-
-class AdaptiveKl:
-    def __init__(self, value: float, target: float, horizon: float) -> None: ...
-    def update(self, current: float, steps: float) -> None: ...
-    @property
-    def value(self) -> float: ...
+    gamma: float,
+    time_major: bool,
+    reset: bool,
+    carry_outside: bool,
+    threads: int,
+    returns: View,
+) -> None: ...
 
 # estimators.cpp
 def advantages(
