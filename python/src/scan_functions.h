@@ -30,6 +30,7 @@ inline OutputView output(const View& view) {
 }
 
 // One dimension: one sequence.
+// One dimension: one sequence.
 template <class Input>
 void set_shape(Input& in, const View& rewards, bool time_major) {
   if (rewards.rank() == 1) {

@@ -122,13 +122,13 @@ def test_the_core_checks_again():
     def view(name="x", array=good, dtype=None, strides=(3, 1), shape=(2, 3), writable=True):
         return _core.View(name, array.ctypes.data, dtype or array.dtype.name, shape, strides, writable)
 
-    flags = np.zeros((2, 3), np.uint8)
+    flags, results = np.zeros((2, 3), np.uint8), np.zeros((2, 2, 3), np.float32)
 
     def run(**changes):
         arguments = {name: view(name) for name in ("rewards", "values", "next_values")}
         arguments |= {name: view(name, flags) for name in ("terminated", "truncated")}
         arguments |= {"gamma": 0.9, "lam": 0.9}
-        arguments |= {name: view(name) for name in ("advantages", "returns")}
+        arguments |= {"advantages": view("advantages", results[0]), "returns": view("returns", results[1])}
         _core.gae_time_major(*(arguments | changes).values())
 
     run()
@@ -137,9 +137,11 @@ def test_the_core_checks_again():
     with pytest.raises(ValueError, match="values: has gaps; expected a contiguous array"):
         run(values=view("values", strides=(4, 1)))
     with pytest.raises(ValueError, match="returns: is read-only"):
-        run(returns=view("returns", writable=False))
+        run(returns=view("returns", results[1], writable=False))
     with pytest.raises(ValueError, match="check failed: .*values 4"):
         run(values=view("values", shape=(2, 2), strides=(2, 1)))
+    with pytest.raises(ValueError, match="check failed: .*overlap"):
+        run(returns=view("returns"))
     for bad in [
         {"shape": (2, -3)},
         {"shape": (2**40, 2**40)},

@@ -198,9 +198,11 @@ TEST_CASE("troupe: an unknown environment or parameter ends in one line before a
 
 TEST_CASE("troupe: config accepts every file of configs/ by its name") {
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
+    if (entry.is_directory()) continue;
     CAPTURE(entry.path());
-    CHECK(troupe({"config", entry.path().stem().string()}).exit_code == 0);
+    const auto name = entry.path().lexically_relative("configs").replace_extension("");
+    CHECK(troupe({"config", name.string()}).exit_code == 0);
     ++files;
   }
   CHECK(files >= 1);

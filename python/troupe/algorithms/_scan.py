@@ -273,34 +273,34 @@ class _Problem:
         time_major = choice("layout", layout, ("BT", "TB")) == "TB"
         self.threads = _threads() if threads is None else integer("threads", threads, low=1, high=2**31 - 1)
         self._arrays = arrays
-        self._call = Call(**arrays, offsets=offsets)
+        self._call = DeviceCall(**arrays)
         rank = 1 if offsets is not None else (1, 2)
         given = self._call.floats("rewards", self._call.float_dtype("rewards"), rank=rank, layout="any")
         flat = len(given.shape) == 1
+        # What the kernel walks; rows of memory may be apart.
         self._turned = not flat and not _rows_lie(given.array) and _rows_lie(given.array.swapaxes(0, 1))
         self._like = given
         self.kernels = kernels_for(given.array)
+        self._lies = "contiguous" if flat else "any" if self._turned else "rows"
         self._kept: list[Argument] = []
         self.time_major = time_major != self._turned
         self._sequences = 1 if flat else given.shape[1 if time_major else 0]
-        self.offsets = None if offsets is None else self._checked_offsets(given.shape[0])
+        self.offsets = None if offsets is None else self._checked_offsets(offsets, given.shape[0])
         self.rewards = self.floats("rewards")
 
     def floats(self, name: str, *, optional: bool = False, broadcast: bool = False) -> Any:
         dtype = self._call.float_dtype(name)
-        layout = "any" if self._turned else "rows"
         argument = self._call.floats(
-            name, dtype, like=self._like, layout=layout, optional=optional, broadcast=broadcast
+            name, dtype, like=self._like, layout=self._lies, optional=optional, broadcast=broadcast
         )
         if argument is not None and self._turned:
-            argument = Call(**{name: argument.array.swapaxes(0, 1)}).floats(name, dtype, layout="rows")
+            argument = DeviceCall(**{name: argument.array.swapaxes(0, 1)}).floats(name, dtype, layout="rows")
         return self._keep(argument)
 
     def flags(self, name: str) -> Any:
-        layout = "any" if self._turned else "rows"
-        argument = self._call.flags(name, like=self._like, layout=layout, optional=True)
+        argument = self._call.flags(name, like=self._like, layout=self._lies, optional=True)
         if argument is not None and self._turned:
-            argument = Call(**{name: argument.array.swapaxes(0, 1)}).flags(name, layout="rows")
+            argument = DeviceCall(**{name: argument.array.swapaxes(0, 1)}).flags(name, layout="rows")
         return self._keep(argument)
 
     def factor(self, name: str) -> tuple[float, Any]:
@@ -329,8 +329,9 @@ class _Problem:
         """The output as the user sees it."""
         return argument.array.swapaxes(0, 1) if self._turned else argument.array
 
-    def _checked_offsets(self, elements: int) -> Any:
-        argument = self._call.integers("offsets", rank=1)
+    def _checked_offsets(self, offsets: Any, elements: int) -> Any:
+        # On the host, where they are checked; what runs on a GPU copies them there.
+        argument = Call(offsets=offsets.cpu() if hasattr(offsets, "cpu") else offsets).integers("offsets", rank=1)
         array = argument.array
         fits = argument.shape[0] > 0 and int(array[0]) == 0 and int(array[-1]) == elements
         if not fits or bool((array[1:] < array[:-1]).any()):
