@@ -23,7 +23,8 @@ int64_t gpu_scan_workspace(ScanRule rule, ScanTask task);
 // of gpu_scan_workspace() bytes, aligned to 16, which like the arrays must live until the stream is past the scan. `threads`
 // is not looked at. Throws InvariantError where a size does not fit, as run_scan() does, and CudaError.
 //
-// Results differ from the CPU's by rounding: a sequence is composed of pieces, and multiply-adds are rounded once.
+// Results differ from the CPU's by rounding: a sequence is composed of pieces, and multiply-adds are rounded once. From run to
+// run they are the same bytes, except where tiles that are not closed are joined (docs/algorithms.md, scans on the GPU).
 void run_scan_on_gpu(ScanRule rule, ScanTask task, void* workspace, void* stream);
 
 }  // namespace troupe

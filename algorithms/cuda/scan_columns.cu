@@ -11,13 +11,13 @@ namespace {
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
 template <class Rule, StepMode kMode>
-__global__ void __launch_bounds__(kBlockWarps* kLanes) columns(const __grid_constant__ DeviceScan k) {
+__global__ void __launch_bounds__(kBlockWarps* kLanes, 2) columns(const __grid_constant__ DeviceScan k) {
   DeviceThread thread;
   scan_column<Rule, kMode>(thread, k);
 }
 
 template <class Rule, StepMode kMode>
-__global__ void __launch_bounds__(kBlockWarps* kLanes) column_tiles(const __grid_constant__ DeviceScan k) {
+__global__ void __launch_bounds__(kBlockWarps* kLanes, 2) column_tiles(const __grid_constant__ DeviceScan k) {
   DeviceThread thread;
   scan_column_tile<Rule, kMode>(thread, k, shared_memory);
 }

@@ -7,11 +7,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from troupe import _core
 from troupe.algorithms._arrays import Argument, Call, view_of
 from troupe.algorithms._checks import choice, integer, number
+from troupe.algorithms._cuda_scan import DeviceCall, kernels_for
 
 if TYPE_CHECKING:
+    from troupe import _core
     from troupe.algorithms._arrays import ArrayLike, ArrayOut
 
 __all__ = ["gae", "lambda_returns", "reward_to_go", "vtrace"]
@@ -80,7 +81,7 @@ def gae(
     )
     inputs = _gae_inputs(problem, outside, chunk_size)
     advantages, returns = problem.output("advantages"), problem.output("returns")
-    _core.gae_returns(*inputs, advantages.view, returns.view)
+    problem.kernels.gae_returns(*inputs, advantages.view, returns.view)
     return problem.result(advantages), problem.result(returns)
 
 
@@ -123,7 +124,7 @@ def lambda_returns(
     )
     inputs = _gae_inputs(problem, outside, chunk_size)
     returns = problem.output("returns")
-    _core.gae_returns(*inputs, None, returns.view)
+    problem.kernels.gae_returns(*inputs, None, returns.view)
     return problem.result(returns)
 
 
@@ -158,7 +159,7 @@ def reward_to_go(
     )
     factor, factors = problem.factor("gamma")
     returns = problem.output("returns")
-    _core.discounted_returns(
+    problem.kernels.discounted_returns(
         problem.rewards,
         problem.flags("terminated"),
         problem.flags("mask"),
@@ -228,7 +229,7 @@ def vtrace(
         problem.bootstrap(),
     ]
     vs, pg_advantages = problem.output("vs"), problem.output("pg_advantages")
-    _core.vtrace_targets(*inputs, lam, *bounds, rlax, problem.time_major, problem.threads, vs.view, pg_advantages.view)
+    problem.kernels.vtrace_targets(*inputs, lam, *bounds, rlax, problem.time_major, problem.threads, vs.view, pg_advantages.view)
     return problem.result(vs), problem.result(pg_advantages)
 
 
@@ -272,18 +273,19 @@ class _Problem:
         time_major = choice("layout", layout, ("BT", "TB")) == "TB"
         self.threads = _threads() if threads is None else integer("threads", threads, low=1, high=2**31 - 1)
         self._arrays = arrays
-        self._call = Call(**arrays, offsets=offsets)
+        self._call = DeviceCall(**arrays)
         rank = 1 if offsets is not None else (1, 2)
         given = self._call.floats("rewards", self._call.float_dtype("rewards"), rank=rank, layout="any")
         flat = len(given.shape) == 1
         # What the kernel walks; rows of memory may be apart.
         self._turned = not flat and not _rows_lie(given.array) and _rows_lie(given.array.swapaxes(0, 1))
         self._like = given
+        self.kernels = kernels_for(given.array)
         self._lies = "contiguous" if flat else "any" if self._turned else "rows"
         self._kept: list[Argument] = []
         self.time_major = time_major != self._turned
         self._sequences = 1 if flat else given.shape[1 if time_major else 0]
-        self.offsets = None if offsets is None else self._checked_offsets(given.shape[0])
+        self.offsets = None if offsets is None else self._checked_offsets(offsets, given.shape[0])
         self.rewards = self.floats("rewards")
 
     def floats(self, name: str, *, optional: bool = False, broadcast: bool = False) -> Any:
@@ -292,13 +294,13 @@ class _Problem:
             name, dtype, like=self._like, layout=self._lies, optional=optional, broadcast=broadcast
         )
         if argument is not None and self._turned:
-            argument = Call(**{name: argument.array.swapaxes(0, 1)}).floats(name, dtype, layout="rows")
+            argument = DeviceCall(**{name: argument.array.swapaxes(0, 1)}).floats(name, dtype, layout="rows")
         return self._keep(argument)
 
     def flags(self, name: str) -> Any:
         argument = self._call.flags(name, like=self._like, layout=self._lies, optional=True)
         if argument is not None and self._turned:
-            argument = Call(**{name: argument.array.swapaxes(0, 1)}).flags(name, layout="rows")
+            argument = DeviceCall(**{name: argument.array.swapaxes(0, 1)}).flags(name, layout="rows")
         return self._keep(argument)
 
     def factor(self, name: str) -> tuple[float, Any]:
@@ -327,8 +329,9 @@ class _Problem:
         """The output as the user sees it."""
         return argument.array.swapaxes(0, 1) if self._turned else argument.array
 
-    def _checked_offsets(self, elements: int) -> Any:
-        argument = self._call.integers("offsets", rank=1)
+    def _checked_offsets(self, offsets: Any, elements: int) -> Any:
+        # On the host, where they are checked; what runs on a GPU copies them there.
+        argument = Call(offsets=offsets.cpu() if hasattr(offsets, "cpu") else offsets).integers("offsets", rank=1)
         array = argument.array
         fits = argument.shape[0] > 0 and int(array[0]) == 0 and int(array[-1]) == elements
         if not fits or bool((array[1:] < array[:-1]).any()):
