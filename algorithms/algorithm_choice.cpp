@@ -59,14 +59,15 @@ ParameterValues advantage_parameters(const AlgorithmConfig& config, const Advant
 // The mode of clip_config that says something about the surrogate: by its very name, or by another name of the same one.
 std::string mode_of(const Json& modes, const std::string& name, const SurrogateEntry& entry) {
   std::string found, all;
+  bool by_name = false;
   for (const auto& [mode, values] : modes.items()) {
     const std::string path = "algorithm.clip_config." + printable(mode);
     Surrogate other = make_surrogate(mode, "algorithm.clip_config");
     ParameterObject(other.parameters, other.entry->name).read(values, path);  // every mode is checked, used or not
     all += (all.empty() ? "" : ", ") + mode;
-    if (mode == name) return mode;
-    if (other.entry != &entry) continue;
-    if (!found.empty())
+    if (other.entry != &entry || by_name) continue;
+    by_name = mode == name;
+    if (!found.empty() && !by_name)
       throw ConfigError(path + ": names the same surrogate as algorithm.clip_config." + found + "; leave one of them");
     found = mode;
   }

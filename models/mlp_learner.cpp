@@ -139,12 +139,12 @@ AlgorithmChoice choice_for(const RunConfig& config, const EnvSpec& env) {
   const AlgorithmConfig& algorithm = config.algorithm;
   if (algorithm.vtrace_adv != "unweighted" && algorithm.vtrace_adv != "pg_rho")
     throw ConfigError("algorithm.vtrace_adv: \"" + algorithm.vtrace_adv + "\", expected one of: unweighted, pg_rho");
-  check_algorithm(config);
   AlgorithmChoice choice = choose_algorithm(algorithm);
   if (needs_probabilities(choice) && env.action.kind == ActionKind::continuous)
     throw ConfigError("algorithm.advantage: \"" + algorithm.advantage +
                       "\" needs probabilities of categories, but the actions of " + env.id + " are continuous");
-  if (algorithm.group_by == "task" && env.tasks.empty())
+  const bool has_groups = choice.advantage != nullptr && (choice.advantage->needs & kNeedsGroups);
+  if (has_groups && algorithm.group_by == "task" && env.tasks.empty())
     throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
   return choice;
 }
@@ -324,7 +324,7 @@ MlpLearner::Prepared MlpLearner::prepare(StagedRows& batch) {
 
 std::vector<int64_t> MlpLearner::groups_of(const StagedRows& batch, const Sequences& sequences) const {
   std::vector<int64_t> groups(static_cast<size_t>(sequences.count()), 0);
-  if (config_.algorithm.group_by != "task") return groups;
+  if (config_.algorithm.group_by != "task" || batch.task.empty()) return groups;
   const auto task = batch.task.view<int32_t>();
   for (int64_t i = 0; i < sequences.count(); ++i) groups[i] = task[sequences.rows_of(i).front()];
   return groups;

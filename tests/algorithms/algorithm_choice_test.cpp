@@ -74,7 +74,8 @@ TEST_CASE("algorithm choice: whole sequences where the surrogate or the aggregat
   CHECK(chosen({"aggregation=seq-mean-token-sum"}).whole_sequences);
   CHECK_FALSE(chosen({"advantage=grpo"}).whole_sequences);
   CHECK(chosen({"advantage=grpo"}).sequences);
-  CHECK(chosen({"rollout_correction.is=token"}).sequences);
+  CHECK_FALSE(chosen({"rollout_correction.is=token"}).sequences);
+  CHECK(chosen({"rollout_correction.is=sequence"}).sequences);
 }
 
 TEST_CASE("algorithm choice: parameters come from their object, from clip_config and from the common fields") {
@@ -136,7 +137,7 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "algorithm.advantage_params: {\"gamma\":1} does not go with algorithm.advantage \"gae\", whose parameters are "
        "fields of their own: algorithm.gamma, algorithm.lambda"},
       {{"advantage=grpo", "advantage_params.epsilon=-1"},
-       "algorithm.advantage_params.epsilon: -1, expected a number in [0, 1e+30]"},
+       "algorithm.advantage_params.epsilon: -1, expected a number of at least 0"},
       {{"incomplete=drop"},
        "algorithm.incomplete: \"drop\" has no effect with algorithm.advantage \"gae\"; leave this at \"bootstrap\""},
       {{"advantage=remax", "group_by=task"},

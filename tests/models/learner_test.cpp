@@ -449,10 +449,13 @@ TEST_CASE("make_model: settings that do not fit are refused in one line") {
 
 namespace {
 
-// A batch with episodes that end, so that it falls into sequences.
-SuperBatch episodes_batch(const Pair& pair, uint64_t seed) {
+// A batch with episodes that end, so that it falls into sequences. `distance`: how far, at most, the log-probabilities lie from
+// those of the policy.
+SuperBatch episodes_batch(const Pair& pair, uint64_t seed, float distance = 0) {
   auto rollout = random_rollout(pair.spec, *pair.policy, 9, 8, seed);
   Rng rng(seed);
+  if (distance > 0)
+    for (float& log_prob : rollout->log_probs.mutable_view<float>()) log_prob += distance * (2 * rng.uniform() - 1);
   for (int64_t i = 0; i < 72; ++i) {
     rollout->terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
     rollout->truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
@@ -582,7 +585,7 @@ TEST_CASE("learner: with rollout correction, ratios are taken to the policy at t
   RunConfig config = small_config();
   config.algorithm.rollout_correction = R"({"is": "token", "is_threshold": 1.1})";
   Pair pair(config, discrete_spec());
-  const UpdateReport report = update_with(*pair.learner, episodes_batch(pair, 1));
+  const UpdateReport report = update_with(*pair.learner, episodes_batch(pair, 1, 0.5f));
   CHECK(report.metrics.at("kl") == doctest::Approx(0.0).epsilon(1e-9));  // the one step starts where the ratio is 1
   CHECK(report.metrics.at("rollout_kl_k3") > 0.01);
   CHECK(report.metrics.at("rollout_weight_max") > 1.1);
