@@ -27,7 +27,8 @@ class Fake(types.ModuleType):
 
         def stand_in(name):
             def function(*arguments):
-                *arguments, workspace, size, stream = arguments
+                *arguments, workspace, size, device, stream = arguments
+                assert device == 0
                 self.calls.append((name, workspace, size, stream))
                 if size < needed:
                     return needed
@@ -53,7 +54,7 @@ def fake(request, monkeypatch):
 
 
 def declare_gpu(monkeypatch):
-    device = torch.device("cpu")
+    device = torch.device("cpu", 0)
     monkeypatch.setattr(_cuda_scan, "_cuda_device", lambda x: device if torch.is_tensor(x) else None)
 
 
@@ -96,7 +97,7 @@ def test_without_the_kernels_the_error_says_how_to_build_them(monkeypatch):
     declare_gpu(monkeypatch)
     monkeypatch.setitem(sys.modules, "troupe._cuda", None)
     monkeypatch.delattr(troupe, "_cuda", raising=False)
-    with pytest.raises(ValueError, match=r"rewards: is on cpu, and troupe was built without its CUDA kernels; .*TROUPE_CUDA=ON"):
+    with pytest.raises(ValueError, match=r"rewards: is on cpu:0, and troupe was built without its CUDA kernels; .*TROUPE_CUDA=ON"):
         ta.gae(torch.zeros(2, 3), torch.zeros(2, 3), gamma=1, lam=1)
 
 
@@ -109,7 +110,7 @@ def test_other_functions_go_by_way_of_the_host(rng, monkeypatch):
     assert ("cpu",) not in moves
     declare_gpu(monkeypatch)
     assert torch.equal(ta.whiten(x, mask), plain)
-    assert moves.count(("cpu",)) == 2 and (torch.device("cpu"),) in moves
+    assert moves.count(("cpu",)) == 2 and (torch.device("cpu", 0),) in moves
 
 
 def test_gradients_pass_over_the_host(monkeypatch):
@@ -132,11 +133,11 @@ def test_a_failing_gpu_is_an_exception_with_cudas_text():
     view = lambda name, array: _core.View(name, array.ctypes.data, "float32", array.shape, (3, 1), True)
     with pytest.raises(RuntimeError, match="CUDA: "):
         cuda.discounted_returns(
-            view("rewards", x), None, None, None, None, None, 0.9, False, False, False, 1, view("returns", x.copy()), 0, 0, 0
+            view("rewards", x), None, None, None, None, None, 0.9, False, False, False, 1, view("returns", x.copy()), 0, 0, 0, 0
         )
     with pytest.raises(ValueError, match="gamma"):
         cuda.discounted_returns(
-            view("rewards", x), None, None, None, None, None, 7.0, False, False, False, 1, view("returns", x.copy()), 0, 0, 0
+            view("rewards", x), None, None, None, None, None, 7.0, False, False, False, 1, view("returns", x.copy()), 0, 0, 0, 0
         )
 
 
