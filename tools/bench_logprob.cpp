@@ -32,13 +32,6 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
-// Of times that were taken in turn.
-double median_ratio(const std::vector<double>& limit, const std::vector<double>& ours) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(limit[i] / ours[i]);
-  return median(ratios);
-}
-
 void put(float& to, float x) { to = x; }
 void put(BFloat16& to, float x) { to.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }
 
@@ -97,11 +90,11 @@ nlohmann::ordered_json measure(const char* dtype, Isa isa, Logits<Element>& data
           {"forward_tokens_per_second", kRows / median(forward)},
           {"forward_gigabytes_per_second", bytes / median(forward) / 1e9},
           {"read_gigabytes_per_second", bytes / median(read) / 1e9},
-          {"forward_ratio_to_read", median_ratio(read, forward)},
+          {"forward_ratio_to_read", median(read) / median(forward)},
           {"backward_tokens_per_second", kRows / median(backward)},
           {"backward_gigabytes_per_second", 2 * bytes / median(backward) / 1e9},
           {"copy_gigabytes_per_second", 2 * bytes / median(copy) / 1e9},
-          {"backward_ratio_to_copy", median_ratio(copy, backward)}};
+          {"backward_ratio_to_copy", median(copy) / median(backward)}};
 }
 
 template <class Element>

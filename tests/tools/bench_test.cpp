@@ -1,5 +1,8 @@
 // The benchmarks for a second each: one JSON object with the promised keys and figures that can be. Not how good they are:
 // docs/performance.md has the bars and what was measured.
+#include <set>
+#include <string>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/run_command.h"
@@ -62,6 +65,21 @@ TEST_CASE("bench balance: differencing is never less even than greedy, nor bette
     check_between(c.at("greedy_seconds"), 0, 10);
     CHECK(c.at("imbalance") >= c.at("imbalance_lower_bound"));
     CHECK(c.at("greedy_imbalance") >= c.at("imbalance"));
+  }
+}
+
+TEST_CASE("bench gae and vtrace: bandwidth beside the limit of every layout and instruction set") {
+  for (const char* name : {"gae", "vtrace"}) {
+    const json result = bench(name);
+    std::set<std::string> seen;
+    for (const json& c : result.at("cases")) {
+      check_between(c.at("gb_per_s"), 0, 1e4);
+      check_between(c.at("limit_gb_per_s"), 0, 1e4);
+      check_between(c.at("ratio_to_limit"), 0, 100);
+      seen.insert(c.at("layout").get<std::string>() + c.at("isa").get<std::string>());
+    }
+    CHECK(seen.count("BTsse2") == 1);
+    CHECK(seen.count("TBsse2") == 1);
   }
 }
 

@@ -127,7 +127,10 @@ TEST_CASE("troupe: wrong numbers end in one line") {
       {{"bench", "sampling", "--seconds", "nan"},
        "--seconds: \"nan\" is not right, expected a number of seconds in (0, 3600]"},
       {{"bench", "samplng"}, "bench: \"samplng\" is unknown, did you mean sampling?"},
-      {{"bench", "x"}, "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, balance, surrogate, logprob"},
+      {{"bench", "x"},
+       "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, gae, vtrace, balance, "
+       "surrogate, logprob"},
+      {{"bench", "balance", "--plot", "x.svg"}, "bench: --plot: only gae and vtrace can be drawn"},
       {{"simulate"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seed", "1", "--seeds", "1..2"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seeds", "5"}, "--seeds: \"5\" is no range, expected A..B, like 1..1000"},
