@@ -39,7 +39,7 @@ class Checker {
   void answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply);
   // Nothing is under way and nobody has anything to do but wait for a timer.
   void quiet();
-  // The process ended in order and no fault has hit it: its last report must be exact.
+  // The process ended in order and no fault has hit a worker or its connection: the last report must be exact.
   void check_last(const StatsSnapshot& last);
 
   KnownActor& know(caf::scheduled_actor& actor);

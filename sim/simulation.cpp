@@ -153,7 +153,8 @@ class Simulation {
   bool interrupted_ = false, disk_fault_ = false, disk_faults_ever_ = false;
   uint32_t endings_ = 0;
   double idle_seconds_ = 0;
-  uint64_t progress_ = 0, faults_before_ = 0;
+  uint64_t progress_ = 0;
+  bool disturbed_ = false;  // what reaches replay was touched in this process
   PolicyVersion start_version_;
   std::map<uint64_t, uint64_t> priority_;
   std::map<const std::type_info*, uint64_t> type_hash_;
@@ -202,9 +203,8 @@ void Simulation::note(const std::string& kind, uint64_t ordinal, caf::mailbox_el
 
 void Simulation::start_process() {
   ++outcome_.processes;
-  faults_before_ = outcome_.faults;
   disk_.clear_fault();
-  disk_fault_ = ended_ = crashed_ = cause_ = interrupted_ = false;
+  disk_fault_ = ended_ = crashed_ = cause_ = interrupted_ = disturbed_ = false;
   run_outcome_ = {};
   sink_ = std::make_shared<SimulatedSink>(world_, disk_);
   ReplayStart start;
@@ -445,7 +445,11 @@ void Simulation::faults() {
     outcome_.faults += happened;
     idle_seconds_ = 0;
   };
-  if (chance(s.kill_worker)) counted(kill_one(is("worker")));
+  const auto disturbing = [&](bool happened) {
+    counted(happened);
+    disturbed_ |= happened;
+  };
+  if (chance(s.kill_worker)) disturbing(kill_one(is("worker")));
   if (chance(s.kill_inference)) counted(kill_one(is("inference")));
   if (endings_ < s.max_endings) {
     if (chance(s.kill_essential)) {
@@ -483,13 +487,13 @@ void Simulation::faults() {
   if (chance(s.cut) && !node.links.empty()) {
     event("a connection breaks");
     cut(node, chance(0.3));
-    counted(true);
+    disturbing(true);
   }
   if (chance(s.stall)) {
     event("a connection stalls");
     node.stalled_until =
         clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(Seconds(rng_.uniform_double() * 8));
-    counted(true);
+    disturbing(true);
   }
   if (chance(s.kill_node) && !node.host_ended) {
     event("a worker process is killed");
@@ -499,7 +503,7 @@ void Simulation::faults() {
       kill(actor, "of a node");
     cut(node, false);
     node.host_ended = true;
-    counted(true);
+    disturbing(true);
   }
 }
 
@@ -615,8 +619,7 @@ void Simulation::check_outcome() {
     return;
   }
   // Workers elsewhere may still step for the process before.
-  if (outcome_.faults == faults_before_ && (outcome_.processes == 1 || nodes_.empty()))
-    checker_.check_last(sink_->last());
+  if (!disturbed_ && (outcome_.processes == 1 || nodes_.empty())) checker_.check_last(sink_->last());
   if (!run.checkpoint_written && !disk_faults_ever_) wrong("there is no last checkpoint");
   if (run.checkpoint_written) {
     const auto checkpoint = sink_->store().load_newest();
