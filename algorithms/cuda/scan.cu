@@ -6,10 +6,11 @@ namespace troupe {
 
 namespace {
 
-// Shared memory that one block of the current device may have.
-int shared_limit() {
-  int device = 0, bytes = 0;
-  cuda::check(cudaGetDevice(&device), "finding the device");
+// Shared memory that one block of the device may have. The device becomes current: another copy of the CUDA runtime in this
+// process, such as PyTorch's, may have chosen it without this one knowing.
+int shared_limit(int device) {
+  int bytes = 0;
+  cuda::check(cudaSetDevice(device), "choosing the device");
   cuda::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "asking the device");
   return bytes;
 }
@@ -26,16 +27,16 @@ void prefer_rows(ScanTask& task) {
 
 }  // namespace
 
-int64_t gpu_scan_workspace(ScanRule rule, ScanTask task) {
+int64_t gpu_scan_workspace(ScanRule rule, ScanTask task, int device) {
   if (check_scan(rule, task) == 0) return 0;
   prefer_rows(task);
-  return cuda::plan_scan(rule, task, shared_limit()).workspace_bytes;
+  return cuda::plan_scan(rule, task, shared_limit(device)).workspace_bytes;
 }
 
-void run_scan_on_gpu(ScanRule rule, ScanTask task, void* workspace, void* stream) {
+void run_scan_on_gpu(ScanRule rule, ScanTask task, void* workspace, int device, void* stream) {
   if (check_scan(rule, task) == 0) return;
   prefer_rows(task);
-  const int limit = shared_limit();
+  const int limit = shared_limit(device);
   const cuda::ScanPlan plan = cuda::plan_scan(rule, task, limit);
   const cuda::DeviceScan scan = cuda::device_scan(rule, task, plan, workspace, limit);
   auto* const queue = static_cast<cudaStream_t>(stream);

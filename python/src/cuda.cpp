@@ -15,11 +15,11 @@ namespace {
 
 // Starts the scan on the stream and returns 0; or, when the workspace at this address is too small, returns how many bytes it
 // should have, having done nothing.
-int64_t run_on_gpu(ScanRule rule, const ScanTask& task, std::uintptr_t workspace, int64_t workspace_bytes,
+int64_t run_on_gpu(ScanRule rule, const ScanTask& task, std::uintptr_t workspace, int64_t workspace_bytes, int device,
                    std::uintptr_t stream) {
-  const int64_t needed = gpu_scan_workspace(rule, task);
+  const int64_t needed = gpu_scan_workspace(rule, task, device);
   if (needed > workspace_bytes) return needed;
-  run_scan_on_gpu(rule, task, reinterpret_cast<void*>(workspace), reinterpret_cast<void*>(stream));
+  run_scan_on_gpu(rule, task, reinterpret_cast<void*>(workspace), device, reinterpret_cast<void*>(stream));
   return 0;
 }
 
@@ -42,5 +42,5 @@ PYBIND11_MODULE(_cuda, module) {
   module.doc() = "The CUDA kernels behind troupe.algorithms; not a public interface.";
   pybind11::module_::import("troupe._core");  // has the class View
   pybind11::register_local_exception_translator(translate);
-  bind_scan_functions<run_on_gpu, std::uintptr_t, int64_t, std::uintptr_t>(module);
+  bind_scan_functions<run_on_gpu, std::uintptr_t, int64_t, int, std::uintptr_t>(module);
 }

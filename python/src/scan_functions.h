@@ -55,9 +55,9 @@ void set_shape(Input& in, const View& rewards, bool time_major, const View* offs
 // Without `advantages`: lambda-returns.
 template <auto kRun, class... Extra>
 auto gae_returns(const View& rewards, const View& values, const View* next_values, const View* terminated,
-                 const View* truncated, const View* mask, const View* gammas, const View* lambdas, const View* bootstrap,
-                 const View* offsets, float gamma, float lambda, bool time_major, bool carry_outside, int threads,
-                 const View* advantages, const View& returns, Extra... extra) {
+                 const View* truncated, const View* mask, const View* gammas, const View* lambdas,
+                 const View* bootstrap, const View* offsets, float gamma, float lambda, bool time_major,
+                 bool carry_outside, int threads, const View* advantages, const View& returns, Extra... extra) {
   GaeInput in;
   set_shape(in, rewards, time_major, offsets);
   in.rewards = floats(&rewards);
@@ -83,8 +83,7 @@ auto gae_returns(const View& rewards, const View& values, const View* next_value
 template <auto kRun, class... Extra>
 auto vtrace_targets(const View& log_rho, const View& discounts, const View& rewards, const View& values,
                     const View& bootstrap, float lambda, float rho_bar, float c_bar, float pg_rho_bar, bool rlax,
-                    bool time_major, int threads, const View& vs, const View& pg_advantages,
-                    Extra... extra) {
+                    bool time_major, int threads, const View& vs, const View& pg_advantages, Extra... extra) {
   VtraceInput in;
   set_shape(in, rewards, time_major);
   in.log_rho = floats(&log_rho);

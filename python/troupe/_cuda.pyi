@@ -1,5 +1,5 @@
 # The CUDA kernels behind troupe.algorithms; not a public interface. The functions take what their namesakes of _core take and then
-# workspace, workspace_bytes and stream; they return 0, or the bytes of workspace that they need, having done nothing.
+# workspace, workspace_bytes, device and stream; they return 0, or the bytes of workspace that they need, having done nothing.
 
 from typing import Any
 

@@ -27,7 +27,8 @@ class Fake(types.ModuleType):
 
         def stand_in(name):
             def function(*arguments):
-                *arguments, workspace, size, stream = arguments
+                *arguments, workspace, size, device, stream = arguments
+                assert device == 0
                 self.calls.append((name, workspace, size, stream))
                 if size < needed:
                     return needed
@@ -46,14 +47,13 @@ def fake(request, monkeypatch):
     module.needed = request.param
     monkeypatch.setitem(sys.modules, "troupe._cuda", module)
     monkeypatch.setattr(troupe, "_cuda", module, raising=False)
-    declare_gpu(monkeypatch)
+    declare_gpu(monkeypatch, torch.device("cpu", 0))
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: types.SimpleNamespace(cuda_stream=77))
     return module
 
 
-def declare_gpu(monkeypatch):
-    device = torch.device("cpu")
+def declare_gpu(monkeypatch, device=torch.device("cpu")):
     monkeypatch.setattr(_cuda_scan, "_cuda_device", lambda x: device if torch.is_tensor(x) else None)
 
 
@@ -132,11 +132,11 @@ def test_a_failing_gpu_is_an_exception_with_cudas_text():
     view = lambda name, array: _core.View(name, array.ctypes.data, "float32", array.shape, (3, 1), True)
     with pytest.raises(RuntimeError, match="CUDA: "):
         cuda.discounted_returns(
-            view("rewards", x), None, None, None, None, None, 0.9, False, False, False, 1, view("returns", x.copy()), 0, 0, 0
+            view("rewards", x), None, None, None, None, None, 0.9, False, False, False, 1, view("returns", x.copy()), 0, 0, 0, 0
         )
     with pytest.raises(ValueError, match="gamma"):
         cuda.discounted_returns(
-            view("rewards", x), None, None, None, None, None, 7.0, False, False, False, 1, view("returns", x.copy()), 0, 0, 0
+            view("rewards", x), None, None, None, None, None, 7.0, False, False, False, 1, view("returns", x.copy()), 0, 0, 0, 0
         )
 
 

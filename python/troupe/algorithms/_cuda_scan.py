@@ -56,11 +56,11 @@ class _Kernels:
         torch = sys.modules["torch"]
         with torch.cuda.device(self._device):
             stream = torch.cuda.current_stream(self._device).cuda_stream
-            needed = function(*arguments, 0, 0, stream)
+            needed = function(*arguments, 0, 0, self._device.index, stream)
             if needed:
                 # Freed when this returns, but not given to another stream before this one is past the scan.
                 workspace = torch.empty(needed, dtype=torch.uint8, device=self._device)
-                function(*arguments, workspace.data_ptr(), needed, stream)
+                function(*arguments, workspace.data_ptr(), needed, self._device.index, stream)
 
 
 def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
