@@ -72,8 +72,8 @@ std::string mode_of(const Json& modes, const std::string& name, const SurrogateE
     found = mode;
   }
   if (found.empty() && !modes.empty())
-    throw ConfigError("algorithm.clip_config: has nothing for algorithm.surrogate " + in_quotes(name) + ", only for: " + all +
-                      "; set algorithm.surrogate to one of these");
+    throw ConfigError("algorithm.clip_config: has nothing for algorithm.surrogate " + in_quotes(name) +
+                      ", only for: " + all + "; set algorithm.surrogate to one of these");
   return found;
 }
 
@@ -86,9 +86,9 @@ Surrogate choose_surrogate(const AlgorithmConfig& config) {
   if (!mode.empty()) values.read(modes.at(mode), "algorithm.clip_config." + mode);
   // The common fields, where they were changed.
   const AlgorithmConfig defaults;
-  for (const auto& [key, member] : {std::pair{"clip_low", &AlgorithmConfig::clip_low},
-                                    std::pair{"clip_high", &AlgorithmConfig::clip_high},
-                                    std::pair{"dual_clip", &AlgorithmConfig::dual_clip}}) {
+  for (const auto& [key, member] :
+       {std::pair{"clip_low", &AlgorithmConfig::clip_low}, std::pair{"clip_high", &AlgorithmConfig::clip_high},
+        std::pair{"dual_clip", &AlgorithmConfig::dual_clip}}) {
     if (config.*member == defaults.*member) continue;
     if (!result.parameters.has(key))
       refuse("algorithm." + std::string(key), number_text(config.*member),
@@ -131,12 +131,8 @@ constexpr std::array kCorrectionParameters = {
               .doc = "largest weight",
               .source = "verl",
               .alias = "rollout_is_threshold"},
-    Parameter{.key = "is_low",
-              .default_value = 0,
-              .low = 0,
-              .high = 1e30,
-              .doc = "least weight",
-              .source = "verl: none"},
+    Parameter{
+        .key = "is_low", .default_value = 0, .low = 0, .high = 1e30, .doc = "least weight", .source = "verl: none"},
     Parameter{.key = "bound",
               .kind = Kind::choice,
               .choices = kBounds,
@@ -151,7 +147,8 @@ constexpr std::array kCorrectionParameters = {
               .default_value = kUnset,
               .low = 0,
               .high = 1e30,
-              .doc = "a sequence of negative advantage whose mean of log(behaviour / start) is above this is rejected; unset: off",
+              .doc = "a sequence of negative advantage whose mean of log(behaviour / start) is above this is rejected; "
+                     "unset: off",
               .source = "slime: 1e-4"},
 };
 // Text, which no Parameter is.
@@ -188,12 +185,6 @@ std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config
   return result;
 }
 
-bool over_sequences(const RolloutCorrection& correction) {
-  return correction.level == WeightLevel::sequence || std::isfinite(correction.opsm_delta) ||
-         std::ranges::any_of(correction.rules,
-                             [](const RejectionRule& rule) { return rule.over != RejectionRule::Over::token; });
-}
-
 }  // namespace
 
 AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
@@ -212,15 +203,15 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
                        static_cast<float>(config.huber_delta)};
   result.kl = find_kl(config.kl);
   if (result.kl.kind == KlKind::full)
-    refuse("algorithm.kl", in_quotes(config.kl), "needs the logits of the behaviour policy, which rollouts do not carry; use k3");
+    refuse("algorithm.kl", in_quotes(config.kl),
+           "needs the logits of the behaviour policy, which rollouts do not carry; use k3");
   result.correction = choose_correction(config);
   if (result.correction && result.vtrace && config.vtrace_adv == "pg_rho")
     refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
            "and algorithm.rollout_correction both weight advantages by the importance ratio; leave out one of them");
   result.whole_sequences =
       result.surrogate.entry->needs == SurrogateNeeds::sequence || result.aggregation != Aggregation::token_mean;
-  result.sequences =
-      result.whole_sequences || result.advantage || (result.correction && over_sequences(*result.correction));
+  result.sequences = result.whole_sequences || result.advantage || result.correction;
   return result;
 }
 
@@ -234,8 +225,8 @@ void check_algorithm(const RunConfig& config) {
                in_quotes(defaults.incomplete));
   if (!(choice.advantage && (choice.advantage->needs & kNeedsGroups)) && a.group_by != defaults.group_by)
     refuse("algorithm.group_by", in_quotes(a.group_by),
-           "has no effect with algorithm.advantage " + in_quotes(a.advantage) + ", which has no groups; leave this at " +
-               in_quotes(defaults.group_by));
+           "has no effect with algorithm.advantage " + in_quotes(a.advantage) +
+               ", which has no groups; leave this at " + in_quotes(defaults.group_by));
   if (choice.surrogate.entry->needs == SurrogateNeeds::batch && config.trainer.micro_batch > 0)
     refuse("trainer.micro_batch", std::to_string(config.trainer.micro_batch),
            "cuts the minibatch whose samples algorithm.surrogate " + in_quotes(a.surrogate) +
@@ -251,8 +242,7 @@ std::vector<ChoiceField> algorithm_fields() {
   };
   for (const AdvantageEntry& entry : advantage_table())
     if (entry.name != "gae") add("algorithm.advantage_params", entry.name, entry.parameters);
-  for (const SurrogateEntry& entry : surrogate_table())
-    add("algorithm.surrogate_params", entry.name, entry.parameters);
+  for (const SurrogateEntry& entry : surrogate_table()) add("algorithm.surrogate_params", entry.name, entry.parameters);
   add("algorithm.rollout_correction", "", kCorrectionParameters);
   fields.push_back({"algorithm.rollout_correction", "", "rejection", "\"\"", "text",
                     "rules like token_k1,seq_mean_k3: token_ or seq_sum_, seq_mean_, seq_max_, then k1, k2 or k3"});

@@ -48,7 +48,7 @@ const Parameter& ParameterObject::find(const std::string& path, const std::strin
   }
   const std::string near = closest(key, known);
   throw ConfigError(path + '.' + printable(key) + ": unknown key, " +
-                    (all.empty()      ? owner_ + " has no parameters"
+                    (all.empty()    ? owner_ + " has no parameters"
                      : near.empty() ? owner_ + " has: " + all
                                     : "did you mean " + near + '?'));
 }

@@ -110,8 +110,8 @@ std::vector<RowRange> minibatches(const EpochOrder& order, int64_t parts) {
     } else {
       end = std::lower_bound(offsets.begin() + begin, offsets.end(), wanted) - offsets.begin();
       if (end > begin && offsets[end] - wanted > wanted - offsets[end - 1]) --end;
-      result.push_back({rows.subspan(offsets[begin], offsets[end] - offsets[begin]),
-                        offsets.subspan(begin, end - begin + 1)});
+      result.push_back(
+          {rows.subspan(offsets[begin], offsets[end] - offsets[begin]), offsets.subspan(begin, end - begin + 1)});
     }
     begin = end;
   }

@@ -27,7 +27,8 @@ struct Targets {
 // Some rows in the order in which they are trained on: samples on their own, or whole sequences.
 struct RowRange {
   std::span<const int64_t> rows;
-  std::span<const int64_t> offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = on their own
+  std::span<const int64_t>
+      offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = on their own
 
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
 };

@@ -461,11 +461,12 @@ Targets MlpLearner::make_targets(const StagedRows& batch, Prepared& prepared, Up
   return result;
 }
 
-MlpLearner::EpochReport MlpLearner::run_epoch(const StagedRows& batch, const Prepared& prepared,
-                                              const Targets& targets, const Settings& settings, uint64_t epoch) {
+MlpLearner::EpochReport MlpLearner::run_epoch(const StagedRows& batch, const Prepared& prepared, const Targets& targets,
+                                              const Settings& settings, uint64_t epoch) {
   EpochReport report;
   const uint64_t key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, epoch);
-  const EpochOrder order = choice_.whole_sequences ? shuffled(prepared.sequences, key) : shuffled(batch.sample_rows, key);
+  const EpochOrder order =
+      choice_.whole_sequences ? shuffled(prepared.sequences, key) : shuffled(batch.sample_rows, key);
   Settings own = settings;
   uint64_t index = 0;
   for (const RowRange& part : minibatches(order, config_.trainer.minibatches)) {
@@ -514,8 +515,7 @@ bool MlpLearner::accumulate(const StagedRows& batch, const Targets& targets, con
   if (first_non_finite_row(input.head.outputs, input.head.rows) >= 0) return false;
   output_gradients_.resize(input.head.outputs.size());
   value_gradients_.resize(rows.size());
-  loss.merge(
-      loss_.compute(input, totals, settings.loss, {output_gradients_, value_gradients_, log_std_gradients_}));
+  loss.merge(loss_.compute(input, totals, settings.loss, {output_gradients_, value_gradients_, log_std_gradients_}));
   const at::Tensor policy_gradients =
       settings.loss.train_policy ? tensor_of(output_gradients_, head_.outputs()) : at::Tensor();
   network_.backward(policy_gradients, tensor_of(value_gradients_, 1));

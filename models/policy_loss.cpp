@@ -32,20 +32,19 @@ void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_r
 
 void LossReport::merge(const LossReport& other) {
   const double a = rows, b = other.rows;
-  for (auto member : {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::entropy, &LossReport::kl,
-                      &LossReport::loss})
+  for (auto member :
+       {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::entropy, &LossReport::kl, &LossReport::loss})
     this->*member = weighted(this->*member, a, other.*member, b);
   rows += b;
 
   SurrogateDiagnostics& mine = diagnostics;
   const SurrogateDiagnostics& theirs = other.diagnostics;
   const double n = mine.count, m = theirs.count;
-  for (auto member :
-       {&SurrogateDiagnostics::kl_k1, &SurrogateDiagnostics::kl_k2, &SurrogateDiagnostics::kl_k3,
-        &SurrogateDiagnostics::clip_fraction, &SurrogateDiagnostics::clip_fraction_lower,
-        &SurrogateDiagnostics::outside_fraction, &SurrogateDiagnostics::dead_gradient_fraction,
-        &SurrogateDiagnostics::saturated_fraction, &SurrogateDiagnostics::ess, &SurrogateDiagnostics::ess_clamped,
-        &SurrogateDiagnostics::ratio_mean})
+  for (auto member : {&SurrogateDiagnostics::kl_k1, &SurrogateDiagnostics::kl_k2, &SurrogateDiagnostics::kl_k3,
+                      &SurrogateDiagnostics::clip_fraction, &SurrogateDiagnostics::clip_fraction_lower,
+                      &SurrogateDiagnostics::outside_fraction, &SurrogateDiagnostics::dead_gradient_fraction,
+                      &SurrogateDiagnostics::saturated_fraction, &SurrogateDiagnostics::ess,
+                      &SurrogateDiagnostics::ess_clamped, &SurrogateDiagnostics::ratio_mean})
     mine.*member = weighted(mine.*member, n, theirs.*member, m);
   mine.ratio_max = std::max(mine.ratio_max, theirs.ratio_max);
   mine.ratio_min = n == 0 ? theirs.ratio_min : m == 0 ? mine.ratio_min : std::min(mine.ratio_min, theirs.ratio_min);

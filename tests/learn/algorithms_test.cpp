@@ -81,7 +81,8 @@ std::set<std::string> run_files() {
 
 }  // namespace
 
-TEST_CASE("algorithms: every estimator and surrogate of the tables has a run file, and every run file a score to reach") {
+TEST_CASE(
+    "algorithms: every estimator and surrogate of the tables has a run file, and every run file a score to reach") {
   std::set<std::string> wanted = {"advantage_gae", "advantage_vtrace"};
   for (const AdvantageEntry& entry : advantage_table()) wanted.insert("advantage_" + std::string(entry.name));
   for (const SurrogateEntry& entry : surrogate_table()) wanted.insert("surrogate_" + std::string(entry.name));

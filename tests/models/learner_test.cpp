@@ -442,8 +442,11 @@ TEST_CASE("make_model: settings that do not fit are refused in one line") {
   CHECK(refused([](RunConfig& c) { c.trainer.device = "cuda:x"; }) ==
         "trainer.device: \"cuda:x\", expected \"cpu\", \"cuda\" or \"cuda:N\"");
   CHECK(refused([](RunConfig& c) { c.trainer.device = "cuda:99"; }).starts_with("trainer.device: \"cuda:99\", but"));
-  CHECK(refused([](RunConfig& c) { c.algorithm.ratio = "both"; }).starts_with("algorithm.ratio: unknown name \"both\""));
-  CHECK(refused([](RunConfig& c) { c.algorithm.advantage = "gea"; }).starts_with("algorithm.advantage: unknown name \"gea\""));
+  CHECK(
+      refused([](RunConfig& c) { c.algorithm.ratio = "both"; }).starts_with("algorithm.ratio: unknown name \"both\""));
+  CHECK(refused([](RunConfig& c) {
+          c.algorithm.advantage = "gea";
+        }).starts_with("algorithm.advantage: unknown name \"gea\""));
   CHECK(refused([](RunConfig& c) { c.algorithm.surrogate = "clop"; }) != "accepted");
 }
 

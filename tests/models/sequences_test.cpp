@@ -129,7 +129,8 @@ TEST_CASE("minibatch: samples on their own are cut as evenly as can be") {
   CHECK(micro_batches({order.rows, {}}, 0).size() == 1);
 }
 
-TEST_CASE("sequence advantages: outcome estimators compare sums of rewards, with gamma V(s') where no terminal state is") {
+TEST_CASE(
+    "sequence advantages: outcome estimators compare sums of rewards, with gamma V(s') where no terminal state is") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Staged staged(seed);
     StagedRows& b = *staged.rows;

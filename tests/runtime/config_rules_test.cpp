@@ -98,7 +98,8 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
       {{"algorithm.kl_controller=adaptive"},
        "algorithm.kl_coef: 0 stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1"},
       {{"algorithm.kl_controller=adaptive", "algorithm.kl_coef=0.1", "algorithm.kl_horizon=400"},
-       "algorithm.kl_horizon: 400 lets one update of trainer.super_batch 2048 samples turn the sign of kl_coef; use more "
+       "algorithm.kl_horizon: 400 lets one update of trainer.super_batch 2048 samples turn the sign of kl_coef; use "
+       "more "
        "than 409.6"},
       {{"trainer.policy_lr=0", "trainer.value_lr=0"},
        "trainer.policy_lr: 0 and trainer.value_lr 0 learn nothing; raise one"},
@@ -123,9 +124,11 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
       {{"algorithm.kl=k1"},
        "algorithm.kl: \"k1\" has no effect with algorithm.kl_coef 0; change that, or leave this at \"k3\""},
       {{"algorithm.kl_target=1"},
-       "algorithm.kl_target: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at 0.01"},
+       "algorithm.kl_target: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at "
+       "0.01"},
       {{"algorithm.kl_horizon=1"},
-       "algorithm.kl_horizon: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at 100000"},
+       "algorithm.kl_horizon: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at "
+       "100000"},
       {{"model.log_std_end=-2"},
        "model.log_std_end: -2 has no effect with model.log_std \"state_independent\"; change that, or leave this at "
        "-1"},
