@@ -30,10 +30,13 @@ function(troupe_test_properties name label timeout serial)
   if(NOT timeout)
     set(timeout 120)
   endif()
+  if(TROUPE_SANITIZE)
+    math(EXPR timeout "${timeout} * 5")  # unoptimised and instrumented
+  endif()
   set(environment
     TROUPE_BUILD_DIR=${CMAKE_BINARY_DIR}
     TROUPE_PYTHON=${TROUPE_TEST_PYTHON}
-    UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/ubsan.supp:print_stacktrace=1
+    UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/ubsan.supp:print_stacktrace=1:halt_on_error=1
     ASAN_OPTIONS=detect_leaks=1)
   set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
   if(serial OR label STREQUAL "learn")
