@@ -370,7 +370,8 @@ void WorkerCore::load(Group& group, const std::string& bytes) {
   // The observations are saved, not asked for again: a row that failed shows what it was restarted with.
   first_segment(group);
   append_rows(group.step.observations, 0, observations);
-  std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());
+  if (action_mask.bytes() > 0)  // an empty array has no address
+    std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());
 }
 
 WorkerReport WorkerCore::report() const {
