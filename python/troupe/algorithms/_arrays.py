@@ -139,6 +139,9 @@ class Call:
                 value = value != 0
         elif held != dtype:
             value = family.cast(value, dtype)
+            if dtype == "int64" and held in ("uint64", "ulonglong") and bool((value < 0).any()):
+                wrapped = int(value[value < 0].reshape(-1)[0])
+                raise ValueError(f"{name}: holds {wrapped + 2**64}, expected integers below 2^63")
         if not family.lies(value, form.get("layout", "contiguous")):
             value = family.contiguous(value)
         return self._viewed(name, value, writable=False)
@@ -251,6 +254,8 @@ class _Torch:
         array = _Numpy().accept(name, value)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name}: dtype {array.dtype.name}, expected numbers")
+        if array.dtype == np.uint64:
+            array = array.view(np.uint64)  # numpy has two such types, torch knows one of them
         return self._torch.as_tensor(array, device=self._device)
 
     def kind(self, value: torch.Tensor) -> str:

@@ -278,7 +278,7 @@ def _labels(groups: Any, rows: int) -> Argument:
     """Numbers for labels of any hashable kind; equal numbers for equal labels."""
     try:
         labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-    except TypeError:
+    except (TypeError, RuntimeError):  # the latter by tensors without memory
         raise ValueError(f"groups: {groups!r}, expected {rows} labels") from None
     if not isinstance(labels, list) or len(labels) != rows:
         length = len(labels) if isinstance(labels, list) else "a scalar"
