@@ -5,6 +5,7 @@ import numpy as np
 import oracles
 import pytest
 
+import troupe.algorithms as ta
 from troupe import _core
 from troupe.algorithms._arrays import Call
 
@@ -162,3 +163,29 @@ def test_the_core_checks_again():
             view(**bad)
     with pytest.raises(ValueError, match="x: has no memory"):
         _core.View("x", 0, "float32", (1,), (1,), False)
+
+
+@pytest.mark.parametrize("library", ["numpy", "list", "torch"])
+def test_integers_that_int64_lacks_are_refused_unwrapped(library):
+    lengths = np.array([3, 2**63 + 5], np.uint64)
+    if library == "torch":
+        lengths = pytest.importorskip("torch").from_numpy(lengths)
+    elif library == "list":
+        lengths = lengths.tolist()
+    with pytest.raises(ValueError, match="^lengths: holds 9223372036854775813, expected integers below 2\\^63$"):
+        ta.workloads(lengths)
+
+
+def test_tensors_without_memory_are_refused(torch):
+    with pytest.raises(ValueError, match="^groups: .*expected 2 labels"):
+        ta.filter_groups(np.zeros(2), torch.zeros(2, dtype=torch.int64, device="meta"))
+
+
+def test_shapes_that_do_not_broadcast_are_refused():
+    with pytest.raises(ValueError, match=r"^log_std: shape \(3,\), expected one that broadcasts with \(2,\)"):
+        ta.gaussian_logprob(np.zeros(2), np.zeros(2), np.zeros(3))
+
+
+def test_data_without_a_length_is_refused():
+    with pytest.raises(ValueError, match="^data: 1.5, expected 1 rows"):
+        ta.restore_order(1.5, [[0]])
