@@ -300,7 +300,7 @@ template <class I> typename I::result_type inspect(I& f, Rollout& x) {
   return f(caf::meta::type_name("Rollout"), x.worker, x.sequence, x.epoch, x.oldest, x.newest, x.samples, x.env_steps,
            x.observations, x.action_mask, x.actions, x.log_probs, x.values, x.next_values, x.rewards, x.terminated,
            x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations, x.final_observations,
-           x.final_steps);
+           x.final_steps, x.task);
 }
 template <class I> typename I::result_type inspect(I& f, RolloutMessage& x) {
   if constexpr (I::writes_state) {

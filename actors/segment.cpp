@@ -90,6 +90,11 @@ void Segment::record_step(int64_t t, const EnvStep& step, double reward_scale, d
   }
 }
 
+void Segment::keep_tasks(int64_t t, std::span<const int32_t> tasks) {
+  if (rollout_.task.empty()) rollout_.task = Array(DType::i32, {steps_, rows_});
+  std::ranges::copy(tasks, rollout_.task.mutable_view<int32_t>().begin() + static_cast<int64_t>(index(t, 0)));
+}
+
 void Segment::set_next_value(int64_t t, int64_t n, float value) {
   rollout_.next_values.mutable_view<float>()[index(t, n)] = value;
 }

@@ -4,6 +4,7 @@
 // inference actor and never written again.
 
 #include <cstdint>
+#include <span>
 
 #include "envs/env.h"
 #include "models/rollout.h"
@@ -28,6 +29,8 @@ class Segment {
                      PolicyVersion version);
   // What the environment answered at step t. A failed row's step is void and closes the row's segment before it.
   void record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward);
+  // The tasks [N] of the episodes that step t belongs to.
+  void keep_tasks(int64_t t, std::span<const int32_t> tasks);
   // V of the real next observation of step t in row n.
   void set_next_value(int64_t t, int64_t n, float value);
   // Values of the observations after the last step, for the rows whose episode goes on: [N].

@@ -53,6 +53,7 @@ WorkerCore::WorkerCore(const RunConfig& config, uint64_t worker, const EnvFactor
       worker_(worker),
       port_(port),
       action_key_(derive_key(config.seed, "action", worker)),
+      keep_tasks_(config.algorithm.group_by == "task"),
       keep_observations_(config.algorithm.advantage == "vtrace") {
   report_.worker = worker;
   for (int64_t g = 0; g < config.workers.groups; ++g) {
@@ -228,6 +229,7 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   group.env->step(reply.actions, group.step);
   allow_all_where_void(group.step);
   segment.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
+  if (keep_tasks_) segment.keep_tasks(t, group.tasks);
 
   track_episodes(group);
   if (full) {

@@ -115,6 +115,7 @@ class WorkerCore {
   uint64_t next_request_ = 1;
   uint64_t sequence_ = 0;
   uint64_t action_key_ = 0;
+  bool keep_tasks_ = false;         // sequences are compared by task
   bool keep_observations_ = false;  // V-trace: final and last observations travel with the rollout
   WorkerReport report_;
   std::vector<float> finished_returns_;  // episodes that ended since the last report

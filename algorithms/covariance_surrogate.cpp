@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "algorithms/surrogate_kernel.h"
 #include "algorithms/surrogate_table.h"
@@ -13,48 +14,77 @@ namespace troupe {
 
 namespace {
 
+// Covariances of a tile's tokens, and which of them count.
+struct CovarianceTile {
+  alignas(64) float value[kSurrogateTile];
+  alignas(64) uint32_t live[kSurrogateTile];
+};
+
 class Covariance {
  public:
-  explicit Covariance(const SurrogateInput& in) : in_(in) {
-    for (int64_t i = 0; i < size(); ++i)
-      if (counts(i)) advantage_ += in.advantages[i], log_prob_ += in.log_probs[i], ++count_;
-    if (count_ > 0) advantage_ /= static_cast<double>(count_), log_prob_ /= static_cast<double>(count_);
+  explicit Covariance(const SurrogateJob& job) : job_(job) {
+    alignas(64) double advantages[kSurrogateTile] = {}, log_probs[kSurrogateTile] = {};
+    alignas(64) float advantage[kSurrogateTile], log_prob[kSurrogateTile];
+    CovarianceTile tile;
+    for_each_part([&](int64_t first, int64_t count) {
+      with_isa(job_.isa, [&]() TROUPE_INLINE_LAMBDA {
+        fetch(first, count, advantage, log_prob, tile.live);
+        uint32_t live = 0;
+        for (int64_t i = 0; i < kSurrogateTile; ++i) {
+          advantages[i] += double{advantage[i]};
+          log_probs[i] += double{log_prob[i]};
+          live += tile.live[i] & 1u;
+        }
+        count_ += live;
+      });
+    });
+    if (count_ == 0) return;
+    mean_advantage_ = std::accumulate(advantages, advantages + kSurrogateTile, 0.0) / static_cast<double>(count_);
+    mean_log_prob_ = std::accumulate(log_probs, log_probs + kSurrogateTile, 0.0) / static_cast<double>(count_);
   }
-  int64_t size() const { return static_cast<int64_t>(in_.log_probs.size()); }
+
   int64_t count() const { return count_; }
-  bool counts(int64_t i) const { return in_.mask.empty() || in_.mask[i] != 0; }
-  float at(int64_t i) const {
-    return static_cast<float>((in_.advantages[i] - advantage_) * (in_.log_probs[i] - log_prob_));
-  }
   // A share of the tokens, rounded down, but one at least.
   int64_t share(double fraction) const {
     return std::max<int64_t>(1, static_cast<int64_t>(fraction * static_cast<double>(count_)));
   }
+  // (A - mean A) (log_prob - mean log_prob) of the tokens from `first` on.
+  void of(int64_t first, int64_t count, CovarianceTile& tile) const {
+    alignas(64) float advantage[kSurrogateTile], log_prob[kSurrogateTile];
+    with_isa(job_.isa, [&]() TROUPE_INLINE_LAMBDA {
+      fetch(first, count, advantage, log_prob, tile.live);
+      for (int64_t i = 0; i < kSurrogateTile; ++i)
+        tile.value[i] =
+            static_cast<float>((double{advantage[i]} - mean_advantage_) * (double{log_prob[i]} - mean_log_prob_));
+    });
+  }
+  template <class Each>
+  void for_each_part(Each each) const {
+    for (int64_t first = 0; first < job_.size(); first += kSurrogateTile)
+      each(first, std::min(kSurrogateTile, job_.size() - first));
+  }
 
  private:
-  const SurrogateInput& in_;
-  double advantage_ = 0, log_prob_ = 0;
+  [[gnu::always_inline]] void fetch(int64_t first, int64_t count, float* advantage, float* log_prob,
+                                    uint32_t* live) const {
+    const float* advantages = job_.in.advantages.data() + first;
+    const float* log_probs = job_.in.log_probs.data() + first;
+    for (int64_t i = 0; i < kSurrogateTile; ++i) live[i] = mask_of(i < count);
+    if (!job_.in.mask.empty()) {
+      const uint8_t* mask = job_.in.mask.data() + first;
+      for (int64_t i = 0; i < count; ++i) live[i] = mask_of(mask[i] != 0);
+    }
+    for (int64_t i = 0; i < count; ++i) advantage[i] = select(live[i], advantages[i]);
+    for (int64_t i = 0; i < count; ++i) log_prob[i] = select(live[i], log_probs[i]);
+    for (int64_t i = count; i < kSurrogateTile; ++i) advantage[i] = log_prob[i] = 0;
+  }
+
+  const SurrogateJob& job_;
+  double mean_advantage_ = 0, mean_log_prob_ = 0;
   int64_t count_ = 0;
 };
 
 void widen(SurrogateJob& job) { job.lowest_log_ratio = -kExpLimit, job.highest_log_ratio = kExpLimit; }
-
-// Calls each(token, tile, index in the tile) for the unmasked tokens in order, with their ratios made.
-template <class Each, class After>
-void for_each_token(const SurrogateJob& job, SurrogateLanes& lanes, Each each, After after) {
-  SurrogateTile tile(job);
-  for (int64_t first = 0; first < job.size(); first += kSurrogateTile) {
-    const int64_t count = std::min(kSurrogateTile, job.size() - first);
-    load_tile(job, first, count, tile, lanes);
-    for (int64_t i = 0; i < count; ++i)
-      if (tile.live[i] != 0) each(first + i, tile, i);
-    after(first, count, tile);
-  }
-}
-
-bool clip_is_active(const RatioBounds& bounds, float advantage, float ratio) {
-  return (advantage > 0 && ratio > bounds.high) || (advantage < 0 && ratio < bounds.low);
-}
 
 // Picks `wanted` of `candidates` things that come one by one, every subset with the same probability (Knuth, algorithm S).
 class Draw {
@@ -73,41 +103,116 @@ class Draw {
 };
 
 // The order of floats as that of integers; NaN below all.
-uint32_t order_of(float x) {
+[[gnu::always_inline]] inline uint32_t order_of(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
-  if (std::isnan(x)) return 0;
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+  const uint32_t negative = 0u - (bits >> 31);
+  return mask_of(x == x) & (bits ^ (negative | 0x80000000u));
 }
 
 // The tokens of the `wanted` largest covariances: those above a threshold, and the first few at it. Found digit by digit from
 // histograms, so that nothing is copied or sorted.
-struct Largest {
-  uint32_t threshold = 0;
-  int64_t at_threshold = 0;
-
-  Largest(const Covariance& covariance, int64_t wanted) {
+class Largest {
+ public:
+  Largest(const Covariance& covariance, int64_t wanted) : at_threshold_(std::min(wanted, covariance.count())) {
     constexpr int kBits = 11;
     std::array<int64_t, 1 << kBits> histogram;
     uint32_t fixed = 0;  // mask of the digits that are known
-    at_threshold = std::min(wanted, covariance.count());
+    CovarianceTile tile;
     for (const int shift : {21, 10, 0}) {
       histogram.fill(0);
       const uint32_t digit = shift == 0 ? (1u << 10) - 1 : (1u << kBits) - 1;
-      for (int64_t i = 0; i < covariance.size(); ++i) {
-        if (!covariance.counts(i)) continue;
-        const uint32_t order = order_of(covariance.at(i));
-        if ((order & fixed) == threshold) ++histogram[order >> shift & digit];
-      }
+      covariance.for_each_part([&](int64_t first, int64_t count) {
+        covariance.of(first, count, tile);
+        for (int64_t i = 0; i < count; ++i) {
+          const uint32_t order = order_of(tile.value[i]);
+          if (tile.live[i] != 0 && (order & fixed) == threshold_) ++histogram[order >> shift & digit];
+        }
+      });
       uint32_t bucket = digit;
-      while (bucket > 0 && histogram[bucket] < at_threshold) at_threshold -= histogram[bucket--];
-      threshold |= bucket << shift;
+      while (bucket > 0 && histogram[bucket] < at_threshold_) at_threshold_ -= histogram[bucket--];
+      threshold_ |= bucket << shift;
       fixed |= digit << shift;
     }
   }
-  // Asked for every token in order.
-  bool takes(float covariance) {
-    const uint32_t order = order_of(covariance);
-    return order > threshold || (order == threshold && at_threshold-- > 0);
+  // Masks of those taken; asked for every part in order.
+  void take(const CovarianceTile& tile, uint32_t* taken) {
+    uint32_t equal = 0;
+    for (int64_t i = 0; i < kSurrogateTile; ++i) {
+      const uint32_t order = order_of(tile.value[i]);
+      taken[i] = tile.live[i] & mask_of(order > threshold_);
+      equal |= tile.live[i] & mask_of(order == threshold_);
+    }
+    if (equal == 0 || at_threshold_ == 0) return;
+    for (int64_t i = 0; i < kSurrogateTile && at_threshold_ > 0; ++i)
+      if (tile.live[i] != 0 && order_of(tile.value[i]) == threshold_) taken[i] = ~0u, --at_threshold_;
+  }
+
+ private:
+  uint32_t threshold_ = 0;
+  int64_t at_threshold_;
+};
+
+// The clip loss; nothing where taken.
+struct ClipCovRule {
+  RatioBounds bounds;
+  const uint32_t* taken;
+  [[gnu::always_inline]] void operator()(SurrogateTile& tile, int64_t i) const {
+    const float advantage = tile.advantage[i], ratio = tile.ratio[i];
+    const uint32_t high = mask_of(advantage > 0) & mask_of(ratio > bounds.high);
+    const uint32_t low = mask_of(advantage < 0) & mask_of(ratio < bounds.low);
+    const float used = select(low, bounds.low, select(high, bounds.high, ratio));
+    tile.loss[i] = select(~taken[i], -advantage * used);
+    tile.grad[i] = select(~(taken[i] | high | low | tile.beyond[i]), -advantage * used);
+    tile.clipped[i] = taken[i];
+  }
+};
+
+// -A r, and the penalty where taken.
+struct KlCovRule {
+  float weight;
+  const uint32_t* taken;
+  [[gnu::always_inline]] void operator()(SurrogateTile& tile, int64_t i) const {
+    const float plain = -tile.advantage[i] * tile.ratio[i], d = tile.log_ratio[i];
+    const float sign = select(mask_of(d > 0), 1.0f, select(mask_of(d < 0), -1.0f));
+    tile.loss[i] = plain + select(taken[i], weight * std::abs(d));
+    tile.grad[i] = select(~tile.beyond[i], plain + select(taken[i], weight * sign));
+    tile.clipped[i] = taken[i];
+  }
+};
+
+// Runs a rule over all tokens; `mark(part, tile)` comes before it and says what the rule has to know of each token.
+template <class Rule, class Mark>
+SurrogateSums run_marked(const SurrogateJob& job, const Covariance& covariance, const Rule& rule, Mark mark) {
+  SurrogateTile tile(job);
+  SurrogateLanes lanes;
+  CovarianceTile part;
+  covariance.for_each_part([&](int64_t first, int64_t count) {
+    load_tile(job, first, count, tile, lanes);
+    covariance.of(first, count, part);
+    mark(part, tile);
+    with_isa(job.isa, [&]() TROUPE_INLINE_LAMBDA {
+      for (int64_t i = 0; i < kSurrogateTile; ++i) rule(tile, i);
+    });
+    finish_tile(job, first, count, tile, lanes);
+  });
+  return lanes.total();
+}
+
+// Who may be drawn: covariance in the range, and clipping not active. Their number.
+struct Candidates {
+  RatioBounds bounds;
+  float low, high;
+  int64_t of(Isa isa, const CovarianceTile& part, const SurrogateTile& tile, uint32_t* candidate) const {
+    uint32_t count = 0;
+    with_isa(isa, [&]() TROUPE_INLINE_LAMBDA {
+      for (int64_t i = 0; i < kSurrogateTile; ++i) {
+        const uint32_t clipped = (mask_of(tile.advantage[i] > 0) & mask_of(tile.ratio[i] > bounds.high)) |
+                                 (mask_of(tile.advantage[i] < 0) & mask_of(tile.ratio[i] < bounds.low));
+        candidate[i] = tile.live[i] & mask_of(part.value[i] > low) & mask_of(part.value[i] < high) & ~clipped;
+        count += candidate[i] & 1u;
+      }
+    });
+    return count;
   }
 };
 
@@ -118,54 +223,37 @@ struct Largest {
 SurrogateSums clip_cov_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   widen(job);
-  const Covariance covariance(in);
-  const auto low = static_cast<float>(p.number("cov_low")), high = static_cast<float>(p.number("cov_high"));
-  const auto is_candidate = [&](int64_t token, const SurrogateTile& tile, int64_t i) {
-    const float value = covariance.at(token);
-    return value > low && value < high && !clip_is_active(job.bounds, tile.advantage[i], tile.ratio[i]);
-  };
-  SurrogateLanes unused, lanes;
-  int64_t candidates = 0;
-  for_each_token(
-      job, unused,
-      [&](int64_t token, const SurrogateTile& tile, int64_t i) { candidates += is_candidate(token, tile, i); },
-      [](int64_t, int64_t, SurrogateTile&) {});
-  Draw draw(in.key, covariance.share(p.number("fraction")), candidates);
-  for_each_token(
-      job, lanes,
-      [&](int64_t token, SurrogateTile& tile, int64_t i) {
-        const float advantage = tile.advantage[i], ratio = tile.ratio[i];
-        const bool active = clip_is_active(job.bounds, advantage, ratio);
-        const uint32_t taken = mask_of(is_candidate(token, tile, i) && draw.next());
-        const float used = active ? (advantage > 0 ? job.bounds.high : job.bounds.low) : ratio;
-        tile.loss[i] = select(~taken, -advantage * used);
-        tile.grad[i] = active ? 0.0f : select(~(taken | tile.beyond[i]), -advantage * ratio);
-        tile.clipped[i] = taken;
-      },
-      [&](int64_t first, int64_t count, SurrogateTile& tile) { finish_tile(job, first, count, tile, lanes); });
-  return lanes.total();
+  const Covariance covariance(job);
+  const Candidates candidates{job.bounds, static_cast<float>(p.number("cov_low")),
+                              static_cast<float>(p.number("cov_high"))};
+  alignas(64) uint32_t taken[kSurrogateTile];
+  int64_t count = 0;
+  SurrogateTile tile(job);
+  SurrogateLanes lanes;
+  CovarianceTile part;
+  covariance.for_each_part([&](int64_t first, int64_t size) {
+    load_tile(job, first, size, tile, lanes);
+    covariance.of(first, size, part);
+    count += candidates.of(job.isa, part, tile, taken);
+  });
+  Draw draw(in.key, covariance.share(p.number("fraction")), count);
+  return run_marked(job, covariance, ClipCovRule{job.bounds, taken},
+                    [&](const CovarianceTile& covariances, const SurrogateTile& tokens) {
+                      if (candidates.of(job.isa, covariances, tokens, taken) == 0) return;
+                      for (uint32_t& mask : taken)
+                        if (mask != 0) mask = mask_of(draw.next());
+                    });
 }
 
 // -A r, plus kl_coef |log r| at the tokens of the largest covariance. Nothing is clipped.
 SurrogateSums kl_cov_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   widen(job);
-  const Covariance covariance(in);
+  const Covariance covariance(job);
   Largest largest(covariance, covariance.share(p.number("fraction")));
-  const auto weight = static_cast<float>(p.number("kl_coef"));
-  SurrogateLanes lanes;
-  for_each_token(
-      job, lanes,
-      [&](int64_t token, SurrogateTile& tile, int64_t i) {
-        const float plain = -tile.advantage[i] * tile.ratio[i], d = tile.log_ratio[i];
-        const bool taken = largest.takes(covariance.at(token));
-        const float sign = d > 0 ? 1.0f : d < 0 ? -1.0f : 0.0f;
-        tile.loss[i] = taken ? plain + weight * std::abs(d) : plain;
-        tile.grad[i] = select(~tile.beyond[i], taken ? plain + weight * sign : plain);
-        tile.clipped[i] = mask_of(taken);
-      },
-      [&](int64_t first, int64_t count, SurrogateTile& tile) { finish_tile(job, first, count, tile, lanes); });
-  return lanes.total();
+  alignas(64) uint32_t taken[kSurrogateTile];
+  return run_marked(job, covariance, KlCovRule{static_cast<float>(p.number("kl_coef")), taken},
+                    [&](const CovarianceTile& covariances, const SurrogateTile&) { largest.take(covariances, taken); });
 }
 
 }  // namespace troupe

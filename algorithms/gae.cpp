@@ -5,9 +5,7 @@
 
 namespace troupe {
 
-namespace {
-
-ScanTask task_of(const GaeInput& in) {
+ScanTask scan_task(const GaeInput& in) {
   TROUPE_CHECK(in.mask.size == 0 || in.valid.size == 0, "mask and valid exclude each other");
   ScanTask task;
   task.layout = in.layout;
@@ -32,17 +30,15 @@ ScanTask task_of(const GaeInput& in) {
   return task;
 }
 
-}  // namespace
-
 void gae(const GaeInput& in, OutputView advantages, OutputView returns) {
-  ScanTask task = task_of(in);
+  ScanTask task = scan_task(in);
   task.first = advantages;
   task.second = returns;
   run_scan(ScanRule::gae, task);
 }
 
 void lambda_returns(const GaeInput& in, OutputView returns) {
-  ScanTask task = task_of(in);
+  ScanTask task = scan_task(in);
   task.second = returns;
   run_scan(ScanRule::lambda_return, task);
 }

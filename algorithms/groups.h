@@ -34,7 +34,7 @@ std::vector<uint8_t> groups_with_spread(std::span<const float> metric, std::span
 std::vector<int64_t> filter_groups(std::span<const float> metric, std::span<const int64_t> ids,
                                    int64_t max_groups = -1);
 
-// How PF-PPO weights rows by their score (Shen et al. 2024, "Policy Filtration for RLHF").
+// How PF-PPO weights rows by their score (Shen and Zhang 2024, "Policy Filtration for RLHF").
 enum class ResampleWeight : uint8_t { pow = 0, max_min = 1, max_random = 2 };
 // Throws ConfigError naming the nearest: pow, max_min, max_random.
 ResampleWeight find_resample_weight(std::string_view name);

@@ -41,12 +41,12 @@ double divisor(const Moments& moments, const WhitenParams& params) {
 
 }  // namespace
 
-WhitenParams find_whiten_variant(std::string_view name) {
+WhitenParams find_whiten_variant(std::string_view name, std::string_view path) {
   static constexpr std::array<std::string_view, 5> kNames = {"verl", "slime", "openrlhf", "accerl",
                                                              "lm_human_preferences"};
   WhitenParams params;
   params.zero_masked = false;
-  switch (find_name("whiten variant", name, kNames)) {
+  switch (find_name(path, name, kNames)) {
     case 0:
     case 1:  // over all ranks; the only other difference to verl is what it does with fewer than two elements
       params.unbiased = true;

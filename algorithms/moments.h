@@ -44,7 +44,7 @@ struct WhitenParams {
 };
 
 // How another code base whitens: verl, slime, openrlhf, accerl, lm_human_preferences. Throws ConfigError naming the nearest.
-WhitenParams find_whiten_variant(std::string_view name);
+WhitenParams find_whiten_variant(std::string_view name, std::string_view path = "whiten variant");
 
 // Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). No unmasked element: all zeros. One:
 // it is only centred (the result is 0). A NaN under the mask makes every unmasked element NaN. With `strict` fewer than two

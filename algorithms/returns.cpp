@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-void reward_to_go(const ReturnInput& in, OutputView returns) {
+ScanTask scan_task(const ReturnInput& in) {
   ScanTask task;
   task.layout = in.layout;
   task.steps = in.steps;
@@ -15,11 +15,16 @@ void reward_to_go(const ReturnInput& in, OutputView returns) {
   task.terminated = in.terminated;
   task.mask = in.mask;
   task.bootstrap = in.bootstrap;
-  task.second = returns;
   task.gamma = in.gamma;
   task.skip = in.masked == MaskedReturn::skip;
   task.carry_outside = in.outside == Outside::carry;
   task.threads = in.threads;
+  return task;
+}
+
+void reward_to_go(const ReturnInput& in, OutputView returns) {
+  ScanTask task = scan_task(in);
+  task.second = returns;
   run_scan(ScanRule::reward_to_go, task);
 }
 

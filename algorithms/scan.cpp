@@ -166,26 +166,28 @@ void run_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_
 
 const ScanKernels& scan_kernels() {
   switch (current_isa()) {
-    case Isa::avx512:
-      return *scan_kernels_avx512();
-    case Isa::avx2:
-      return *scan_kernels_avx2();
-    case Isa::sse2:
-      break;
+    case Isa::avx512: return *scan_kernels_avx512();
+    case Isa::avx2: return *scan_kernels_avx2();
+    case Isa::sse2: break;
   }
   return *scan_kernels_sse2();
 }
 
-void run_scan(ScanRule rule, ScanTask task) {
+int64_t check_scan(ScanRule rule, ScanTask& task) {
   const int64_t elements = check_shape(task);
   check_arrays(rule, task, elements);
   TROUPE_CHECK(task.gamma >= 0 && task.gamma <= 1 && task.lambda >= 0 && task.lambda <= 1, "gamma", task.gamma,
                "lambda", task.lambda, "want both in [0, 1]");
   TROUPE_CHECK(task.threads >= 1, "threads", task.threads);
+  return elements;
+}
+
+void run_scan(ScanRule rule, ScanTask task) {
+  const int64_t elements = check_scan(rule, task);
   if (elements == 0) return;
   task.stream = streams(rule, task, elements);
-  const ScanKernel kernel = scan_kernels().scan[static_cast<int>(rule)][static_cast<int>(task.layout)]
-                                              [plain(rule, task)][task.stream];
+  const ScanKernel kernel =
+      scan_kernels().scan[static_cast<int>(rule)][static_cast<int>(task.layout)][plain(rule, task)][task.stream];
   const int64_t units = task.layout == Layout::rows ? task.sequences : (task.sequences + kLine - 1) / kLine;
   const int64_t parts = std::min({int64_t{task.threads}, units, elements / kLeastElementsPerThread});
   if (parts <= 1) {

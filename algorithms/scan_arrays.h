@@ -20,7 +20,7 @@ enum class Element : uint8_t { float32 = 0, bfloat16 = 1 };
 // The stride of an array whose rows follow each other without a gap.
 inline constexpr int64_t kDense = std::numeric_limits<int64_t>::min();
 
-// Numbers to read. Default-made = absent.
+// Numbers to read. Default-made or of an empty range = absent.
 struct FloatView {
   const void* data = nullptr;
   std::size_t size = 0;     // elements that the caller vouches for: T * B
@@ -34,10 +34,11 @@ struct FloatView {
   template <class Range>
     requires std::convertible_to<const Range&, std::span<const float>>
   FloatView(const Range& range)
-      : data(std::span<const float>(range).data()), size(std::span<const float>(range).size()) {}
+      : data(std::span<const float>(range).empty() ? nullptr : std::span<const float>(range).data()),
+        size(std::span<const float>(range).size()) {}
 };
 
-// Flags to read, one byte each; not 0 = set. Default-made = absent.
+// Flags to read, one byte each; not 0 = set. Default-made or of an empty range = absent.
 struct FlagView {
   const uint8_t* data = nullptr;
   std::size_t size = 0;
@@ -49,7 +50,8 @@ struct FlagView {
   template <class Range>
     requires std::convertible_to<const Range&, std::span<const uint8_t>>
   FlagView(const Range& range)
-      : data(std::span<const uint8_t>(range).data()), size(std::span<const uint8_t>(range).size()) {}
+      : data(std::span<const uint8_t>(range).empty() ? nullptr : std::span<const uint8_t>(range).data()),
+        size(std::span<const uint8_t>(range).size()) {}
 };
 
 // Numbers to write; rows do not overlap.
@@ -63,7 +65,9 @@ struct OutputView {
       : data(array), size(count), stride(row_stride) {}
   template <class Range>
     requires std::convertible_to<Range&, std::span<float>>
-  OutputView(Range&& range) : data(std::span<float>(range).data()), size(std::span<float>(range).size()) {}
+  OutputView(Range&& range)
+      : data(std::span<float>(range).empty() ? nullptr : std::span<float>(range).data()),
+        size(std::span<float>(range).size()) {}
 };
 
 // What stands in the outputs where `mask` is 0.

@@ -121,7 +121,8 @@ TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in,
     carry.live = false;
     return;
   }
-  static constexpr int64_t kAhead[kFloatInputs] = {-kPrefetch, -kPrefetch, -kPrefetch, -kPrefetch, -kPrefetch, -kPrefetch};
+  static constexpr int64_t kAhead[kFloatInputs] = {-kPrefetch, -kPrefetch, -kPrefetch,
+                                                   -kPrefetch, -kPrefetch, -kPrefetch};
   Line line;
   const bool flagged = read_line<Rule, kPlain, true>(k, in, at, carry.live, kAhead, line);
   for (int i = kLine - kLanes; i + kLanes > lowest; i -= kLanes) {
@@ -129,7 +130,8 @@ TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in,
     if (flagged) {
       row_block<Rule, !kPlain, kPlain, kStream, false>(k, w, line, i, lane, carry, first, second);
     } else {
-      row_block<Rule, false, kPlain, kStream, kPlain && !kEdge && kLanes < 16>(k, w, line, i, lane, carry, first, second);
+      row_block < Rule, false, kPlain, kStream,
+          kPlain && !kEdge && kLanes<16>(k, w, line, i, lane, carry, first, second);
     }
   }
 }
@@ -295,8 +297,8 @@ TROUPE_INLINE void scan_step(const Context& k, const RuleConstants<ColumnLane>& 
 // The first step at which a line may begin `pad` elements before its row. What is written there is garbage that the row before
 // overwrites, if this call writes it, later, and rows follow each other without a gap.
 inline int64_t first_overhang(const ScanTask& task, const Context& k, int64_t count, int64_t pad) {
-  bool allowed = count == task.sequences && task.second.stride == count &&
-                 (!task.first.data || task.first.stride == count);
+  bool allowed =
+      count == task.sequences && task.second.stride == count && (!task.first.data || task.first.stride == count);
   for (const FloatView* view : k.floats) allowed = allowed && (!view->data || view->stride >= count);
   for (const FlagView* view : k.flags) allowed = allowed && (!view->data || view->stride >= count);
   return allowed ? (pad + count - 1) / count : task.steps;
@@ -362,12 +364,12 @@ void limit(const float* a, const float* b, float* c, float* d, int64_t n, bool s
 
 // -- the table ------------------------------------------------------------------------------------------------------
 
-#define TROUPE_SCAN_KERNELS(Rule)                                                  \
-  {                                                                                \
-    {{scan_columns<Rule, false, false>, scan_columns<Rule, false, true>},          \
-     {scan_columns<Rule, true, false>, scan_columns<Rule, true, true>}},           \
-        {{scan_rows<Rule, false, false>, scan_rows<Rule, false, true>},            \
-         {scan_rows<Rule, true, false>, scan_rows<Rule, true, true>}},             \
+#define TROUPE_SCAN_KERNELS(Rule)                                           \
+  {                                                                         \
+      {{scan_columns<Rule, false, false>, scan_columns<Rule, false, true>}, \
+       {scan_columns<Rule, true, false>, scan_columns<Rule, true, true>}},  \
+      {{scan_rows<Rule, false, false>, scan_rows<Rule, false, true>},       \
+       {scan_rows<Rule, true, false>, scan_rows<Rule, true, true>}},        \
   }
 
 constexpr ScanKernels kKernels = {{TROUPE_SCAN_KERNELS(GaeRule), TROUPE_SCAN_KERNELS(LambdaReturnRule),

@@ -31,8 +31,8 @@ struct Context {
   bool skip, carry_outside, cut_is_end;
   bool next_everywhere;  // the `next` array is read at every step
   bool next_at_ends;
-  bool unsteady;         // gamma or lambda is an array
-  bool blanks;           // where a whole line is masked, nothing needs to be read
+  bool unsteady;  // gamma or lambda is an array
+  bool blanks;    // where a whole line is masked, nothing needs to be read
 
   explicit Context(const ScanTask& t)
       : floats{&t.reward, &t.value, &t.next, &t.gammas, &t.lambdas, &t.log_rho},
@@ -161,9 +161,7 @@ constexpr bool reads(int input) {
   if (input == kGamma) return !kPlain || !Rule::kSteadyFactor;
   return true;
 }
-constexpr bool may_be_absent(int input) {
-  return input == kNext || input == kLambda || input == kGamma;
-}
+constexpr bool may_be_absent(int input) { return input == kNext || input == kLambda || input == kGamma; }
 
 // Reads the line from element `at` on, and returns whether it is flagged.
 // ahead: where to prefetch, in elements from what is read, for each array.
@@ -283,8 +281,8 @@ TROUPE_INLINE bool write_blank(const Context& k, const Inputs& in, int64_t at, f
 
 // Stores what the rule makes of S, with what belongs where the step does not count. `later`: S of the step after, 0 if none.
 template <class Rule, bool kFlags, bool kStream, class Lane>
-TROUPE_INLINE void write_step(const Context& k, const RuleConstants<Lane>& constants, const Read<Lane>& r, F sum, F later,
-                              float* first, float* second) {
+TROUPE_INLINE void write_step(const Context& k, const RuleConstants<Lane>& constants, const Read<Lane>& r, F sum,
+                              F later, float* first, float* second) {
   RuleResult<Lane> out = Rule::finish(r.step, constants, sum, later);
   if constexpr (kFlags) {
     if (!k.carry_outside) {

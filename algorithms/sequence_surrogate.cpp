@@ -75,8 +75,8 @@ float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t b
 
 }  // namespace
 
-// max(-A s, -A clip(s)) with s the geometric mean of the sequence's ratios (GSPO, Zheng et al. 2025, eq. 5 to 7; the token form of eq.
-// 14 to 17 where advantages differ within a sequence).
+// max(-A s, -A clip(s)) with s the geometric mean of the sequence's ratios (GSPO, Zheng et al. 2025; its token form, GSPO-token,
+// where advantages differ within a sequence).
 SurrogateSums gspo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   constexpr double kLargest = 10;  // bound of log s (verl)
   const SurrogateJob job(in, p, out);
@@ -90,7 +90,7 @@ SurrogateSums gspo_surrogate(const SurrogateInput& in, const ParameterValues& p,
   return lanes.total();
 }
 
-// -mean(A) exp(mean(mu)), mu the log-ratio clipped where that makes the objective smaller (GMPO, Zhao et al. 2025, eq. 4).
+// -mean(A) exp(mean(mu)), mu the log-ratio clipped where that makes the objective smaller (GMPO, Zhao et al. 2025).
 SurrogateSums geo_mean_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   job.weigh_rollout = false;

@@ -160,7 +160,7 @@ SurrogateSums ce_gppo_surrogate(const SurrogateInput& in, const ParameterValues&
                                   static_cast<float>(p.number("beta2") * job.bounds.high)});
 }
 
-// -clip(r) A log_prob, the first factor constant (CISPO, MiniMax-M1 2025 eq. 4).
+// -clip(r) A log_prob, the first factor constant (CISPO, MiniMax-M1 2025).
 SurrogateSums cispo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   bound_ratio(job, p);

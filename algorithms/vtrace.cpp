@@ -14,7 +14,7 @@ float bound_or_infinity(float bound) { return bound <= 0 ? std::numeric_limits<f
 
 }  // namespace
 
-void vtrace(const VtraceInput& in, OutputView vs, OutputView pg_advantages) {
+ScanTask scan_task(const VtraceInput& in) {
   ScanTask task;
   task.layout = in.layout;
   task.steps = in.steps;
@@ -28,8 +28,6 @@ void vtrace(const VtraceInput& in, OutputView vs, OutputView pg_advantages) {
   task.truncated = in.truncated;
   task.mask = in.valid;
   task.bootstrap = in.bootstrap;
-  task.first = vs;
-  task.second = pg_advantages;
   task.gamma = in.gamma;
   task.lambda = in.lambda;
   task.rho_bar = bound_or_infinity(in.rho_bar);
@@ -42,6 +40,13 @@ void vtrace(const VtraceInput& in, OutputView vs, OutputView pg_advantages) {
   task.next_at_ends = true;
   task.cut_is_end = !in.bootstrap_on_truncation;
   task.threads = in.threads;
+  return task;
+}
+
+void vtrace(const VtraceInput& in, OutputView vs, OutputView pg_advantages) {
+  ScanTask task = scan_task(in);
+  task.first = vs;
+  task.second = pg_advantages;
   run_scan(ScanRule::vtrace, task);
 }
 

@@ -1,6 +1,7 @@
-# Option TROUPE_GPU (preset gpu): target troupe_cuda for the parts that use CUDA and NCCL, when all they need is found; else
-# one line, and the build is the CPU version, which is complete.
+# Option TROUPE_GPU (preset gpu): TROUPE_HAS_CUDA when kernels can be compiled, and target troupe_cuda for the parts that use
+# CUDA and NCCL, when all they need is found; else one line, and the build is the CPU version, which is complete.
 
+set(TROUPE_HAS_CUDA OFF)
 set(TROUPE_HAS_GPU OFF)
 if(NOT TROUPE_GPU)
   message(STATUS "troupe: CPU build (preset gpu adds CUDA and NCCL)")
@@ -8,6 +9,14 @@ if(NOT TROUPE_GPU)
 endif()
 
 find_package(CUDAToolkit QUIET)
+if(CUDAToolkit_FOUND)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+  endif()
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+  enable_language(CUDA)
+  set(TROUPE_HAS_CUDA ON)
+endif()
 # PyTorch's CUDA wheels keep NCCL in a package beside them.
 get_filename_component(site_packages ${TROUPE_TORCH_ROOT} DIRECTORY)
 find_path(NCCL_INCLUDE_DIR nccl.h
@@ -25,14 +34,10 @@ if(NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)
 endif()
 if(missing)
   list(JOIN missing " and " missing)
-  message(STATUS "troupe: ${missing} not found: building the CPU version")
+  message(STATUS "troupe: ${missing} not found: building the CPU version of the programs")
   return()
 endif()
 
-if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80 90)
-endif()
-enable_language(CUDA)
 set(TROUPE_HAS_GPU ON)
 
 add_library(troupe_cuda INTERFACE)

@@ -43,16 +43,18 @@ function(troupe_test_properties name label timeout serial)
   endif()
 endfunction()
 
+# tests_unit builds what the tests of that label run, and so on.
+foreach(label unit actor process learn gpu)
+  add_custom_target(tests_${label})
+endforeach()
+
 # troupe_test(NAME LABEL unit SOURCES a_test.cpp ... LINK libraries ... [TIMEOUT seconds] [SERIAL]): one doctest program, one
-# CTest entry per program. Target tests_unit builds all of that label.
+# CTest entry per program.
 function(troupe_test name)
   cmake_parse_arguments(ARG "SERIAL" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/main.cpp)
   target_link_libraries(${name} PRIVATE troupe_options ${ARG_LINK})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(NOT TARGET tests_${ARG_LABEL})
-    add_custom_target(tests_${ARG_LABEL})
-  endif()
   add_dependencies(tests_${ARG_LABEL} ${name})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   troupe_test_properties(${name} "${ARG_LABEL}" "${ARG_TIMEOUT}" "${ARG_SERIAL}")

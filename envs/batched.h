@@ -376,7 +376,7 @@ bool Batched<Row>::load(const std::string& bytes) {
     slot.elapsed = saved[i].numbers.elapsed;
     slot.phase = static_cast<Phase>(saved[i].numbers.phase);
     if constexpr (detail::PlainState<Row>)
-      std::copy_n(saved[i].state.begin(), sizeof(slot.row.state), reinterpret_cast<char*>(&slot.row.state));
+      std::copy_n(saved[i].state.data(), sizeof(slot.row.state), reinterpret_cast<char*>(&slot.row.state));
     else if constexpr (detail::OwnBytes<Row>)
       slot.row.load(saved[i].state);
   }

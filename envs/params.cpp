@@ -28,11 +28,11 @@ void EnvParams::take(const std::string& json, const std::string& path) {
     throw ConfigError(path + ": " + object.dump() + " is not an object, expected {\"key\": value}");
   for (const auto& [key, value] : object.items()) {
     Given given{false, value.dump(), path + '.' + key};
+    const bool beyond_int64 =
+        value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
     if (value.is_boolean())
       given.value = value.get<bool>();
-    else if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
-      given.value = value.get<double>();
-    else if (value.is_number_integer())
+    else if (value.is_number_integer() && !beyond_int64)
       given.value = value.get<int64_t>();
     else if (value.is_number())
       given.value = value.get<double>();

@@ -219,6 +219,21 @@ void Head::evaluate(const HeadInput& input, ActionsView actions, std::span<float
   }
 }
 
+void Head::sum_squared_probabilities(const HeadScratch& scratch, std::span<float> out) const {
+  TROUPE_CHECK(!continuous_);
+  const int64_t rows = static_cast<int64_t>(out.size()) / decisions_;
+  TROUPE_CHECK(static_cast<int64_t>(scratch.probabilities.size()) == rows * outputs_, scratch.probabilities.size(),
+               rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t d = 0; d < decisions_; ++d) {
+      const float* p = scratch.probabilities.data() + row * outputs_ + layout_[d].first;
+      double sum = 0;
+      for (int64_t j = 0; j < layout_[d].bins; ++j) sum += double{p[j]} * p[j];
+      out[row * decisions_ + d] = static_cast<float>(sum);
+    }
+  }
+}
+
 void Head::backward(const HeadInput& input, ActionsView actions, std::span<const float> log_prob_gradients,
                     float entropy_gradient, const HeadScratch& scratch, std::span<float> output_gradients,
                     std::span<float> log_std_gradients) const {

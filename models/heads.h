@@ -59,6 +59,10 @@ class Head {
   void evaluate(const HeadInput& input, ActionsView actions, std::span<float> log_probs, std::span<float> entropy,
                 HeadScratch& scratch) const;
 
+  // The sum over its categories of their squared probabilities, of each decision of the rows last evaluated: [B, D]. Not for
+  // continuous actions.
+  void sum_squared_probabilities(const HeadScratch& scratch, std::span<float> out) const;
+
   // The gradients of a loss after evaluate() of the same rows: from dL/dlog_probs [B, D] and dL/dentropy (the same for every
   // row) to dL/doutputs [B, P] (written) and dL/dlog_std [D] (added to; empty unless continuous).
   void backward(const HeadInput& input, ActionsView actions, std::span<const float> log_prob_gradients,

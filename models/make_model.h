@@ -20,7 +20,7 @@ std::unique_ptr<Learner> make_learner(const RunConfig& config, const EnvSpec& en
 void set_compute_threads(int threads);
 
 // From now on the same tensor operations give the same bits in every process, whatever lies where in memory. Call before the
-// first tensor operation.
+// first tensor operation and while there is no other thread.
 void compute_reproducibly();
 
 }  // namespace troupe

@@ -9,15 +9,28 @@
 #include "models/heads.h"
 #include "models/observations.h"
 #include "models/policy_loss.h"
+#include "models/sequences.h"
 #include "models/staging.h"
 
 namespace troupe {
 
-// What an update makes of a staged batch before it trains on it, per row.
+// What an update makes of a staged batch before it trains on it, per row. C ratios per row.
 struct Targets {
-  std::vector<float> advantages;  // [R] normalised when the config says so
-  std::vector<float> values;      // [R] before the update, in units of the value head
-  std::vector<float> returns;     // [R] likewise
+  std::vector<float> advantages;       // [R] or [R, D], whitened when the config says so
+  std::vector<float> values;           // [R] before the update, in units of the value head
+  std::vector<float> returns;          // [R] likewise
+  std::vector<float> old_log_probs;    // [R, D] of the policy before the update, or empty: the behaviour policy's serve
+  std::vector<float> rollout_weights;  // [R, C] or empty
+  std::vector<uint8_t> kept;           // [R, C] or empty
+};
+
+// Some rows in the order in which they are trained on: samples on their own, or whole sequences.
+struct RowRange {
+  std::span<const int64_t> rows;
+  std::span<const int64_t>
+      offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = on their own
+
+  int64_t size() const { return static_cast<int64_t>(rows.size()); }
 };
 
 class Minibatch {
@@ -27,19 +40,31 @@ class Minibatch {
   // [B, O] encoded observations.
   std::span<float> inputs(const StagedRows& batch, std::span<const int64_t> rows, const FeatureScaling& scaling);
   // Everything but what the network says about them: head.outputs, head.log_std and values are the caller's to fill in.
-  LossInput loss_input(const StagedRows& batch, const Targets& targets, std::span<const int64_t> rows);
+  LossInput loss_input(const StagedRows& batch, const Targets& targets, RowRange range);
+  // [B, C] which ratios count, or empty = all. Valid until the next call of this or loss_input().
+  std::span<const uint8_t> kept(const StagedRows& batch, const Targets& targets, std::span<const int64_t> rows);
   // Only what evaluating the stored actions needs.
   LossInput action_input(const StagedRows& batch, std::span<const int64_t> rows);
 
  private:
   const Head& head_;
   const ObservationEncoder& encoder_;
-  std::vector<float> inputs_, log_probs_, advantages_, values_, returns_, continuous_;
+  std::vector<float> inputs_, log_probs_, old_log_probs_, advantages_, values_, returns_, continuous_, weights_;
   std::vector<int32_t> discrete_;
-  std::vector<uint8_t> mask_;
+  std::vector<uint8_t> mask_, kept_;
 };
 
-// Sample rows in the order of one epoch: a permutation drawn from the stream `key` alone.
-std::vector<int64_t> shuffled(std::span<const int64_t> rows, uint64_t key);
+// The order of one epoch, a permutation drawn from the stream `key` alone: of samples, or of whole sequences.
+struct EpochOrder {
+  std::vector<int64_t> rows;
+  std::vector<int64_t> offsets;  // empty = samples
+};
+EpochOrder shuffled(std::span<const int64_t> rows, uint64_t key);
+EpochOrder shuffled(const Sequences& sequences, uint64_t key);
+
+// `parts` minibatches, in order: of equal numbers of rows within one, or of whole sequences, cut nearest to that. Some may be empty.
+std::vector<RowRange> minibatches(const EpochOrder& order, int64_t parts);
+// A minibatch in parts of at most `size` rows, or one longer sequence; size 0 = in one.
+std::vector<RowRange> micro_batches(RowRange minibatch, int64_t size);
 
 }  // namespace troupe

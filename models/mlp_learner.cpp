@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "algorithms/algorithm_choice.h"
 #include "algorithms/moments.h"
 #include "algorithms/schedule.h"
 #include "algorithms/vtrace.h"
@@ -19,6 +20,9 @@
 #include "models/mlp_parameters.h"
 #include "models/optimizer.h"
 #include "models/policy_loss.h"
+#include "models/rollout_weights.h"
+#include "models/sequence_advantages.h"
+#include "models/sequences.h"
 #include "models/tensor_models.h"
 #include "runtime/errors.h"
 #include "runtime/rng.h"
@@ -40,6 +44,16 @@ std::span<const int64_t> part_of(std::span<const int64_t> rows, int64_t begin, i
   return rows.subspan(begin, std::min(count, size - begin));
 }
 
+void describe_correction(const OffPolicyMetrics& m, UpdateReport& report) {
+  report.metrics["rollout_kl"] = m.kl;
+  report.metrics["rollout_kl_k3"] = m.k3_kl;
+  report.metrics["rollout_weight_mean"] = m.weight_mean;
+  report.metrics["rollout_weight_max"] = m.weight_max;
+  report.metrics["rollout_ess"] = m.ess;
+  report.metrics["rollout_rejected"] = m.rejected_token_fraction;
+  report.metrics["rollout_rejected_sequences"] = m.rejected_sequence_fraction;
+}
+
 class MlpLearner final : public Learner {
  public:
   MlpLearner(const RunConfig& config, const EnvSpec& env);
@@ -47,7 +61,7 @@ class MlpLearner final : public Learner {
   std::shared_ptr<const Signature> signature() const override { return weights_.signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return weights_.snapshot(version); }
   std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override {
-    return stage_rows(batch, env_, vtrace_);
+    return stage_rows(batch, env_, choice_.vtrace || choice_.sequences);
   }
   UpdateReport update(StagedBatch& staged, double progress) override;
   LearnerState save() const override;
@@ -57,8 +71,19 @@ class MlpLearner final : public Learner {
   // What stays the same during one update.
   struct Settings {
     LearningRates rates;
-    double entropy_coef = 0.0;
-    bool train_policy = true;
+    LossSettings loss;
+  };
+  // What the current weights say about the samples before they change.
+  struct Start {
+    std::vector<float> values;  // [R] in reward units
+    StartProbabilities policy;
+  };
+  // What a staged batch is made into before the epochs.
+  struct Prepared {
+    Sequences sequences;  // none unless the algorithm asks for them
+    Start start;
+    TokenAdvantages advantages;
+    RolloutWeights correction;
   };
   struct EpochReport {
     LossReport loss;
@@ -72,22 +97,26 @@ class MlpLearner final : public Learner {
   void absorb_returns(const StagedRows& batch);
   void schedule_log_std(double progress);
   void refresh_scaling();
-  void make_vtrace_targets(StagedRows& batch);
+  Prepared prepare(StagedRows& batch);
+  std::vector<int64_t> groups_of(const StagedRows& batch, const Sequences& sequences) const;
+  void make_vtrace_targets(StagedRows& batch, const Start& start);
   void evaluate_bootstraps(StagedRows& batch);
-  void evaluate_current(const StagedRows& batch, std::span<float> values, std::span<float> log_rho);
-  Targets make_targets(const StagedRows& batch, UpdateReport& report) const;
-  EpochReport run_epoch(const StagedRows& batch, const Targets& targets, const Settings& settings, uint64_t epoch);
-  void run_minibatch(const StagedRows& batch, const Targets& targets, const Settings& settings,
-                     std::span<const int64_t> rows, EpochReport& epoch);
-  bool accumulate(const StagedRows& batch, const Targets& targets, const Settings& settings,
-                  std::span<const int64_t> rows, int64_t total_rows, LossReport& loss);
+  Start evaluate_start(const StagedRows& batch);
+  Targets make_targets(const StagedRows& batch, Prepared& prepared, UpdateReport& report) const;
+  EpochReport run_epoch(const StagedRows& batch, const Prepared& prepared, const Targets& targets,
+                        const Settings& settings, uint64_t epoch);
+  void run_minibatch(const StagedRows& batch, const Targets& targets, const Settings& settings, RowRange rows,
+                     EpochReport& epoch);
+  bool accumulate(const StagedRows& batch, const Targets& targets, const Settings& settings, RowRange rows,
+                  const LossTotals& totals, LossReport& loss);
+  void adapt_kl(const EpochReport& epoch, const Settings& settings);
   void describe(const EpochReport& epoch, const Settings& settings, UpdateReport& report) const;
   at::Tensor tensor_of(std::span<float> values, int64_t columns) const;
   int64_t rows_per_pass() const { return std::clamp<int64_t>(kNumbersPerPass / encoder_.features(), 1, kRowsPerPass); }
 
   RunConfig config_;
   EnvSpec env_;
-  bool vtrace_;
+  AlgorithmChoice choice_;
   Head head_;
   ObservationEncoder encoder_;
   WeightBlock weights_;
@@ -97,30 +126,43 @@ class MlpLearner final : public Learner {
   PolicyLoss loss_;
   Minibatch minibatch_;
   FeatureScaling scaling_;
+  double kl_coef_;
   uint64_t updates_ = 0;
   std::vector<float> output_gradients_, value_gradients_, log_std_gradients_;
 };
 
-bool wants_vtrace(const AlgorithmConfig& config) {
-  if (config.advantage != "gae" && config.advantage != "vtrace")
-    throw ConfigError("algorithm.advantage: \"" + config.advantage + "\", expected one of: gae, vtrace");
-  if (config.vtrace_adv != "unweighted" && config.vtrace_adv != "pg_rho")
-    throw ConfigError("algorithm.vtrace_adv: \"" + config.vtrace_adv + "\", expected one of: unweighted, pg_rho");
-  return config.advantage == "vtrace";
+bool needs_probabilities(const AlgorithmChoice& choice) {
+  return choice.advantage != nullptr && (choice.advantage->needs & kNeedsPolicy);
+}
+
+AlgorithmChoice choice_for(const RunConfig& config, const EnvSpec& env) {
+  const AlgorithmConfig& algorithm = config.algorithm;
+  if (algorithm.vtrace_adv != "unweighted" && algorithm.vtrace_adv != "pg_rho")
+    throw ConfigError("algorithm.vtrace_adv: \"" + algorithm.vtrace_adv + "\", expected one of: unweighted, pg_rho");
+  AlgorithmChoice choice = choose_algorithm(algorithm);
+  if (needs_probabilities(choice) && env.action.kind == ActionKind::continuous)
+    throw ConfigError("algorithm.advantage: \"" + algorithm.advantage +
+                      "\" needs probabilities of categories, but the actions of " + env.id + " are continuous");
+  const bool has_groups = choice.advantage != nullptr && (choice.advantage->needs & kNeedsGroups);
+  if (has_groups && algorithm.group_by == "task" && env.tasks.empty())
+    throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
+  return choice;
 }
 
 MlpLearner::MlpLearner(const RunConfig& config, const EnvSpec& env)
     : config_(config),
       env_(env),
-      vtrace_(wants_vtrace(config.algorithm)),
+      choice_(choice_for(config, env)),
       head_(env.action),
       encoder_(env.observations),
       weights_(initial_mlp(config.model, config.seed, encoder_.features(), head_)),
       device_weights_(weights_, find_device(config.trainer.device), /*with_gradients=*/true),
       network_(config.model, device_weights_),
       optimizer_(config.trainer, weights_),
-      loss_(config.algorithm, head_),
-      minibatch_(head_, encoder_) {
+      loss_(choice_, config.algorithm.value_coef,
+            static_cast<double>(config.rollout.length * (choice_.per_decision ? head_.decisions() : 1)), head_),
+      minibatch_(head_, encoder_),
+      kl_coef_(config.algorithm.kl_coef) {
   find_learning_rate_kind(config.trainer.lr_schedule);
   if (config.trainer.minibatches < 1 || config.trainer.epochs < 1)
     throw ConfigError("trainer.minibatches: " + std::to_string(config.trainer.minibatches) +
@@ -137,12 +179,12 @@ UpdateReport MlpLearner::update(StagedBatch& staged, double progress) {
   if (!batch.sample_rows.empty()) {
     schedule_log_std(progress);
     absorb_observations(batch);
-    if (vtrace_) make_vtrace_targets(batch);
+    Prepared prepared = prepare(batch);
     absorb_returns(batch);
     device_weights_.upload();
-    const Targets targets = make_targets(batch, report);
+    const Targets targets = make_targets(batch, prepared, report);
     for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
-      last = run_epoch(batch, targets, settings, static_cast<uint64_t>(epoch));
+      last = run_epoch(batch, prepared, targets, settings, static_cast<uint64_t>(epoch));
       report.steps += last.steps;
       report.skipped += last.skipped;
       ++report.epochs;
@@ -152,7 +194,17 @@ UpdateReport MlpLearner::update(StagedBatch& staged, double progress) {
   }
   ++updates_;
   describe(last, settings, report);
+  adapt_kl(last, settings);
   return report;
+}
+
+// After the update: its own penalty was weighted with the coefficient from before it.
+void MlpLearner::adapt_kl(const EpochReport& epoch, const Settings& settings) {
+  const AlgorithmConfig& algorithm = config_.algorithm;
+  if (algorithm.kl_controller != "adaptive" || !settings.loss.train_policy || epoch.steps == 0) return;
+  AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
+  controller.update(epoch.loss.kl, static_cast<double>(config_.trainer.super_batch));
+  kl_coef_ = controller.value();
 }
 
 MlpLearner::Settings MlpLearner::settings_for(double progress) const {
@@ -165,10 +217,11 @@ MlpLearner::Settings MlpLearner::settings_for(double progress) const {
       decay * warmup_factor(static_cast<double>(updates_ + 1), static_cast<double>(trainer.lr_warmup));
   Settings result;
   result.rates = {trainer.policy_lr * factor, trainer.value_lr * factor};
-  result.entropy_coef = algorithm.entropy_coef_end < 0.0
-                            ? algorithm.entropy_coef
-                            : linear(algorithm.entropy_coef, algorithm.entropy_coef_end, progress);
-  result.train_policy = updates_ >= static_cast<uint64_t>(trainer.value_only_updates);
+  result.loss.entropy_coef = algorithm.entropy_coef_end < 0.0
+                                 ? algorithm.entropy_coef
+                                 : linear(algorithm.entropy_coef, algorithm.entropy_coef_end, progress);
+  result.loss.kl_coef = kl_coef_;
+  result.loss.train_policy = updates_ >= static_cast<uint64_t>(trainer.value_only_updates);
   return result;
 }
 
@@ -226,11 +279,66 @@ at::Tensor MlpLearner::tensor_of(std::span<float> values, int64_t columns) const
       .to(device_weights_.device());
 }
 
-// V-trace with the values and probabilities of the current weights; one pass, so they do not move within the update.
-void MlpLearner::make_vtrace_targets(StagedRows& batch) {
-  device_weights_.upload();
+// Advantages, value targets and weights that need more than a row: one pass with the current weights, so they do not move within
+// the update.
+MlpLearner::Prepared MlpLearner::prepare(StagedRows& batch) {
+  Prepared result;
+  const AlgorithmConfig& algorithm = config_.algorithm;
+  const bool evaluates = choice_.vtrace || choice_.correction || needs_probabilities(choice_);
+  if (evaluates) {
+    device_weights_.upload();
+    result.start = evaluate_start(batch);
+  }
+  if (choice_.vtrace) make_vtrace_targets(batch, result.start);
+  const auto advantages = batch.advantages.view<float>();
+  result.advantages.values.assign(advantages.begin(), advantages.end());
+  if (!choice_.sequences) return result;
+
+  result.sequences = cut_sequences(batch, !algorithm.bootstrap_on_truncation);
+  if (algorithm.incomplete == "drop") {
+    result.sequences = complete_sequences(result.sequences);
+    batch.sample_rows = result.sequences.rows;
+    std::ranges::sort(batch.sample_rows);
+  }
+  const auto correct = [&](RolloutCorrection correction, std::span<const float> weighed) {
+    if (weighed.empty()) correction.opsm_delta = std::numeric_limits<double>::infinity();
+    result.correction = weigh_rollout(correction, batch, result.sequences, result.start.policy.log_probs, weighed,
+                                      choice_.per_decision);
+  };
+  if (choice_.correction && needs_probabilities(choice_)) correct(*choice_.correction, {});
+  if (choice_.advantage != nullptr) {
+    const std::vector<int64_t> groups = groups_of(batch, result.sequences);
+    result.advantages = estimate_sequences(choice_,
+                                           {.sequences = result.sequences,
+                                            .groups = groups,
+                                            .gamma = algorithm.gamma,
+                                            .decisions = head_.decisions(),
+                                            .per_decision = choice_.per_decision,
+                                            .start = needs_probabilities(choice_) ? &result.start.policy : nullptr,
+                                            .weights = result.correction.weights},
+                                           batch);
+  }
+  if (choice_.correction) correct(*choice_.correction, result.advantages.values);
+  return result;
+}
+
+std::vector<int64_t> MlpLearner::groups_of(const StagedRows& batch, const Sequences& sequences) const {
+  std::vector<int64_t> groups(static_cast<size_t>(sequences.count()), 0);
+  if (config_.algorithm.group_by != "task" || batch.task.empty()) return groups;
+  const auto task = batch.task.view<int32_t>();
+  for (int64_t i = 0; i < sequences.count(); ++i) groups[i] = task[sequences.rows_of(i).front()];
+  return groups;
+}
+
+// V-trace with the values and probabilities of the current weights.
+void MlpLearner::make_vtrace_targets(StagedRows& batch, const Start& start) {
+  std::ranges::copy(start.values, batch.values.mutable_view<float>().begin());
+  const int64_t decisions = head_.decisions();
+  const auto behaviour = batch.log_probs.view<float>();
   std::vector<float> log_rho(batch.rows, 0.0f);
-  evaluate_current(batch, batch.values.mutable_view<float>(), log_rho);
+  for (const int64_t row : batch.sample_rows)
+    for (int64_t i = row * decisions; i < (row + 1) * decisions; ++i)
+      log_rho[row] += start.policy.log_probs[i] - behaviour[i];
   evaluate_bootstraps(batch);
   const AlgorithmConfig& algorithm = config_.algorithm;
   for (const StagedSegment& segment : batch.segments) {
@@ -276,13 +384,18 @@ void MlpLearner::evaluate_bootstraps(StagedRows& batch) {
   }
 }
 
-// Values in reward units and log(current / behaviour) of the sample rows. A pass with outputs that are not finite becomes NaN,
-// which every step of the update then refuses.
-void MlpLearner::evaluate_current(const StagedRows& batch, std::span<float> values, std::span<float> log_rho) {
+// Of the sample rows; the others keep the behaviour policy's values. A pass with outputs that are not finite becomes NaN, which every
+// step of the update then refuses.
+MlpLearner::Start MlpLearner::evaluate_start(const StagedRows& batch) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   const ValueUnits units = value_units(weights_);
+  const auto before = batch.values.view<float>();
+  Start result{{before.begin(), before.end()}, {}};
+  result.policy.log_probs.resize(batch.rows * head_.decisions());
+  result.policy.sum_pi_squared.resize(needs_probabilities(choice_) ? batch.rows * head_.decisions() : 0);
   const std::span<const int64_t> rows = batch.sample_rows;
   const int64_t decisions = head_.decisions();
-  std::vector<float> log_probs, entropy;
+  std::vector<float> log_probs, squared, entropy;
   HeadScratch scratch;
   for (int64_t begin = 0; begin < static_cast<int64_t>(rows.size()); begin += rows_per_pass()) {
     const auto part = part_of(rows, begin, rows_per_pass());
@@ -292,25 +405,31 @@ void MlpLearner::evaluate_current(const StagedRows& batch, std::span<float> valu
     LossInput input = minibatch_.action_input(batch, part);
     input.head.outputs = floats_of(outputs);
     if (head_.continuous()) input.head.log_std = weights_.floats(kLogStd);
-    log_probs.assign(part.size() * decisions, std::numeric_limits<float>::quiet_NaN());
+    log_probs.assign(part.size() * decisions, kNaN);
+    squared.assign(part.size() * decisions, kNaN);
     entropy.resize(part.size());
-    if (first_non_finite_row(input.head.outputs, input.head.rows) < 0)
+    if (first_non_finite_row(input.head.outputs, input.head.rows) < 0) {
       head_.evaluate(input.head, input.actions, log_probs, entropy, scratch);
+      if (needs_probabilities(choice_)) head_.sum_squared_probabilities(scratch, squared);
+    }
     for (size_t i = 0; i < part.size(); ++i) {
-      values[part[i]] = floats_of(head_values)[i] * units.scale + units.shift;
-      log_rho[part[i]] = 0.0f;
-      for (int64_t d = 0; d < decisions; ++d)
-        log_rho[part[i]] += log_probs[i * decisions + d] - input.old_log_probs[i * decisions + d];
+      result.values[part[i]] = floats_of(head_values)[i] * units.scale + units.shift;
+      std::copy_n(log_probs.begin() + i * decisions, decisions, result.policy.log_probs.begin() + part[i] * decisions);
+      if (needs_probabilities(choice_))
+        std::copy_n(squared.begin() + i * decisions, decisions,
+                    result.policy.sum_pi_squared.begin() + part[i] * decisions);
     }
   }
+  return result;
 }
 
-Targets MlpLearner::make_targets(const StagedRows& batch, UpdateReport& report) const {
-  const auto advantages = batch.advantages.view<float>(), values = batch.values.view<float>();
-  const auto returns = batch.returns.view<float>();
+Targets MlpLearner::make_targets(const StagedRows& batch, Prepared& prepared, UpdateReport& report) const {
+  const auto values = batch.values.view<float>(), returns = batch.returns.view<float>();
+  const int64_t width = prepared.advantages.per_row;
   std::vector<float> sampled_advantages, sampled_values, sampled_returns;
   for (int64_t row : batch.sample_rows) {
-    sampled_advantages.push_back(advantages[row]);
+    const auto advantages = prepared.advantages.values.begin() + row * width;
+    sampled_advantages.insert(sampled_advantages.end(), advantages, advantages + width);
     sampled_values.push_back(values[row]);
     sampled_returns.push_back(returns[row]);
   }
@@ -321,49 +440,57 @@ Targets MlpLearner::make_targets(const StagedRows& batch, UpdateReport& report) 
   report.metrics["return_mean"] = return_moments.mean;
   report.metrics["return_std"] = return_moments.stddev();
   report.metrics["explained_variance"] = explained_variance(sampled_values, sampled_returns, {});
-  if (config_.algorithm.normalize_advantages) whiten(sampled_advantages, {}, advantage_moments);
+  if (choice_.whitening) whiten(sampled_advantages, {}, advantage_moments, *choice_.whitening);
+  if (choice_.correction) describe_correction(prepared.correction.metrics, report);
 
   const ValueUnits units = value_units(weights_);
   Targets result;
-  for (auto* column : {&result.advantages, &result.values, &result.returns}) column->resize(batch.rows);
+  result.advantages.resize(batch.rows * width);
+  for (auto* column : {&result.values, &result.returns}) column->resize(batch.rows);
   for (size_t i = 0; i < batch.sample_rows.size(); ++i) {
     const int64_t row = batch.sample_rows[i];
-    result.advantages[row] = sampled_advantages[i];
+    std::copy_n(sampled_advantages.begin() + i * width, width, result.advantages.begin() + row * width);
     result.values[row] = (sampled_values[i] - units.shift) / units.scale;
     result.returns[row] = (sampled_returns[i] - units.shift) / units.scale;
+  }
+  if (choice_.correction) {
+    result.old_log_probs = std::move(prepared.start.policy.log_probs);
+    result.rollout_weights = std::move(prepared.correction.weights);
+    result.kept = std::move(prepared.correction.kept);
   }
   return result;
 }
 
-MlpLearner::EpochReport MlpLearner::run_epoch(const StagedRows& batch, const Targets& targets, const Settings& settings,
-                                              uint64_t epoch) {
+MlpLearner::EpochReport MlpLearner::run_epoch(const StagedRows& batch, const Prepared& prepared, const Targets& targets,
+                                              const Settings& settings, uint64_t epoch) {
   EpochReport report;
-  const std::vector<int64_t> order =
-      shuffled(batch.sample_rows, derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, epoch));
-  const int64_t minibatches = config_.trainer.minibatches, samples = static_cast<int64_t>(order.size());
-  for (int64_t i = 0; i < minibatches; ++i) {
-    const int64_t begin = i * samples / minibatches, end = (i + 1) * samples / minibatches;
-    if (begin < end) run_minibatch(batch, targets, settings, std::span(order).subspan(begin, end - begin), report);
+  const uint64_t key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, epoch);
+  const EpochOrder order =
+      choice_.whole_sequences ? shuffled(prepared.sequences, key) : shuffled(batch.sample_rows, key);
+  Settings own = settings;
+  uint64_t index = 0;
+  for (const RowRange& part : minibatches(order, config_.trainer.minibatches)) {
+    own.loss.key = derive_key(key, "minibatch", index++);
+    if (part.size() > 0) run_minibatch(batch, targets, own, part, report);
   }
   return report;
 }
 
-void MlpLearner::run_minibatch(const StagedRows& batch, const Targets& targets, const Settings& settings,
-                               std::span<const int64_t> rows, EpochReport& epoch) {
-  const auto total = static_cast<int64_t>(rows.size());
-  const int64_t size = config_.trainer.micro_batch > 0 ? config_.trainer.micro_batch : total;
+void MlpLearner::run_minibatch(const StagedRows& batch, const Targets& targets, const Settings& settings, RowRange rows,
+                               EpochReport& epoch) {
   device_weights_.zero_gradients();
   std::ranges::fill(log_std_gradients_, 0.0f);
+  const LossTotals totals = loss_.count(rows.size(), rows.offsets, minibatch_.kept(batch, targets, rows.rows));
   LossReport loss;
   bool usable = true;
-  for (int64_t begin = 0; begin < total && usable; begin += size)
-    usable = accumulate(batch, targets, settings, part_of(rows, begin, size), total, loss);
+  for (const RowRange& part : micro_batches(rows, config_.trainer.micro_batch))
+    usable = usable && accumulate(batch, targets, settings, part, totals, loss);
   double norm = std::numeric_limits<double>::quiet_NaN();
   if (usable && std::isfinite(loss.loss)) {
     const std::span<float> gradients = device_weights_.host_gradients();
     if (device_weights_.has(kLogStd))
       std::ranges::copy(log_std_gradients_, gradients.begin() + device_weights_.offset(kLogStd));
-    norm = optimizer_.step(gradients, settings.rates, settings.train_policy);
+    norm = optimizer_.step(gradients, settings.rates, settings.loss.train_policy);
   }
   if (!std::isfinite(norm)) {
     ++epoch.skipped;
@@ -376,9 +503,10 @@ void MlpLearner::run_minibatch(const StagedRows& batch, const Targets& targets, 
 }
 
 // Forward and backward of some rows of a minibatch; false when the network's outputs are not finite.
-bool MlpLearner::accumulate(const StagedRows& batch, const Targets& targets, const Settings& settings,
-                            std::span<const int64_t> rows, int64_t total_rows, LossReport& loss) {
-  const Mlp::Output output = network_.forward(tensor_of(minibatch_.inputs(batch, rows, scaling_), encoder_.features()));
+bool MlpLearner::accumulate(const StagedRows& batch, const Targets& targets, const Settings& settings, RowRange rows,
+                            const LossTotals& totals, LossReport& loss) {
+  const Mlp::Output output =
+      network_.forward(tensor_of(minibatch_.inputs(batch, rows.rows, scaling_), encoder_.features()));
   const at::Tensor outputs = output.policy.cpu(), values = output.values.cpu();
   LossInput input = minibatch_.loss_input(batch, targets, rows);
   input.head.outputs = floats_of(outputs);
@@ -387,10 +515,9 @@ bool MlpLearner::accumulate(const StagedRows& batch, const Targets& targets, con
   if (first_non_finite_row(input.head.outputs, input.head.rows) >= 0) return false;
   output_gradients_.resize(input.head.outputs.size());
   value_gradients_.resize(rows.size());
-  loss.merge(loss_.compute(input, total_rows, settings.entropy_coef, settings.train_policy,
-                           {output_gradients_, value_gradients_, log_std_gradients_}));
+  loss.merge(loss_.compute(input, totals, settings.loss, {output_gradients_, value_gradients_, log_std_gradients_}));
   const at::Tensor policy_gradients =
-      settings.train_policy ? tensor_of(output_gradients_, head_.outputs()) : at::Tensor();
+      settings.loss.train_policy ? tensor_of(output_gradients_, head_.outputs()) : at::Tensor();
   network_.backward(policy_gradients, tensor_of(value_gradients_, 1));
   return true;
 }
@@ -405,7 +532,9 @@ void MlpLearner::describe(const EpochReport& epoch, const Settings& settings, Up
     for (float value : weights_.floats(kLogStd)) sum += value;
     metrics["log_std"] = sum / static_cast<double>(head_.decisions());
   }
+  if (config_.algorithm.kl_coef != 0.0) metrics["kl_coef"] = settings.loss.kl_coef;
   if (epoch.steps == 0) return;
+  if (config_.algorithm.kl_coef != 0.0) metrics["kl_penalty"] = epoch.loss.kl;
   metrics["policy_loss"] = epoch.loss.policy_loss;
   metrics["value_loss"] = epoch.loss.value_loss;
   metrics["entropy"] = epoch.loss.entropy;
@@ -422,6 +551,7 @@ LearnerState MlpLearner::save() const {
   state.model = weights_.save();
   optimizer_.save(state.optimizer, state.scalars);
   state.scalars["updates"] = static_cast<double>(updates_);
+  if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;
   return state;
 }
 
@@ -435,6 +565,8 @@ void MlpLearner::load(const LearnerState& state) {
   weights_.load(state.model);
   optimizer_.load(state.optimizer, state.scalars);
   updates_ = static_cast<uint64_t>(updates);
+  const auto kl_coef = state.scalars.find("kl_coef");
+  kl_coef_ = kl_coef == state.scalars.end() ? config_.algorithm.kl_coef : kl_coef->second;
   device_weights_.upload();
   refresh_scaling();
 }

@@ -36,6 +36,7 @@ struct Rollout {
   Array version;     // [T, N] int64 policy version number
   Array advantages;  // [T, N] float32; 0 where not valid
   Array returns;     // [T, N] float32 value targets: advantage + value
+  Array task;        // [T, N] int32 task of the step's episode; empty unless algorithm.group_by asks for it
   // For estimators that recompute values (V-trace): the observations after the last step, and the final observations of
   // episodes that were cut off inside. Empty otherwise.
   Arrays last_observations;   // each [N, ...]

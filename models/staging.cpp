@@ -131,6 +131,8 @@ void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, St
   out.terminated = column("terminated", DType::u8, &Rollout::terminated);
   out.truncated = column("truncated", DType::u8, &Rollout::truncated);
   out.valid = column("valid", DType::u8, &Rollout::valid);
+  const auto has_tasks = [](const StagedPart& part) { return !part.columns->rollout->task.empty(); };
+  if (std::ranges::any_of(parts, has_tasks)) out.task = column("task", DType::i32, &Rollout::task);
   Bootstraps bootstraps(env);
   int64_t first_row = 0;
   for (const StagedPart& part : parts) {
@@ -144,13 +146,13 @@ void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, St
 
 }  // namespace
 
-std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool segments) {
+std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool whole_columns) {
   auto out = std::make_unique<StagedRows>();
   out->index = batch.index;
   std::vector<StagedPart> parts;
   for (const RolloutColumns& part : batch.parts) {
     check_part(part);
-    parts.push_back({&part, runs_of(part, segments)});
+    parts.push_back({&part, runs_of(part, whole_columns)});
     for (const Run& run : parts.back().runs) out->rows += run.count;
   }
   const auto column = [&](const char* name, DType dtype, const Shape& shape, auto member) {
@@ -167,16 +169,11 @@ std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& e
   if (env.action.masked)
     out->action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
   out->values = column("values", DType::f32, {}, &Rollout::values);
-  if (segments) {
-    out->advantages = Array(DType::f32, {out->rows});
-    out->returns = Array(DType::f32, {out->rows});
-    stage_segments(parts, env, *out);
-  } else {
-    out->advantages = column("advantages", DType::f32, {}, &Rollout::advantages);
-    out->returns = column("returns", DType::f32, {}, &Rollout::returns);
-  }
+  out->advantages = column("advantages", DType::f32, {}, &Rollout::advantages);
+  out->returns = column("returns", DType::f32, {}, &Rollout::returns);
+  if (whole_columns) stage_segments(parts, env, *out);
   for (int64_t row = 0; row < out->rows; ++row)
-    if (!segments || out->valid.view<uint8_t>()[row]) out->sample_rows.push_back(row);
+    if (!whole_columns || out->valid.view<uint8_t>()[row]) out->sample_rows.push_back(row);
   out->samples = out->sample_rows.size();
   return out;
 }

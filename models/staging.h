@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// T steps of n columns, time-major, as V-trace reads them; the rows before them belong to other segments.
+// T steps of n columns, time-major; the rows before them belong to other segments.
 struct StagedSegment {
   int64_t first_row = 0;
   int64_t steps = 0;
@@ -25,20 +25,22 @@ struct StagedRows final : StagedBatch {
   Array actions;                     // [R, D] int32 or float32
   Array log_probs;                   // [R, D]
   Array values;                      // [R] of the behaviour policy
-  Array advantages;                  // [R] of the rollout; 0 until V-trace made them
+  Array advantages;                  // [R] of the rollout
   Array returns;                     // [R]
   std::vector<int64_t> sample_rows;  // the rows to train on, ascending
 
-  // V-trace only; empty otherwise.
+  // With whole columns; empty otherwise.
   std::vector<StagedSegment> segments;
-  Array rewards, next_values;           // [R]
-  Array terminated, truncated, valid;   // [R] uint8
+  Array rewards, next_values;          // [R]
+  Array terminated, truncated, valid;  // [R] uint8
+  Array task;                          // [R] int32, or empty
+  // Where the rollouts brought them along.
   Arrays bootstrap_observations;        // each [C, ...]: observations after a segment's end or a cut
   std::vector<int64_t> bootstrap_rows;  // [C] the row whose next observation it is
 };
 
-// Only valid steps become rows, unless `segments` asks for whole columns. Throws InvariantError naming what does not fit when a
+// Only valid steps become rows, unless `whole_columns` asks for all. Throws InvariantError naming what does not fit when a
 // rollout is not one of this environment.
-std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool segments);
+std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool whole_columns);
 
 }  // namespace troupe

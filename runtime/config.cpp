@@ -157,15 +157,33 @@ void read_top_level(const std::vector<Field>& fields, const Json& root, const st
   }
 }
 
-// --set env.params.KEY=VALUE: one key inside the environment's own parameters.
-void set_env_param(RunConfig& config, const std::string& key, const std::string& text) {
-  Json params = parse_strict(config.env.params, "env.params");
-  try {
-    params[key] = parse_strict(text, "--set");
-  } catch (const ConfigError&) {
-    params[key] = text;
+// --set env.params.KEY=VALUE: one key inside an object whose keys are not fields. Dots lead into objects inside it.
+void set_inside(const Field& field, std::string key, const std::string& text) {
+  std::string& object = *std::get<ObjectText>(field.value).text;
+  Json root = parse_strict(object, std::string(field.path));
+  Json* at = &root;
+  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.')) {
+    Json& inner = (*at)[key.substr(0, dot)];
+    if (!inner.is_null() && !inner.is_object())
+      refuse("--set: " + std::string(field.path), shown(inner) + " is no object, it has no key " + printable(key));
+    at = &inner;
+    key.erase(0, dot + 1);
   }
-  config.env.params = params.dump(-1, ' ', false, Json::error_handler_t::replace);
+  try {
+    (*at)[key] = parse_strict(text, "--set");
+  } catch (const ConfigError&) {
+    (*at)[key] = text;
+  }
+  object = root.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The field of objects that `path` leads into, or nullptr.
+const Field* object_around(const std::vector<Field>& fields, const std::string& path) {
+  const auto it = std::ranges::find_if(fields, [&](const Field& field) {
+    return std::holds_alternative<ObjectText>(field.value) && path.size() > field.path.size() + 1 &&
+           path.starts_with(std::string(field.path) + '.');
+  });
+  return it == fields.end() ? nullptr : &*it;
 }
 
 // The JSON value of an override: a string field takes a bare word, the others need JSON.
@@ -209,10 +227,9 @@ void apply_override(RunConfig& config, const std::string& assignment) {
     refuse("--set " + printable(assignment), "expected path=value, like algorithm.gamma=0.98");
   const std::string path = assignment.substr(0, equals);
   const std::string text = assignment.substr(equals + 1);
-  constexpr std::string_view kParams = "env.params.";
-  if (path.starts_with(kParams) && path.size() > kParams.size())
-    return set_env_param(config, path.substr(kParams.size()), text);
   const std::vector<Field> fields = describe(config);
+  if (const Field* object = object_around(fields, path))
+    return set_inside(*object, path.substr(object->path.size() + 1), text);
   const Field* field = find_field(fields, path);
   if (field == nullptr && is_section(fields, path))
     refuse("--set: " + path, "is a section, set one of its keys: " + keys_of(fields, path));

@@ -16,6 +16,8 @@ Limits below(double low, double high) { return {.low = low, .high = high, .open_
 Limits one_of(std::vector<std::string_view> choices) { return {.choices = std::move(choices)}; }
 Limits matching(std::string_view pattern, std::string_view words) { return {.pattern = pattern, .words = words}; }
 Limits anything() { return {}; }
+// A name of a table in algorithms/, which is looked up there.
+Limits table_name() { return matching("^[A-Za-z0-9_+-]{1,60}$", "a name like gae or clip"); }
 
 using Fields = std::vector<Field>;
 
@@ -89,7 +91,10 @@ void describe_model(ModelConfig& c, Fields& f) {
 }
 
 void describe_estimator(AlgorithmConfig& c, Fields& f) {
-  f.push_back({"algorithm.advantage", &c.advantage, one_of({"gae", "vtrace"}), "the advantage estimator"});
+  f.push_back({"algorithm.advantage", &c.advantage, table_name(),
+               "the advantage estimator: gae, vtrace or one for whole sequences; `troupe config --fields` lists them"});
+  f.push_back({"algorithm.advantage_params", ObjectText{&c.advantage_params}, anything(),
+               "the parameters of an estimator for whole sequences"});
   f.push_back({"algorithm.gamma", &c.gamma, between(0, 1), "discount per decision"});
   f.push_back(
       {"algorithm.lambda", &c.lambda, between(0, 1), "weight of longer returns: 0 = one step, 1 = whole returns"});
@@ -103,13 +108,26 @@ void describe_estimator(AlgorithmConfig& c, Fields& f) {
   f.push_back({"algorithm.vtrace_adv", &c.vtrace_adv, one_of({"unweighted", "pg_rho"}),
                "V-trace: pg_rho multiplies the advantage by the clipped importance weight, which the surrogate's ratio "
                "repeats"});
+  f.push_back(
+      {"algorithm.incomplete", &c.incomplete, one_of({"bootstrap", "drop"}),
+       "sequences that do not end in a terminal state: gamma times the value of what follows is added to their last "
+       "reward, or they are left out"});
+  f.push_back({"algorithm.group_by", &c.group_by, one_of({"batch", "task"}),
+               "sequences that estimators with groups compare: all of a super-batch, or those of one task"});
   f.push_back({"algorithm.normalize_advantages", &c.normalize_advantages, anything(),
-               "to mean 0 and deviation 1 over the whole super-batch"});
+               "to mean 0 and deviation 1 over the whole super-batch, unless the estimator does that itself"});
+  f.push_back(
+      {"algorithm.whitening", &c.whitening, table_name(),
+       "how: as accerl, verl, slime, openrlhf or lm_human_preferences; auto: accerl for gae and vtrace, else none"});
 }
 
 void describe_losses(AlgorithmConfig& c, Fields& f) {
-  f.push_back({"algorithm.surrogate", &c.surrogate, one_of({"clip", "ppo", "none"}),
-               "the policy loss; ppo is another name of clip, none does not clip the ratio"});
+  f.push_back(
+      {"algorithm.surrogate", &c.surrogate, table_name(), "the policy loss; `troupe config --fields` lists them"});
+  f.push_back(
+      {"algorithm.surrogate_params", ObjectText{&c.surrogate_params}, anything(), "the parameters of the surrogate"});
+  f.push_back({"algorithm.clip_config", ObjectText{&c.clip_config}, anything(),
+               "the same as AcceRL writes them: {surrogate: {parameter: value}}; only the chosen surrogate's count"});
   f.push_back({"algorithm.clip_low", &c.clip_low, above(0, 1), "importance ratios below 1 - clip_low are clipped"});
   f.push_back(
       {"algorithm.clip_high", &c.clip_high, above(0, 1e6), "importance ratios above 1 + clip_high are clipped"});
@@ -117,6 +135,15 @@ void describe_losses(AlgorithmConfig& c, Fields& f) {
                "bound above 1 of the ratio where the advantage is negative; 0 = off"});
   f.push_back({"algorithm.ratio", &c.ratio, one_of({"joint", "per_dimension"}),
                "one importance ratio per action, or one per action dimension"});
+  f.push_back({"algorithm.aggregation", &c.aggregation,
+               one_of({"auto", "token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"}),
+               "how the policy losses of tokens become one number; auto: as the surrogate's source does"});
+  f.push_back({"algorithm.aggregation_length", &c.aggregation_length, between(0, 1e9),
+               "divisor of seq-mean-token-sum-norm, in tokens; 0 = those of rollout.length steps"});
+  f.push_back(
+      {"algorithm.rollout_correction", ObjectText{&c.rollout_correction}, anything(),
+       "importance weights and rejection of samples by the distance of the policy at the start of an update from the "
+       "one that acted; {} = off"});
   f.push_back({"algorithm.value_loss", &c.value_loss, one_of({"l2", "huber"}), "the value loss"});
   f.push_back({"algorithm.value_coef", &c.value_coef, between(0, 1e6), "weight of the value loss"});
   f.push_back({"algorithm.value_clip", &c.value_clip, between(0, 1e6),
@@ -125,8 +152,16 @@ void describe_losses(AlgorithmConfig& c, Fields& f) {
   f.push_back({"algorithm.entropy_coef", &c.entropy_coef, between(0, 1e6), "weight of the entropy bonus"});
   f.push_back({"algorithm.entropy_coef_end", &c.entropy_coef_end, between(-1, 1e6),
                "where a linear schedule of entropy_coef ends; negative = constant"});
-  f.push_back({"algorithm.kl_coef", &c.kl_coef, between(0, 1e6),
-               "weight of the KL estimate (behaviour to current) in the loss"});
+  f.push_back({"algorithm.kl", &c.kl, table_name(),
+               "the KL estimate (behaviour to current) of the penalty: k1, abs, k2, k3 or low_var_kl, + behind it for "
+               "the gradient "
+               "of k2"});
+  f.push_back({"algorithm.kl_coef", &c.kl_coef, between(0, 1e6), "weight of the KL estimate in the loss"});
+  f.push_back({"algorithm.kl_controller", &c.kl_controller, one_of({"fixed", "adaptive"}),
+               "adaptive: kl_coef is moved towards a KL estimate of kl_target"});
+  f.push_back({"algorithm.kl_target", &c.kl_target, above(0, 1e6), "KL estimate per token that adaptive aims at"});
+  f.push_back({"algorithm.kl_horizon", &c.kl_horizon, above(0, 1e15),
+               "samples over which adaptive moves kl_coef by up to a fifth"});
   f.push_back({"algorithm.target_kl", &c.target_kl, between(0, 1e6),
                "an update's epochs stop when the KL estimate passes this; 0 = off"});
 }

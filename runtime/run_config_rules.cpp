@@ -38,10 +38,15 @@ void check_ignored(const RunConfig& c) {
   no_effect("algorithm.c_bar", a.c_bar, d.algorithm.c_bar, vtrace, gae);
   no_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.algorithm.pg_rho_bar, vtrace, gae);
   no_effect("algorithm.vtrace_adv", a.vtrace_adv, d.algorithm.vtrace_adv, vtrace, gae);
-  no_effect("algorithm.dual_clip", a.dual_clip, d.algorithm.dual_clip, a.surrogate != "none",
-            "algorithm.surrogate " + text(a.surrogate));
   no_effect("algorithm.huber_delta", a.huber_delta, d.algorithm.huber_delta, a.value_loss == "huber",
             "algorithm.value_loss " + text(a.value_loss));
+  no_effect("algorithm.aggregation_length", a.aggregation_length, d.algorithm.aggregation_length,
+            a.aggregation == "seq-mean-token-sum-norm", "algorithm.aggregation " + text(a.aggregation));
+  const bool adaptive = a.kl_controller == "adaptive";
+  no_effect("algorithm.kl", a.kl, d.algorithm.kl, a.kl_coef > 0, "algorithm.kl_coef 0");
+  no_effect("algorithm.kl_target", a.kl_target, d.algorithm.kl_target, adaptive, "algorithm.kl_controller \"fixed\"");
+  no_effect("algorithm.kl_horizon", a.kl_horizon, d.algorithm.kl_horizon, adaptive,
+            "algorithm.kl_controller \"fixed\"");
   no_effect("model.log_std_end", c.model.log_std_end, d.model.log_std_end, c.model.log_std == "scheduled",
             "model.log_std " + text(c.model.log_std));
   no_effect("model.observation_clip", c.model.observation_clip, d.model.observation_clip,
@@ -138,6 +143,14 @@ void check_algorithm(const RunConfig& c) {
   if (a.advantage == "vtrace" && a.rho_bar < a.c_bar)
     refuse("algorithm.rho_bar", a.rho_bar,
            "is below algorithm.c_bar " + text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
+  if (a.kl_controller == "adaptive" && a.kl_coef == 0)
+    refuse("algorithm.kl_coef", a.kl_coef,
+           "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
+  if (a.kl_controller == "adaptive" && a.kl_horizon <= 0.2 * static_cast<double>(c.trainer.super_batch))
+    refuse("algorithm.kl_horizon", a.kl_horizon,
+           "lets one update of trainer.super_batch " + text(c.trainer.super_batch) +
+               " samples turn the sign of kl_coef; use more than " +
+               text(0.2 * static_cast<double>(c.trainer.super_batch)));
   if (c.trainer.policy_lr == 0 && c.trainer.value_lr == 0)
     refuse("trainer.policy_lr", c.trainer.policy_lr, "and trainer.value_lr 0 learn nothing; raise one");
   if (c.trainer.value_only_updates > 0 && c.trainer.value_lr == 0)

@@ -22,5 +22,13 @@ BenchReport bench_inference(double seconds);
 BenchReport bench_trainer(double seconds);
 // Time of sharing 1e3 to 1e5 sequences out among ranks, and how even the shares are, beside greedy and the lower bound.
 BenchReport bench_balance(double seconds);
+// Loss, gradient and diagnostics of every policy surrogate in one pass over 512 x 2048 tokens, against reading and writing as much.
+BenchReport bench_surrogate(double seconds);
+// Bandwidth of GAE and its relatives, and of V-trace, over sequence length, layout, instruction set and threads, against a kernel
+// that only reads and writes.
+BenchReport bench_gae(double seconds);
+BenchReport bench_vtrace(double seconds);
+// Log-probabilities and entropies from 256 rows of 152064 logits, and their gradient, against reading or copying the logits.
+BenchReport bench_logprob(double seconds);
 
 }  // namespace troupe

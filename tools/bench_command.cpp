@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -33,15 +34,34 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "sampling") return bench_sampling(seconds);
   if (what == "inference") return bench_inference(seconds);
   if (what == "trainer") return bench_trainer(seconds);
+  if (what == "gae") return bench_gae(seconds);
+  if (what == "vtrace") return bench_vtrace(seconds);
   if (what == "balance") return bench_balance(seconds);
+  if (what == "surrogate") return bench_surrogate(seconds);
+  if (what == "logprob") return bench_logprob(seconds);
   if (what == "weights") return report_weights(seconds);
   throw InvariantError("no such benchmark: " + what);
+}
+
+// Runs tools/plot_bandwidth.py of the source tree, which draws what has cases with a bandwidth.
+void plot(const std::string& json, const std::string& file) {
+  const auto quoted = [](const std::string& text) {
+    std::string out = "'";
+    for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+  };
+  const std::string command = "python3 " + quoted(TROUPE_SOURCE_DIR "/tools/plot_bandwidth.py") + " " + quoted(file);
+  std::FILE* script = ::popen(command.c_str(), "w");
+  if (script == nullptr) throw ConfigError("--plot: python3 cannot be started");
+  std::fwrite(json.data(), 1, json.size(), script);
+  if (::pclose(script) != 0) throw ConfigError("--plot: nothing was drawn (see above)");
 }
 
 }  // namespace
 
 int run_bench(const BenchOptions& options) {
   const BenchReport report = measure(options.what, options.seconds);
+  if (!options.plot.empty()) plot(report.json, options.plot);
   if (options.json) {
     std::cout << report.json << '\n';
   } else {

@@ -233,6 +233,7 @@ Options parse_bench(CLI::App& app, const Words& words) {
   add_text(app, "NAME", options.what, "", ("what to measure, one of: " + all).c_str())->required();
   app.add_flag("--json", options.json, "print one JSON object whose keys name their units");
   add_text(app, "--seconds", seconds, "S", "time to measure for, roughly (default: 5)");
+  add_text(app, "--plot", options.plot, "FILE", "draw bandwidth over sequence length into an SVG file (gae, vtrace)");
   parse(app, words);
   if (std::find(names.begin(), names.end(), options.what) == names.end()) {
     const std::string near = closest(options.what, names);
@@ -240,6 +241,8 @@ Options parse_bench(CLI::App& app, const Words& words) {
                                (near.empty() ? "expected one of: " + all : "did you mean " + near + '?'));
   }
   if (app.count("--seconds")) options.seconds = parse_seconds("--seconds", seconds);
+  if (!options.plot.empty() && options.what != "gae" && options.what != "vtrace")
+    refuse(app.get_name(), "--plot: only gae and vtrace can be drawn");
   return options;
 }
 

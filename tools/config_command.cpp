@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "algorithms/algorithm_choice.h"
 #include "runtime/config.h"
 #include "tools/commands.h"
 #include "tools/config_lookup.h"
@@ -13,6 +14,11 @@ void print_fields() {
     if (!field.range.empty()) std::cout << ' ' << field.range;
     std::cout << "\n    " << field.help << '\n';
   }
+  for (const ChoiceField& field : algorithm_fields()) {
+    std::cout << field.path << '.' << field.key << " = " << field.fallback << "  " << field.expected;
+    if (!field.choice.empty()) std::cout << ", with " << field.choice;
+    std::cout << "\n    " << field.help << '\n';
+  }
 }
 
 }  // namespace
@@ -20,7 +26,7 @@ void print_fields() {
 int run_config(const ConfigOptions& options) {
   switch (options.show) {
     case ConfigOptions::Show::defaults: std::cout << to_json(RunConfig{}); break;
-    case ConfigOptions::Show::schema: std::cout << json_schema(); break;
+    case ConfigOptions::Show::schema: std::cout << algorithm_schema(json_schema()); break;
     case ConfigOptions::Show::fields: print_fields(); break;
     case ConfigOptions::Show::effective:
       std::cout << to_json(load_run_config(options.config, options.overrides));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "algorithms/algorithm_choice.h"
 #include "envs/make_env.h"
 #include "runtime/config.h"
 #include "runtime/errors.h"
@@ -50,8 +51,8 @@ bool is_file(const fs::path& path) {
 
 std::string find_config(const std::string& name) {
   if (is_file(name)) return name;
-  const bool bare = name.find('/') == std::string::npos && !name.empty();
-  if (bare) {
+  const bool relative = !name.empty() && !name.starts_with('/') && !name.starts_with('.');
+  if (relative) {
     for (const fs::path& folder : config_folders())
       for (const std::string& file : {name, name + ".json"})
         if (is_file(folder / file)) return (folder / file).string();
@@ -70,6 +71,7 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
   if (config.name.empty()) config.name = fs::path(path).stem().string();
   try {
     validate(config);
+    check_algorithm(config);
     EnvConfig one_row = config.env;
     one_row.rows = 1;
     make_env(one_row);  // refuses an unknown id and wrong parameters

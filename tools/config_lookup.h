@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// The path of a run file given by path, or by the bare name of a file in configs/: of the current folder, of the source tree,
+// The path of a run file given by path, or by its name in configs/, like cartpole or algorithms/surrogate_sapo: of the current folder, of the source tree,
 // or installed beside the program. Throws ConfigError with the nearest name.
 std::string find_config(const std::string& name);
 

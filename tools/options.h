@@ -76,10 +76,12 @@ struct BenchOptions {
   std::string what;  // one of kBenchmarks
   bool json = false;
   double seconds = 5.0;  // of measuring, roughly
+  std::string plot;      // an SVG file to draw, or empty
 };
 
 // The names `troupe bench` accepts.
-inline constexpr const char* kBenchmarks[] = {"sampling", "inference", "trainer", "weights", "balance"};
+inline constexpr const char* kBenchmarks[] = {"sampling", "inference", "trainer",   "weights", "gae",
+                                              "vtrace",   "balance",   "surrogate", "logprob"};
 
 struct SimulateOptions {
   uint64_t first_seed = 1;

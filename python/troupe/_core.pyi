@@ -6,20 +6,59 @@ from typing import Any
 __version__: str
 
 class View:
+    owner: Any  # what keeps the memory alive
     def __init__(
         self, name: str, address: int, dtype: str, shape: Sequence[int], strides: Sequence[int], writable: bool
     ) -> None: ...
 
 # scan.cpp
-def gae_time_major(
+def gae_returns(
     rewards: View,
     values: View,
-    next_values: View,
-    terminated: View,
-    truncated: View,
+    next_values: View | None,
+    terminated: View | None,
+    truncated: View | None,
+    mask: View | None,
+    gammas: View | None,
+    lambdas: View | None,
+    bootstrap: View | None,
+    offsets: View | None,
     gamma: float,
     lam: float,
-    advantages: View,
+    time_major: bool,
+    carry_outside: bool,
+    threads: int,
+    advantages: View | None,
+    returns: View,
+) -> None: ...
+def vtrace_targets(
+    log_rho: View,
+    discounts: View,
+    rewards: View,
+    values: View,
+    bootstrap: View,
+    lam: float,
+    rho_bar: float,
+    c_bar: float,
+    pg_rho_bar: float,
+    rlax: bool,
+    time_major: bool,
+    threads: int,
+    vs: View,
+    pg_advantages: View,
+) -> None: ...
+def discounted_returns(
+    rewards: View,
+    terminated: View | None,
+    mask: View | None,
+    gammas: View | None,
+    bootstrap: View | None,
+    offsets: View | None,
+    gamma: float,
+    time_major: bool,
+    reset: bool,
+    carry_outside: bool,
+    threads: int,
     returns: View,
 ) -> None: ...
 

@@ -103,7 +103,7 @@ TEST_CASE("messages: rollouts round-trip whole") {
   for (Array* array :
        {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->values, &rollout->next_values,
         &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid, &rollout->version,
-        &rollout->advantages, &rollout->returns, &rollout->final_steps})
+        &rollout->advantages, &rollout->returns, &rollout->final_steps, &rollout->task})
     *array = odd_floats();
   rollout->last_observations = rollout->final_observations = rollout->observations;
   const RolloutPtr got = f.round_trip(RolloutMessage{rollout}).rollout;
@@ -127,7 +127,8 @@ TEST_CASE("messages: rollouts round-trip whole") {
                              {&got->version, &rollout->version},
                              {&got->advantages, &rollout->advantages},
                              {&got->returns, &rollout->returns},
-                             {&got->final_steps, &rollout->final_steps}})
+                             {&got->final_steps, &rollout->final_steps},
+                             {&got->task, &rollout->task}})
     CHECK(*a == *b);
   CHECK(got->last_observations == rollout->last_observations);
   CHECK(got->final_observations == rollout->final_observations);

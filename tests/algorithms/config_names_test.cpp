@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/aggregation.h"
 #include "algorithms/schedule.h"
 #include "algorithms/value_loss.h"
 #include "runtime/config_names.h"
@@ -48,7 +49,10 @@ std::vector<std::string> known(const Find& find) {
 
 }  // namespace
 
-TEST_CASE("run files: the names of value losses and schedules are those of their tables") {
+TEST_CASE("run files: the names of value losses, schedules and aggregations are those of their tables") {
+  std::vector<std::string> aggregations = known([](const char* name) { find_aggregation(name); });
+  aggregations.insert(aggregations.begin(), "auto");
+  CHECK(accepted("algorithm.aggregation") == aggregations);
   CHECK(accepted("algorithm.value_loss") == known([](const char* name) { find_value_loss(name); }));
   CHECK(accepted("trainer.lr_schedule") == known([](const char* name) { find_learning_rate_kind(name); }));
 }

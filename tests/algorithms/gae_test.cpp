@@ -9,22 +9,22 @@ namespace {
 
 // Spec recurrence, one column at a time, in double.
 Pair<double> oracle(const GaeInput& in) {
-  Pair<double> out{std::vector<double>(in.rewards.size()), std::vector<double>(in.rewards.size())};
-  for (int64_t n = 0; n < in.columns; ++n) {
+  Pair<double> out{std::vector<double>(in.rewards.size), std::vector<double>(in.rewards.size)};
+  for (int64_t n = 0; n < in.sequences; ++n) {
     double later = 0;
     for (int64_t t = in.steps - 1; t >= 0; --t) {
-      const auto i = static_cast<std::size_t>(t * in.columns + n);
-      if (!in.valid.empty() && !in.valid[i]) {
+      const auto i = static_cast<std::size_t>(t * in.sequences + n);
+      if (in.valid.size && !in.valid.data[i]) {
         later = 0;
         continue;
       }
-      const bool end = in.terminated[i] || (in.truncated[i] && !in.bootstrap_on_truncation);
-      const double next = end ? 0.0 : in.next_values[i];
-      const double delta = in.rewards[i] + double{in.gamma} * next - in.values[i];
-      const bool done = in.terminated[i] || in.truncated[i];
+      const bool end = in.terminated.data[i] || (in.truncated.data[i] && !in.bootstrap_on_truncation);
+      const double next = end ? 0.0 : at(in.next_values, i);
+      const double delta = at(in.rewards, i) + double{in.gamma} * next - at(in.values, i);
+      const bool done = in.terminated.data[i] || in.truncated.data[i];
       later = delta + (done ? 0.0 : double{in.gamma} * in.lambda * later);
       out.first[i] = later;
-      out.second[i] = later + in.values[i];
+      out.second[i] = later + at(in.values, i);
     }
   }
   return out;
@@ -162,12 +162,8 @@ TEST_CASE("gae: cutting a segment at a terminal or truncated row changes no byte
   GaeInput part = whole.gae();
   const std::size_t cut = whole.at(12, 0);
   part.steps = 12;
-  part.rewards = part.rewards.first(cut);
-  part.values = part.values.first(cut);
-  part.next_values = part.next_values.first(cut);
-  part.terminated = part.terminated.first(cut);
-  part.truncated = part.truncated.first(cut);
-  part.valid = part.valid.first(cut);
+  for (FloatView* view : {&part.rewards, &part.values, &part.next_values}) view->size = cut;
+  for (FlagView* view : {&part.terminated, &part.truncated, &part.valid}) view->size = cut;
   CHECK(run(part).first == std::vector<float>(all.first.begin(), all.first.begin() + static_cast<int64_t>(cut)));
 }
 

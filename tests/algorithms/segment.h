@@ -9,12 +9,10 @@
 #include "algorithms/gae.h"
 #include "algorithms/vtrace.h"
 #include "runtime/rng.h"
+#include "tests/algorithms/tokens.h"
 #include "tests/support/test.h"
 
 namespace troupe {
-
-inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 struct Segment {
   int64_t steps = 0, columns = 0;
@@ -62,7 +60,7 @@ struct Segment {
   VtraceInput vtrace(float gamma = 0.99f, float lambda = 1.0f) const {
     VtraceInput in;
     in.steps = steps;
-    in.columns = columns;
+    in.sequences = columns;
     in.log_rho = log_rho;
     in.rewards = rewards;
     in.values = values;
@@ -76,6 +74,9 @@ struct Segment {
   }
 };
 
+// Element i of a dense array of an input.
+inline float at(const FloatView& view, std::size_t i) { return static_cast<const float*>(view.data)[i]; }
+
 // The two outputs of an estimator, as floats from the kernel or doubles from an oracle.
 template <class T>
 struct Pair {
@@ -83,13 +84,13 @@ struct Pair {
 };
 
 inline Pair<float> run(const GaeInput& in) {
-  Pair<float> out{std::vector<float>(in.rewards.size(), kNaN), std::vector<float>(in.rewards.size(), kNaN)};
+  Pair<float> out{std::vector<float>(in.rewards.size, kNaN), std::vector<float>(in.rewards.size, kNaN)};
   gae(in, out.first, out.second);
   return out;
 }
 
 inline Pair<float> run(const VtraceInput& in) {
-  Pair<float> out{std::vector<float>(in.rewards.size(), kNaN), std::vector<float>(in.rewards.size(), kNaN)};
+  Pair<float> out{std::vector<float>(in.rewards.size, kNaN), std::vector<float>(in.rewards.size, kNaN)};
   vtrace(in, out.first, out.second);
   return out;
 }

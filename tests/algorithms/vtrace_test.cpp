@@ -186,6 +186,35 @@ TEST_CASE("vtrace: a rho_bar below c_bar and wrong sizes are refused") {
   in.c_bar = 0;  // none, so above rho_bar
   CHECK_THROWS_AS(run(in), InvariantError);
   in = s.vtrace();
-  in.log_rho = in.log_rho.first(11);
+  in.log_rho.size = 11;
   CHECK_THROWS_AS(run(in), InvariantError);
+}
+
+TEST_CASE("vtrace: rlax mixes values into the policy's target when lambda is below 1") {
+  Segment s(2, 1, 0, 1000000, 0);
+  s.rewards = {0, 8};
+  s.values = {0, 4};
+  s.next_values = {kNaN, 0};
+  s.log_rho = {0, 0};
+  s.terminated = s.truncated = {0, 0};
+  VtraceInput in = s.vtrace(.5f, .5f);
+  CHECK(run(in).second[0] == 4);  // vs of the second step is its reward
+  in.q_mix = QMix::rlax;
+  CHECK(run(in).second[0] == 3);
+}
+
+TEST_CASE("vtrace: discounts and bootstrap in place of flags and next values") {
+  const Segment s(30, 21, 7, 8, 0);
+  VtraceInput in = s.vtrace(.9f, .8f);
+  in.truncated = {};
+  std::vector<float> discounts(s.size());
+  for (std::size_t i = 0; i < s.size(); ++i) discounts[i] = s.terminated[i] ? 0.0f : .9f;
+  VtraceInput other = in;
+  other.terminated = {};
+  other.discounts = discounts;
+  const std::vector<float> last(s.next_values.end() - 21, s.next_values.end());
+  other.bootstrap = last;
+  other.next_values = {};
+  CHECK(misfit(run(other).first, run(in).first) <= 1);
+  CHECK(misfit(run(other).second, run(in).second) <= 1);
 }

@@ -146,6 +146,7 @@ TEST_CASE("configs: every file has a test here") {
       "grid_world",  "token_reach",     "synthetic", "chunked_continuous", "multi_token",
       "vtrace_async"};
   std::set<std::string> present;
-  for (const auto& entry : std::filesystem::directory_iterator("configs")) present.insert(entry.path().stem().string());
+  for (const auto& entry : std::filesystem::directory_iterator("configs"))
+    if (!entry.is_directory()) present.insert(entry.path().stem().string());  // algorithms/ has a test of its own
   CHECK(present == tested);
 }

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <limits>
 
+#include "algorithms/advantages.h"
 #include "algorithms/gae.h"
+#include "algorithms/surrogate.h"
 #include "runtime/errors.h"
 #include "runtime/fields.h"
 #include "tests/models/batches.h"
@@ -440,7 +442,170 @@ TEST_CASE("make_model: settings that do not fit are refused in one line") {
   CHECK(refused([](RunConfig& c) { c.trainer.device = "cuda:x"; }) ==
         "trainer.device: \"cuda:x\", expected \"cpu\", \"cuda\" or \"cuda:N\"");
   CHECK(refused([](RunConfig& c) { c.trainer.device = "cuda:99"; }).starts_with("trainer.device: \"cuda:99\", but"));
-  CHECK(refused([](RunConfig& c) { c.algorithm.ratio = "both"; }).starts_with("algorithm.ratio: \"both\""));
-  CHECK(refused([](RunConfig& c) { c.algorithm.advantage = "gea"; }).starts_with("algorithm.advantage: \"gea\""));
+  CHECK(
+      refused([](RunConfig& c) { c.algorithm.ratio = "both"; }).starts_with("algorithm.ratio: unknown name \"both\""));
+  CHECK(refused([](RunConfig& c) {
+          c.algorithm.advantage = "gea";
+        }).starts_with("algorithm.advantage: unknown name \"gea\""));
   CHECK(refused([](RunConfig& c) { c.algorithm.surrogate = "clop"; }) != "accepted");
+}
+
+namespace {
+
+// A batch with episodes that end, so that it falls into sequences. `distance`: how far, at most, the log-probabilities lie from
+// those of the policy.
+SuperBatch episodes_batch(const Pair& pair, uint64_t seed, float distance = 0) {
+  auto rollout = random_rollout(pair.spec, *pair.policy, 9, 8, seed);
+  Rng rng(seed);
+  if (distance > 0)
+    for (float& log_prob : rollout->log_probs.mutable_view<float>()) log_prob += distance * (2 * rng.uniform() - 1);
+  for (int64_t i = 0; i < 72; ++i) {
+    rollout->terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
+    rollout->truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
+  }
+  if (!pair.spec.tasks.empty()) {
+    rollout->task = Array(DType::i32, {9, 8});
+    for (int32_t& task : rollout->task.mutable_view<int32_t>()) task = static_cast<int32_t>(rng.below(2));
+  }
+  return whole_batch(rollout);
+}
+
+EnvSpec with_tasks(EnvSpec spec) {
+  spec.tasks = {"one", "two"};
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("learner: any size of micro-batch gives the gradient of the minibatch, whatever is aggregated") {
+  const auto config_of = [](auto change) {
+    RunConfig config = small_config();
+    config.algorithm.entropy_coef = 0.02;
+    change(config.algorithm);
+    return config;
+  };
+  const std::vector<RunConfig> configs = {
+      config_of([](AlgorithmConfig& a) { a.surrogate = "gspo"; }),
+      config_of([](AlgorithmConfig& a) { a.surrogate = "geo_mean"; }),
+      config_of([](AlgorithmConfig& a) { a.surrogate = "gspo", a.ratio = "per_dimension"; }),
+      config_of([](AlgorithmConfig& a) { a.aggregation = "seq-mean-token-mean"; }),
+      config_of([](AlgorithmConfig& a) { a.aggregation = "seq-mean-token-sum"; }),
+      config_of([](AlgorithmConfig& a) { a.aggregation = "seq-mean-token-sum-norm"; }),
+      config_of([](AlgorithmConfig& a) { a.kl = "k2", a.kl_coef = 0.3; }),
+      config_of([](AlgorithmConfig& a) {
+        a.rollout_correction = R"({"is": "sequence", "rejection": "token_k1", "rejection_threshold": "0.8_1.25"})";
+        a.aggregation = "seq-mean-token-mean";
+      }),
+  };
+  for (RunConfig config : configs) {
+    CAPTURE(config.algorithm.surrogate);
+    CAPTURE(config.algorithm.aggregation);
+    CAPTURE(config.algorithm.rollout_correction);
+    Pair whole(config, token_spec());
+    const SuperBatch batch = episodes_batch(whole, 1);
+    const UpdateReport a = update_with(*whole.learner, batch);
+    CHECK(a.steps == 1);
+    for (int64_t size : {1, 5, 30}) {
+      config.trainer.micro_batch = size;
+      Pair micro(config, token_spec());
+      const UpdateReport b = update_with(*micro.learner, batch);
+      const LearnerState x = whole.learner->save(), y = micro.learner->save();
+      for (const auto& [name, moment] : x.optimizer) {
+        const auto p = moment.view<float>(), q = y.optimizer.at(name).view<float>();
+        float largest = 0, difference = 0;
+        for (size_t i = 0; i < p.size(); ++i) {
+          largest = std::max(largest, std::abs(p[i]));
+          difference = std::max(difference, std::abs(p[i] - q[i]));
+        }
+        CAPTURE(name);
+        CHECK(difference <= 1e-5f * largest + 1e-9f);
+      }
+      for (const char* name : {"policy_loss", "value_loss", "entropy", "kl"})
+        CHECK(a.metrics.at(name) == doctest::Approx(b.metrics.at(name)).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("learner: every estimator and every surrogate takes a step, the same each time") {
+  std::vector<RunConfig> configs;
+  for (const AdvantageEntry& entry : advantage_table()) {
+    configs.push_back(small_config());
+    configs.back().algorithm.advantage = entry.name;
+  }
+  for (const SurrogateEntry& entry : surrogate_table()) {
+    configs.push_back(small_config());
+    configs.back().algorithm.surrogate = entry.name;
+  }
+  for (RunConfig config : configs) {
+    for (const char* ratio : {"joint", "per_dimension"}) {
+      config.algorithm.ratio = ratio;
+      CAPTURE(config.algorithm.advantage);
+      CAPTURE(config.algorithm.surrogate);
+      CAPTURE(ratio);
+      Pair pair(config, token_spec()), again(config, token_spec());
+      const auto before = pair.learner->save().model;
+      const UpdateReport report = update_with(*pair.learner, episodes_batch(pair, 3));
+      CHECK(report.steps == 1);
+      CHECK(pair.learner->save().model.at("policy.head.weight") != before.at("policy.head.weight"));
+      update_with(*again.learner, episodes_batch(pair, 3));
+      CHECK(same_model(*pair.learner, *again.learner));
+    }
+  }
+}
+
+TEST_CASE("learner: sequences without a terminal state are left out when asked to") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "grpo";
+  config.algorithm.incomplete = "drop";
+  Pair pair(config, discrete_spec());
+  CHECK(update_with(*pair.learner, episodes_batch(pair, 1)).steps == 1);
+  CHECK(update_with(*pair.learner, pair.batch(1)).steps == 0);  // no episode ends
+}
+
+TEST_CASE("learner: sequences of different tasks are not compared") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "grpo";
+  Pair batch(config, with_tasks(discrete_spec()));
+  config.algorithm.group_by = "task";
+  Pair task(config, with_tasks(discrete_spec()));
+  const SuperBatch super_batch = episodes_batch(task, 1);
+  const UpdateReport a = update_with(*batch.learner, super_batch), b = update_with(*task.learner, super_batch);
+  CHECK(a.metrics.at("advantage_std") != b.metrics.at("advantage_std"));
+  CHECK_THROWS_WITH_AS(make_learner(config, discrete_spec()),
+                       "algorithm.group_by: \"task\", but made-up has no tasks; use \"batch\"", ConfigError);
+}
+
+TEST_CASE("learner: probabilities of categories are not asked of continuous actions") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "optimal_token_baseline";
+  CHECK_THROWS_WITH_AS(make_learner(config, continuous_spec()),
+                       "algorithm.advantage: \"optimal_token_baseline\" needs probabilities of categories, but the "
+                       "actions of made-up are continuous",
+                       ConfigError);
+}
+
+TEST_CASE("learner: with rollout correction, ratios are taken to the policy at the start of the update") {
+  RunConfig config = small_config();
+  config.algorithm.rollout_correction = R"({"is": "token", "is_threshold": 1.1})";
+  Pair pair(config, discrete_spec());
+  const UpdateReport report = update_with(*pair.learner, episodes_batch(pair, 1, 0.5f));
+  CHECK(report.metrics.at("kl") == doctest::Approx(0.0).epsilon(1e-9));  // the one step starts where the ratio is 1
+  CHECK(report.metrics.at("rollout_kl_k3") > 0.01);
+  CHECK(report.metrics.at("rollout_weight_max") > 1.1);
+}
+
+TEST_CASE("learner: an adaptive KL coefficient follows the penalty and is saved") {
+  RunConfig config = small_config();
+  config.algorithm.kl_coef = 0.5;
+  config.algorithm.kl_controller = "adaptive";
+  config.algorithm.kl_target = 1e-6;
+  config.algorithm.kl_horizon = 10'000;
+  Pair pair(config, discrete_spec());
+  const SuperBatch batch = episodes_batch(pair, 1);
+  CHECK(update_with(*pair.learner, batch).metrics.at("kl_coef") == 0.5);
+  const double raised = 0.5 * (1 + 0.2 * static_cast<double>(config.trainer.super_batch) / 10'000);
+  CHECK(update_with(*pair.learner, batch).metrics.at("kl_coef") == doctest::Approx(raised));
+  const auto other = make_learner(config, pair.spec);
+  other->load(pair.learner->save());
+  CHECK(update_with(*other, batch).metrics == update_with(*pair.learner, batch).metrics);
 }

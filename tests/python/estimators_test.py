@@ -382,6 +382,10 @@ def test_shaping_in_its_other_forms(rng):
     want = ta.shape_rewards(scores, mask, kl=kl, kl_coef=0.25)
     logp = oracles.numbers(rng, 3, 4)
     np.testing.assert_allclose(ta.shape_rewards(scores, mask, logp=logp + kl, ref_logp=logp, kl_coef=0.25), want, atol=1e-6)
+    np.testing.assert_array_equal(
+        ta.shape_rewards(scores, mask, logp=logp, ref_logp=kl, kl_name="k3", kl_coef=0.25),
+        ta.shape_rewards(scores, mask, kl=ta.kl("k3", logp, kl), kl_coef=0.25),
+    )
     ragged = ta.shape_rewards(scores, mask.ravel(), kl=kl.ravel(), kl_coef=0.25, offsets=[0, 4, 8, 12])
     np.testing.assert_array_equal(ragged.reshape(3, 4), want)
     per_token = ta.shape_rewards(ta.shape_rewards(scores, mask), mask, kl=kl, kl_coef=0.25)

@@ -129,3 +129,80 @@ torch.distributed.init_process_group("gloo", init_method="file://{folder}/store"
             process.wait()
     assert all(process.returncode == 0 for process in running)
     return [json.loads(output) for output in outputs]
+
+
+def gae_general(
+    rewards,
+    values,
+    gamma,
+    lam,
+    mask=None,
+    terminated=None,
+    truncated=None,
+    next_values=None,
+    bootstrap=None,
+    outside="zero",
+):
+    """(advantages, returns) [B, T] in float64, step by step, with every option; gamma and lam are numbers or [B, T]."""
+    rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
+    gamma, lam = np.broadcast_to(gamma, rewards.shape), np.broadcast_to(lam, rewards.shape)
+    advantages, returns = np.zeros_like(rewards), np.zeros_like(rewards)
+    for b in range(rewards.shape[0]):
+        later, later_value = 0.0, 0.0 if bootstrap is None else float(bootstrap[b])
+        for t in reversed(range(rewards.shape[1])):
+            live = mask is None or mask[b, t]
+            if live:
+                end = terminated is not None and terminated[b, t]
+                done = end or (truncated is not None and truncated[b, t])
+                ahead = later_value if next_values is None else float(next_values[b, t])
+                delta = rewards[b, t] + (0.0 if end else gamma[b, t] * ahead) - values[b, t]
+                later = delta + (0.0 if done else gamma[b, t] * lam[b, t] * later)
+                later_value = values[b, t]
+            if live or outside == "carry":
+                advantages[b, t], returns[b, t] = later, later + values[b, t]
+    return advantages, returns
+
+
+def reward_to_go(rewards, gamma, mask=None, terminated=None, bootstrap=None, masked="skip", outside="zero"):
+    """[B, T] in float64, step by step."""
+    rewards = np.asarray(rewards, np.float64)
+    out = np.zeros_like(rewards)
+    for b in range(rewards.shape[0]):
+        later = 0.0 if bootstrap is None else float(bootstrap[b])
+        for t in reversed(range(rewards.shape[1])):
+            live = mask is None or mask[b, t]
+            total = rewards[b, t] + (0.0 if terminated is not None and terminated[b, t] else gamma * later)
+            if live:
+                out[b, t] = later = total
+            elif masked == "reset":
+                out[b, t], later = (total if outside == "carry" else 0.0), 0.0
+            elif outside == "carry":
+                out[b, t] = later
+    return out
+
+
+def vtrace(log_rho, discounts, rewards, values, bootstrap, lam, rho_bar, c_bar, pg_rho_bar, q_mix):
+    """(vs, pg_advantages) [T, B] in float64, from the definition of vs as a sum over later steps."""
+    log_rho, discounts, rewards, values = (np.asarray(x, np.float64) for x in (log_rho, discounts, rewards, values))
+    steps, count = rewards.shape
+    rho = np.exp(np.clip(log_rho, -20, 20))
+    following = np.concatenate([values[1:], np.asarray(bootstrap, np.float64)[None]])
+    delta = np.minimum(rho, rho_bar) * (rewards + discounts * following - values)
+    vs = values.copy()
+    for t in range(steps):
+        weight = np.ones(count)
+        for k in range(t, steps):
+            vs[t] += weight * delta[k]
+            weight = weight * discounts[k] * lam * np.minimum(rho[k], c_bar)
+    after = np.concatenate([vs[1:], following[-1:]]) if steps else following[:0]
+    if q_mix == "rlax":
+        after = lam * after + (1 - lam) * following
+    return vs, np.minimum(rho, pg_rho_bar) * (rewards + discounts * after - values)
+
+
+def close(got, want):
+    """Equal up to the rounding of float32: 1e-5 + 2e-5 of the largest wanted number."""
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    assert got.shape == want.shape
+    if want.size:
+        assert np.max(np.abs(got - want)) <= 1e-5 + 2e-5 * np.max(np.abs(want))

@@ -95,6 +95,12 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
        "algorithm.dual_clip: 1.1 is within algorithm.clip_high 0.2 of 1; use more than 1.2, like 3"},
       {{"algorithm.advantage=vtrace", "algorithm.rho_bar=0.5"},
        "algorithm.rho_bar: 0.5 is below algorithm.c_bar 1, V-trace needs rho_bar >= c_bar"},
+      {{"algorithm.kl_controller=adaptive"},
+       "algorithm.kl_coef: 0 stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1"},
+      {{"algorithm.kl_controller=adaptive", "algorithm.kl_coef=0.1", "algorithm.kl_horizon=400"},
+       "algorithm.kl_horizon: 400 lets one update of trainer.super_batch 2048 samples turn the sign of kl_coef; use "
+       "more "
+       "than 409.6"},
       {{"trainer.policy_lr=0", "trainer.value_lr=0"},
        "trainer.policy_lr: 0 and trainer.value_lr 0 learn nothing; raise one"},
       {{"trainer.value_only_updates=3", "trainer.value_lr=0"},
@@ -110,10 +116,19 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
       {{"algorithm.vtrace_adv=pg_rho"},
        "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"gae\"; change that, or leave this at "
        "\"unweighted\""},
-      {{"algorithm.surrogate=none", "algorithm.dual_clip=3"},
-       "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"none\"; change that, or leave this at 0"},
       {{"algorithm.huber_delta=0.5"},
        "algorithm.huber_delta: 0.5 has no effect with algorithm.value_loss \"l2\"; change that, or leave this at 1"},
+      {{"algorithm.aggregation_length=10"},
+       "algorithm.aggregation_length: 10 has no effect with algorithm.aggregation \"auto\"; change that, or leave this "
+       "at 0"},
+      {{"algorithm.kl=k1"},
+       "algorithm.kl: \"k1\" has no effect with algorithm.kl_coef 0; change that, or leave this at \"k3\""},
+      {{"algorithm.kl_target=1"},
+       "algorithm.kl_target: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at "
+       "0.01"},
+      {{"algorithm.kl_horizon=1"},
+       "algorithm.kl_horizon: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at "
+       "100000"},
       {{"model.log_std_end=-2"},
        "model.log_std_end: -2 has no effect with model.log_std \"state_independent\"; change that, or leave this at "
        "-1"},

@@ -216,6 +216,12 @@ TEST_CASE("override: one environment parameter can be set alone") {
         R"({"a":7,"b":2.5,"c":"fast"})");
 }
 
+TEST_CASE("override: one parameter of an algorithm can be set alone, dots lead into objects") {
+  CHECK(with({"algorithm.surrogate_params.tau_pos=2"}).algorithm.surrogate_params == R"({"tau_pos":2})");
+  CHECK(with({"algorithm.clip_config.sapo.tau_pos=2", "algorithm.clip_config.sapo.tau_neg=3"}).algorithm.clip_config ==
+        R"({"sapo":{"tau_pos":2,"tau_neg":3}})");
+}
+
 TEST_CASE("override: each wrong assignment gives exactly its line and changes nothing") {
   const std::pair<std::string, std::string> cases[] = {
       {"", "--set : expected path=value, like algorithm.gamma=0.98"},
@@ -294,7 +300,8 @@ TEST_CASE("describe_fields: defaults are JSON and ranges are in words") {
 
 TEST_CASE("configs: every file of the folder is read and valid") {
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
+    if (entry.is_directory()) continue;
     if (entry.path().extension() != ".json") continue;
     CAPTURE(entry.path());
     CHECK(error_of([&] { validate(load_config(entry.path().string())); }) == "");

@@ -1,5 +1,8 @@
 // The benchmarks for a second each: one JSON object with the promised keys and figures that can be. Not how good they are:
 // docs/performance.md has the bars and what was measured.
+#include <set>
+#include <string>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/run_command.h"
@@ -52,6 +55,32 @@ TEST_CASE("bench trainer: the cost over a bare loop, and the share of waiting") 
   check_between(result.at("ratio_to_bare_loop"), 0.1, 10);
   check_between(result.at("wait_fraction"), 0, 1);
   check_between(result.at("update_ms"), 0, 1e5);
+}
+
+TEST_CASE("bench balance: differencing is never less even than greedy, nor better than possible") {
+  const json result = bench("balance");
+  CHECK(result.at("cases").size() == 12);
+  for (const json& c : result.at("cases")) {
+    check_between(c.at("sequences_per_second"), 1e3, 1e9);
+    check_between(c.at("greedy_seconds"), 0, 10);
+    CHECK(c.at("imbalance") >= c.at("imbalance_lower_bound"));
+    CHECK(c.at("greedy_imbalance") >= c.at("imbalance"));
+  }
+}
+
+TEST_CASE("bench gae and vtrace: bandwidth beside the limit of every layout and instruction set") {
+  for (const char* name : {"gae", "vtrace"}) {
+    const json result = bench(name);
+    std::set<std::string> seen;
+    for (const json& c : result.at("cases")) {
+      check_between(c.at("gb_per_s"), 0, 1e4);
+      check_between(c.at("limit_gb_per_s"), 0, 1e4);
+      check_between(c.at("ratio_to_limit"), 0, 100);
+      seen.insert(c.at("layout").get<std::string>() + c.at("isa").get<std::string>());
+    }
+    CHECK(seen.count("BTsse2") == 1);
+    CHECK(seen.count("TBsse2") == 1);
+  }
 }
 
 TEST_CASE("bench weights: the channel's speed against a bare broadcast of the same bytes") {

@@ -127,7 +127,10 @@ TEST_CASE("troupe: wrong numbers end in one line") {
       {{"bench", "sampling", "--seconds", "nan"},
        "--seconds: \"nan\" is not right, expected a number of seconds in (0, 3600]"},
       {{"bench", "samplng"}, "bench: \"samplng\" is unknown, did you mean sampling?"},
-      {{"bench", "x"}, "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, balance"},
+      {{"bench", "x"},
+       "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, gae, vtrace, balance, "
+       "surrogate, logprob"},
+      {{"bench", "balance", "--plot", "x.svg"}, "bench: --plot: only gae and vtrace can be drawn"},
       {{"simulate"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seed", "1", "--seeds", "1..2"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seeds", "5"}, "--seeds: \"5\" is no range, expected A..B, like 1..1000"},
@@ -198,9 +201,11 @@ TEST_CASE("troupe: an unknown environment or parameter ends in one line before a
 
 TEST_CASE("troupe: config accepts every file of configs/ by its name") {
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
+    if (entry.is_directory()) continue;
     CAPTURE(entry.path());
-    CHECK(troupe({"config", entry.path().stem().string()}).exit_code == 0);
+    const auto name = entry.path().lexically_relative("configs").replace_extension("");
+    CHECK(troupe({"config", name.string()}).exit_code == 0);
     ++files;
   }
   CHECK(files >= 1);

@@ -75,11 +75,13 @@ class Call:
     """The array arguments of one call, by name. All of one family (numpy or torch) and on one device; numbers and sequences
     of numbers join the family of the others. Raises ValueError naming the two arguments that do not go together."""
 
+    devices: tuple[str, ...] = ("cpu",)  # what tensors may be on: where the function's kernels can read them
+
     def __init__(self, **arguments: Any):
         self._arguments = arguments
         chosen = None
         for name, value in arguments.items():
-            family = _family_of(name, value)
+            family = _family_of(name, value, self.devices)
             if family is None:
                 continue
             if chosen is None:
@@ -159,14 +161,16 @@ class Call:
 
     def _viewed(self, name: str, array: Any, *, writable: bool) -> Argument:
         address, dtype, shape, strides = self._family.memory(array)
-        return Argument(name, array, shape, dtype, _core.View(name, address, dtype, shape, strides, writable))
+        view = _core.View(name, address, dtype, shape, strides, writable)
+        view.owner = array  # a view outlives the Argument it came from
+        return Argument(name, array, shape, dtype, view)
 
 
-def _family_of(name: str, value: Any) -> _Numpy | _Torch | None:
+def _family_of(name: str, value: Any, devices: Sequence[str]) -> _Numpy | _Torch | None:
     """None for None, numbers and sequences, which go with any family."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        return _Torch(name, value)
+        return _Torch(name, value, devices)
     if isinstance(value, np.generic):
         return None
     return _Numpy() if hasattr(value, "__array__") else None
@@ -225,13 +229,13 @@ class _Numpy:
 
 
 class _Torch:
-    def __init__(self, name: str, value: torch.Tensor):
+    def __init__(self, name: str, value: torch.Tensor, devices: Sequence[str]):
         self._torch = sys.modules["torch"]
         self._device = value.device
         if value.layout is not self._torch.strided:
             raise ValueError(f"{name}: is a {value.layout} tensor, expected a dense one")
-        if value.device.type != "cpu":
-            raise ValueError(f"{name}: is on {value.device}; expected a tensor on the CPU")
+        if value.device.type not in devices:
+            raise ValueError(f"{name}: is on {value.device}; expected a tensor on the {' or '.join(devices).upper()}")
 
     @property
     def label(self) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from troupe import _core
 from troupe.algorithms._arrays import Argument, Call, view_of
 from troupe.algorithms._checks import choice, integer, number
+from troupe.algorithms._kl import kl as estimate_kl
 
 if TYPE_CHECKING:
     from troupe.algorithms._arrays import ArrayLike, ArrayOut
@@ -149,6 +150,7 @@ def shape_rewards(
     kl: ArrayLike | None = None,
     logp: ArrayLike | None = None,
     ref_logp: ArrayLike | None = None,
+    kl_name: str = "k1",
     kl_coef: float = 0.0,
     clip: float | tuple[float, float] | None = None,
     offsets: ArrayLike | None = None,
@@ -159,8 +161,7 @@ def shape_rewards(
     scores: [B], or per token like the mask; then each stays where it is.
     mask: [B, T], tokens that count; may be left out when kl or scores give the shape. With `offsets` [B + 1] everything per
         token is [N], row after row.
-    kl: per token; or logp and ref_logp, whose difference (the estimate "k1") is taken. For other estimates pass
-        kl=kl(name, logp, ref_logp).
+    kl: per token; or logp and ref_logp, from which the estimate `kl_name` of `troupe.algorithms.kl` is made.
     kl_coef: at least 0.  clip: c for [-c, c], or (low, high); applies to scores alone.
     """
     kl_coef = number("kl_coef", kl_coef, low=0)
@@ -174,8 +175,8 @@ def shape_rewards(
     mask = call.flags("mask", like=like, optional=True)
     divergence = call.floats("kl", like=like, optional=True)
     if logp is not None:
-        difference = call.floats("logp", like=like).array - call.floats("ref_logp", like=like).array
-        divergence = Call(kl=difference).floats("kl")
+        own, reference = call.floats("logp", like=like), call.floats("ref_logp", like=like)
+        divergence = Call(kl=estimate_kl(kl_name, own.array, reference.array)).floats("kl")
     rows_at = _offsets(offsets, like)
     rows = like.shape[0] if rows_at is None else rows_at.shape[0] - 1
     scores = call.floats("scores")
@@ -233,7 +234,7 @@ def filter_groups(metric: ArrayLike, groups: ArrayLike | Sequence[Any], *, max_g
 def resample_pf_ppo(
     scores: ArrayLike, *, seed: int, method: str = "pow", weight_pow: float = 2.0, count: int | None = None
 ) -> ArrayOut:
-    """Indices of `count` rows (as many as there are by default) drawn with replacement by their scores [B] (PF-PPO, Shen et al.
+    """Indices of `count` rows (as many as there are by default) drawn with replacement by their scores [B] (PF-PPO, Shen and Zhang
     2024). The same seed draws the same rows everywhere.
 
     method: pow: |score|^weight_pow; max_min: only rows with the largest or smallest score; max_random: 0.4 for the largest,

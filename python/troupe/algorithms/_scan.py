@@ -2,94 +2,361 @@
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
-from troupe import _core
-from troupe.algorithms._arrays import Argument, Call
-from troupe.algorithms._checks import choice, number
+from troupe.algorithms._arrays import Argument, Call, view_of
+from troupe.algorithms._checks import choice, integer, number
+from troupe.algorithms._cuda_scan import DeviceCall, kernels_for
 
 if TYPE_CHECKING:
+    from troupe import _core
     from troupe.algorithms._arrays import ArrayLike, ArrayOut
 
-__all__ = ["gae"]
+__all__ = ["gae", "lambda_returns", "reward_to_go", "vtrace"]
 
 
 def gae(
     rewards: ArrayLike,
     values: ArrayLike,
     *,
-    gamma: float,
-    lam: float,
+    gamma: float | ArrayLike,
+    lam: float | ArrayLike,
+    mask: ArrayLike | None = None,
     terminated: ArrayLike | None = None,
     truncated: ArrayLike | None = None,
     next_values: ArrayLike | None = None,
-    bootstrap: ArrayLike | None = None,
+    bootstrap: float | ArrayLike | None = None,
     layout: str = "BT",
+    chunk_size: int | None = None,
+    outside: str = "zero",
+    offsets: ArrayLike | None = None,
+    threads: int | None = None,
 ) -> tuple[ArrayOut, ArrayOut]:
     """Generalised advantage estimation (Schulman et al. 2016, eq. 16): `(advantages, returns)`, both float32 and of the shape
-    of `rewards`; returns are advantages + values.
+    of `rewards`. Backward over each sequence:
 
-    rewards, values: [B, T] (layout "BT") or [T, B] ("TB").
-    terminated, truncated: the same shape, or None for no episode ends inside a row.
-    next_values: the same shape, V of the real next observation; None takes the value of the next step.
-    bootstrap: [B], V after the last step when `next_values` is None; None means 0.
-    gamma, lam: in [0, 1].
+        delta_t = r_t + gamma V'_t (0 where terminated) - V_t
+        A_t     = delta_t + gamma lam A_{t+1} (0 where terminated or truncated)
+        returns = A + V
+
+    Advantages are raw and the returns are made from raw ones. verl's `compute_gae_advantage_return` whitens its advantages
+    afterwards; here that is `whiten(advantages, mask)`.
+
+    rewards, values: [B, T] (layout "BT") or [T, B] ("TB"), or [T] for a single sequence. float32 and bfloat16 are read as they
+        are, other numbers converted; either dimension may be the one that is contiguous in memory, without a copy.
+    gamma, lam: in [0, 1]; numbers, or arrays that broadcast to the shape of `rewards`.
+    mask: the same shape. Masked steps are skipped, as verl skips observation tokens: they cost no discount and their reward
+        and value are lost, so a step's successor is the next unmasked one. What stands there, NaN included, reaches nothing.
+    outside: what the results hold at masked steps. "zero", or "carry": the advantage of the next unmasked step (0 if none), and
+        that plus the masked value, as verl leaves them.
+    terminated, truncated: the same shape, or None for no episode ends inside a row. A terminal state is worth 0, one at which
+        the episode was cut off V'; terminated wins over truncated.
+    next_values: the same shape, V' of the real next observation, not read where terminated. None: V of the next step, which
+        at a truncated step inside a row is another episode's; then give them.
+    bootstrap: V after the last step of each sequence, [B] or a number; None means 0. Not beside `next_values`.
+    offsets: [B + 1] integers for packed sequences of different lengths: the arrays are flat, and sequence b is the elements
+        [offsets[b], offsets[b + 1]).
+    chunk_size: at least 1. The chunk form of the scan gives the same result for any size; the kernel's chunk is the vector of
+        the processor, so this changes nothing and is accepted for those who come from it.
+    threads: at most this many; None for PyTorch's number or that of the processors. Results do not depend on it; those with
+        rows contiguous along T may differ between processors by rounding.
     Raises ValueError naming the argument that does not fit.
     """
-    gamma = number("gamma", gamma, low=0, high=1)
-    lam = number("lam", lam, low=0, high=1)
-    time_major = choice("layout", layout, ("BT", "TB")) == "TB"
-    if next_values is not None and bootstrap is not None:
-        raise ValueError("bootstrap: given beside next_values; expected one of the two")
-
-    call = Call(
+    problem = _Problem(
+        layout,
+        threads,
+        offsets,
         rewards=rewards,
         values=values,
+        gamma=gamma,
+        lam=lam,
+        mask=mask,
         terminated=terminated,
         truncated=truncated,
         next_values=next_values,
         bootstrap=bootstrap,
     )
-    # The kernel is time-major: [B, T] is turned round, which copies.
-    rows = call.floats("rewards", rank=2, layout="any")
-    after = call.floats("bootstrap", shape=(rows.shape[1 if time_major else 0],), optional=True)
-    call = Call(
-        rewards=_turned(rows, time_major),
-        values=_turned(call.floats("values", like=rows, layout="any"), time_major),
-        terminated=_turned(call.flags("terminated", like=rows, layout="any", optional=True), time_major),
-        truncated=_turned(call.flags("truncated", like=rows, layout="any", optional=True), time_major),
-        next_values=_turned(call.floats("next_values", like=rows, layout="any", optional=True), time_major),
+    inputs = _gae_inputs(problem, outside, chunk_size)
+    advantages, returns = problem.output("advantages"), problem.output("returns")
+    problem.kernels.gae_returns(*inputs, advantages.view, returns.view)
+    return problem.result(advantages), problem.result(returns)
+
+
+def lambda_returns(
+    rewards: ArrayLike,
+    values: ArrayLike,
+    *,
+    gamma: float | ArrayLike,
+    lam: float | ArrayLike,
+    mask: ArrayLike | None = None,
+    terminated: ArrayLike | None = None,
+    truncated: ArrayLike | None = None,
+    next_values: ArrayLike | None = None,
+    bootstrap: float | ArrayLike | None = None,
+    layout: str = "BT",
+    chunk_size: int | None = None,
+    outside: str = "zero",
+    offsets: ArrayLike | None = None,
+    threads: int | None = None,
+) -> ArrayOut:
+    """The lambda-return of every step (Sutton and Barto 2018, eq. 12.20), float32 and of the shape of `rewards`:
+
+        G_t = r_t + gamma ((1 - lam) V_{t+1} + lam G_{t+1})
+
+    which is the second result of `gae`, without making the first. `values` are V(s_t), as there; so are all arguments.
+    """
+    problem = _Problem(
+        layout,
+        threads,
+        offsets,
+        rewards=rewards,
+        values=values,
+        gamma=gamma,
+        lam=lam,
+        mask=mask,
+        terminated=terminated,
+        truncated=truncated,
+        next_values=next_values,
+        bootstrap=bootstrap,
     )
-    rewards, values = call.floats("rewards"), call.floats("values")
-    next_values = call.floats("next_values", optional=True)
-    if next_values is None:
-        next_values = call.output("next_values", rewards.shape)
-        next_values.array[:-1] = values.array[1:]
-        next_values.array[-1:] = 0 if after is None else after.array
-    ends = [call.flags(name, optional=True) or _zeros(call, name, rewards.shape) for name in ("terminated", "truncated")]
-    advantages = call.output("advantages", rewards.shape)
-    returns = call.output("returns", rewards.shape)
-    _core.gae_time_major(
-        rewards.view,
-        values.view,
-        next_values.view,
-        *(end.view for end in ends),
-        gamma,
-        lam,
-        advantages.view,
+    inputs = _gae_inputs(problem, outside, chunk_size)
+    returns = problem.output("returns")
+    problem.kernels.gae_returns(*inputs, None, returns.view)
+    return problem.result(returns)
+
+
+def reward_to_go(
+    rewards: ArrayLike,
+    *,
+    gamma: float | ArrayLike = 1.0,
+    mask: ArrayLike | None = None,
+    terminated: ArrayLike | None = None,
+    bootstrap: float | ArrayLike | None = None,
+    layout: str = "BT",
+    masked: str = "skip",
+    outside: str = "zero",
+    offsets: ArrayLike | None = None,
+    threads: int | None = None,
+) -> ArrayOut:
+    """The discounted sum of rewards from each step on, G_t = r_t + gamma G_{t+1}, float32 and of the shape of `rewards`.
+
+    rewards, gamma, mask, layout, offsets, threads: as for `gae`.
+    masked: what a masked step does. "skip": its reward is lost and it costs no discount. "reset": the sum starts anew before
+        it, which is the carry of REINFORCE++ in verl, G_t = r_t + gamma m_{t+1} G_{t+1}.
+    outside: what the result holds at masked steps. "zero", or "carry": with skip the sum after the step, with reset
+        r_t + gamma times that.
+    terminated: an episode ends at this step, of whatever kind.
+    bootstrap: what follows the last step of each sequence, [B] or a number; None means 0.
+    Raises ValueError naming the argument that does not fit.
+    """
+    reset = choice("masked", masked, ("skip", "reset")) == "reset"
+    carry = choice("outside", outside, ("zero", "carry")) == "carry"
+    problem = _Problem(
+        layout, threads, offsets, rewards=rewards, gamma=gamma, mask=mask, terminated=terminated, bootstrap=bootstrap
+    )
+    factor, factors = problem.factor("gamma")
+    returns = problem.output("returns")
+    problem.kernels.discounted_returns(
+        problem.rewards,
+        problem.flags("terminated"),
+        problem.flags("mask"),
+        factors,
+        problem.bootstrap(),
+        problem.offsets,
+        factor,
+        problem.time_major,
+        reset,
+        carry,
+        problem.threads,
         returns.view,
     )
-    return _turned(advantages, time_major), _turned(returns, time_major)
+    return problem.result(returns)
 
 
-def _turned(argument: Argument | None, time_major: bool) -> Any:
-    """The array, [B, T] turned to [T, B] and back."""
-    if argument is None or time_major:
-        return None if argument is None else argument.array
-    return argument.array.swapaxes(0, 1)
+def vtrace(
+    log_rho: ArrayLike,
+    discounts: float | ArrayLike,
+    rewards: ArrayLike,
+    values: ArrayLike,
+    bootstrap: float | ArrayLike,
+    *,
+    lam: float = 1.0,
+    rho_bar: float | None = 1.0,
+    c_bar: float | None = 1.0,
+    pg_rho_bar: float | None = 1.0,
+    q_mix: str = "impala",
+    layout: str = "TB",
+    threads: int | None = None,
+) -> tuple[ArrayOut, ArrayOut]:
+    """V-trace targets (Espeholt et al. 2018, eq. 1 and section 4.2): `(vs, pg_advantages)`, both float32 and of the shape of
+    `rewards`. With rho_t = exp(log_rho_t), clamped to exp(+-20):
+
+        delta_t = min(rho_bar, rho_t) (r_t + discount_t V_{t+1} - V_t)
+        vs_t    = V_t + delta_t + discount_t lam min(c_bar, rho_t) (vs_{t+1} - V_{t+1})
+        pg_t    = min(pg_rho_bar, rho_t) (r_t + discount_t vs_{t+1} - V_t)
+
+    log_rho, rewards, values: [T, B], or [T] for a single sequence ([B, T] with layout "BT"); log_rho is log pi(a|s) -
+        log mu(a|s), summed over the dimensions of the action.
+    discounts: gamma (1 - terminated), a number or an array that broadcasts to the shape of `rewards`. Nothing passes over a
+        discount of 0.
+    bootstrap: V after the last step of each sequence, [B] or a number.
+    lam: in [0, 1], multiplies the trace after the minimum (seed_rl).
+    rho_bar, c_bar, pg_rho_bar: bounds above 0; None or infinity = none. rho_bar >= c_bar, as in the paper.
+    q_mix: "impala", or "rlax": lam vs_{t+1} + (1 - lam) V_{t+1} in place of vs_{t+1} in pg.
+    threads: as for `gae`.
+    pg_advantages are weighted already. A clipped surrogate weights by a ratio itself: give it advantages with pg_rho_bar
+    applied to data on policy only, or use a plain policy gradient.
+    Raises ValueError naming the argument that does not fit.
+    """
+    lam = number("lam", lam, low=0, high=1)
+    bounds = [_bound(name, x) for name, x in (("rho_bar", rho_bar), ("c_bar", c_bar), ("pg_rho_bar", pg_rho_bar))]
+    if bounds[0] < bounds[1]:
+        raise ValueError(f"rho_bar: {bounds[0]:g} is below c_bar {bounds[1]:g}, expected at least that")
+    rlax = choice("q_mix", q_mix, ("impala", "rlax")) == "rlax"
+    if bootstrap is None:
+        raise ValueError("bootstrap: None, expected an array or a number")
+    problem = _Problem(
+        layout, threads, rewards=rewards, log_rho=log_rho, discounts=discounts, values=values, bootstrap=bootstrap
+    )
+    inputs = [
+        problem.floats("log_rho"),
+        problem.floats("discounts", broadcast=True),
+        problem.rewards,
+        problem.floats("values"),
+        problem.bootstrap(),
+    ]
+    vs, pg_advantages = problem.output("vs"), problem.output("pg_advantages")
+    problem.kernels.vtrace_targets(*inputs, lam, *bounds, rlax, problem.time_major, problem.threads, vs.view, pg_advantages.view)
+    return problem.result(vs), problem.result(pg_advantages)
 
 
-def _zeros(call: Call, name: str, shape: tuple[int, ...]) -> Argument:
-    zeros = call.output(name, shape, "uint8")
-    zeros.array[...] = 0
-    return zeros
+def _bound(name: str, value: float | None) -> float:
+    return math.inf if value is None else number(name, value, above=0, infinite=True)
+
+
+def _gae_inputs(problem: _Problem, outside: str, chunk_size: int | None) -> list[Any]:
+    """What `_core.gae_returns` takes before the outputs."""
+    carry = choice("outside", outside, ("zero", "carry")) == "carry"
+    if chunk_size is not None:
+        integer("chunk_size", chunk_size, low=1)
+    gamma, gammas = problem.factor("gamma")
+    lam, lambdas = problem.factor("lam")
+    next_values, bootstrap = problem.floats("next_values", optional=True), problem.bootstrap()
+    if next_values is not None and bootstrap is not None:
+        raise ValueError("bootstrap: given beside next_values; expected one of the two")
+    return [
+        problem.rewards,
+        problem.floats("values"),
+        next_values,
+        problem.flags("terminated"),
+        problem.flags("truncated"),
+        problem.flags("mask"),
+        gammas,
+        lambdas,
+        bootstrap,
+        problem.offsets,
+        gamma,
+        lam,
+        problem.time_major,
+        carry,
+        problem.threads,
+    ]
+
+
+class _Problem:
+    """The arrays of one call as rows of memory: [B, T] or [T, B], whichever `rewards` is contiguous in. Keeps them alive."""
+
+    def __init__(self, layout: str, threads: int | None, offsets: Any = None, **arrays: Any) -> None:
+        time_major = choice("layout", layout, ("BT", "TB")) == "TB"
+        self.threads = _threads() if threads is None else integer("threads", threads, low=1, high=2**31 - 1)
+        self._arrays = arrays
+        self._call = DeviceCall(**arrays)
+        rank = 1 if offsets is not None else (1, 2)
+        given = self._call.floats("rewards", self._call.float_dtype("rewards"), rank=rank, layout="any")
+        flat = len(given.shape) == 1
+        # What the kernel walks; rows of memory may be apart.
+        self._turned = not flat and not _rows_lie(given.array) and _rows_lie(given.array.swapaxes(0, 1))
+        self._like = given
+        self.kernels = kernels_for(given.array)
+        self._lies = "contiguous" if flat else "any" if self._turned else "rows"
+        self._kept: list[Argument] = []
+        self.time_major = time_major != self._turned
+        self._sequences = 1 if flat else given.shape[1 if time_major else 0]
+        self.offsets = None if offsets is None else self._checked_offsets(offsets, given.shape[0])
+        self.rewards = self.floats("rewards")
+
+    def floats(self, name: str, *, optional: bool = False, broadcast: bool = False) -> Any:
+        dtype = self._call.float_dtype(name)
+        argument = self._call.floats(
+            name, dtype, like=self._like, layout=self._lies, optional=optional, broadcast=broadcast
+        )
+        if argument is not None and self._turned:
+            argument = DeviceCall(**{name: argument.array.swapaxes(0, 1)}).floats(name, dtype, layout="rows")
+        return self._keep(argument)
+
+    def flags(self, name: str) -> Any:
+        argument = self._call.flags(name, like=self._like, layout=self._lies, optional=True)
+        if argument is not None and self._turned:
+            argument = DeviceCall(**{name: argument.array.swapaxes(0, 1)}).flags(name, layout="rows")
+        return self._keep(argument)
+
+    def factor(self, name: str) -> tuple[float, Any]:
+        """A number in [0, 1] and None, or 1 and an array of such numbers, of which masked places are not checked."""
+        value = self._arrays[name]
+        if not isinstance(value, (list, tuple)) and getattr(value, "shape", ()) == ():
+            return number(name, value, low=0, high=1), None
+        array = self._call.floats(name, like=self._like, layout="any", broadcast=True).array
+        wrong = ~((array >= 0) & (array <= 1))
+        if self._arrays.get("mask") is not None:
+            wrong = wrong & (self._call.flags("mask", like=self._like, layout="any").array != 0)
+        if wrong.any():
+            raise ValueError(f"{name}: holds {float(array[wrong][0]):g}, expected numbers in [0, 1]")
+        return 1.0, self.floats(name, broadcast=True)
+
+    def bootstrap(self) -> Any:
+        return self._keep(
+            self._call.floats("bootstrap", shape=(self._sequences,), optional=True, broadcast=True)
+        )
+
+    def output(self, name: str) -> Argument:
+        shape = self._like.shape
+        return self._call.output(name, shape[::-1] if self._turned else shape)
+
+    def result(self, argument: Argument) -> Any:
+        """The output as the user sees it."""
+        return argument.array.swapaxes(0, 1) if self._turned else argument.array
+
+    def _checked_offsets(self, offsets: Any, elements: int) -> Any:
+        # On the host, where they are checked; what runs on a GPU copies them there.
+        argument = Call(offsets=offsets.cpu() if hasattr(offsets, "cpu") else offsets).integers("offsets", rank=1)
+        array = argument.array
+        fits = argument.shape[0] > 0 and int(array[0]) == 0 and int(array[-1]) == elements
+        if not fits or bool((array[1:] < array[:-1]).any()):
+            raise ValueError(f"offsets: {_shown(array)}, expected numbers that begin at 0, do not fall and end at {elements}")
+        self._sequences = argument.shape[0] - 1
+        return self._keep(argument)
+
+    def _keep(self, argument: Argument | None) -> Any:
+        if argument is not None:
+            self._kept.append(argument)
+        return view_of(argument)
+
+
+def _rows_lie(array: Any) -> bool:
+    """Whether the last dimension is contiguous."""
+    if array.shape[-1] == 1:
+        return True
+    return array.stride(-1) == 1 if callable(getattr(array, "stride", None)) else array.strides[-1] == array.itemsize
+
+
+def _shown(array: Any) -> str:
+    items = [int(x) for x in array[:8]]
+    return str(items) if len(array) <= 8 else f"{str(items)[:-1]}, ...] ({len(array)} of them)"
+
+
+def _threads() -> int:
+    torch = sys.modules.get("torch")
+    return torch.get_num_threads() if torch is not None else len(os.sched_getaffinity(0))

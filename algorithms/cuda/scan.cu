@@ -1,0 +1,55 @@
+#include "algorithms/cuda/scan.h"
+
+#include "algorithms/cuda/launch.cuh"
+
+namespace troupe {
+
+namespace {
+
+// Shared memory that one block of the device may have. The device becomes current: another copy of the CUDA runtime in this
+// process, such as PyTorch's, may have chosen it without this one knowing.
+int shared_limit(int device) {
+  int bytes = 0;
+  cuda::check(cudaSetDevice(device), "choosing the device");
+  cuda::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "asking the device");
+  return bytes;
+}
+
+// A task of one sequence whose steps are adjacent is a row, however it is called.
+void prefer_rows(ScanTask& task) {
+  if (task.layout != Layout::time || task.sequences != 1) return;
+  const auto adjacent = [](const auto& view) { return view.data == nullptr || view.stride == 1; };
+  const bool all = adjacent(task.reward) && adjacent(task.value) && adjacent(task.next) && adjacent(task.gammas) &&
+                   adjacent(task.lambdas) && adjacent(task.log_rho) && adjacent(task.terminated) &&
+                   adjacent(task.truncated) && adjacent(task.mask) && adjacent(task.first) && adjacent(task.second);
+  if (all) task.layout = Layout::rows;
+}
+
+}  // namespace
+
+int64_t gpu_scan_workspace(ScanRule rule, ScanTask task, int device) {
+  if (check_scan(rule, task) == 0) return 0;
+  prefer_rows(task);
+  return cuda::plan_scan(rule, task, shared_limit(device)).workspace_bytes;
+}
+
+void run_scan_on_gpu(ScanRule rule, ScanTask task, void* workspace, int device, void* stream) {
+  if (check_scan(rule, task) == 0) return;
+  prefer_rows(task);
+  const int limit = shared_limit(device);
+  const cuda::ScanPlan plan = cuda::plan_scan(rule, task, limit);
+  const cuda::DeviceScan scan = cuda::device_scan(rule, task, plan, workspace, limit);
+  auto* const queue = static_cast<cudaStream_t>(stream);
+  auto* const memory = static_cast<unsigned char*>(workspace);
+  if (plan.cleared_bytes > 0)
+    cuda::check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(plan.cleared_bytes), queue), "clearing memory");
+  if (!task.offsets.empty())
+    cuda::check(cudaMemcpyAsync(memory + plan.offsets_at, task.offsets.data(), task.offsets.size_bytes(),
+                                cudaMemcpyHostToDevice, queue),
+                "copying the offsets");
+  const cuda::Kernel kernel =
+      task.layout == Layout::rows ? cuda::row_kernel(rule, plan) : cuda::column_kernel(rule, plan);
+  cuda::start(kernel, plan, scan, queue);
+}
+
+}  // namespace troupe

@@ -1,0 +1,137 @@
+#pragma once
+// Runs CUDA kernels that are written against a `Thread` (algorithms/cuda/device_thread.cuh) on the host: every thread of every
+// resident block is a fiber of its own, with its own stack and program counter, switched in a random order whenever it waits.
+// Shuffles and barriers wait for whole warps and blocks and refuse a warp whose lanes ask for different things; asynchronous
+// copies arrive as late as they may; which blocks are resident is random too. What it cannot show is the order in which a real
+// GPU makes writes visible.
+
+#include <ucontext.h>
+
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+
+class EmulatedGrid;
+
+// Warps or blocks that meet: nobody passes before all have come.
+struct Meeting {
+  int wanted = 0, come = 0;
+  uint64_t rounds = 0;
+  int operation = 0;  // what those who came want to do; they must agree
+};
+
+struct EmulatedBlock {
+  int64_t number = 0;
+  std::vector<unsigned char> memory;  // shared; 16 bytes longer, for alignment
+  unsigned char* shared = nullptr;
+  Meeting everyone;
+  std::vector<Meeting> warps;
+  std::vector<float> numbers;  // deposited by each thread for its warp
+  std::vector<uint8_t> votes;
+  int running = 0;
+};
+
+class EmulatedThread {
+ public:
+  EmulatedThread(EmulatedGrid& grid, EmulatedBlock& block, int index) : grid_(grid), block_(block), index_(index) {}
+
+  int index() const { return index_; }
+  int lane() const { return index_ % 32; }
+  int warp() const { return index_ / 32; }
+  int64_t block() const { return block_.number; }
+
+  float shuffle_down(float x, int by);
+  float broadcast(float x);
+  uint32_t ballot(bool x);
+  void sync_warp() { meet(block_.warps[static_cast<std::size_t>(warp())], 1000); }
+  void sync_block() { meet(block_.everyone, 1001); }
+  int first_bit(uint32_t x) const { return __builtin_ctz(x); }
+
+  void copy_async(void* shared, const void* global, int bytes);
+  void commit_copies() { groups_.emplace_back(); }
+  void wait_copies(int groups);
+
+  void store_streaming(float* to, float x) { *to = x; }
+  template <class Four>
+  void store_streaming(float* to, const Four& four) {
+    if (reinterpret_cast<uintptr_t>(to) % 16 != 0) throw std::logic_error("a store of 16 bytes is not aligned");
+    std::memcpy(to, four.x, 16);
+  }
+
+  uint32_t take_ticket(uint32_t* counter) { return (*counter)++; }
+  uint32_t load_acquire(const uint32_t* from);
+  void store_release(uint32_t* to, uint32_t x);
+  float load_fresh(const float* from) { return *from; }
+
+ private:
+  struct Copy {
+    void* to;
+    const void* from;
+    int bytes;
+  };
+
+  void meet(Meeting& meeting, int operation);
+  std::size_t first_of_warp() const { return static_cast<std::size_t>(warp()) * 32; }
+
+  EmulatedGrid& grid_;
+  EmulatedBlock& block_;
+  int index_;
+  std::vector<std::vector<Copy>> groups_{1};  // the last one is open
+  std::size_t arrived_ = 0;                   // groups copied so far
+};
+
+using EmulatedKernel = std::function<void(EmulatedThread&, unsigned char* shared)>;
+
+class EmulatedGrid {
+ public:
+  EmulatedGrid(int threads, int shared_bytes, uint64_t seed)
+      : threads_(threads), shared_(shared_bytes), random_(seed) {}
+
+  // Runs the kernel over `blocks` blocks, at most `resident` at a time, started in order. Throws what a thread throws, and
+  // std::logic_error when no thread can go on.
+  void run(const EmulatedKernel& kernel, int64_t blocks, int resident);
+
+  // Until another thread has come to the meeting in its round.
+  void wait(const Meeting& meeting, uint64_t round);
+  // The thread looked at something that another one has to write.
+  void looked_in_vain();
+  void progressed() { idle_ = 0; }
+  uint64_t random() { return random_(); }
+
+ private:
+  static constexpr std::size_t kStack = 64 * 1024;
+
+  struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<unsigned char[]> stack;
+    std::unique_ptr<EmulatedThread> thread;
+    EmulatedBlock* block = nullptr;
+    const Meeting* meeting = nullptr;
+    uint64_t round = 0;
+    bool done = false;
+  };
+
+  static void enter(unsigned low, unsigned high);
+  void start_block(int64_t number);
+  void resume(Fiber& fiber);
+
+  int threads_, shared_;
+  std::mt19937_64 random_;
+  const EmulatedKernel* kernel_ = nullptr;
+  std::vector<std::unique_ptr<EmulatedBlock>> blocks_;
+  std::vector<std::unique_ptr<Fiber>> fibers_, spare_;
+  Fiber* current_ = nullptr;
+  ucontext_t scheduler_;
+  std::exception_ptr error_;
+  int64_t idle_ = 0;  // switches since anything happened
+};
+
+}  // namespace troupe::test

@@ -1,0 +1,145 @@
+"""The way from a CUDA tensor to a kernel, without a GPU: tensors on the CPU are declared to be on one, and a module with the
+functions of `troupe._cuda` runs the kernels of the processor."""
+
+import contextlib
+import subprocess
+import sys
+import types
+
+import numpy as np
+import oracles
+import pytest
+
+import troupe
+import troupe.algorithms as ta
+from troupe import _core
+from troupe.algorithms import _cuda_scan
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+
+
+class Fake(types.ModuleType):
+    """`_cuda` that demands a workspace and then calls the function of `_core`."""
+
+    def __init__(self, needed):
+        super().__init__("troupe._cuda")
+        self.calls = []
+
+        def stand_in(name):
+            def function(*arguments):
+                *arguments, workspace, size, device, stream = arguments
+                assert device == 0
+                self.calls.append((name, workspace, size, stream))
+                if size < needed:
+                    return needed
+                getattr(_core, name)(*arguments)
+                return 0
+
+            return function
+
+        for name in ("gae_returns", "vtrace_targets", "discounted_returns"):
+            setattr(self, name, stand_in(name))
+
+
+@pytest.fixture(params=[0, 256])
+def fake(request, monkeypatch):
+    module = Fake(request.param)
+    module.needed = request.param
+    monkeypatch.setitem(sys.modules, "troupe._cuda", module)
+    monkeypatch.setattr(troupe, "_cuda", module, raising=False)
+    declare_gpu(monkeypatch, torch.device("cpu", 0))
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: types.SimpleNamespace(cuda_stream=77))
+    return module
+
+
+def declare_gpu(monkeypatch, device=torch.device("cpu")):
+    monkeypatch.setattr(_cuda_scan, "_cuda_device", lambda x: device if torch.is_tensor(x) else None)
+
+
+@pytest.mark.parametrize("layout", ["BT", "TB"])
+def test_the_scan_family_reaches_its_kernels(rng, fake, layout):
+    rewards, values = (oracles.numbers(rng, 4, 7) for _ in range(2))
+    args = [rewards, values]
+    mask = rng.random((4, 7)) < 0.7
+    n = rewards.shape[0 if layout == "BT" else 1]
+    calls = [
+        (ta.gae, args, dict(gamma=0.9, lam=0.8, mask=mask, bootstrap=np.ones(n, np.float32), layout=layout)),
+        (ta.lambda_returns, args, dict(gamma=0.9, lam=0.8, terminated=mask, layout=layout)),
+        (ta.reward_to_go, args[:1], dict(gamma=0.9, mask=mask, masked="reset", layout=layout)),
+        (ta.vtrace, [args[0], np.full_like(rewards, 0.9), *args, np.ones(n, np.float32)], dict(lam=0.9, layout=layout)),
+    ]
+    for function, arrays, options in calls:
+        expected = function(*arrays, **options)
+        fake.calls.clear()
+        to_tensor = lambda x: torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+        got = function(*map(to_tensor, arrays), **{k: to_tensor(x) for k, x in options.items()})
+        for a, b in zip(got if isinstance(got, tuple) else (got,), expected if isinstance(expected, tuple) else (expected,)):
+            np.testing.assert_array_equal(a.numpy(), b)
+        assert len(fake.calls) == (2 if fake.needed else 1) and all(call[3] == 77 for call in fake.calls)
+        assert fake.calls[-1][2] == fake.needed and bool(fake.calls[-1][1]) == bool(fake.needed)
+
+
+def test_offsets_stay_on_the_host(rng, fake):
+    rewards = torch.from_numpy(oracles.numbers(rng, 9))
+    returns = ta.reward_to_go(rewards, gamma=0.5, offsets=torch.tensor([0, 4, 4, 9]))
+    expected = ta.reward_to_go(rewards.numpy(), gamma=0.5, offsets=[0, 4, 4, 9])
+    np.testing.assert_array_equal(returns.numpy(), expected)
+
+
+def test_numpy_arrays_never_go_to_the_gpu(rng, fake):
+    ta.reward_to_go(oracles.numbers(rng, 3, 4))
+    assert not fake.calls
+
+
+def test_without_the_kernels_the_error_says_how_to_build_them(monkeypatch):
+    declare_gpu(monkeypatch)
+    monkeypatch.setitem(sys.modules, "troupe._cuda", None)
+    monkeypatch.delattr(troupe, "_cuda", raising=False)
+    with pytest.raises(ValueError, match=r"rewards: is on cpu, and troupe was built without its CUDA kernels; .*TROUPE_CUDA=ON"):
+        ta.gae(torch.zeros(2, 3), torch.zeros(2, 3), gamma=1, lam=1)
+
+
+def test_other_functions_go_by_way_of_the_host(rng, monkeypatch):
+    moves = []
+    move = torch.Tensor.to
+    monkeypatch.setattr(torch.Tensor, "to", lambda x, *a, **k: (moves.append(a), move(x, *a, **k))[1])
+    x, mask = torch.randn(3, 5), torch.ones(3, 5)
+    plain = ta.whiten(x, mask)
+    assert ("cpu",) not in moves
+    declare_gpu(monkeypatch)
+    assert torch.equal(ta.whiten(x, mask), plain)
+    assert moves.count(("cpu",)) == 2 and (torch.device("cpu"),) in moves
+
+
+def test_gradients_pass_over_the_host(monkeypatch):
+    declare_gpu(monkeypatch)
+    logp = torch.randn(4, 8, requires_grad=True)
+    loss, metrics = ta.policy_loss("clip", logp, logp.detach(), torch.ones(4, 8), torch.ones(4, 8))
+    loss.backward()
+    assert bool((logp.grad != 0).all()) and metrics
+
+
+def test_wrapped_functions_keep_name_and_signature():
+    assert ta.whiten.__name__ == "whiten" and "shift_mean" in ta.whiten.__wrapped__.__kwdefaults__
+
+
+def test_a_failing_gpu_is_an_exception_with_cudas_text():
+    cuda = pytest.importorskip("troupe._cuda", reason="the package was built without CUDA kernels (TROUPE_CUDA)")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    x = np.zeros((2, 3), np.float32)
+    view = lambda name, array: _core.View(name, array.ctypes.data, "float32", array.shape, (3, 1), True)
+    with pytest.raises(RuntimeError, match="CUDA: "):
+        cuda.discounted_returns(
+            view("rewards", x), None, None, None, None, None, 0.9, False, False, False, 1, view("returns", x.copy()), 0, 0, 0, 0
+        )
+    with pytest.raises(ValueError, match="gamma"):
+        cuda.discounted_returns(
+            view("rewards", x), None, None, None, None, None, 7.0, False, False, False, 1, view("returns", x.copy()), 0, 0, 0, 0
+        )
+
+
+def test_importing_needs_no_torch():
+    program = "import sys, troupe.algorithms; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
