@@ -33,7 +33,8 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The kernels behind troupe.algorithms; not a public interface.";
   module.attr("__version__") = TROUPE_PACKAGE_VERSION;
   py::register_local_exception_translator(translate);
-  py::class_<View>(module, "View")
+  // The Python layer keeps the owner of the memory as an attribute.
+  py::class_<View>(module, "View", py::dynamic_attr())
       .def(py::init<std::string, std::uintptr_t, std::string_view, std::vector<int64_t>, std::vector<int64_t>, bool>());
   bind_scan(module);
   bind_losses(module);

@@ -6,6 +6,7 @@ from typing import Any
 __version__: str
 
 class View:
+    owner: Any  # what keeps the memory alive
     def __init__(
         self, name: str, address: int, dtype: str, shape: Sequence[int], strides: Sequence[int], writable: bool
     ) -> None: ...

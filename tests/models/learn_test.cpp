@@ -59,7 +59,7 @@ TEST_CASE("learner: a plain PPO loop solves CartPole") {
     config.trainer.epochs = 8;
     config.trainer.policy_lr = config.trainer.value_lr = 1e-3;
     config.algorithm.gamma = 0.98;
-    config.algorithm.lambda = 0.8;
+    config.algorithm.lambda = 0.9;
     CHECK(train(config, 150).greedy_return >= 475);
   }
 }

@@ -1,4 +1,5 @@
 import gc
+import weakref
 
 import numpy as np
 import oracles
@@ -115,6 +116,18 @@ def test_an_argument_keeps_its_memory():
     np.testing.assert_array_equal(argument.array, np.arange(1000))
 
 
+def test_a_view_keeps_its_memory():
+    memory = np.arange(1000, dtype=np.float32)
+    alive = weakref.ref(memory)
+    view = Call(x=memory).floats("x").view
+    del memory
+    gc.collect()
+    assert alive() is not None
+    del view
+    gc.collect()
+    assert alive() is None
+
+
 def test_the_core_checks_again():
     """A slip in the Python layer is a ValueError, not a crash."""
     good = np.zeros((2, 3), np.float32)
@@ -122,26 +135,23 @@ def test_the_core_checks_again():
     def view(name="x", array=good, dtype=None, strides=(3, 1), shape=(2, 3), writable=True):
         return _core.View(name, array.ctypes.data, dtype or array.dtype.name, shape, strides, writable)
 
-    flags, results = np.zeros((2, 3), np.uint8), np.zeros((2, 2, 3), np.float32)
+    results = np.zeros((2, 2, 3), np.float32)
 
     def run(**changes):
-        arguments = {name: view(name) for name in ("rewards", "values", "next_values")}
-        arguments |= {name: view(name, flags) for name in ("terminated", "truncated")}
-        arguments |= {"gamma": 0.9, "lam": 0.9}
-        arguments |= {"advantages": view("advantages", results[0]), "returns": view("returns", results[1])}
-        _core.gae_time_major(*(arguments | changes).values())
+        arguments = {"values": view("values"), "old_values": None, "returns": view("returns"), "mask": None}
+        arguments |= {"kind": "l2", "clip": 0.0, "huber_delta": 1.0}
+        arguments |= {"loss": view("loss", results[0]), "grad": view("grad", results[1])}
+        _core.value_loss(*(arguments | changes).values())
 
     run()
     with pytest.raises(ValueError, match="values: dtype float64, expected float32"):
         run(values=view("values", dtype="float64"))
     with pytest.raises(ValueError, match="values: has gaps; expected a contiguous array"):
         run(values=view("values", strides=(4, 1)))
-    with pytest.raises(ValueError, match="returns: is read-only"):
-        run(returns=view("returns", results[1], writable=False))
-    with pytest.raises(ValueError, match="check failed: .*values 4"):
+    with pytest.raises(ValueError, match="loss: is read-only"):
+        run(loss=view("loss", results[0], writable=False))
+    with pytest.raises(ValueError, match="check failed: "):
         run(values=view("values", shape=(2, 2), strides=(2, 1)))
-    with pytest.raises(ValueError, match="check failed: .*overlap"):
-        run(returns=view("returns"))
     for bad in [
         {"shape": (2, -3)},
         {"shape": (2**40, 2**40)},

@@ -161,7 +161,9 @@ class Call:
 
     def _viewed(self, name: str, array: Any, *, writable: bool) -> Argument:
         address, dtype, shape, strides = self._family.memory(array)
-        return Argument(name, array, shape, dtype, _core.View(name, address, dtype, shape, strides, writable))
+        view = _core.View(name, address, dtype, shape, strides, writable)
+        view.owner = array  # a view outlives the Argument it came from
+        return Argument(name, array, shape, dtype, view)
 
 
 def _family_of(name: str, value: Any, devices: Sequence[str]) -> _Numpy | _Torch | None:
