@@ -101,7 +101,7 @@ TEST_CASE("algorithms: each one trains to its score") {
       CAPTURE(seed);
       const Json summary = train("configs/algorithms/" + name + ".json", seed);
       const double score = summary.at("eval").at(bar.score);
-      MESSAGE(name << ", seed " << seed << ": " << std::string(bar.score) << ' ' << score << " (bar " << bar.least
+      MESSAGE(name << ", seed " << seed << ": " << std::string(bar.score) << " " << score << " (bar " << bar.least
                    << ") in " << summary.at("wall_seconds").get<double>() << " s");
       CHECK(score >= bar.least);
     }

@@ -140,7 +140,8 @@ def test_the_core_checks_again():
 
     def run(**changes):
         arguments = {"values": view("values"), "old_values": None, "returns": view("returns"), "mask": None}
-        arguments |= {"kind": "l2", "clip": 0.0, "huber_delta": 1.0}
+        arguments |= {"offsets": None, "kind": "l2", "clip": 0.0, "huber_delta": 1.0, "scale": 1.0}
+        arguments |= {"aggregation": None, "norms": (None, None, None, 1.0, False)}
         arguments |= {"loss": view("loss", results[0]), "grad": view("grad", results[1])}
         _core.value_loss(*(arguments | changes).values())
 

@@ -40,6 +40,7 @@ Layout = Literal["contiguous", "rows", "any"]
 
 
 _NUMPY_NAMES = {np.dtype(name): name for name in ("float32", "float64", "bool", "uint8", "int32", "int64")}
+_TORCH_NAMES: dict[Any, str] = {}  # of torch.dtype, as they are met
 
 
 class Form(TypedDict, total=False):
@@ -81,6 +82,8 @@ class Call:
         self._arguments = arguments
         chosen = None
         for name, value in arguments.items():
+            if value is None or (chosen is not None and chosen.takes(value)):
+                continue
             family = _family_of(name, value, self.devices)
             if family is None:
                 continue
@@ -190,6 +193,10 @@ class _Numpy:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Numpy)
 
+    def takes(self, value: Any) -> bool:
+        """Whether an argument is known at once to go with this family."""
+        return type(value) is np.ndarray
+
     def accept(self, name: str, value: Any) -> np.ndarray:
         try:
             return np.asarray(value)
@@ -247,9 +254,14 @@ class _Torch:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Torch) and self._device == other._device
 
+    def takes(self, value: Any) -> bool:
+        """Whether an argument is known at once to go with this family."""
+        torch = self._torch
+        return isinstance(value, torch.Tensor) and value.device == self._device and value.layout is torch.strided
+
     def accept(self, name: str, value: Any) -> torch.Tensor:
         if isinstance(value, self._torch.Tensor):
-            return value.detach()
+            return value.detach() if value.requires_grad else value
         # By way of numpy, which reads nested sequences fast and refuses ragged ones.
         array = _Numpy().accept(name, value)
         if array.dtype.kind not in "fiub":
@@ -264,7 +276,8 @@ class _Torch:
         return "c" if value.is_complex() else "f" if value.is_floating_point() else "i"
 
     def dtype(self, value: torch.Tensor) -> str:
-        return str(value.dtype).removeprefix("torch.")
+        dtype = value.dtype
+        return _TORCH_NAMES.get(dtype) or _TORCH_NAMES.setdefault(dtype, str(dtype).removeprefix("torch."))
 
     def cast(self, value: torch.Tensor, dtype: str) -> torch.Tensor:
         return value.to(getattr(self._torch, dtype))
