@@ -212,5 +212,6 @@ TEST_CASE("fuzz_scan: random problems agree with the float64 loops and touch not
     });
     ++seed;
   } while (timed ? Clock::now() < end : seed < first + kProblems);
-  MESSAGE(seed - first, " problems");
+  const uint64_t problems = seed - first;
+  MESSAGE(problems, " problems");
 }
