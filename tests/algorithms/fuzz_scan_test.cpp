@@ -14,7 +14,7 @@ using namespace troupe;
 
 namespace {
 
-constexpr uint64_t kProblems = 600;
+constexpr uint64_t kProblems = 150;
 
 // A length: mostly short, now and then around the sizes of vectors and lines, rarely long enough for threads.
 int64_t draw_size(Rng& rng) {
@@ -58,6 +58,7 @@ struct Problem {
     gamma = coin() ? 0.99f : coin() ? 1.0f : rng.below(3) == 0 ? 0.0f : static_cast<float>(rng.uniform_double());
     lambda = coin() ? 0.95f : coin() ? 1.0f : rng.below(3) == 0 ? 0.0f : static_cast<float>(rng.uniform_double());
     int64_t count = draw_size(rng), steps = draw_size(rng);
+    count = std::min<int64_t>(count, 8000 / std::max<int64_t>(1, steps));
     if (rng.below(100) == 0) count = 200 + static_cast<int64_t>(rng.below(300)), steps = 150 + count % 97;
     threads = 1 + static_cast<int>(rng.below(4));
     const uint64_t one_in = coin() ? 6 : 60;

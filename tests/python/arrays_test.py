@@ -190,3 +190,10 @@ def test_shapes_that_do_not_broadcast_are_refused():
 def test_data_without_a_length_is_refused():
     with pytest.raises(ValueError, match="^data: 1.5, expected 1 rows"):
         ta.restore_order(1.5, [[0]])
+    with pytest.raises(ValueError, match="^data: is a dict, expected a tensor, an array or a list"):
+        ta.restore_order({}, [[]])
+
+
+def test_weights_beyond_float64_are_refused():
+    with pytest.raises(ValueError, match="^weight_pow: 1e\\+06, expected a power"):
+        ta.resample_pf_ppo([2.0, 1.0], seed=1, weight_pow=1e6)

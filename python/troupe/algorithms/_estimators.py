@@ -249,6 +249,9 @@ def resample_pf_ppo(
         if not math.isfinite(score):
             raise ValueError(f"scores: {score:g} at index {i}, expected finite numbers")
     rows = scores.shape[0]
+    largest = max((abs(float(score)) for score in scores.array), default=0.0)
+    if method == "pow" and largest > 0 and weight_pow * math.log(largest) + math.log(rows) > 709:  # where float64 ends
+        raise ValueError(f"weight_pow: {weight_pow:g}, expected a power in which |score| = {largest:g} stays finite")
     drawn = rows if count is None else integer("count", count, low=0)
     if rows == 0 and drawn > 0:
         raise ValueError(f"count: {drawn} of 0 rows")
