@@ -119,6 +119,10 @@ class Call:
         array = self._family.empty(tuple(shape), dtype)
         return self._viewed(name, array, writable=True)
 
+    def number(self, value: float) -> Any:
+        """A result without dimensions, float32."""
+        return self._family.number(value)
+
     def _accepted(self, name: str) -> Any:
         value = self._arguments[name]
         return None if value is None else self._family.accept(name, value)
@@ -230,6 +234,9 @@ class _Numpy:
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         return np.empty(shape, dtype)
 
+    def number(self, value: float) -> np.float32:
+        return np.float32(value)
+
     def memory(self, value: np.ndarray) -> tuple[int, str, tuple[int, ...], tuple[int, ...]]:
         return value.__array_interface__["data"][0], self.dtype(value), value.shape, self._strides(value)
 
@@ -298,6 +305,9 @@ class _Torch:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
         return self._torch.empty(shape, dtype=getattr(self._torch, dtype), device=self._device)
+
+    def number(self, value: float) -> torch.Tensor:
+        return self._torch.scalar_tensor(value, dtype=self._torch.float32, device=self._device)
 
     def memory(self, value: torch.Tensor) -> tuple[int, str, tuple[int, ...], tuple[int, ...]]:
         return value.data_ptr(), self.dtype(value), tuple(value.shape), value.stride()

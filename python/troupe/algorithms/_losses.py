@@ -16,7 +16,6 @@ from troupe.algorithms._tokens import (
     needs_gradient,
     norms,
     per_sequence,
-    scalar,
     take_normalisers,
 )
 
@@ -110,7 +109,7 @@ def policy_loss(
         view_of(loss),
         view_of(grad),
     )
-    value = loss.array if loss is not None else scalar(call, total)
+    value = loss.array if loss is not None else call.number(total)
     return differentiable(logp, value, grad), metrics
 
 
@@ -145,7 +144,7 @@ def aggregate(
     rows = _offsets(call, tokens)
     grad = call.output("gradient", tokens.shape) if needs_gradient(values) else None
     total = _core.aggregate(tokens.view, view_of(flags), view_of(rows), mode, constants, view_of(grad))
-    return differentiable(values, scalar(call, total), grad)
+    return differentiable(values, call.number(total), grad)
 
 
 def value_loss(
@@ -208,7 +207,7 @@ def value_loss(
         view_of(loss),
         view_of(grad),
     )
-    value = loss.array if loss is not None else scalar(call, total)
+    value = loss.array if loss is not None else call.number(total)
     return differentiable(values, value, grad), metrics
 
 
