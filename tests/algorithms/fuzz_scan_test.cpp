@@ -14,7 +14,7 @@ using namespace troupe;
 
 namespace {
 
-constexpr uint64_t kProblems = 150;
+constexpr uint64_t kProblems = 60;
 
 // A length: mostly short, now and then around the sizes of vectors and lines, rarely long enough for threads.
 int64_t draw_size(Rng& rng) {
