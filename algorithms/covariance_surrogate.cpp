@@ -44,6 +44,7 @@ class Covariance {
   }
 
   int64_t count() const { return count_; }
+  Isa isa() const { return job_.isa; }
   // A share of the tokens, rounded down, but one at least.
   int64_t share(double fraction) const {
     return std::max<int64_t>(1, static_cast<int64_t>(fraction * static_cast<double>(count_)));
@@ -114,22 +115,12 @@ class Draw {
 class Largest {
  public:
   Largest(const Covariance& covariance, int64_t wanted) : at_threshold_(std::min(wanted, covariance.count())) {
-    constexpr int kBits = 11;
-    std::array<int64_t, 1 << kBits> histogram;
     uint32_t fixed = 0;  // mask of the digits that are known
-    CovarianceTile tile;
     for (const int shift : {21, 10, 0}) {
-      histogram.fill(0);
       const uint32_t digit = shift == 0 ? (1u << 10) - 1 : (1u << kBits) - 1;
-      covariance.for_each_part([&](int64_t first, int64_t count) {
-        covariance.of(first, count, tile);
-        for (int64_t i = 0; i < count; ++i) {
-          const uint32_t order = order_of(tile.value[i]);
-          if (tile.live[i] != 0 && (order & fixed) == threshold_) ++histogram[order >> shift & digit];
-        }
-      });
-      uint32_t bucket = digit;
-      while (bucket > 0 && histogram[bucket] < at_threshold_) at_threshold_ -= histogram[bucket--];
+      count(covariance, fixed, shift, digit);
+      const uint32_t bucket = bucket_of_last(digit);
+      for (uint32_t above = digit; above > bucket; --above) at_threshold_ -= histogram_[above];
       threshold_ |= bucket << shift;
       fixed |= digit << shift;
     }
@@ -148,6 +139,50 @@ class Largest {
   }
 
  private:
+  static constexpr int kBits = 11;
+
+  // Fills the histogram of a digit over the tokens whose higher digits are those of the threshold. Those that cannot be wanted, because
+  // enough larger ones have been counted, are passed over, a tile at a time: most are.
+  void count(const Covariance& covariance, uint32_t fixed, int shift, uint32_t digit) {
+    histogram_.fill(0);
+    CovarianceTile tile;
+    alignas(64) uint32_t order[kSurrogateTile], counts[kSurrogateTile];
+    uint32_t least = 0;
+    int64_t counted = 0;
+    covariance.for_each_part([&](int64_t first, int64_t size) {
+      covariance.of(first, size, tile);
+      uint32_t any = 0;
+      with_isa(covariance.isa(), [&]() TROUPE_INLINE_LAMBDA {
+        // Copies, which the loop cannot be thought to change: else it is not vectorised.
+        const uint32_t known = fixed, prefix = threshold_, lowest = least;
+        uint32_t found = 0;
+        for (int64_t i = 0; i < kSurrogateTile; ++i) {
+          const uint32_t at = order_of(tile.value[i]);
+          const uint32_t counted_here = tile.live[i] & mask_of((at & known) == prefix) & mask_of(at >= lowest);
+          order[i] = at;
+          counts[i] = counted_here;
+          found |= counted_here;
+        }
+        any = found;
+      });
+      if (any == 0) return;
+      for (int64_t i = 0; i < kSurrogateTile; ++i) {
+        histogram_[order[i] >> shift & digit] += counts[i] & 1u;
+        counted += counts[i] & 1u;
+      }
+      if (counted < at_threshold_ + int64_t{1 << kBits}) return;
+      counted = 0;  // the next search of the histogram has to be worth it too
+      least = threshold_ | bucket_of_last(digit) << shift;
+    });
+  }
+  // The bucket of the last of the wanted tokens, from the top; 0 where there are not so many.
+  uint32_t bucket_of_last(uint32_t digit) const {
+    uint32_t bucket = digit;
+    for (int64_t left = at_threshold_; bucket > 0 && histogram_[bucket] < left; --bucket) left -= histogram_[bucket];
+    return bucket;
+  }
+
+  std::array<int64_t, 1 << kBits> histogram_;
   uint32_t threshold_ = 0;
   int64_t at_threshold_;
 };

@@ -23,6 +23,8 @@ class Rows {
   int64_t tokens() const { return offsets_.empty() ? count_ * length_ : offsets_.back(); }
   int64_t begin(int64_t row) const { return offsets_.empty() ? row * length_ : offsets_[row]; }
   int64_t end(int64_t row) const { return offsets_.empty() ? (row + 1) * length_ : offsets_[row + 1]; }
+  // Of ragged rows; empty when all have one length.
+  std::span<const int64_t> offsets() const { return offsets_; }
   // The length of the longest row: what they would be padded to.
   int64_t longest() const;
 

@@ -91,6 +91,19 @@ inline float bootstrap_of(const ScanTask& task, int64_t b, const char* next) {
   return x;
 }
 
+// What the step before needs to know of all later ones of its sequence.
+struct ScanState {
+  float sum;         // S
+  float value;       // V of the next step that counts
+  bool live = true;  // the next step counts
+};
+
+// The state at the end of a sequence.
+template <class Rule>
+TROUPE_INLINE ScanState start_at(float bootstrap) {
+  return {Rule::kValues ? 0.0f : bootstrap, Rule::kValues ? bootstrap : 0.0f, true};
+}
+
 // A line as the kernels want it: floats, and masks that say something only where the line is flagged.
 struct Line {
   const float* floats[kFloatInputs];  // nullptr = absent
@@ -237,7 +250,7 @@ template <class Rule, bool kFlags, class Lane>
 TROUPE_INLINE void read_step(const Context& k, const Line& line, int i, Read<Lane>& r) {
   r.step.reward = load(line.floats[kReward] + i);
   if constexpr (Rule::kValues) r.step.value = load(line.floats[kValue] + i);
-  if constexpr (Rule::kRatios) r.step.log_rho = load(line.floats[kLogRho] + i);
+  if constexpr (Rule::kRatios) r.step.ratio = Lane::ratio(load(line.floats[kLogRho] + i));
   r.step.discount = k.gamma;
   r.step.lambda = k.lambda;
   if constexpr (kFlags || !Rule::kSteadyFactor) {

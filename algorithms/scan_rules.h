@@ -21,7 +21,7 @@ struct RuleStep {
   typename Lane::F next;      // V of what follows: 0 after a terminal step
   typename Lane::F discount;  // gamma
   typename Lane::F lambda;
-  typename Lane::F log_rho;
+  typename Lane::F ratio;  // pi / mu
 };
 
 template <class Lane>
@@ -82,7 +82,8 @@ struct ReturnRule {
   }
 };
 
-// S = vs - V (Espeholt et al. 2018, eq. 1). Lane has ratio(log_rho), the exponential of what is clamped to +-20.
+// S = vs - V (Espeholt et al. 2018, eq. 1). Lane has ratio(log_rho), the exponential of what is clamped
+// to +-20, for whoever fills the step.
 struct VtraceRule {
   static constexpr bool kValues = true;
   static constexpr bool kRatios = true;
@@ -96,9 +97,8 @@ struct VtraceRule {
   }
   template <class Lane>
   TROUPE_RULE static RuleLink<Lane> link(const RuleStep<Lane>& s, const RuleConstants<Lane>& k) {
-    const auto ratio = Lane::ratio(s.log_rho);
     const auto delta = Lane::multiply_add(s.discount, s.next, s.reward) - s.value;
-    return {s.discount * s.lambda * at_most(ratio, k.c_bar), at_most(ratio, k.rho_bar) * delta};
+    return {s.discount * s.lambda * at_most(s.ratio, k.c_bar), at_most(s.ratio, k.rho_bar) * delta};
   }
   template <class Lane>
   TROUPE_RULE static RuleResult<Lane> finish(const RuleStep<Lane>& s, const RuleConstants<Lane>& k,
@@ -106,7 +106,7 @@ struct VtraceRule {
     const auto next_vs = s.next + (k.rlax_mix ? s.lambda * later : later);
     const auto advantage = Lane::multiply_add(s.discount, next_vs, s.reward) - s.value;
     if (!k.multiply_pg_rho) return {s.value + sum, advantage};
-    return {s.value + sum, at_most(Lane::ratio(s.log_rho), k.pg_rho_bar) * advantage};
+    return {s.value + sum, at_most(s.ratio, k.pg_rho_bar) * advantage};
   }
 };
 

@@ -18,6 +18,18 @@ inline constexpr int kLanes = TROUPE_SCAN_LANES;
 using F = float __attribute__((vector_size(4 * TROUPE_SCAN_LANES)));
 using M = int32_t __attribute__((vector_size(4 * TROUPE_SCAN_LANES)));  // a mask: each all ones or all zeros
 
+#define TROUPE_INLINE_LAMBDA __attribute__((always_inline))
+
+// visit(N - 1), ..., visit(0), with constants: a loop over an array would keep it in memory.
+template <class Visit, int... I>
+TROUPE_INLINE void each_downward(std::integer_sequence<int, I...>, Visit visit) {
+  (visit(std::integral_constant<int, sizeof...(I) - 1 - I>()), ...);
+}
+template <int N, class Visit>
+TROUPE_INLINE void each_downward(Visit visit) {
+  each_downward(std::make_integer_sequence<int, N>(), visit);
+}
+
 TROUPE_INLINE F load(const float* p) {
   F x;
   __builtin_memcpy(&x, p, sizeof(x));
@@ -96,12 +108,69 @@ TROUPE_INLINE V shift(V x, V above) {
     return __builtin_shufflevector(joined, joined, 1, 2, 3, 0);
   }
 #endif
+#if TROUPE_SCAN_LANES == 16
+  return reinterpret_cast<V>(
+      _mm512_maskz_alignr_epi32(0xffff, reinterpret_cast<__m512i>(above), reinterpret_cast<__m512i>(x), K));
+#else
   return shift<K>(x, above, std::make_integer_sequence<int, kLanes>());
+#endif
 }
 // The same with zeros beyond the last lane.
 template <int K, class V>
 TROUPE_INLINE V shift(V x) {
+#if TROUPE_SCAN_LANES == 4 && defined(__x86_64__)
+  return reinterpret_cast<V>(_mm_srli_si128(reinterpret_cast<__m128i>(x), 4 * K));
+#else
   return shift<K>(x, V{}, std::make_integer_sequence<int, kLanes>());
+#endif
+}
+
+#if TROUPE_SCAN_LANES == 8
+// Shuffles that cross the halves of a vector cost two instructions; these stay within each, where they cost one.
+template <int K>
+TROUPE_INLINE F shift_halves(F x) {
+  return reinterpret_cast<F>(_mm256_srli_si256(reinterpret_cast<__m256i>(x), 4 * K));
+}
+// The same with ones beyond the last lane.
+template <int K>
+TROUPE_INLINE F shift_halves_ones(F x) {
+  constexpr M kOnes = K == 1 ? M{0, 0, 0, 0x3f800000, 0, 0, 0, 0x3f800000}
+                             : M{0, 0, 0x3f800000, 0x3f800000, 0, 0, 0x3f800000, 0x3f800000};
+  return reinterpret_cast<F>(reinterpret_cast<M>(shift_halves<K>(x)) | kOnes);
+}
+// The first lane of the upper half in all lanes of the lower, zeros or ones in the upper.
+TROUPE_INLINE F lower_from_upper(F x) {
+  const __m256 upper = _mm256_permute2f128_ps(reinterpret_cast<__m256>(x), reinterpret_cast<__m256>(x), 0x81);
+  return reinterpret_cast<F>(_mm256_permute_ps(upper, 0));
+}
+TROUPE_INLINE F lower_from_upper_ones(F x) {
+  const __m256 upper = _mm256_permute2f128_ps(reinterpret_cast<__m256>(x), _mm256_set1_ps(1.0f), 0x21);
+  return reinterpret_cast<F>(_mm256_permute_ps(upper, 0));
+}
+#else
+// shift() with ones beyond the last lane.
+template <int K>
+TROUPE_INLINE F shift_ones(F x) {
+#if TROUPE_SCAN_LANES == 16
+  return shift<K>(x, splat(1.0f));
+#else
+  constexpr M kOnes = K == 1 ? M{0, 0, 0, 0x3f800000} : M{0, 0, 0x3f800000, 0x3f800000};
+  return reinterpret_cast<F>(reinterpret_cast<M>(shift<K>(x)) | kOnes);
+#endif
+}
+#endif
+
+TROUPE_INLINE bool any_zero(F x) {
+#if TROUPE_SCAN_LANES == 16
+  return _mm512_cmp_ps_mask(reinterpret_cast<__m512>(x), __m512{}, _CMP_EQ_OQ) != 0;
+#elif TROUPE_SCAN_LANES == 8
+  return _mm256_movemask_ps(reinterpret_cast<__m256>(x == 0.0f)) != 0;
+#elif defined(__x86_64__)
+  return _mm_movemask_ps(reinterpret_cast<__m128>(x == 0.0f)) != 0;
+#else
+  const M zero = x == 0.0f;
+  return (zero[0] | zero[1] | zero[2] | zero[3]) != 0;
+#endif
 }
 
 // Fewer than 64 bytes, without a call.
@@ -142,19 +211,21 @@ TROUPE_INLINE float fused(float a, float b, float c) {
 #endif
 }
 
-// exp of a log-ratio clamped to +-20, relative error below 2e-7, NaN stays: the same operations as ratio_of() in tile.h.
+// exp of a log-ratio clamped to +-20, relative error below 2e-7, NaN stays: the operations of ratio_of() in tile.h.
+template <class Lane>
 TROUPE_INLINE F vector_ratio(F x) {
-  x = x < -20.0f ? splat(-20.0f) : x;
-  x = x > 20.0f ? splat(20.0f) : x;
-  const F shifted = x * 1.44269504088896341f + 12582912.0f;
+  const F lowest = splat(-20.0f), highest = splat(20.0f);
+  x = lowest > x ? lowest : x;
+  x = highest < x ? highest : x;
+  const F shifted = Lane::multiply_add(x, splat(1.44269504088896341f), splat(12582912.0f));
   const F n = shifted - 12582912.0f;
-  const F f = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  F p = f * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * f + 8.3334519073e-3f;
-  p = p * f + 4.1665795894e-2f;
-  p = p * f + 1.6666665459e-1f;
-  p = p * f + 5.0000001201e-1f;
-  p = p * f * f + f + 1.0f;
+  const F f = Lane::multiply_add(n, splat(2.12194440e-4f), x - n * 0.693359375f);
+  F p = Lane::multiply_add(f, splat(1.9875691500e-4f), splat(1.3981999507e-3f));
+  p = Lane::multiply_add(p, f, splat(8.3334519073e-3f));
+  p = Lane::multiply_add(p, f, splat(4.1665795894e-2f));
+  p = Lane::multiply_add(p, f, splat(1.6666665459e-1f));
+  p = Lane::multiply_add(p, f, splat(5.0000001201e-1f));
+  p = Lane::multiply_add(p * f, f, f) + 1.0f;
   return p * reinterpret_cast<F>((reinterpret_cast<M>(shifted) + 127) << 23);
 }
 
@@ -163,12 +234,12 @@ TROUPE_INLINE F vector_ratio(F x) {
 struct RowLane {
   using F = troupe::F;
   TROUPE_INLINE static F multiply_add(F a, F b, F c) { return fused(a, b, c); }
-  TROUPE_INLINE static F ratio(F log_rho) { return vector_ratio(log_rho); }
+  TROUPE_INLINE static F ratio(F log_rho) { return vector_ratio<RowLane>(log_rho); }
 };
 struct ColumnLane {
   using F = troupe::F;
   TROUPE_INLINE static F multiply_add(F a, F b, F c) { return a * b + c; }
-  TROUPE_INLINE static F ratio(F log_rho) { return vector_ratio(log_rho); }
+  TROUPE_INLINE static F ratio(F log_rho) { return vector_ratio<ColumnLane>(log_rho); }
 };
 
 }  // namespace

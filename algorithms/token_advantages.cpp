@@ -1,5 +1,6 @@
 #include "algorithms/token_advantages.h"
 
+#include "algorithms/gae.h"
 #include "algorithms/moments.h"
 
 namespace troupe {
@@ -31,22 +32,19 @@ void for_each_return(const AdvantageInput& in, double factor, bool reset, Step s
 }  // namespace
 
 void gae_advantages(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
-  const double gamma = parameters.number("gamma"), decay = gamma * parameters.number("lam");
   const bool zero = parameters.choice("outside") == "zero";
-  for (int64_t row = 0; row < in.rows.count(); ++row) {
-    const auto [begin, end] = in.range(row);
-    double next_value = 0, last = 0;
-    for (std::size_t token = end; token-- > begin;) {
-      const bool counts = in.counts(token);
-      if (counts) {
-        const double delta = double{in.rewards[token]} + gamma * next_value - double{in.values[token]};
-        last = delta + decay * last;
-        next_value = in.values[token];
-      }
-      out.advantages[token] = static_cast<float>(counts || !zero ? last : 0.0);
-      out.returns[token] = static_cast<float>(counts || !zero ? last + double{in.values[token]} : 0.0);
-    }
-  }
+  GaeInput task;
+  task.layout = Layout::rows;
+  task.offsets = in.rows.offsets();
+  task.sequences = in.rows.count();
+  task.steps = in.rows.offsets().empty() ? in.rows.longest() : 0;
+  task.rewards = in.rewards;
+  task.values = in.values;
+  task.mask = in.mask;
+  task.outside = zero ? Outside::zero : Outside::carry;
+  task.gamma = static_cast<float>(parameters.number("gamma"));
+  task.lambda = static_cast<float>(parameters.number("lam"));
+  gae(task, out.advantages, out.returns);
   if (parameters.flag("whiten")) whiten(out.advantages, in.mask, whitening(zero));
 }
 

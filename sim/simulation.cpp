@@ -154,7 +154,7 @@ class Simulation {
   uint32_t endings_ = 0;
   double idle_seconds_ = 0;
   uint64_t progress_ = 0;
-  bool disturbed_ = false;  // what reaches replay was touched in this process
+  bool disturbed_ = false;  // what replay hears or says was touched in this process
   PolicyVersion start_version_;
   std::map<uint64_t, uint64_t> priority_;
   std::map<const std::type_info*, uint64_t> type_hash_;
@@ -460,7 +460,7 @@ void Simulation::faults() {
       if (kill_one(essential)) {
         cause_ = true;
         ++endings_;
-        counted(true);
+        disturbing(true);
       }
     } else if (chance(s.crash)) {
       ++endings_;

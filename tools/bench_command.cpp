@@ -43,14 +43,14 @@ BenchReport measure(const std::string& what, double seconds) {
   throw InvariantError("no such benchmark: " + what);
 }
 
-// Runs tools/plot_bandwidth.py of the source tree, which draws what has cases with a bandwidth.
+// Runs tools/plot_bench.py of the source tree, which draws it.
 void plot(const std::string& json, const std::string& file) {
   const auto quoted = [](const std::string& text) {
     std::string out = "'";
     for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return out + "'";
   };
-  const std::string command = "python3 " + quoted(TROUPE_SOURCE_DIR "/tools/plot_bandwidth.py") + " " + quoted(file);
+  const std::string command = "python3 " + quoted(TROUPE_SOURCE_DIR "/tools/plot_bench.py") + " " + quoted(file);
   std::FILE* script = ::popen(command.c_str(), "w");
   if (script == nullptr) throw ConfigError("--plot: python3 cannot be started");
   std::fwrite(json.data(), 1, json.size(), script);

@@ -230,10 +230,12 @@ Options parse_bench(CLI::App& app, const Words& words) {
   std::string seconds;
   const std::vector<std::string> names(std::begin(kBenchmarks), std::end(kBenchmarks));
   const std::string all = CLI::detail::join(names, ", ");
+  const std::vector<std::string> drawable = {"gae", "vtrace", "surrogate", "logprob", "balance"};
+  const std::string drawn = CLI::detail::join(drawable, ", ");
   add_text(app, "NAME", options.what, "", ("what to measure, one of: " + all).c_str())->required();
   app.add_flag("--json", options.json, "print one JSON object whose keys name their units");
   add_text(app, "--seconds", seconds, "S", "time to measure for, roughly (default: 5)");
-  add_text(app, "--plot", options.plot, "FILE", "draw bandwidth over sequence length into an SVG file (gae, vtrace)");
+  add_text(app, "--plot", options.plot, "FILE", ("draw it into an SVG file (" + drawn + ")").c_str());
   parse(app, words);
   if (std::find(names.begin(), names.end(), options.what) == names.end()) {
     const std::string near = closest(options.what, names);
@@ -241,8 +243,8 @@ Options parse_bench(CLI::App& app, const Words& words) {
                                (near.empty() ? "expected one of: " + all : "did you mean " + near + '?'));
   }
   if (app.count("--seconds")) options.seconds = parse_seconds("--seconds", seconds);
-  if (!options.plot.empty() && options.what != "gae" && options.what != "vtrace")
-    refuse(app.get_name(), "--plot: only gae and vtrace can be drawn");
+  if (!options.plot.empty() && std::find(drawable.begin(), drawable.end(), options.what) == drawable.end())
+    refuse(app.get_name(), "--plot: " + options.what + " cannot be drawn, only " + drawn);
   return options;
 }
 

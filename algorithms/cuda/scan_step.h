@@ -138,7 +138,7 @@ TROUPE_RULE Step read_step(const DeviceScan& k, const Run<N>& run, int i) {
   Step s{};
   s.numbers.reward = run.numbers[kReward][i];
   if constexpr (Rule::kValues) s.numbers.value = run.numbers[kValue][i];
-  if constexpr (Rule::kRatios) s.numbers.log_rho = run.numbers[kLogRho][i];
+  if constexpr (Rule::kRatios) s.numbers.ratio = ScalarLane::ratio(run.numbers[kLogRho][i]);
   s.numbers.discount = k.gamma;
   s.numbers.lambda = k.lambda;
   s.live = true;

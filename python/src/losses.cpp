@@ -121,15 +121,39 @@ double aggregate_values(const View& values, const View* mask, const View* offset
   return aggregate(values.in<float>(), rows, flags, weights);
 }
 
-Metrics value_loss_of(const View& values, const View* old_values, const View& returns, const View* mask,
-                      const std::string& kind, double clip, double huber_delta, const View& loss, const View& grad) {
+// The aggregated loss and the metrics; without an aggregation the losses and gradients are those of each element. `scale` is
+// a factor of all of them; `loss` is asked for without an aggregation only.
+std::pair<double, Metrics> value_loss_of(const View& values, const View* old_values, const View& returns,
+                                         const View* mask, const View* offsets, const std::string& kind, double clip,
+                                         double huber_delta, double scale,
+                                         const std::optional<std::string>& aggregation, const Norms& norms,
+                                         const View* loss, const View* grad) {
   const ValueLossParams params{find_value_loss(kind, "kind"), static_cast<float>(clip),
                                static_cast<float>(huber_delta)};
+  const auto predicted = values.in<float>();
   const auto flags = in_or_empty<uint8_t>(mask);
-  const double clipped = value_loss(values.in<float>(), in_or_empty<float>(old_values), returns.in<float>(), flags,
-                                    params, loss.out<float>(), grad.out<float>());
-  return {{"clip_fraction", clipped},
-          {"explained_variance", explained_variance(values.in<float>(), returns.in<float>(), flags)}};
+  std::vector<float> own_loss(loss == nullptr ? predicted.size() : 0), own_grad(grad == nullptr ? predicted.size() : 0);
+  const std::span<float> losses = loss == nullptr ? std::span<float>(own_loss) : loss->out<float>();
+  const std::span<float> grads = grad == nullptr ? std::span<float>(own_grad) : grad->out<float>();
+  const double clipped =
+      value_loss(predicted, in_or_empty<float>(old_values), returns.in<float>(), flags, params, losses, grads);
+  double total = 0;
+  if (aggregation) {
+    const Rows rows = rows_of(values, offsets);
+    std::vector<double> weights = row_weights(*aggregation, rows, flags, norms);
+    for (double& weight : weights) weight *= scale;
+    total = aggregate(losses, rows, flags, weights);
+    for (int64_t i = 0; i < rows.count(); ++i) {
+      const auto weight = static_cast<float>(weights[static_cast<std::size_t>(i)]);
+      for (int64_t t = rows.begin(i); t < rows.end(i); ++t) grads[static_cast<std::size_t>(t)] *= weight;
+    }
+  } else if (scale != 1) {
+    for (float& x : losses) x *= static_cast<float>(scale);
+    for (float& x : grads) x *= static_cast<float>(scale);
+  }
+  return {
+      total,
+      {{"clip_fraction", clipped}, {"explained_variance", explained_variance(predicted, returns.in<float>(), flags)}}};
 }
 
 void kl_of(const std::string& name, const View& log_probs, const View& reference, const View* mask, const View& value,

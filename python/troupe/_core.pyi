@@ -89,12 +89,16 @@ def value_loss(
     old_values: View | None,
     returns: View,
     mask: View | None,
+    offsets: View | None,
     kind: str,
     clip: float,
     huber_delta: float,
-    loss: View,
-    grad: View,
-) -> dict[str, float]: ...
+    scale: float,
+    aggregation: str | None,
+    norms: _Norms,
+    loss: View | None,
+    grad: View | None,
+) -> tuple[float, dict[str, float]]: ...
 def kl(
     name: str, log_probs: View, reference: View, mask: View | None, value: View, grad: View | None
 ) -> None: ...

@@ -106,7 +106,7 @@ TEST_CASE("scan: gae agrees with the float64 loop in every layout, type, alignme
     for (const Placement& place : placements())
       for (const auto& [steps, count] : shapes())
         for (const auto& [gamma, lambda] : {std::pair{.99f, .95f}, {1.0f, 1.0f}, {0.0f, .5f}, {.9f, 0.0f}})
-          for (int draw = 0; draw < 3; ++draw) {
+          for (int draw = 0; draw < 2; ++draw) {
             CAPTURE(++seed);
             CAPTURE(name_of(current_isa()));
             CAPTURE(steps);
@@ -192,11 +192,10 @@ TEST_CASE("scan: vtrace along rows equals vtrace down columns") {
 }
 
 TEST_CASE("scan: streamed stores give what ordinary ones do, for lines that fit and lines that do not") {
-  constexpr int64_t kLong = 2100, kShort = 1037;  // together 17 MB of output
-  on_every_isa([] {
+  const std::vector<Sequence> all = sequences(7, 1037, 2100, false);  // 17 MB of output
+  on_every_isa([&] {
     for (const Placement& place : {Placement{Layout::rows, 0, 0}, Placement{Layout::rows, 3, 4},
                                    Placement{Layout::time, 0, 8}, Placement{Layout::time, 11, 0}}) {
-      const std::vector<Sequence> all = sequences(7, kShort, kLong, false);
       const Options o{.mask = place.gap == 0, .ends = true};
       Memory memory(all, place, o);
       std::vector<float> bootstrap;

@@ -53,6 +53,7 @@ struct Placement {
   int64_t gap = 0;      // elements between the rows
   int64_t offset = 0;   // bytes from a cache line's start
   bool halves = false;  // bfloat16
+  bool exact = false;   // the buffer ends where the array does, and begins `offset` bytes before it: for the sanitizers
 };
 
 class Memory {
@@ -91,7 +92,7 @@ class Memory {
     std::vector<float> result(size);
     std::size_t i = 0;
     const auto* data = reinterpret_cast<const char*>(out.data);
-    std::vector<char> other(static_cast<std::size_t>(rows_ * stride()), 1);
+    std::vector<char> other(static_cast<std::size_t>(extent()), 1);
     const_cast<Memory*>(this)->for_each([&](std::size_t, std::size_t, int64_t at) {
       std::memcpy(&result[i++], data + 4 * at, 4);
       other[static_cast<std::size_t>(at)] = 0;
@@ -113,7 +114,15 @@ class Memory {
  private:
   int64_t count() const { return static_cast<int64_t>(sequences_.size()); }
   int64_t stride() const { return length_ + place_.gap; }
+  int64_t extent() const {
+    return place_.exact ? std::max<int64_t>(0, (rows_ - 1) * stride() + length_) : rows_ * stride();
+  }
   char* buffer(int64_t bytes) {
+    if (place_.exact) {
+      buffers_.emplace_back(static_cast<std::size_t>(extent() * bytes + place_.offset), char{-1});
+      buffers_.back().shrink_to_fit();
+      return buffers_.back().data() + place_.offset;
+    }
     constexpr std::size_t kLine = 64;
     buffers_.emplace_back(static_cast<std::size_t>((rows_ + 1) * stride() * bytes + place_.offset) + 2 * kLine,
                           char{-1});

@@ -5,6 +5,7 @@ import numpy as np
 import oracles
 import pytest
 
+import troupe.algorithms as ta
 from troupe import _core
 from troupe.algorithms._arrays import Call
 
@@ -139,7 +140,8 @@ def test_the_core_checks_again():
 
     def run(**changes):
         arguments = {"values": view("values"), "old_values": None, "returns": view("returns"), "mask": None}
-        arguments |= {"kind": "l2", "clip": 0.0, "huber_delta": 1.0}
+        arguments |= {"offsets": None, "kind": "l2", "clip": 0.0, "huber_delta": 1.0, "scale": 1.0}
+        arguments |= {"aggregation": None, "norms": (None, None, None, 1.0, False)}
         arguments |= {"loss": view("loss", results[0]), "grad": view("grad", results[1])}
         _core.value_loss(*(arguments | changes).values())
 
@@ -162,3 +164,36 @@ def test_the_core_checks_again():
             view(**bad)
     with pytest.raises(ValueError, match="x: has no memory"):
         _core.View("x", 0, "float32", (1,), (1,), False)
+
+
+@pytest.mark.parametrize("library", ["numpy", "list", "torch"])
+def test_integers_that_int64_lacks_are_refused_unwrapped(library):
+    lengths = np.array([3, 2**63 + 5], np.uint64)
+    if library == "torch":
+        lengths = pytest.importorskip("torch").from_numpy(lengths)
+    elif library == "list":
+        lengths = lengths.tolist()[1:]
+    with pytest.raises(ValueError, match="^lengths: holds 9223372036854775813, expected integers below 2\\^63$"):
+        ta.workloads(lengths)
+
+
+def test_tensors_without_memory_are_refused(torch):
+    with pytest.raises(ValueError, match="^groups: .*expected 2 labels"):
+        ta.filter_groups(np.zeros(2), torch.zeros(2, dtype=torch.int64, device="meta"))
+
+
+def test_shapes_that_do_not_broadcast_are_refused():
+    with pytest.raises(ValueError, match=r"^log_std: shape \(3,\), expected one that broadcasts with \(2,\)"):
+        ta.gaussian_logprob(np.zeros(2), np.zeros(2), np.zeros(3))
+
+
+def test_data_without_a_length_is_refused():
+    with pytest.raises(ValueError, match="^data: 1.5, expected 1 rows"):
+        ta.restore_order(1.5, [[0]])
+    with pytest.raises(ValueError, match="^data: is a dict, expected a tensor, an array or a list"):
+        ta.restore_order({}, [[]])
+
+
+def test_weights_beyond_float64_are_refused():
+    with pytest.raises(ValueError, match="^weight_pow: 1e\\+06, expected a power"):
+        ta.resample_pf_ppo([2.0, 1.0], seed=1, weight_pow=1e6)

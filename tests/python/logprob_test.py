@@ -1,6 +1,10 @@
 """Log-probabilities, entropy and KL, as a user calls them, against torch float64."""
 
+import json
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -193,3 +197,45 @@ def test_gaussians_agree_with_torch(rng):
     assert torch.allclose(got, torch.distributions.kl_divergence(p, q), rtol=1e-4, atol=1e-5)
     assert got.requires_grad
     assert ta.gaussian_entropy(np.zeros(2)) == pytest.approx([1.4189385, 1.4189385])
+
+
+# What a process has at most held in memory while it ran the kernels, beyond what it held before and the results.
+MEMORY_PROGRAM = """
+import json, sys
+import torch
+import troupe.algorithms as ta
+
+def held(key):
+    return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(key))
+
+dtype, differentiate = getattr(torch, sys.argv[1]), sys.argv[2] == "True"
+def run(rows):
+    logits = torch.empty(rows, 152064, dtype=dtype).normal_().requires_grad_(differentiate)
+    labels = torch.randint(0, 152064, (rows,))
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the highest mark begins anew
+    before = held("VmRSS")
+    logp, entropy = ta.logprobs_entropy(logits, labels)
+    forward = held("VmHWM") - before
+    if differentiate:
+        (logp + entropy).sum().backward()
+    gradient = logits.grad.nbytes if differentiate else 0
+    return forward, held("VmHWM") - before - gradient, logits.nbytes
+
+run(8)  # pages in the code
+print(json.dumps(run(64)))
+"""
+
+
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer's memory counts too")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("differentiate", [False, True])
+def test_no_memory_beyond_a_chunk(dtype, differentiate):
+    """A chunk is 4096 numbers, 16 KB; measured in pages, by a process of its own. A copy of one row would be 304 or 608 KB, one of
+    the logits 19 or 39 MB."""
+    command = [sys.executable, "-c", MEMORY_PROGRAM, dtype, str(differentiate)]
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed goes back, and is not taken again unseen
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    forward, both, given = json.loads(done.stdout)
+    assert given >= 19e6 and max(forward, both) <= 64 * 1024, (forward, both)

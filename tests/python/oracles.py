@@ -90,21 +90,6 @@ def spoiled(rng: np.random.Generator, array: np.ndarray, mask: np.ndarray) -> np
     return np.where(mask, array, junk)
 
 
-def gae(rewards, values, next_values, terminated, truncated, gamma, lam):
-    """Advantages [B, T] in float64, step by step."""
-    rewards, values, next_values = (np.asarray(x, np.float64) for x in (rewards, values, next_values))
-    advantages = np.zeros_like(rewards)
-    for b in range(rewards.shape[0]):
-        later = 0.0
-        for t in reversed(range(rewards.shape[1])):
-            ahead = 0.0 if terminated[b, t] else gamma * next_values[b, t]
-            if terminated[b, t] or truncated[b, t]:
-                later = 0.0
-            later = rewards[b, t] + ahead - values[b, t] + gamma * lam * later
-            advantages[b, t] = later
-    return advantages
-
-
 def over_ranks(torch, folder, program: str, ranks: int) -> list:
     """What the variable `result` holds (as JSON) at the end of the program in each of so many processes of a gloo group, which
     know their `rank`."""

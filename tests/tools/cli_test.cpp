@@ -130,7 +130,8 @@ TEST_CASE("troupe: wrong numbers end in one line") {
       {{"bench", "x"},
        "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, gae, vtrace, balance, "
        "surrogate, logprob"},
-      {{"bench", "balance", "--plot", "x.svg"}, "bench: --plot: only gae and vtrace can be drawn"},
+      {{"bench", "weights", "--plot", "x.svg"},
+       "bench: --plot: weights cannot be drawn, only gae, vtrace, surrogate, logprob, balance"},
       {{"simulate"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seed", "1", "--seeds", "1..2"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seeds", "5"}, "--seeds: \"5\" is no range, expected A..B, like 1..1000"},

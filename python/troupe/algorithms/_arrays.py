@@ -40,6 +40,7 @@ Layout = Literal["contiguous", "rows", "any"]
 
 
 _NUMPY_NAMES = {np.dtype(name): name for name in ("float32", "float64", "bool", "uint8", "int32", "int64")}
+_TORCH_NAMES: dict[Any, str] = {}  # of torch.dtype, as they are met
 
 
 class Form(TypedDict, total=False):
@@ -81,6 +82,8 @@ class Call:
         self._arguments = arguments
         chosen = None
         for name, value in arguments.items():
+            if value is None or (chosen is not None and chosen.takes(value)):
+                continue
             family = _family_of(name, value, self.devices)
             if family is None:
                 continue
@@ -116,6 +119,10 @@ class Call:
         array = self._family.empty(tuple(shape), dtype)
         return self._viewed(name, array, writable=True)
 
+    def number(self, value: float) -> Any:
+        """A result without dimensions, float32."""
+        return self._family.number(value)
+
     def _accepted(self, name: str) -> Any:
         value = self._arguments[name]
         return None if value is None else self._family.accept(name, value)
@@ -139,6 +146,9 @@ class Call:
                 value = value != 0
         elif held != dtype:
             value = family.cast(value, dtype)
+            if dtype == "int64" and held in ("uint64", "ulonglong") and bool((value < 0).any()):
+                wrapped = int(value[value < 0].reshape(-1)[0])
+                raise ValueError(f"{name}: holds {wrapped + 2**64}, expected integers below 2^63")
         if not family.lies(value, form.get("layout", "contiguous")):
             value = family.contiguous(value)
         return self._viewed(name, value, writable=False)
@@ -187,6 +197,10 @@ class _Numpy:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Numpy)
 
+    def takes(self, value: Any) -> bool:
+        """Whether an argument is known at once to go with this family."""
+        return type(value) is np.ndarray
+
     def accept(self, name: str, value: Any) -> np.ndarray:
         try:
             return np.asarray(value)
@@ -220,6 +234,9 @@ class _Numpy:
     def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         return np.empty(shape, dtype)
 
+    def number(self, value: float) -> np.float32:
+        return np.float32(value)
+
     def memory(self, value: np.ndarray) -> tuple[int, str, tuple[int, ...], tuple[int, ...]]:
         return value.__array_interface__["data"][0], self.dtype(value), value.shape, self._strides(value)
 
@@ -244,13 +261,20 @@ class _Torch:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Torch) and self._device == other._device
 
+    def takes(self, value: Any) -> bool:
+        """Whether an argument is known at once to go with this family."""
+        torch = self._torch
+        return isinstance(value, torch.Tensor) and value.device == self._device and value.layout is torch.strided
+
     def accept(self, name: str, value: Any) -> torch.Tensor:
         if isinstance(value, self._torch.Tensor):
-            return value.detach()
+            return value.detach() if value.requires_grad else value
         # By way of numpy, which reads nested sequences fast and refuses ragged ones.
         array = _Numpy().accept(name, value)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name}: dtype {array.dtype.name}, expected numbers")
+        if array.dtype == np.uint64:
+            array = array.view(np.uint64)  # numpy has two such types, torch knows one of them
         return self._torch.as_tensor(array, device=self._device)
 
     def kind(self, value: torch.Tensor) -> str:
@@ -259,7 +283,8 @@ class _Torch:
         return "c" if value.is_complex() else "f" if value.is_floating_point() else "i"
 
     def dtype(self, value: torch.Tensor) -> str:
-        return str(value.dtype).removeprefix("torch.")
+        dtype = value.dtype
+        return _TORCH_NAMES.get(dtype) or _TORCH_NAMES.setdefault(dtype, str(dtype).removeprefix("torch."))
 
     def cast(self, value: torch.Tensor, dtype: str) -> torch.Tensor:
         return value.to(getattr(self._torch, dtype))
@@ -280,6 +305,9 @@ class _Torch:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
         return self._torch.empty(shape, dtype=getattr(self._torch, dtype), device=self._device)
+
+    def number(self, value: float) -> torch.Tensor:
+        return self._torch.scalar_tensor(value, dtype=self._torch.float32, device=self._device)
 
     def memory(self, value: torch.Tensor) -> tuple[int, str, tuple[int, ...], tuple[int, ...]]:
         return value.data_ptr(), self.dtype(value), tuple(value.shape), value.stride()

@@ -18,17 +18,19 @@ class _Prepared(torch.autograd.Function):
     """A value whose gradient was made together with it: nothing else is saved."""
 
     @staticmethod
-    def forward(ctx: Any, source: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(gradient)
+    def forward(ctx: Any, source: torch.Tensor, made: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        # In a tuple autograd does not see them: they are nobody's but ours, and value may be returned as it is.
+        value, gradient = made
+        ctx.save_for_backward(gradient)  # so that it is freed with the graph
         ctx.dtype = source.dtype
-        return value.view_as(value)
+        return value
 
     @staticmethod
-    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, None]:
         _refuse_second()
-        (gradient,) = ctx.saved_tensors
         # Always a new tensor: autograd may keep what it gets as .grad and add to it, and the graph may be retained.
-        return (gradient * outer).to(ctx.dtype), None, None
+        gradient = ctx.saved_tensors[0] * outer
+        return gradient if gradient.dtype is ctx.dtype else gradient.to(ctx.dtype), None
 
 
 class _Recomputed(torch.autograd.Function):
@@ -54,8 +56,8 @@ class _Recomputed(torch.autograd.Function):
 
 def prepared(source: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     """`value` as a function of `source` with d value / d source = `gradient`: of the shape of source, and value a scalar or of
-    the same shape."""
-    return _Prepared.apply(source, value, gradient)
+    the same shape. Takes both over: the caller keeps neither."""
+    return _Prepared.apply(source, (value, gradient))
 
 
 def recomputed(

@@ -147,9 +147,17 @@ def restore_order(data: Any, index_lists: Sequence[Sequence[int]] | None = None)
     positions = _core.restore_order(_parts("index_lists", lists))
     if index_lists is None:
         return positions
-    if len(data) != len(positions):
-        raise ValueError(f"data: {len(data)} rows, expected {len(positions)}, the number of indices in index_lists")
-    return [data[i] for i in positions] if isinstance(data, (list, tuple)) else data[positions]
+    try:
+        rows = len(data)
+    except TypeError:
+        raise ValueError(f"data: {data!r}, expected {len(positions)} rows") from None
+    if rows != len(positions):
+        raise ValueError(f"data: {rows} rows, expected {len(positions)}, the number of indices in index_lists")
+    if isinstance(data, (list, tuple)):
+        return [data[i] for i in positions]
+    if not hasattr(data, "shape"):
+        raise ValueError(f"data: is a {type(data).__name__}, expected a tensor, an array or a list")
+    return data[positions]
 
 
 def workloads(lengths: ArrayLike) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from troupe import _core
@@ -69,7 +69,7 @@ def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        device = next((d for value in (*args, *kwargs.values()) for d in map(_cuda_device, _leaves(value)) if d), None)
+        device = _first_cuda_device(args) or _first_cuda_device(kwargs.values())
         if device is None:
             return function(*args, **kwargs)
         _require_device(function, args, kwargs, device)
@@ -78,6 +78,17 @@ def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
         return _moved(function(*args, **kwargs), device)
 
     return wrapper
+
+
+def _first_cuda_device(values: Iterable[Any]) -> torch.device | None:
+    """Of the first CUDA tensor among them or inside them."""
+    for value in values:
+        # Every call comes by here: most arguments are no containers.
+        for leaf in _leaves(value) if isinstance(value, (tuple, list, dict)) else (value,):
+            device = _cuda_device(leaf)
+            if device is not None:
+                return device
+    return None
 
 
 def _cuda_device(value: Any) -> torch.device | None:

@@ -249,6 +249,9 @@ def resample_pf_ppo(
         if not math.isfinite(score):
             raise ValueError(f"scores: {score:g} at index {i}, expected finite numbers")
     rows = scores.shape[0]
+    largest = max((abs(float(score)) for score in scores.array), default=0.0)
+    if method == "pow" and largest > 0 and weight_pow * math.log(largest) + math.log(rows) > 709:  # where float64 ends
+        raise ValueError(f"weight_pow: {weight_pow:g}, expected a power in which |score| = {largest:g} stays finite")
     drawn = rows if count is None else integer("count", count, low=0)
     if rows == 0 and drawn > 0:
         raise ValueError(f"count: {drawn} of 0 rows")
@@ -278,7 +281,7 @@ def _labels(groups: Any, rows: int) -> Argument:
     """Numbers for labels of any hashable kind; equal numbers for equal labels."""
     try:
         labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-    except TypeError:
+    except (TypeError, RuntimeError):  # the latter by tensors without memory
         raise ValueError(f"groups: {groups!r}, expected {rows} labels") from None
     if not isinstance(labels, list) or len(labels) != rows:
         length = len(labels) if isinstance(labels, list) else "a scalar"

@@ -130,6 +130,14 @@ def _elementwise(**arguments: Any) -> tuple[Any, ...]:
     """exp of the arguments' family, and the arguments as float32 arrays of it; tensors keep their history."""
     call = Call(**arguments)
     checked = [call.floats(name, layout="any") for name in arguments]
+    shape: tuple[int, ...] = ()
+    for argument in checked:
+        try:
+            shape = np.broadcast_shapes(shape, argument.shape)
+        except ValueError:
+            raise ValueError(
+                f"{argument.name}: shape {argument.shape}, expected one that broadcasts with {shape}, that of the arguments before"
+            ) from None
     torch = sys.modules.get("torch")
     if torch is not None and any(isinstance(x, torch.Tensor) for x in arguments.values()):
         given = zip(arguments.values(), checked)

@@ -16,7 +16,6 @@ from troupe.algorithms._tokens import (
     needs_gradient,
     norms,
     per_sequence,
-    scalar,
     take_normalisers,
 )
 
@@ -30,6 +29,10 @@ AGGREGATIONS = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-
 #: Every surrogate: name, aliases, parameters (key, default, expected, doc, source, aliases) and aggregation.
 SURROGATES = {entry["name"]: entry for entry in _core.surrogates()}
 _BY_ANY_NAME = {alias: entry for entry in SURROGATES.values() for alias in (entry["name"], *entry["aliases"])}
+_PARAMETER_NAMES = {
+    name: {key for p in entry["parameters"] for key in (p["key"], *filter(None, p["aliases"].split(",")))}
+    for name, entry in SURROGATES.items()
+}
 
 
 def policy_loss(
@@ -68,8 +71,7 @@ def policy_loss(
     entry = _BY_ANY_NAME[name]
     if aggregation is not None:
         choice("aggregation", aggregation, AGGREGATIONS)
-    known = {key for p in entry["parameters"] for key in (p["key"], *filter(None, p["aliases"].split(",")))}
-    settings = {key: params.pop(key) for key in tuple(params) if key in known}
+    settings = {key: params.pop(key) for key in tuple(params) if key in _PARAMETER_NAMES[entry["name"]]}
     if "verl_compat" in settings:
         params["verl_compat"] = settings["verl_compat"]
     normalisers = norms(**take_normalisers(params))
@@ -107,7 +109,7 @@ def policy_loss(
         view_of(loss),
         view_of(grad),
     )
-    value = loss.array if loss is not None else scalar(call, total)
+    value = loss.array if loss is not None else call.number(total)
     return differentiable(logp, value, grad), metrics
 
 
@@ -142,7 +144,7 @@ def aggregate(
     rows = _offsets(call, tokens)
     grad = call.output("gradient", tokens.shape) if needs_gradient(values) else None
     total = _core.aggregate(tokens.view, view_of(flags), view_of(rows), mode, constants, view_of(grad))
-    return differentiable(values, scalar(call, total), grad)
+    return differentiable(values, call.number(total), grad)
 
 
 def value_loss(
@@ -187,28 +189,26 @@ def value_loss(
     flags = call.flags("mask", like=predicted, optional=True)
     old = call.floats("old_values", like=predicted, optional=True)
     rows = _offsets(call, predicted)
-    loss, grad = call.output("loss", predicted.shape), call.output("gradient", predicted.shape)
-    delta = number("huber_delta", huber_delta, above=0)
-    metrics = _core.value_loss(
+    per_element = reduction == "none"
+    loss = call.output("loss", predicted.shape) if per_element else None
+    grad = call.output("gradient", predicted.shape) if needs_gradient(values) else None
+    total, metrics = _core.value_loss(
         predicted.view,
         view_of(old) if bound else None,
         target.view,
         view_of(flags),
+        view_of(rows),
         kind,
         bound,
-        delta,
-        loss.view,
-        grad.view,
+        number("huber_delta", huber_delta, above=0),
+        scale,
+        None if per_element else aggregation,
+        constants,
+        view_of(loss),
+        view_of(grad),
     )
-    if scale != 1:
-        loss.array *= scale
-        grad.array *= scale
-    if reduction == "none":
-        return differentiable(values, loss.array, grad if needs_gradient(values) else None), metrics
-    weights = call.output("weights", predicted.shape)
-    total = _core.aggregate(loss.view, view_of(flags), view_of(rows), aggregation, constants, weights.view)
-    grad.array *= weights.array
-    return differentiable(values, scalar(call, total), grad if needs_gradient(values) else None), metrics
+    value = loss.array if loss is not None else call.number(total)
+    return differentiable(values, value, grad), metrics
 
 
 #: Named forms of rollout correction: what they set unless it is given.

@@ -331,7 +331,7 @@ class _Problem:
 
     def _checked_offsets(self, offsets: Any, elements: int) -> Any:
         # On the host, where they are checked; what runs on a GPU copies them there.
-        argument = Call(offsets=offsets.cpu() if hasattr(offsets, "cpu") else offsets).integers("offsets", rank=1)
+        argument = Call(offsets=offsets.cpu() if getattr(offsets, "is_cuda", False) else offsets).integers("offsets", rank=1)
         array = argument.array
         fits = argument.shape[0] > 0 and int(array[0]) == 0 and int(array[-1]) == elements
         if not fits or bool((array[1:] < array[:-1]).any()):

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from troupe.algorithms._arrays import Argument, Call
 from troupe.algorithms._checks import number
-
-if TYPE_CHECKING:
-    from troupe.algorithms._arrays import ArrayOut
 
 # Other names of the normalisers (verl).
 _ALIASES = {
@@ -37,6 +32,8 @@ def norms(
     **others: float | None,
 ) -> tuple[float | None, float | None, float | None, float, bool]:
     """The normalisers as the kernels take them."""
+    if not others and num_tokens is num_sequences is length is None and dp_size == 1:
+        return None, None, None, 1.0, bool(verl_compat)
     given = {"num_tokens": num_tokens, "num_sequences": num_sequences, "length": length}
     for alias, value in others.items():
         name = _ALIASES[alias]
@@ -58,14 +55,6 @@ def per_sequence(value: Any, like: Any) -> Any:
     if shape is not None and wanted is not None and len(wanted) >= 2 and tuple(shape) == tuple(wanted[:-1]):
         return value[..., None]
     return value
-
-
-def scalar(call: Call, value: float) -> ArrayOut:
-    """A number as a result of the call: float32 without dimensions."""
-    array = call.output("loss", ()).array
-    if isinstance(array, np.ndarray):
-        return np.float32(value)
-    return array.fill_(value)
 
 
 def differentiable(source: Any, value: Any, gradient: Argument | None) -> Any:

@@ -1,0 +1,249 @@
+#pragma once
+// The scan along rows: a vector is kLanes steps of one sequence, a line 16 of them. Memory is walked strictly downward. Internal
+// to algorithms/scan_kernel.h.
+
+#include "algorithms/scan_line.h"
+
+namespace troupe {
+namespace {
+
+// For a factor w that is the same at every step.
+struct Powers {
+  F shifts[4];                       // w, w^2, w^4, w^8 for the scan within a vector
+  F upper;                           // w^(kLanes / 2 - i) in the lower half of the lanes, 0 in the upper
+  F lanes;                           // w^(kLanes - i) for lane i
+  float blocks[kLine / kLanes + 1];  // w^(i * kLanes)
+
+  explicit Powers(float w) {
+    float power = w;
+    for (F& shift : shifts) {
+      shift = splat(power);
+      power *= power;
+    }
+    power = 1;
+    upper = F{};
+    for (int i = kLanes - 1; i >= 0; --i) {
+      lanes[i] = power *= w;
+      if (i >= kLanes / 2) upper[i - kLanes / 2] = power;
+    }
+    blocks[0] = 1;
+    for (int i = 1; i <= kLine / kLanes; ++i) blocks[i] = blocks[i - 1] * power;
+  }
+};
+
+// S of each lane as if nothing followed the vector.
+template <int K = 1, int Level = 0>
+TROUPE_INLINE F scan_steady(F sum, const Powers& w) {
+#if TROUPE_SCAN_LANES == 8
+  sum = fused(w.shifts[0], shift_halves<1>(sum), sum);
+  sum = fused(w.shifts[1], shift_halves<2>(sum), sum);
+  return fused(w.upper, lower_from_upper(sum), sum);
+#else
+  if constexpr (K < kLanes) {
+    return scan_steady<2 * K, Level + 1>(fused(w.shifts[Level], shift<K>(sum), sum), w);
+  } else {
+    return sum;
+  }
+#endif
+}
+
+// Composes (factor, term) of each step with those of all later ones of the vector; none of the factors is 0.
+template <int K = 1>
+TROUPE_INLINE void scan_pairs(F& factor, F& term) {
+#if TROUPE_SCAN_LANES == 8
+  term = fused(factor, shift_halves<1>(term), term);
+  factor *= shift_halves_ones<1>(factor);
+  term = fused(factor, shift_halves<2>(term), term);
+  factor *= shift_halves_ones<2>(factor);
+  term = fused(factor, lower_from_upper(term), term);
+  factor *= lower_from_upper_ones(factor);
+#else
+  if constexpr (K < kLanes) {
+    term = fused(factor, shift<K>(term), term);
+    factor *= shift_ones<K>(factor);
+    scan_pairs<2 * K>(factor, term);
+  }
+#endif
+}
+
+// The same where factors may be 0: selects instead of multiplying by it.
+template <int K = 1>
+TROUPE_INLINE void scan_cut_pairs(F& factor, F& term) {
+  if constexpr (K < kLanes) {
+    const F later = shift<K>(term), later_factor = shift<K>(factor, splat(1.0f));
+    const M passes = factor != 0.0f;
+    term = passes ? fused(factor, later, term) : term;
+    factor = passes ? factor * later_factor : F{};
+    scan_cut_pairs<2 * K>(factor, term);
+  }
+}
+
+// S of each lane, given the one beyond the vector.
+TROUPE_INLINE F scan_vector(F factor, F term, F beyond) {
+  if (!any_zero(factor)) [[likely]] {
+    scan_pairs(factor, term);
+    return fused(factor, beyond, term);
+  }
+  scan_cut_pairs(factor, term);
+  return factor != 0.0f ? fused(factor, beyond, term) : term;
+}
+
+// In each lane the value of the first step from it on that counts; `beyond` if there is none in the vector.
+template <int K = 1>
+TROUPE_INLINE F fill_backward(F value, M live, F beyond) {
+  if constexpr (K < kLanes) {
+    const F later = shift<K>(value);
+    const M later_live = shift<K>(live);
+    return fill_backward<2 * K>(live ? value : later, live | later_live, beyond);
+  } else {
+    return live ? value : beyond;
+  }
+}
+
+// kLanes steps from element i of the line. `lane`: of the earliest real step; 0, or more in a padded line.
+template <class Rule, bool kFlags, bool kPlain, bool kStream>
+TROUPE_INLINE void row_block(const Context& k, const Line& line, int i, int lane, ScanState& carry, float* first,
+                             float* second) {
+  Read<RowLane> r;
+  read_step<Rule, kFlags>(k, line, i, r);
+  F value{};
+  if constexpr (Rule::kValues) {
+    value = r.step.value;
+    if constexpr (kFlags) value = k.skip ? fill_backward(value, r.live, splat(carry.value)) : r.live ? value : F{};
+    const F next = shift<1>(value, splat(carry.value));
+    r.step.next = following_value<Rule, kFlags, kPlain>(k, line, i, r, next);
+  }
+  RuleLink<RowLane> link = Rule::link(r.step, k.constants);
+  link.factor = r.done ? F{} : link.factor;
+  if constexpr (kFlags) {
+    link.factor = r.live ? link.factor : splat(k.skip ? 1.0f : 0.0f);
+    link.term = r.live ? link.term : F{};
+  }
+  const F beyond = splat(carry.sum);
+  const F sum = scan_vector(link.factor, link.term, beyond);
+  const F later = r.done ? F{} : shift<1>(sum, beyond);
+  carry.sum = sum[lane];
+  carry.value = value[lane];
+  if constexpr (!kPlain) carry.live = true;
+  if constexpr (kFlags) carry.live = r.live[lane] != 0;
+  write_step<Rule, kFlags, kStream>(k, k.constants, r, sum, later, first + i, second + i);
+}
+
+// A line in which every step counts and has the same factor. Its vectors are scanned side by side; what goes from line to line is
+// one multiply-add. kNextInMemory: V of the step after a step stands after its own.
+template <class Rule, bool kPlain, bool kStream, bool kNextInMemory>
+TROUPE_INLINE void steady_line(const Context& k, const Powers& w, const Line& line, int lowest, ScanState& carry,
+                               float* first, float* second) {
+  constexpr int kBlocks = kLine / kLanes;
+  Read<RowLane> r[kBlocks];
+  F local[kBlocks];
+  F above = splat(carry.value);
+  each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA {
+    constexpr int i = j * kLanes;
+    read_step<Rule, false>(k, line, i, r[j]);
+    if constexpr (Rule::kValues) {
+      const F next = kNextInMemory ? load(line.floats[kValue] + i + 1) : shift<1>(r[j].step.value, above);
+      r[j].step.next = following_value<Rule, false, kPlain>(k, line, i, r[j], next);
+      above = r[j].step.value;
+    }
+    local[j] = scan_steady(Rule::link(r[j].step, k.constants).term, w);
+  });
+  F sums[kBlocks];
+  float later = 0;  // S of the step after the vector as if nothing followed the line
+  each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA {
+    constexpr bool last = j == kBlocks - 1;
+    const float beyond = last ? carry.sum : fused(w.blocks[kBlocks - 1 - j], carry.sum, later);
+    later = last ? local[j][0] : fused(w.blocks[1], later, local[j][0]);
+    sums[j] = fused(w.lanes, splat(beyond), local[j]);
+    write_step<Rule, false, kStream>(k, k.constants, r[j], sums[j], F{}, Rule::kFirst ? first + j * kLanes : nullptr,
+                                     second + j * kLanes);
+  });
+  carry.sum = fused(w.blocks[kBlocks], carry.sum, later);
+  if (lowest > 0)
+    each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA {
+      if (lowest / kLanes == j) carry.sum = sums[j][lowest % kLanes];
+    });
+  // Not from memory, which would make the next line wait for it.
+  if constexpr (Rule::kValues) carry.value = lowest == 0 ? r[0].step.value[0] : line.floats[kValue][lowest];
+  if constexpr (!kPlain) carry.live = true;
+}
+
+// The line from element `at` on, of which the steps from `lowest` on are real. kEdge: the last of the row, or a padded one.
+template <class Rule, bool kPlain, bool kStream, bool kEdge>
+TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in, int64_t at, int lowest,
+                            ScanState& carry, float* first, float* second) {
+  if (write_blank<Rule, kPlain, kStream>(k, in, at, first, second)) {
+    carry.live = false;
+    return;
+  }
+  static constexpr int64_t kAhead[kFloatInputs] = {-kPrefetch, -kPrefetch, -kPrefetch,
+                                                   -kPrefetch, -kPrefetch, -kPrefetch};
+  Line line;
+  const bool flagged = read_line<Rule, kPlain, true>(k, in, at, carry.live, kAhead, line);
+  if constexpr (Rule::kSteadyFactor)
+    if (!flagged)
+      return steady_line < Rule, kPlain, kStream,
+             kPlain && !kEdge && kLanes<16>(k, w, line, lowest, carry, first, second);
+#pragma GCC unroll 1
+  for (int i = kLine - kLanes; i + kLanes > lowest; i -= kLanes) {
+    const int lane = kEdge && lowest > i ? lowest - i : 0;
+    if (flagged) {
+      row_block<Rule, !kPlain, kPlain, kStream>(k, line, i, lane, carry, first, second);
+    } else if constexpr (!Rule::kSteadyFactor) {
+      row_block<Rule, false, kPlain, kStream>(k, line, i, lane, carry, first, second);
+    }
+  }
+}
+
+// n < kLine steps at one end of a row, through a padded copy.
+template <class Rule, bool kPlain>
+__attribute__((noinline)) ScanState padded_row(const Context& k, const Powers& w, const Inputs& in, int64_t at,
+                                               int64_t n, ScanState carry, float* first, float* second) {
+  PaddedLine line;
+  const int count = static_cast<int>(n);
+  const Inputs copy = line.take(k, in, at, count);
+  row_line<Rule, kPlain, false, true>(k, w, copy, 0, kLine - count, carry, line.first, line.second);
+  const int bytes = 4 * count;
+  if constexpr (Rule::kFirst) copy_some(first + at, line.first + kLine - n, bytes);
+  copy_some(second + at, line.second + kLine - n, bytes);
+  return carry;
+}
+
+template <class Rule, bool kPlain, bool kStream>
+TROUPE_INLINE void scan_row(const Context& k, const Powers& w, const Inputs& in, int64_t steps, ScanState carry,
+                            float* first, float* second) {
+  const Lines lines = lines_of(second, steps, kStream);
+  if (lines.high < steps)
+    carry = padded_row<Rule, kPlain>(k, w, in, lines.high, steps - lines.high, carry, first, second);
+  int64_t at = lines.high - kLine;
+  if (lines.high == steps && at >= lines.low) {
+    row_line<Rule, kPlain, kStream, true>(k, w, in, at, 0, carry, Rule::kFirst ? first + at : nullptr, second + at);
+    at -= kLine;
+  }
+  for (; at >= lines.low; at -= kLine)
+    row_line<Rule, kPlain, kStream, false>(k, w, in, at, 0, carry, Rule::kFirst ? first + at : nullptr, second + at);
+  if (lines.low > 0) padded_row<Rule, kPlain>(k, w, in, 0, lines.low, carry, first, second);
+}
+
+template <class Rule, bool kPlain, bool kStream>
+void scan_rows(const ScanTask& task, int64_t begin, int64_t end) {
+  const FlushDenormals flush;
+  const Context k(task);
+  const Powers w(Rule::kValues ? task.gamma * task.lambda : task.gamma);
+  const bool packed = !task.offsets.empty();
+  for (int64_t b = end - 1; b >= begin; --b) {
+    const int64_t start = packed ? task.offsets[static_cast<std::size_t>(b)] : 0;
+    const int64_t steps = packed ? task.offsets[static_cast<std::size_t>(b) + 1] - start : task.steps;
+    if (steps == 0) continue;
+    const int64_t row = packed ? 0 : b;
+    const float beyond = bootstrap_of(task, b, k.inputs(row, start + steps - 1).floats[kNext]);
+    const ScanState carry = start_at<Rule>(beyond);
+    float* first = Rule::kFirst ? task.first.data + row * task.first.stride + start : nullptr;
+    scan_row<Rule, kPlain, kStream>(k, w, k.inputs(row, start), steps, carry, first,
+                                    task.second.data + row * task.second.stride + start);
+  }
+  if constexpr (kStream) end_stream();
+}
+
+}  // namespace
+}  // namespace troupe
