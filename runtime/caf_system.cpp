@@ -45,7 +45,7 @@ std::string describe(const caf::error& error) {
     if (error.category() == caf::atom("system")) return caf::to_string(static_cast<caf::sec>(error.code()));
     return "error " + std::to_string(error.code()) + " of " + caf::to_string(error.category());
   }
-  const std::string name = to_string(static_cast<Fault>(error.code()));
+  std::string name = to_string(static_cast<Fault>(error.code()));
   if (error.context().match_elements<std::string>()) {
     const auto& context = error.context().get_as<std::string>(0);
     if (!context.empty()) return name + ": " + context;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <regex>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -213,10 +214,10 @@ RunConfig load_config(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) refuse(path, "is a directory, expected a run file");
   std::ifstream file(path, std::ios::binary);
-  if (!file) refuse(path, "cannot be opened: " + std::string(std::strerror(errno)));
+  if (!file) refuse(path, "cannot be opened: " + std::generic_category().message(errno));
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) refuse(path, "cannot be read: " + std::string(std::strerror(errno)));
+  if (file.bad()) refuse(path, "cannot be read: " + std::generic_category().message(errno));
   text.resize(static_cast<size_t>(file.gcount()));
   return parse_config(text, path);
 }

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 namespace troupe {
@@ -59,7 +60,7 @@ int listen_on(const std::string& address, uint16_t& port) {
   socklen_t size = sizeof bound;
   if (listening.fd < 0 || bind(listening.fd, found->ai_addr, found->ai_addrlen) != 0 ||
       ::listen(listening.fd, 128) != 0 || getsockname(listening.fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0)
-    refuse_address(address, std::strerror(errno));
+    refuse_address(address, std::generic_category().message(errno));
   char service[NI_MAXSERV];
   getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, service, sizeof service, NI_NUMERICSERV);
   port = static_cast<uint16_t>(std::stoi(service));
@@ -82,7 +83,7 @@ std::string why_unreachable(const std::string& host, uint16_t port, milliseconds
     else
       getsockopt(trying.fd, SOL_SOCKET, SO_ERROR, &result, &size);
     if (result == 0) return {};
-    error = std::strerror(result);
+    error = std::generic_category().message(result);
   }
   return error;
 }

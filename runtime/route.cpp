@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <system_error>
 
 #include "runtime/errors.h"
 
@@ -43,7 +44,7 @@ Route route_to(const std::string& host) {
     if (reached)
       return {numeric(reinterpret_cast<sockaddr*>(&local), length), numeric(each->ai_addr, each->ai_addrlen)};
   }
-  throw ConfigError(host + ": cannot be reached: " + std::strerror(error));
+  throw ConfigError(host + ": cannot be reached: " + std::generic_category().message(error));
 }
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <system_error>
 
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
@@ -60,7 +61,8 @@ class WorkerProcess {
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     const int error = posix_spawn(&pid_, program.c_str(), &files, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&files);
-    if (error != 0) throw std::runtime_error(program + ": cannot be started: " + std::strerror(error));
+    if (error != 0)
+      throw std::runtime_error(program + ": cannot be started: " + std::generic_category().message(error));
     clock_getcpuclockid(pid_, &clock_);
   }
   ~WorkerProcess() {

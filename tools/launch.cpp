@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "runtime/errors.h"
 #include "runtime/file.h"
@@ -40,8 +41,8 @@ std::string program_folder() {
 void continue_as_learn(char** arguments) {
   const std::string program = program_folder() + "/troupe-learn";
   execv(program.c_str(), arguments);
-  throw ConfigError(program + ": cannot be started: " + std::strerror(errno) + "; `troupe " + arguments[1] +
-                    "` needs it beside troupe");
+  throw ConfigError(program + ": cannot be started: " + std::generic_category().message(errno) + "; `troupe " +
+                    arguments[1] + "` needs it beside troupe");
 }
 
 }  // namespace troupe
