@@ -44,6 +44,7 @@ std::span<const Isa> available_isas() {
 
 Isa current_isa() {
   if (const int isa = chosen.load(std::memory_order_relaxed); isa >= 0) return static_cast<Isa>(isa);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment once there are threads
   const char* wanted = std::getenv("TROUPE_ISA");
   const Isa isa = wanted ? checked(static_cast<Isa>(find_name("TROUPE_ISA", wanted, kNames)), "TROUPE_ISA")
                          : available_isas().back();

@@ -53,8 +53,8 @@ WhitenParams find_whiten_variant(std::string_view name, std::string_view path) {
       params.guard = WhitenGuard::add_to_variance;
       break;
     case 2: params.guard = WhitenGuard::floor_variance; break;
-    case 3: break;
     case 4: params.guard = WhitenGuard::add_to_variance; break;
+    default: break;  // accerl: as it stands
   }
   return params;
 }
