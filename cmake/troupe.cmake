@@ -31,7 +31,7 @@ function(troupe_test_properties name label timeout serial)
     set(timeout 120)
   endif()
   if(TROUPE_SANITIZE)
-    math(EXPR timeout "${timeout} * 5")  # unoptimised and instrumented
+    math(EXPR timeout "${timeout} * 5")  # instrumented
   endif()
   set(environment
     TROUPE_BUILD_DIR=${CMAKE_BINARY_DIR}

@@ -41,7 +41,6 @@ constexpr size_t kMaxRefused = 16;                      // clients beyond max_cl
 constexpr double kRequestsAtOnce = 20;                  // requests one client may send at once,
 constexpr double kRequestsPerSecond = 10;               // and in the long run
 constexpr double kSnapshotsPerRequest = 200;            // this much history counts as one more request
-constexpr std::chrono::milliseconds kLinger{1000};      // for a client to read the reason why it is closed
 constexpr std::chrono::milliseconds kStopTime{500};     // for clients to read what is queued at the end
 constexpr std::chrono::milliseconds kAcceptPause{200};  // after accept() failed, as when no descriptors are left
 
@@ -297,7 +296,7 @@ void StatsSocket::Server::Session::finish(bool linger) {
   linger_ = linger_ && linger;
   closing_ = true;
   received_.clear();
-  set_deadline(kLinger, &Session::close);
+  set_deadline(server_->options_.linger_timeout, &Session::close);
   if (queue_.empty()) written();
 }
 

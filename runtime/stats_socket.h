@@ -23,6 +23,7 @@ struct StatsSocketOptions {
   size_t max_line_bytes = 64 << 10;
   std::chrono::milliseconds detect_timeout{200};  // silence after which a new client is taken for one that only listens
   std::chrono::milliseconds line_timeout{10000};  // for the rest of a line or of an HTTP request that has begun
+  std::chrono::milliseconds linger_timeout{1000};  // for a client to read the reason why it is closed
 };
 
 class StatsSocket {

@@ -348,6 +348,7 @@ TEST_CASE_FIXTURE(Fixture,
 TEST_CASE("stats_socket: a client that does not read is dropped with a reason, the others get every snapshot") {
   StatsSocketOptions options = quick_options();
   options.max_queued_bytes = 256 << 10;
+  options.linger_timeout = 60s;  // however long the machine keeps the client from reading on
   Fixture f(options);
   Client slow(f.server, 4096), reader(f.server);
   CHECK(slow.message()["type"] == "hello");
