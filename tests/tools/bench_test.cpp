@@ -41,11 +41,15 @@ TEST_CASE("bench sampling: rates in process and over loopback, against the bare 
   check_between(result.at("forward").at("rows_per_second"), 1e3, 1e9);
 }
 
-TEST_CASE("bench inference: a round trip takes longer than its forward, and a deadline is never early") {
+TEST_CASE("bench inference: a round trip beside its forward, and a deadline that is never early") {
   const json result = bench("inference");
   CHECK(result.at("rows") == 64);
   check_between(result.at("forward_p50_us"), 0, 1e5);
-  check_between(result.at("round_trip_p50_us"), result.at("forward_p50_us"), 1e6);
+  check_between(result.at("round_trip_p50_us"), 0, 1e6);
+  // Other programs may slow either of the two, so that the difference has no bound here.
+  CHECK(result.at("overhead_p50_us").get<double>() ==
+        doctest::Approx(result.at("round_trip_p50_us").get<double>() - result.at("forward_p50_us").get<double>()));
+  CHECK(result.at("round_trip_p99_us") >= result.at("round_trip_p50_us"));
   CHECK(result.at("at_deadline_p50_us") > result.at("deadline_us"));
   CHECK(result.at("at_deadline_p99_us") >= result.at("at_deadline_p50_us"));
 }
