@@ -16,7 +16,8 @@ list(TRANSFORM TROUPE_ALGORITHMS_RUNTIME PREPEND ${CMAKE_CURRENT_LIST_DIR}/../ru
 
 # -O3 turns the tiles into vector code; without contraction to fused multiply-add the results do not depend on the
 # instruction set.
-set(TROUPE_ALGORITHMS_OPTIONS -ffp-contract=off -fno-trapping-math -fno-math-errno $<$<CONFIG:Release>:-O3>)
+set(TROUPE_ALGORITHMS_OPTIONS -ffp-contract=off -fno-trapping-math -fno-math-errno $<$<CONFIG:Release>:-O3>
+  $<$<CONFIG:Debug>:-O1>)
 
 # The scan kernels, once for each instruction set; elsewhere than on x86-64 all but the first are empty. They keep everything in
 # an unnamed namespace, so that no function of theirs is taken for one of another file. Vectors pass between inlined functions
