@@ -1,5 +1,5 @@
 """PPO on Gymnasium's CartPole in one file of PyTorch: its advantages and its losses written with torch operations, or taken from
-troupe.algorithms. Both learn the same; the second is shorter and faster.
+troupe.algorithms. Both learn the same; docs/performance.md says what each costs.
 
     pip install ./python torch gymnasium
     python3 examples/ppo.py --parts torch

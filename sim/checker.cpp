@@ -127,8 +127,8 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     const auto it = worker_of_.find(down->source.id());
     if (it == worker_of_.end()) return;
     worker_left(it->second, replay_.training_ended || !down->reason);
-    replay_.inexact |=
-        static_cast<bool>(down->reason);  // what it had not reported is in no book, also after the last update
+    // What it had not reported is in no book, also after the last update.
+    replay_.inexact |= static_cast<bool>(down->reason);
     worker_of_.erase(it);
   } else if (const auto* checkpoint = content_of<CheckpointMessage>(element)) {
     replay_.training_ended |= checkpoint->last;
