@@ -61,7 +61,7 @@ void step(Self self) {
 ChannelOptions channel_options(const Wiring& wiring) {
   const NetworkConfig& network = wiring.config.network;
   ChannelOptions options;
-  options.bucket_bytes = static_cast<size_t>(network.chunk_bytes) / Checksum::kStride * Checksum::kStride;
+  options.bucket_bytes = static_cast<size_t>(network.chunk_bytes);
   options.transfer_timeout = wiring.threads ? network.transfer_timeout : milliseconds(0);
   options.connect_timeout = std::min(options.connect_timeout, options.transfer_timeout);
   return options;

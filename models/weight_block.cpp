@@ -58,7 +58,6 @@ WeightsPtr WeightBlock::snapshot(PolicyVersion version) const {
   result->version = version;
   result->signature = signature_;
   result->flat = flat_.clone();
-  result->checksum = checksum_of(result->flat.data(), result->flat.bytes());
   return result;
 }
 
@@ -70,10 +69,6 @@ void WeightBlock::load(const WeightSnapshot& weights) {
   if (weights.flat.bytes() != flat_.bytes())
     throw ConfigError("weights " + weights.version.text() + ": " + std::to_string(weights.flat.bytes()) +
                       " bytes, expected " + std::to_string(flat_.bytes()));
-  const uint64_t checksum = checksum_of(weights.flat.data(), weights.flat.bytes());
-  if (checksum != weights.checksum)
-    throw ConfigError("weights " + weights.version.text() + ": checksum " + std::to_string(checksum) + ", expected " +
-                      std::to_string(weights.checksum));
   std::memcpy(flat_.mutable_data(), weights.flat.data(), flat_.bytes());
 }
 

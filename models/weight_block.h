@@ -32,7 +32,7 @@ class WeightBlock {
   size_t parameter_offset(size_t i) const { return offsets_[i] / sizeof(float); }
 
   WeightsPtr snapshot(PolicyVersion version) const;
-  // Takes over a snapshot. Throws ConfigError naming the first difference, or the damaged checksum, and then changes nothing.
+  // Takes over a snapshot. Throws ConfigError naming the first difference, and then changes nothing.
   void load(const WeightSnapshot& weights);
 
   std::map<std::string, Array> save() const;

@@ -44,7 +44,6 @@ TransferHeader make_header(const WeightSnapshot& weights, size_t bucket_bytes) {
   header.number = weights.version.number;
   header.signature_hash = weights.signature->hash();
   header.bytes = weights.flat.bytes();
-  header.checksum = weights.checksum;
   header.bucket_bytes = bucket_bytes;
   header.bucket_count = buckets_for(header.bytes, bucket_bytes);
   header.header_checksum = checksum_of_header(header);
@@ -58,16 +57,16 @@ std::optional<std::string> fault_in(const TransferHeader& header, const Signatur
   if (header.bytes != signature.total_bytes())
     return std::to_string(header.bytes) + " bytes announced, but this policy has " +
            std::to_string(signature.total_bytes());
-  if (header.bucket_bytes == 0 || header.bucket_bytes % Checksum::kStride != 0)
-    return "bucket size " + std::to_string(header.bucket_bytes) + " is not a multiple of 64";
+  if (header.bucket_bytes == 0) return "buckets of 0 bytes announced";
   if (header.bucket_count != buckets_for(header.bytes, header.bucket_bytes))
     return std::to_string(header.bucket_count) + " buckets announced, " +
            std::to_string(buckets_for(header.bytes, header.bucket_bytes)) + " expected";
   return std::nullopt;
 }
 
-void move_buckets(ProcessGroup& group, std::byte* block, size_t bytes, size_t bucket_bytes, const Deadline& deadline,
-                  const std::function<void(const std::byte* begin, size_t size)>& arrived) {
+uint64_t move_buckets(ProcessGroup& group, std::byte* block, size_t bytes, size_t bucket_bytes,
+                      const Deadline& deadline) {
+  Checksum checksum;
   std::deque<std::unique_ptr<Transfer>> in_flight;
   size_t started = 0, done = 0;
   while (done < bytes) {
@@ -79,9 +78,10 @@ void move_buckets(ProcessGroup& group, std::byte* block, size_t bytes, size_t bu
     in_flight.front()->wait(deadline.left());
     in_flight.pop_front();
     const size_t size = std::min(bucket_bytes, bytes - done);
-    arrived(block + done, size);
+    checksum.update(block + done, size);
     done += size;
   }
+  return checksum.value();
 }
 
 }  // namespace troupe

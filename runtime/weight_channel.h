@@ -1,10 +1,9 @@
 #pragma once
 // What both ends of the weight plane share: the slot that holds a policy's weights, the options, and the bytes on the wire.
-// A transfer is a transaction: header, buckets into a second buffer, checksum, swap, acknowledgement. See weight_sender.h and
+// A transfer is a transaction: header, buckets into a second buffer, seal, swap, acknowledgement. See weight_sender.h and
 // weight_receiver.h for the two ends.
 
 #include <chrono>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -34,7 +33,7 @@ class WeightSlot {
 };
 
 struct ChannelOptions {
-  size_t bucket_bytes = size_t{8} << 20;               // a multiple of 64
+  size_t bucket_bytes = size_t{4} << 20;
   std::chrono::milliseconds connect_timeout{10'000};   // for all members of a group to meet
   std::chrono::milliseconds transfer_timeout{30'000};  // from the header to the last acknowledgement
 };
@@ -46,14 +45,19 @@ struct TransferHeader {
   uint64_t number = 0;
   uint64_t signature_hash = 0;
   uint64_t bytes = 0;
-  uint64_t checksum = 0;
+  uint64_t reserved = 0;  // keeps the size, so that a peer of version 1 can read the magic and refuse
   uint64_t bucket_bytes = 0;
   uint64_t bucket_count = 0;
   uint64_t header_checksum = 0;  // of all fields above
 
-  static constexpr uint32_t kMagic = 0x31575254;  // "TRW1": the digit is the protocol's version
+  static constexpr uint32_t kMagic = 0x32575254;  // "TRW2": the digit is the protocol's version
 };
 static_assert(sizeof(TransferHeader) == 64);
+
+// Closes every transfer: both ends take the checksum of a bucket while the next ones are under way.
+struct TransferSeal {
+  uint64_t checksum = 0;  // of the whole block, see checksum_of
+};
 
 // What every receiver answers.
 enum class TransferStatus : uint32_t { applied = 1, same = 2, older = 3, corrupt = 4 };
@@ -68,9 +72,9 @@ TransferHeader make_header(const WeightSnapshot& weights, size_t bucket_bytes);
 // What is wrong with a header that should announce weights of this signature, or nothing.
 std::optional<std::string> fault_in(const TransferHeader& header, const Signature& signature);
 
-// Moves the block bucket by bucket from rank 0 to all, a few buckets at a time in flight. `arrived(begin, size)` is called for
-// each bucket in order while the later ones are under way. Throws TransferError.
-void move_buckets(ProcessGroup& group, std::byte* block, size_t bytes, size_t bucket_bytes, const Deadline& deadline,
-                  const std::function<void(const std::byte* begin, size_t size)>& arrived);
+// Moves the block bucket by bucket from rank 0 to all, a few buckets at a time in flight, and returns its checksum as this rank
+// has it. Throws TransferError.
+uint64_t move_buckets(ProcessGroup& group, std::byte* block, size_t bytes, size_t bucket_bytes,
+                      const Deadline& deadline);
 
 }  // namespace troupe

@@ -78,11 +78,11 @@ ReceiverStep WeightReceiver::receive(std::chrono::milliseconds idle) {
 
   const Deadline deadline(options_.transfer_timeout);
   Array block = pool_.take(header.bytes);
-  Checksum checksum;
-  move_buckets(*group_, block.mutable_data(), header.bytes, header.bucket_bytes, deadline,
-               [&](const std::byte* begin, size_t size) { checksum.update(begin, size); });
+  const uint64_t checksum = move_buckets(*group_, block.mutable_data(), header.bytes, header.bucket_bytes, deadline);
+  TransferSeal seal;
+  group_->broadcast({&seal, sizeof seal}, 0, deadline.left());
   TransferAnswer answer;
-  ReceiverStep result = swap_in(header, std::move(block), checksum.value(), answer);
+  ReceiverStep result = swap_in(header, std::move(block), checksum == seal.checksum, answer);
   try {
     group_->gather(&answer, nullptr, sizeof answer, 0, deadline.left());
   } catch (const TransferError& error) {
@@ -94,16 +94,14 @@ ReceiverStep WeightReceiver::receive(std::chrono::milliseconds idle) {
   return result;
 }
 
-ReceiverStep WeightReceiver::swap_in(const TransferHeader& header, Array block, uint64_t checksum,
-                                     TransferAnswer& answer) {
+ReceiverStep WeightReceiver::swap_in(const TransferHeader& header, Array block, bool intact, TransferAnswer& answer) {
   const PolicyVersion version{header.epoch, header.number};
   ReceiverStep result{Did::unchanged, nullptr, {}};
-  if (checksum != header.checksum) {
+  if (!intact) {
     answer.status = TransferStatus::corrupt;
     result.error = "the checksum of version " + version.text() + " does not match";
   } else {
-    auto weights =
-        std::make_shared<const WeightSnapshot>(WeightSnapshot{version, signature_, std::move(block), checksum});
+    auto weights = std::make_shared<const WeightSnapshot>(WeightSnapshot{version, signature_, std::move(block)});
     switch (slot_->offer(weights)) {
       case WeightSlot::Offer::applied:
         answer.status = TransferStatus::applied;

@@ -50,7 +50,7 @@ class WeightReceiver {
   ReceiverStep join(const Rendezvous& invitation, std::stop_token leave);
   ReceiverStep receive(std::chrono::milliseconds idle);
   bool begins(TransferHeader& header, std::chrono::milliseconds idle);
-  ReceiverStep swap_in(const TransferHeader& header, Array block, uint64_t checksum, TransferAnswer& answer);
+  ReceiverStep swap_in(const TransferHeader& header, Array block, bool intact, TransferAnswer& answer);
 
   const std::shared_ptr<GroupBackend> backend_;
   const std::shared_ptr<const Signature> signature_;

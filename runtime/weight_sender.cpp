@@ -14,7 +14,7 @@ WeightSender::WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_pt
       deliver_(std::move(deliver)),
       options_(options),
       host_(backend_->host()) {
-  TROUPE_CHECK(options_.bucket_bytes > 0 && options_.bucket_bytes % Checksum::kStride == 0, options_.bucket_bytes);
+  TROUPE_CHECK(options_.bucket_bytes > 0);
 }
 
 std::optional<std::string> WeightSender::admit(ReceiverId id, const Signature& theirs) {
@@ -159,7 +159,8 @@ SenderStep WeightSender::send() {
   group_->broadcast({&header, sizeof header}, 0, sending_->deadline.left());
   // The root only reads.
   auto* block = const_cast<std::byte*>(weights.flat.data());
-  move_buckets(*group_, block, weights.flat.bytes(), options_.bucket_bytes, sending_->deadline, [](auto...) {});
+  TransferSeal seal{move_buckets(*group_, block, weights.flat.bytes(), options_.bucket_bytes, sending_->deadline)};
+  group_->broadcast({&seal, sizeof seal}, 0, sending_->deadline.left());
   return {Did::sent, {}, {}};
 }
 

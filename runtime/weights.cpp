@@ -1,5 +1,12 @@
 #include "runtime/weights.h"
 
+// The state has a size only with this; the library is linked, so that it can choose AVX2 or AVX-512 where the machine has them.
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -65,38 +72,17 @@ Array WeightSnapshot::tensor(size_t i) const {
       .reinterpreted(spec.dtype, spec.shape);
 }
 
-// Eight independent chains of (xor, multiply, shift): one chain is bound by the latency of its multiply, eight by the loads.
-// Every step is a bijection of the word read, so that a change of a single word always changes the result.
-void Checksum::update(const void* data, size_t bytes) {
-  TROUPE_CHECK(bytes_ % kStride == 0, bytes_);
-  const auto* p = static_cast<const unsigned char*>(data);
-  std::array<uint64_t, 8> lanes = lanes_;
-  const auto step = [&lanes](const unsigned char* word_at, size_t lane) {
-    uint64_t word;
-    std::memcpy(&word, word_at, sizeof word);
-    lanes[lane] = (lanes[lane] ^ word) * 0x9E3779B97F4A7C15ULL;
-    lanes[lane] ^= lanes[lane] >> 32;
-  };
-  size_t i = 0;
-  for (; i + kStride <= bytes; i += kStride)
-    [&]<size_t... lane>(std::index_sequence<lane...>) {
-      (step(p + i + 8 * lane, lane), ...);
-    }(std::make_index_sequence<8>());
-  for (; i < bytes; ++i) tail_ = mix(tail_, p[i]);
-  lanes_ = lanes;
-  bytes_ += bytes;
-}
+struct Checksum::State {
+  XXH3_state_t xxh;
+};
 
-uint64_t Checksum::value() const {
-  uint64_t result = mix(tail_, bytes_);
-  for (const uint64_t lane : lanes_) result = mix(result, lane);
-  return result;
-}
+Checksum::Checksum() : state_(std::make_unique<State>()) { XXH3_64bits_reset(&state_->xxh); }
+Checksum::~Checksum() = default;
 
-uint64_t checksum_of(const void* data, size_t bytes) {
-  Checksum checksum;
-  checksum.update(data, bytes);
-  return checksum.value();
-}
+void Checksum::update(const void* data, size_t bytes) { XXH3_64bits_update(&state_->xxh, data, bytes); }
+
+uint64_t Checksum::value() const { return XXH3_64bits_digest(&state_->xxh); }
+
+uint64_t checksum_of(const void* data, size_t bytes) { return XXH3_64bits(data, bytes); }
 
 }  // namespace troupe

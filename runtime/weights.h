@@ -2,7 +2,6 @@
 // What travels on the weight plane: the signature (which tensors, in which order) and a snapshot (their bytes, one flat block).
 // Immutable once made; shared between threads by pointer.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,7 +44,6 @@ struct WeightSnapshot {
   PolicyVersion version;
   std::shared_ptr<const Signature> signature;
   Array flat;  // [signature->total_bytes()] uint8; padding bytes are zero
-  uint64_t checksum = 0;
 
   // Tensor `i` as an array that shares the flat block.
   Array tensor(size_t i) const;
@@ -53,22 +51,21 @@ struct WeightSnapshot {
 
 using WeightsPtr = std::shared_ptr<const WeightSnapshot>;
 
-// A 64-bit checksum of a block (order- and length-sensitive; not cryptographic), about as fast as memory.
+// XXH3 of a block (64 bits, order- and length-sensitive; not cryptographic): three times as fast as memory where the block lies
+// in a cache.
 uint64_t checksum_of(const void* data, size_t bytes);
 
 // The same checksum of a block that comes in pieces.
 class Checksum {
  public:
-  static constexpr size_t kStride = 64;
-
-  // Every piece but the last must be a multiple of kStride bytes.
+  Checksum();
+  ~Checksum();
   void update(const void* data, size_t bytes);
   uint64_t value() const;
 
  private:
-  std::array<uint64_t, 8> lanes_{1, 2, 3, 4, 5, 6, 7, 8};
-  uint64_t tail_ = 0;
-  uint64_t bytes_ = 0;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace troupe

@@ -15,8 +15,8 @@ struct WeightsBenchmark {
   size_t bytes = 0;
   int repeats = 0;
   double bare_broadcast_seconds = 0;  // median: c10d Gloo broadcast of one tensor, until both ranks have it
-  // Median: publish() until the answer is in, that is the sender's checksum, header, buckets into the second buffer, the receiver's
-  // checksum, swap, and answer.
+  // Median: publish() until the answer is in, that is header, buckets into the second buffer, the checksums at both
+  // ends, swap, and answer.
   double channel_seconds = 0;
   // The median over pairs measured back to back, so that a slow spell of the machine hits both.
   double ratio_to_bare_broadcast = 0;

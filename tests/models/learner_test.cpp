@@ -139,7 +139,7 @@ TEST_CASE("learner: new units of the value head keep what it says in reward unit
   for (int i = 0; i < 5; ++i) CHECK(after.view<float>()[i] == doctest::Approx(before.view<float>()[i]).epsilon(1e-5));
 }
 
-TEST_CASE("policy: weights of another signature or with damaged bytes are refused and the old ones kept") {
+TEST_CASE("policy: weights of another signature or of another size are refused and the old ones kept") {
   Pair pair(small_config(), discrete_spec()), other(small_config(), masked_spec());
   const Array before = pair.policy->act(one_input(pair.spec, 2)).log_probs;
   CHECK_THROWS_WITH_AS(
@@ -147,10 +147,9 @@ TEST_CASE("policy: weights of another signature or with damaged bytes are refuse
       "weights 0.3: tensor 4 is parameter policy.head.bias float32 [3] here and parameter policy.head.bias "
       "float32 [4] there",
       ConfigError);
-  auto damaged = std::make_shared<WeightSnapshot>(*pair.learner->snapshot({0, 4}));
-  damaged->flat = damaged->flat.clone();
-  damaged->flat.mutable_view<uint8_t>()[100] ^= 1;
-  CHECK_THROWS_WITH_AS(pair.policy->load(*damaged), doctest::Contains("checksum"), ConfigError);
+  auto cut = std::make_shared<WeightSnapshot>(*pair.learner->snapshot({0, 4}));
+  cut->flat = cut->flat.slice(0, cut->flat.shape()[0] - 1);
+  CHECK_THROWS_WITH_AS(pair.policy->load(*cut), doctest::Contains("bytes, expected"), ConfigError);
   CHECK(pair.policy->act(one_input(pair.spec, 2)).log_probs == before);
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/weight_channel.h"
 
 #include <atomic>
+#include <cstddef>
 #include <thread>
 
 #include "runtime/block_pool.h"
@@ -30,11 +31,53 @@ struct Inference {
   WeightReceiver receiver;
 };
 
+// Damages what the receivers get: bit 0 of the last byte of their broadcast number `damaged` (the first is 1), once.
+class DamagingBackend : public GroupBackend {
+ public:
+  int damaged = 0;
+  std::string_view name() const override { return inner_->name(); }
+  Rendezvous host() override { return inner_->host(); }
+  std::unique_ptr<ProcessGroup> join(const Rendezvous& r, std::chrono::milliseconds timeout,
+                                     std::stop_token stop) override {
+    return std::make_unique<Group>(inner_->join(r, timeout, std::move(stop)), *this);
+  }
+
+ private:
+  struct Damage : Transfer {
+    Damage(std::unique_ptr<Transfer> transfer, Buffer over) : inner(std::move(transfer)), buffer(over) {}
+    void wait(std::chrono::milliseconds timeout) override {
+      inner->wait(timeout);
+      static_cast<uint8_t*>(buffer.data)[buffer.bytes - 1] ^= 1;
+    }
+    std::unique_ptr<Transfer> inner;
+    Buffer buffer;
+  };
+  struct Group : ProcessGroup {
+    Group(std::unique_ptr<ProcessGroup> group, DamagingBackend& by)
+        : ProcessGroup(group->rank(), group->size()), inner(std::move(group)), backend(by) {}
+    bool survives_timeout() const override { return inner->survives_timeout(); }
+    std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) override {
+      auto transfer = inner->start_broadcast(buffer, root);
+      if (rank() == root || backend.damaged == 0 || --backend.damaged > 0) return transfer;
+      return std::make_unique<Damage>(std::move(transfer), buffer);
+    }
+    void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) override {
+      inner->gather(mine, all, bytes, root, timeout);
+    }
+    std::unique_ptr<ProcessGroup> inner;
+    DamagingBackend& backend;
+  };
+
+  std::shared_ptr<GroupBackend> inner_ = make_in_process_backend();
+};
+
 // A sender and its receivers, stepped by one thread: no wait can succeed later, so every timeout is 0.
 struct Plane {
   explicit Plane(int64_t floats = 100,
-                 ChannelOptions options = {.bucket_bytes = 64, .connect_timeout = 0ms, .transfer_timeout = 0ms})
-      : signature(signature_of(floats)),
+                 ChannelOptions options = {.bucket_bytes = 64, .connect_timeout = 0ms, .transfer_timeout = 0ms},
+                 std::shared_ptr<GroupBackend> over = make_in_process_backend())
+      : backend(std::move(over)),
+        signature(signature_of(floats)),
         sender(
             backend, signature,
             [this](ReceiverId id, const Rendezvous& r) {
@@ -64,7 +107,7 @@ struct Plane {
     return {};
   }
 
-  std::shared_ptr<GroupBackend> backend = make_in_process_backend();
+  std::shared_ptr<GroupBackend> backend;
   std::shared_ptr<const Signature> signature;
   std::map<ReceiverId, std::unique_ptr<Inference>> inferences;
   WeightSender sender;
@@ -271,23 +314,33 @@ TEST_CASE("weight_sender: an answer of a receiver's former life is not booked to
 }
 
 TEST_CASE("weight_channel: damaged weights are not applied, and the receiver keeps the old ones") {
-  Plane plane;
-  plane.add(1);
-  plane.publish(1);
-  plane.settle();
-  WeightSnapshot damaged = *weights_of(plane.signature, {0, 2});
-  damaged.checksum ^= 1;
-  plane.sender.publish(std::make_shared<const WeightSnapshot>(damaged));
-  plane.sender.step();
-  const ReceiverStep got = plane.inferences[1]->receiver.step(0ms);
-  CHECK(got.did == Got::unchanged);
-  CHECK(got.error == "the checksum of version 0.2 does not match");
-  const SenderStep failed = plane.sender.step();
-  CHECK(failed.did == Sent::failed);
-  CHECK(failed.error == "the checksum of version 0.2 did not match");
-  CHECK(plane.inferences[1]->number() == 1);
-  plane.settle();
-  CHECK(plane.report(1).state == ReceiverReport::State::lost);
+  constexpr int kBuckets = 7;  // 100 floats, 64 bytes each
+  for (int broadcast = 1; broadcast <= kBuckets + 2; ++broadcast) {
+    CAPTURE(broadcast);
+    const auto backend = std::make_shared<DamagingBackend>();
+    Plane plane(100, {.bucket_bytes = 64, .connect_timeout = 0ms, .transfer_timeout = 0ms}, backend);
+    plane.add(1);
+    plane.publish(1);
+    plane.settle();
+    plane.publish(2);
+    plane.sender.step();
+    backend->damaged = broadcast;
+    const ReceiverStep got = plane.inferences[1]->receiver.step(0ms);
+    CHECK(backend->damaged == 0);
+    CHECK(plane.inferences[1]->number() == 1);
+    if (broadcast == 1) {
+      CHECK(got.did == Got::lost);
+      CHECK(got.error == "the header was damaged on the way");
+      continue;
+    }
+    CHECK(got.did == Got::unchanged);
+    CHECK(got.error == "the checksum of version 0.2 does not match");
+    const SenderStep failed = plane.sender.step();
+    CHECK(failed.did == Sent::failed);
+    CHECK(failed.error == "the checksum of version 0.2 did not match");
+    plane.settle();
+    CHECK(plane.report(1).state == ReceiverReport::State::lost);
+  }
 }
 
 TEST_CASE("weight_channel: a receiver that runs on newer weights refuses older ones") {
@@ -311,8 +364,16 @@ TEST_CASE("weight_channel: a header is checked field by field") {
   bad.magic = 0;
   CHECK(*fault_in(bad, *signature) == "the peer speaks another version of the weight protocol");
   CHECK(*fault_in(good, *signature_of(101)) == "the weights announced have another signature than this policy");
-  CHECK(*fault_in(make_header(*weights_of(signature, {1, 2}), 100), *signature) ==
-        "bucket size 100 is not a multiple of 64");
+  const auto sealed = [](TransferHeader header) {
+    header.header_checksum = checksum_of(&header, offsetof(TransferHeader, header_checksum));
+    return header;
+  };
+  bad = good;
+  bad.bucket_bytes = 0;
+  CHECK(*fault_in(sealed(bad), *signature) == "buckets of 0 bytes announced");
+  bad = good;
+  bad.bucket_count = 5;
+  CHECK(*fault_in(sealed(bad), *signature) == "5 buckets announced, 4 expected");
 }
 
 TEST_CASE("weight_receiver: a message that is no header ends the group, and a new invitation is followed") {
@@ -341,7 +402,9 @@ TEST_CASE("weight_receiver: weights swapped in before the sender went are report
     const WeightsPtr weights = weights_of(plane.signature, {0, 1});
     TransferHeader header = make_header(*weights, 64);
     root->broadcast({&header, sizeof header}, 0, 0ms);
-    move_buckets(*root, const_cast<std::byte*>(weights->flat.data()), header.bytes, 64, Deadline(0ms), [](auto...) {});
+    auto* block = const_cast<std::byte*>(weights->flat.data());
+    TransferSeal seal{move_buckets(*root, block, header.bytes, 64, Deadline(0ms))};
+    root->broadcast({&seal, sizeof seal}, 0, 0ms);
   }
   CHECK(receiver.step(0ms).did == Got::applied);
   CHECK(receiver.step(0ms).did == Got::lost);

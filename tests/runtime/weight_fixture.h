@@ -13,13 +13,12 @@ inline std::shared_ptr<const Signature> signature_of(int64_t floats) {
 }
 
 inline WeightsPtr weights_of(const std::shared_ptr<const Signature>& signature, PolicyVersion version) {
-  WeightSnapshot snapshot{version, signature, Array(DType::u8, {static_cast<int64_t>(signature->total_bytes())}), 0};
+  WeightSnapshot snapshot{version, signature, Array(DType::u8, {static_cast<int64_t>(signature->total_bytes())})};
   if (!signature->tensors.empty()) {
     Array tensor = snapshot.tensor(0);
     auto values = tensor.mutable_view<float>();
     std::fill(values.begin(), values.end(), static_cast<float>(version.number));
   }
-  snapshot.checksum = checksum_of(snapshot.flat.data(), snapshot.flat.bytes());
   return std::make_shared<const WeightSnapshot>(std::move(snapshot));
 }
 

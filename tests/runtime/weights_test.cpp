@@ -16,7 +16,7 @@ TEST_CASE("weights: tensors start at multiples of 64 bytes and share the flat bl
   auto signature = std::make_shared<const Signature>(two_tensors());
   CHECK(signature->offsets() == std::vector<size_t>{0, 64});
   CHECK(signature->total_bytes() == 128);
-  WeightSnapshot snapshot{{0, 1}, signature, Array(DType::u8, {128}), 0};
+  WeightSnapshot snapshot{{0, 1}, signature, Array(DType::u8, {128})};
   snapshot.tensor(0).mutable_view<float>()[14] = 2.5f;
   CHECK(snapshot.tensor(0).view<float>()[14] == 2.5f);
   CHECK(snapshot.tensor(1).shape() == Shape{});
@@ -47,13 +47,10 @@ TEST_CASE("weights: the checksum sees every byte, the order and the length") {
 TEST_CASE("weights: the checksum of pieces is the checksum of the whole") {
   std::string data(1000, 'x');
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7);
-  for (const size_t cut : {0, 64, 640, 960}) {
+  for (const size_t cut : {0, 1, 63, 64, 640, 999}) {
     Checksum checksum;
     checksum.update(data.data(), cut);
     checksum.update(data.data() + cut, data.size() - cut);
     CHECK(checksum.value() == checksum_of(data.data(), data.size()));
   }
-  Checksum uneven;
-  uneven.update(data.data(), 63);
-  CHECK_THROWS_AS(uneven.update(data.data(), 1), InvariantError);
 }
