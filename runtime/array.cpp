@@ -4,14 +4,26 @@
 #include <limits>
 #include <new>
 
+#include "runtime/large_blocks.h"
+
 namespace troupe {
 
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
+static_assert(static_cast<size_t>(kAlignment) == LargeBlocks::kAlignment);
+
+// With AddressSanitizer each block is new, so that a use after the end is seen.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kRecycle = false;
+#else
+constexpr bool kRecycle = true;
+#endif
 
 std::shared_ptr<std::byte[]> allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
+  if (kRecycle && bytes >= LargeBlocks::kLeast)
+    return {LargeBlocks::shared().take(bytes), [bytes](std::byte* p) { LargeBlocks::shared().give_back(p, bytes); }};
   auto* memory = static_cast<std::byte*>(::operator new(bytes, kAlignment));
   return {memory, [](std::byte* p) { ::operator delete(p, kAlignment); }};
 }

@@ -77,7 +77,7 @@ ReceiverStep WeightReceiver::receive(std::chrono::milliseconds idle) {
   if (const auto fault = fault_in(header, *signature_)) throw TransferError(TransferError::Kind::protocol, {0}, *fault);
 
   const Deadline deadline(options_.transfer_timeout);
-  Array block = pool_.take(header.bytes);
+  Array block = Array::uninitialized(DType::u8, {static_cast<int64_t>(header.bytes)});
   const uint64_t checksum = move_buckets(*group_, block.mutable_data(), header.bytes, header.bucket_bytes, deadline);
   TransferSeal seal;
   group_->broadcast({&seal, sizeof seal}, 0, deadline.left());

@@ -12,7 +12,6 @@
 #include <stop_token>
 #include <string>
 
-#include "runtime/block_pool.h"
 #include "runtime/weight_channel.h"
 
 namespace troupe {
@@ -66,7 +65,6 @@ class WeightReceiver {
 
   std::unique_ptr<ProcessGroup> group_;         // this and below: the stepping thread only
   std::optional<std::string> lost_after_swap_;  // for the next step to report
-  BlockPool pool_;
 };
 
 }  // namespace troupe

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <thread>
 
-#include "runtime/block_pool.h"
 #include "runtime/weight_receiver.h"
 #include "runtime/weight_sender.h"
 #include "tests/runtime/process_group_conformance.h"
@@ -174,33 +173,6 @@ TEST_CASE("weight_channel: old weights serve until the swap, and as long as some
   plane.settle();
   CHECK(plane.inferences[1]->number() == 2);
   CHECK(whole(held));
-}
-
-TEST_CASE("weight_channel: a receiver's buffers are used again once nobody holds them") {
-  Plane plane;
-  plane.add(1);
-  std::vector<const std::byte*> blocks;
-  for (uint64_t number = 1; number <= 4; ++number) {
-    plane.publish(number);
-    plane.settle();
-    blocks.push_back(plane.inferences[1]->slot->get()->flat.data());
-  }
-  CHECK(blocks[0] != blocks[1]);
-  CHECK(blocks[2] == blocks[0]);
-  CHECK(blocks[3] == blocks[1]);
-}
-
-TEST_CASE("block_pool: a block in use is not lent twice, and outlives the pool") {
-  auto pool = std::make_unique<BlockPool>(1);
-  Array a = pool->take(64), b = pool->take(64);
-  CHECK(a.data() != b.data());
-  const Array slice = a.slice(0, 1);
-  a = {};
-  CHECK(pool->unused() == 0);
-  b = {};
-  CHECK(pool->unused() == 1);
-  pool.reset();
-  CHECK(slice.bytes() == 1);
 }
 
 TEST_CASE("weight_sender: without receivers there is no work, and the newest snapshot waits for the first one") {
