@@ -7,12 +7,15 @@
 namespace troupe {
 namespace {
 
+// Lines of plain inputs taken together: enough independent work to hide how long each vector's scan takes.
+inline constexpr int kGroup = kLanes == 16 ? 4 : kLanes == 8 ? 2 : 1;
+
 // For a factor w that is the same at every step.
 struct Powers {
-  F shifts[4];                       // w, w^2, w^4, w^8 for the scan within a vector
-  F upper;                           // w^(kLanes / 2 - i) in the lower half of the lanes, 0 in the upper
-  F lanes;                           // w^(kLanes - i) for lane i
-  float blocks[kLine / kLanes + 1];  // w^(i * kLanes)
+  F shifts[4];   // w, w^2, w^4, w^8 for the scan within a vector
+  F upper;       // w^(kLanes / 2 - i) in the lower half of the lanes, 0 in the upper
+  F lanes;       // w^(kLanes - i) for lane i
+  float vector;  // w^kLanes
 
   explicit Powers(float w) {
     float power = w;
@@ -26,25 +29,29 @@ struct Powers {
       lanes[i] = power *= w;
       if (i >= kLanes / 2) upper[i - kLanes / 2] = power;
     }
-    blocks[0] = 1;
-    for (int i = 1; i <= kLine / kLanes; ++i) blocks[i] = blocks[i - 1] * power;
+    vector = power;
   }
 };
 
-// S of each lane as if nothing followed the vector.
-template <int K = 1, int Level = 0>
-TROUPE_INLINE F scan_steady(F sum, const Powers& w) {
-#if TROUPE_SCAN_LANES == 8
-  sum = fused(w.shifts[0], shift_halves<1>(sum), sum);
-  sum = fused(w.shifts[1], shift_halves<2>(sum), sum);
-  return fused(w.upper, lower_from_upper(sum), sum);
-#else
+// Makes of N vectors of terms S of each lane as if nothing followed its vector, all of them level by level.
+template <int N, int K = 1, int Level = 0>
+TROUPE_INLINE void scan_steady(F (&sum)[N], const Powers& w) {
   if constexpr (K < kLanes) {
-    return scan_steady<2 * K, Level + 1>(fused(w.shifts[Level], shift<K>(sum), sum), w);
-  } else {
-    return sum;
-  }
+    F later[N];
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+#if TROUPE_SCAN_LANES == 8
+      if constexpr (K < 4) later[j] = shift_halves<K>(sum[j]);
+      if constexpr (K == 4) later[j] = lower_from_upper(sum[j]);
+#else
+      later[j] = shift<K>(sum[j]);
 #endif
+    });
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+      sum[j] = fused(kLanes == 8 && K == 4 ? w.upper : w.shifts[Level], later[j], sum[j]);
+    });
+    keep_order(sum);
+    scan_steady<N, 2 * K, Level + 1>(sum, w);
+  }
 }
 
 // Composes (factor, term) of each step with those of all later ones of the vector; none of the factors is 0.
@@ -129,12 +136,12 @@ TROUPE_INLINE void row_block(const Context& k, const Line& line, int i, int lane
   write_step<Rule, kFlags, kStream>(k, k.constants, r, sum, later, first + i, second + i);
 }
 
-// A line in which every step counts and has the same factor. Its vectors are scanned side by side; what goes from line to line is
+// kLines lines in which every step counts and has the same factor. Their vectors are scanned side by side; what goes from line to line is
 // one multiply-add. kNextInMemory: V of the step after a step stands after its own.
-template <class Rule, bool kPlain, bool kStream, bool kNextInMemory>
-TROUPE_INLINE void steady_line(const Context& k, const Powers& w, const Line& line, int lowest, ScanState& carry,
-                               float* first, float* second) {
-  constexpr int kBlocks = kLine / kLanes;
+template <int kLines, class Rule, bool kPlain, bool kStream, bool kNextInMemory>
+TROUPE_INLINE void steady_lines(const Context& k, const Powers& w, const Line& line, int lowest, ScanState& carry,
+                                float* first, float* second) {
+  constexpr int kBlocks = kLines * kLine / kLanes;
   Read<RowLane> r[kBlocks];
   F local[kBlocks];
   F above = splat(carry.value);
@@ -146,19 +153,18 @@ TROUPE_INLINE void steady_line(const Context& k, const Powers& w, const Line& li
       r[j].step.next = following_value<Rule, false, kPlain>(k, line, i, r[j], next);
       above = r[j].step.value;
     }
-    local[j] = scan_steady(Rule::link(r[j].step, k.constants).term, w);
+    local[j] = Rule::link(r[j].step, k.constants).term;
   });
+  scan_steady(local, w);
   F sums[kBlocks];
-  float later = 0;  // S of the step after the vector as if nothing followed the line
+  float beyond = carry.sum;  // S of the step after the vector
   each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA {
-    constexpr bool last = j == kBlocks - 1;
-    const float beyond = last ? carry.sum : fused(w.blocks[kBlocks - 1 - j], carry.sum, later);
-    later = last ? local[j][0] : fused(w.blocks[1], later, local[j][0]);
     sums[j] = fused(w.lanes, splat(beyond), local[j]);
+    beyond = fused(w.vector, beyond, local[j][0]);
     write_step<Rule, false, kStream>(k, k.constants, r[j], sums[j], F{}, Rule::kFirst ? first + j * kLanes : nullptr,
                                      second + j * kLanes);
   });
-  carry.sum = fused(w.blocks[kBlocks], carry.sum, later);
+  carry.sum = beyond;
   if (lowest > 0)
     each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA {
       if (lowest / kLanes == j) carry.sum = sums[j][lowest % kLanes];
@@ -182,7 +188,7 @@ TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in,
   const bool flagged = read_line<Rule, kPlain, true>(k, in, at, carry.live, kAhead, line);
   if constexpr (Rule::kSteadyFactor)
     if (!flagged)
-      return steady_line < Rule, kPlain, kStream,
+      return steady_lines < 1, Rule, kPlain, kStream,
              kPlain && !kEdge && kLanes<16>(k, w, line, lowest, carry, first, second);
 #pragma GCC unroll 1
   for (int i = kLine - kLanes; i + kLanes > lowest; i -= kLanes) {
@@ -193,6 +199,20 @@ TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in,
       row_block<Rule, false, kPlain, kStream>(k, line, i, lane, carry, first, second);
     }
   }
+}
+
+// kGroup lines of plain inputs from element `at` on; the row goes on beyond them.
+template <class Rule, bool kStream>
+TROUPE_INLINE void line_group(const Context& k, const Powers& w, const Inputs& in, int64_t at, ScanState& carry,
+                              float* first, float* second) {
+  Line line;
+  for (int a : {kReward, kValue}) {
+    line.floats[a] = reinterpret_cast<const float*>(in.floats[a]) + at;
+    if (a == kValue && !Rule::kValues) continue;
+    for (int i = kGroup - 1; i >= 0; --i) __builtin_prefetch(line.floats[a] + i * kLine - kPrefetch);
+  }
+  steady_lines < kGroup, Rule, true, kStream,
+      kLanes<16>(k, w, line, 0, carry, Rule::kFirst ? first + at : nullptr, second + at);
 }
 
 // n < kLine steps at one end of a row, through a padded copy.
@@ -212,14 +232,18 @@ __attribute__((noinline)) ScanState padded_row(const Context& k, const Powers& w
 template <class Rule, bool kPlain, bool kStream>
 TROUPE_INLINE void scan_row(const Context& k, const Powers& w, const Inputs& in, int64_t steps, ScanState carry,
                             float* first, float* second) {
+  constexpr bool kGrouped = kPlain && Rule::kSteadyFactor && kGroup > 1;
   const Lines lines = lines_of(second, steps, kStream);
   if (lines.high < steps)
     carry = padded_row<Rule, kPlain>(k, w, in, lines.high, steps - lines.high, carry, first, second);
   int64_t at = lines.high - kLine;
-  if (lines.high == steps && at >= lines.low) {
+  if (!(kGrouped && kLanes == 16) && lines.high == steps && at >= lines.low) {
     row_line<Rule, kPlain, kStream, true>(k, w, in, at, 0, carry, Rule::kFirst ? first + at : nullptr, second + at);
     at -= kLine;
   }
+  if constexpr (kGrouped)
+    for (; at - (kGroup - 1) * kLine >= lines.low; at -= kGroup * kLine)
+      line_group<Rule, kStream>(k, w, in, at - (kGroup - 1) * kLine, carry, first, second);
   for (; at >= lines.low; at -= kLine)
     row_line<Rule, kPlain, kStream, false>(k, w, in, at, 0, carry, Rule::kFirst ? first + at : nullptr, second + at);
   if (lines.low > 0) padded_row<Rule, kPlain>(k, w, in, 0, lines.low, carry, first, second);

@@ -118,7 +118,10 @@ TROUPE_INLINE V shift(V x, V above) {
 // The same with zeros beyond the last lane.
 template <int K, class V>
 TROUPE_INLINE V shift(V x) {
-#if TROUPE_SCAN_LANES == 4 && defined(__x86_64__)
+#if TROUPE_SCAN_LANES == 16
+  const auto bits = reinterpret_cast<__m512i>(x);
+  return reinterpret_cast<V>(_mm512_maskz_alignr_epi32(0xffff >> K, bits, bits, K));
+#elif TROUPE_SCAN_LANES == 4 && defined(__x86_64__)
   return reinterpret_cast<V>(_mm_srli_si128(reinterpret_cast<__m128i>(x), 4 * K));
 #else
   return shift<K>(x, V{}, std::make_integer_sequence<int, kLanes>());
@@ -189,6 +192,14 @@ TROUPE_INLINE void copy_some(void* to, const void* from, int bytes) {
   piece(std::integral_constant<int, 4>());
   piece(std::integral_constant<int, 2>());
   piece(std::integral_constant<int, 1>());
+}
+
+// Keeps the compiler from moving work on these vectors across this point: g++ 12 would finish one vector after the other.
+template <int N>
+TROUPE_INLINE void keep_order(F (&x)[N]) {
+#if defined(__x86_64__)
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { asm volatile("" : "+v"(x[j])); });
+#endif
 }
 
 // Rounded once where the instruction set has it.
