@@ -32,10 +32,11 @@ struct ColumnPlaces {
 
 // One step of kLanes sequences from element i of the line on. sum, value: of the step after, then of this one.
 template <class Rule, bool kFlags, bool kPlain, bool kStream>
-TROUPE_INLINE void column_block(const Context& k, const RuleConstants<ColumnLane>& constants, const Line& line, int i,
-                                F& sum, F& value, float* first, float* second) {
-  Read<ColumnLane> r;
-  read_step<Rule, kFlags>(k, line, i, r);
+TROUPE_INLINE void column_block(const Context& k, const RuleConstants<ColumnLane>& constants, const Line& line,
+                                int64_t i, F& sum, F& value, float* first, float* second) {
+  Read<ColumnLane> only[1];
+  read_steps<Rule, kFlags>(k, line, i, only);
+  Read<ColumnLane>& r = only[0];
   const F later_sum = sum;
   F later = later_sum;
   if constexpr (kFlags || !Rule::kSteadyFactor) later = r.done ? F{} : later_sum;

@@ -8,6 +8,7 @@ namespace troupe {
 namespace {
 
 // Lines of plain inputs taken together: enough independent work to hide how long each vector's scan takes.
+inline constexpr int kSide = kLanes == 16 ? 1 : 2;  // vectors of a line side by side where factors differ
 inline constexpr int kGroup = kLanes == 16 ? 4 : kLanes == 8 ? 2 : 1;
 
 // For a factor w that is the same at every step.
@@ -33,19 +34,40 @@ struct Powers {
   }
 };
 
+// What the scan within a vector takes at level K: the value K steps later, or of the first of those later ones that the level
+// adds; 0 where there is none.
+template <int K>
+TROUPE_INLINE F later_in_scan(F x) {
+#if TROUPE_SCAN_LANES == 8
+  if constexpr (K == 4) {
+    return lower_from_upper(x);
+  } else {
+    return shift_halves<K>(x);
+  }
+#else
+  return shift<K>(x);
+#endif
+}
+// The same with 1 where there is none.
+template <int K>
+TROUPE_INLINE F later_in_scan_ones(F x) {
+#if TROUPE_SCAN_LANES == 8
+  if constexpr (K == 4) {
+    return lower_from_upper_ones(x);
+  } else {
+    return shift_halves_ones<K>(x);
+  }
+#else
+  return shift_ones<K>(x);
+#endif
+}
+
 // Makes of N vectors of terms S of each lane as if nothing followed its vector, all of them level by level.
 template <int N, int K = 1, int Level = 0>
 TROUPE_INLINE void scan_steady(F (&sum)[N], const Powers& w) {
   if constexpr (K < kLanes) {
     F later[N];
-    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
-#if TROUPE_SCAN_LANES == 8
-      if constexpr (K < 4) later[j] = shift_halves<K>(sum[j]);
-      if constexpr (K == 4) later[j] = lower_from_upper(sum[j]);
-#else
-      later[j] = shift<K>(sum[j]);
-#endif
-    });
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { later[j] = later_in_scan<K>(sum[j]); });
     each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
       sum[j] = fused(kLanes == 8 && K == 4 ? w.upper : w.shifts[Level], later[j], sum[j]);
     });
@@ -54,23 +76,19 @@ TROUPE_INLINE void scan_steady(F (&sum)[N], const Powers& w) {
   }
 }
 
-// Composes (factor, term) of each step with those of all later ones of the vector; none of the factors is 0.
-template <int K = 1>
-TROUPE_INLINE void scan_pairs(F& factor, F& term) {
-#if TROUPE_SCAN_LANES == 8
-  term = fused(factor, shift_halves<1>(term), term);
-  factor *= shift_halves_ones<1>(factor);
-  term = fused(factor, shift_halves<2>(term), term);
-  factor *= shift_halves_ones<2>(factor);
-  term = fused(factor, lower_from_upper(term), term);
-  factor *= lower_from_upper_ones(factor);
-#else
+// Of N vectors side by side, composes (factor, term) of each step with those of all later ones of its vector; none of the factors
+// is 0.
+template <int K = 1, int N>
+TROUPE_INLINE void scan_pairs(F (&factor)[N], F (&term)[N]) {
   if constexpr (K < kLanes) {
-    term = fused(factor, shift<K>(term), term);
-    factor *= shift_ones<K>(factor);
+    F later[N];
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { later[j] = later_in_scan<K>(term[j]); });
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { term[j] = fused(factor[j], later[j], term[j]); });
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { factor[j] *= later_in_scan_ones<K>(factor[j]); });
+    keep_order(term);
+    keep_order(factor);
     scan_pairs<2 * K>(factor, term);
   }
-#endif
 }
 
 // The same where factors may be 0: selects instead of multiplying by it.
@@ -85,14 +103,24 @@ TROUPE_INLINE void scan_cut_pairs(F& factor, F& term) {
   }
 }
 
-// S of each lane, given the one beyond the vector.
-TROUPE_INLINE F scan_vector(F factor, F term, F beyond) {
-  if (!any_zero(factor)) [[likely]] {
+// S of each lane of N vectors, given the one beyond the last; `factor` and `term` are overwritten.
+template <int N>
+TROUPE_INLINE void scan_vectors(F (&factor)[N], F (&term)[N], F beyond, F (&sum)[N]) {
+  bool cut = false;
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { cut |= any_zero(factor[j]); });
+  if (!cut) [[likely]] {
     scan_pairs(factor, term);
-    return fused(factor, beyond, term);
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+      sum[j] = fused(factor[j], beyond, term[j]);
+      beyond = splat(sum[j][0]);
+    });
+    return;
   }
-  scan_cut_pairs(factor, term);
-  return factor != 0.0f ? fused(factor, beyond, term) : term;
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+    scan_cut_pairs(factor[j], term[j]);
+    sum[j] = factor[j] != 0.0f ? fused(factor[j], beyond, term[j]) : term[j];
+    beyond = splat(sum[j][0]);
+  });
 }
 
 // In each lane the value of the first step from it on that counts; `beyond` if there is none in the vector.
@@ -107,33 +135,44 @@ TROUPE_INLINE F fill_backward(F value, M live, F beyond) {
   }
 }
 
-// kLanes steps from element i of the line. `lane`: of the earliest real step; 0, or more in a padded line.
-template <class Rule, bool kFlags, bool kPlain, bool kStream>
-TROUPE_INLINE void row_block(const Context& k, const Line& line, int i, int lane, ScanState& carry, float* first,
-                             float* second) {
-  Read<RowLane> r;
-  read_step<Rule, kFlags>(k, line, i, r);
-  F value{};
-  if constexpr (Rule::kValues) {
-    value = r.step.value;
-    if constexpr (kFlags) value = k.skip ? fill_backward(value, r.live, splat(carry.value)) : r.live ? value : F{};
-    const F next = shift<1>(value, splat(carry.value));
-    r.step.next = following_value<Rule, kFlags, kPlain>(k, line, i, r, next);
-  }
-  RuleLink<RowLane> link = Rule::link(r.step, k.constants);
-  link.factor = r.done ? F{} : link.factor;
-  if constexpr (kFlags) {
-    link.factor = r.live ? link.factor : splat(k.skip ? 1.0f : 0.0f);
-    link.term = r.live ? link.term : F{};
-  }
-  const F beyond = splat(carry.sum);
-  const F sum = scan_vector(link.factor, link.term, beyond);
-  const F later = r.done ? F{} : shift<1>(sum, beyond);
-  carry.sum = sum[lane];
-  carry.value = value[lane];
+// N vectors of kLanes steps from element i of the line on, side by side. `lane`: of the earliest real step; 0, or more in a padded
+// line.
+template <int N, class Rule, bool kFlags, bool kPlain, bool kStream>
+TROUPE_INLINE void row_blocks(const Context& k, const Line& line, int i, int lane, ScanState& carry, float* first,
+                              float* second) {
+  Read<RowLane> r[N];
+  read_steps<Rule, kFlags>(k, line, i, r);
+  F value[N], factor[N], term[N];
+  F above = splat(carry.value);
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+    if constexpr (Rule::kValues) {
+      value[j] = r[j].step.value;
+      if constexpr (kFlags)
+        value[j] = k.skip ? fill_backward(value[j], r[j].live, splat(carry.value)) : r[j].live ? value[j] : F{};
+      r[j].step.next = following_value<Rule, kFlags, kPlain>(k, line, i + j * kLanes, r[j], shift<1>(value[j], above));
+      above = value[j];
+    }
+    const RuleLink<RowLane> link = Rule::link(r[j].step, k.constants);
+    factor[j] = r[j].done ? F{} : link.factor;
+    term[j] = link.term;
+    if constexpr (kFlags) {
+      factor[j] = r[j].live ? factor[j] : splat(k.skip ? 1.0f : 0.0f);
+      term[j] = r[j].live ? term[j] : F{};
+    }
+  });
+  F sum[N];
+  F beyond = splat(carry.sum);
+  scan_vectors(factor, term, beyond, sum);
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+    const F later = r[j].done ? F{} : shift<1>(sum[j], beyond);
+    beyond = sum[j];
+    const int at = i + j * kLanes;
+    write_step<Rule, kFlags, kStream>(k, k.constants, r[j], sum[j], later, first + at, second + at);
+  });
+  carry.sum = sum[0][lane];
+  if constexpr (Rule::kValues) carry.value = value[0][lane];
   if constexpr (!kPlain) carry.live = true;
-  if constexpr (kFlags) carry.live = r.live[lane] != 0;
-  write_step<Rule, kFlags, kStream>(k, k.constants, r, sum, later, first + i, second + i);
+  if constexpr (kFlags) carry.live = r[0].live[lane] != 0;
 }
 
 // kLines lines in which every step counts and has the same factor. Their vectors are scanned side by side; what goes from line to line is
@@ -190,13 +229,20 @@ TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in,
     if (!flagged)
       return steady_lines < 1, Rule, kPlain, kStream,
              kPlain && !kEdge && kLanes<16>(k, w, line, lowest, carry, first, second);
+  if constexpr (!Rule::kSteadyFactor)
+    if (!flagged && lowest == 0) {
+#pragma GCC unroll 1
+      for (int i = kLine - kSide * kLanes; i >= 0; i -= kSide * kLanes)
+        row_blocks<kSide, Rule, false, kPlain, kStream>(k, line, i, 0, carry, first, second);
+      return;
+    }
 #pragma GCC unroll 1
   for (int i = kLine - kLanes; i + kLanes > lowest; i -= kLanes) {
     const int lane = kEdge && lowest > i ? lowest - i : 0;
     if (flagged) {
-      row_block<Rule, !kPlain, kPlain, kStream>(k, line, i, lane, carry, first, second);
+      row_blocks<1, Rule, !kPlain, kPlain, kStream>(k, line, i, lane, carry, first, second);
     } else if constexpr (!Rule::kSteadyFactor) {
-      row_block<Rule, false, kPlain, kStream>(k, line, i, lane, carry, first, second);
+      row_blocks<1, Rule, false, kPlain, kStream>(k, line, i, lane, carry, first, second);
     }
   }
 }
