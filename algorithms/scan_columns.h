@@ -32,10 +32,11 @@ struct ColumnPlaces {
 
 // One step of kLanes sequences from element i of the line on. sum, value: of the step after, then of this one.
 template <class Rule, bool kFlags, bool kPlain, bool kStream>
-TROUPE_INLINE void column_block(const Context& k, const RuleConstants<ColumnLane>& constants, const Line& line, int i,
-                                F& sum, F& value, float* first, float* second) {
-  Read<ColumnLane> r;
-  read_step<Rule, kFlags>(k, line, i, r);
+TROUPE_INLINE void column_block(const Context& k, const RuleConstants<ColumnLane>& constants, const Line& line,
+                                int64_t i, F& sum, F& value, float* first, float* second) {
+  Read<ColumnLane> only[1];
+  read_steps<Rule, kFlags>(k, line, i, only);
+  Read<ColumnLane>& r = only[0];
   const F later_sum = sum;
   F later = later_sum;
   if constexpr (kFlags || !Rule::kSteadyFactor) later = r.done ? F{} : later_sum;
@@ -133,11 +134,17 @@ TROUPE_INLINE RuleConstants<ColumnLane> column_constants(const Context& k) {
           k.constants.rlax_mix};
 }
 
-// What stands beyond the last step of sequence b.
+// Writes what stands beyond the last step of the `count` sequences from `from` on.
 template <class Rule>
-ScanState start_of(const ScanTask& task, const Context& k, int64_t b) {
-  const float beyond = bootstrap_of(task, b, k.inputs(task.steps - 1, b).floats[kNext]);
-  return start_at<Rule>(beyond);
+void start_columns(const ScanTask& task, const Context& k, int64_t from, int64_t count, float* sums, float* values) {
+  const char* next = k.inputs(task.steps - 1, from).floats[kNext];
+  const int64_t bytes = k.wide[kNext] ? 4 : 2;
+  const bool none = task.bootstrap.empty() && !(task.next_at_ends && next);
+  for (int64_t i = 0; i < count; ++i) {
+    const ScanState start = start_at<Rule>(none ? 0.0f : bootstrap_of(task, from + i, next ? next + i * bytes : next));
+    sums[i] = start.sum;
+    values[i] = start.value;
+  }
 }
 
 // `steps` steps, going back from the one that `line`, first and second point to, of 16 sequences whose state stays in registers.
@@ -164,35 +171,80 @@ TROUPE_INLINE void column_strip(const Context& k, const RuleConstants<ColumnLane
   each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA { store(sums + j * kLanes, sum[j]); });
 }
 
-// Plain inputs in cache: a few steps of 16 sequences, then of the 16 before. Where 16 do not divide them, the last strip covers
-// some once more, which writes the same again. [begin, end) are 16 or more.
+// From how many sequences on rows are walked whole: the lines of a strip would fall into too few sets of the first cache.
+inline constexpr int64_t kStripColumns = 256;
+
+// Plain inputs in cache, [begin, end) are 16 to kStripColumns: some steps of 16 sequences, then of the 16 before. Where 16 do not
+// divide them, the last strip covers some once more, which writes the same again.
 template <class Rule>
 void scan_strips(const ScanTask& task, int64_t begin, int64_t end) {
-  constexpr int64_t kSteps = 8, kBlock = kColumnBlock<false>;
   const Context k(task);
   const RuleConstants<ColumnLane> constants = column_constants(k);
-  alignas(64) float sums[kBlock + 2 * kLine], beyond[kBlock + 2 * kLine];
-  for (int64_t to = end; to > begin;) {
-    const int64_t from = to - begin >= kBlock + kLine ? to - kBlock : begin, count = to - from;
-    const int64_t strips = (count + kLine - 1) / kLine;
-    const auto column = [&](int64_t strip) { return from + (strip > 0 ? count - (strips - strip) * kLine : 0); };
-    for (int64_t i = 0; i < strips * kLine; ++i) {
-      const ScanState start = start_of<Rule>(task, k, column(i / kLine) + i % kLine);
-      sums[i] = start.sum;
-      beyond[i] = start.value;
+  alignas(64) float sums[kStripColumns + kLine], beyond[kStripColumns + kLine];
+  const int64_t strips = (end - begin + kLine - 1) / kLine;
+  const int64_t height = 128 / strips;  // steps at a time: what is read of the row after is still in the first cache
+  const auto column = [&](int64_t strip) { return strip > 0 ? end - (strips - strip) * kLine : begin; };
+  for (int64_t strip = 0; strip < strips; ++strip)
+    start_columns<Rule>(task, k, column(strip), kLine, sums + strip * kLine, beyond + strip * kLine);
+  for (int64_t t = task.steps - 1; t >= 0; t -= height)
+    for (int64_t strip = strips - 1; strip >= 0; --strip) {
+      const int64_t b = column(strip);
+      const Inputs in = k.inputs(t, b);
+      Line line;
+      for (int a = 0; a < kFloatInputs; ++a) line.floats[a] = reinterpret_cast<const float*>(in.floats[a]);
+      const float* later_values = beyond + strip * kLine;
+      if (Rule::kValues && t + 1 < task.steps) later_values = line.floats[kValue] + task.value.stride;
+      column_strip<Rule>(k, constants, task, line, t + 1 < height ? t + 1 : height, sums + strip * kLine, later_values,
+                         Rule::kFirst ? task.first.data + t * task.first.stride + b : nullptr,
+                         task.second.data + t * task.second.stride + b);
     }
-    for (int64_t t = task.steps - 1; t >= 0; t -= kSteps)
-      for (int64_t strip = strips - 1; strip >= 0; --strip) {
-        const int64_t b = column(strip);
-        const Inputs in = k.inputs(t, b);
-        Line line;
-        for (int a = 0; a < kFloatInputs; ++a) line.floats[a] = reinterpret_cast<const float*>(in.floats[a]);
-        const float* later_values = beyond + strip * kLine;
-        if (Rule::kValues && t + 1 < task.steps) later_values = line.floats[kValue] + task.value.stride;
-        column_strip<Rule>(k, constants, task, line, t + 1 < kSteps ? t + 1 : kSteps, sums + strip * kLine,
-                           later_values, Rule::kFirst ? task.first.data + t * task.first.stride + b : nullptr,
-                           task.second.data + t * task.second.stride + b);
-      }
+}
+
+// One step of the sequences [0, at) of a block, kLines lines at a time from the end; returns how many are left at its beginning.
+// sums: their S, updated.
+template <class Rule, int kLines>
+TROUPE_INLINE int64_t plain_lines(const Context& k, const RuleConstants<ColumnLane>& constants, const Line& line,
+                                  int64_t at, float* sums, const float* later_values, float* first, float* second) {
+  constexpr int kBlocks = kLines * kLine / kLanes;
+  for (; at >= kLines * kLine; at -= kLines * kLine) {
+    const int64_t from = at - kLines * kLine;
+#pragma GCC unroll 6
+    for (int a = 0; a < kFloatInputs; ++a)
+      if (reads<Rule, true>(a) && (!may_be_absent(a) || line.floats[a]))
+        for (int i = kLines - 1; i >= 0; --i)
+          __builtin_prefetch(line.floats[a] + from + i * kLine - k.floats[a]->stride);
+    each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA {
+      const int64_t i = from + j * kLanes;
+      F sum = load(sums + i), value{};
+      if constexpr (Rule::kValues) value = load(later_values + i);
+      column_block<Rule, false, true, false>(k, constants, line, i, sum, value, first, second);
+      store(sums + i, sum);
+    });
+  }
+  return at;
+}
+
+// Plain inputs in cache, many sequences: row by row, a block of them at a time. end - begin is a multiple of kLine.
+template <class Rule>
+void scan_plain_rows(const ScanTask& task, int64_t begin, int64_t end) {
+  constexpr int64_t kBlock = kColumnBlock<false>;
+  const Context k(task);
+  const RuleConstants<ColumnLane> constants = column_constants(k);
+  alignas(64) float sums[kBlock], beyond[kBlock];
+  for (int64_t to = end; to > begin;) {
+    const int64_t from = to - begin > kBlock ? to - kBlock : begin, count = to - from;
+    start_columns<Rule>(task, k, from, count, sums, beyond);
+    const float* later_values = beyond;
+    for (int64_t t = task.steps - 1; t >= 0; --t) {
+      const Inputs in = k.inputs(t, from);
+      Line line;
+      for (int a = 0; a < kFloatInputs; ++a) line.floats[a] = reinterpret_cast<const float*>(in.floats[a]);
+      float* first = Rule::kFirst ? task.first.data + t * task.first.stride + from : nullptr;
+      float* second = task.second.data + t * task.second.stride + from;
+      const int64_t rest = plain_lines<Rule, 4>(k, constants, line, count, sums, later_values, first, second);
+      plain_lines<Rule, 1>(k, constants, line, rest, sums, later_values, first, second);
+      later_values = line.floats[kValue];
+    }
     to = from;
   }
 }
@@ -201,7 +253,12 @@ template <class Rule, bool kPlain, bool kStream>
 void scan_columns(const ScanTask& task, int64_t begin, int64_t end) {
   const FlushDenormals flush;
   if constexpr (kPlain && !kStream)
-    if (end - begin >= kLine) return scan_strips<Rule>(task, begin, end);
+    if (end - begin >= kLine) {
+      const int64_t count = end - begin, rest = count > kStripColumns ? count % kLine : count;
+      if (rest < count) scan_plain_rows<Rule>(task, begin + rest, end);
+      if (rest > 0) scan_strips<Rule>(task, begin, begin + (rest < kLine ? kLine : rest));  // 16 or more
+      return;
+    }
   const Context k(task);
   const RuleConstants<ColumnLane> constants = column_constants(k);
   ColumnState state{};
@@ -211,11 +268,7 @@ void scan_columns(const ScanTask& task, int64_t begin, int64_t end) {
     ColumnPlaces row{state.sum + pad, state.value + pad, state.value + pad,
                      Rule::kFirst ? task.first.data + last * task.first.stride + from : nullptr,
                      task.second.data + last * task.second.stride + from};
-    for (int64_t i = 0; i < count; ++i) {
-      const ScanState start = start_of<Rule>(task, k, from + i);
-      row.sums[i] = start.sum;
-      row.values[i] = start.value;
-    }
+    start_columns<Rule>(task, k, from, count, row.sums, row.values);
     const Ahead ahead(k, count);
     const int64_t overhang = kStream ? task.steps : first_overhang(task, k, count, pad);
     Inputs in = k.inputs(last, from);

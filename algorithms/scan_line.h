@@ -245,12 +245,11 @@ struct Read {
   M live, end, done, own;
 };
 
-// Everything but the values that follow.
+// Everything but the ratio and the value that follows.
 template <class Rule, bool kFlags, class Lane>
-TROUPE_INLINE void read_step(const Context& k, const Line& line, int i, Read<Lane>& r) {
+TROUPE_INLINE void read_step(const Context& k, const Line& line, int64_t i, Read<Lane>& r) {
   r.step.reward = load(line.floats[kReward] + i);
   if constexpr (Rule::kValues) r.step.value = load(line.floats[kValue] + i);
-  if constexpr (Rule::kRatios) r.step.ratio = Lane::ratio(load(line.floats[kLogRho] + i));
   r.step.discount = k.gamma;
   r.step.lambda = k.lambda;
   if constexpr (kFlags || !Rule::kSteadyFactor) {
@@ -268,9 +267,21 @@ TROUPE_INLINE void read_step(const Context& k, const Line& line, int i, Read<Lan
   }
 }
 
+// N vectors from element i on, side by side: everything but the values that follow.
+template <class Rule, bool kFlags, class Lane, int N>
+TROUPE_INLINE void read_steps(const Context& k, const Line& line, int64_t i, Read<Lane> (&r)[N]) {
+  if constexpr (Rule::kRatios) {
+    F ratios[N];
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { ratios[j] = load(line.floats[kLogRho] + i + j * kLanes); });
+    Lane::ratios(ratios);
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { r[j].step.ratio = ratios[j]; });
+  }
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { read_step<Rule, kFlags>(k, line, i + j * kLanes, r[j]); });
+}
+
 // The value of what follows, given V of the next step that counts.
 template <class Rule, bool kFlags, bool kPlain, class Lane>
-TROUPE_INLINE F following_value(const Context& k, const Line& line, int i, const Read<Lane>& r, F later) {
+TROUPE_INLINE F following_value(const Context& k, const Line& line, int64_t i, const Read<Lane>& r, F later) {
   F next = later;
   if constexpr (kFlags) {
     if (line.floats[kNext]) next = r.own ? load(line.floats[kNext] + i) : later;

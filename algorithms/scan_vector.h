@@ -118,7 +118,10 @@ TROUPE_INLINE V shift(V x, V above) {
 // The same with zeros beyond the last lane.
 template <int K, class V>
 TROUPE_INLINE V shift(V x) {
-#if TROUPE_SCAN_LANES == 4 && defined(__x86_64__)
+#if TROUPE_SCAN_LANES == 16
+  const auto bits = reinterpret_cast<__m512i>(x);
+  return reinterpret_cast<V>(_mm512_maskz_alignr_epi32(0xffff >> K, bits, bits, K));
+#elif TROUPE_SCAN_LANES == 4 && defined(__x86_64__)
   return reinterpret_cast<V>(_mm_srli_si128(reinterpret_cast<__m128i>(x), 4 * K));
 #else
   return shift<K>(x, V{}, std::make_integer_sequence<int, kLanes>());
@@ -191,6 +194,14 @@ TROUPE_INLINE void copy_some(void* to, const void* from, int bytes) {
   piece(std::integral_constant<int, 1>());
 }
 
+// Keeps the compiler from moving work on these vectors across this point: g++ 12 would finish one vector after the other.
+template <int N>
+TROUPE_INLINE void keep_order(F (&x)[N]) {
+#if defined(__x86_64__)
+  if constexpr (N > 1) each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { asm volatile("" : "+v"(x[j])); });
+#endif
+}
+
 // Rounded once where the instruction set has it.
 TROUPE_INLINE F fused(F a, F b, F c) {
 #if TROUPE_SCAN_LANES == 16
@@ -211,22 +222,39 @@ TROUPE_INLINE float fused(float a, float b, float c) {
 #endif
 }
 
-// exp of a log-ratio clamped to +-20, relative error below 2e-7, NaN stays: the operations of ratio_of() in tile.h.
-template <class Lane>
-TROUPE_INLINE F vector_ratio(F x) {
+// exp of log-ratios clamped to +-20, relative error below 2e-7, NaN stays: the operations of ratio_of() in tile.h, of all N
+// vectors side by side.
+template <class Lane, int N>
+TROUPE_INLINE void vector_ratios(F (&x)[N]) {
   const F lowest = splat(-20.0f), highest = splat(20.0f);
-  x = lowest > x ? lowest : x;
-  x = highest < x ? highest : x;
-  const F shifted = Lane::multiply_add(x, splat(1.44269504088896341f), splat(12582912.0f));
-  const F n = shifted - 12582912.0f;
-  const F f = Lane::multiply_add(n, splat(2.12194440e-4f), x - n * 0.693359375f);
-  F p = Lane::multiply_add(f, splat(1.9875691500e-4f), splat(1.3981999507e-3f));
-  p = Lane::multiply_add(p, f, splat(8.3334519073e-3f));
-  p = Lane::multiply_add(p, f, splat(4.1665795894e-2f));
-  p = Lane::multiply_add(p, f, splat(1.6666665459e-1f));
-  p = Lane::multiply_add(p, f, splat(5.0000001201e-1f));
-  p = Lane::multiply_add(p * f, f, f) + 1.0f;
-  return p * reinterpret_cast<F>((reinterpret_cast<M>(shifted) + 127) << 23);
+  F shifted[N], p[N];
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { x[j] = lowest > x[j] ? lowest : x[j]; });
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { x[j] = highest < x[j] ? highest : x[j]; });
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+    shifted[j] = Lane::multiply_add(x[j], splat(1.44269504088896341f), splat(12582912.0f));
+  });
+  keep_order(shifted);
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+    const F n = shifted[j] - 12582912.0f;
+    x[j] = Lane::multiply_add(n, splat(2.12194440e-4f), x[j] - n * 0.693359375f);
+  });
+  keep_order(x);
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+    p[j] = Lane::multiply_add(x[j], splat(1.9875691500e-4f), splat(1.3981999507e-3f));
+  });
+  const auto times_x_plus = [&](float c) TROUPE_INLINE_LAMBDA {
+    keep_order(p);
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { p[j] = Lane::multiply_add(p[j], x[j], splat(c)); });
+  };
+  times_x_plus(8.3334519073e-3f);
+  times_x_plus(4.1665795894e-2f);
+  times_x_plus(1.6666665459e-1f);
+  times_x_plus(5.0000001201e-1f);
+  keep_order(p);
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
+    p[j] = Lane::multiply_add(p[j] * x[j], x[j], x[j]) + 1.0f;
+    x[j] = p[j] * reinterpret_cast<F>((reinterpret_cast<M>(shifted[j]) + 127) << 23);
+  });
 }
 
 // For the rules: along a row, where the order of operations depends on the vector's length anyway, and down a column, where
@@ -234,12 +262,18 @@ TROUPE_INLINE F vector_ratio(F x) {
 struct RowLane {
   using F = troupe::F;
   TROUPE_INLINE static F multiply_add(F a, F b, F c) { return fused(a, b, c); }
-  TROUPE_INLINE static F ratio(F log_rho) { return vector_ratio<RowLane>(log_rho); }
+  template <int N>
+  TROUPE_INLINE static void ratios(F (&log_rho)[N]) {
+    vector_ratios<RowLane>(log_rho);
+  }
 };
 struct ColumnLane {
   using F = troupe::F;
   TROUPE_INLINE static F multiply_add(F a, F b, F c) { return a * b + c; }
-  TROUPE_INLINE static F ratio(F log_rho) { return vector_ratio<ColumnLane>(log_rho); }
+  template <int N>
+  TROUPE_INLINE static void ratios(F (&log_rho)[N]) {
+    vector_ratios<ColumnLane>(log_rho);
+  }
 };
 
 }  // namespace
