@@ -175,8 +175,8 @@ TROUPE_INLINE void row_blocks(const Context& k, const Line& line, int i, int lan
   if constexpr (kFlags) carry.live = r[0].live[lane] != 0;
 }
 
-// kLines lines in which every step counts and has the same factor. Their vectors are scanned side by side; what goes from line to line is
-// one multiply-add. kNextInMemory: V of the step after a step stands after its own.
+// kLines lines in which every step counts and has the same factor. Their vectors are scanned side by side; what goes from one to
+// the next is one multiply-add. kNextInMemory: V of the step after a step stands after its own.
 template <int kLines, class Rule, bool kPlain, bool kStream, bool kNextInMemory>
 TROUPE_INLINE void steady_lines(const Context& k, const Powers& w, const Line& line, int lowest, ScanState& carry,
                                 float* first, float* second) {

@@ -1,4 +1,3 @@
-#define TROUPE_SCAN_LANES 4
 #include "algorithms/scan_kernel.h"
 
 namespace troupe {

@@ -9,6 +9,10 @@
 #include <immintrin.h>
 #endif
 
+#ifndef TROUPE_SCAN_LANES
+#define TROUPE_SCAN_LANES 4  // what every x86-64 has
+#endif
+
 #define TROUPE_INLINE inline __attribute__((always_inline))
 
 namespace troupe {
