@@ -13,11 +13,11 @@ import sys
 
 
 def flags_by_folder(database):
-    """Folder -> (-I, -isystem, -D and -std flags) of the sources in it that have the most include paths."""
+    """Folder -> (-I, -isystem, -D, -W and -std flags) of the sources in it that have the most include paths."""
     best = {}
     for entry in database:
         words = shlex.split(entry["command"])
-        kept = [w for w in words if w.startswith(("-I", "-D", "-std="))]
+        kept = [w for w in words if w.startswith(("-I", "-D", "-std=", "-W"))]
         for first, second in zip(words, words[1:]):
             if first == "-isystem":
                 kept += [first, second]
@@ -29,7 +29,7 @@ def flags_by_folder(database):
 
 def compile_header(header, flags):
     # From standard input: a compiler that is given a header directly warns about "#pragma once".
-    command = ["c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags, "-x", "c++", "-"]
+    command = ["c++", "-fsyntax-only", *flags, "-Werror", "-x", "c++", "-"]
     done = subprocess.run(command, input=f'#include "{header}"\n', capture_output=True, text=True, check=False)
     return header, done.returncode, done.stderr
 
