@@ -1,7 +1,7 @@
 #pragma once
 // Generalised advantage estimation (Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized
 // Advantage Estimation", eq. 16), with terminal states and cut-off episodes kept apart, and lambda-returns, which are its
-// value targets. Pure functions; any thread; they allocate nothing (with threads > 1: only the threads).
+// value targets. Pure functions; any thread; they allocate nothing (with threads > 1: the threads, and a number per sequence).
 
 #include <cstdint>
 #include <span>

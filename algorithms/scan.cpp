@@ -1,6 +1,9 @@
 #include "algorithms/scan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -146,12 +149,9 @@ int64_t part_begin(const ScanTask& task, int64_t elements, int64_t i, int64_t n)
   return task.layout == Layout::rows ? begin : begin / kLine * kLine;
 }
 
-// Part 0 in this thread, each of the others in its own or, where the system gives none, here too.
-void run_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_t parts) {
-  const auto run = [&](int64_t i) {
-    const int64_t begin = part_begin(task, elements, i, parts), end = part_begin(task, elements, i + 1, parts);
-    if (begin < end) kernel(task, begin, end);
-  };
+// run(i) for each of the parts: part 0 in this thread, each of the others in its own or, where the system gives none, here too.
+template <class Run>
+void in_threads(int64_t parts, Run run) {
   std::vector<std::jthread> threads;
   int64_t started = 1;
   try {
@@ -160,6 +160,65 @@ void run_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_
     for (int64_t i = started; i < parts; ++i) run(i);
   }
   run(0);
+}
+
+// Divides the sequences.
+void run_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_t parts) {
+  in_threads(parts, [&](int64_t i) {
+    const int64_t begin = part_begin(task, elements, i, parts), end = part_begin(task, elements, i + 1, parts);
+    if (begin < end) kernel(task, begin, end);
+  });
+}
+
+// Steps until what S was before them no longer shows in float32: |w^n| < 2^-26, and some more for rounding. Infinite if never.
+double steps_to_forget(const ScanTask& task) {
+  const double w = double{task.gamma} * double{task.lambda};
+  return w < 1 ? 32 + (w > 0 ? std::ceil(-26 / std::log2(w)) : 0) : std::numeric_limits<double>::infinity();
+}
+
+// Into how many parts the steps are divided, or 1: each row of memory would give a thread too little to read in one go.
+int64_t step_parts(ScanRule rule, const ScanTask& task, int64_t threads) {
+  constexpr int64_t kLeastRow = 2048, kLeastPart = 4;  // floats; in units of what is computed twice
+  if (rule != ScanRule::gae || task.layout != Layout::time || !plain(rule, task)) return 1;
+  if (task.sequences >= kLeastRow * threads) return 1;
+  const double most = static_cast<double>(task.steps) / (kLeastPart * steps_to_forget(task));
+  return most < 2 ? 1 : std::min(threads, static_cast<int64_t>(most));
+}
+
+// Steps [begin, end) of a plain task of layout time.
+ScanTask steps_of(const ScanTask& task, int64_t begin, int64_t end) {
+  ScanTask part = task;
+  part.steps = end - begin;
+  const auto row = [](const FloatView& view, int64_t t) {
+    return static_cast<const float*>(view.data) + t * view.stride;
+  };
+  part.reward.data = row(task.reward, begin);
+  part.value.data = row(task.value, begin);
+  part.first.data += begin * task.first.stride;
+  part.second.data += begin * task.second.stride;
+  if (end < task.steps) part.bootstrap = {row(task.value, end), static_cast<std::size_t>(task.sequences)};
+  return part;
+}
+
+// Divides the steps of GAE. Each part but the last begins as if S were 0 after it; then the steps before each cut are computed
+// again from the S that is there, until one comes to what it was: everything before it does too, bit by bit.
+void run_step_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_t parts) {
+  const auto cut = [&](int64_t i) { return task.steps * i / parts; };
+  in_threads(parts, [&](int64_t i) { kernel(steps_of(task, cut(i), cut(i + 1)), 0, task.sequences); });
+  const auto again = static_cast<int64_t>(steps_to_forget(task));
+  const auto width = static_cast<std::size_t>(task.sequences);
+  const auto sums = [&](int64_t t) { return std::span<const float>(task.first.data + t * task.first.stride, width); };
+  std::vector<float> before(width);
+  for (int64_t i = parts - 1; i > 0; --i)
+    for (int64_t end = cut(i); end > cut(i - 1);) {
+      const int64_t begin = std::max(cut(i - 1), end - again);
+      std::ranges::copy(sums(begin), before.begin());
+      ScanTask part = steps_of(task, begin, end);
+      part.later_sum = sums(end);
+      run_parts(kernel, part, elements, std::min(parts, (task.sequences + kLine - 1) / kLine));
+      if (std::memcmp(before.data(), sums(begin).data(), width * sizeof(float)) == 0) break;
+      end = begin;
+    }
 }
 
 }  // namespace
@@ -190,7 +249,10 @@ void run_scan(ScanRule rule, ScanTask task) {
       scan_kernels().scan[static_cast<int>(rule)][static_cast<int>(task.layout)][plain(rule, task)][task.stream];
   const int64_t units = task.layout == Layout::rows ? task.sequences : (task.sequences + kLine - 1) / kLine;
   const int64_t parts = std::min({int64_t{task.threads}, units, elements / kLeastElementsPerThread});
-  if (parts <= 1) {
+  const int64_t by_steps = step_parts(rule, task, std::min<int64_t>(task.threads, elements / kLeastElementsPerThread));
+  if (by_steps > 1) {
+    run_step_parts(kernel, task, elements, by_steps);
+  } else if (parts <= 1) {
     kernel(task, 0, task.sequences);
   } else {
     run_parts(kernel, task, elements, parts);

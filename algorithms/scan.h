@@ -20,6 +20,7 @@ struct ScanTask {
   FloatView reward, value, next, gammas, lambdas, log_rho;
   FlagView terminated, truncated, mask;
   std::span<const float> bootstrap;  // [B] or empty = 0
+  std::span<const float> later_sum;  // [B] S after the last step, or empty = 0; set by run_scan(), layout time only
   OutputView first, second;
   float gamma = 1, lambda = 1;
   float rho_bar = 1, c_bar = 1, pg_rho_bar = 1;  // infinite = no bound

@@ -142,7 +142,7 @@ void start_columns(const ScanTask& task, const Context& k, int64_t from, int64_t
   const bool none = task.bootstrap.empty() && !(task.next_at_ends && next);
   for (int64_t i = 0; i < count; ++i) {
     const ScanState start = start_at<Rule>(none ? 0.0f : bootstrap_of(task, from + i, next ? next + i * bytes : next));
-    sums[i] = start.sum;
+    sums[i] = task.later_sum.empty() ? start.sum : task.later_sum[static_cast<std::size_t>(from + i)];
     values[i] = start.value;
   }
 }

@@ -1,5 +1,6 @@
 // The scan family in every layout, element type, alignment and instruction set, with every mix of optional inputs.
 
+#include <limits>
 #include <numeric>
 
 #include "algorithms/scan.h"
@@ -243,6 +244,54 @@ TEST_CASE("scan: time-major results are the same bytes on every instruction set 
         }
       });
       for (const auto& result : results) CHECK(std::memcmp(result.data(), results[0].data(), 4 * result.size()) == 0);
+    }
+  }
+}
+
+TEST_CASE("scan: a few long time-major sequences are the same bytes with any number of threads") {
+  constexpr int64_t kSteps = 6000;
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const int64_t count : {24, 33}) {
+    const auto n = static_cast<std::size_t>(kSteps * count);
+    std::vector<float> rewards(n), values(n), bootstrap(static_cast<std::size_t>(count));
+    Rng rng(derive_key(11, "long"));
+    for (float& x : rewards) x = static_cast<float>(rng.uniform() - .5);
+    for (float& x : values) x = static_cast<float>(rng.uniform() - .5);
+    for (float& x : bootstrap) x = static_cast<float>(rng.uniform());
+    struct Case {
+      float gamma, lambda, poison;
+      int64_t poisoned;  // step of column 3
+    };
+    // Poison at a cut, right before and after it, and far from it; weights that forget at once, slowly and never.
+    for (const Case& c : {Case{.99f, .95f, 0, 0}, Case{.99f, .95f, kNan, 3000}, Case{.99f, .95f, kInf, 3001},
+                          Case{.99f, .95f, -kInf, 2999}, Case{.99f, .95f, kNan, 5999}, Case{.99f, .95f, 1e30f, 3010},
+                          Case{.9f, 0, 0, 0}, Case{0, 1, kNan, 4000}, Case{.99f, 1, 0, 0}, Case{1, 1, 0, 0}}) {
+      std::vector<float> with = rewards;
+      if (c.poison != 0) with[static_cast<std::size_t>(c.poisoned * count + 3)] = c.poison;
+      GaeInput in;
+      in.steps = kSteps;
+      in.sequences = count;
+      in.rewards = with;
+      in.values = values;
+      in.bootstrap = bootstrap;
+      in.gamma = c.gamma;
+      in.lambda = c.lambda;
+      std::vector<float> one[2], many[2];
+      for (auto* out : {&one[0], &one[1], &many[0], &many[1]}) out->resize(n);
+      on_every_isa([&] {
+        in.threads = 1;
+        gae(in, one[0], one[1]);
+        for (const int threads : {2, 3, 4}) {
+          CAPTURE(count);
+          CAPTURE(c.gamma * c.lambda);
+          CAPTURE(c.poisoned);
+          CAPTURE(threads);
+          in.threads = threads;
+          gae(in, many[0], many[1]);
+          CHECK(std::memcmp(one[0].data(), many[0].data(), 4 * n) == 0);
+          CHECK(std::memcmp(one[1].data(), many[1].data(), 4 * n) == 0);
+        }
+      });
     }
   }
 }
