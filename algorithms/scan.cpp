@@ -170,10 +170,10 @@ void run_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_
   });
 }
 
-// Steps until what S was before them no longer shows in float32: |w^n| < 2^-26, and some more for rounding. Infinite if never.
+// About how many steps it takes until what S was before them no longer shows in float32: |w^n| < 2^-26. Infinite if never.
 double steps_to_forget(const ScanTask& task) {
   const double w = double{task.gamma} * double{task.lambda};
-  return w < 1 ? 32 + (w > 0 ? std::ceil(-26 / std::log2(w)) : 0) : std::numeric_limits<double>::infinity();
+  return w < 1 ? 16 + (w > 0 ? std::ceil(-26 / std::log2(w)) : 0) : std::numeric_limits<double>::infinity();
 }
 
 // Into how many parts the steps are divided, or 1: each row of memory would give a thread too little to read in one go.
@@ -211,7 +211,7 @@ void run_step_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, i
   std::vector<float> before(width);
   for (int64_t i = parts - 1; i > 0; --i)
     for (int64_t end = cut(i); end > cut(i - 1);) {
-      const int64_t begin = std::max(cut(i - 1), end - again);
+      const int64_t begin = std::max(cut(i - 1), end - (end == cut(i) ? again : (again + 3) / 4));
       std::ranges::copy(sums(begin), before.begin());
       ScanTask part = steps_of(task, begin, end);
       part.later_sum = sums(end);
