@@ -226,14 +226,30 @@ TROUPE_INLINE float fused(float a, float b, float c) {
 #endif
 }
 
+// NaN stays: of two numbers that cannot be ordered, the instructions return the second.
+TROUPE_INLINE F clamped(F x, F low, F high) {
+#if TROUPE_SCAN_LANES == 16
+  const __m512 floored = _mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(low), reinterpret_cast<__m512>(x));
+  return reinterpret_cast<F>(_mm512_maskz_min_ps(0xffff, reinterpret_cast<__m512>(high), floored));
+#elif TROUPE_SCAN_LANES == 8
+  const __m256 floored = _mm256_max_ps(reinterpret_cast<__m256>(low), reinterpret_cast<__m256>(x));
+  return reinterpret_cast<F>(_mm256_min_ps(reinterpret_cast<__m256>(high), floored));
+#elif defined(__x86_64__)
+  const __m128 floored = _mm_max_ps(reinterpret_cast<__m128>(low), reinterpret_cast<__m128>(x));
+  return reinterpret_cast<F>(_mm_min_ps(reinterpret_cast<__m128>(high), floored));
+#else
+  x = low > x ? low : x;
+  return high < x ? high : x;
+#endif
+}
+
 // exp of log-ratios clamped to +-20, relative error below 2e-7, NaN stays: the operations of ratio_of() in tile.h, of all N
 // vectors side by side.
 template <class Lane, int N>
 TROUPE_INLINE void vector_ratios(F (&x)[N]) {
   const F lowest = splat(-20.0f), highest = splat(20.0f);
   F shifted[N], p[N];
-  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { x[j] = lowest > x[j] ? lowest : x[j]; });
-  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { x[j] = highest < x[j] ? highest : x[j]; });
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { x[j] = clamped(x[j], lowest, highest); });
   each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
     shifted[j] = Lane::multiply_add(x[j], splat(1.44269504088896341f), splat(12582912.0f));
   });
