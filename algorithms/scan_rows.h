@@ -7,9 +7,9 @@
 namespace troupe {
 namespace {
 
-// Lines of plain inputs taken together: enough independent work to hide how long each vector's scan takes.
-inline constexpr int kSide = kLanes == 16 ? 1 : 2;  // vectors of a line side by side where factors differ
-inline constexpr int kGroup = kLanes == 16 ? 4 : kLanes == 8 ? 2 : 1;
+// Enough independent work to hide how long the scan of each vector takes:
+inline constexpr int kGroup = kLanes == 16 ? 4 : kLanes == 8 ? 2 : 1;  // lines of plain inputs with a steady factor
+inline constexpr int kSide = kLanes == 16 ? 1 : 2;                     // vectors of a line where factors differ
 
 // For a factor w that is the same at every step.
 struct Powers {
