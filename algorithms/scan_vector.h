@@ -202,7 +202,8 @@ TROUPE_INLINE void copy_some(void* to, const void* from, int bytes) {
 template <int N>
 TROUPE_INLINE void keep_order(F (&x)[N]) {
 #if defined(__x86_64__)
-  if constexpr (N > 1) each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { asm volatile("" : "+v"(x[j])); });
+  if constexpr (N > 1)
+    for (F& each : x) asm volatile("" : "+v"(each));
 #endif
 }
 

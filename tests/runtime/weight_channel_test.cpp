@@ -57,7 +57,9 @@ class DamagingBackend : public GroupBackend {
     bool survives_timeout() const override { return inner->survives_timeout(); }
     std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) override {
       auto transfer = inner->start_broadcast(buffer, root);
-      if (rank() == root || backend.damaged == 0 || --backend.damaged > 0) return transfer;
+      if (rank() == root || backend.damaged == 0) return transfer;
+      --backend.damaged;
+      if (backend.damaged > 0) return transfer;
       return std::make_unique<Damage>(std::move(transfer), buffer);
     }
     void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) override {
