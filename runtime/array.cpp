@@ -10,8 +10,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
-static_assert(static_cast<size_t>(kAlignment) == LargeBlocks::kAlignment);
+constexpr std::align_val_t kAlignment{LargeBlocks::kAlignment};
 
 // With AddressSanitizer each block is new, so that a use after the end is seen.
 #ifdef __SANITIZE_ADDRESS__

@@ -1,7 +1,7 @@
 #pragma once
-// LargeBlocks: where the memory of arrays of a megabyte and more comes from. A fresh block costs its page faults (20 ms for 100 MB)
-// and, given back to malloc, leaves holes in its heaps, so that the resident memory of a run wanders by whole batches. A used
-// block is handed out again instead. Any thread.
+// LargeBlocks: where the memory of arrays of a megabyte and more comes from. A fresh block costs its page faults,
+// and blocks that malloc gives back and takes again make the resident memory of a run wander by whole batches (tools/soak). A
+// used block is handed out again instead. Any thread.
 
 #include <cstddef>
 #include <list>
