@@ -1,9 +1,11 @@
 # cmake --install build/release --prefix DIR: the programs into DIR/bin, the run files into DIR/share/troupe/configs.
-# LibTorch stays where the build found it.
+# LibTorch is not copied: the programs load it from where the build found it, so that folder has to stay.
 
 include(GNUInstallDirs)
 foreach(program troupe troupe-learn)
   if(TARGET ${program})
+    # By name, because CMAKE_INSTALL_RPATH_USE_LINK_PATH leaves out folders inside this tree, as .venv is.
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH ${TROUPE_TORCH_ROOT}/lib)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()

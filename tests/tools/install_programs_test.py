@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Installs the programs into an empty folder and trains with the installed copy: install_programs_test.py BUILD_DIR."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+# Nothing of this shell that could lead to a library or to the source tree.
+BARE = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8"}
+
+
+class InstalledPrograms(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.prefix = pathlib.Path(cls.folder.name, "prefix")
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.prefix], check=True, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def troupe(self, *words):
+        return subprocess.run(
+            [self.prefix / "bin/troupe", *words], env=BARE, cwd=self.folder.name, capture_output=True, text=True, timeout=300
+        )
+
+    def test_the_installed_copy_trains_evaluates_and_plays(self):
+        trained = self.troupe("train", "cartpole", "--run", "run", "--set", "stop.env_steps=20000")
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        summary = json.loads(pathlib.Path(self.folder.name, "run/summary.json").read_text())
+        self.assertGreaterEqual(summary["env_steps"], 20000)
+        self.assertEqual(self.troupe("eval", "run", "--episodes", "2").returncode, 0)
+        self.assertEqual(self.troupe("play", "run", "--episodes", "1").returncode, 0)
+
+    def test_the_installed_run_files_are_complete(self):
+        source = pathlib.Path(__file__).resolve().parents[2] / "configs"
+        installed = self.prefix / "share/troupe/configs"
+        wanted = {path.relative_to(source) for path in source.rglob("*.json")}
+        self.assertEqual({path.relative_to(installed) for path in installed.rglob("*.json")}, wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()
