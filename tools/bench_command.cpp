@@ -1,11 +1,17 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/console.h"
 #include "runtime/errors.h"
+#include "runtime/suggest.h"
 #include "tools/bench.h"
 #include "tools/bench_weights.h"
 #include "tools/commands.h"
@@ -43,6 +49,18 @@ BenchReport measure(const std::string& what, double seconds) {
   throw InvariantError("no such benchmark: " + what);
 }
 
+constexpr const char* kPlotScript = TROUPE_SOURCE_DIR "/tools/plot_bench.py";
+
+// Before anything is measured. Throws ConfigError when no plot can be written to `file`.
+void check_plot(const std::string& file) {
+  const auto refuse = [&](const std::string& why) { throw ConfigError("--plot " + printable(file) + ": " + why); };
+  if (!std::filesystem::exists(kPlotScript)) refuse(std::string(kPlotScript) + " draws plots and is missing");
+  if (std::filesystem::is_directory(file)) refuse("is a folder, expected a file name like gae.svg");
+  const std::string parent = std::filesystem::path(file).parent_path().string();
+  if (::access(parent.empty() ? "." : parent.c_str(), W_OK) != 0)
+    refuse("cannot be written: " + parent + ": " + std::generic_category().message(errno));
+}
+
 // Runs tools/plot_bench.py of the source tree, which draws it.
 void plot(const std::string& json, const std::string& file) {
   const auto quoted = [](const std::string& text) {
@@ -50,7 +68,7 @@ void plot(const std::string& json, const std::string& file) {
     for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return out + "'";
   };
-  const std::string command = "python3 " + quoted(TROUPE_SOURCE_DIR "/tools/plot_bench.py") + " " + quoted(file);
+  const std::string command = "python3 " + quoted(kPlotScript) + " " + quoted(file);
   std::FILE* script = ::popen(command.c_str(), "w");
   if (script == nullptr) throw ConfigError("--plot: python3 cannot be started");
   std::fwrite(json.data(), 1, json.size(), script);
@@ -60,6 +78,7 @@ void plot(const std::string& json, const std::string& file) {
 }  // namespace
 
 int run_bench(const BenchOptions& options) {
+  if (!options.plot.empty()) check_plot(options.plot);
   const BenchReport report = measure(options.what, options.seconds);
   if (!options.plot.empty()) plot(report.json, options.plot);
   if (options.json) {

@@ -154,8 +154,12 @@ def main():
         sys.exit(__doc__)
     report = json.load(sys.stdin)
     swept = "layout" in report["cases"][0]
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        file.write(svg_of(report["cases"]) if swept else bars_svg(*bars_of(report)))
+    drawing = svg_of(report["cases"]) if swept else bars_svg(*bars_of(report))
+    try:
+        with open(sys.argv[1], "w", encoding="utf-8") as file:
+            file.write(drawing)
+    except OSError as failure:
+        sys.exit(f"plot_bench.py: {failure}")
 
 
 if __name__ == "__main__":

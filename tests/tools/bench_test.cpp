@@ -1,11 +1,13 @@
 // The benchmarks for a second each: one JSON object with the promised keys and figures that can be. Not how good they are:
 // docs/performance.md has the bars and what was measured.
+#include <algorithm>
 #include <set>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "tests/support/run_command.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 namespace troupe {
@@ -92,6 +94,19 @@ TEST_CASE("bench weights: the channel's speed against a bare broadcast of the sa
   CHECK(result.at("bytes") == 100'000'000);
   check_between(result.at("ratio_to_bare_broadcast"), 0, 10);
   check_between(result.at("channel_seconds"), 0, 60);
+}
+
+TEST_CASE("bench --plot: a file that cannot be written is refused before measuring") {
+  const test::TempFolder folder;
+  const auto refusal = [&](const std::string& file) {
+    const testing::CommandResult result =
+        testing::run_command({testing::built_program("troupe"), "bench", "gae", "--seconds", "60", "--plot", file});
+    CHECK(result.exit_code == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    return result.err;
+  };
+  CHECK(refusal(folder / "missing/gae.svg").find("No such file or directory") != std::string::npos);
+  CHECK(refusal(folder.path()).find("is a folder") != std::string::npos);
 }
 
 }  // namespace troupe
