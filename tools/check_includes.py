@@ -12,18 +12,20 @@ LAYERS = {
     "algorithms": ("runtime",),
     "models": ("runtime", "envs", "algorithms"),
     "actors": ("runtime", "envs", "algorithms", "models"),
+    "sim": ("runtime", "envs", "algorithms", "models", "actors"),
     "python": ("runtime", "algorithms"),
-    "tools": ("runtime", "envs", "algorithms", "models", "actors"),
-    "tests": ("runtime", "envs", "algorithms", "models", "actors", "tools"),
+    "examples": ("runtime", "envs", "algorithms", "models", "actors"),
+    "tools": ("runtime", "envs", "algorithms", "models", "actors", "sim"),
+    "tests": ("runtime", "envs", "algorithms", "models", "actors", "sim", "tools"),
 }
 
 # (what is included, where it is allowed, why). The patterns match from the start.
 RULES = [
-    (r"torch/torch\.h|torch/all\.h|ATen/ATen\.h", r".*\.(cpp|cu)$|tests/support/torch_test\.h$",
+    (r"torch/torch\.h|torch/all\.h|ATen/ATen\.h", r".*\.(cpp|cuh?)$|tests/support/torch_test\.h$",
      "takes 10-20 s per file; only in sources"),
     (r"caf/all\.hpp|caf/io/all\.hpp", r".*\.(cpp|cu)$", "takes 3 s per file; only in sources"),
-    (r"caf/", r"(tests/)?(runtime/caf_|actors/)|tests/support/|tests/process/|(tests/)?tools/",
-     "CAF stays in runtime/caf_*, actors/ and the programs that start actor systems"),
+    (r"caf/", r"(tests/)?(runtime/caf_|actors/)|sim/|tests/support/|tests/process/|(tests/)?tools/",
+     "CAF stays in runtime/caf_*, actors/, sim/ and the programs that start actor systems"),
     (r"torch/csrc/distributed/|nccl\.h|gloo/", r"(tests/)?runtime/process_group|tests/support/",
      "collectives stay in runtime/process_group*"),
     (r"boost/(asio|beast)", r"(tests/)?runtime/stats_socket", "sockets stay in runtime/stats_socket*"),
@@ -60,7 +62,7 @@ def sources():
     for folder in LAYERS:
         for where, _, names in os.walk(folder):
             for name in names:
-                if name.endswith((".h", ".cpp", ".cu")):
+                if name.endswith((".h", ".cpp", ".cu", ".cuh")):
                     yield os.path.join(where, name)
 
 

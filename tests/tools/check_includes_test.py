@@ -23,10 +23,17 @@ REFUSED = [
     ("tests/runtime/array_test.cpp", "<doctest/doctest.h>"),
     ("algorithms/gae.cpp", "<pybind11/pybind11.h>"),
     ("python/src/scan.cpp", '"models/policy.h"'),
+    ("actors/stats.cpp", '"sim/checker.h"'),
+    ("sim/checker.cpp", '"tools/commands.h"'),
+    ("examples/env.cpp", '"tools/commands.h"'),
+    ("algorithms/cuda/launch.cuh", '"models/policy.h"'),
 ]
 ALLOWED = [
     ("runtime/array.h", '"runtime/errors.h"'),
     ("models/mlp.cpp", "<torch/torch.h>"),
+    ("sim/simulation.cpp", "<caf/actor_system.hpp>"),
+    ("sim/fakes.cpp", '"actors/inference.h"'),
+    ("tools/simulate_command.cpp", '"sim/simulation.h"'),
     ("models/policy.h", '"envs/env.h"'),
     ("actors/messages.h", "<caf/type_id.hpp>"),
     ("runtime/caf_system.cpp", "<caf/all.hpp>"),
