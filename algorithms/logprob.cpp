@@ -134,7 +134,12 @@ void check_size(std::size_t size, int64_t rows, const char* name) {
 }
 
 void check_label(int64_t label, int64_t vocabulary, int64_t row) {
-  TROUPE_CHECK(label >= 0 && label < vocabulary, "labels row", row, "label", label, "vocabulary", vocabulary);
+  TROUPE_CHECK((label >= 0 && label < vocabulary) || label == kIgnoredLabel, "labels row", row, "label", label,
+               "vocabulary", vocabulary);
+}
+
+bool ignored(std::span<const int64_t> labels, int64_t row) {
+  return !labels.empty() && labels[static_cast<std::size_t>(row)] == kIgnoredLabel;
 }
 
 // grad_j = p_j * (slope + entropy_slope * (mean - d_j)).
@@ -187,6 +192,12 @@ void log_probs_entropy(const LogitRows<Element>& logits, std::span<const int64_t
   for (int64_t i = 0; i < static_cast<int64_t>(labels.size()); ++i) check_label(labels[i], logits.vocabulary, i);
   const Isa isa = current_isa();
   for (int64_t i = 0; i < logits.rows; ++i) {
+    if (ignored(labels, i)) {
+      if (!log_probs.empty()) log_probs[i] = 0;
+      if (!entropy.empty()) entropy[i] = 0;
+      if (!state.empty()) state[i] = {};
+      continue;
+    }
     const Element* row = logits.data + i * logits.stride;
     const Running sums = sums_of(isa, row, logits.vocabulary, temperature);
     const double log_sum = std::log(sums.sum), mean = sums.weighted / sums.sum;
@@ -215,7 +226,7 @@ void log_probs_entropy_backward(const LogitRows<Element>& logits, std::span<cons
     Element* out = grad + i * logits.vocabulary;
     const float by_log_prob = (d_log_probs.empty() ? 0.0f : d_log_probs[i]) * scale;
     const float by_entropy = (d_entropy.empty() ? 0.0f : d_entropy[i]) * scale;
-    if (by_log_prob == 0 && by_entropy == 0) {
+    if (ignored(labels, i) || (by_log_prob == 0 && by_entropy == 0)) {
       std::fill(out, out + logits.vocabulary, Element{});
       continue;
     }

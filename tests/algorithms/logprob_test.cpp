@@ -158,6 +158,25 @@ TEST_CASE("logprob: rows may lie apart, and outputs may be left out") {
   CHECK(entropy[3] == doctest::Approx(Softmax(batch, 3).entropy));
 }
 
+TEST_CASE("logprob: an ignored row is not read, and its results and gradients are 0") {
+  Batch<float> batch(3, 300, 1.0f, 0.0f, 1.0);
+  const Batch<float> whole = batch;
+  std::fill(batch.logits.begin() + 300, batch.logits.begin() + 600, kNaN);
+  batch.labels[1] = kIgnoredLabel;
+  std::vector<float> log_probs(3), entropy(3), want_log_probs(3), want_entropy(3), d = {1, 1, 1};
+  std::vector<float> grad(900, kNaN), want_grad(900);
+  std::vector<SoftmaxRow> state(3), want_state(3);
+  log_probs_entropy<float>(batch.view(), batch.labels, 1.0, log_probs, entropy, state);
+  log_probs_entropy_backward<float>(batch.view(), batch.labels, 1.0, state, d, d, grad.data());
+  log_probs_entropy<float>(whole.view(), whole.labels, 1.0, want_log_probs, want_entropy, want_state);
+  log_probs_entropy_backward<float>(whole.view(), whole.labels, 1.0, want_state, d, d, want_grad.data());
+  want_log_probs[1] = want_entropy[1] = 0;
+  std::fill(want_grad.begin() + 300, want_grad.begin() + 600, 0.0f);
+  CHECK(log_probs == want_log_probs);
+  CHECK(entropy == want_entropy);
+  CHECK(grad == want_grad);
+}
+
 TEST_CASE("logprob: labels, sizes and temperatures that do not fit are refused") {
   Batch<float> batch(2, 10, 1.0f, 0.0f, 1.0);
   std::vector<float> two(2), three(3);
