@@ -8,11 +8,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
-import numpy, os, troupe, troupe.algorithms as ta
+import importlib.metadata, numpy, os, troupe, troupe.algorithms as ta
 assert troupe.__file__.startswith(os.environ["VENV"]), troupe.__file__
 advantages, returns = ta.gae(numpy.ones((1, 3)), numpy.zeros((1, 3)), gamma=0.5, lam=1)
 assert advantages.tolist() == [[1.75, 1.5, 1.0]], advantages
 assert os.path.exists(os.path.join(os.path.dirname(troupe.__file__), "py.typed"))
+assert importlib.metadata.version("troupe-rl") == troupe.__version__
 print(troupe.__version__)
 """
 
