@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "algorithms/subset_draw.h"
 #include "algorithms/surrogate_kernel.h"
 #include "algorithms/surrogate_table.h"
-#include "runtime/rng.h"
 
 namespace troupe {
 
@@ -86,22 +86,6 @@ class Covariance {
 };
 
 void widen(SurrogateJob& job) { job.lowest_log_ratio = -kExpLimit, job.highest_log_ratio = kExpLimit; }
-
-// Picks `wanted` of `candidates` things that come one by one, every subset with the same probability (Knuth, algorithm S).
-class Draw {
- public:
-  Draw(uint64_t key, int64_t wanted, int64_t candidates)
-      : random_(derive_key(key, "clip_cov")), wanted_(std::min(wanted, candidates)), candidates_(candidates) {}
-  bool next() {
-    const bool taken = random_.below(static_cast<uint64_t>(candidates_--)) < static_cast<uint64_t>(wanted_);
-    wanted_ -= taken;
-    return taken;
-  }
-
- private:
-  Rng random_;
-  int64_t wanted_, candidates_;
-};
 
 // The order of floats as that of integers; NaN below all.
 [[gnu::always_inline]] inline uint32_t order_of(float x) {
@@ -271,7 +255,7 @@ SurrogateSums clip_cov_surrogate(const SurrogateInput& in, const ParameterValues
     covariance.of(first, size, part);
     count += candidates.of(job.isa, part, tile, taken);
   });
-  Draw draw(in.key, covariance.share(p.number("fraction")), count);
+  SubsetDraw draw(in.key, covariance.share(p.number("fraction")), count);
   return run_marked(job, covariance, ClipCovRule{job.bounds, taken},
                     [&](const CovarianceTile& covariances, const SurrogateTile& tokens) {
                       if (candidates.of(job.isa, covariances, tokens, taken) == 0) return;

@@ -13,6 +13,7 @@
 #include "algorithms/kl.h"
 #include "algorithms/logprob.h"
 #include "algorithms/rollout_correction.h"
+#include "algorithms/subset_draw.h"
 #include "algorithms/surrogate.h"
 #include "algorithms/value_loss.h"
 #include "python/src/bind.h"
@@ -73,6 +74,48 @@ std::vector<std::map<std::string, pybind11::object>> surrogates() {
   return all;
 }
 
+Metrics metrics_of(const SurrogateSums& sums) {
+  const SurrogateDiagnostics d = diagnostics_of(sums);
+  return {{"kl_k1", d.kl_k1},
+          {"kl_k2", d.kl_k2},
+          {"kl_k3", d.kl_k3},
+          {"clip_fraction", d.clip_fraction},
+          {"clip_fraction_lower", d.clip_fraction_lower},
+          {"outside_fraction", d.outside_fraction},
+          {"dead_gradient_fraction", d.dead_gradient_fraction},
+          {"saturated_fraction", d.saturated_fraction},
+          {"ess", d.ess},
+          {"ess_clamped", d.ess_clamped},
+          {"ratio_mean", d.ratio_mean},
+          {"ratio_max", d.ratio_max},
+          {"ratio_min", d.ratio_min},
+          {"count", d.count}};
+}
+
+// A surrogate's own name, and the value of each of its parameters with these settings: NaN where unset.
+std::pair<std::string, Settings> surrogate_settings(const std::string& name, const Settings& settings) {
+  Surrogate surrogate = make_surrogate(name, "policy_loss");
+  Settings all;
+  for (const auto& [parameter, value] : settings) surrogate.parameters.set("policy_loss", parameter, value);
+  for (const Parameter& parameter : surrogate.parameters.declared()) {
+    ParameterValue& value = all[std::string(parameter.key)];
+    switch (parameter.kind) {
+      case Parameter::Kind::number: value = surrogate.parameters.number(parameter.key); break;
+      case Parameter::Kind::integer: value = surrogate.parameters.integer(parameter.key); break;
+      case Parameter::Kind::flag: value = surrogate.parameters.flag(parameter.key); break;
+      case Parameter::Kind::choice: value = std::string(surrogate.parameters.choice(parameter.key)); break;
+    }
+  }
+  return {std::string(surrogate.entry->name), all};
+}
+
+// Which of the candidates clip_cov draws: 1 for `wanted` of them, in the order in which they come.
+void draw_subset(uint64_t key, int64_t wanted, const View& taken) {
+  const auto flags = taken.out<uint8_t>();
+  SubsetDraw draw(key, wanted, static_cast<int64_t>(flags.size()));
+  for (uint8_t& flag : flags) flag = draw.next();
+}
+
 // The aggregated loss and the metrics. Without an aggregation the losses and gradients are those of each token.
 std::pair<double, Metrics> policy_loss(const std::string& name, const Settings& settings, const View& log_probs,
                                        const View& old_log_probs, const View& advantages, const View* mask,
@@ -93,22 +136,26 @@ std::pair<double, Metrics> policy_loss(const std::string& name, const Settings& 
   if (aggregation) weights = row_weights(*aggregation, *in.rows, in.mask, norms);
   in.row_weights = weights;
   const SurrogateSums sums = surrogate(in, {out_or_empty<float>(loss), out_or_empty<float>(grad)});
-  const SurrogateDiagnostics d = diagnostics_of(sums);
-  return {sums.loss,
-          {{"kl_k1", d.kl_k1},
-           {"kl_k2", d.kl_k2},
-           {"kl_k3", d.kl_k3},
-           {"clip_fraction", d.clip_fraction},
-           {"clip_fraction_lower", d.clip_fraction_lower},
-           {"outside_fraction", d.outside_fraction},
-           {"dead_gradient_fraction", d.dead_gradient_fraction},
-           {"saturated_fraction", d.saturated_fraction},
-           {"ess", d.ess},
-           {"ess_clamped", d.ess_clamped},
-           {"ratio_mean", d.ratio_mean},
-           {"ratio_max", d.ratio_max},
-           {"ratio_min", d.ratio_min},
-           {"count", d.count}}};
+  return {sums.loss, metrics_of(sums)};
+}
+
+// The metrics of sums that were made elsewhere, by the names of SurrogateSums.
+Metrics surrogate_metrics(const Metrics& sums) {
+  return metrics_of({.count = sums.at("count"),
+                     .log_ratio = sums.at("log_ratio"),
+                     .log_ratio_squared = sums.at("log_ratio_squared"),
+                     .k3 = sums.at("k3"),
+                     .clipped = sums.at("clipped"),
+                     .clipped_lower = sums.at("clipped_lower"),
+                     .outside = sums.at("outside"),
+                     .dead = sums.at("dead"),
+                     .saturated = sums.at("saturated"),
+                     .ratio = sums.at("ratio"),
+                     .ratio_squared = sums.at("ratio_squared"),
+                     .clamped = sums.at("clamped"),
+                     .clamped_squared = sums.at("clamped_squared"),
+                     .ratio_max = sums.at("ratio_max"),
+                     .ratio_min = sums.at("ratio_min")});
 }
 
 // The aggregate of values; grad gets the weight of each token.
@@ -271,6 +318,10 @@ Metrics rollout_correction_of(const View& log_probs, const View& rollout_log_pro
 
 void bind_losses(pybind11::module_& module) {
   module.def("surrogates", &surrogates);
+  module.def("surrogate_settings", &surrogate_settings);
+  module.def("draw_subset", &draw_subset, NoGil());
+  module.def("surrogate_metrics", &surrogate_metrics);
+  module.attr("IGNORED_LABEL") = kIgnoredLabel;
   module.def("policy_loss", &policy_loss, NoGil());
   module.def("aggregate", &aggregate_values, NoGil());
   module.def("value_loss", &value_loss_of, NoGil());

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __version__: str
+IGNORED_LABEL: int  # a label whose row is not read
 
 class View:
     owner: Any  # what keeps the memory alive
@@ -66,6 +67,11 @@ def discounted_returns(
 _Norms = tuple[float | None, float | None, float | None, float, bool]
 
 def surrogates() -> list[dict[str, Any]]: ...
+def surrogate_settings(
+    name: str, settings: Mapping[str, bool | int | float | str]
+) -> tuple[str, dict[str, bool | int | float | str]]: ...
+def draw_subset(key: int, wanted: int, taken: View) -> None: ...
+def surrogate_metrics(sums: Mapping[str, float]) -> dict[str, float]: ...
 def policy_loss(
     name: str,
     settings: Mapping[str, bool | int | float | str],

@@ -2,9 +2,11 @@
 functions of `troupe._cuda` runs the kernels of the processor."""
 
 import contextlib
+import inspect
 import subprocess
 import sys
 import types
+import warnings
 
 import numpy as np
 import oracles
@@ -13,7 +15,7 @@ import pytest
 import troupe
 import troupe.algorithms as ta
 from troupe import _core
-from troupe.algorithms import _cuda_scan
+from troupe.algorithms import _devices
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 
@@ -54,7 +56,7 @@ def fake(request, monkeypatch):
 
 
 def declare_gpu(monkeypatch, device=torch.device("cpu")):
-    monkeypatch.setattr(_cuda_scan, "_cuda_device", lambda x: device if torch.is_tensor(x) else None)
+    monkeypatch.setattr(_devices, "cuda_device", lambda x: device if torch.is_tensor(x) else None)
 
 
 @pytest.mark.parametrize("layout", ["BT", "TB"])
@@ -108,20 +110,55 @@ def test_other_functions_go_by_way_of_the_host(rng, monkeypatch):
     plain = ta.whiten(x, mask)
     assert ("cpu",) not in moves
     declare_gpu(monkeypatch)
-    assert torch.equal(ta.whiten(x, mask), plain)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch.equal(ta.whiten(x, mask), plain)
     assert moves.count(("cpu",)) == 2 and (torch.device("cpu"),) in moves
 
 
 def test_gradients_pass_over_the_host(monkeypatch):
     declare_gpu(monkeypatch)
-    logp = torch.randn(4, 8, requires_grad=True)
-    loss, metrics = ta.policy_loss("clip", logp, logp.detach(), torch.ones(4, 8), torch.ones(4, 8))
-    loss.backward()
-    assert bool((logp.grad != 0).all()) and metrics
+
+    def doubled(x):
+        return 2 * x
+
+    x = torch.randn(4, 8, requires_grad=True)
+    with pytest.warns(UserWarning, match="doubled"):
+        _devices.on_host(doubled)(x).sum().backward()
+    assert bool((x.grad == 2).all())
+
+
+def test_the_first_copy_to_the_host_is_warned_of_once_per_function(monkeypatch):
+    declare_gpu(monkeypatch)
+    functions = [_devices.on_host(inspect.unwrap(ta.whiten)), _devices.on_host(inspect.unwrap(ta.overlong_penalty))]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        functions[0](np.zeros(3))
+        assert not caught
+        for _ in range(3):
+            functions[0](torch.zeros(3))
+            functions[1](torch.ones(3, dtype=torch.int64), max_length=4, buffer=1)
+    messages = [str(w.message) for w in caught]
+    assert len(messages) == 2
+    assert messages[0].startswith("troupe.algorithms.whiten: has no form for the GPU; tensors on cpu are copied to the host")
+    assert messages[1].startswith("troupe.algorithms.overlong_penalty: ")
+
+
+def test_what_runs_on_the_gpu_is_not_copied_to_the_host(monkeypatch):
+    declare_gpu(monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = torch.zeros(2, 3)
+        ta.policy_loss("clip", x, x, x)
+        ta.value_loss(x, x)
+        ta.aggregate(x)
+        ta.kl("k3", x, x)
+        ta.logprobs_entropy(x, torch.zeros(2, dtype=torch.int64))
+        ta.gaussian_entropy(x)
 
 
 def test_wrapped_functions_keep_name_and_signature():
-    assert ta.whiten.__name__ == "whiten" and "shift_mean" in ta.whiten.__wrapped__.__kwdefaults__
+    assert ta.whiten.__name__ == "whiten" and "shift_mean" in inspect.signature(ta.whiten).parameters
 
 
 def test_a_failing_gpu_is_an_exception_with_cudas_text():

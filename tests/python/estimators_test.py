@@ -261,7 +261,8 @@ def test_settings_may_be_scalars_of_numpy_and_torch(rng, torch):
         ("grpo", {"groups": [[], [], []]}, r"groups: unhashable type: 'list'; expected one hashable label for each row"),
         ("grpo", {"groups": 5}, r"groups: 5, expected 3 labels"),
         ("grpo", {"mask": np.ones((3, 5))}, r"mask: shape \(3, 5\), expected \(3, 4\), the shape of rewards"),
-        ("grpo", {"rewards": np.ones(3)}, r"rewards: shape \(3,\), expected 2 dimensions"),
+        ("grpo", {"rewards": np.ones(5)}, r"rewards: shape \(5,\), expected \(3, 4\), the shape of mask, or one score for each row"),
+        ("grpo", {"rewards": np.ones((2, 3, 4))}, r"rewards: shape \(2, 3, 4\), expected 1 or 2 dimensions"),
         ("remax", {"baselines": np.ones(2)}, r"baselines: shape \(2,\), expected \(3,\)"),
         ("gae", {"gama": 1}, r'gae: unknown parameter "gama", did you mean "gamma"\?'),
         ("gae", {"gamma": -0.5}, r"gae.gamma: -0.5, expected a number in \[0, 1\]"),
@@ -271,8 +272,12 @@ def test_settings_may_be_scalars_of_numpy_and_torch(rng, torch):
         ("gae", {"outside": "keep"}, r'gae.outside: "keep", expected one of: zero, carry'),
         ("grpo", {"norm_adv_by_std_in_grpo": 1}, r"grpo.norm_adv_by_std_in_grpo: 1, expected true or false"),
         ("grpo", {"offsets": [0, 4]}, r"rewards: shape \(3, 4\), expected 1 dimensions"),
-        ("grpo", {"rewards": np.ones(4), "mask": None, "offsets": [0, 3, 2, 4]}, r"offsets: expected integers that ascend from 0 to 4"),
-        ("grpo", {"rewards": np.ones(4), "mask": None, "offsets": [0, 3]}, r"offsets: expected integers that ascend from 0 to 4"),
+        (
+            "grpo",
+            {"rewards": np.ones(4), "mask": None, "offsets": [0, 3, 2, 4]},
+            r"offsets: \[0, 3, 2, 4\], expected integers that ascend from 0 to 4, the length of rewards",
+        ),
+        ("grpo", {"rewards": np.ones(4), "mask": None, "offsets": [0, 3]}, r"offsets: \[0, 3\], expected integers that ascend from 0 to 4"),
     ],
 )
 def test_bad_arguments_are_named(rng, name, changes, message):
@@ -281,6 +286,44 @@ def test_bad_arguments_are_named(rng, name, changes, message):
         data = {key: data[key] for key in ("rewards", "mask", "groups", "offsets")}
     with pytest.raises(ValueError, match=f"^{message}"):
         ta.advantages(name, **data)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_are_rewards_at_the_last_unmasked_token(rng, form, name):
+    data = without_singles(batch(rng, 6, 5))
+    scores = oracles.numbers(rng, 6)
+    rewards = np.zeros((6, 5), np.float32)
+    for row in np.flatnonzero(data["mask"].any(axis=1)):
+        rewards[row, np.flatnonzero(data["mask"][row])[-1]] = scores[row]
+    want = ta.advantages(name, **data | {"rewards": rewards})
+    given = {k: oracles.flags(v, form) if k == "mask" else v if k == "groups" else oracles.given(v, form) for k, v in data.items()}
+    got = ta.advantages(name, **given | {"rewards": oracles.given(scores, form)})
+    for actual, desired in zip(got, want, strict=True):
+        np.testing.assert_array_equal(oracles.as_numpy(actual, form), desired)
+
+
+def test_scores_of_packed_rows(rng):
+    lengths = np.array([3, 1, 4, 2])
+    offsets, scores = np.concatenate([[0], np.cumsum(lengths)]), oracles.numbers(rng, 4)
+    rewards = np.zeros(10, np.float32)
+    rewards[offsets[1:] - 1] = scores
+    options = {"mask": np.ones(10, bool), "groups": [0, 0, 1, 1], "offsets": offsets}
+    np.testing.assert_array_equal(ta.advantages("rloo", scores, **options)[0], ta.advantages("rloo", rewards, **options)[0])
+    with pytest.raises(ValueError, match=r"^rewards: shape \(5,\), expected \(10,\), the shape of mask, or one score for each row: \(4,\)"):
+        ta.advantages("rloo", np.ones(5), **options)
+
+
+def test_scores_alone_are_sequences_of_one_token(rng, torch):
+    scores, groups = oracles.numbers(rng, 6), [0, 0, 0, 1, 1, 1]
+    others = ("gae", "remax", "optimal_token_baseline", "tir_optimal_token_baseline")
+    for name in (name for name in NAMES if name not in others):
+        want = ta.advantages(name, scores[:, None], groups=groups)
+        got = ta.advantages(name, torch.from_numpy(scores), groups=groups)
+        assert got.advantages.shape == got.returns.shape == (6,)
+        np.testing.assert_array_equal(got.advantages.numpy(), want[0][:, 0])
+    assert ta.advantages("remax", scores, baselines=scores)[0].tolist() == [0] * 6
+    assert ta.advantages("grpo", [], groups=[])[0].shape == (0,)
+    assert ta.advantages("grpo", [1.0, 3.0], np.zeros((2, 0)), [0, 0])[0].shape == (2, 0)
 
 
 # --- Whitening
@@ -390,7 +433,8 @@ def test_shaping_in_its_other_forms(rng):
     np.testing.assert_array_equal(ragged.reshape(3, 4), want)
     per_token = ta.shape_rewards(ta.shape_rewards(scores, mask), mask, kl=kl, kl_coef=0.25)
     np.testing.assert_array_equal(per_token, want)
-    np.testing.assert_array_equal(ta.shape_rewards(scores, mask, clip=(0, 1))[mask].clip(0, 1), ta.shape_rewards(scores, mask, clip=(0, 1))[mask])
+    clipped = ta.shape_rewards(scores, mask, clip=(0, 1))
+    np.testing.assert_array_equal(clipped[mask].clip(0, 1), clipped[mask])
 
 
 def test_shaping_ignores_masked_places(rng):

@@ -276,7 +276,7 @@ PACKED = {"rewards": np.zeros(5), "values": np.zeros(5), "gamma": 1, "lam": 1}
         (ta.gae, {**GAE, "mask": np.zeros((3, 2))}, r"mask: shape \(3, 2\), expected \(2, 3\)"),
         (ta.gae, {**GAE, "values": None}, r"values: None, expected an array"),
         (ta.gae, {**GAE, "values": [[1, 2, 3], [1, 2]]}, r"values: is no array of numbers"),
-        (ta.gae, {**PACKED, "offsets": [0, 3, 6]}, r"offsets: \[0, 3, 6\], expected numbers that begin at 0, .* end at 5"),
+        (ta.gae, {**PACKED, "offsets": [0, 3, 6]}, r"offsets: \[0, 3, 6\], expected integers that ascend from 0 to 5, the length"),
         (ta.gae, {**PACKED, "offsets": [0, 4, 3, 5]}, r"offsets: \[0, 4, 3, 5\]"),
         (ta.gae, {**PACKED, "offsets": []}, r"offsets: \[\]"),
         (ta.gae, {**PACKED, "offsets": [0, 2, 5], "bootstrap": np.zeros(5)}, r"bootstrap: shape \(5,\), expected \(2,\)"),

@@ -2,13 +2,14 @@
 
 Every function takes and returns torch tensors or numpy arrays (what goes in comes out), reads them in place where their
 layout allows, and raises ValueError naming the argument that does not fit. CUDA tensors: the scan family (`gae`,
-`lambda_returns`, `reward_to_go`, `vtrace`) runs on the GPU, the others on the host, with a copy there and back.
+`lambda_returns`, `reward_to_go`, `vtrace`), losses, KL, log-probabilities and Gaussians are computed on the GPU, all else on the
+host, with a copy there and back and a warning at the first. Types of arguments and results: `troupe.algorithms.types`.
 """
 
 import inspect as _inspect
 
 from troupe.algorithms import _balance, _estimators, _kl, _logprob, _losses, _scan, _schedules
-from troupe.algorithms._cuda_scan import on_host as _on_host
+from troupe.algorithms._devices import on_host as _on_host
 from troupe.algorithms._balance import *  # noqa: F403
 from troupe.algorithms._estimators import *  # noqa: F403
 from troupe.algorithms._kl import *  # noqa: F403
@@ -26,7 +27,10 @@ __all__ += _estimators.__all__
 __all__ += _balance.__all__
 __all__ += _schedules.__all__
 
-# Kernels for GPUs exist for the scan family; the others work on the host.
+# What these compute for CUDA tensors, they compute on the GPU.
+_ON_THE_GPU = {"aggregate", "policy_loss", "value_loss", "kl", *_logprob.__all__, *_scan.__all__}
+
 for _name in __all__:
-    if _name not in _scan.__all__ and _inspect.isfunction(globals()[_name]):
-        globals()[_name] = _on_host(globals()[_name])
+    _function = globals()[_name]
+    if _inspect.isfunction(_function):
+        globals()[_name] = _function if _name in _ON_THE_GPU else _on_host(_function)

@@ -50,6 +50,7 @@ class Form(TypedDict, total=False):
     shape: tuple[int, ...]  # this shape
     rank: int | tuple[int, ...]  # this many dimensions
     broadcast: bool  # a shape that numpy would broadcast to the wanted one is spread out
+    per_sequence: bool  # [B] or [B, 1] is spread out to [B, T]
     layout: Layout  # what the kernel walks, default "contiguous"; anything else is copied into that
     optional: bool  # None is returned as None
 
@@ -96,6 +97,10 @@ class Call:
                 )
         self._family = chosen or _Numpy()
 
+    def has(self, name: str) -> bool:
+        """Whether the argument is given."""
+        return self._arguments[name] is not None
+
     def floats(self, name: str, dtype: str = "float32", **form: Unpack[Form]) -> Any:
         """The argument as numbers of `dtype` (see `float_dtype`)."""
         return self._argument(name, "fiub", dtype, form)
@@ -119,9 +124,14 @@ class Call:
         array = self._family.empty(tuple(shape), dtype)
         return self._viewed(name, array, writable=True)
 
-    def number(self, value: float) -> Any:
-        """A result without dimensions, float32."""
-        return self._family.number(value)
+    def number(self, value: Any) -> Any:
+        """A result without dimensions, float32; a tensor is one already."""
+        return value if hasattr(value, "dtype") else self._family.number(value)
+
+    @property
+    def device_type(self) -> str | None:
+        """"cpu" or "cuda" for torch tensors, None for numpy arrays."""
+        return self._family.device_type
 
     def _accepted(self, name: str) -> Any:
         value = self._arguments[name]
@@ -163,10 +173,17 @@ class Call:
             raise ValueError(f"{name}: shape {shape}, expected {' or '.join(map(str, ranks))} dimensions")
         if wanted is None or shape == wanted:
             return value
-        spread = self._family.broadcast(value, wanted) if form.get("broadcast", False) else None
+        spread, expected = None, str(wanted)
+        if form.get("broadcast", False):
+            spread = self._family.broadcast(value, wanted)
+        if form.get("per_sequence", False) and len(wanted) >= 2:
+            expected += f" or {wanted[:-1]}"
+            column = value[..., None] if shape == wanted[:-1] else value
+            if tuple(column.shape) == (*wanted[:-1], 1):
+                spread = self._family.broadcast(column, wanted)
         if spread is None:
             origin = "" if like is None else f", the shape of {like.name}"
-            raise ValueError(f"{name}: shape {shape}, expected {wanted}{origin}")
+            raise ValueError(f"{name}: shape {shape}, expected {expected}{origin}")
         return spread
 
     def _viewed(self, name: str, array: Any, *, writable: bool) -> Argument:
@@ -174,6 +191,24 @@ class Call:
         view = _core.View(name, address, dtype, shape, strides, writable)
         view.owner = array  # a view outlives the Argument it came from
         return Argument(name, array, shape, dtype, view)
+
+
+def row_offsets(offsets: Any, tokens: Argument) -> Argument | None:
+    """Offsets [B + 1] of sequences that lie one after the other in `tokens` [N], int64 on the host, where they are checked; None
+    stays None."""
+    if offsets is None:
+        return None
+    if len(tokens.shape) != 1:
+        raise ValueError(f"offsets: given beside {tokens.name} of shape {tokens.shape}, expected one dimension")
+    on_host = offsets.cpu() if getattr(offsets, "is_cuda", False) else offsets
+    argument = Call(offsets=on_host).integers("offsets", rank=1)
+    bounds, end = np.asarray(argument.array), tokens.shape[0]
+    if len(bounds) == 0 or bounds[0] != 0 or bounds[-1] != end or (np.diff(bounds) < 0).any():
+        shown = f"{bounds[:8].tolist()}" + (f" and {len(bounds) - 8} more" if len(bounds) > 8 else "")
+        raise ValueError(
+            f"offsets: {shown}, expected integers that ascend from 0 to {end}, the length of {tokens.name}"
+        )
+    return argument
 
 
 def _family_of(name: str, value: Any, devices: Sequence[str]) -> _Numpy | _Torch | None:
@@ -193,6 +228,7 @@ def _lies(shape: Sequence[int], strides: Sequence[int], layout: Layout) -> bool:
 
 class _Numpy:
     label = "numpy array"
+    device_type = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Numpy)
@@ -253,6 +289,10 @@ class _Torch:
             raise ValueError(f"{name}: is a {value.layout} tensor, expected a dense one")
         if value.device.type not in devices:
             raise ValueError(f"{name}: is on {value.device}; expected a tensor on the {' or '.join(devices).upper()}")
+
+    @property
+    def device_type(self) -> str:
+        return self._device.type
 
     @property
     def label(self) -> str:

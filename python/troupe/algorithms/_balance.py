@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from troupe import _core
 from troupe.algorithms._arrays import Argument, Call
 from troupe.algorithms._checks import choice, integer
 from troupe.algorithms._estimators import _labels
+from troupe.algorithms.types import BalanceBy
 
 if TYPE_CHECKING:
     from troupe.algorithms._arrays import ArrayLike
@@ -60,7 +61,7 @@ def first_fit(lengths: ArrayLike, max_tokens: int) -> Partition:
 
 
 def balance_ranks(
-    lengths: ArrayLike, k: int, *, balance: str = "workload", light_ends: bool = True, minibatch: int | None = None
+    lengths: ArrayLike, k: int, *, balance: BalanceBy = "workload", light_ends: bool = True, minibatch: int | None = None
 ) -> Partition:
     """The rows of each of k ranks, equally many each, with nearly equal work.
 
@@ -68,7 +69,7 @@ def balance_ranks(
     light_ends: orders the rows of a rank so that light ones are at both ends; otherwise ascending.
     minibatch: balances inside each block of so many rows, so that mini-batches keep their rows (verl's keep_minibatch).
     """
-    by_workload = choice("balance", balance, ("workload", "length")) == "workload"
+    by_workload = choice("balance", balance, get_args(BalanceBy)) == "workload"
     block = 0 if minibatch is None else integer("minibatch", minibatch, low=1)
     lengths = _lengths(lengths)
     return _core.balance_ranks(lengths.view, integer("k", k, low=1), by_workload, bool(light_ends), block)
@@ -89,7 +90,7 @@ def micro_batches(
     num_batches_divided_by: int = 1,
     min_num_micro_batch: int = 0,
     use_dynamic_bsz_balance: bool = True,
-    balance: str = "length",
+    balance: BalanceBy = "length",
     interleave: bool = False,
     verl_compat: bool = False,
     maximum_over_ranks: Callable[[int], int] | None = None,
@@ -108,7 +109,7 @@ def micro_batches(
         process group that does this. All ranks must call, those without rows too.
     Raises ValueError naming a length that exceeds max_tokens.
     """
-    by_workload = choice("balance", balance, ("length", "workload")) == "workload"
+    by_workload = choice("balance", balance, get_args(BalanceBy)) == "workload"
     if maximum_over_ranks is not None and dp_group is not None:
         raise ValueError("maximum_over_ranks: given beside dp_group; expected one of the two")
     ask = _all_reduce_max(dp_group) if dp_group is not None else maximum_over_ranks

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from troupe import _core
-from troupe.algorithms._arrays import Argument, Call, view_of
+from troupe.algorithms._arrays import Argument, Call, row_offsets, view_of
 from troupe.algorithms._checks import choice, integer, number
 from troupe.algorithms._kl import kl as estimate_kl
+from troupe.algorithms.types import AdvantageName, Advantages, KLName, ResampleMethod, WhitenVariant
 
 if TYPE_CHECKING:
     from troupe.algorithms._arrays import ArrayLike, ArrayOut
@@ -28,11 +29,9 @@ __all__ = [
     "whiten",
 ]
 
-_WHITEN_VARIANTS = ("verl", "slime", "openrlhf", "accerl", "lm_human_preferences")
-
 
 def advantages(
-    name: str,
+    name: AdvantageName,
     rewards: ArrayLike,
     mask: ArrayLike | None = None,
     groups: ArrayLike | Sequence[Any] | None = None,
@@ -44,16 +43,19 @@ def advantages(
     rollout_is_weights: ArrayLike | None = None,
     offsets: ArrayLike | None = None,
     **params: Any,
-) -> tuple[ArrayOut, ArrayOut]:
-    """Advantages by the named estimator: `(advantages, returns)`, float32 and of the shape of `rewards`. Advantages are 0 at
-    masked tokens unless a parameter says otherwise.
+) -> Advantages:
+    """Advantages by the named estimator: `(advantages, returns)`, float32 and of the shape of the tokens. Advantages are 0 at masked
+    tokens unless a parameter says otherwise.
 
     name: gae, grpo, grpo_vectorized, dr_grpo, grpo_passk, reinforce_plus_plus, reinforce_plus_plus_baseline, rloo, remax, opo,
         gpg, optimal_token_baseline, tir_optimal_token_baseline, or an alias. `advantage_estimators()` lists what each needs and
         its parameters with defaults and sources; docs/algorithms.md gives the equations.
-    rewards: [B, T] per token; with `offsets` [N], rows of different lengths one after the other.
-    mask: the same shape, tokens that count, gaps allowed; None means all. Rewards and other numbers at masked tokens are not
-        read, be they NaN.
+    rewards: [B, T] per token; with `offsets` [N], rows of different lengths one after the other. Or scores [B], one for each
+        sequence: then the last unmasked token of a row has its score as reward (as `shape_rewards` does), and the results have the
+        shape of `mask` or of another argument per token. Where there is none, a score is a sequence of one token, and the results
+        are [B].
+    mask: [B, T], tokens that count, gaps allowed; None means all. Rewards and other numbers at masked tokens are not read, be
+        they NaN.
     groups: [B] labels, of any hashable kind; equal ones are answers to one prompt.
     values: like rewards, for gae.
     baselines: [B] rewards of the greedy answers, for remax.
@@ -74,15 +76,11 @@ def advantages(
         if (groups if needed == "groups" else arrays[needed]) is None:
             raise ValueError(f"{needed}: None, expected an array: {name} needs it")
     call = Call(rewards=rewards, mask=mask, rollout_is_weights=rollout_is_weights, **arrays)
-    rewards = call.floats("rewards", rank=2 if offsets is None else 1)
-    rows_at = _offsets(offsets, rewards)
+    rewards, rows_at, shape = _token_rewards(call, offsets)
     rows = rewards.shape[0] if rows_at is None else rows_at.shape[0] - 1
-    per_token = {
-        key: call.floats(key, like=rewards, optional=True)
-        for key in ("values", "old_logp", "sum_pi_squared", "rollout_is_weights")
-    }
+    per_token = {key: call.floats(key, like=rewards, optional=True) for key in _PER_TOKEN}
     per_row = call.floats("baselines", shape=(rows,), optional=True)
-    result = call.output("advantages", rewards.shape), call.output("returns", rewards.shape)
+    result = call.output("advantages", shape), call.output("returns", shape)
     labels = None if groups is None else _labels(groups, rows)
     mask_read = call.flags("mask", like=rewards, optional=True)
     _core.advantages(
@@ -99,7 +97,34 @@ def advantages(
         view_of(per_token["rollout_is_weights"]),
         *(array.view for array in result),
     )
-    return result[0].array, result[1].array
+    return Advantages(result[0].array, result[1].array)
+
+
+_PER_TOKEN = ("values", "old_logp", "sum_pi_squared", "rollout_is_weights")
+
+
+def _token_rewards(call: Call, offsets: Any) -> tuple[Argument, Argument | None, tuple[int, ...]]:
+    """Rewards per token, offsets, and the shape of the results. Scores, one for each row, go to the last unmasked token."""
+    given = call.floats("rewards", rank=(1, 2) if offsets is None else 1)
+    beside = next((name for name in ("mask", *_PER_TOKEN) if call.has(name)), None)
+    if len(given.shape) == 2 or (beside is None and offsets is not None):
+        return given, row_offsets(offsets, given), given.shape
+    if beside is None:
+        return Call(rewards=given.array[:, None]).floats("rewards"), None, given.shape
+    read = call.flags if beside == "mask" else call.floats
+    like = read(beside, rank=2 if offsets is None else 1)
+    rows_at = row_offsets(offsets, like)
+    if given.shape == like.shape:
+        return given, rows_at, given.shape
+    rows = like.shape[0] if rows_at is None else rows_at.shape[0] - 1
+    if given.shape != (rows,):
+        raise ValueError(
+            f"rewards: shape {given.shape}, expected {like.shape}, the shape of {beside}, or one score for each row: ({rows},)"
+        )
+    result = call.output("rewards", like.shape)
+    mask = call.flags("mask", optional=True, like=like)
+    _core.shape_rewards(given.view, False, None, view_of(mask), view_of(rows_at), 0, -math.inf, math.inf, result.view)
+    return result, rows_at, like.shape
 
 
 def advantage_estimators() -> dict[str, dict[str, Any]]:
@@ -113,7 +138,7 @@ def whiten(
     mask: ArrayLike | None = None,
     *,
     shift_mean: bool = True,
-    variant: str = "verl",
+    variant: WhitenVariant = "verl",
     scale: bool = True,
     zero_outside: bool = False,
     strict: bool = False,
@@ -131,7 +156,7 @@ def whiten(
     group: a torch.distributed process group; mean and variance are then those over the elements of all its members, each of
         which must call, be its part empty.
     """
-    choice("variant", variant, _WHITEN_VARIANTS)
+    choice("variant", variant, get_args(WhitenVariant))
     call = Call(x=x, mask=mask)
     x = call.floats("x")
     mask = call.flags("mask", like=x, optional=True)
@@ -150,7 +175,7 @@ def shape_rewards(
     kl: ArrayLike | None = None,
     logp: ArrayLike | None = None,
     ref_logp: ArrayLike | None = None,
-    kl_name: str = "k1",
+    kl_name: KLName = "k1",
     kl_coef: float = 0.0,
     clip: float | tuple[float, float] | None = None,
     offsets: ArrayLike | None = None,
@@ -177,7 +202,7 @@ def shape_rewards(
     if logp is not None:
         own, reference = call.floats("logp", like=like), call.floats("ref_logp", like=like)
         divergence = Call(kl=estimate_kl(kl_name, own.array, reference.array)).floats("kl")
-    rows_at = _offsets(offsets, like)
+    rows_at = row_offsets(offsets, like)
     rows = like.shape[0] if rows_at is None else rows_at.shape[0] - 1
     scores = call.floats("scores")
     per_token = tokens == "scores" or scores.shape != (rows,)
@@ -232,7 +257,7 @@ def filter_groups(metric: ArrayLike, groups: ArrayLike | Sequence[Any], *, max_g
 
 
 def resample_pf_ppo(
-    scores: ArrayLike, *, seed: int, method: str = "pow", weight_pow: float = 2.0, count: int | None = None
+    scores: ArrayLike, *, seed: int, method: ResampleMethod = "pow", weight_pow: float = 2.0, count: int | None = None
 ) -> ArrayOut:
     """Indices of `count` rows (as many as there are by default) drawn with replacement by their scores [B] (PF-PPO, Shen and Zhang
     2024). The same seed draws the same rows everywhere.
@@ -240,7 +265,7 @@ def resample_pf_ppo(
     method: pow: |score|^weight_pow; max_min: only rows with the largest or smallest score; max_random: 0.4 for the largest,
         0.1 for others.
     """
-    choice("method", method, ("pow", "max_min", "max_random"))
+    choice("method", method, get_args(ResampleMethod))
     weight_pow = number("weight_pow", weight_pow, low=0)
     seed = integer("seed", seed, low=0)
     call = Call(scores=scores)
@@ -292,16 +317,6 @@ def _labels(groups: Any, rows: int) -> Argument:
     except TypeError as error:
         raise ValueError(f"groups: {error}; expected one hashable label for each row") from None
     return Call(groups=np.array(numbers, np.int64)).integers("groups")
-
-
-def _offsets(offsets: Any, tokens: Argument) -> Argument | None:
-    if offsets is None:
-        return None
-    argument = Call(offsets=offsets).integers("offsets", rank=1)
-    bounds = np.asarray(argument.array)
-    if len(bounds) == 0 or bounds[0] != 0 or bounds[-1] != tokens.shape[0] or (np.diff(bounds) < 0).any():
-        raise ValueError(f"offsets: expected integers that ascend from 0 to {tokens.shape[0]}, the length of {tokens.name}")
-    return argument
 
 
 def _bounds(clip: Any) -> tuple[float, float]:

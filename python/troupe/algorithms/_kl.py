@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from troupe import _core
-from troupe.algorithms._arrays import Call, view_of
+from troupe.algorithms._arrays import view_of
 from troupe.algorithms._checks import choice, number
+from troupe.algorithms._devices import DeviceCall, loss_kernels
 from troupe.algorithms._logprob import kl_from_logits
 from troupe.algorithms._tokens import differentiable, needs_gradient
+from troupe.algorithms.types import KLName
 
 if TYPE_CHECKING:
     from troupe.algorithms._arrays import ArrayLike, ArrayOut
 
 __all__ = ["AdaptiveKL", "FixedKL", "kl"]
 
-_BARE = ("k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl", "full")
-_NAMES = (*_BARE, *(name + "+" for name in _BARE))
-
 
 def kl(
-    name: str,
+    name: KLName,
     logp: ArrayLike,
     ref_logp: ArrayLike,
     mask: ArrayLike | None = None,
@@ -41,16 +40,16 @@ def kl(
     mask: 0 leaves a token out: value and gradient are 0 there, whatever it holds. None keeps all.
     Raises ValueError naming the argument that does not fit.
     """
-    choice("name", name, _NAMES)
+    choice("name", name, get_args(KLName))
     if name.startswith("full"):
         return kl_from_logits(logp, ref_logp, mask, temperature=temperature)
-    call = Call(logp=logp, ref_logp=ref_logp, mask=mask)
+    call = DeviceCall(logp=logp, ref_logp=ref_logp, mask=mask)
     tokens = call.floats("logp")
     reference = call.floats("ref_logp", like=tokens)
     flags = call.flags("mask", like=tokens, optional=True)
     value = call.output("kl", tokens.shape)
     grad = call.output("gradient", tokens.shape) if needs_gradient(logp) else None
-    _core.kl(name, tokens.view, reference.view, view_of(flags), value.view, view_of(grad))
+    loss_kernels(call).kl(name, tokens.view, reference.view, view_of(flags), value.view, view_of(grad))
     return differentiable(logp, value.array, grad)
 
 

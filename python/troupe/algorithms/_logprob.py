@@ -10,8 +10,10 @@ import numpy as np
 
 from troupe import _core
 from troupe.algorithms._arrays import Argument, Call, view_of
-from troupe.algorithms._checks import number
+from troupe.algorithms._checks import integer, number
+from troupe.algorithms._devices import DeviceCall, loss_kernels
 from troupe.algorithms._tokens import needs_gradient
+from troupe.algorithms.types import LogprobsEntropy
 
 if TYPE_CHECKING:
     from troupe.algorithms._arrays import ArrayLike, ArrayOut
@@ -20,55 +22,60 @@ __all__ = ["gaussian_entropy", "gaussian_kl", "gaussian_logprob", "logprobs_entr
 
 
 def logprobs_entropy(
-    logits: ArrayLike, labels: ArrayLike, *, temperature: float = 1.0
-) -> tuple[ArrayOut, ArrayOut]:
+    logits: ArrayLike, labels: ArrayLike, *, temperature: float = 1.0, ignore_index: int | None = -100
+) -> LogprobsEntropy:
     """`(logprobs, entropy)` of softmax(logits / temperature), float32 and of the shape of `labels`; both differentiable once
     with respect to `logits`. Reads the logits once, and once more for the gradient, which is written once; no other memory of
     their size is used.
 
     logits: [..., V] float32 or bfloat16 (others are converted), in any layout whose last dimension has no gaps. A logit of
         -infinity is a token of probability 0.
-    labels: [...] integers in [0, V).
-    Raises ValueError naming the argument that does not fit.
+    labels: [...] integers in [0, V), or `ignore_index`.
+    ignore_index: the label of positions without a token, such as padding (as in torch.nn.functional.cross_entropy): their logits
+        are not read, log-probability and entropy are 0 there, and so is the gradient. None: there is no such label.
+    Raises ValueError naming the argument that does not fit; for a label outside, its index and value.
     """
     temperature = number("temperature", temperature, above=0)
-    call = Call(logits=logits, labels=labels)
+    ignored = None if ignore_index is None else integer("ignore_index", ignore_index)
+    call = DeviceCall(logits=logits, labels=labels)
+    kernels = loss_kernels(call)
     scores = _logits(call, "logits")
     tokens = call.integers("labels", shape=scores.shape[:-1])
-    _check_labels(tokens.array, scores.shape[-1])
+    tokens.array = _checked_labels(tokens.array, scores.shape[-1], ignored)
     logprobs, entropy = call.output("logprobs", tokens.shape), call.output("entropy", tokens.shape)
     wants_gradient = needs_gradient(logits)
     state = call.output("state", (*tokens.shape, 2), "float64") if wants_gradient else None
     for part in _parts(scores, tokens.array, logprobs.array, entropy.array, None if state is None else state.array):
         rows, row_labels, row_logprobs, row_entropy, row_state = (None if a is None else _seen(call, a) for a in part)
-        _core.log_probs_entropy(
+        kernels.log_probs_entropy(
             rows.view, row_labels.view, temperature, row_logprobs.view, row_entropy.view, view_of(row_state)
         )
     if state is None:
-        return logprobs.array, entropy.array
+        return LogprobsEntropy(logprobs.array, entropy.array)
 
     from troupe.algorithms import _autograd
 
     def backward(source: Any, d_logprobs: Any, d_entropy: Any) -> Any:
-        call = Call(logits=source, d_logprobs=d_logprobs, d_entropy=d_entropy)
+        call = DeviceCall(logits=source, d_logprobs=d_logprobs, d_entropy=d_entropy)
         scores = _logits(call, "logits")
         outer = [call.floats(name, shape=tokens.shape, optional=True) for name in ("d_logprobs", "d_entropy")]
         grad = call.output("gradient", scores.shape, scores.dtype)
         arrays = [None if argument is None else argument.array for argument in outer]
         for part in _parts(scores, tokens.array, state.array, *arrays, grad.array):
             rows, row_labels, row_state, d_rows, h_rows, out = (None if a is None else _seen(call, a) for a in part)
-            _core.log_probs_entropy_backward(
+            kernels.log_probs_entropy_backward(
                 rows.view, row_labels.view, temperature, row_state.view, view_of(d_rows), view_of(h_rows), out.view
             )
         return grad.array
 
-    return _autograd.recomputed(logits, backward, logprobs.array, entropy.array)
+    return LogprobsEntropy(*_autograd.recomputed(logits, backward, logprobs.array, entropy.array))
 
 
 def kl_from_logits(logits: Any, ref_logits: Any, mask: Any = None, *, temperature: float = 1.0) -> Any:
     """The exact KL(softmax(logits) || softmax(ref_logits)) of each row of [..., V]: `kl("full", ...)`."""
     temperature = number("temperature", temperature, above=0)
-    call = Call(logp=logits, ref_logp=ref_logits, mask=mask)
+    call = DeviceCall(logp=logits, ref_logp=ref_logits, mask=mask)
+    kernels = loss_kernels(call)
     dtype = call.float_dtype("logp", "ref_logp")
     scores = _logits(call, "logp", dtype)
     reference = call.floats("ref_logp", dtype=dtype, shape=scores.shape)
@@ -76,7 +83,7 @@ def kl_from_logits(logits: Any, ref_logits: Any, mask: Any = None, *, temperatur
     flags = call.flags("mask", shape=scores.shape[:-1], optional=True)
     value = call.output("kl", scores.shape[:-1])
     rows, reference_rows = (_seen(call, x.array.reshape(-1, scores.shape[-1])) for x in (scores, reference))
-    _core.kl_from_logits(rows.view, reference_rows.view, temperature, _seen(call, value.array.reshape(-1)).view)
+    kernels.kl_from_logits(rows.view, reference_rows.view, temperature, _seen(call, value.array.reshape(-1)).view)
     hidden = None if flags is None else flags.array == 0
     if hidden is not None:
         value.array[hidden] = 0
@@ -86,18 +93,18 @@ def kl_from_logits(logits: Any, ref_logits: Any, mask: Any = None, *, temperatur
     from troupe.algorithms import _autograd
 
     def backward(source: Any, d_kl: Any) -> Any:
-        call = Call(logp=source.detach(), d_kl=d_kl)
+        call = DeviceCall(logp=source.detach(), d_kl=d_kl)
         rows = call.floats("logp", dtype=dtype)
         outer = call.floats("d_kl", shape=rows.shape[:-1])
         if hidden is not None:
             outer.array = outer.array.masked_fill(hidden, 0)
         grad = call.output("gradient", rows.shape, dtype)
-        _core.kl_from_logits_backward(
+        kernels.kl_from_logits_backward(
             _seen(call, rows.array.reshape(-1, rows.shape[-1])).view,
             reference_rows.view,
             temperature,
             _seen(call, outer.array.reshape(-1)).view,
-            grad.view,
+            _seen(call, grad.array.reshape(-1, rows.shape[-1])).view,
         )
         return grad.array
 
@@ -128,7 +135,7 @@ def gaussian_kl(mean: ArrayLike, log_std: ArrayLike, other_mean: ArrayLike, othe
 
 def _elementwise(**arguments: Any) -> tuple[Any, ...]:
     """exp of the arguments' family, and the arguments as float32 arrays of it; tensors keep their history."""
-    call = Call(**arguments)
+    call = DeviceCall(**arguments)
     checked = [call.floats(name, layout="any") for name in arguments]
     shape: tuple[int, ...] = ()
     for argument in checked:
@@ -145,13 +152,25 @@ def _elementwise(**arguments: Any) -> tuple[Any, ...]:
     return np.exp, *(c.array for c in checked)
 
 
-def _check_labels(labels: Any, vocabulary: int) -> None:
-    size = labels.size if isinstance(labels, np.ndarray) else labels.numel()
-    if size == 0:
-        return
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= vocabulary:
-        raise ValueError(f"labels: {low if low < 0 else high}, expected integers in [0, {vocabulary}), the last of logits")
+def _checked_labels(labels: Any, vocabulary: int, ignored: int | None) -> Any:
+    """The labels with that of the kernels in place of the ignored one."""
+    skip = None if ignored is None else labels == ignored
+    wrong = (labels < 0) | (labels >= vocabulary)
+    if skip is not None:
+        wrong &= ~skip
+    if wrong.any():
+        where = np.asarray(wrong.cpu() if hasattr(wrong, "cpu") else wrong)
+        index = tuple(int(i) for i in np.unravel_index(where.argmax(), where.shape))
+        at = f" at index {index[0] if len(index) == 1 else index}" if index else ""
+        other = "" if ignored is None else f" or {ignored} (ignore_index)"
+        raise ValueError(
+            f"labels: {int(labels[index])}{at}, expected integers in [0, {vocabulary}){other}; {vocabulary} is the last of logits"
+        )
+    if skip is None or not skip.any():
+        return labels
+    if isinstance(labels, np.ndarray):
+        return np.where(skip, _core.IGNORED_LABEL, labels)
+    return labels.masked_fill(skip, _core.IGNORED_LABEL)
 
 
 def _logits(call: Call, name: str, dtype: str | None = None) -> Argument:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from troupe import _core
-from troupe.algorithms._arrays import Call, view_of
+from troupe.algorithms._arrays import Call, row_offsets, view_of
 from troupe.algorithms._checks import choice, integer, no_others, number
+from troupe.algorithms._devices import DeviceCall, loss_kernels
 from troupe.algorithms._tokens import (
     differentiable,
     needs_gradient,
     norms,
-    per_sequence,
     take_normalisers,
+)
+from troupe.algorithms.types import (
+    Aggregation,
+    Loss,
+    Reduction,
+    RolloutCorrection,
+    RolloutCorrectionMethod,
+    SurrogateName,
+    ValueLossKind,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AGGREGATIONS", "SURROGATES", "aggregate", "policy_loss", "rollout_correction", "value_loss"]
 
-AGGREGATIONS = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
+AGGREGATIONS = get_args(Aggregation)
 
 #: Every surrogate: name, aliases, parameters (key, default, expected, doc, source, aliases) and aggregation.
 SURROGATES = {entry["name"]: entry for entry in _core.surrogates()}
@@ -36,19 +45,19 @@ _PARAMETER_NAMES = {
 
 
 def policy_loss(
-    name: str,
+    name: SurrogateName,
     logp: ArrayLike,
     old_logp: ArrayLike,
     advantages: ArrayLike,
     mask: ArrayLike | None = None,
     *,
-    aggregation: str | None = None,
-    reduction: str = "mean",
+    aggregation: Aggregation | None = None,
+    reduction: Reduction = "mean",
     rollout_is_weights: ArrayLike | None = None,
     offsets: ArrayLike | None = None,
     seed: int = 0,
     **params: Any,
-) -> tuple[ArrayOut, dict[str, float]]:
+) -> Loss:
     """The loss of a policy surrogate, to be minimised, and its diagnostics: `(loss, metrics)`. Differentiable once with respect
     to `logp`; loss and gradient are made together, and only the gradient is kept.
 
@@ -67,7 +76,7 @@ def policy_loss(
     Raises ValueError naming the argument that does not fit.
     """
     choice("name", name, tuple(_BY_ANY_NAME))
-    choice("reduction", reduction, ("mean", "none"))
+    choice("reduction", reduction, get_args(Reduction))
     entry = _BY_ANY_NAME[name]
     if aggregation is not None:
         choice("aggregation", aggregation, AGGREGATIONS)
@@ -77,24 +86,23 @@ def policy_loss(
     normalisers = norms(**take_normalisers(params))
     no_others(entry["name"], params, [p["key"] for p in entry["parameters"]])
 
-    call = Call(
+    call = DeviceCall(
         logp=logp,
         old_logp=old_logp,
-        advantages=per_sequence(advantages, logp),
+        advantages=advantages,
         mask=mask,
         rollout_is_weights=rollout_is_weights,
-        offsets=offsets,
     )
     tokens = call.floats("logp")
     old = call.floats("old_logp", like=tokens)
-    advantage = call.floats("advantages", like=tokens, broadcast=advantages is not None and _is_column(advantages, tokens))
+    advantage = call.floats("advantages", like=tokens, per_sequence=True)
     flags = call.flags("mask", like=tokens, optional=True)
     weights = call.floats("rollout_is_weights", like=tokens, optional=True)
-    rows = _offsets(call, tokens)
+    rows = row_offsets(offsets, tokens)
     per_token = reduction == "none"
     loss = call.output("loss", tokens.shape) if per_token else None
     grad = call.output("gradient", tokens.shape) if needs_gradient(logp) else None
-    total, metrics = _core.policy_loss(
+    total, metrics = loss_kernels(call).policy_loss(
         name,
         _settings(settings),
         tokens.view,
@@ -110,13 +118,13 @@ def policy_loss(
         view_of(grad),
     )
     value = loss.array if loss is not None else call.number(total)
-    return differentiable(logp, value, grad), metrics
+    return Loss(differentiable(logp, value, grad), metrics)
 
 
 def aggregate(
     values: ArrayLike,
     mask: ArrayLike | None = None,
-    mode: str = "token-mean",
+    mode: Aggregation = "token-mean",
     *,
     offsets: ArrayLike | None = None,
     **normalisers: Any,
@@ -138,12 +146,12 @@ def aggregate(
     choice("mode", mode, AGGREGATIONS)
     constants = norms(**take_normalisers(normalisers))
     no_others("aggregate", normalisers, ("num_tokens", "num_sequences", "length", "dp_size", "verl_compat"))
-    call = Call(values=values, mask=mask, offsets=offsets)
+    call = DeviceCall(values=values, mask=mask)
     tokens = call.floats("values")
     flags = call.flags("mask", like=tokens, optional=True)
-    rows = _offsets(call, tokens)
+    rows = row_offsets(offsets, tokens)
     grad = call.output("gradient", tokens.shape) if needs_gradient(values) else None
-    total = _core.aggregate(tokens.view, view_of(flags), view_of(rows), mode, constants, view_of(grad))
+    total = loss_kernels(call).aggregate(tokens.view, view_of(flags), view_of(rows), mode, constants, view_of(grad))
     return differentiable(values, call.number(total), grad)
 
 
@@ -154,15 +162,15 @@ def value_loss(
     *,
     old_values: ArrayLike | None = None,
     clip: float | None = None,
-    kind: str = "l2",
+    kind: ValueLossKind = "l2",
     huber_delta: float = 1.0,
     half_factor: bool = True,
     coef: float = 1.0,
-    aggregation: str = "token-mean",
-    reduction: str = "mean",
+    aggregation: Aggregation = "token-mean",
+    reduction: Reduction = "mean",
     offsets: ArrayLike | None = None,
     **normalisers: Any,
-) -> tuple[ArrayOut, dict[str, float]]:
+) -> Loss:
     """The loss of value predictions and its metrics: `(loss, metrics)`, differentiable once with respect to `values`.
 
     rho(x) = x^2 / 2 ("l2"), or that up to |x| = huber_delta and linear beyond ("huber"); without half_factor twice as much.
@@ -174,25 +182,25 @@ def value_loss(
     metrics: clip_fraction, where the clipped loss is the larger one; explained_variance, 1 - Var(returns - values) / Var(returns).
     Raises ValueError naming the argument that does not fit.
     """
-    choice("kind", kind, ("l2", "huber"))
+    choice("kind", kind, get_args(ValueLossKind))
     choice("aggregation", aggregation, AGGREGATIONS)
-    choice("reduction", reduction, ("mean", "none"))
+    choice("reduction", reduction, get_args(Reduction))
     constants = norms(**take_normalisers(normalisers))
     no_others("value_loss", normalisers, ("num_tokens", "num_sequences", "length", "dp_size", "verl_compat"))
     scale = number("coef", coef) * (1.0 if half_factor else 2.0)
     bound = 0.0 if clip is None else number("clip", clip, above=0, infinite=True)
     if clip is not None and old_values is None:
         raise ValueError(f"old_values: None, expected an array beside clip={clip}")
-    call = Call(values=values, returns=returns, mask=mask, old_values=old_values, offsets=offsets)
+    call = DeviceCall(values=values, returns=returns, mask=mask, old_values=old_values)
     predicted = call.floats("values")
     target = call.floats("returns", like=predicted)
     flags = call.flags("mask", like=predicted, optional=True)
     old = call.floats("old_values", like=predicted, optional=True)
-    rows = _offsets(call, predicted)
+    rows = row_offsets(offsets, predicted)
     per_element = reduction == "none"
     loss = call.output("loss", predicted.shape) if per_element else None
     grad = call.output("gradient", predicted.shape) if needs_gradient(values) else None
-    total, metrics = _core.value_loss(
+    total, metrics = loss_kernels(call).value_loss(
         predicted.view,
         view_of(old) if bound else None,
         target.view,
@@ -208,7 +216,7 @@ def value_loss(
         view_of(grad),
     )
     value = loss.array if loss is not None else call.number(total)
-    return differentiable(values, value, grad), metrics
+    return Loss(differentiable(values, value, grad), metrics)
 
 
 #: Named forms of rollout correction: what they set unless it is given.
@@ -225,11 +233,11 @@ def rollout_correction(
     rollout_logp: ArrayLike,
     mask: ArrayLike | None = None,
     *,
-    method: str | None = None,
+    method: RolloutCorrectionMethod | None = None,
     advantages: ArrayLike | None = None,
     offsets: ArrayLike | None = None,
     **params: Any,
-) -> tuple[ArrayOut | None, ArrayOut, dict[str, float]]:
+) -> RolloutCorrection:
     """What to do about tokens sampled by another policy than the one whose log-probabilities count as old:
     `(weights, mask, metrics)`. Constants for the gradient: weights go to `policy_loss(rollout_is_weights=)`, the mask, without
     what was rejected, in place of the old one. With l = logp - rollout_logp clamped to +-20 where it is exponentiated:
@@ -260,7 +268,7 @@ def rollout_correction(
     }
     no_others("rollout_correction", params, tuple(chosen))
     if method is not None:
-        chosen |= _METHODS[choice("method", method, tuple(_METHODS))]
+        chosen |= _METHODS[choice("method", method, get_args(RolloutCorrectionMethod))]
     chosen |= params
     level = chosen["rollout_is"]
     if level is not None:
@@ -275,16 +283,12 @@ def rollout_correction(
     if rules is not None and thresholds is None:
         raise ValueError(f"rollout_rs_threshold: None, expected thresholds for rollout_rs={rules!r}")
 
-    call = Call(
-        logp=logp, rollout_logp=rollout_logp, mask=mask, advantages=per_sequence(advantages, logp), offsets=offsets
-    )
+    call = Call(logp=logp, rollout_logp=rollout_logp, mask=mask, advantages=advantages)
     tokens = call.floats("logp")
     rollout = call.floats("rollout_logp", like=tokens)
     flags = call.flags("mask", like=tokens, optional=True)
-    advantage = call.floats(
-        "advantages", like=tokens, optional=True, broadcast=advantages is not None and _is_column(advantages, tokens)
-    )
-    rows = _offsets(call, tokens)
+    advantage = call.floats("advantages", like=tokens, optional=True, per_sequence=True)
+    rows = row_offsets(offsets, tokens)
     weights, kept = call.output("weights", tokens.shape), call.output("mask", tokens.shape, "bool")
     metrics = _core.rollout_correction(
         tokens.view,
@@ -303,25 +307,7 @@ def rollout_correction(
         weights.view,
         kept.view,
     )
-    return (None if level is None else weights.array), kept.array, metrics
-
-
-def _is_column(value: Any, tokens: Any) -> bool:
-    """Whether there is one number per sequence: [B] or [B, 1] beside [B, T]."""
-    shape = tuple(getattr(value, "shape", ()))
-    return len(tokens.shape) >= 2 and shape in (tokens.shape[:-1], (*tokens.shape[:-1], 1))
-
-
-def _offsets(call: Call, tokens: Any) -> Any:
-    rows = call.integers("offsets", rank=1, optional=True)
-    if rows is None:
-        return None
-    if len(tokens.shape) != 1:
-        raise ValueError(f"offsets: given beside {tokens.name} of shape {tokens.shape}, expected one dimension")
-    array = np.asarray(rows.array)
-    if not (len(array) > 0 and array[0] == 0 and array[-1] == tokens.shape[0] and (np.diff(array) >= 0).all()):
-        raise ValueError(f"offsets: expected to rise from 0 to {tokens.shape[0]}, the size of {tokens.name}")
-    return rows
+    return RolloutCorrection(None if level is None else weights.array, kept.array, metrics)
 
 
 def _settings(params: dict[str, Any]) -> dict[str, Any]:

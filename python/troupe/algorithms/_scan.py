@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from troupe.algorithms._arrays import Argument, Call, view_of
+from troupe.algorithms._arrays import Argument, row_offsets, view_of
 from troupe.algorithms._checks import choice, integer, number
-from troupe.algorithms._cuda_scan import DeviceCall, kernels_for
+from troupe.algorithms._cuda_scan import kernels_for
+from troupe.algorithms._devices import DeviceCall
+from troupe.algorithms.types import Advantages, Layout, MaskedReturn, Outside, QMix, VTrace
 
 if TYPE_CHECKING:
-    from troupe import _core
     from troupe.algorithms._arrays import ArrayLike, ArrayOut
 
 __all__ = ["gae", "lambda_returns", "reward_to_go", "vtrace"]
@@ -29,12 +30,12 @@ def gae(
     truncated: ArrayLike | None = None,
     next_values: ArrayLike | None = None,
     bootstrap: float | ArrayLike | None = None,
-    layout: str = "BT",
+    layout: Layout = "BT",
     chunk_size: int | None = None,
-    outside: str = "zero",
+    outside: Outside = "zero",
     offsets: ArrayLike | None = None,
     threads: int | None = None,
-) -> tuple[ArrayOut, ArrayOut]:
+) -> Advantages:
     """Generalised advantage estimation (Schulman et al. 2016, eq. 16): `(advantages, returns)`, both float32 and of the shape
     of `rewards`. Backward over each sequence:
 
@@ -82,7 +83,7 @@ def gae(
     inputs = _gae_inputs(problem, outside, chunk_size)
     advantages, returns = problem.output("advantages"), problem.output("returns")
     problem.kernels.gae_returns(*inputs, advantages.view, returns.view)
-    return problem.result(advantages), problem.result(returns)
+    return Advantages(problem.result(advantages), problem.result(returns))
 
 
 def lambda_returns(
@@ -96,9 +97,9 @@ def lambda_returns(
     truncated: ArrayLike | None = None,
     next_values: ArrayLike | None = None,
     bootstrap: float | ArrayLike | None = None,
-    layout: str = "BT",
+    layout: Layout = "BT",
     chunk_size: int | None = None,
-    outside: str = "zero",
+    outside: Outside = "zero",
     offsets: ArrayLike | None = None,
     threads: int | None = None,
 ) -> ArrayOut:
@@ -135,9 +136,9 @@ def reward_to_go(
     mask: ArrayLike | None = None,
     terminated: ArrayLike | None = None,
     bootstrap: float | ArrayLike | None = None,
-    layout: str = "BT",
-    masked: str = "skip",
-    outside: str = "zero",
+    layout: Layout = "BT",
+    masked: MaskedReturn = "skip",
+    outside: Outside = "zero",
     offsets: ArrayLike | None = None,
     threads: int | None = None,
 ) -> ArrayOut:
@@ -152,8 +153,8 @@ def reward_to_go(
     bootstrap: what follows the last step of each sequence, [B] or a number; None means 0.
     Raises ValueError naming the argument that does not fit.
     """
-    reset = choice("masked", masked, ("skip", "reset")) == "reset"
-    carry = choice("outside", outside, ("zero", "carry")) == "carry"
+    reset = choice("masked", masked, get_args(MaskedReturn)) == "reset"
+    carry = choice("outside", outside, get_args(Outside)) == "carry"
     problem = _Problem(
         layout, threads, offsets, rewards=rewards, gamma=gamma, mask=mask, terminated=terminated, bootstrap=bootstrap
     )
@@ -187,10 +188,10 @@ def vtrace(
     rho_bar: float | None = 1.0,
     c_bar: float | None = 1.0,
     pg_rho_bar: float | None = 1.0,
-    q_mix: str = "impala",
-    layout: str = "TB",
+    q_mix: QMix = "impala",
+    layout: Layout = "TB",
     threads: int | None = None,
-) -> tuple[ArrayOut, ArrayOut]:
+) -> VTrace:
     """V-trace targets (Espeholt et al. 2018, eq. 1 and section 4.2): `(vs, pg_advantages)`, both float32 and of the shape of
     `rewards`. With rho_t = exp(log_rho_t), clamped to exp(+-20):
 
@@ -215,7 +216,7 @@ def vtrace(
     bounds = [_bound(name, x) for name, x in (("rho_bar", rho_bar), ("c_bar", c_bar), ("pg_rho_bar", pg_rho_bar))]
     if bounds[0] < bounds[1]:
         raise ValueError(f"rho_bar: {bounds[0]:g} is below c_bar {bounds[1]:g}, expected at least that")
-    rlax = choice("q_mix", q_mix, ("impala", "rlax")) == "rlax"
+    rlax = choice("q_mix", q_mix, get_args(QMix)) == "rlax"
     if bootstrap is None:
         raise ValueError("bootstrap: None, expected an array or a number")
     problem = _Problem(
@@ -230,7 +231,7 @@ def vtrace(
     ]
     vs, pg_advantages = problem.output("vs"), problem.output("pg_advantages")
     problem.kernels.vtrace_targets(*inputs, lam, *bounds, rlax, problem.time_major, problem.threads, vs.view, pg_advantages.view)
-    return problem.result(vs), problem.result(pg_advantages)
+    return VTrace(problem.result(vs), problem.result(pg_advantages))
 
 
 def _bound(name: str, value: float | None) -> float:
@@ -239,7 +240,7 @@ def _bound(name: str, value: float | None) -> float:
 
 def _gae_inputs(problem: _Problem, outside: str, chunk_size: int | None) -> list[Any]:
     """What `_core.gae_returns` takes before the outputs."""
-    carry = choice("outside", outside, ("zero", "carry")) == "carry"
+    carry = choice("outside", outside, get_args(Outside)) == "carry"
     if chunk_size is not None:
         integer("chunk_size", chunk_size, low=1)
     gamma, gammas = problem.factor("gamma")
@@ -270,7 +271,7 @@ class _Problem:
     """The arrays of one call as rows of memory: [B, T] or [T, B], whichever `rewards` is contiguous in. Keeps them alive."""
 
     def __init__(self, layout: str, threads: int | None, offsets: Any = None, **arrays: Any) -> None:
-        time_major = choice("layout", layout, ("BT", "TB")) == "TB"
+        time_major = choice("layout", layout, get_args(Layout)) == "TB"
         self.threads = _threads() if threads is None else integer("threads", threads, low=1, high=2**31 - 1)
         self._arrays = arrays
         self._call = DeviceCall(**arrays)
@@ -285,7 +286,10 @@ class _Problem:
         self._kept: list[Argument] = []
         self.time_major = time_major != self._turned
         self._sequences = 1 if flat else given.shape[1 if time_major else 0]
-        self.offsets = None if offsets is None else self._checked_offsets(offsets, given.shape[0])
+        rows = row_offsets(offsets, given)
+        if rows is not None:
+            self._sequences = rows.shape[0] - 1
+        self.offsets = self._keep(rows)
         self.rewards = self.floats("rewards")
 
     def floats(self, name: str, *, optional: bool = False, broadcast: bool = False) -> Any:
@@ -329,16 +333,6 @@ class _Problem:
         """The output as the user sees it."""
         return argument.array.swapaxes(0, 1) if self._turned else argument.array
 
-    def _checked_offsets(self, offsets: Any, elements: int) -> Any:
-        # On the host, where they are checked; what runs on a GPU copies them there.
-        argument = Call(offsets=offsets.cpu() if getattr(offsets, "is_cuda", False) else offsets).integers("offsets", rank=1)
-        array = argument.array
-        fits = argument.shape[0] > 0 and int(array[0]) == 0 and int(array[-1]) == elements
-        if not fits or bool((array[1:] < array[:-1]).any()):
-            raise ValueError(f"offsets: {_shown(array)}, expected numbers that begin at 0, do not fall and end at {elements}")
-        self._sequences = argument.shape[0] - 1
-        return self._keep(argument)
-
     def _keep(self, argument: Argument | None) -> Any:
         if argument is not None:
             self._kept.append(argument)
@@ -350,11 +344,6 @@ def _rows_lie(array: Any) -> bool:
     if array.shape[-1] == 1:
         return True
     return array.stride(-1) == 1 if callable(getattr(array, "stride", None)) else array.strides[-1] == array.itemsize
-
-
-def _shown(array: Any) -> str:
-    items = [int(x) for x in array[:8]]
-    return str(items) if len(array) <= 8 else f"{str(items)[:-1]}, ...] ({len(array)} of them)"
 
 
 def _threads() -> int:

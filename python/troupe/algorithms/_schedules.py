@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from troupe import _core
 from troupe.algorithms._arrays import Call
 from troupe.algorithms._checks import choice, number
+from troupe.algorithms.types import LearningRateKind
 
 if TYPE_CHECKING:
     from troupe.algorithms._arrays import ArrayLike, ArrayOut
@@ -17,7 +18,7 @@ __all__ = ["learning_rate", "task_weights"]
 
 
 def learning_rate(
-    kind: str,
+    kind: LearningRateKind,
     step: float,
     *,
     peak: float,
@@ -35,7 +36,7 @@ def learning_rate(
     Beyond `total` the rate does not rise again (verl's cosine does). When start + warmup >= total, the decay is over as soon as
     the warm-up is.
     """
-    choice("kind", kind, ("constant", "linear", "cosine", "wsd"))
+    choice("kind", kind, get_args(LearningRateKind))
     if total is None:
         if kind != "constant":
             raise ValueError(f"total: None, expected a number of steps: the schedule {kind!r} needs it")

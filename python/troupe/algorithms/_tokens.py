@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from troupe.algorithms._arrays import Argument, Call
+from troupe.algorithms._arrays import Argument
 from troupe.algorithms._checks import number
 
 # Other names of the normalisers (verl).
@@ -47,14 +47,6 @@ def norms(
 def needs_gradient(value: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled()
-
-
-def per_sequence(value: Any, like: Any) -> Any:
-    """One number per sequence, [B], made [B, 1] beside [B, T]; anything else as it is."""
-    shape, wanted = getattr(value, "shape", None), getattr(like, "shape", None)
-    if shape is not None and wanted is not None and len(wanted) >= 2 and tuple(shape) == tuple(wanted[:-1]):
-        return value[..., None]
-    return value
 
 
 def differentiable(source: Any, value: Any, gradient: Argument | None) -> Any:
