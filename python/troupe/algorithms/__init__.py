@@ -10,6 +10,7 @@ import inspect as _inspect
 
 from troupe.algorithms import _balance, _estimators, _kl, _logprob, _losses, _scan, _schedules
 from troupe.algorithms._devices import on_host as _on_host
+from troupe.algorithms._peers import with_peer_names as _with_peer_names
 from troupe.algorithms._balance import *  # noqa: F403
 from troupe.algorithms._estimators import *  # noqa: F403
 from troupe.algorithms._kl import *  # noqa: F403
@@ -33,4 +34,4 @@ _ON_THE_GPU = {"aggregate", "policy_loss", "value_loss", "kl", *_logprob.__all__
 for _name in __all__:
     _function = globals()[_name]
     if _inspect.isfunction(_function):
-        globals()[_name] = _function if _name in _ON_THE_GPU else _on_host(_function)
+        globals()[_name] = _with_peer_names(_function if _name in _ON_THE_GPU else _on_host(_function))

@@ -9,6 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+class UnknownArgumentError(TypeError, ValueError):
+    """A call with an argument that the function does not take. A ValueError too, as all that is wrong with a call."""
+
+
 def number(
     name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, above: float | None = None, infinite: bool = False
 ) -> float:
@@ -43,6 +47,8 @@ def choice(name: str, value: Any, known: Sequence[str]) -> str:
         return value
     near = difflib.get_close_matches(value, known, n=1, cutoff=0.5) if isinstance(value, str) else []
     proposal = f", did you mean {near[0]!r}?" if near else ""
+    if value is not None and not isinstance(value, (str, bytes, int, float)):
+        raise ValueError(f"{name}: is of type {type(value).__name__}, expected one of: {', '.join(known)}")
     raise ValueError(f"{name}: unknown {value!r}{proposal} (known: {', '.join(known)})")
 
 
@@ -53,7 +59,7 @@ def no_others(function: str, params: Mapping[str, Any], known: Sequence[str]) ->
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             proposal = f", did you mean {near[0]!r}?" if near else ""
             takes = ", ".join(known) if known else "no parameters"
-            raise ValueError(f"{name}: {function} has no such parameter{proposal} (it takes: {takes})")
+            raise UnknownArgumentError(f"{name}: {function} has no such parameter{proposal} (it takes: {takes})")
 
 
 def _range(low: float, high: float, above: float | None) -> str:
