@@ -66,6 +66,17 @@ def test_advantages_of_sequences_may_be_a_list():
         ta.policy_loss("none", x, x, [1.0] * 4)
 
 
+def test_advantages_of_packed_sequences(rng):
+    logp, old, lengths = oracles.numbers(rng, 7), oracles.numbers(rng, 7), [3, 0, 4]
+    options = {"offsets": [0, 3, 3, 7], "reduction": "none"}
+    want = ta.policy_loss("clip", logp, old, np.repeat([1, 5, -2], lengths), **options)[0]
+    np.testing.assert_array_equal(ta.policy_loss("clip", logp, old, [1, 5, -2], **options)[0], want)
+    tensors = ta.policy_loss("clip", torch.from_numpy(logp), torch.from_numpy(old), torch.tensor([1.0, 5, -2]), **options)[0]
+    np.testing.assert_array_equal(tensors.numpy(), want)
+    with pytest.raises(ValueError, match=r"^advantages: shape \(4,\), expected \(7,\), the shape of logp"):
+        ta.policy_loss("clip", logp, old, np.zeros(4), **options)
+
+
 def test_a_gradient_goes_to_the_first_argument_alone(rng):
     def leaf():
         return torch.from_numpy(oracles.numbers(rng, 3, 4)).requires_grad_()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from troupe import _core
-from troupe.algorithms._arrays import Call, row_offsets, view_of
+from troupe.algorithms._arrays import Argument, Call, row_offsets, view_of
 from troupe.algorithms._checks import choice, integer, no_others, number
 from troupe.algorithms._devices import DeviceCall, loss_kernels
 from troupe.algorithms._tokens import (
@@ -64,7 +64,7 @@ def policy_loss(
     name: a key of `SURROGATES` or one of its aliases.
     logp, old_logp: [B, T] (or [n], one sequence; leading dimensions are sequences) log-probabilities of the tokens under the
         policy that is trained and the one that acted.
-    advantages: the same shape, or [B].
+    advantages: the same shape, or [B], one for each sequence.
     mask: the same shape; 0 leaves a token out, whatever stands there, NaN included. None keeps all.
     aggregation: one of `AGGREGATIONS`; None: "token-mean", and for gspo and geo_mean "seq-mean-token-mean", which is part of
         their definition.
@@ -95,10 +95,10 @@ def policy_loss(
     )
     tokens = call.floats("logp")
     old = call.floats("old_logp", like=tokens)
-    advantage = call.floats("advantages", like=tokens, per_sequence=True)
+    rows = row_offsets(offsets, tokens)
+    advantage = _advantages(call, tokens, rows)
     flags = call.flags("mask", like=tokens, optional=True)
     weights = call.floats("rollout_is_weights", like=tokens, optional=True)
-    rows = row_offsets(offsets, tokens)
     per_token = reduction == "none"
     loss = call.output("loss", tokens.shape) if per_token else None
     grad = call.output("gradient", tokens.shape) if needs_gradient(logp) else None
@@ -287,8 +287,8 @@ def rollout_correction(
     tokens = call.floats("logp")
     rollout = call.floats("rollout_logp", like=tokens)
     flags = call.flags("mask", like=tokens, optional=True)
-    advantage = call.floats("advantages", like=tokens, optional=True, per_sequence=True)
     rows = row_offsets(offsets, tokens)
+    advantage = None if advantages is None else _advantages(call, tokens, rows)
     weights, kept = call.output("weights", tokens.shape), call.output("mask", tokens.shape, "bool")
     metrics = _core.rollout_correction(
         tokens.view,
@@ -308,6 +308,20 @@ def rollout_correction(
         kept.view,
     )
     return RolloutCorrection(None if level is None else weights.array, kept.array, metrics)
+
+
+def _advantages(call: Call, tokens: Argument, rows: Argument | None) -> Argument:
+    """One for each token; given one for each sequence, that at each of its tokens."""
+    if rows is None:
+        return call.floats("advantages", like=tokens, per_sequence=True)
+    given = call.floats("advantages")
+    if given.shape == tokens.shape or given.shape != (rows.shape[0] - 1,):
+        return call.floats("advantages", like=tokens)
+    lengths = np.diff(np.asarray(rows.array))
+    if isinstance(given.array, np.ndarray):
+        return DeviceCall(advantages=np.repeat(given.array, lengths)).floats("advantages")
+    where = np.repeat(np.arange(len(lengths)), lengths)
+    return DeviceCall(advantages=given.array[where]).floats("advantages")
 
 
 def _settings(params: dict[str, Any]) -> dict[str, Any]:
