@@ -9,11 +9,16 @@
 
 #include "runtime/errors.h"
 #include "runtime/suggest.h"
+#include "tools/command_help.h"
 
 namespace troupe {
 namespace {
 
 using Words = std::vector<std::string>;
+
+// Types of values, as the help names them.
+constexpr const char* kFolderType = "DIR";
+constexpr const char* kFileType = "FILE";
 
 // The subcommand's help was asked for.
 struct HelpAsked {};
@@ -37,7 +42,7 @@ uint64_t parse_seed(std::string_view flag, const std::string& text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    refuse(flag, '"' + printable(text) + "\" is no seed, expected an integer in [0, 18446744073709551615]");
+    refuse(flag, '"' + printable(text) + "\" is not a seed, expected an integer in [0, 18446744073709551615]");
   return value;
 }
 
@@ -61,7 +66,7 @@ Address parse_host_and_port(std::string_view flag, const std::string& text, int6
     refuse(flag, '"' + printable(text) + "\" has several colons, an IPv6 address needs brackets, like [::1]:5555");
   const size_t odd = host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%");
   if (odd != std::string::npos || host.size() > 253)
-    refuse(flag, '"' + printable(host) + "\" is no host name, " + example);
+    refuse(flag, '"' + printable(host) + "\" is not a host name, " + example);
   const int64_t port = parse_integer(std::string(flag) + " port", text.substr(colon + 1), lowest_port, 65535);
   return {host, static_cast<uint16_t>(port)};
 }
@@ -82,6 +87,23 @@ std::string in_our_words(const std::string& line) {
   return printable(line, 200);
 }
 
+// Refuses a value that is an option in all likelihood: CLI11 takes whatever follows an option that needs a value. Numbers may be
+// negative; what is wrong with those is said where they are read.
+void check_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) continue;  // begins with a dash only behind "--", where it is meant
+    for (const std::string& value : option->results()) {
+      const bool like_option = value.size() > 1 && value[0] == '-' &&
+                               std::string_view("0123456789.").find(value[1]) == std::string_view::npos;
+      if (!like_option) continue;
+      const std::string name = option->get_name(), type = option->get_type_name(), shown = printable(value);
+      const bool is_path = type == kFolderType || type == kFileType;
+      refuse(app.get_name(), name + ": needs a value, and \"" + shown + "\" looks like an option" +
+                                 (is_path ? "; if it is meant, write " + name + " ./" + shown : ""));
+    }
+  }
+}
+
 // Fills what the app's options point to. Throws HelpAsked or ConfigError.
 void parse(CLI::App& app, Words words) {
   const std::string see_help = "`troupe " + app.get_name() + " --help`";
@@ -96,8 +118,9 @@ void parse(CLI::App& app, Words words) {
   } catch (const CLI::ParseError& error) {
     refuse(app.get_name(), in_our_words(error.what()));
   }
+  check_values(app);
   for (const std::string& extra : app.remaining()) {
-    if (extra == "--") continue;  // what follows it is no option; CLI11 has taken it so
+    if (extra == "--") continue;  // what follows it is not an option; CLI11 has taken it so
     if (!extra.starts_with('-')) refuse(app.get_name(), '"' + printable(extra) + "\" is one argument too many");
     const std::string near = closest(extra.substr(0, extra.find('=')), names_of(app));
     refuse(app.get_name(), printable(extra) + ": unknown option, " +
@@ -110,7 +133,7 @@ CLI::Option* add_text(CLI::App& app, const char* name, std::string& into, const 
 }
 
 void add_overrides(CLI::App& app, std::vector<std::string>& into) {
-  app.add_option("--set", into, "set one field of the config, like --set algorithm.gamma=0.98; repeatable")
+  app.add_option("--set", into, "set one field of the config, like algorithm.gamma=0.98; repeatable")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
 }
@@ -118,14 +141,16 @@ void add_overrides(CLI::App& app, std::vector<std::string>& into) {
 Options parse_train(CLI::App& app, const Words& words) {
   TrainOptions options;
   std::string seed, listen, stats;
-  add_text(app, "CONFIG", options.config, "", "run file, or the name of a built-in one")->required();
-  add_text(app, "--run", options.run_dir, "DIR",
-           "folder of the run; one that holds a run of this config is resumed (default: runs/NAME)");
-  add_text(app, "--seed", seed, "N", "in place of the config's seed");
+  add_text(app, "CONFIG", options.config, "", "run file or name of a built-in one, like cartpole")->required();
+  add_text(app, "--run", options.run_dir, kFolderType,
+           "folder of the run; if it holds a run of this config, that run is resumed (default: runs/NAME)");
+  add_text(app, "--seed", seed, "N", "seed of the run (default: the config's)");
   add_overrides(app, options.overrides);
-  add_text(app, "--listen", listen, "HOST:PORT",
-           "where workers, nodes and inference processes join (default: 127.0.0.1, a free port)");
-  add_text(app, "--stats", stats, "HOST:PORT", "where statistics are served as JSON (default: 127.0.0.1, a free port)");
+  add_text(
+      app, "--listen", listen, "HOST:PORT",
+      "where workers and inference processes join; a port alone is on 127.0.0.1 (default: 127.0.0.1, a free port)");
+  add_text(app, "--stats", stats, "HOST:PORT",
+           "where statistics are served as JSON; a port alone is on 127.0.0.1 (default: 127.0.0.1, a free port)");
   parse(app, words);
   if (app.count("--run") && options.run_dir.empty()) refuse("--run", "is empty, expected a folder");
   if (app.count("--seed")) options.seed = parse_seed("--seed", seed);
@@ -139,7 +164,7 @@ Options parse_train(CLI::App& app, const Words& words) {
 Options parse_worker(CLI::App& app, const Words& words) {
   WorkerOptions options;
   std::string connect, count = "1";
-  add_text(app, "--connect", connect, "HOST:PORT", "the run's --listen address, printed by `troupe train`")->required();
+  add_text(app, "--connect", connect, "HOST:PORT", "address of the run, printed by `troupe train`")->required();
   add_text(app, "--count", count, "N", "rollout workers in this process (default: 1)");
   parse(app, words);
   options.connect = parse_address("--connect", connect);
@@ -149,7 +174,7 @@ Options parse_worker(CLI::App& app, const Words& words) {
 
 Options parse_inference(CLI::App& app, const Words& words) {
   std::string connect;
-  add_text(app, "--connect", connect, "HOST:PORT", "the run's --listen address, printed by `troupe train`")->required();
+  add_text(app, "--connect", connect, "HOST:PORT", "address of the run, printed by `troupe train`")->required();
   parse(app, words);
   return InferenceOptions{parse_address("--connect", connect)};
 }
@@ -165,9 +190,9 @@ Options parse_node(CLI::App& app, const Words& words) {
 Options parse_spawn(CLI::App& app, const Words& words) {
   SpawnOptions options;
   std::string node, workers, run;
-  add_text(app, "--node", node, "HOST:PORT", "a `troupe node`")->required();
-  add_text(app, "--workers", workers, "N", "worker processes to start there")->required();
-  add_text(app, "--run", run, "HOST:PORT", "the run they join, as the node reaches it")->required();
+  add_text(app, "--node", node, "HOST:PORT", "address of a `troupe node`")->required();
+  add_text(app, "--workers", workers, "N", "workers to start there")->required();
+  add_text(app, "--run", run, "HOST:PORT", "address of the run they join, as the node reaches it")->required();
   parse(app, words);
   options.node = parse_address("--node", node);
   options.workers = parse_integer("--workers", workers, 1, 1024);
@@ -179,8 +204,8 @@ Options parse_eval(CLI::App& app, const Words& words) {
   EvalOptions options;
   std::string episodes, seed;
   add_text(app, "RUN", options.run_dir, "", "folder of the run")->required();
-  add_text(app, "--episodes", episodes, "N", "in place of the run's evaluation.episodes");
-  add_text(app, "--seed", seed, "N", "in place of the run's seed");
+  add_text(app, "--episodes", episodes, "N", "episodes to play (default: the run's evaluation.episodes)");
+  add_text(app, "--seed", seed, "N", "seed of the episodes (default: the run's)");
   app.add_flag("--json", options.json, "print one JSON object");
   parse(app, words);
   if (app.count("--episodes")) options.episodes = parse_integer("--episodes", episodes, 1, 1'000'000);
@@ -208,8 +233,7 @@ Options parse_envs(CLI::App& app, const Words& words) {
 Options parse_config_command(CLI::App& app, const Words& words) {
   ConfigOptions options;
   bool defaults = false, schema = false, fields = false;
-  add_text(app, "CONFIG", options.config, "",
-           "run file, or the name of a built-in one: check it and print every field");
+  add_text(app, "CONFIG", options.config, "", "run file or name of a built-in one: check it and print every field");
   add_overrides(app, options.overrides);
   app.add_flag("--defaults", defaults, "print every field with its default");
   app.add_flag("--schema", schema, "print the JSON schema of run files, for editors");
@@ -233,9 +257,9 @@ Options parse_bench(CLI::App& app, const Words& words) {
   const std::vector<std::string> drawable = {"gae", "vtrace", "surrogate", "logprob", "balance"};
   const std::string drawn = CLI::detail::join(drawable, ", ");
   add_text(app, "NAME", options.what, "", ("what to measure, one of: " + all).c_str())->required();
-  app.add_flag("--json", options.json, "print one JSON object whose keys name their units");
-  add_text(app, "--seconds", seconds, "S", "time to measure for, roughly (default: 5)");
-  add_text(app, "--plot", options.plot, "FILE", ("draw it into an SVG file (" + drawn + ")").c_str());
+  app.add_flag("--json", options.json, "print one JSON object, whose keys name their units");
+  add_text(app, "--seconds", seconds, "S", "seconds to measure for, roughly (default: 5)");
+  add_text(app, "--plot", options.plot, kFileType, ("draw the result into this SVG file (only " + drawn + ")").c_str());
   parse(app, words);
   if (std::find(names.begin(), names.end(), options.what) == names.end()) {
     const std::string near = closest(options.what, names);
@@ -263,7 +287,7 @@ Options parse_simulate(CLI::App& app, const Words& words) {
   }
   const size_t dots = seeds.find("..");
   if (dots == std::string::npos)
-    refuse("--seeds", '"' + printable(seeds) + "\" is no range, expected A..B, like 1..1000");
+    refuse("--seeds", '"' + printable(seeds) + "\" is not a range, expected A..B, like 1..1000");
   options.first_seed = parse_seed("--seeds", seeds.substr(0, dots));
   options.last_seed = parse_seed("--seeds", seeds.substr(dots + 2));
   if (options.first_seed > options.last_seed)
@@ -284,17 +308,17 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"train", "train a policy; the same line again goes on where it stopped",
+    {"train", "train a policy; run the same command again to resume",
      "  troupe train cartpole\n"
      "  troupe train my_run.json --run runs/first --seed 3 --set trainer.epochs=8\n"
-     "  troupe train cartpole --listen 0.0.0.0:5555    # workers may join from other machines\n",
+     "  troupe train cartpole --listen 0.0.0.0:5555    # lets other machines join\n",
      parse_train},
     {"worker", "add rollout workers to a run, at any time, from any machine",
      "  troupe worker --connect 127.0.0.1:5555\n"
      "  troupe worker --connect trainer.local:5555 --count 4\n",
      parse_worker},
-    {"inference", "add an inference process to a run", "  troupe inference --connect 127.0.0.1:5555\n",
-     parse_inference},
+    {"inference", "add an inference process to a run, at any time, from any machine",
+     "  troupe inference --connect 127.0.0.1:5555\n", parse_inference},
     {"node", "wait for requests to start workers on this machine",
      "  troupe node --listen 5556\n"
      "  troupe node --listen 0.0.0.0:5556\n",
@@ -305,23 +329,24 @@ constexpr Command kCommands[] = {
      "  troupe eval runs/cartpole\n"
      "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n",
      parse_eval},
-    {"play", "show the policy of a run at work, as text", "  troupe play runs/cartpole --episodes 3\n", parse_play},
+    {"play", "show a run's policy acting in its environment, as text", "  troupe play runs/cartpole --episodes 3\n",
+     parse_play},
     {"envs", "list the environments and their parameters",
      "  troupe envs\n"
      "  troupe envs --json\n",
      parse_envs},
-    {"config", "check a run file, or show what one may hold",
+    {"config", "check a run file, or list every setting",
      "  troupe config my_run.json\n"
      "  troupe config cartpole --set trainer.super_batch=4096\n"
      "  troupe config --defaults\n"
      "  troupe config --fields\n"
      "  troupe config --schema > troupe.schema.json\n",
      parse_config_command},
-    {"bench", "measure one part on this machine",
+    {"bench", "measure the speed of one part on this machine",
      "  troupe bench sampling\n"
      "  troupe bench inference --seconds 10 --json\n",
      parse_bench},
-    {"simulate", "run whole small runs under drawn schedules and faults, and check the invariants",
+    {"simulate", "test the runtime: small runs under random schedules and faults",
      "  troupe simulate --seeds 1..1000\n"
      "  troupe simulate --seed 42 --verbose\n",
      parse_simulate},
@@ -343,7 +368,7 @@ const Command& find_command(const std::string& name) {
     names.emplace_back(command.name);
   }
   const std::string near = closest(name, names);
-  throw ConfigError('"' + printable(name) + "\" is no command, " +
+  throw ConfigError('"' + printable(name) + "\" is not a command, " +
                     (near.empty() ? "`troupe --help` lists them" : "did you mean " + near + '?'));
 }
 
@@ -371,13 +396,13 @@ std::optional<Options> parse_command_line(const std::vector<std::string>& argume
   }
   const Command& command = find_command(words[help ? 1 : 0]);
   CLI::App app(command.summary, command.name);
-  app.footer(std::string("Examples:\n") + command.examples);
+  app.set_help_flag("-h,--help", "print this help");
   words.erase(words.begin(), words.begin() + (help ? 2 : 1));
   if (help) words = {"--help"};
   try {
     return command.parse(app, words);
   } catch (const HelpAsked&) {
-    out << app.help(std::string("troupe ") + command.name);
+    out << help_text(app, command.examples);
     return {};
   }
 }

@@ -2,23 +2,24 @@
 
 #include "algorithms/algorithm_choice.h"
 #include "runtime/config.h"
+#include "tools/command_help.h"
 #include "tools/commands.h"
 #include "tools/config_lookup.h"
 
 namespace troupe {
 namespace {
 
+void print_field(const std::string& head, const std::string& accepts, const std::string& help) {
+  std::cout << wrapped(head + "  " + accepts, help, 4, kListColumns);
+}
+
 void print_fields() {
-  for (const FieldInfo& field : describe_fields()) {
-    std::cout << field.path << " = " << field.fallback << "  " << field.type;
-    if (!field.range.empty()) std::cout << ' ' << field.range;
-    std::cout << "\n    " << field.help << '\n';
-  }
-  for (const ChoiceField& field : algorithm_fields()) {
-    std::cout << field.path << '.' << field.key << " = " << field.fallback << "  " << field.expected;
-    if (!field.choice.empty()) std::cout << ", with " << field.choice;
-    std::cout << "\n    " << field.help << '\n';
-  }
+  for (const FieldInfo& field : describe_fields())
+    print_field(field.path + " = " + field.fallback, field.type + (field.range.empty() ? "" : ' ' + field.range),
+                field.help);
+  for (const ChoiceField& field : algorithm_fields())
+    print_field(field.path + '.' + field.key + " = " + field.fallback,
+                field.expected + (field.choice.empty() ? "" : ", with " + field.choice), field.help);
 }
 
 }  // namespace

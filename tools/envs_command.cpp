@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "envs/make_env.h"
+#include "tools/command_help.h"
 #include "tools/commands.h"
 
 namespace troupe {
@@ -36,10 +37,10 @@ void print_text(const EnvInfo& info) {
   std::cout << info.id << "\n    " << info.description << "\n    observations:";
   for (const ArraySpec& array : info.spec.observations)
     std::cout << ' ' << array.name << ' ' << name_of(array.dtype) << ' ' << array.shape.text();
-  std::cout << "; actions: " << action_text(info.spec.action);
-  if (info.spec.max_episode_steps > 0) std::cout << "; at most " << info.spec.max_episode_steps << " steps";
-  std::cout << '\n';
-  if (!info.params.empty()) std::cout << "    parameters: " << info.params << '\n';
+  std::cout << "\n    actions: " << action_text(info.spec.action) << '\n';
+  if (info.spec.max_episode_steps > 0)
+    std::cout << "    episodes: at most " << info.spec.max_episode_steps << " steps\n";
+  if (!info.params.empty()) std::cout << wrapped("    parameters:", info.params, 16, kListColumns);
 }
 
 Json as_json(const EnvInfo& info) {

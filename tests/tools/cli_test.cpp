@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -39,8 +40,15 @@ void check_all(const std::vector<BadLine>& lines) {
 const Words kCommands = {"train", "worker", "inference", "node",  "spawn",    "eval",
                          "play",  "envs",   "config",    "bench", "simulate", "version"};
 
-const std::string kSeedRange = " is no seed, expected an integer in [0, 18446744073709551615]";
+const std::string kSeedRange = " is not a seed, expected an integer in [0, 18446744073709551615]";
 const std::string kExample = ", expected HOST:PORT, like 127.0.0.1:5555";
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
 
 // A folder that exists for the length of one test.
 struct Folder {
@@ -66,8 +74,39 @@ TEST_CASE("troupe: the help of every command shows its usage and an example of i
       CHECK(result.err == "");
       CHECK(result.out.find("Usage: troupe " + name) != std::string::npos);
       CHECK(result.out.find("Examples:\n  troupe " + name) != std::string::npos);
+      CHECK(result.out.find("troupe " + name + ' ' + name) == std::string::npos);
+      for (const std::string& line : lines_of(result.out)) CHECK(line.size() <= 80);
     }
   }
+}
+
+TEST_CASE("troupe: the help of a command names what it requires in its usage, and the defaults of the rest") {
+  const std::string train = troupe({"train", "--help"}).out, worker = troupe({"worker", "--help"}).out;
+  CHECK(train.find("\nUsage: troupe train CONFIG [OPTIONS]\n") != std::string::npos);
+  CHECK(train.find("\n  --run DIR             folder of the run;") != std::string::npos);
+  CHECK(train.find("(default: runs/NAME)") != std::string::npos);
+  CHECK(worker.find("\nUsage: troupe worker --connect HOST:PORT [OPTIONS]\n") != std::string::npos);
+  CHECK(worker.find("(default: 1)") != std::string::npos);
+  CHECK(troupe({"config", "--help"}).out.find("\nUsage: troupe config [CONFIG] [OPTIONS]\n") != std::string::npos);
+}
+
+TEST_CASE("troupe: a value that looks like an option is refused") {
+  const std::string option = " looks like an option";
+  check_all({
+      {{"train", "cartpole", "--run", "--foo"},
+       "train: --run: needs a value, and \"--foo\"" + option + "; if it is meant, write --run ./--foo"},
+      {{"train", "cartpole", "--run=-x"},
+       "train: --run: needs a value, and \"-x\"" + option + "; if it is meant, write --run ./-x"},
+      {{"train", "--run", "--seed", "3", "cartpole"},
+       "train: --run: needs a value, and \"--seed\"" + option + "; if it is meant, write --run ./--seed"},
+      {{"train", "cartpole", "--set", "--run", "x"}, "train: --set: needs a value, and \"--run\"" + option},
+      {{"train", "cartpole", "--seed", "--json"}, "train: --seed: needs a value, and \"--json\"" + option},
+      {{"worker", "--connect", "--count", "3"}, "worker: --connect: needs a value, and \"--count\"" + option},
+      {{"eval", "runs/x", "--episodes", "--json"}, "eval: --episodes: needs a value, and \"--json\"" + option},
+      {{"bench", "gae", "--plot", "--json"},
+       "bench: --plot: needs a value, and \"--json\"" + option + "; if it is meant, write --plot ./--json"},
+      {{"simulate", "--seeds", "--verbose"}, "simulate: --seeds: needs a value, and \"--verbose\"" + option},
+  });
 }
 
 TEST_CASE("troupe: the overview lists every command") {
@@ -87,11 +126,11 @@ TEST_CASE("troupe: version prints one line") {
 TEST_CASE("troupe: wrong commands and options end in one line") {
   check_all({
       {{}, "no command, `troupe --help` lists them"},
-      {{""}, "\"\" is no command, `troupe --help` lists them"},
-      {{"trian"}, "\"trian\" is no command, did you mean train?"},
-      {{"xyzzy"}, "\"xyzzy\" is no command, `troupe --help` lists them"},
-      {{"help", "xyzzy"}, "\"xyzzy\" is no command, `troupe --help` lists them"},
-      {{"a\nb"}, "\"a\\x0ab\" is no command, `troupe --help` lists them"},
+      {{""}, "\"\" is not a command, `troupe --help` lists them"},
+      {{"trian"}, "\"trian\" is not a command, did you mean train?"},
+      {{"xyzzy"}, "\"xyzzy\" is not a command, `troupe --help` lists them"},
+      {{"help", "xyzzy"}, "\"xyzzy\" is not a command, `troupe --help` lists them"},
+      {{"a\nb"}, "\"a\\x0ab\" is not a command, `troupe --help` lists them"},
       {{"version", "now"}, "version: \"now\" is one argument too many"},
       {{"version", "--json"}, "version: --json: unknown option, `troupe version --help` lists them"},
       {{"train"}, "train: CONFIG is required, `troupe train --help` shows examples"},
@@ -134,7 +173,7 @@ TEST_CASE("troupe: wrong numbers end in one line") {
        "bench: --plot: weights cannot be drawn, only gae, vtrace, surrogate, logprob, balance"},
       {{"simulate"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seed", "1", "--seeds", "1..2"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
-      {{"simulate", "--seeds", "5"}, "--seeds: \"5\" is no range, expected A..B, like 1..1000"},
+      {{"simulate", "--seeds", "5"}, "--seeds: \"5\" is not a range, expected A..B, like 1..1000"},
       {{"simulate", "--seeds", "5..1"}, "--seeds: 5..1 is empty, expected A..B with A <= B"},
       {{"simulate", "--seeds", "1.."}, "--seeds: \"\"" + kSeedRange},
   });
@@ -154,7 +193,7 @@ TEST_CASE("troupe: wrong addresses end in one line") {
        "--connect port: \"55x\" is not an integer, expected an integer in [1, 65535]"},
       {{"inference", "--connect", "::1:5"},
        "--connect: \"::1:5\" has several colons, an IPv6 address needs brackets, like [::1]:5555"},
-      {{"inference", "--connect", "a b:5"}, "--connect: \"a b\" is no host name" + kExample},
+      {{"inference", "--connect", "a b:5"}, "--connect: \"a b\" is not a host name" + kExample},
       {{"node", "--listen", "70000"}, "--listen port: 70000 is out of range, expected an integer in [0, 65535]"},
       {{"spawn", "--node", "a:1", "--workers", "3"}, "spawn: --run is required, `troupe spawn --help` shows examples"},
       {{"train", "cartpole", "--listen", "5", "--stats", "5"},
@@ -210,6 +249,13 @@ TEST_CASE("troupe: config accepts every file of configs/ by its name") {
     ++files;
   }
   CHECK(files >= 1);
+}
+
+TEST_CASE("troupe: lists fit 100 columns") {
+  // Except a field with its range, which is kept on one line.
+  for (const Words& words : {Words{"envs"}, Words{"config", "--fields"}})
+    for (const std::string& line : lines_of(troupe(words).out))
+      if (line.starts_with("  ")) CHECK(line.size() <= 100);
 }
 
 TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
