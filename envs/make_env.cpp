@@ -109,7 +109,7 @@ std::unique_ptr<Env> make_evaluation_env(const RunConfig& config, int64_t rows) 
   std::unique_ptr<Env> env = make(of_evaluation, config.evaluation.env_params);
   if (!fits_same_policy(env->spec(), make_env(of_run)->spec()))
     throw ConfigError(
-        "evaluation.env_params: " + config.evaluation.env_params +
+        "evaluation.env_params: " + printable(config.evaluation.env_params, 200) +
         " change what is observed or which actions there are, so that the run's policy does not fit; leave "
         "such parameters to env.params");
   return env;

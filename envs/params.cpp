@@ -25,9 +25,9 @@ EnvParams::EnvParams(const std::string& json, const std::string& evaluation) {
 void EnvParams::take(const std::string& json, const std::string& path) {
   const Json object = parse_strict(json, path);
   if (!object.is_object())
-    throw ConfigError(path + ": " + object.dump() + " is not an object, expected {\"key\": value}");
+    throw ConfigError(path + ": " + printable(object.dump()) + " is not an object, expected {\"key\": value}");
   for (const auto& [key, value] : object.items()) {
-    Given given{false, value.dump(), path + '.' + key};
+    Given given{false, printable(value.dump()), path + '.' + printable(key)};
     const bool beyond_int64 =
         value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
     if (value.is_boolean())
@@ -117,7 +117,7 @@ void EnvParams::finish() const {
     const std::string near = closest(key, asked_);
     std::string known = asked_.empty() ? "this environment has no parameters" : "known are:";
     for (const std::string& name : asked_) known += (name == asked_.front() ? " " : ", ") + name;
-    const std::string section = given.path.substr(0, given.path.size() - key.size());
+    const std::string section = given.path.substr(0, given.path.size() - printable(key).size());
     throw ConfigError(given.path + ": unknown key, " + (near.empty() ? known : "did you mean " + section + near + "?"));
   }
 }

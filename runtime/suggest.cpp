@@ -38,19 +38,47 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+namespace {
+
+// Bytes of the UTF-8 character that `text` begins with; 0 when it begins with none (RFC 3629).
+size_t utf8_length(std::string_view text) {
+  const auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto follows = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return at(i) >= low && at(i) <= high;
+  };
+  const unsigned first = at(0);
+  if (first < 0x80) return text.empty() ? 0 : 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef)  // neither overlong nor half of a UTF-16 pair
+    return follows(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf) && follows(2) ? 3 : 0;
+  if (first >= 0xf0 && first <= 0xf4)
+    return follows(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf) && follows(2) && follows(3) ? 4 : 0;
+  return 0;
+}
+
+}  // namespace
+
 std::string printable(std::string_view text, size_t limit) {
   std::string result;
-  for (const char c : text.substr(0, limit)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      result += c;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t length = utf8_length(text.substr(at));
+    if (at + std::max<size_t>(length, 1) > limit) return result + "...";
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const bool control = byte < 0x20 || byte == 0x7f;
+    // U+0080 to U+009F are control characters too, which some terminals obey.
+    const bool wide_control = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0;
+    if (length > 0 && !control && !wide_control) {
+      result += text.substr(at, length);
+      at += length;
       continue;
     }
     char escaped[8];
     std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
     result += escaped;
+    ++at;
   }
-  return text.size() > limit ? result + "..." : result;
+  return result;
 }
 
 }  // namespace troupe

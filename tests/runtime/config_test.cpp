@@ -284,6 +284,18 @@ TEST_CASE("suggest: nothing is suggested for a word near nothing") {
   CHECK(closest(std::string(1'000'000, 'a'), {"aaaa"}) == "");
 }
 
+TEST_CASE("printable: is one line of UTF-8, cut between characters") {
+  CHECK(printable("a\n\t\x7f") == "a\\x0a\\x09\\x7f");
+  CHECK(printable("gr\u00fc\u00df \u2713 \U0001F600") == "gr\u00fc\u00df \u2713 \U0001F600");
+  CHECK(printable("\xff\xc3(\xe2\x82\xed\xa0\x80\xf4\x90\x80\x80\xc0\xaf") ==
+        "\\xff\\xc3(\\xe2\\x82\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80\\xc0\\xaf");
+  CHECK(printable("\xc2\x9b"
+                  "31m") == "\\xc2\\x9b31m");
+  CHECK(printable("abcdef", 3) == "abc...");
+  CHECK(printable("abc", 3) == "abc");
+  CHECK(printable("ab\u00fc", 3) == "ab...");
+}
+
 TEST_CASE("describe_fields: defaults are JSON and ranges are in words") {
   const std::vector<FieldInfo> fields = describe_fields();
   const auto at = [&](const std::string& path) {
