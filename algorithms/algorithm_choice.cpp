@@ -154,6 +154,20 @@ constexpr std::array kCorrectionParameters = {
 // Text, which no Parameter is.
 constexpr std::array<std::string_view, 2> kRejectionKeys = {"rejection", "rejection_threshold"};
 
+// Without weights, what shapes them must keep its default.
+void require_unweighted(const ParameterValues& values, const std::string& path) {
+  const ParameterValues defaults(kCorrectionParameters);
+  const bool same[] = {values.number("is_threshold") == defaults.number("is_threshold"),
+                       values.number("is_low") == defaults.number("is_low"),
+                       values.choice("bound") == defaults.choice("bound"),
+                       values.flag("batch_normalize") == defaults.flag("batch_normalize")};
+  constexpr std::array<std::string_view, 4> kKeys = {"is_threshold", "is_low", "bound", "batch_normalize"};
+  for (size_t i = 0; i < kKeys.size(); ++i)
+    if (!same[i])
+      throw ConfigError(path + '.' + std::string(kKeys[i]) + ": has no effect with " + path +
+                        ".is \"none\"; change that, or leave this out");
+}
+
 std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config) {
   const std::string path = "algorithm.rollout_correction";
   Json object = parse_strict(config.rollout_correction, path);
@@ -178,6 +192,7 @@ std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config
   if (result.low > result.high)
     refuse(path + ".is_low", number_text(result.low), "is above is_threshold " + number_text(result.high));
   result.batch_normalize = values.flag("batch_normalize");
+  if (result.level == WeightLevel::none) require_unweighted(values, path);
   result.opsm_delta = values.number_or("opsm_delta", result.opsm_delta);
   if (rejection[0].empty() && !rejection[1].empty())
     refuse(path + ".rejection_threshold", in_quotes(rejection[1]), "has no effect without " + path + ".rejection");

@@ -1,62 +1,25 @@
 // The rules between fields. Each refuses a run that would hang, waste its data or ignore a setting without a word.
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
-#include "runtime/errors.h"
-#include "runtime/fields.h"
 #include "runtime/run_config.h"
+#include "runtime/setting_rules.h"
+#include "runtime/unused_settings.h"
 
 namespace troupe {
 namespace {
 
-std::string text(int64_t value) { return std::to_string(value); }
-std::string text(double value) { return number_text(value); }
-std::string text(const std::string& value) { return '"' + value + '"'; }
-std::string text(std::chrono::milliseconds value) { return std::to_string(value.count()); }
-
-// "trainer.micro_batch: 600 conflicts with ..." as `path: value what`.
 template <class T>
-[[noreturn]] void refuse(const char* path, const T& value, const std::string& what) {
-  throw ConfigError(std::string(path) + ": " + text(value) + ' ' + what);
+std::string text(const T& value) {
+  return setting_text(value);
 }
 
-// A setting that another one switches off must keep its default, else someone waits for an effect that never comes.
 template <class T>
-void no_effect(const char* path, const T& value, const T& fallback, bool used, const std::string& because) {
-  if (!used && value != fallback)
-    refuse(path, value, "has no effect with " + because + "; change that, or leave this at " + text(fallback));
-}
-
-void check_ignored(const RunConfig& c) {
-  const RunConfig d;
-  const AlgorithmConfig& a = c.algorithm;
-  const bool vtrace = a.advantage == "vtrace";
-  const std::string gae = "algorithm.advantage " + text(a.advantage);
-  no_effect("algorithm.rho_bar", a.rho_bar, d.algorithm.rho_bar, vtrace, gae);
-  no_effect("algorithm.c_bar", a.c_bar, d.algorithm.c_bar, vtrace, gae);
-  no_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.algorithm.pg_rho_bar, vtrace, gae);
-  no_effect("algorithm.vtrace_adv", a.vtrace_adv, d.algorithm.vtrace_adv, vtrace, gae);
-  no_effect("algorithm.huber_delta", a.huber_delta, d.algorithm.huber_delta, a.value_loss == "huber",
-            "algorithm.value_loss " + text(a.value_loss));
-  no_effect("algorithm.aggregation_length", a.aggregation_length, d.algorithm.aggregation_length,
-            a.aggregation == "seq-mean-token-sum-norm", "algorithm.aggregation " + text(a.aggregation));
-  const bool adaptive = a.kl_controller == "adaptive";
-  no_effect("algorithm.kl", a.kl, d.algorithm.kl, a.kl_coef > 0, "algorithm.kl_coef 0");
-  no_effect("algorithm.kl_target", a.kl_target, d.algorithm.kl_target, adaptive, "algorithm.kl_controller \"fixed\"");
-  no_effect("algorithm.kl_horizon", a.kl_horizon, d.algorithm.kl_horizon, adaptive,
-            "algorithm.kl_controller \"fixed\"");
-  no_effect("model.log_std_end", c.model.log_std_end, d.model.log_std_end, c.model.log_std == "scheduled",
-            "model.log_std " + text(c.model.log_std));
-  no_effect("model.observation_clip", c.model.observation_clip, d.model.observation_clip,
-            c.model.normalize_observations, "model.normalize_observations false");
-  no_effect("replay.max_reuse", c.replay.max_reuse, d.replay.max_reuse, c.replay.mode == "reuse",
-            "replay.mode " + text(c.replay.mode));
-  no_effect("trainer.lr_min_ratio", c.trainer.lr_min_ratio, d.trainer.lr_min_ratio, c.trainer.lr_schedule != "constant",
-            "trainer.lr_schedule " + text(c.trainer.lr_schedule));
-  no_effect("trainer.lr_stable_ratio", c.trainer.lr_stable_ratio, d.trainer.lr_stable_ratio,
-            c.trainer.lr_schedule == "wsd", "trainer.lr_schedule " + text(c.trainer.lr_schedule));
+[[noreturn]] void refuse(std::string_view path, const T& value, const std::string& what) {
+  refuse_setting(path, value, what);
 }
 
 void check_batches(const RunConfig& c) {
@@ -80,15 +43,23 @@ void check_inference(const RunConfig& c) {
   const InferenceConfig& i = c.inference;
   const std::string limit = "inference.max_batch " + text(i.max_batch);
   if (i.batch_size > i.max_batch)
-    refuse("inference.batch_size", i.batch_size, "is above " + limit + "; lower it or raise max_batch");
-  if (2 * c.env.rows > i.max_batch)
-    refuse("env.rows", c.env.rows,
-           "ask for up to " + text(2 * c.env.rows) +
-               " rows at once (each may need an action and the value of a final observation), above " + limit +
-               "; use at most " + text(i.max_batch / 2) + " rows or raise max_batch");
-  if (c.evaluation.rows > i.max_batch)
+    refuse("inference.batch_size", i.batch_size,
+           "is above " + limit + "; use at most " + text(i.max_batch) + ", or raise inference.max_batch");
+  const int64_t asked = 2 * c.env.rows, room = i.max_batch / 2;
+  const auto most = static_cast<int64_t>(highest_of("inference.max_batch"));
+  if (asked > i.max_batch)
+    refuse(
+        "env.rows", c.env.rows,
+        "sub-environments ask for up to " + text(asked) +
+            " rows at once (each may need an action and the value of a final observation), above " + limit +
+            (asked > most ? "; use at most " + text(std::max<int64_t>(room, 1)) +
+                                (room < 1 ? ", with inference.max_batch 2" : "")
+             : room < 1 ? "; raise inference.max_batch to at least " + text(asked)
+                        : "; use at most " + text(room) + ", or raise inference.max_batch to at least " + text(asked)));
+  if (std::min(c.evaluation.rows, c.evaluation.episodes) > i.max_batch)
     refuse("evaluation.rows", c.evaluation.rows,
-           "do not fit into one batch of " + limit + "; use fewer rows or raise max_batch");
+           "do not fit into one batch of " + limit + "; use at most " + text(i.max_batch) +
+               ", or raise inference.max_batch");
 }
 
 // Workers are admitted whole rollouts, at most (lag + 1) super-batches ahead of the trainer. Rounding down to whole rollouts
@@ -105,9 +76,13 @@ void check_rollouts(const RunConfig& c) {
                text(c.rollout.length));
   if (rollout - std::gcd(rollout, super_batch) <= lag * super_batch) return;
   const int64_t nearest = (super_batch + rollout - 1) / rollout * rollout;
+  const int64_t needed_lag = (rollout - std::gcd(rollout, super_batch) + super_batch - 1) / super_batch;
+  const bool in_range = nearest <= static_cast<int64_t>(highest_of("trainer.super_batch"));
   refuse("trainer.super_batch", super_batch,
-         "cannot be filled from " + made + " within replay.max_policy_lag " + text(lag) + "; use a multiple of " +
-             text(rollout) + ", like " + text(nearest));
+         "cannot be filled from " + made + " within replay.max_policy_lag " + text(lag) + "; use " +
+             (in_range ? "a multiple of " + text(rollout) + ", like " + text(nearest) + ", or "
+                       : "fewer env.rows, a smaller rollout.length or ") +
+             "replay.max_policy_lag of at least " + text(needed_lag));
 }
 
 void check_replay(const RunConfig& c) {
@@ -121,8 +96,8 @@ void check_replay(const RunConfig& c) {
   if (r.capacity < needed)
     refuse("replay.capacity", r.capacity,
            "is less than the " + text(needed) + " samples of trainer.super_batch " + text(c.trainer.super_batch) +
-               (once ? " x (replay.max_policy_lag " + text(r.max_policy_lag) + " + 1)" : "") + "; use at least " +
-               text(needed) + ", or 0");
+               (once ? " x (replay.max_policy_lag " + text(r.max_policy_lag) + " + 1)" : "") + "; " +
+               use_at_least("replay.capacity", needed, "0"));
   const int64_t rollout = c.rollout.length * c.env.rows;
   if (r.capacity / rollout * rollout < c.trainer.super_batch)
     refuse("replay.capacity", r.capacity,
@@ -131,31 +106,37 @@ void check_replay(const RunConfig& c) {
                "; use at least " + text((c.trainer.super_batch + rollout - 1) / rollout * rollout) + ", or 0");
 }
 
+void check_dual_clip(const AlgorithmConfig& a) {
+  if (a.dual_clip == 0 || (a.dual_clip > 1 && a.dual_clip > 1 + a.clip_high)) return;
+  const double bound = 1 + a.clip_high, example = std::max(3.0, std::ceil(2 * bound));
+  const std::string use = example > highest_of("algorithm.dual_clip")
+                              ? "; use 0 (off), or a smaller algorithm.clip_high"
+                              : "; use 0 (off) or more than " + text(bound) + ", like " + text(example);
+  if (a.dual_clip <= 1) refuse("algorithm.dual_clip", a.dual_clip, "would clip ratios that have not moved" + use);
+  refuse("algorithm.dual_clip", a.dual_clip,
+         "is not above 1 + algorithm.clip_high " + text(a.clip_high) + ", where the ratio is clipped anyway" + use);
+}
+
 void check_algorithm(const RunConfig& c) {
   const AlgorithmConfig& a = c.algorithm;
-  if (a.dual_clip != 0 && a.dual_clip <= 1)
-    refuse("algorithm.dual_clip", a.dual_clip,
-           "would clip ratios that have not moved; use 0 (off) or more than 1, like 3");
-  if (a.dual_clip != 0 && a.dual_clip <= 1 + a.clip_high)
-    refuse("algorithm.dual_clip", a.dual_clip,
-           "is within algorithm.clip_high " + text(a.clip_high) + " of 1; use more than " + text(1 + a.clip_high) +
-               ", like 3");
+  check_dual_clip(a);
   if (a.advantage == "vtrace" && a.rho_bar < a.c_bar)
     refuse("algorithm.rho_bar", a.rho_bar,
            "is below algorithm.c_bar " + text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
   if (a.kl_controller == "adaptive" && a.kl_coef == 0)
     refuse("algorithm.kl_coef", a.kl_coef,
            "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
-  if (a.kl_controller == "adaptive" && a.kl_horizon <= 0.2 * static_cast<double>(c.trainer.super_batch))
+  const double least_horizon = static_cast<double>(c.trainer.super_batch) / 5;  // a fifth: see algorithms/kl.h
+  if (a.kl_controller == "adaptive" && a.kl_horizon <= least_horizon)
     refuse("algorithm.kl_horizon", a.kl_horizon,
            "lets one update of trainer.super_batch " + text(c.trainer.super_batch) +
-               " samples turn the sign of kl_coef; use more than " +
-               text(0.2 * static_cast<double>(c.trainer.super_batch)));
+               " samples turn the sign of kl_coef; use more than " + text(least_horizon));
   if (c.trainer.policy_lr == 0 && c.trainer.value_lr == 0)
     refuse("trainer.policy_lr", c.trainer.policy_lr, "and trainer.value_lr 0 learn nothing; raise one");
-  if (c.trainer.value_only_updates > 0 && c.trainer.value_lr == 0)
+  if (c.trainer.value_only_updates > 0 && (c.trainer.value_lr == 0 || a.value_coef == 0))
     refuse("trainer.value_only_updates", c.trainer.value_only_updates,
-           "learn nothing with trainer.value_lr 0; raise it");
+           std::string("learn nothing with ") + (a.value_coef == 0 ? "algorithm.value_coef 0" : "trainer.value_lr 0") +
+               "; raise that, or use 0");
 }
 
 // Most updates the run can make, or -1 when its limits do not say.
@@ -176,19 +157,24 @@ void check_stop(const RunConfig& c) {
                "; use at least that many");
   if (s.eval_return != 0 && c.evaluation.every_updates == 0)
     refuse("stop.eval_return", s.eval_return,
-           "is never looked at with evaluation.every_updates 0; set that to 10, say");
+           "is never looked at with evaluation.every_updates 0; set that, to 10 for example");
   const int64_t updates = most_updates(c);
-  const std::string ends = "but the run ends after at most " + text(updates) + " updates (stop.env_steps " +
-                           text(s.env_steps) + ", stop.updates " + text(s.updates) + "); use less";
-  if (updates >= 0 && c.trainer.value_only_updates >= updates)
-    refuse("trainer.value_only_updates", c.trainer.value_only_updates, "leaves the policy untrained, " + ends);
-  if (updates >= 0 && c.trainer.lr_warmup > 0 && c.trainer.lr_warmup >= updates)
-    refuse("trainer.lr_warmup", c.trainer.lr_warmup, "never reaches the learning rate, " + ends);
+  if (updates < 0) return;
+  const std::string end = "the run ends after at most " + text(updates) + " updates (stop.env_steps " +
+                          text(s.env_steps) + ", stop.updates " + text(s.updates) + ")";
+  if (s.eval_return != 0 && c.evaluation.every_updates > updates)
+    refuse("stop.eval_return", s.eval_return,
+           "is never looked at with evaluation.every_updates " + text(c.evaluation.every_updates) + ": " + end +
+               "; use evaluation.every_updates of at most " + text(updates));
+  if (c.trainer.value_only_updates >= updates)
+    refuse("trainer.value_only_updates", c.trainer.value_only_updates,
+           "leave the policy untrained: " + end + "; use at most " + text(updates - 1));
+  if (c.trainer.lr_warmup > updates)
+    refuse("trainer.lr_warmup", c.trainer.lr_warmup,
+           "updates never reach the learning rate: " + end + "; use at most " + text(updates));
 }
 
 void check_deterministic(const RunConfig& c) {
-  const StatsConfig d;
-  no_effect("stats.every_updates", c.stats.every_updates, d.every_updates, c.deterministic, "deterministic false");
   if (!c.deterministic) return;
   const std::string with = "cannot go with deterministic true; ";
   if (c.trainer.device != "cpu") refuse("trainer.device", c.trainer.device, with + "use \"cpu\"");
@@ -208,8 +194,21 @@ void check_network(const NetworkConfig& n) {
 
 }  // namespace
 
+double highest_of(std::string_view path) {
+  RunConfig defaults;
+  for (const Field& field : describe(defaults))
+    if (field.path == path) return field.limits.high;
+  throw InvariantError("no such field: " + std::string(path));
+}
+
+std::string use_at_least(std::string_view path, int64_t least, const std::string& otherwise) {
+  const bool in_range = static_cast<double>(least) <= highest_of(path);
+  if (!in_range) return "use " + otherwise;
+  return "use at least " + std::to_string(least) + (otherwise.empty() ? "" : ", or " + otherwise);
+}
+
 void validate(const RunConfig& config) {
-  check_ignored(config);
+  check_unused_settings(config);
   check_batches(config);
   check_inference(config);
   check_rollouts(config);

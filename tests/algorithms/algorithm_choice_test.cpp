@@ -153,6 +153,13 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "algorithm.kl: \"full\" needs the logits of the behaviour policy, which rollouts do not carry; use k3"},
       {{"rollout_correction.iss=token"}, "algorithm.rollout_correction.iss: unknown key, did you mean is?"},
       {{"rollout_correction.is_low=3"}, "algorithm.rollout_correction.is_low: 3 is above is_threshold 2"},
+      {{"rollout_correction.is=none", "rollout_correction.bound=zero"},
+       "algorithm.rollout_correction.bound: has no effect with algorithm.rollout_correction.is \"none\"; change that, "
+       "or "
+       "leave this out"},
+      {{"rollout_correction.is=none", "rollout_correction.is_threshold=3"},
+       "algorithm.rollout_correction.is_threshold: has no effect with algorithm.rollout_correction.is \"none\"; change "
+       "that, or leave this out"},
       {{"rollout_correction.rejection=1"},
        "algorithm.rollout_correction.rejection: 1, expected rules like \"token_k1,seq_mean_k3\""},
       {{"rollout_correction.rejection_threshold=2_3"},

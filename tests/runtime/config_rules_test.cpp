@@ -41,14 +41,56 @@ TEST_CASE("validate: batches that cannot be cut are refused") {
       {{"trainer.super_batch=1", "trainer.minibatches=1", "rollout.length=1", "env.rows=1"},
        "trainer.super_batch: 1 leaves nothing to learn from with algorithm.normalize_advantages true; use at least 2"},
       {{"inference.batch_size=128", "inference.max_batch=100"},
-       "inference.batch_size: 128 is above inference.max_batch 100; lower it or raise max_batch"},
+       "inference.batch_size: 128 is above inference.max_batch 100; use at most 100, or raise inference.max_batch"},
       {{"env.rows=128", "inference.max_batch=100"},
-       "env.rows: 128 ask for up to 256 rows at once (each may need an action and the value of a final observation), "
-       "above "
-       "inference.max_batch 100; use at most 50 rows or raise max_batch"},
-      {{"evaluation.rows=101", "inference.max_batch=100"},
-       "evaluation.rows: 101 do not fit into one batch of inference.max_batch 100; use fewer rows or raise max_batch"},
+       "env.rows: 128 sub-environments ask for up to 256 rows at once (each may need an action and the value of a "
+       "final "
+       "observation), above inference.max_batch 100; use at most 50, or raise inference.max_batch to at least 256"},
+      {{"evaluation.rows=101", "evaluation.episodes=200", "inference.max_batch=100"},
+       "evaluation.rows: 101 do not fit into one batch of inference.max_batch 100; use at most 100, or raise "
+       "inference.max_batch"},
   });
+  CHECK(error_with({"evaluation.rows=101", "evaluation.episodes=5", "inference.max_batch=100"}) == "");
+}
+
+// What a message suggests must be within the range of the field, however extreme the other values are.
+TEST_CASE("validate: what is suggested at the ends of the ranges can be done") {
+  const std::string rows_at_once =
+      " rows at once (each may need an action and the value of a final observation), above inference.max_batch ";
+  check_all({
+      {{"inference.max_batch=1", "inference.batch_size=1", "env.rows=1", "evaluation.rows=1"},
+       "env.rows: 1 sub-environments ask for up to 2" + rows_at_once + "1; raise inference.max_batch to at least 2"},
+      {{"inference.max_batch=1", "inference.batch_size=1"},
+       "env.rows: 32 sub-environments ask for up to 64" + rows_at_once + "1; raise inference.max_batch to at least 64"},
+      {{"inference.max_batch=1", "inference.batch_size=1", "env.rows=65536"},
+       "env.rows: 65536 sub-environments ask for up to 131072" + rows_at_once +
+           "1; use at most 1, with inference.max_batch 2"},
+      {{"env.rows=65536", "inference.max_batch=65536"},
+       "env.rows: 65536 sub-environments ask for up to 131072" + rows_at_once + "65536; use at most 32768"},
+      {{"env.rows=32768", "inference.max_batch=65536", "rollout.length=65536", "trainer.super_batch=1000000000",
+        "replay.max_policy_lag=1"},
+       "trainer.super_batch: 1000000000 cannot be filled from rollouts of 2147483648 samples (rollout.length 65536 x "
+       "env.rows 32768) within replay.max_policy_lag 1; use fewer env.rows, a smaller rollout.length or "
+       "replay.max_policy_lag of at least 3"},
+      {{"replay.max_policy_lag=1000000", "trainer.super_batch=1000000000", "replay.capacity=1000000000000"},
+       "replay.capacity: 1000000000000 is less than the 1000001000000000 samples of trainer.super_batch 1000000000 x "
+       "(replay.max_policy_lag 1000000 + 1); use 0"},
+      {{"algorithm.dual_clip=1", "algorithm.clip_high=5"},
+       "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 6, like 12"},
+      {{"algorithm.dual_clip=1000000", "algorithm.clip_high=1000000"},
+       "algorithm.dual_clip: 1000000 is not above 1 + algorithm.clip_high 1000000, where the ratio is clipped anyway; "
+       "use 0 (off), or a smaller algorithm.clip_high"},
+      {{"algorithm.kl_controller=adaptive", "algorithm.kl_coef=1", "algorithm.kl_horizon=0.1", "trainer.super_batch=32",
+        "replay.max_policy_lag=100", "env.rows=1"},
+       "algorithm.kl_horizon: 0.1 lets one update of trainer.super_batch 32 samples turn the sign of kl_coef; use more "
+       "than 6.4"},
+      {{"stop.updates=1", "trainer.value_only_updates=1"},
+       "trainer.value_only_updates: 1 leave the policy untrained: the run ends after at most 1 updates (stop.env_steps "
+       "500000, stop.updates 1); use at most 0"},
+  });
+  CHECK(error_with({"stop.updates=1", "trainer.lr_warmup=1"}) == "");
+  CHECK(error_with({"env.rows=32768", "inference.max_batch=65536", "rollout.length=65536",
+                    "trainer.super_batch=1000000000", "replay.max_policy_lag=3", "stop.env_steps=1000000000"}) == "");
 }
 
 TEST_CASE("validate: super-batches that whole rollouts never fill are refused") {
@@ -58,11 +100,11 @@ TEST_CASE("validate: super-batches that whole rollouts never fill are refused") 
       {{"replay.max_policy_lag=0", "trainer.super_batch=1500"},
        "trainer.super_batch: 1500 cannot be filled from rollouts of 1024 samples (rollout.length 32 x env.rows 32) "
        "within "
-       "replay.max_policy_lag 0; use a multiple of 1024, like 2048"},
+       "replay.max_policy_lag 0; use a multiple of 1024, like 2048, or replay.max_policy_lag of at least 1"},
       {{"rollout.length=256"},
        "trainer.super_batch: 2048 cannot be filled from rollouts of 8192 samples (rollout.length 256 x env.rows 32) "
        "within "
-       "replay.max_policy_lag 1; use a multiple of 8192, like 8192"},
+       "replay.max_policy_lag 1; use a multiple of 8192, like 8192, or replay.max_policy_lag of at least 3"},
   });
   CHECK(error_with({"replay.max_policy_lag=0"}) == "");
   CHECK(error_with({"trainer.super_batch=1500"}) == "");
@@ -90,9 +132,11 @@ TEST_CASE("validate: a replay buffer too small for its promises is refused") {
 TEST_CASE("validate: algorithm settings that contradict each other are refused") {
   check_all({
       {{"algorithm.dual_clip=1"},
-       "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 1, like 3"},
+       "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 1.2, like 3"},
       {{"algorithm.dual_clip=1.1"},
-       "algorithm.dual_clip: 1.1 is within algorithm.clip_high 0.2 of 1; use more than 1.2, like 3"},
+       "algorithm.dual_clip: 1.1 is not above 1 + algorithm.clip_high 0.2, where the ratio is clipped anyway; use 0 "
+       "(off) "
+       "or more than 1.2, like 3"},
       {{"algorithm.advantage=vtrace", "algorithm.rho_bar=0.5"},
        "algorithm.rho_bar: 0.5 is below algorithm.c_bar 1, V-trace needs rho_bar >= c_bar"},
       {{"algorithm.kl_controller=adaptive"},
@@ -104,7 +148,9 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
       {{"trainer.policy_lr=0", "trainer.value_lr=0"},
        "trainer.policy_lr: 0 and trainer.value_lr 0 learn nothing; raise one"},
       {{"trainer.value_only_updates=3", "trainer.value_lr=0"},
-       "trainer.value_only_updates: 3 learn nothing with trainer.value_lr 0; raise it"},
+       "trainer.value_only_updates: 3 learn nothing with trainer.value_lr 0; raise that, or use 0"},
+      {{"trainer.value_only_updates=3", "algorithm.value_coef=0"},
+       "trainer.value_only_updates: 3 learn nothing with algorithm.value_coef 0; raise that, or use 0"},
   });
   CHECK(error_with({"algorithm.dual_clip=3"}) == "");
 }
@@ -132,6 +178,23 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
       {{"model.log_std_end=-2"},
        "model.log_std_end: -2 has no effect with model.log_std \"state_independent\"; change that, or leave this at "
        "-1"},
+      {{"algorithm.value_coef=0", "algorithm.value_clip=0.2"},
+       "algorithm.value_clip: 0.2 has no effect with algorithm.value_coef 0; change that, or leave this at 0"},
+      {{"algorithm.value_coef=0", "trainer.value_lr=0.1"},
+       "trainer.value_lr: 0.1 has no effect with algorithm.value_coef 0; change that, or leave this at 3e-04"},
+      {{"trainer.epochs=1", "algorithm.target_kl=0.1"},
+       "algorithm.target_kl: 0.1 has no effect with trainer.epochs 1; change that, or leave this at 0"},
+      {{"model.hidden=[]", "model.activation=relu"},
+       "model.activation: \"relu\" has no effect with model.hidden []; change that, or leave this at \"tanh\""},
+      {{"model.hidden=[]", "model.shared_trunk=true"},
+       "model.shared_trunk: true has no effect with model.hidden []; change that, or leave this at false"},
+      {{"workers.quarantine_after=1", "workers.restart_backoff_ms=5"},
+       "workers.restart_backoff_ms: 5 has no effect with workers.quarantine_after 1; change that, or leave this at "
+       "100"},
+      {{"deterministic=true", "network.heartbeat_ms=500"},
+       "network.heartbeat_ms: 500 has no effect with deterministic true; change that, or leave this at 1000"},
+      {{"deterministic=true", "stats.interval_ms=500"},
+       "stats.interval_ms: 500 has no effect with deterministic true; change that, or leave this at 2000"},
       {{"model.observation_clip=5"},
        "model.observation_clip: 5 has no effect with model.normalize_observations false; change that, or leave this at "
        "10"},
@@ -153,15 +216,16 @@ TEST_CASE("validate: runs that never end, or end before they learn, are refused"
       {{"stop.env_steps=2047"},
        "stop.env_steps: 2047 ends the run before its first update, trainer.super_batch 2048; use at least that many"},
       {{"stop.eval_return=-200"},
-       "stop.eval_return: -200 is never looked at with evaluation.every_updates 0; set that to 10, say"},
+       "stop.eval_return: -200 is never looked at with evaluation.every_updates 0; set that, to 10 for example"},
+      {{"stop.eval_return=100", "evaluation.every_updates=300"},
+       "stop.eval_return: 100 is never looked at with evaluation.every_updates 300: the run ends after at most 244 "
+       "updates (stop.env_steps 500000, stop.updates 0); use evaluation.every_updates of at most 244"},
       {{"trainer.value_only_updates=20", "stop.updates=20"},
-       "trainer.value_only_updates: 20 leaves the policy untrained, but the run ends after at most 20 updates "
-       "(stop.env_steps "
-       "500000, stop.updates 20); use less"},
+       "trainer.value_only_updates: 20 leave the policy untrained: the run ends after at most 20 updates "
+       "(stop.env_steps 500000, stop.updates 20); use at most 19"},
       {{"trainer.lr_warmup=250"},
-       "trainer.lr_warmup: 250 never reaches the learning rate, but the run ends after at most 244 updates "
-       "(stop.env_steps "
-       "500000, stop.updates 0); use less"},
+       "trainer.lr_warmup: 250 updates never reach the learning rate: the run ends after at most 244 updates "
+       "(stop.env_steps 500000, stop.updates 0); use at most 244"},
   });
   CHECK(error_with({"stop.env_steps=0", "stop.seconds=5"}) == "");
   CHECK(error_with({"stop.env_steps=2048"}) == "");
