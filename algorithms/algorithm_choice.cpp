@@ -230,6 +230,10 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
   return result;
 }
 
+bool needs_probabilities(const AlgorithmChoice& choice) {
+  return choice.advantage != nullptr && (choice.advantage->needs & kNeedsPolicy);
+}
+
 void check_algorithm(const RunConfig& config) {
   const AlgorithmConfig& a = config.algorithm;
   const AlgorithmChoice choice = choose_algorithm(a);

@@ -44,6 +44,9 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config);
 // The same for a whole run, with the rules between this section and the others. To be called next to validate().
 void check_algorithm(const RunConfig& config);
 
+// Whether the estimator asks for the probabilities of all actions, not only of those taken.
+bool needs_probabilities(const AlgorithmChoice& choice);
+
 // A parameter of `algorithm.advantage_params`, `.surrogate_params` or `.rollout_correction` for help and schema.
 struct ChoiceField {
   std::string path;      // "algorithm.surrogate_params"

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "models/environment_rules.h"
 #include "models/tensor_models.h"
 #include "runtime/errors.h"
 
@@ -34,11 +35,7 @@ void check(const RunConfig& config, const EnvSpec& env) {
     if (width < 1) throw ConfigError("model.hidden: " + std::to_string(width) + ", a layer needs at least 1 unit");
   if (config.model.log_std != "state_independent" && config.model.log_std != "scheduled")
     throw ConfigError("model.log_std: \"" + config.model.log_std + "\", expected one of: state_independent, scheduled");
-  if (env.observations.empty()) throw ConfigError("env.id: " + env.id + " gives no observations");
-  if (env.action.dims() < 1) throw ConfigError("env.id: " + env.id + " takes no actions");
-  if (env.action.masked && env.action.chunk != 1)
-    throw ConfigError("env.chunk: " + std::to_string(env.action.chunk) + ", but " + env.id +
-                      " masks its actions, which needs a chunk of 1");
+  check_fit(config, env);
 }
 
 }  // namespace

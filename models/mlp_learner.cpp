@@ -131,28 +131,10 @@ class MlpLearner final : public Learner {
   std::vector<float> output_gradients_, value_gradients_, log_std_gradients_;
 };
 
-bool needs_probabilities(const AlgorithmChoice& choice) {
-  return choice.advantage != nullptr && (choice.advantage->needs & kNeedsPolicy);
-}
-
-AlgorithmChoice choice_for(const RunConfig& config, const EnvSpec& env) {
-  const AlgorithmConfig& algorithm = config.algorithm;
-  if (algorithm.vtrace_adv != "unweighted" && algorithm.vtrace_adv != "pg_rho")
-    throw ConfigError("algorithm.vtrace_adv: \"" + algorithm.vtrace_adv + "\", expected one of: unweighted, pg_rho");
-  AlgorithmChoice choice = choose_algorithm(algorithm);
-  if (needs_probabilities(choice) && env.action.kind == ActionKind::continuous)
-    throw ConfigError("algorithm.advantage: \"" + algorithm.advantage +
-                      "\" needs probabilities of categories, but the actions of " + env.id + " are continuous");
-  const bool has_groups = choice.advantage != nullptr && (choice.advantage->needs & kNeedsGroups);
-  if (has_groups && algorithm.group_by == "task" && env.tasks.empty())
-    throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
-  return choice;
-}
-
 MlpLearner::MlpLearner(const RunConfig& config, const EnvSpec& env)
     : config_(config),
       env_(env),
-      choice_(choice_for(config, env)),
+      choice_(choose_algorithm(config.algorithm)),
       head_(env.action),
       encoder_(env.observations),
       weights_(initial_mlp(config.model, config.seed, encoder_.features(), head_)),

@@ -5,6 +5,7 @@
 
 #include "algorithms/algorithm_choice.h"
 #include "envs/make_env.h"
+#include "models/environment_rules.h"
 #include "runtime/config.h"
 #include "runtime/errors.h"
 #include "runtime/suggest.h"
@@ -38,6 +39,27 @@ bool is_file(const fs::path& path) {
   return fs::exists(path, failed) && !fs::is_directory(path, failed);
 }
 
+// A deterministic run that is resumed goes on in the middle of its episodes.
+void require_saveable(Env& env) {
+  EnvStep step = EnvStep::allocate(env.spec(), env.rows());
+  env.reset(0, 0, step);
+  std::string bytes;
+  if (!env.save(bytes))
+    throw ConfigError("deterministic: true needs an environment that can save its state, and " + env.spec().id +
+                      " cannot; give its row a plain `state` (docs/environments.md), or use false");
+}
+
+// Refuses an unknown id, wrong parameters, and settings that do not fit the environment.
+void check_environment(const RunConfig& config) {
+  EnvConfig one_row = config.env;
+  one_row.rows = 1;
+  const std::unique_ptr<Env> env = make_env(one_row);
+  make_evaluation_env(config, 1);
+  check_fit(config, env->spec());
+  check_unused_settings(config, env->spec());
+  if (config.deterministic) require_saveable(*env);
+}
+
 [[noreturn]] void refuse_name(const std::string& name) {
   const std::vector<std::string> names = config_names();
   const std::string near = closest(fs::path(name).stem().string(), names);
@@ -62,6 +84,12 @@ std::string find_config(const std::string& name) {
   refuse_name(name);
 }
 
+EnvSpec environment_of(const RunConfig& config) {
+  EnvConfig one_row = config.env;
+  one_row.rows = 1;
+  return make_env(one_row)->spec();
+}
+
 RunConfig load_run_config(const std::string& name, const std::vector<std::string>& overrides,
                           std::optional<uint64_t> seed) {
   const std::string path = find_config(name);
@@ -72,9 +100,7 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
   try {
     validate(config);
     check_algorithm(config);
-    EnvConfig one_row = config.env;
-    one_row.rows = 1;
-    make_env(one_row);  // refuses an unknown id and wrong parameters
+    check_environment(config);
   } catch (const ConfigError& mistake) {
     throw ConfigError(path + ": " + mistake.what());
   }

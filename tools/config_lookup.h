@@ -6,18 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "envs/env.h"
 #include "runtime/run_config.h"
 
 namespace troupe {
 
-// The path of a run file given by path, or by its name in configs/, like cartpole or algorithms/surrogate_sapo: of the current folder, of the source tree,
-// or installed beside the program. Throws ConfigError with the nearest name.
+// The path of a run file given by path, or by its name in configs/, like cartpole or algorithms/surrogate_sapo: of the current folder,
+// of the source tree, or installed beside the program. Throws ConfigError with the nearest name.
 std::string find_config(const std::string& name);
 
-// The run file with overrides and seed applied, named after its file when it has no name; its rules and its environment's
-// parameters are checked. Throws ConfigError.
+// The run file with overrides and seed applied, named after its file when it has no name. All that can be checked without a model and
+// without looking at this machine is checked. Throws ConfigError.
 RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
                           std::optional<uint64_t> seed = {});
+
+// The environment that the config names. Throws ConfigError.
+EnvSpec environment_of(const RunConfig& config);
 
 // Throws ConfigError unless `path` is the folder of a run.
 void require_run_folder(const std::string& path);

@@ -1,0 +1,42 @@
+#include "models/environment_rules.h"
+
+#include "algorithms/algorithm_choice.h"
+#include "runtime/setting_rules.h"
+
+namespace troupe {
+
+void check_fit(const RunConfig& config, const EnvSpec& env) {
+  if (env.observations.empty()) throw ConfigError("env.id: " + env.id + " gives no observations");
+  if (env.action.dims() < 1) throw ConfigError("env.id: " + env.id + " takes no actions");
+  if (env.action.masked && env.action.chunk != 1)
+    throw ConfigError("env.chunk: " + std::to_string(env.action.chunk) + ", but " + env.id +
+                      " masks its actions, which needs a chunk of 1");
+  const AlgorithmConfig& algorithm = config.algorithm;
+  const AlgorithmChoice choice = choose_algorithm(algorithm);
+  if (needs_probabilities(choice) && env.action.kind == ActionKind::continuous)
+    throw ConfigError("algorithm.advantage: \"" + algorithm.advantage +
+                      "\" needs probabilities of categories, but the actions of " + env.id + " are continuous");
+  const bool has_groups = choice.advantage != nullptr && (choice.advantage->needs & kNeedsGroups);
+  if (has_groups && algorithm.group_by == "task" && env.tasks.empty())
+    throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
+}
+
+void check_unused_settings(const RunConfig& config, const EnvSpec& env) {
+  const RunConfig defaults;
+  const ModelConfig &m = config.model, &d = defaults.model;
+  const AlgorithmConfig &a = config.algorithm, &e = defaults.algorithm;
+  const bool continuous = env.action.kind == ActionKind::continuous;
+  const std::string discrete = "env.id \"" + env.id + "\", whose actions are discrete";
+  require_effect("model.log_std", m.log_std, d.log_std, continuous, discrete);
+  require_effect("model.log_std_start", m.log_std_start, d.log_std_start, continuous, discrete);
+  require_effect("model.log_std_end", m.log_std_end, d.log_std_end, continuous, discrete);
+  require_effect("algorithm.ratio", a.ratio, e.ratio, env.action.decisions() > 1,
+                 "env.id \"" + env.id + "\", whose actions have one dimension and one step");
+  // The entropy of a Gaussian depends on its deviation alone, which a schedule sets.
+  const bool learned_entropy = !(continuous && m.log_std == "scheduled");
+  const std::string scheduled = "model.log_std \"scheduled\", which sets the entropy of continuous actions";
+  require_effect("algorithm.entropy_coef", a.entropy_coef, e.entropy_coef, learned_entropy, scheduled);
+  require_effect("algorithm.entropy_coef_end", a.entropy_coef_end, e.entropy_coef_end, learned_entropy, scheduled);
+}
+
+}  // namespace troupe

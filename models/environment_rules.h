@@ -1,0 +1,16 @@
+#pragma once
+// Rules between a run file and the environment it names. Needs no LibTorch, so every program refuses a wrong run file before anything
+// starts. Pure functions; any thread.
+
+#include "envs/env.h"
+#include "runtime/run_config.h"
+
+namespace troupe {
+
+// Throws ConfigError when the settings do not fit the environment, so that no model could be made.
+void check_fit(const RunConfig& config, const EnvSpec& env);
+
+// Throws ConfigError when a setting has no effect with this environment and is not at its default.
+void check_unused_settings(const RunConfig& config, const EnvSpec& env);
+
+}  // namespace troupe
