@@ -5,6 +5,8 @@
 #include "tools/command_help.h"
 #include "tools/commands.h"
 #include "tools/config_lookup.h"
+#include "tools/launch.h"
+#include "tools/machine_check.h"
 
 namespace troupe {
 namespace {
@@ -22,6 +24,17 @@ void print_fields() {
                 field.expected + (field.choice.empty() ? "" : ", with " + field.choice), field.help);
 }
 
+// The run file may be meant for another machine, so what does not fit this one is a warning.
+void print_effective(const ConfigOptions& options) {
+  const RunConfig config = load_run_config(options.config, options.overrides);
+  std::cout << to_json(config);
+  const EnvSpec env = environment_of(config);
+  const Machine machine = Machine::here();
+  const std::string shortage = memory_shortage(config, env, machine);
+  if (!shortage.empty()) warn(shortage);
+  for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
+}
+
 }  // namespace
 
 int run_config(const ConfigOptions& options) {
@@ -29,9 +42,7 @@ int run_config(const ConfigOptions& options) {
     case ConfigOptions::Show::defaults: std::cout << to_json(RunConfig{}); break;
     case ConfigOptions::Show::schema: std::cout << algorithm_schema(json_schema()); break;
     case ConfigOptions::Show::fields: print_fields(); break;
-    case ConfigOptions::Show::effective:
-      std::cout << to_json(load_run_config(options.config, options.overrides));
-      break;
+    case ConfigOptions::Show::effective: print_effective(options); break;
   }
   return 0;
 }

@@ -40,7 +40,7 @@ void print_text(const EnvInfo& info) {
   std::cout << "\n    actions: " << action_text(info.spec.action) << '\n';
   if (info.spec.max_episode_steps > 0)
     std::cout << "    episodes: at most " << info.spec.max_episode_steps << " steps\n";
-  if (!info.params.empty()) std::cout << wrapped("    parameters:", info.params, 16, kListColumns);
+  if (!info.params.empty()) std::cout << wrapped("    parameters:", info.params, 17, kListColumns);
 }
 
 Json as_json(const EnvInfo& info) {

@@ -2,16 +2,38 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <new>
+#include <string_view>
 #include <system_error>
 
+#include "runtime/console.h"
 #include "runtime/errors.h"
 #include "runtime/file.h"
+#include "runtime/machine.h"
 
 namespace troupe {
+
+namespace {
+
+std::atomic<const char*> current_step = "starting";
+
+// LibTorch has no type of its own for it.
+bool is_out_of_memory(const std::exception& failure) {
+  const std::string_view what = failure.what();
+  return dynamic_cast<const std::bad_alloc*>(&failure) != nullptr || what.find("can't allocate memory") != what.npos ||
+         what.find("out of memory") != what.npos;
+}
+
+}  // namespace
+
+void begin_step(const char* step) { current_step = step; }
+
+void warn(const std::string& text) { std::cerr << "troupe: warning: " << text << std::endl; }
 
 int run_program(const std::function<int()>& body) {
   try {
@@ -27,6 +49,11 @@ int run_program(const std::function<int()>& body) {
     std::cerr << "troupe: " << refused.what() << '\n';
     return kExitFailure;
   } catch (const std::exception& failure) {
+    if (is_out_of_memory(failure)) {
+      std::cerr << "troupe: out of memory while " << current_step << "; " << format_bytes(available_memory())
+                << " are available here\n";
+      return kExitFailure;
+    }
     std::cerr << "troupe: internal error: " << failure.what() << '\n';
     return kExitFailure;
   }

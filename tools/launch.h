@@ -13,7 +13,13 @@ inline constexpr int kExitInterrupted = 130;  // Ctrl-C
 // The exit code of `body`; an exception becomes one line on stderr and its exit code, and so does an output that cannot be written.
 int run_program(const std::function<int()>& body);
 
-// The folder this program lies in.
+// What this process is about to do, for the message when memory runs out: "building the model". Lives as long as the process.
+void begin_step(const char* step);
+
+// One line on stderr: "troupe: warning: ...".
+void warn(const std::string& text);
+
+// The folder of this program.
 std::string program_folder();
 
 // Replaces this process by troupe-learn, found beside this program, with the same arguments. Throws ConfigError when it cannot.

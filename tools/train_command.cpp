@@ -196,7 +196,9 @@ int run_train(const TrainOptions& options) {
   if (!config.deterministic) wiring->started = begun;
   const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
   if (!any_address) wiring->network_address = options.listen.host;
+  begin_step("building the model");
   std::shared_ptr<Learner> learner = learner_of(*wiring);
+  begin_step("training");
 
   // The ports first: when one is taken, nothing was written yet.
   std::optional<StatsSocket> socket;

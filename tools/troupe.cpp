@@ -8,9 +8,17 @@
 #include "tools/commands.h"
 #include "tools/config_lookup.h"
 #include "tools/launch.h"
+#include "tools/machine_check.h"
 
 namespace troupe {
 namespace {
+
+// A deterministic run is one process without a network.
+void require_no_addresses(const TrainOptions& options) {
+  const std::string reason = " has no effect with deterministic true; leave it out";
+  if (options.listen != kLoopbackAnyPort) throw ConfigError("--listen: " + options.listen.text() + reason);
+  if (options.stats != kLoopbackAnyPort) throw ConfigError("--stats: " + options.stats.text() + reason);
+}
 
 struct Run {
   char** arguments;
@@ -19,7 +27,13 @@ struct Run {
   int operator()(const EnvsOptions& options) const { return run_envs(options); }
   int operator()(const VersionOptions& options) const { return run_version(options); }
   int operator()(const TrainOptions& options) const {
-    load_run_config(options.config, options.overrides, options.seed);
+    const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
+    if (config.deterministic) require_no_addresses(options);
+    const EnvSpec env = environment_of(config);
+    const Machine machine = Machine::here();
+    const std::string shortage = memory_shortage(config, env, machine);
+    if (!shortage.empty()) throw ConfigError(shortage);
+    for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
     continue_as_learn(arguments);
   }
   int operator()(const EvalOptions& options) const {

@@ -239,6 +239,88 @@ TEST_CASE("troupe: an unknown environment or parameter ends in one line before a
   });
 }
 
+TEST_CASE("troupe: config checks what train checks, parameters of evaluations included") {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  const std::vector<BadLine> lines = {
+      {{file, "--set", "evaluation.env_params.foo=1"},
+       file + ": evaluation.env_params.foo: unknown key, this environment has no parameters"},
+      {{file, "--set", "env.id=GridWorld", "--set", "evaluation.env_params.size=4"},
+       file + ": evaluation.env_params: {\"size\":4} change what is observed or which actions there are, so that the "
+              "run's policy does not fit; leave such parameters to env.params"},
+      {{file, "--set", "env.id=Pendulum-v1", "--set", "algorithm.advantage=optimal_token_baseline"},
+       file + ": algorithm.advantage: \"optimal_token_baseline\" needs probabilities of categories, but the actions of "
+              "Pendulum-v1 are continuous"},
+      {{file, "--set", "algorithm.advantage=grpo", "--set", "algorithm.group_by=task"},
+       file + ": algorithm.group_by: \"task\", but CartPole-v1 has no tasks; use \"batch\""},
+      {{file, "--set", "model.log_std_start=-1"},
+       file + ": model.log_std_start: -1 has no effect with env.id \"CartPole-v1\", whose actions are discrete; change "
+              "that, or leave this at 0"},
+      {{file, "--set", "model.log_std=scheduled"},
+       file + ": model.log_std: \"scheduled\" has no effect with env.id \"CartPole-v1\", whose actions are discrete; "
+              "change that, or leave this at \"state_independent\""},
+      {{file, "--set", "algorithm.ratio=per_dimension"},
+       file + ": algorithm.ratio: \"per_dimension\" has no effect with env.id \"CartPole-v1\", whose actions have one "
+              "dimension and one step; change that, or leave this at \"joint\""},
+      {{file, "--set", "env.id=Pendulum-v1", "--set", "model.log_std=scheduled", "--set", "algorithm.entropy_coef=0.1"},
+       file + ": algorithm.entropy_coef: 0.1 has no effect with model.log_std \"scheduled\", which sets the entropy of "
+              "continuous actions; change that, or leave this at 0"},
+  };
+  for (const char* command : {"config", "train"})
+    for (BadLine line : lines) {
+      line.words.insert(line.words.begin(), command);
+      check_all({line});
+    }
+  CHECK(troupe({"config", "token_reach", "--set", "algorithm.ratio=per_dimension"}).exit_code == 0);
+  CHECK(troupe({"config", "pendulum", "--set", "model.log_std_start=-1"}).exit_code == 0);
+}
+
+TEST_CASE("troupe: train refuses what cannot fit into memory, naming the setting, and config warns of it") {
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"--set", "model.hidden=[65536,65536]"}, "model.hidden: [65536, 65536] needs at least "},
+      {{"--set", "trainer.super_batch=1000000000", "--set", "stop.env_steps=1000000000000"},
+       "trainer.super_batch: 1000000000 needs at least "},
+      {{"--set", "workers.count=4096", "--set", "workers.groups=64", "--set", "rollout.length=65536", "--set",
+        "replay.max_policy_lag=10000", "--set", "trainer.super_batch=65536"},
+       "workers.count: 4096 needs at least "},
+      {{"--set", "rollout.length=65536", "--set", "env.rows=32768", "--set", "inference.max_batch=65536", "--set",
+        "trainer.super_batch=65536", "--set", "replay.max_policy_lag=40000"},
+       "rollout.length: 65536 needs at least "},
+  };
+  for (const auto& [settings, start] : cases) {
+    CAPTURE(start);
+    Words train{"train", "cartpole"}, config{"config", "cartpole"};
+    train.insert(train.end(), settings.begin(), settings.end());
+    config.insert(config.end(), settings.begin(), settings.end());
+    const CommandResult refused = troupe(train), warned = troupe(config);
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.starts_with("troupe: " + start));
+    CHECK(lines_of(refused.err).size() == 1);
+    CHECK(warned.exit_code == 0);
+    CHECK(warned.err.starts_with("troupe: warning: " + start));
+  }
+}
+
+TEST_CASE("troupe: more threads than processors are a warning, with a line each") {
+  const CommandResult result =
+      troupe({"config", "cartpole", "--set", "trainer.threads=1000", "--set", "workers.count=4096"});
+  CHECK(result.exit_code == 0);
+  const std::vector<std::string> lines = lines_of(result.err);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].starts_with("troupe: warning: trainer.threads: 1000 threads share "));
+  CHECK(lines[1].starts_with("troupe: warning: workers.count: 4096 of them share "));
+  CHECK(troupe({"config", "cartpole"}).err == "");
+}
+
+TEST_CASE("troupe: a deterministic run has no address to listen on") {
+  check_all({
+      {{"train", "cartpole", "--set", "deterministic=true", "--listen", "0.0.0.0:5555"},
+       "--listen: 0.0.0.0:5555 has no effect with deterministic true; leave it out"},
+      {{"train", "cartpole", "--set", "deterministic=true", "--stats", "5555"},
+       "--stats: 127.0.0.1:5555 has no effect with deterministic true; leave it out"},
+  });
+}
+
 TEST_CASE("troupe: config accepts every file of configs/ by its name") {
   size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {

@@ -1,0 +1,119 @@
+#include "runtime/machine.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
+
+uint64_t saturating_sum(uint64_t a, uint64_t b) { return a > kUnknown - b ? kUnknown : a + b; }
+
+// The one number of a file; kUnknown for "max" and where there is none.
+uint64_t number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  uint64_t value = 0;
+  if (!(file >> word)) return kUnknown;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size() ? value : kUnknown;
+}
+
+// The number behind `key` in a file of lines like "MemAvailable:  1024 kB" or "inactive_file 4096".
+uint64_t number_of(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    uint64_t value = 0;
+    if (words >> name >> value && name == key) return value;
+  }
+  return kUnknown;
+}
+
+// A line of /proc/meminfo, in bytes.
+uint64_t meminfo(const std::string& root, const std::string& key) {
+  const uint64_t kibibytes = number_of(root + "/proc/meminfo", key);
+  return kibibytes == kUnknown ? kUnknown : 1024 * kibibytes;
+}
+
+// What is left of one limit; file pages that can be dropped at any time count as free.
+uint64_t left_of(const std::string& limit_file, const std::string& usage_file, const std::string& stat_file,
+                 const char* inactive) {
+  const uint64_t limit = number_in(limit_file), used = number_in(usage_file);
+  if (limit == kUnknown) return kUnknown;
+  if (used == kUnknown) return limit;
+  const uint64_t pages = stat_file.empty() ? kUnknown : number_of(stat_file, inactive);
+  const uint64_t held = used - std::min(used, pages == kUnknown ? 0 : pages);
+  return limit - std::min(limit, held);
+}
+
+uint64_t left_with_swap(const std::string& folder, uint64_t swap) {
+  const uint64_t memory =
+      left_of(folder + "/memory.max", folder + "/memory.current", folder + "/memory.stat", "inactive_file");
+  const uint64_t swap_left = left_of(folder + "/memory.swap.max", folder + "/memory.swap.current", "", "");
+  return saturating_sum(memory, std::min(swap, swap_left));
+}
+
+// The folders of a control group and of those around it: a limit of any of them counts.
+std::vector<std::string> with_parents(const std::string& top, std::string group) {
+  std::vector<std::string> folders;
+  while (!group.empty() && group != "/") {
+    folders.push_back(top + group);
+    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
+  }
+  folders.push_back(top);
+  return folders;
+}
+
+// Memory that is left to the control groups: of version 2 ("0::/path") and of version 1 ("9:memory:/path"). `swap` is what the machine
+// has free.
+uint64_t left_of_groups(const std::string& root, uint64_t swap) {
+  uint64_t least = kUnknown;
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
+    if (controllers.empty())
+      for (const std::string& folder : with_parents(root + "/sys/fs/cgroup", group))
+        least = std::min(least, left_with_swap(folder, swap));
+    if (controllers == "memory")
+      for (const std::string& folder : with_parents(root + "/sys/fs/cgroup/memory", group))
+        least =
+            std::min(least, saturating_sum(left_of(folder + "/memory.limit_in_bytes", folder + "/memory.usage_in_bytes",
+                                                   folder + "/memory.stat", "total_inactive_file"),
+                                           swap));
+  }
+  return least;
+}
+
+uint64_t address_space() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : kUnknown;
+}
+
+}  // namespace
+
+uint64_t processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+uint64_t available_memory(const std::string& root) {
+  const uint64_t free_swap = meminfo(root, "SwapFree:"), swap = free_swap == kUnknown ? 0 : free_swap;
+  const uint64_t free = saturating_sum(meminfo(root, "MemAvailable:"), swap);
+  return std::min({free, left_of_groups(root, swap), address_space()});
+}
+
+}  // namespace troupe

@@ -1,0 +1,80 @@
+#include "runtime/machine.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+constexpr uint64_t kMebi = 1 << 20;
+
+// The files of /proc and /sys that say how much memory there is.
+struct Machine {
+  test::TempFolder folder;
+  std::string root = folder / "root";
+
+  Machine() {
+    write("/proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\nSwapFree: 1048576 kB\n");
+    write("/proc/self/cgroup", "0::/user/job\n");
+  }
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
+    std::ofstream(root + path) << text;
+  }
+  uint64_t mebibytes() const { return available_memory(root) / kMebi; }
+};
+
+}  // namespace
+
+TEST_CASE("machine: what is free is available, swap included") { CHECK(Machine().mebibytes() == 4096 + 1024); }
+
+TEST_CASE("machine: a control group's limit counts, less what it uses, but for file pages that can be dropped") {
+  const Machine machine;
+  machine.write("/sys/fs/cgroup/user/job/memory.max", "1073741824\n");
+  machine.write("/sys/fs/cgroup/user/job/memory.swap.max", "0\n");
+  CHECK(machine.mebibytes() == 1024);
+  machine.write("/sys/fs/cgroup/user/job/memory.current", "536870912\n");
+  CHECK(machine.mebibytes() == 512);
+  machine.write("/sys/fs/cgroup/user/job/memory.stat", "anon 1\ninactive_file 134217728\nfile 2\n");
+  CHECK(machine.mebibytes() == 512 + 128);
+}
+
+TEST_CASE("machine: the limit of a group around the process's own counts too") {
+  const Machine machine;
+  machine.write("/sys/fs/cgroup/user/job/memory.max", "max\n");
+  machine.write("/sys/fs/cgroup/user/memory.max", "268435456\n");
+  machine.write("/sys/fs/cgroup/user/memory.swap.max", "268435456\n");
+  CHECK(machine.mebibytes() == 512);
+}
+
+TEST_CASE("machine: a group that does not limit swap has the machine's") {
+  const Machine machine;
+  machine.write("/sys/fs/cgroup/user/job/memory.max", "1073741824\n");
+  CHECK(machine.mebibytes() == 1024 + 1024);
+}
+
+TEST_CASE("machine: control groups of version 1 are read") {
+  const Machine machine;
+  machine.write("/proc/meminfo", "MemAvailable: 4194304 kB\nSwapFree: 0 kB\n");
+  machine.write("/proc/self/cgroup", "3:cpu,cpuacct:/x\n9:memory:/job\n");
+  machine.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2147483648\n");
+  machine.write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1073741824\n");
+  CHECK(machine.mebibytes() == 1024);
+}
+
+TEST_CASE("machine: a group without limits, and files that are not there, say nothing") {
+  const Machine machine;
+  machine.write("/sys/fs/cgroup/user/job/memory.max", "max\n");
+  CHECK(machine.mebibytes() == 4096 + 1024);
+  CHECK(available_memory("/no/such/folder") > available_memory(machine.root));
+}
+
+TEST_CASE("machine: this one has a processor and some memory") {
+  CHECK(processors() >= 1);
+  CHECK(available_memory() > kMebi);
+}
+
+}  // namespace troupe
