@@ -5,13 +5,14 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/errors.h"
+#include "runtime/suggest.h"
+
 namespace troupe {
 
-namespace {
-
-constexpr uint64_t kMaxFailures = 1000;  // environment failures after which playing gives up
-
-}  // namespace
+EnvironmentFailed::EnvironmentFailed(uint64_t failures, const std::string& last_error)
+    : std::runtime_error("the environment failed " + std::to_string(failures) + " times, the last time with: " +
+                         (last_error.empty() ? "no message" : printable(last_error, 300))) {}
 
 Array likely_actions(Policy& policy, const EnvSpec& spec, const EnvStep& step) {
   const int64_t rows = step.rewards.dim(0);
@@ -41,7 +42,8 @@ void EpisodePlayer::step(Policy& policy) {
   env_->step(likely_actions(policy, env_->spec(), step_), step_);
   for (size_t row = 0; row < share_.size(); ++row)
     if (done_[row] < share_[row]) note_row(row);
-  TROUPE_CHECK(failures_ <= kMaxFailures, failures_, "environment failures in one evaluation");
+  if (!step_.errors.empty()) last_error_ = step_.errors.back();
+  if (failures_ > kMaxPlayFailures) throw EnvironmentFailed(failures_, last_error_);
 }
 
 void EpisodePlayer::note_row(size_t row) {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "envs/env.h"
@@ -15,6 +17,15 @@ namespace troupe {
 
 // The most likely actions for what `step` says to act on next: [N, K, A].
 Array likely_actions(Policy& policy, const EnvSpec& spec, const EnvStep& step);
+
+// Environments keep failing, so the episodes asked for never come to an end.
+class EnvironmentFailed : public std::runtime_error {
+ public:
+  EnvironmentFailed(uint64_t failures, const std::string& last_error);
+};
+
+// Failures after which playing gives up.
+inline constexpr uint64_t kMaxPlayFailures = 1000;
 
 struct EpisodeSummary {
   uint64_t episodes = 0;
@@ -32,7 +43,7 @@ class EpisodePlayer {
   // Resets `env`, whose rows must be at most `episodes`. Every random number of the environments comes from `seed`.
   EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes);
 
-  // One step of every row. Throws what the policy throws, and InvariantError when environments keep failing.
+  // One step of every row. Throws what the policy throws, and EnvironmentFailed after more than kMaxPlayFailures.
   void step(Policy& policy);
   bool complete() const { return returns_.size() >= episodes_; }
   // Of the episodes that are over.
@@ -51,6 +62,7 @@ class EpisodePlayer {
   int64_t steps_ = 0;
   uint64_t successes_ = 0;
   uint64_t failures_ = 0;
+  std::string last_error_;
 };
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 #include "runtime/console.h"
 #include "runtime/rng.h"
 #include "tools/commands.h"
+#include "tools/launch.h"
 #include "tools/trained_run.h"
 
 namespace troupe {
@@ -35,7 +36,7 @@ void print_text(const std::string& folder, const TrainedRun& run, const EpisodeS
 
 }  // namespace
 
-int run_eval(const EvalOptions& options) {
+int run_eval(const EvalOptions& options) try {
   const TrainedRun run = load_trained_run(options.run_dir);
   const RunConfig& config = run.wiring->config;
   const uint64_t seed = options.seed.value_or(config.seed);
@@ -50,6 +51,9 @@ int run_eval(const EvalOptions& options) {
                     {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};
   std::cout << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   return 0;
+} catch (const EnvironmentFailed& failure) {
+  std::cerr << "troupe: " << failure.what() << '\n';
+  return kExitFailure;
 }
 
 }  // namespace troupe

@@ -19,7 +19,6 @@ namespace {
 
 constexpr timespec kFrame{0, 50'000'000};  // 20 frames per second
 constexpr timespec kAtOnce{0, 0};
-constexpr uint64_t kMaxFailures = 1000;  // environment failures after which playing gives up
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -86,8 +85,9 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
       if (!screen.show(title(episode, episodes, steps, score), env->render(0))) return false;
       env->step(likely_actions(*run.policy, env->spec(), step), step);
       if (step.failed.view<uint8_t>()[0] != 0) {
-        if (!step.errors.empty()) screen.say("the environment failed: " + step.errors.front());
-        TROUPE_CHECK(++failures <= kMaxFailures, failures, "environment failures");
+        const std::string error = step.errors.empty() ? "" : step.errors.front();
+        if (!error.empty()) screen.say("the environment failed: " + error);
+        if (++failures > kMaxPlayFailures) throw EnvironmentFailed(failures, error);
         score = 0;
         steps = 0;
         continue;
@@ -104,12 +104,16 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
 
 }  // namespace
 
-int run_play(const PlayOptions& options) {
+int run_play(const PlayOptions& options) try {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
   const TrainedRun run = load_trained_run(options.run_dir);
   Screen screen;
   return play(run, options.episodes, screen) || !std::cout ? 0 : kExitInterrupted;
+} catch (const EnvironmentFailed& failure) {
+  std::cout.flush();
+  std::cerr << "troupe: " << failure.what() << '\n';
+  return kExitFailure;
 }
 
 }  // namespace troupe

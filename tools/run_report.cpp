@@ -105,10 +105,13 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   summary["lost_writes"] = folder_.lost_writes();
   if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
   summary["peak_rss_bytes"] = peak_resident_bytes();
-  folder_.write_summary(summary.dump(2) + "\n");
+  folder_.write_summary(summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, "
             << format_count(outcome.version.number) << " updates, " << format_seconds(wall_seconds) << '\n';
-  if (outcome.evaluation)
+  if (outcome.evaluation && !outcome.evaluation->error.empty())
+    std::cout << "evaluation failed after " << outcome.evaluation->episodes
+              << " episodes: " << outcome.evaluation->error << '\n';
+  else if (outcome.evaluation)
     std::cout << "evaluation: return " << format_number(outcome.evaluation->return_mean, 2) << " +- "
               << format_number(outcome.evaluation->return_std, 2) << success_text(outcome.evaluation->success_rate)
               << " over " << outcome.evaluation->episodes << " episodes\n";

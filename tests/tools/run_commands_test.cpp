@@ -130,6 +130,43 @@ TEST_CASE("eval: a checkpoint that does not fit the config is refused, naming th
   CHECK(result.err.starts_with("troupe: " + run.checkpoint(3) + ": "));
 }
 
+TEST_CASE("eval, play and the end of train say that the environment fails in every episode, with its error") {
+  const test::TempFolder folder;
+  const std::string run = folder / "run";
+  const CommandResult trained =
+      troupe({"train", "synthetic", "--run", run, "--set", "stop.updates=1", "--set", "stop.env_steps=0", "--set",
+              R"(env.params={"image_height": 4, "image_width": 4})", "--set",
+              "evaluation.env_params.exception_probability=1"});
+  const std::string reason = "the environment failed 100";  // and so many times, one for each row of the last step more
+  CHECK(trained.exit_code == 0);
+  CHECK(trained.out.find("\nevaluation failed after 0 episodes: " + reason) != std::string::npos);
+  CHECK(trained.out.find("evaluation: return") == std::string::npos);
+  const CommandResult evaluated = troupe({"eval", run, "--json"});
+  CHECK(evaluated.exit_code == 1);
+  CHECK(evaluated.out == "");
+  CHECK(evaluated.err.starts_with("troupe: " + reason));
+  CHECK(evaluated.err.find("the last time with: ") != std::string::npos);
+  CHECK(evaluated.err.find("internal error") == std::string::npos);
+  json config = json::parse(read(run + "/config.json"));
+  config["env"]["params"]["exception_probability"] = 1;
+  overwrite(run + "/config.json", config.dump());
+  const CommandResult played = troupe({"play", run});
+  CHECK(played.exit_code == 1);
+  CHECK(played.err.starts_with("troupe: " + reason));
+}
+
+TEST_CASE("eval: JSON is valid UTF-8, whatever the bytes of the folder's name") {
+  const test::TempFolder folder;
+  for (const char* name : {"a\xff", "\xc3", "b\xe2\x82", "\xed\xa0\x80 c", "\xf0\x9f\x98\""}) {
+    const std::string copy = folder / name;
+    std::filesystem::copy(trained_run().path, copy, std::filesystem::copy_options::recursive);
+    const CommandResult result = troupe({"eval", copy, "--json", "--episodes", "1"});
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(json::accept(result.out));  // which refuses bytes that are not UTF-8
+  }
+}
+
 TEST_CASE("play: writes plain frames when its output is no terminal") {
   const CommandResult result = troupe({"play", trained_run().path, "--episodes", "2"});
   CHECK(result.exit_code == 0);
