@@ -1,11 +1,13 @@
 #include "runtime/config.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <regex>
 #include <system_error>
@@ -22,7 +24,10 @@ namespace troupe {
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
-constexpr size_t kMaxTextBytes = 4096;  // of one string field
+constexpr size_t kMaxTextBytes = 4096;     // of one string field
+constexpr size_t kMaxSetBytes = 16 << 10;  // of an object that --set changes
+
+constexpr size_t kShownPath = 200;  // bytes of a file's name in an error
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) { throw ConfigError(where + ": " + what); }
 
@@ -161,12 +166,17 @@ void read_top_level(const std::vector<Field>& fields, const Json& root, const st
 // --set env.params.KEY=VALUE: one key inside an object whose keys are not fields. Dots lead into objects inside it.
 void set_inside(const Field& field, std::string key, const std::string& text) {
   std::string& object = *std::get<ObjectText>(field.value).text;
+  if (std::ranges::count(key, '.') >= kMaxJsonDepth)
+    refuse("--set: " + printable(std::string(field.path) + '.' + key),
+           "is nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
+  if (object.size() > kMaxSetBytes)  // each --set reads and writes all of it
+    refuse("--set: " + std::string(field.path), "has grown beyond 16 KiB, write it into the run file");
   Json root = parse_strict(object, std::string(field.path));
   Json* at = &root;
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.')) {
     Json& inner = (*at)[key.substr(0, dot)];
     if (!inner.is_null() && !inner.is_object())
-      refuse("--set: " + std::string(field.path), shown(inner) + " is no object, it has no key " + printable(key));
+      refuse("--set: " + std::string(field.path), shown(inner) + " is not an object, it has no key " + printable(key));
     at = &inner;
     key.erase(0, dot + 1);
   }
@@ -185,6 +195,32 @@ const Field* object_around(const std::vector<Field>& fields, const std::string& 
            path.starts_with(std::string(field.path) + '.');
   });
   return it == fields.end() ? nullptr : &*it;
+}
+
+// The file's bytes, at most one more than a run file may have. Never waits for somebody to open a pipe for writing.
+std::string read_start(const std::string& path) {
+  const auto refuse_file = [&](const char* what) {
+    refuse(printable(path, kShownPath), std::string(what) + std::generic_category().message(errno));
+  };
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) refuse_file("cannot be opened: ");
+  ::fcntl(file, F_SETFL, 0);  // a pipe that has a writer is waited for
+  std::string text(kMaxFileBytes + 1, '\0');
+  size_t size = 0;
+  ssize_t count = 1;
+  while (count > 0 && size < text.size()) {
+    count = ::read(file, text.data() + size, text.size() - size);
+    if (count < 0 && errno == EINTR)
+      count = 1;
+    else
+      size += static_cast<size_t>(std::max<ssize_t>(count, 0));
+  }
+  const int failure = errno;
+  ::close(file);
+  errno = failure;
+  if (count < 0) refuse_file("cannot be read: ");
+  text.resize(size);
+  return text;
 }
 
 // The JSON value of an override: a string field takes a bare word, the others need JSON.
@@ -212,14 +248,9 @@ RunConfig parse_config(const std::string& text, const std::string& source) {
 
 RunConfig load_config(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) refuse(path, "is a directory, expected a run file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse(path, "cannot be opened: " + std::generic_category().message(errno));
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) refuse(path, "cannot be read: " + std::generic_category().message(errno));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return parse_config(text, path);
+  if (std::filesystem::is_directory(path, ignored))
+    refuse(printable(path, kShownPath), "is a directory, expected a run file");
+  return parse_config(read_start(path), printable(path, kShownPath));
 }
 
 void apply_override(RunConfig& config, const std::string& assignment) {
