@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,23 +89,13 @@ struct RolloutMessage {
 struct WorkerReport {
   uint64_t worker = 0;
   uint64_t env_steps = 0;
-  uint64_t partial_samples = 0;    // in rollouts under way,
-  uint64_t partial_env_steps = 0;  // and the environment steps they took
+  std::vector<PartialRollout> partial;  // by group, the older of a group first
   uint64_t requests = 0;
   uint64_t retries = 0;  // requests asked again after an error or silence
   uint64_t env_failures = 0;
   uint64_t quarantined = 0;  // rows left out now
   uint64_t rss_bytes = 0;
   std::string last_error;
-};
-
-// Finished episodes.
-struct Episodes {
-  uint64_t worker = 0;
-  Array returns;  // [E] float32, unscaled
-  Array lengths;  // [E] int32 environment steps
-  Array success;  // [E] uint8
-  Array tasks;    // [E] int32
 };
 
 // -- weight plane ------------------------------------------------------------------------------------------------------------
@@ -167,7 +159,7 @@ struct SpawnRequest {
 };
 
 // Messages of the protocol with other numbers are refused at the join.
-constexpr uint32_t kProtocolVersion = 2;
+constexpr uint32_t kProtocolVersion = 3;
 
 struct Stop {
   std::string reason;
@@ -214,13 +206,33 @@ struct UpdateMessage {
   std::shared_ptr<const UpdateReport> report;
 };
 
+// Samples of one super-batch by their lag.
+using LagCounts = std::map<uint64_t, uint64_t>;
+
+// What replay has counted at one moment. It sends one at every rollout, update, and worker that joins or leaves.
 struct ReplayReport {
   Ledger ledger;
-  uint64_t env_steps = 0;  // of the samples that the ledger counts as produced
-  uint64_t credits = 0;
-  uint64_t workers = 0;
+  uint64_t env_steps = 0;      // of the samples that the ledger counts as produced
+  uint64_t workers = 0;        // connected now; once training has ended, those connected when it did
+  uint64_t workers_total = 0;  // ever connected
+  uint64_t uncounted = 0;      // see ReplayStore::uncounted_at_most()
   double reuse = 0;
-  std::vector<std::pair<uint64_t, uint32_t>> lags;  // of the last super-batches: (lag, samples)
+  bool training_ended = false;
+  // Since the report before:
+  std::vector<LagCounts> lags;          // of the super-batches handed out
+  std::vector<Episodes> episodes;       // of the rollouts counted
+  std::optional<UpdateMessage> update;  // the one that is counted with this report
+};
+
+// Totals over all starts of a run, as far as replay does not count them. A checkpoint keeps them.
+struct StatsTotals {
+  double elapsed_seconds = 0;
+  uint64_t episodes = 0;
+  uint64_t env_failures = 0;
+  uint64_t request_retries = 0;
+  uint64_t skipped_steps = 0;
+  uint64_t starts = 0;
+  std::string window;  // the last stats.window episodes, as bytes
 };
 
 struct Evaluation {
@@ -239,13 +251,15 @@ struct EvaluateMessage {
   bool last = false;
 };
 
-// Everything a checkpoint holds of the learner, and where the run stands. The trainer sends it to replay, behind the news of its
-// updates; replay adds what it knows and passes it on to the recorder.
+// Everything a checkpoint holds of the learner, and where the run stands. The trainer sends it to replay, behind its updates;
+// replay adds its counts and passes it on to stats, which adds the totals and passes it on to the recorder.
 struct CheckpointMessage {
   std::shared_ptr<const LearnerState> learner;
   PolicyVersion version;
   uint64_t env_steps = 0;
   Ledger ledger;
+  uint64_t uncounted = 0;
+  StatsTotals totals;
   bool last = false;  // training has ended
 };
 
@@ -261,9 +275,10 @@ struct ActorState {
   std::string bytes;
 };
 
-// For the run's sink.
+// For the run's sink: a point of the curves, or what people and programs that watch the run are shown.
 struct SnapshotMessage {
   std::shared_ptr<const StatsSnapshot> snapshot;
+  bool shown = false;
 };
 
 // The trainer stopped: it reached a limit, was asked to, or cannot go on (error not empty).
@@ -296,11 +311,14 @@ template <class I> typename I::result_type inspect(I& f, WorkerHello& x) {
 template <class I> typename I::result_type inspect(I& f, Credits& x) {
   return f(caf::meta::type_name("Credits"), x.count);
 }
+template <class I> typename I::result_type inspect(I& f, Episodes& x) {
+  return f(caf::meta::type_name("Episodes"), x.returns, x.lengths, x.success);
+}
 template <class I> typename I::result_type inspect(I& f, Rollout& x) {
-  return f(caf::meta::type_name("Rollout"), x.worker, x.sequence, x.epoch, x.oldest, x.newest, x.samples, x.env_steps,
-           x.observations, x.action_mask, x.actions, x.log_probs, x.values, x.next_values, x.rewards, x.terminated,
-           x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations, x.final_observations,
-           x.final_steps, x.task);
+  return f(caf::meta::type_name("Rollout"), x.worker, x.group, x.sequence, x.epoch, x.oldest, x.newest, x.samples,
+           x.env_steps, x.observations, x.action_mask, x.actions, x.log_probs, x.values, x.next_values, x.rewards,
+           x.terminated, x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations,
+           x.final_observations, x.final_steps, x.task, x.episodes);
 }
 template <class I> typename I::result_type inspect(I& f, RolloutMessage& x) {
   if constexpr (I::writes_state) {
@@ -312,12 +330,12 @@ template <class I> typename I::result_type inspect(I& f, RolloutMessage& x) {
     return f(const_cast<Rollout&>(*x.rollout));
   }
 }
-template <class I> typename I::result_type inspect(I& f, WorkerReport& x) {
-  return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial_samples, x.partial_env_steps,
-           x.requests, x.retries, x.env_failures, x.quarantined, x.rss_bytes, x.last_error);
+template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {
+  return f(caf::meta::type_name("PartialRollout"), x.group, x.samples, x.env_steps, x.episodes);
 }
-template <class I> typename I::result_type inspect(I& f, Episodes& x) {
-  return f(caf::meta::type_name("Episodes"), x.worker, x.returns, x.lengths, x.success, x.tasks);
+template <class I> typename I::result_type inspect(I& f, WorkerReport& x) {
+  return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.requests, x.retries,
+           x.env_failures, x.quarantined, x.rss_bytes, x.last_error);
 }
 template <class I> typename I::result_type inspect(I& f, Applied& x) {
   return f(caf::meta::type_name("Applied"), x.receiver, x.version);
@@ -373,8 +391,8 @@ using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 using InferenceDoor = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
 using ReplayDoor = caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
                                     caf::reacts_to<WorkerReport>, caf::reacts_to<Applied>>;
-using StatsDoor = caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<Episodes>,
-                                   caf::reacts_to<InferenceReport>, caf::reacts_to<Applied>>;
+using StatsDoor =
+    caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<InferenceReport>, caf::reacts_to<Applied>>;
 // What the run tells an inference process.
 using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts_to<Expelled>, caf::reacts_to<Stop>>;
 
@@ -441,7 +459,6 @@ CAF_ADD_TYPE_ID(troupe, (troupe::WorkerHello))
 CAF_ADD_TYPE_ID(troupe, (troupe::Credits))
 CAF_ADD_TYPE_ID(troupe, (troupe::RolloutMessage))
 CAF_ADD_TYPE_ID(troupe, (troupe::WorkerReport))
-CAF_ADD_TYPE_ID(troupe, (troupe::Episodes))
 CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
 CAF_ADD_TYPE_ID(troupe, (troupe::ReceiverGone))
 CAF_ADD_TYPE_ID(troupe, (troupe::Invitation))
@@ -490,7 +507,7 @@ void register_messages(caf::actor_system_config& config);
 
 // -- interfaces inside one process -------------------------------------------------------------------------------------------
 
-using StatsActor = StatsDoor::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<UpdateMessage>,
+using StatsActor = StatsDoor::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>,
                                      caf::reacts_to<Evaluation>, caf::reacts_to<ReceiverGone>,
                                      caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using ReplayActor =

@@ -23,7 +23,7 @@ Checkpoint to_checkpoint(const CheckpointMessage& message, const RunConfig& conf
   checkpoint.scalars = message.learner->scalars;
   checkpoint.model = message.learner->model;
   checkpoint.optimizer = message.learner->optimizer;
-  put_ledger(checkpoint, message.ledger);
+  put_counts(checkpoint, message);
   return checkpoint;
 }
 
@@ -38,7 +38,7 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
         CheckpointWritten written{message.version, message.last, {}};
         try {
           Checkpoint checkpoint = to_checkpoint(message, wiring->config);
-          checkpoint.extras = std::exchange(self->state.states, {});
+          checkpoint.extras.merge(std::exchange(self->state.states, {}));
           sink->save(checkpoint);
         } catch (const std::exception& e) {
           written.error = e.what();
@@ -49,7 +49,7 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
       [self](ActorState& state) { self->state.states[state.name] = std::move(state.bytes); },
       [=](const SnapshotMessage& message) {
         try {
-          sink->report(*message.snapshot);
+          message.shown ? sink->show(*message.snapshot) : sink->record(*message.snapshot);
         } catch (const std::exception& e) {
           log_error("recorder", std::string("report: ") + e.what());
         }

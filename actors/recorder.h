@@ -13,9 +13,12 @@ namespace troupe {
 class RunSink {
  public:
   virtual ~RunSink() = default;
-  // Both may throw; the error is logged and counted, the run goes on.
+  // All may throw; the error is logged and counted, the run goes on.
   virtual void save(const Checkpoint& checkpoint) = 0;
-  virtual void report(const StatsSnapshot& snapshot) = 0;
+  // A point of the curves. One that comes with the env_steps of the point before replaces it.
+  virtual void record(const StatsSnapshot& snapshot) = 0;
+  // For those who watch the run.
+  virtual void show(const StatsSnapshot& snapshot) = 0;
 };
 
 struct RecorderState {

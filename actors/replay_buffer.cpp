@@ -15,10 +15,13 @@ namespace {
 
 using Self = ReplayActor::stateful_pointer<ReplayState>;
 
-constexpr std::chrono::milliseconds kReportInterval{500};
-constexpr std::chrono::seconds kLastWords{3};  // how long the end waits for workers to say what they leave
+constexpr std::chrono::milliseconds kRecountInterval{500};
+constexpr std::chrono::seconds kLastWords{3};  // how long the end waits for workers to report what they leave
+// A checkpoint that waits for that longer is written at once, and once more with the final counts.
+constexpr std::chrono::milliseconds kCheckpointWaits{300};
 
 void grant(Self self) {
+  if (self->state.training_ended) return;
   for (const CreditGrant& granted : self->state.store->grant())
     self->send(self->state.workers.at(granted.worker), Credits{granted.count});
 }
@@ -27,7 +30,8 @@ void serve(Self self) {
   auto& st = self->state;
   if (st.prefetcher) {
     if (std::optional<SuperBatch> batch = st.store->sample()) {
-      st.lags.insert(st.lags.end(), st.store->last_lags().begin(), st.store->last_lags().end());
+      LagCounts& lags = st.lags.emplace_back();
+      for (const auto& [lag, samples] : st.store->last_lags()) lags[lag] += samples;
       auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);
       st.prefetcher = nullptr;
       self->send(to, BatchMessage{std::make_shared<const SuperBatch>(std::move(*batch))});
@@ -36,24 +40,80 @@ void serve(Self self) {
   grant(self);
 }
 
-Ledger checked_ledger(const ReplayStore& store) {
+Ledger balanced_ledger(const ReplayStore& store) {
   const Ledger ledger = store.ledger();
   TROUPE_CHECK(ledger.balances(), ledger.text());
+  return ledger;
+}
+
+// As balanced_ledger(), and counts the stored samples anew, which takes longer.
+Ledger recounted_ledger(const ReplayStore& store) {
+  const Ledger ledger = balanced_ledger(store);
   TROUPE_CHECK(ledger.waiting == store.count_waiting(), ledger.text(), store.count_waiting());
   return ledger;
 }
 
-void report(Self self) {
+void report(Self self, std::optional<UpdateMessage> update = std::nullopt) {
   auto& st = self->state;
-  self->send(st.stats, ReplayReport{checked_ledger(*st.store), st.store->env_steps(), st.store->credits_outstanding(),
-                                    st.workers.size(), st.store->mean_reuse(), std::move(st.lags)});
-  st.lags.clear();
+  ReplayReport report;
+  report.ledger = balanced_ledger(*st.store);
+  report.env_steps = st.store->env_steps();
+  report.training_ended = st.training_ended || st.stopping;
+  report.workers = report.training_ended ? st.workers_at_end : st.workers.size();
+  report.workers_total = st.seen.size();
+  report.uncounted = st.store->uncounted_at_most();
+  report.reuse = st.store->mean_reuse();
+  report.lags = std::exchange(st.lags, {});
+  report.episodes = st.store->take_episodes();
+  report.update = std::move(update);
+  self->send(st.stats, std::move(report));
 }
 
-// The last report: exact, because every worker that stops in order says before what it leaves.
-void finish(Self self) {
+// The counts of this moment: all updates that the checkpoint holds were counted before.
+void send_checkpoint(Self self, CheckpointMessage message) {
+  auto& st = self->state;
+  message.ledger = recounted_ledger(*st.store);
+  message.env_steps = st.store->env_steps();
+  message.uncounted = st.store->uncounted_at_most();
+  self->send(st.stats, std::move(message));
+}
+
+// Once nobody is left who could make samples: the counts are final, in the last checkpoint and in the last report.
+void close_counts(Self self) {
+  auto& st = self->state;
+  st.store->close();
   report(self);
-  self->quit();
+  if (st.last_checkpoint) send_checkpoint(self, std::move(*st.last_checkpoint));
+  st.last_checkpoint.reset();
+  if (st.stopping) self->quit();
+}
+
+// Training has ended, or the run stops: the workers leave.
+void await_workers(Self self) {
+  auto& st = self->state;
+  if (st.store->closed()) return;
+  if (st.workers.empty()) return close_counts(self);
+  if (!st.give_up_at) st.give_up_at = self->clock().now() + kLastWords;
+  self->delayed_send(self, kCheckpointWaits, due_atom_v);
+}
+
+void on_due(Self self) {
+  auto& st = self->state;
+  if (st.store->closed()) return;
+  const auto now = self->clock().now();
+  if (now < *st.give_up_at) {
+    if (st.last_checkpoint && !std::exchange(st.checkpoint_copied, true)) {
+      CheckpointMessage copy = *st.last_checkpoint;
+      copy.last = false;
+      send_checkpoint(self, std::move(copy));
+    }
+    self->delayed_send(self, *st.give_up_at - now, due_atom_v);
+    return;
+  }
+  for (const auto& [id, worker] : st.workers) st.store->leave(id, /*in_order=*/true, /*silent=*/true);
+  st.workers.clear();
+  st.worker_of.clear();
+  close_counts(self);
 }
 
 void on_down(Self self, const caf::down_msg& down) {
@@ -61,10 +121,12 @@ void on_down(Self self, const caf::down_msg& down) {
   const caf::actor_addr& source = down.source;
   st.parts.forget(source);
   if (const auto it = st.worker_of.find(source); it != st.worker_of.end()) {
-    st.store->leave(it->second, /*in_order=*/st.training_ended || !down.reason);
+    const bool silent = static_cast<bool>(down.reason);
+    st.store->leave(it->second, /*in_order=*/st.training_ended || !silent, silent);
     st.workers.erase(it->second);
     st.worker_of.erase(it);
-    if (st.stopping && st.workers.empty()) return finish(self);
+    if ((st.training_ended || st.stopping) && st.workers.empty()) return close_counts(self);
+    report(self);
   }
   if (const auto it = st.receiver_of.find(source); it != st.receiver_of.end()) {
     st.store->receiver_gone(it->second);
@@ -75,12 +137,15 @@ void on_down(Self self, const caf::down_msg& down) {
 
 void on_hello(Self self, const WorkerHello& hello) {
   auto& st = self->state;
-  if (!self->current_sender()) return;  // its connection is lost already
+  if (!self->current_sender() || st.training_ended || st.stopping)
+    return;  // its connection is lost already, or nobody needs it
   auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
   st.store->join(hello.worker, hello.groups, hello.samples_per_rollout);
   st.workers[hello.worker] = worker;
   st.worker_of[worker.address()] = hello.worker;
+  st.seen.insert(hello.worker);
   self->monitor(worker);
+  report(self);
   serve(self);
 }
 
@@ -89,36 +154,42 @@ std::string save(const ReplayState& st) {
   return st.store->save();
 }
 
-// The books after the updates that the checkpoint holds: the trainer's word of each came before it. A deterministic checkpoint
-// keeps the trainer's count of steps, because it also holds what workers have made since.
-void on_checkpoint(Self self, CheckpointMessage message) {
+void end_training(ReplayState& st) {
+  if (!st.training_ended && !st.stopping) st.workers_at_end = st.workers.size();
+}
+
+void on_checkpoint(Self self, const CheckpointMessage& message) {
   auto& st = self->state;
-  message.ledger = checked_ledger(*st.store);
-  if (!st.in_turns) message.env_steps = st.store->env_steps();
-  if (message.last) {
-    st.training_ended = true;
-    message.ledger.left_over += std::exchange(message.ledger.waiting, 0);  // nobody will use it any more
+  if (!message.last) return send_checkpoint(self, message);
+  end_training(st);
+  st.training_ended = true;
+  st.last_checkpoint = message;
+  await_workers(self);
+}
+
+void on_update(Self self, const UpdateMessage& update) {
+  auto& st = self->state;
+  if (st.store->closed()) return;
+  if (update.applied) {
+    st.store->trained(update.index);
+  } else {
+    st.store->failed(update.index);
   }
-  self->send(st.recorder, std::move(message));
+  report(self, update);
 }
 
 void on_stop(Self self) {
   auto& st = self->state;
+  end_training(st);
   st.stopping = true;
-  if (st.workers.empty()) return finish(self);
-  self->delayed_send(self, kLastWords, due_atom_v);
-}
-
-// Workers that have not said a last word are taken at the one before.
-void give_up_waiting(Self self) {
-  auto& st = self->state;
-  for (const auto& [id, worker] : st.workers) st.store->leave(id, /*in_order=*/true);
-  finish(self);
+  if (st.store->closed()) return self->quit();
+  await_workers(self);
 }
 
 void on_rollout(Self self, const RolloutMessage& message) {
   self->state.store->push(message.rollout);
   serve(self);
+  report(self);
 }
 
 // A worker that sends nonsense loses it; replay goes on.
@@ -133,26 +204,21 @@ void on_part(Self self, const Part& part) {
 
 }  // namespace
 
-ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats,
-                                         RecorderActor recorder) {
+ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats) {
   guard(self);
   auto& st = self->state;
   const RunConfig& config = wiring->config;
   st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed,
-                   start.ledger, start.env_steps);
-  st.in_turns = wiring->in_turns;
+                   start.ledger, start.env_steps, start.uncounted);
   st.stats = stats;
-  st.recorder = recorder;
   if (const std::string* state = wiring->state_of("replay")) restoring([&] { st.store->load(*state); });
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
-  beat_after(self, *wiring, kReportInterval);
+  beat_after(self, *wiring, kRecountInterval);
   return {
       [self](const WorkerHello& hello) { on_hello(self, hello); },
       [self](const RolloutMessage& message) { on_rollout(self, message); },
       [self](const Part& part) { on_part(self, part); },
-      [self](const WorkerReport& worker) {
-        self->state.store->progress(worker.worker, worker.partial_samples, worker.partial_env_steps);
-      },
+      [self](const WorkerReport& worker) { self->state.store->progress(worker.worker, worker.partial); },
       [self](const Applied& applied) {
         auto& st = self->state;
         if (!self->current_sender() || st.gone.contains(applied.receiver)) return;
@@ -171,18 +237,13 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
         st.store->receiver_gone(gone.receiver);
         serve(self);
       },
-      [self](const UpdateMessage& update) {
-        if (update.applied) {
-          self->state.store->trained(update.index);
-        } else {
-          self->state.store->failed(update.index);
-        }
-      },
+      [self](const UpdateMessage& update) { on_update(self, update); },
       [self](const CheckpointMessage& message) { on_checkpoint(self, message); },
-      [self](due_atom) { give_up_waiting(self); },
+      [self](due_atom) { on_due(self); },
       [self, wiring](beat_atom) {
+        recounted_ledger(*self->state.store);
         report(self);
-        beat_after(self, *wiring, kReportInterval);
+        beat_after(self, *wiring, kRecountInterval);
       },
       [self](const SaveMessage& message) { self->send(message.recorder, ActorState{"replay", save(self->state)}); },
       [self](const Stop&) { on_stop(self); },

@@ -1,9 +1,12 @@
 #pragma once
-// ReplayBuffer: the actor around ReplayStore. Event-based, never blocks. It books what workers push, hands super-batches to the
-// prefetcher, gives credits, and asserts the ledger at every report and checkpoint.
+// ReplayBuffer: the actor around ReplayStore. Event-based, never blocks. It counts what workers push, hands super-batches to the
+// prefetcher, gives credits, and asserts the ledger. It tells stats of every change at once, in one message, so that steps,
+// ledger, episodes, workers and updates in a report are those of one moment.
 
 #include <optional>
 #include <set>
+
+#include <caf/actor_clock.hpp>
 
 #include "actors/messages.h"
 #include "actors/parts.h"
@@ -15,28 +18,34 @@ namespace troupe {
 struct ReplayState {
   static inline const char* name = "replay";
   std::optional<ReplayStore> store;
-  bool in_turns = false;  // a deterministic run
   StatsActor stats;
-  RecorderActor recorder;
   std::map<uint64_t, CreditHolder> workers;       // by worker id
+  std::set<uint64_t> seen;                        // every worker id there was
   std::map<caf::actor_addr, uint64_t> worker_of;  // for down messages
   std::map<caf::actor_addr, uint64_t> receiver_of;
   std::set<uint64_t> gone;           // receivers that no longer count, whatever they still say
   caf::strong_actor_ptr prefetcher;  // asked for a batch and waits
   PartAssembler parts;
-  std::vector<std::pair<uint64_t, uint32_t>> lags;  // since the last report
-  bool training_ended = false;                      // what workers still leave behind is nobody's loss
-  bool stopping = false;                            // waits for the last words of the workers, who stop too
+  std::vector<LagCounts> lags;  // of the super-batches since the last report
+  bool training_ended = false;  // what workers still leave behind is nobody's loss
+  bool stopping = false;        // ends when the counts are closed
+  uint64_t workers_at_end = 0;  // connected when training ended
+  // The last checkpoint waits until the workers, who were told to stop, have reported what they leave.
+  std::optional<CheckpointMessage> last_checkpoint;
+  bool checkpoint_copied = false;  // written as it was when training ended, because a worker takes long
+  std::optional<caf::actor_clock::time_point> give_up_at;  // then silent workers are taken at their last report
 };
 
-// `start` is where a resumed run stands: the version training goes on from, environment steps and ledger so far.
+// `start` is where a resumed run stands: the version training goes on from, environment steps, ledger and totals so far.
 struct ReplayStart {
   PolicyVersion version;
   uint64_t env_steps = 0;
   Ledger ledger;
+  uint64_t uncounted = 0;
+  StatsTotals totals;
 };
 
 ReplayActor::behavior_type replay_buffer(ReplayActor::stateful_pointer<ReplayState> self, WiringPtr wiring,
-                                         ReplayStart start, StatsActor stats, RecorderActor recorder);
+                                         ReplayStart start, StatsActor stats);
 
 }  // namespace troupe

@@ -21,14 +21,15 @@ uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
 }  // namespace
 
 ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed,
-                         Ledger ledger, uint64_t env_steps)
+                         Ledger ledger, uint64_t env_steps, uint64_t uncounted)
     : config_(config),
       super_batch_(super_batch),
       capacity_(config.capacity > 0 ? static_cast<uint64_t>(config.capacity) : default_capacity(config, super_batch)),
       version_(first),
       rng_(derive_key(seed, "replay", first.epoch)),
       ledger_(ledger),
-      env_steps_(env_steps) {
+      env_steps_(env_steps),
+      uncounted_(uncounted) {
   // What waited in a process that ended is gone.
   ledger_.lost_in_crash += ledger_.waiting;
   ledger_.waiting = 0;
@@ -38,24 +39,44 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
 void ReplayStore::join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout) {
   TROUPE_CHECK(groups > 0 && samples_per_rollout > 0, worker, groups, samples_per_rollout);
   leave(worker);
-  workers_[worker] = Worker{groups, samples_per_rollout, 0, 0, 0};
+  workers_[worker] = Worker{groups, samples_per_rollout, 0, {}};
 }
 
-void ReplayStore::leave(uint64_t worker, bool in_order) {
+void ReplayStore::count(uint64_t samples, uint64_t env_steps, const Episodes& episodes) {
+  ledger_.produced += samples;
+  env_steps_ += env_steps;
+  if (episodes.count() > 0) episodes_.push_back(episodes);
+}
+
+void ReplayStore::leave(uint64_t worker, bool in_order, bool silent) {
   const auto it = workers_.find(worker);
   if (it == workers_.end()) return;
   const Worker& gone = it->second;
-  ledger_.produced += gone.partial;
-  (in_order ? ledger_.left_over : ledger_.lost_in_crash) += gone.partial;
-  env_steps_ += gone.partial_env_steps;
+  uint64_t reported = 0;
+  for (const PartialRollout& partial : gone.partial) {
+    count(partial.samples, partial.env_steps, partial.episodes);
+    reported += partial.samples;
+  }
+  (in_order ? ledger_.left_over : ledger_.lost_in_crash) += reported;
+  const uint64_t promised = gone.credits * gone.samples_per_rollout;
+  if (!in_order || silent) uncounted_ += promised - std::min(promised, reported);
   workers_.erase(it);
 }
 
-void ReplayStore::progress(uint64_t worker, uint64_t samples, uint64_t env_steps) {
+void ReplayStore::progress(uint64_t worker, std::vector<PartialRollout> partial) {
   const auto it = workers_.find(worker);
-  if (it == workers_.end()) return;
-  it->second.partial = samples;
-  it->second.partial_env_steps = env_steps;
+  if (it != workers_.end()) it->second.partial = std::move(partial);
+}
+
+void ReplayStore::close() {
+  TROUPE_CHECK(workers_.empty(), workers_.size());
+  ledger_.left_over += std::exchange(ledger_.waiting, 0);
+  for (const auto& [index, units] : handed_)
+    for (const Unit& unit : units) uses_total_ -= unit.get().samples;
+  units_.clear();
+  handed_.clear();
+  stored_samples_ = 0;
+  closed_ = true;
 }
 
 void ReplayStore::applied(uint64_t receiver, PolicyVersion version) {
@@ -126,11 +147,11 @@ std::vector<CreditGrant> ReplayStore::grant() {
 std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
   const auto it = workers_.find(rollout->worker);
   if (it == workers_.end()) return "worker " + std::to_string(rollout->worker) + " is gone";
-  it->second.partial -= std::min(it->second.partial, rollout->samples);
-  it->second.partial_env_steps -= std::min(it->second.partial_env_steps, rollout->env_steps);
+  std::vector<PartialRollout>& partial = it->second.partial;
+  const auto reported = std::ranges::find(partial, rollout->group, &PartialRollout::group);
+  if (reported != partial.end()) partial.erase(reported);
   if (it->second.credits > 0) --it->second.credits;
-  ledger_.produced += rollout->samples;
-  env_steps_ += rollout->env_steps;
+  count(rollout->samples, rollout->env_steps, rollout->episodes);
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {
     ledger_.dropped_full += rollout->samples;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/rollout.h"
@@ -31,16 +32,16 @@ class ReplayStore {
   // `first` is the policy version training starts from, `ledger` and `env_steps` what happened before (after a resume, the
   // restored ones).
   ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger = {},
-              uint64_t env_steps = 0);
+              uint64_t env_steps = 0, uint64_t uncounted = 0);
 
   // -- workers and credits
   // A worker that will push rollouts of `samples_per_rollout` from `groups` vector environments. Joining twice starts it anew.
   void join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout);
   // The worker ended or is unreachable: its credits return, the samples of its partial rollouts are lost, or, when it stopped
-  // in order, left over.
-  void leave(uint64_t worker, bool in_order = false);
-  // Samples in the worker's partial rollouts, and the environment steps they took, as it last said.
-  void progress(uint64_t worker, uint64_t samples, uint64_t env_steps);
+  // in order, left over. `silent`: it did not report its partial rollouts before it left.
+  void leave(uint64_t worker, bool in_order = false, bool silent = false);
+  // The worker's partial rollouts, as it last reported them; those of one group in the order in which they will be pushed.
+  void progress(uint64_t worker, std::vector<PartialRollout> partial);
   // An inference actor serves weights of this version; nothing is admitted while none has said so.
   void applied(uint64_t receiver, PolicyVersion version);
   void receiver_gone(uint64_t receiver);
@@ -57,6 +58,9 @@ class ReplayStore {
   void trained(uint64_t index);
   void failed(uint64_t index);
 
+  // Training has ended and every worker has left: what waits is left over, and nothing is counted any more.
+  void close();
+
   // -- deterministic runs, when no credit is out and no batch is handed out: everything as bytes, and back. The workers and
   // the inference actors of the new process join again.
   std::string save() const;
@@ -66,6 +70,12 @@ class ReplayStore {
   Ledger ledger() const { return ledger_; }
   // Environment steps that the produced samples took.
   uint64_t env_steps() const { return env_steps_; }
+  // Episodes that ended within the produced samples, in the order in which these were counted, since the last call.
+  std::vector<Episodes> take_episodes() { return std::exchange(episodes_, {}); }
+  // Samples that workers which left without a last report may have made and that nobody counted: no more than their credits
+  // were for, less what they had reported.
+  uint64_t uncounted_at_most() const { return uncounted_; }
+  bool closed() const { return closed_; }
   // Recounts `waiting` from the stored samples; equals ledger().waiting unless there is a bug.
   uint64_t count_waiting() const;
   uint64_t next_index() const { return version_.number; }
@@ -107,9 +117,10 @@ class ReplayStore {
     uint32_t groups = 0;
     uint64_t samples_per_rollout = 0;
     uint32_t credits = 0;
-    uint64_t partial = 0, partial_env_steps = 0;
+    std::vector<PartialRollout> partial;
   };
 
+  void count(uint64_t samples, uint64_t env_steps, const Episodes& episodes);
   bool may_grant(uint64_t samples) const;
   uint64_t lag_at_next(const Unit& unit) const;
   void drop_stale();
@@ -135,7 +146,10 @@ class ReplayStore {
   std::vector<std::pair<uint64_t, uint32_t>> last_lags_;
   Ledger ledger_;
   uint64_t env_steps_ = 0;
+  std::vector<Episodes> episodes_;
+  uint64_t uncounted_ = 0;
   uint64_t uses_total_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace troupe

@@ -6,9 +6,12 @@ namespace troupe {
 
 namespace {
 
-// Every count of the ledger with its name.
-template <class AnyLedger, class Function>
-void for_each_count(AnyLedger& ledger, Function function) {
+constexpr const char* kWindow = "stats.window";
+constexpr const char* kElapsed = "stats.elapsed_seconds";
+
+// Every count that a checkpoint holds, with its name.
+template <class AnyLedger, class AnyTotals, class AnyCount, class Function>
+void for_each_count(AnyLedger& ledger, AnyTotals& totals, AnyCount& uncounted, Function function) {
   function("ledger.produced", ledger.produced);
   function("ledger.trained", ledger.trained);
   function("ledger.dropped_stale", ledger.dropped_stale);
@@ -16,13 +19,21 @@ void for_each_count(AnyLedger& ledger, Function function) {
   function("ledger.lost_in_crash", ledger.lost_in_crash);
   function("ledger.left_over", ledger.left_over);
   function("ledger.waiting", ledger.waiting);
+  function("stats.uncounted_at_most", uncounted);
+  function("stats.episodes", totals.episodes);
+  function("stats.env_failures", totals.env_failures);
+  function("stats.request_retries", totals.request_retries);
+  function("stats.skipped_steps", totals.skipped_steps);
+  function("stats.starts", totals.starts);
 }
 
 }  // namespace
 
-void put_ledger(Checkpoint& checkpoint, const Ledger& ledger) {
-  for_each_count(ledger,
+void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message) {
+  for_each_count(message.ledger, message.totals, message.uncounted,
                  [&](const char* name, uint64_t count) { checkpoint.scalars[name] = static_cast<double>(count); });
+  checkpoint.scalars[kElapsed] = message.totals.elapsed_seconds;
+  if (!message.totals.window.empty()) checkpoint.extras[kWindow] = message.totals.window;
 }
 
 ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
@@ -30,10 +41,14 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   ReplayStart start;
   start.version = {checkpoint.version.epoch + 1, checkpoint.version.number};
   start.env_steps = checkpoint.env_steps;
-  for_each_count(start.ledger, [&](const char* name, uint64_t& count) {
+  // An older program's checkpoint lacks some.
+  for_each_count(start.ledger, start.totals, start.uncounted, [&](const char* name, uint64_t& count) {
     const auto it = checkpoint.scalars.find(name);
     count = it == checkpoint.scalars.end() ? 0 : static_cast<uint64_t>(it->second);
   });
+  if (const auto it = checkpoint.scalars.find(kElapsed); it != checkpoint.scalars.end())
+    start.totals.elapsed_seconds = it->second;
+  if (const auto it = checkpoint.extras.find(kWindow); it != checkpoint.extras.end()) start.totals.window = it->second;
   return start;
 }
 

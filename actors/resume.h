@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-void put_ledger(Checkpoint& checkpoint, const Ledger& ledger);
+// Ledger and totals of the run.
+void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message);
 
 // Restores the learner; the result is under an epoch of its own, so that nothing made before can be taken for newer.
 ReplayStart resume(const Checkpoint& checkpoint, Learner& learner);

@@ -114,9 +114,24 @@ void Segment::keep_final(int64_t t, int64_t n, const Arrays& final_observations)
 
 void Segment::keep_last(const Arrays& observations) { rollout_.last_observations = observations; }
 
-RolloutPtr Segment::close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence) {
+void Segment::add_episode(float episode_return, int32_t length, bool success) {
+  episode_returns_.push_back(episode_return);
+  episode_lengths_.push_back(length);
+  episode_success_.push_back(success ? 1 : 0);
+}
+
+Episodes Segment::episodes() const {
+  const auto count = static_cast<int64_t>(episode_returns_.size());
+  if (count == 0) return {};
+  return {Array::of<float>({count}, episode_returns_), Array::of<int32_t>({count}, episode_lengths_),
+          Array::of<uint8_t>({count}, episode_success_)};
+}
+
+RolloutPtr Segment::close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence, uint32_t group) {
   Rollout& r = rollout_;
   r.worker = worker;
+  r.group = group;
+  r.episodes = episodes();
   r.sequence = sequence;
   const auto versions = r.version.view<int64_t>();
   r.oldest = std::numeric_limits<uint64_t>::max();

@@ -45,9 +45,12 @@ class Segment {
   uint64_t samples() const { return rollout_.samples; }
   // Environment steps they took.
   uint64_t env_steps() const { return rollout_.env_steps; }
+  // An episode whose last step is in this segment.
+  void add_episode(float episode_return, int32_t length, bool success);
+  Episodes episodes() const;
 
   // Advantages and returns, and the finished rollout. The segment is empty afterwards.
-  RolloutPtr close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence);
+  RolloutPtr close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence, uint32_t group = 0);
 
  private:
   size_t index(int64_t t, int64_t n) const { return static_cast<size_t>(t * rows_ + n); }
@@ -57,6 +60,9 @@ class Segment {
   Rollout rollout_;
   std::vector<std::pair<int32_t, int32_t>> final_steps_;
   std::vector<Arrays> finals_;
+  std::vector<float> episode_returns_;
+  std::vector<int32_t> episode_lengths_;
+  std::vector<uint8_t> episode_success_;
 };
 
 }  // namespace troupe

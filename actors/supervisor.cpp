@@ -142,19 +142,18 @@ void spawn_essential(Self self) {
   const bool threads = st.wiring->threads;
   st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
                          caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
-  st.stats =
-      spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start.version, st.parts.start.env_steps);
+  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start);
   st.signature = st.parts.learner->signature();
   st.publisher = spawn_on(
       system, false, publisher,
       PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
-  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats, st.recorder);
+  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
   st.prefetcher =
       spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
   st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
-  st.trainer = spawn_on(
-      system, threads, trainer, st.wiring, st.parts.learner, st.parts.start.version, st.parts.start.env_steps,
-      TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats, SupervisorActor(self)});
+  st.trainer =
+      spawn_on(system, threads, trainer, st.wiring, st.parts.learner, st.parts.start.version, st.parts.start.env_steps,
+               TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, SupervisorActor(self)});
   watch(self, st.recorder, "recorder");
   watch(self, st.stats, "stats");
   watch(self, st.publisher, "publisher");

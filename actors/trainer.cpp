@@ -48,9 +48,11 @@ bool due(uint64_t number, int64_t every) {
 
 void checkpoint(Self self, bool last) {
   auto& st = self->state;
-  self->send(
-      st.peers.replay,
-      CheckpointMessage{std::make_shared<const LearnerState>(st.learner->save()), st.version, st.env_steps, {}, last});
+  CheckpointMessage message;
+  message.learner = std::make_shared<const LearnerState>(st.learner->save());
+  message.version = st.version;
+  message.last = last;
+  self->send(st.peers.replay, std::move(message));
 }
 
 void end(Self self, const std::string& reason, const std::string& error = {}) {
@@ -99,7 +101,8 @@ void take_turn(Self self) {
                              st.version.number != st.resumed_at);
   if (save && !st.saving) {
     st.saving = true;
-    self->send(st.peers.recorder, ActorState{"trainer", to_bytes(st.skipped_in_a_row, WireDouble(st.evaluated))});
+    self->send(st.peers.recorder,
+               ActorState{"trainer", to_bytes(st.skipped_in_a_row, WireDouble(st.evaluated), st.env_steps)});
     self->send(st.peers.supervisor, save_atom_v);
     self->delayed_send(self, kTurnStep, turn_atom_v);  // when all have left their states
     return;
@@ -131,7 +134,6 @@ void update(Self self, const StagedMessage& message) {
                            seconds(begun - st.asked),
                            report};
   self->send(st.peers.replay, done);
-  self->send(st.peers.stats, done);
 
   const RunConfig& config = st.wiring->config;
   if (st.skipped_in_a_row >= static_cast<uint64_t>(config.trainer.max_skipped)) {
@@ -147,7 +149,7 @@ void update(Self self, const StagedMessage& message) {
 
 void load(TrainerState& st, const std::string& bytes) {
   WireDouble evaluated;
-  from_bytes(bytes, "trainer", st.skipped_in_a_row, evaluated);
+  from_bytes(bytes, "trainer", st.skipped_in_a_row, evaluated, st.env_steps);
   st.evaluated = evaluated;
 }
 

@@ -18,7 +18,6 @@ struct TrainerPeers {
   PublisherActor publisher;
   RecorderActor recorder;
   EvaluatorActor evaluator;
-  StatsActor stats;
   caf::typed_actor<caf::reacts_to<TrainingEnded>, caf::reacts_to<save_atom>> supervisor;
 };
 

@@ -27,7 +27,6 @@ class WorkerPortToActors : public WorkerPort {
   void ask(ActRequest request) override { deliver(self_->state.peers.inference, std::move(request)); }
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
-  void episodes(Episodes episodes) override { self_->send(self_->state.peers.stats, std::move(episodes)); }
   void retry_later(uint32_t group, std::chrono::milliseconds delay) override {
     self_->delayed_send(self_, delay, retry_atom_v, group);
   }
@@ -64,6 +63,7 @@ void report(Self self) {
   WorkerReport report = st.core->report();
   report.rss_bytes = resident_bytes();
   self->send(st.peers.replay, report);
+  report.partial.clear();  // counted by replay
   self->send(st.peers.stats, std::move(report));
 }
 
@@ -112,7 +112,6 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
         st.core->retry_all();
       },
       [self](const Stop&) {
-        self->state.core->flush_episodes();
         report(self);  // of what it leaves unfinished
         self->quit();
       },

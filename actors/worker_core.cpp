@@ -157,7 +157,6 @@ void WorkerCore::retry_all() {
 }
 
 void WorkerCore::beat() {
-  flush_episodes();
   for (auto& group : groups_)
     if (group->outstanding != 0 && ++group->beats_waiting >= kPatienceBeats) retry(group->id);
 }
@@ -210,10 +209,9 @@ void WorkerCore::take_values(Group& group, const ActReply& reply) {
 }
 
 void WorkerCore::close_and_push(Group& group) {
-  RolloutPtr rollout = group.closing->close(config_.algorithm, worker_, sequence_++);
+  RolloutPtr rollout = group.closing->close(config_.algorithm, worker_, sequence_++, group.id);
   group.closing.reset();
   port_.push(std::move(rollout));
-  flush_episodes();
 }
 
 void WorkerCore::step(Group& group, const ActReply& reply) {
@@ -304,10 +302,7 @@ void WorkerCore::track_episodes(Group& group) {
       group.lengths[n] += executed[n];
       if (terminated[n] != 0 || truncated[n] != 0) {
         over = true;
-        finished_returns_.push_back(group.returns[n]);
-        finished_lengths_.push_back(group.lengths[n]);
-        finished_success_.push_back(success[n]);
-        finished_tasks_.push_back(group.tasks[n]);
+        group.current->add_episode(group.returns[n], group.lengths[n], success[n] != 0);
       }
       if (terminated[n] == 0 && truncated[n] != 0) {
         group.value_uses.push_back({group.current.get(), group.t, static_cast<int64_t>(n)});
@@ -322,19 +317,8 @@ void WorkerCore::track_episodes(Group& group) {
   }
 }
 
-void WorkerCore::flush_episodes() {
-  if (finished_returns_.empty()) return;
-  const auto count = static_cast<int64_t>(finished_returns_.size());
-  port_.episodes({worker_, Array::of<float>({count}, finished_returns_), Array::of<int32_t>({count}, finished_lengths_),
-                  Array::of<uint8_t>({count}, finished_success_), Array::of<int32_t>({count}, finished_tasks_)});
-  finished_returns_.clear();
-  finished_lengths_.clear();
-  finished_success_.clear();
-  finished_tasks_.clear();
-}
-
 std::string WorkerCore::save() const {
-  TROUPE_CHECK(credits_ == 0 && finished_returns_.empty(), credits_, finished_returns_.size());
+  TROUPE_CHECK(credits_ == 0, credits_);
   std::vector<std::string> groups;
   for (const auto& group : groups_) groups.push_back(save(*group));
   return to_bytes(next_request_, sequence_, report_, groups);
@@ -378,11 +362,9 @@ WorkerReport WorkerCore::report() const {
   WorkerReport result = report_;
   for (const auto& group : groups_) {
     result.quarantined += static_cast<uint64_t>(group->quarantined);
-    for (const Segment* segment : {group->running ? group->current.get() : nullptr, group->closing.get()}) {
-      if (segment == nullptr) continue;
-      result.partial_samples += segment->samples();
-      result.partial_env_steps += segment->env_steps();
-    }
+    for (const Segment* segment : {group->closing.get(), group->running ? group->current.get() : nullptr})
+      if (segment != nullptr)
+        result.partial.push_back({group->id, segment->samples(), segment->env_steps(), segment->episodes()});
   }
   return result;
 }

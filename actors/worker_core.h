@@ -22,7 +22,6 @@ class WorkerPort {
   virtual void ask(ActRequest request) = 0;
   virtual void pause(uint32_t group) = 0;
   virtual void push(RolloutPtr rollout) = 0;
-  virtual void episodes(Episodes episodes) = 0;
   // Ask the core to retry(group) after this long.
   virtual void retry_later(uint32_t group, std::chrono::milliseconds delay) = 0;
   // Ask the core to revive(group, row) after this long.
@@ -46,10 +45,8 @@ class WorkerCore {
   // Lets a row that failed step again. A row that failed waits restart_backoff, twice as long at each further failure in a
   // row, and is left out for good after quarantine_after of them. Throws when that leaves a group without rows.
   void revive(uint32_t group, uint32_t row);
-  // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls, reports finished episodes.
+  // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls.
   void beat();
-  // Reports the episodes that ended since the last report of any.
-  void flush_episodes();
   static constexpr uint32_t kPatienceBeats = 10;
 
   // Deterministic runs, when no credit is left and nothing is outstanding: everything the worker is, as bytes, and back (in
@@ -60,7 +57,7 @@ class WorkerCore {
   uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
   uint64_t samples_per_rollout() const;
   uint32_t credits() const { return credits_; }
-  // Cumulative counts, and the samples in partial rollouts.
+  // Cumulative counts, and what partial rollouts hold.
   WorkerReport report() const;
 
  private:
@@ -118,9 +115,6 @@ class WorkerCore {
   bool keep_tasks_ = false;         // sequences are compared by task
   bool keep_observations_ = false;  // V-trace: final and last observations travel with the rollout
   WorkerReport report_;
-  std::vector<float> finished_returns_;  // episodes that ended since the last report
-  std::vector<int32_t> finished_lengths_, finished_tasks_;
-  std::vector<uint8_t> finished_success_;
 };
 
 }  // namespace troupe

@@ -13,8 +13,18 @@
 
 namespace troupe {
 
+// Episodes that ended, in the order of their last steps.
+struct Episodes {
+  Array returns;  // [E] float32, unscaled
+  Array lengths;  // [E] int32 environment steps
+  Array success;  // [E] uint8
+
+  int64_t count() const { return returns.size(); }
+};
+
 struct Rollout {
   uint64_t worker = 0;    // id given at the join
+  uint32_t group = 0;     // of the worker's vector environments
   uint64_t sequence = 0;  // per worker, from 0, without gaps
   uint32_t epoch = 0;     // epoch of the policy versions in `version`
   uint64_t oldest = 0;    // smallest and largest policy version number among the valid steps
@@ -42,12 +52,21 @@ struct Rollout {
   Arrays last_observations;   // each [N, ...]
   Arrays final_observations;  // each [F, ...]
   Array final_steps;          // [F, 2] int32: (t, n) of each row of final_observations
+  Episodes episodes;          // those whose last step is a valid step of this rollout
 
   int64_t steps() const { return values.dim(0); }
   int64_t columns() const { return values.dim(1); }
 };
 
 using RolloutPtr = std::shared_ptr<const Rollout>;
+
+// What a rollout that is not pushed yet holds so far.
+struct PartialRollout {
+  uint32_t group = 0;
+  uint64_t samples = 0;
+  uint64_t env_steps = 0;
+  Episodes episodes;
+};
 
 // Some columns of one rollout.
 struct RolloutColumns {

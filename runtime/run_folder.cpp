@@ -71,11 +71,14 @@ std::optional<std::string> first_conflict(const std::string& path, const ordered
   return std::nullopt;
 }
 
-// Whether a line of metrics.jsonl belongs to an update after `updates`. A line that cannot be read does.
-bool is_after(std::string_view line, uint64_t updates) {
+// Whether a line of metrics.jsonl is of a moment after the one from which the run goes on. A line that cannot be read is.
+bool is_after(std::string_view line, const RunFolder::ResumePoint& resume) {
   const json value = json::parse(line, nullptr, false);
-  if (!value.is_object() || !value.contains("updates") || !value["updates"].is_number_unsigned()) return true;
-  return value["updates"].get<uint64_t>() > updates;
+  if (!value.is_object()) return true;
+  const auto exceeds = [&](const char* key, uint64_t limit) {
+    return !value.contains(key) || !value[key].is_number_unsigned() || value[key].get<uint64_t>() > limit;
+  };
+  return exceeds("updates", resume.updates) || exceeds("env_steps", resume.env_steps);
 }
 
 }  // namespace
@@ -170,7 +173,8 @@ void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>
   int index = 0;
   do events_path_ = path_ + '/' + event_file_name(wall_time, index++);
   while (disk_->exists(events_path_));
-  if (resuming_) events_resume_ = resume ? resume->tensorboard_step : 0;
+  if (resuming_)
+    events_resume_ = resume ? resume->tensorboard_step.value_or(static_cast<int64_t>(resume->env_steps) + 1) : 0;
 }
 
 void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
@@ -182,7 +186,7 @@ void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
   while (end > 0) {
     const size_t previous = text.rfind('\n', end - 2);
     const size_t begin = end < 2 || previous == std::string::npos ? 0 : previous + 1;
-    if (!is_after(std::string_view(text).substr(begin, end - begin), resume->updates)) break;
+    if (!is_after(std::string_view(text).substr(begin, end - begin), *resume)) break;
     end = begin;
   }
   if (end < text.size()) disk_->truncate(path, end);

@@ -54,9 +54,12 @@ class RunFolder {
 
   // Where a resumed run goes on.
   struct ResumePoint {
-    uint64_t updates = 0;  // lines of metrics.jsonl with larger "updates" are cut off, they will be written again
-    int64_t tensorboard_step = 0;                  // likewise for TensorBoard
+    // Lines of metrics.jsonl with larger "updates" or "env_steps" are cut off, they will be written again.
+    uint64_t updates = 0;
+    uint64_t env_steps = 0;
     std::optional<uint64_t> lines = std::nullopt;  // of metrics.jsonl; if known, this many are kept, whatever they say
+    // TensorBoard forgets this step and later ones; if not given, the steps after `env_steps`.
+    std::optional<int64_t> tensorboard_step = std::nullopt;
   };
   // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and what lies
   // past the resume point (everything when there is none). `wall_time` is in seconds since 1970.

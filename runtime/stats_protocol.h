@@ -14,7 +14,7 @@
 namespace troupe {
 
 // Raised only when a message changes its meaning, never when fields or messages are added.
-constexpr int kStatsProtocolVersion = 1;
+constexpr int kStatsProtocolVersion = 2;
 
 // What a client sent is not a request; what() is told to it before its connection is closed.
 class RequestError : public std::runtime_error {

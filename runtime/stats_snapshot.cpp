@@ -41,6 +41,7 @@ ordered_json json_of(const StatsSnapshot& s) {
       {"trainer_wait_fraction", s.trainer_wait_fraction},
       {"lag", {{"p50", s.lag_p50}, {"p95", s.lag_p95}, {"max", s.lag_max}, {"bound", s.lag_bound}}},
       {"ledger", json_of(s.ledger)},
+      {"uncounted_at_most", s.uncounted_at_most},
       {"batch",
        {{"size_p50", s.batch_size_p50},
         {"full", s.batches_full},
@@ -55,6 +56,7 @@ ordered_json json_of(const StatsSnapshot& s) {
         {"length_mean", s.length_mean},
         {"success_rate", s.success_rate}}},
       {"learner", s.learner},
+      {"training_ended", s.training_ended},
       {"workers", {{"up", s.workers_up}, {"total", s.workers_total}}},
       {"rows_served", s.rows_served},
       {"weights_behind", s.weights_behind},
@@ -98,6 +100,12 @@ std::string to_json(const Ledger& ledger) { return dump(json_of(ledger)); }
 std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot) {
   std::map<std::string, double> scalars;
   collect("", json_of(snapshot), scalars);
+  return scalars;
+}
+
+std::map<std::string, double> scalars_of(const std::string& json) {
+  std::map<std::string, double> scalars;
+  collect("", ordered_json::parse(json), scalars);
   return scalars;
 }
 

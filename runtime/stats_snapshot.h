@@ -24,7 +24,7 @@ struct EvaluationResult {
 };
 
 struct StatsSnapshot {
-  double elapsed_seconds = 0;
+  double elapsed_seconds = 0;  // over all starts of the run
   double progress = kUnknown;  // 0..1 of the first stop criterion to be met; unknown without one
   double eta_seconds = kUnknown;
 
@@ -42,6 +42,7 @@ struct StatsSnapshot {
   double lag_max = kUnknown;
   uint64_t lag_bound = 0;
   Ledger ledger;
+  uint64_t uncounted_at_most = 0;  // samples that crashed workers may have made beyond those in the ledger
 
   double batch_size_p50 = kUnknown;  // rows
   uint64_t batches_full = 0;         // batches that left because they were full,
@@ -56,13 +57,14 @@ struct StatsSnapshot {
   double return_std = kUnknown;
   double length_mean = kUnknown;
   double success_rate = kUnknown;
-  std::map<std::string, double> learner;  // kl, clip_fraction, ess, entropy, losses, learning rates
+  std::map<std::string, double> learner;  // of the updates since the last report: kl, ess, losses, learning rates
 
-  uint64_t workers_up = 0;
+  bool training_ended = false;
+  uint64_t workers_up = 0;  // once training has ended: when it did
   uint64_t workers_total = 0;
   std::map<std::string, uint64_t> rows_served;     // by inference actor
   std::map<std::string, uint64_t> weights_behind;  // versions published and not yet applied, by receiver
-  std::map<std::string, uint64_t> env_failures;    // by environment
+  std::map<std::string, uint64_t> env_failures;    // one entry: the environment's id; none without a failure
   uint64_t request_retries = 0;                    // inference requests that workers asked again
   uint64_t quarantined = 0;                        // rows left out now
   uint64_t skipped_steps = 0;                      // optimizer steps that were not finite
@@ -79,7 +81,9 @@ std::string to_json(const StatsSnapshot& snapshot);
 std::string to_json(const EvaluationResult& result);
 std::string to_json(const Ledger& ledger);
 
-// All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard.
+// All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard. The second form
+// takes what to_json() gave.
 std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot);
+std::map<std::string, double> scalars_of(const std::string& json);
 
 }  // namespace troupe

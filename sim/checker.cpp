@@ -1,6 +1,7 @@
 #include "sim/checker.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/system_messages.hpp>
@@ -65,6 +66,9 @@ void Checker::begin_process(const ReplayStart& start) {
   replay_.produced_before = world_.produced;
   replay_.number = replay_.next_batch = start.version.number;
   last_ledger_ = replay_.base;
+  env_steps_ = start.env_steps;
+  if (start.env_steps == 0) returns_by_step_[0] = {};
+  returns_ = returns_by_step_[start.env_steps];
   world_.update_samples_trained.clear();
 }
 
@@ -89,10 +93,41 @@ std::string Checker::name_of(caf::actor_id id) {
 void Checker::worker_left(uint64_t worker, bool in_order) {
   WorkerAccount& account = workers_[worker];
   if (account.joined) {
-    (in_order ? replay_.left_over : replay_.left) += account.partial;
+    for (const PartialRollout& partial : account.partial) {
+      (in_order ? replay_.left_over : replay_.left) += partial.samples;
+      count(partial.env_steps, partial.episodes);
+    }
     replay_.inexact |= !in_order;
   }
   account = {};
+}
+
+void Checker::count(uint64_t env_steps, const Episodes& episodes) {
+  env_steps_ += env_steps;
+  if (episodes.count() > 0)
+    for (const float episode_return : episodes.returns.view<float>()) returns_.push_back(episode_return);
+  while (returns_.size() > static_cast<size_t>(world_.scenario.config.stats.window)) returns_.pop_front();
+  returns_by_step_[env_steps_] = returns_;
+}
+
+void Checker::check_return(const StatsSnapshot& snapshot) {
+  const auto at = returns_by_step_.find(snapshot.env_steps);
+  if (at == returns_by_step_.end())
+    return world_.violate("a report is of " + std::to_string(snapshot.env_steps) + " steps, which replay never had");
+  double sum = 0;
+  for (const float episode_return : at->second) sum += episode_return;
+  const double mean = sum / static_cast<double>(at->second.size());
+  if (at->second.empty() ? !std::isnan(snapshot.return_mean) : snapshot.return_mean != mean)
+    world_.violate("the report of " + std::to_string(snapshot.env_steps) + " steps has a return of " +
+                   std::to_string(snapshot.return_mean) + ", counted " + std::to_string(mean));
+}
+
+// Replay has closed its counts: who was silent until then is taken at its last report.
+void Checker::silent_workers_left() {
+  for (const auto& [worker, account] : std::map(workers_)) {
+    replay_.inexact |= account.joined;
+    worker_left(worker, true);
+  }
 }
 
 void Checker::replay_takes(caf::mailbox_element& element) {
@@ -106,15 +141,19 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     uint64_t samples = 0;
     for (const uint8_t valid : rollout.valid.view<uint8_t>()) samples += valid;
     WorkerAccount& account = workers_[rollout.worker];
-    if (account.joined) replay_.arrived += samples;  // those of a worker that is gone were booked as lost when it left
-    account.partial -= std::min(account.partial, samples);
+    if (account.joined) {  // those of a worker that is gone were booked as lost when it left
+      replay_.arrived += samples;
+      count(rollout.env_steps, rollout.episodes);
+    }
+    const auto reported = std::ranges::find(account.partial, rollout.group, &PartialRollout::group);
+    if (reported != account.partial.end()) account.partial.erase(reported);
     const std::string who = "worker " + std::to_string(rollout.worker);
     if (next_sequence_[rollout.worker]++ != rollout.sequence)
       world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " comes out of turn");
     if (++pushed_[rollout.worker] > credits_[rollout.worker]) world_.violate(who + " pushes without a credit");
     world_.check_rollout(rollout, published_);
   } else if (const auto* report = content_of<WorkerReport>(element)) {
-    if (workers_[report->worker].joined) workers_[report->worker].partial = report->partial_samples;
+    if (workers_[report->worker].joined) workers_[report->worker].partial = report->partial;
   } else if (const auto* update = content_of<UpdateMessage>(element)) {
     const uint64_t samples = replay_.batches[update->index];
     replay_.batches.erase(update->index);
@@ -214,11 +253,18 @@ void Checker::check_replay(const ReplayState& state) {
                      std::to_string(wanted) + " (" + ledger.text() + ")");
   };
   if (!ledger.balances()) world_.violate("the ledger does not balance: " + ledger.text());
+  if (state.store->closed()) silent_workers_left();
   same("waiting", ledger.waiting, state.store->count_waiting());
   const uint64_t counted = replay_.arrived + replay_.left + replay_.left_over;
   same("produced", ledger.produced, replay_.base.produced + counted);
   same("env_steps", state.store->env_steps(), ledger.produced);  // every valid step of a FakeEnv is one
-  same("left over", ledger.left_over, replay_.base.left_over + replay_.left_over);
+  if (state.store->closed()) {                                   // what waited is left over, too
+    same("waiting at the end", ledger.waiting, 0);
+    if (ledger.left_over < replay_.base.left_over + replay_.left_over)
+      world_.violate("the ledger forgets what workers left: " + ledger.text());
+  } else {
+    same("left over", ledger.left_over, replay_.base.left_over + replay_.left_over);
+  }
   same("trained", ledger.trained, replay_.base.trained + replay_.trained);
   if (config.replay.mode == "consume_once")
     same("lost", ledger.lost_in_crash, replay_.base.lost_in_crash + replay_.left + replay_.failed);
@@ -247,8 +293,7 @@ void Checker::after(caf::scheduled_actor& actor) {
   known.initialized = true;
   if (!known.alive) {
     if (known.kind == "inference") inference_.erase(actor.id());
-    if (known.kind == "replay")
-      for (const auto& [worker, account] : workers_) replay_.inexact |= account.joined;
+    if (known.kind == "replay") silent_workers_left();
     return;
   }
   if (known.kind == "replay") check_replay(*replay_of(&actor));
@@ -327,8 +372,9 @@ std::string Checker::dump() {
     if (const auto* s = worker_of(pointer->get()); s != nullptr && s->core) {
       const WorkerReport report = s->core->report();
       text += " id " + std::to_string(report.worker) + ", credits " + std::to_string(s->core->credits()) +
-              ", partial " + std::to_string(report.partial_samples) + ", requests " + std::to_string(report.requests) +
-              ", retries " + std::to_string(report.retries) + ", last error " + report.last_error;
+              ", partial rollouts " + std::to_string(report.partial.size()) + ", requests " +
+              std::to_string(report.requests) + ", retries " + std::to_string(report.retries) + ", last error " +
+              report.last_error;
     }
     if (const auto* s = supervisor_of(pointer->get()))
       text += " phase " + std::to_string(static_cast<int>(s->phase)) + ", members " + std::to_string(s->members.size());

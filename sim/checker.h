@@ -3,6 +3,7 @@
 // actors, keeps accounts of its own, and never changes anything. The first violation is kept in the World.
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -39,6 +40,9 @@ class Checker {
   void answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply);
   // Nothing is under way and nobody has anything to do but wait for a timer.
   void quiet();
+  // A point of the curves or another report: its return is that of the last episodes in the rollouts that were counted until
+  // replay had its number of environment steps.
+  void check_return(const StatsSnapshot& snapshot);
   // The process ended in order and no fault has hit a worker or its connection: the last report must be exact.
   void check_last(const StatsSnapshot& last);
 
@@ -51,7 +55,7 @@ class Checker {
 
  private:
   struct WorkerAccount {
-    uint64_t partial = 0;
+    std::vector<PartialRollout> partial;
     bool joined = false;
   };
   struct Request {
@@ -80,6 +84,8 @@ class Checker {
   void inference_takes(caf::actor_id id, caf::mailbox_element& element);
   void worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& element);
   void worker_left(uint64_t worker, bool in_order);
+  void silent_workers_left();
+  void count(uint64_t env_steps, const Episodes& episodes);
   void check_replay(const ReplayState& state);
   std::string name_of(caf::actor_id id);
 
@@ -91,6 +97,9 @@ class Checker {
   std::map<caf::actor_id, uint64_t> worker_of_;  // as replay sees them
   std::map<uint64_t, uint64_t> credits_, pushed_, next_sequence_;
   ReplayAccount replay_;
+  uint64_t env_steps_ = 0;
+  std::deque<float> returns_;                              // of the last stats.window episodes
+  std::map<uint64_t, std::deque<float>> returns_by_step_;  // as they were at that number of environment steps
   Ledger last_ledger_;
   std::map<uint64_t, bool> published_;
   std::optional<PolicyVersion> last_published_;

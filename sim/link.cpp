@@ -104,8 +104,7 @@ caf::message Link::as_received(caf::message content) {
     return caf::make_message(InferenceReplaced{far(content.get_as<InferenceReplaced>(0).inference)});
   through_wire<ActRequest>(system_, content) || through_wire<ActReply>(system_, content) ||
       through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
-      through_wire<Episodes>(system_, content) || through_wire<WorkerHello>(system_, content) ||
-      through_wire<Credits>(system_, content);
+      through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content);
   return content;
 }
 

@@ -37,25 +37,41 @@ constexpr uint64_t kMaxProcesses = 8;
 // What RunReport does in a real run, on a disk in memory.
 class SimulatedSink final : public RunSink {
  public:
-  SimulatedSink(World& world, MemoryDisk& disk) : world_(world), store_(disk, "run/checkpoints") {}
+  SimulatedSink(World& world, Checker& checker, MemoryDisk& disk)
+      : world_(world), checker_(checker), store_(disk, "run/checkpoints") {}
   void save(const Checkpoint& checkpoint) override {
     if (world_.scenario.mutation == Mutation::checkpoint_missing) return;
     store_.save(checkpoint.updates, checkpoint);
     store_.prune(static_cast<uint64_t>(world_.scenario.config.checkpoint.keep));
   }
-  void report(const StatsSnapshot& snapshot) override {
-    if (!snapshot.ledger.balances()) world_.violate("a reported ledger does not balance: " + snapshot.ledger.text());
-    if (snapshot.lag_max > static_cast<double>(world_.scenario.config.replay.max_policy_lag))
-      world_.violate("a lag of " + std::to_string(snapshot.lag_max) + " is reported");
-    last_ = snapshot;
+  void record(const StatsSnapshot& snapshot) override {
+    if (snapshot.env_steps < recorded_)
+      world_.violate("a point at " + std::to_string(snapshot.env_steps) + " steps comes after one at " +
+                     std::to_string(recorded_));
+    recorded_ = snapshot.env_steps;
+    look_at(snapshot);
   }
+  void show(const StatsSnapshot& snapshot) override { look_at(snapshot); }
   CheckpointStore& store() { return store_; }
   const StatsSnapshot& last() const { return last_; }
 
  private:
+  void look_at(const StatsSnapshot& snapshot) {
+    if (!snapshot.ledger.balances()) world_.violate("a reported ledger does not balance: " + snapshot.ledger.text());
+    if (snapshot.lag_max > static_cast<double>(world_.scenario.config.replay.max_policy_lag))
+      world_.violate("a lag of " + std::to_string(snapshot.lag_max) + " is reported");
+    // Every step of a fake environment is one sample.
+    if (snapshot.env_steps != snapshot.ledger.produced)
+      world_.violate("a report of " + std::to_string(snapshot.env_steps) + " steps has " + snapshot.ledger.text());
+    checker_.check_return(snapshot);
+    last_ = snapshot;
+  }
+
   World& world_;
+  Checker& checker_;
   CheckpointStore store_;
   StatsSnapshot last_;
+  uint64_t recorded_ = 0;
 };
 
 RunConfig as_the_actors_see_it(const Scenario& scenario) {
@@ -206,7 +222,7 @@ void Simulation::start_process() {
   disk_.clear_fault();
   disk_fault_ = ended_ = crashed_ = cause_ = interrupted_ = disturbed_ = false;
   run_outcome_ = {};
-  sink_ = std::make_shared<SimulatedSink>(world_, disk_);
+  sink_ = std::make_shared<SimulatedSink>(world_, checker_, disk_);
   ReplayStart start;
   const std::optional<Checkpoint> checkpoint = sink_->store().recover();
   disk_.make_directory("run");
@@ -569,7 +585,7 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
       message->rollout = changed;
     }
     if (auto* report = mutable_content<WorkerReport>(element); report != nullptr && m == Mutation::last_words_lost)
-      report->partial_samples = report->partial_env_steps = 0;
+      report->partial.clear();
     if (auto* update = mutable_content<UpdateMessage>(element); update != nullptr && m == Mutation::update_claimed)
       update->applied = !update->applied;
   }

@@ -35,10 +35,11 @@ BenchSystem::~BenchSystem() {
 }
 
 StatsActor::behavior_type silent_stats(StatsActor::pointer) {
-  return {[](const WorkerReport&) {}, [](const Episodes&) {},      [](const InferenceReport&) {},
-          [](const ReplayReport&) {}, [](const UpdateMessage&) {}, [](const Evaluation&) {},
-          [](const Applied&) {},      [](const ReceiverGone&) {},  [](beat_atom) {},
-          [](const SaveMessage&) {},  [](const Stop&) {}};
+  return {[](const WorkerReport&) {},      [](const InferenceReport&) {},
+          [](const Applied&) {},           [](const ReplayReport&) {},
+          [](const CheckpointMessage&) {}, [](const Evaluation&) {},
+          [](const ReceiverGone&) {},      [](beat_atom) {},
+          [](const SaveMessage&) {},       [](const Stop&) {}};
 }
 
 ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {

@@ -77,7 +77,6 @@ class Training {
                              system_.stop_at_end(system.spawn(publisher, PublisherParts{})),
                              system_.stop_at_end(system.spawn(silent_recorder)),
                              system_.stop_at_end(system.spawn(silent_evaluator)),
-                             system_.stop_at_end(system.spawn(silent_stats)),
                              caf::actor_cast<decltype(TrainerPeers::supervisor)>(me)};
     const auto train =
         system_.stop_at_end(spawn_on(system, true, trainer, wiring, learner, PolicyVersion{}, uint64_t{0}, peers));

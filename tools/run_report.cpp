@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -23,7 +24,7 @@ double wall_clock() {
 
 size_t terminal_width() {
   winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 // nlohmann writes NaN and infinities as null.
@@ -40,26 +41,42 @@ std::string success_text(double rate) {
 
 }  // namespace
 
-RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, uint64_t first_env_steps)
-    : folder_(folder),
-      socket_(socket),
-      config_(config),
-      first_env_steps_(first_env_steps),
-      terminal_(isatty(STDOUT_FILENO) != 0) {}
+uint64_t env_steps_of(const std::string& line) { return Json::parse(line).at("env_steps").get<uint64_t>(); }
+
+RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, const ReplayStart& start,
+                     const std::string* held)
+    : folder_(folder), socket_(socket), config_(config), start_(start), terminal_(isatty(STDOUT_FILENO) != 0) {
+  if (held != nullptr) held_ = Line{env_steps_of(*held), wall_clock(), *held};
+  if (!config.deterministic) written_ = start.env_steps;  // at least: the lines up to there were kept
+}
 
 void RunReport::save(const Checkpoint& checkpoint) {
   Checkpoint complete = checkpoint;
-  if (config_.deterministic) complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
+  if (config_.deterministic) {
+    complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
+    if (held_) complete.extras[kMetricsHeld] = held_->json;
+  }
   folder_.checkpoints().save(checkpoint.updates, complete);
   folder_.checkpoints().prune(static_cast<uint64_t>(config_.checkpoint.keep));
 }
 
-void RunReport::report(const StatsSnapshot& snapshot) {
+void RunReport::record(const StatsSnapshot& snapshot) {
+  if (snapshot.env_steps <= written_) return;
+  if (held_ && held_->env_steps < snapshot.env_steps) write_held();
+  held_ = Line{snapshot.env_steps, wall_clock(), to_json(snapshot)};
+}
+
+void RunReport::write_held() {
+  if (!held_) return;
+  folder_.write_metrics(held_->json);
+  folder_.write_scalars(held_->wall_time, static_cast<int64_t>(held_->env_steps), scalars_of(held_->json));
+  written_ = held_->env_steps;
+  held_.reset();
+}
+
+void RunReport::show(const StatsSnapshot& snapshot) {
   last_ = snapshot;
-  const std::string json = to_json(snapshot);
-  folder_.write_metrics(json);
-  folder_.write_scalars(wall_clock(), static_cast<int64_t>(snapshot.env_steps), scalars_of(snapshot));
-  if (socket_ != nullptr) socket_->publish(json);
+  if (socket_ != nullptr) socket_->publish(to_json(snapshot));
   const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
   if (terminal_) {
     const std::vector<std::string> lines = console_block(config_.name, shown, terminal_width());
@@ -86,28 +103,38 @@ StatsSnapshot RunReport::with_times(StatsSnapshot s) {
 }
 
 void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
+  write_held();
+  const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
   Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", outcome.reason}};
   if (!outcome.error.empty()) summary["error"] = outcome.error;
-  summary["wall_seconds"] = wall_seconds;
+  summary["wall_seconds"] = run_seconds;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
   summary["env_steps"] = last_.env_steps;
-  summary["env_steps_per_second"] = static_cast<double>(last_.env_steps - first_env_steps_) /
-                                    (config_.deterministic ? wall_seconds : last_.elapsed_seconds);
+  const double sampling_seconds =
+      config_.deterministic ? wall_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds;
+  const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
+  summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
   summary["updates"] = outcome.version.number;
   summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation) : Json(nullptr);
   summary["episodes"] = {
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
   summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
   summary["ledger"] = Json::parse(to_json(last_.ledger));
+  summary["uncounted_at_most"] = last_.uncounted_at_most;
   summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
   summary["env_failures"] = last_.env_failures;
   summary["skipped_steps"] = last_.skipped_steps;
+  summary["request_retries"] = last_.request_retries;
   summary["lost_writes"] = folder_.lost_writes();
   if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
   summary["peak_rss_bytes"] = peak_resident_bytes();
+  if (!config_.deterministic) summary["starts"] = start_.totals.starts + 1;
+  summary["last_start"] = {{"wall_seconds", wall_seconds},
+                           {"env_steps", new_steps},
+                           {"updates", outcome.version.number - start_.version.number}};
   folder_.write_summary(summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, "
-            << format_count(outcome.version.number) << " updates, " << format_seconds(wall_seconds) << '\n';
+            << format_count(outcome.version.number) << " updates, " << format_seconds(run_seconds) << '\n';
   if (outcome.evaluation && !outcome.evaluation->error.empty())
     std::cout << "evaluation failed after " << outcome.evaluation->episodes
               << " episodes: " << outcome.evaluation->error << '\n';
@@ -115,7 +142,7 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
     std::cout << "evaluation: return " << format_number(outcome.evaluation->return_mean, 2) << " +- "
               << format_number(outcome.evaluation->return_std, 2) << success_text(outcome.evaluation->success_rate)
               << " over " << outcome.evaluation->episodes << " episodes\n";
-  std::cout << "the run lies in " << folder_.path() << std::endl;
+  std::cout << "Run folder: " << folder_.path() << std::endl;
 }
 
 }  // namespace troupe

@@ -16,28 +16,44 @@
 
 namespace troupe {
 
-// Scalar of a deterministic run's checkpoints: how many lines of metrics.jsonl came before it.
+// What a deterministic run's checkpoints say of metrics.jsonl: how many lines were written (a scalar), and the line that was held
+// back (among the states of the actors).
 constexpr const char* kMetricsLines = "metrics.lines";
+constexpr const char* kMetricsHeld = "metrics.held";
+// The environment steps of a line of metrics.jsonl.
+uint64_t env_steps_of(const std::string& line);
 
 class RunReport : public RunSink {
  public:
-  // `first_env_steps` is what the run starts from: those of the checkpoint after a resume.
-  RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, uint64_t first_env_steps);
+  // `start` is what the run starts from, `held` the line that a resumed deterministic run held back.
+  RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, const ReplayStart& start,
+            const std::string* held = nullptr);
 
   void save(const Checkpoint& checkpoint) override;
-  void report(const StatsSnapshot& snapshot) override;
+  // The newest point is held back until one with more environment steps comes, or the end: so there is one line for each number
+  // of steps, with the newest figures, and the last line has the last evaluation.
+  void record(const StatsSnapshot& snapshot) override;
+  void show(const StatsSnapshot& snapshot) override;
 
   // After the run ended: summary.json, and the closing lines on the console.
   void finish(const RunOutcome& outcome, double wall_seconds);
 
  private:
+  struct Line {
+    uint64_t env_steps = 0;
+    double wall_time = 0;
+    std::string json;
+  };
+  void write_held();
   StatsSnapshot with_times(StatsSnapshot snapshot);
 
   RunFolder& folder_;
   StatsSocket* socket_;
   RunConfig config_;
-  uint64_t first_env_steps_;
-  StatsSnapshot last_;
+  ReplayStart start_;
+  std::optional<Line> held_;
+  uint64_t written_ = 0;  // environment steps of the last line written
+  StatsSnapshot last_;    // shown
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
   bool terminal_;

@@ -62,6 +62,8 @@ void restore_actors(const Checkpoint& checkpoint, Wiring& wiring, Beginning& beg
   wiring.states = checkpoint.extras;
   beginning.start.version = checkpoint.version;
   beginning.resume->lines = static_cast<uint64_t>(lines->second);
+  if (const std::string* held = wiring.state_of(kMetricsHeld))  // it will be written again
+    beginning.resume->tensorboard_step = static_cast<int64_t>(env_steps_of(*held));
 }
 
 // Restores the learner, and in a deterministic run all other actors.
@@ -76,7 +78,7 @@ Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
   if (!checkpoint) return beginning;
   beginning.start = resume(*checkpoint, learner);
   const ReplayStart& start = beginning.start;
-  beginning.resume = {start.version.number, static_cast<int64_t>(start.env_steps)};
+  beginning.resume = RunFolder::ResumePoint{start.version.number, start.env_steps};
   if (wiring.in_turns) restore_actors(*checkpoint, wiring, beginning);
   log_info("train", "resuming at update " + std::to_string(start.version.number));
   std::cout << "resuming at update " << start.version.number << ", " << start.env_steps << " environment steps\n";
@@ -221,7 +223,8 @@ int run_train(const TrainOptions& options) {
     folder.emplace(posix_disk(), run_folder_of(options, config), to_json(config),
                    [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
     const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
-    report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start.env_steps);
+    report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start,
+                                         wiring->state_of(kMetricsHeld));
     if (gate) announce(*folder, gate->address(), socket->address());
 
     RunParts parts{std::move(learner), start, report, [&](const RunOutcome& result) {

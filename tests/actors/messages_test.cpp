@@ -136,11 +136,13 @@ TEST_CASE("messages: rollouts round-trip whole") {
 
 TEST_CASE("messages: reports and small messages round-trip") {
   Fixture f;
-  const WorkerReport worker = f.round_trip(WorkerReport{1, 2, 3, 4, 5, 6, 7, 8, 9, "e"});
-  CHECK(worker.partial_env_steps == 4);
+  const WorkerReport worker =
+      f.round_trip(WorkerReport{1, 2, {{1, 3, 4, {odd_floats(), Array(), Array()}}}, 5, 6, 7, 8, 9, "e"});
+  REQUIRE(worker.partial.size() == 1);
+  CHECK(worker.partial[0].env_steps == 4);
+  CHECK(worker.partial[0].episodes.returns == odd_floats());
   CHECK(worker.rss_bytes == 9);
   CHECK(worker.last_error == "e");
-  CHECK(f.round_trip(Episodes{1, odd_floats(), Array(), Array(), Array()}).returns == odd_floats());
   CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, Array(), odd_floats()}).latency_us == odd_floats());
   CHECK(f.round_trip(Applied{1, {2, 3}}).version == PolicyVersion{2, 3});
   CHECK(f.round_trip(ReceiverGone{7}).receiver == 7);

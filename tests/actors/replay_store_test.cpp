@@ -127,7 +127,7 @@ TEST_CASE("replay_store: a worker that leaves returns its credits and loses its 
   Fixture f;
   f.store->applied(0, {});
   CHECK(f.granted() == 4);
-  f.store->progress(1, 5, 10);
+  f.store->progress(1, {{0, 5, 10, {}}});
   f.store->leave(1);
   CHECK(f.store->env_steps() == 10);
   CHECK(f.store->credits_outstanding() == 0);
@@ -141,7 +141,7 @@ TEST_CASE("replay_store: a worker that leaves returns its credits and loses its 
 TEST_CASE("replay_store: what a worker leaves that stops in order is left over, not lost") {
   Fixture f;
   CHECK(std::isnan(f.store->mean_reuse()));  // nothing was used yet
-  f.store->progress(1, 5, 40);
+  f.store->progress(1, {{0, 5, 40, {}}});
   f.store->leave(1, /*in_order=*/true);
   CHECK(f.store->ledger() == Ledger{.produced = 5, .left_over = 5});
   CHECK(f.store->env_steps() == 40);
@@ -152,11 +152,65 @@ TEST_CASE("replay_store: what a worker leaves that stops in order is left over, 
 
 TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its samples are booked as lost already") {
   Fixture f;
-  f.store->progress(1, 8, 8);
+  f.store->progress(1, {{0, 8, 8, {}}});
   f.store->leave(1);
   CHECK(f.store->push(make_rollout({})));
   CHECK(f.store->ledger().produced == 8);
   CHECK(f.store->ledger().lost_in_crash == 8);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: a pushed rollout takes the place of its own report, not of another group's") {
+  Fixture f;
+  f.store->progress(1, {{0, 8, 8, {}}, {0, 2, 2, {}}, {1, 3, 3, {}}});
+  f.store->push(make_rollout({}));  // of group 0: the older of its two
+  f.store->leave(1);
+  CHECK(f.store->ledger().produced == 8 + 2 + 3);
+  CHECK(f.store->ledger().lost_in_crash == 2 + 3);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: a killed worker leaves uncounted no more than its credits less what it reported") {
+  Fixture f;
+  f.store->applied(0, {});
+  const uint64_t credits = f.granted();
+  REQUIRE(credits == 4);
+  f.store->progress(1, {{0, 5, 5, {}}});
+  f.store->leave(1);
+  CHECK(f.store->uncounted_at_most() == credits * 8 - 5);
+  f.store->join(2, 2, 8);
+  f.granted();
+  f.store->leave(2, /*in_order=*/true);  // reported all
+  CHECK(f.store->uncounted_at_most() == credits * 8 - 5);
+}
+
+TEST_CASE("replay_store: episodes are counted with the steps of their rollout, once") {
+  Fixture f;
+  const auto with_episode = [](float episode_return, uint64_t worker) {
+    auto rollout = std::make_shared<Rollout>(*make_rollout({.worker = worker}));
+    rollout->episodes = {Array::of<float>({1}, {episode_return}), Array::of<int32_t>({1}, {4}),
+                         Array::of<uint8_t>({1}, {0})};
+    return rollout;
+  };
+  f.store->push(with_episode(1, 1));
+  f.store->push(with_episode(2, 77));  // of a worker that is not known
+  f.store->progress(1, {{0, 2, 2, with_episode(3, 1)->episodes}});
+  f.store->leave(1);
+  const std::vector<Episodes> episodes = f.store->take_episodes();
+  REQUIRE(episodes.size() == 2);
+  CHECK(episodes[0].returns == Array::of<float>({1}, {1.0f}));
+  CHECK(episodes[1].returns == Array::of<float>({1}, {3.0f}));
+  CHECK(f.store->take_episodes().empty());
+}
+
+TEST_CASE("replay_store: when it is closed, what waits is left over and nothing comes after it") {
+  Fixture f;
+  f.store->push(make_rollout({}));
+  f.store->leave(1, /*in_order=*/true);
+  f.store->close();
+  CHECK(f.store->ledger() == Ledger{.produced = 8, .left_over = 8});
+  CHECK(f.store->push(make_rollout({})));
+  CHECK_FALSE(f.store->sample());
   f.check_ledger();
 }
 

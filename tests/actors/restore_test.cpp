@@ -22,7 +22,8 @@ namespace {
 class NoSink final : public RunSink {
  public:
   void save(const Checkpoint&) override {}
-  void report(const StatsSnapshot&) override {}
+  void record(const StatsSnapshot&) override {}
+  void show(const StatsSnapshot&) override {}
 };
 
 RunConfig small_config() {

@@ -14,7 +14,7 @@
 
 #include "actors/inference_host.h"
 #include "actors/publisher.h"
-#include "actors/stats.h"
+#include "actors/stats_core.h"
 #include "actors/supervisor.h"
 #include "envs/make_env.h"
 #include "runtime/caf_system.h"
@@ -77,7 +77,8 @@ class StillLearner final : public Learner {
 class KeptReports final : public RunSink {
  public:
   void save(const Checkpoint&) override {}
-  void report(const StatsSnapshot& snapshot) override { last = snapshot; }
+  void record(const StatsSnapshot&) override {}
+  void show(const StatsSnapshot& snapshot) override { last = snapshot; }
   StatsSnapshot last;
 };
 
@@ -358,7 +359,7 @@ TEST_CASE("stats: a receiver that falls behind raises one alarm, and another one
   CHECK(lines[0] == "inference 3 falls behind: it applied version 0.0, 4 before the newest");
   core.add(update_to(6), now);
   CHECK(core.alarms().empty());
-  CHECK(core.snapshot(now).weights_behind.at("inference 3") == 6);
+  CHECK(core.take_view(now).weights_behind.at("inference 3") == 6);
   core.add(Applied{3, {0, 6}});
   CHECK(core.alarms().empty());
   core.add(update_to(8), now);
@@ -373,5 +374,5 @@ TEST_CASE("stats: a receiver that is gone is neither behind nor an alarm") {
   core.add(ReceiverGone{3});
   core.add(update_to(9), now);
   for (int look = 0; look < 4; ++look) CHECK(core.alarms().empty());
-  CHECK(core.snapshot(now).weights_behind.empty());
+  CHECK(core.take_view(now).weights_behind.empty());
 }

@@ -41,8 +41,10 @@ class Counter {
 struct Port : WorkerPort {
   void ask(ActRequest request) override { requests.push_back(std::move(request)); }
   void pause(uint32_t) override { ++pauses; }
-  void push(RolloutPtr rollout) override { rollouts.push_back(std::move(rollout)); }
-  void episodes(Episodes e) override { finished += e.returns.size(); }
+  void push(RolloutPtr rollout) override {
+    finished += rollout->episodes.count();
+    rollouts.push_back(std::move(rollout));
+  }
   void retry_later(uint32_t group, std::chrono::milliseconds) override { retries.push_back(group); }
   void revive_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) override {
     revivals.emplace_back(group, row);
@@ -153,6 +155,25 @@ TEST_CASE("worker_core: an episode cut off by the time limit gets the value of i
   CHECK(f.port.finished == 1);
 }
 
+TEST_CASE(
+    "worker_core: an episode travels in the rollout that holds its last step, before that in the report of partial "
+    "ones") {
+  Fixture f(2, 1);  // the third step truncates
+  f.core->add_credits(2);
+  f.serve(3);
+  REQUIRE(f.port.rollouts.size() == 1);
+  CHECK(f.port.rollouts[0]->episodes.count() == 0);
+  const WorkerReport report = f.core->report();
+  REQUIRE(report.partial.size() == 1);
+  CHECK(report.partial[0].samples == 1);
+  CHECK(report.partial[0].episodes.lengths == Array::of<int32_t>({1}, {3}));
+  CHECK(report.partial[0].episodes.returns == Array::of<float>({1}, {3.0f}));
+  f.serve(2);
+  REQUIRE(f.port.rollouts.size() == 2);
+  CHECK(f.port.rollouts[1]->episodes.lengths == Array::of<int32_t>({1}, {3}));
+  CHECK(f.core->report().partial.empty());
+}
+
 TEST_CASE("worker_core: an episode cut off at the very end of a rollout is closed with both lanes") {
   Fixture f(3, 1);
   f.core->add_credits(1);
@@ -169,8 +190,9 @@ TEST_CASE("worker_core: an answer to a request that was asked again is ignored")
   f.core->on_reply(f.port.answer_of(first));
   CHECK(f.port.requests.size() == 1);  // still the second
   f.serve(1);
-  CHECK(f.core->report().partial_samples == 2);
-  CHECK(f.core->report().partial_env_steps == 2);
+  REQUIRE(f.core->report().partial.size() == 1);
+  CHECK(f.core->report().partial[0].samples == 2);
+  CHECK(f.core->report().partial[0].env_steps == 2);
 }
 
 TEST_CASE("worker_core: a retry asks with the same observations and seeds") {

@@ -1,6 +1,9 @@
 #include "tests/process/train_process.h"
 
+#include <arpa/inet.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -27,12 +30,47 @@ Json json_of(const std::string& path) {
   return json.is_discarded() ? Json() : json;
 }
 
+std::vector<Json> lines_of(const std::string& folder) {
+  const std::string text = text_of(folder + "/metrics.jsonl");
+  std::vector<Json> lines;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    lines.push_back(Json::parse(text.substr(begin, end - begin)));
+  return lines;
+}
+
+namespace {
+
+// GET /stats; null when nobody answers or there is no snapshot yet.
+Json stats_at(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  if (::inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr) != 1) return {};
+  const int connection = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::string answer;
+  if (::connect(connection, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) {
+    const std::string request = "GET /stats HTTP/1.1\r\nHost: " + address + "\r\nConnection: close\r\n\r\n";
+    if (::send(connection, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size())) {
+      char block[4096];
+      for (ssize_t got = 0; (got = ::recv(connection, block, sizeof block, 0)) > 0;)
+        answer.append(block, static_cast<size_t>(got));
+    }
+  }
+  ::close(connection);
+  const size_t body = answer.find("\r\n\r\n");
+  if (body == std::string::npos) return {};
+  const Json message = Json::parse(answer.substr(body + 4), nullptr, /*allow_exceptions=*/false);
+  return message.is_object() && message.contains("stats") ? message.at("stats") : Json();
+}
+
+}  // namespace
+
 Json metrics_of(const std::string& folder) {
-  std::string text = text_of(folder + "/metrics.jsonl");
-  text.resize(text.rfind('\n') + 1);  // npos + 1 = 0: no whole line
-  if (text.empty()) return {};
-  text.pop_back();
-  return Json::parse(text.substr(text.rfind('\n') + 1));
+  if (const Json endpoints = json_of(folder + "/endpoints.json"); endpoints.is_object() && endpoints.contains("stats"))
+    if (Json stats = stats_at(endpoints.at("stats")); !stats.is_null()) return stats;
+  const std::vector<Json> lines = lines_of(folder);
+  return lines.empty() ? Json() : lines.back();
 }
 
 uint64_t updates_of(const std::string& folder) {

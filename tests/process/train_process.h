@@ -19,8 +19,11 @@ Words train_line(const std::string& folder, const Words& more = {});
 Words set(const Words& settings);
 
 // What a run folder says now.
-Json metrics_of(const std::string& folder);  // the newest report that is whole; null before the first
-Json json_of(const std::string& path);       // null when it cannot be read
+// The newest statistics: of a run with a statistics socket what it answers now, else the newest line of metrics.jsonl; null before
+// the first.
+Json metrics_of(const std::string& folder);
+std::vector<Json> lines_of(const std::string& folder);  // of metrics.jsonl
+Json json_of(const std::string& path);                  // null when it cannot be read
 uint64_t updates_of(const std::string& folder);
 bool log_has(const std::string& folder, const std::string& text);
 size_t log_count(const std::string& folder, const std::string& text);

@@ -209,12 +209,12 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: lines of metrics are counted, also after
   {
     RunFolder run(disk, "run", kConfig);
     run.begin_metrics(1.0, std::nullopt);
-    for (int i = 0; i < 3; ++i) run.write_metrics(R"({"updates":1})");
+    for (int i = 0; i < 3; ++i) run.write_metrics(R"({"updates":1,"env_steps":10})");
     CHECK(run.metrics_lines() == 3);
   }
   for (const auto lines : {std::optional<uint64_t>(), std::optional<uint64_t>(2)}) {
     RunFolder run(disk, "run", kConfig);
-    run.begin_metrics(2.0, RunFolder::ResumePoint{1, 0, lines});
+    run.begin_metrics(2.0, RunFolder::ResumePoint{1, 10, lines});
     CHECK(run.metrics_lines() == lines.value_or(3));
   }
 }
@@ -233,21 +233,25 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: on resume a torn line and lines past the
     std::optional<RunFolder::ResumePoint> resume;
     std::string after;
   };
-  const std::string two = "{\"updates\":1}\n{\"updates\":2}\n";
+  const auto line = [](int updates, int env_steps) {
+    return "{\"updates\":" + std::to_string(updates) + ",\"env_steps\":" + std::to_string(env_steps) + "}\n";
+  };
+  const std::string two = line(1, 10) + line(2, 20);
   const Case cases[] = {
-      {two, {{2, 0}}, two},
-      {two + "{\"upd", {{2, 0}}, two},
-      {two + "{\"updates\":3}\n{\"updates\":4}\n{\"u", {{2, 0}}, two},
-      {two + "garbage\n\n", {{2, 0}}, two},
+      {two, {{2, 20}}, two},
+      {two + "{\"upd", {{2, 20}}, two},
+      {two + line(3, 30) + line(4, 40) + "{\"u", {{2, 20}}, two},
+      {two + line(2, 25), {{2, 20}}, two},  // of the same update, after the checkpoint
+      {two + "garbage\n\n", {{2, 20}}, two},
       {two, {{0, 0}}, ""},
-      {two + "{\"updates\":2}\n", {{2, 0, 2}}, two},
-      {two + "{\"upd", {{1, 0, 2}}, two},
-      {two, {{2, 0, 0}}, ""},
-      {two, {{2, 0, 3}}, two},
+      {two + line(2, 20), {{2, 20, 2}}, two},
+      {two + "{\"upd", {{1, 10, 2}}, two},
+      {two, {{2, 20, 0}}, ""},
+      {two, {{2, 20, 3}}, two},
       {two, std::nullopt, ""},
-      {"{\"updates\":2", {{2, 0}}, ""},
-      {"\n", {{2, 0}}, ""},
-      {"", {{2, 0}}, ""},
+      {"{\"updates\":2", {{2, 20}}, ""},
+      {"\n", {{2, 20}}, ""},
+      {"", {{2, 20}}, ""},
   };
   for (const Case& each : cases) {
     disk.write_atomic("run/config.json", kConfig);
@@ -286,7 +290,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: TensorBoard gets a file per process, and
   const std::string version = tfrecord(event_file_version(7.0)),
                     scalar = tfrecord(event_scalars(8.0, 4096, {{"x", 1}}));
   CHECK(disk.read("run/" + event_file_name(7.0, 0)) == version + scalar);
-  CHECK(disk.read("run/" + event_file_name(7.0, 1)) == version + tfrecord(event_restart(7.0, 2048)) + scalar);
+  CHECK(disk.read("run/" + event_file_name(7.0, 1)) == version + tfrecord(event_restart(7.0, 2049)) + scalar);
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: the summary is replaced whole or not at all; endpoints end with the run") {

@@ -66,7 +66,7 @@ TEST_CASE("stats_protocol: what is no request is refused with the cause") {
 
 TEST_CASE("stats_protocol: messages are JSON, whatever the text in them") {
   const json hello = json::parse(hello_message("my \"run\"", R"({"seed": 1})"));
-  CHECK(hello["protocol"] == 1);
+  CHECK(hello["protocol"] == 2);
   CHECK(hello["config"]["seed"] == 1);
   CHECK(json::parse(error_message("\xff\n"))["type"] == "error");
   CHECK(error_message("a\nb").find('\n') == std::string::npos);

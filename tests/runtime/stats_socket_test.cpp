@@ -177,7 +177,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a port that is taken is named with the
 TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends nothing gets hello, then each snapshot") {
   Client client(server);
   CHECK(client.message() ==
-        json::parse(R"({"type":"hello","protocol":1,"program":"troupe","run":"demo","config":{"seed":5}})"));
+        json::parse(R"({"type":"hello","protocol":2,"program":"troupe","run":"demo","config":{"seed":5}})"));
   for (int i = 1; i <= 3; ++i) {
     server.publish(kSnapshot);
     const json stats = client.message();

@@ -1,0 +1,61 @@
+#include "actors/episode_window.h"
+
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "actors/state_bytes.h"
+#include "runtime/stats_snapshot.h"
+
+namespace troupe {
+
+void EpisodeWindow::add(const Episodes& episodes) {
+  if (episodes.count() == 0) return;
+  const auto returns = episodes.returns.view<float>();
+  const auto lengths = episodes.lengths.view<int32_t>();
+  const auto success = episodes.success.view<uint8_t>();
+  for (size_t i = 0; i < returns.size(); ++i) newest_.push_back({returns[i], lengths[i], success[i] != 0});
+  while (newest_.size() > limit_) newest_.pop_front();
+}
+
+EpisodeWindow::Summary EpisodeWindow::summary() const {
+  if (newest_.empty()) return {kUnknown, kUnknown, kUnknown, kUnknown};
+  const auto count = static_cast<double>(newest_.size());
+  double sum = 0, squares = 0, lengths = 0, successes = 0;
+  for (const Episode& episode : newest_) {
+    sum += episode.episode_return;
+    lengths += episode.length;
+    successes += episode.success;
+  }
+  const double mean = sum / count;
+  for (const Episode& episode : newest_) squares += (episode.episode_return - mean) * (episode.episode_return - mean);
+  return {mean, std::sqrt(squares / count), lengths / count, successes / count};
+}
+
+std::string EpisodeWindow::save() const {
+  std::vector<float> returns;
+  std::vector<int32_t> lengths;
+  std::vector<uint8_t> success;
+  for (const Episode& episode : newest_) {
+    returns.push_back(episode.episode_return);
+    lengths.push_back(episode.length);
+    success.push_back(episode.success ? 1 : 0);
+  }
+  return to_bytes(Array::of<float>({static_cast<int64_t>(returns.size())}, returns), lengths, success);
+}
+
+void EpisodeWindow::load(const std::string& bytes) {
+  Array returns;
+  std::vector<int32_t> lengths;
+  std::vector<uint8_t> success;
+  from_bytes(bytes, "stats.window", returns, lengths, success);
+  if (returns.dtype() != DType::f32 || returns.size() != static_cast<int64_t>(lengths.size()) ||
+      lengths.size() != success.size())
+    throw std::runtime_error("stats.window: its lists differ in length");
+  newest_.clear();
+  for (size_t i = 0; i < lengths.size(); ++i)
+    newest_.push_back({returns.view<float>()[i], lengths[i], success[i] != 0});
+  while (newest_.size() > limit_) newest_.pop_front();
+}
+
+}  // namespace troupe

@@ -1,0 +1,34 @@
+#pragma once
+// LearnerFigures: what the updates since the last report say about learning. Owned by stats; one thread.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/caf_inspect.h"
+
+namespace troupe {
+
+class LearnerFigures {
+ public:
+  // The metrics of one update.
+  void add(const std::map<std::string, double>& metrics);
+  // One figure per metric for the updates since the last call: for rates and states that only the newest update tells (learning
+  // rates, kl_coef, log_std) the last value; for skipped_steps the sum; for rollout_weight_max the largest; for all others the
+  // mean over the updates whose value is finite, NaN when none is. Without an update since: the figures of the last call.
+  std::map<std::string, double> take();
+
+  template <class I> friend typename I::result_type inspect(I& f, LearnerFigures& x) { return f(x.sums_, x.taken_); }
+
+ private:
+  struct Sum {
+    WireDouble value;
+    uint64_t count = 0;  // of the values that it is made of
+    template <class I> friend typename I::result_type inspect(I& f, Sum& x) { return f(x.value, x.count); }
+  };
+  std::map<std::string, Sum> sums_;  // since the last take()
+  std::map<std::string, WireDouble> taken_;
+};
+
+}  // namespace troupe

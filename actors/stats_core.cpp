@@ -1,0 +1,320 @@
+#include "actors/stats_core.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/state_bytes.h"
+#include "runtime/process_stats.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::chrono::seconds kShort{10}, kLong{60};
+constexpr std::chrono::seconds kWorkerSilence{5};  // a worker reports every second
+constexpr size_t kLatencyWindow = 8192;
+
+double seconds(StatsCore::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+template <class T>
+double percentile(const std::deque<T>& values, double p) {
+  if (values.empty()) return kUnknown;
+  std::vector<T> sorted(values.begin(), values.end());
+  const auto k = static_cast<size_t>(std::lround(p * static_cast<double>(sorted.size() - 1)));
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k), sorted.end());
+  return static_cast<double>(sorted[k]);
+}
+
+// The smallest lag that at least a share p of the samples do not exceed.
+double lag_percentile(const LagCounts& counts, double p) {
+  uint64_t total = 0, seen = 0;
+  for (const auto& [lag, count] : counts) total += count;
+  for (const auto& [lag, count] : counts) {
+    seen += count;
+    if (static_cast<double>(seen) >= p * static_cast<double>(total)) return static_cast<double>(lag);
+  }
+  return kUnknown;
+}
+
+template <class T>
+void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
+  if (values.empty()) return;
+  for (T value : values.view<T>()) window.push_back(value);
+  while (window.size() > limit) window.pop_front();
+}
+
+}  // namespace
+
+void StatsCore::Rate::add(Clock::time_point now, uint64_t count) {
+  points.emplace_back(now, count);
+  while (points.size() > 2 && now - points[1].first > kLong) points.pop_front();
+}
+
+double StatsCore::Rate::over(Clock::time_point now, std::chrono::seconds window) const {
+  if (points.size() < 2) return kUnknown;
+  auto first = points.begin();
+  while (std::next(first, 2) != points.end() && now - std::next(first)->first >= window) ++first;
+  const double span = seconds(points.back().first - first->first);
+  return span <= 0 ? kUnknown : static_cast<double>(points.back().second - first->second) / span;
+}
+
+StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start)
+    : config_(config),
+      reports_success_(reports_success),
+      started_(started),
+      base_(start.totals),
+      points_(config, start.ledger.produced),
+      point_env_steps_(start.env_steps),
+      episodes_(static_cast<size_t>(config.stats.window)),
+      published_(start.version) {
+  now_.lag_bound = static_cast<uint64_t>(config.replay.max_policy_lag);
+  now_.updates = start.version.number;
+  now_.env_steps = start.env_steps;
+  now_.ledger = start.ledger;
+  now_.uncounted_at_most = start.uncounted;
+  now_.episodes = base_.episodes;
+  now_.skipped_steps = base_.skipped_steps;
+  if (!base_.window.empty()) episodes_.load(base_.window);
+  progress_before_ = progress(now_.env_steps, now_.updates, 0);
+  env_rate_.add(started, now_.env_steps);
+  update_rate_.add(started, now_.updates);
+}
+
+void StatsCore::add(const WorkerReport& report, Clock::time_point now) {
+  WorkerSeen& seen = workers_[report.worker];
+  // Every report repeats the worker's last error.
+  const bool new_error = report.last_error != seen.report.last_error || report.env_failures > seen.report.env_failures;
+  if (new_error && !report.last_error.empty()) now_.last_error = report.last_error;
+  seen = {report, now};
+}
+
+void StatsCore::add(const InferenceReport& report) {
+  append_bounded<int32_t>(batch_rows_, report.batch_rows, kLatencyWindow);
+  append_bounded<float>(latency_us_, report.latency_us, kLatencyWindow);
+  InferenceReport& counts = receivers_[report.receiver].report = report;
+  counts.batch_rows = counts.latency_us = {};
+}
+
+void StatsCore::add(const Applied& applied) { receivers_[applied.receiver].applied = applied.version; }
+
+void StatsCore::add(const ReceiverGone& gone) { receivers_[gone.receiver].gone = true; }
+
+uint64_t StatsCore::behind(const Receiver& receiver) const {
+  return receiver.applied ? published_.number - std::min(published_.number, receiver.applied->number) : 0;
+}
+
+std::vector<std::string> StatsCore::alarms() {
+  std::vector<std::string> lines;
+  if (now_.training_ended) return lines;
+  for (auto& [id, receiver] : receivers_) {
+    const uint64_t now = behind(receiver);
+    const bool falls_back = now > receiver.behind_before || (now > 0 && receiver.applied == receiver.applied_before);
+    receiver.strikes = falls_back && !receiver.gone ? receiver.strikes + 1 : 0;
+    if (receiver.strikes == kAlarmLooks)
+      lines.push_back("inference " + std::to_string(id) + " falls behind: it applied version " +
+                      receiver.applied->text() + ", " + std::to_string(now) + " before the newest");
+    receiver.behind_before = now;
+    receiver.applied_before = receiver.applied;
+  }
+  return lines;
+}
+
+void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
+  now_.ledger = report.ledger;
+  now_.env_steps = report.env_steps;
+  now_.workers_up = report.workers;
+  now_.workers_total = report.workers_total;
+  now_.uncounted_at_most = report.uncounted;
+  now_.reuse = report.reuse;
+  now_.training_ended |= report.training_ended;
+  for (const LagCounts& lags : report.lags) lags_.push_back(lags);
+  while (lags_.size() > kLagBatches) lags_.pop_front();
+  for (const Episodes& episodes : report.episodes) {
+    now_.episodes += static_cast<uint64_t>(episodes.count());
+    episodes_.add(episodes);
+  }
+  if (report.update) add(*report.update, now);
+}
+
+void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
+  if (std::isnan(now_.seconds_to_first_update)) now_.seconds_to_first_update = seconds(now - started_);
+  now_.updates = update.version.number;
+  published_ = update.version;
+  wait_seconds_ += update.wait_seconds;
+  update_seconds_ += update.update_seconds;
+  for (LearnerFigures* figures : {&point_figures_, &view_figures_}) figures->add(update.report->metrics);
+  now_.skipped_steps += update.report->skipped;
+}
+
+void StatsCore::add(const Evaluation& evaluation) {
+  EvaluationResult& result = now_.evaluation.emplace();
+  result.updates = evaluation.version.number;
+  result.episodes = evaluation.episodes;
+  result.return_mean = evaluation.return_mean;
+  result.return_std = evaluation.return_std;
+  result.length_mean = evaluation.length_mean;
+  result.success_rate = evaluation.success_rate;
+}
+
+bool StatsCore::take_point_due() { return points_.take_due(now_.ledger.produced) && rose(); }
+
+StatsSnapshot StatsCore::take_point(Clock::time_point now) {
+  StatsSnapshot result = snapshot(now);
+  result.learner = point_figures_.take();
+  point_env_steps_ = result.env_steps;
+  return result;
+}
+
+StatsSnapshot StatsCore::take_view(Clock::time_point now) {
+  StatsSnapshot result = snapshot(now);
+  result.learner = view_figures_.take();
+  return result;
+}
+
+uint64_t StatsCore::env_failures() const {
+  uint64_t total = base_.env_failures;
+  for (const auto& [id, worker] : workers_) total += worker.report.env_failures;
+  return total;
+}
+
+uint64_t StatsCore::request_retries() const {
+  uint64_t total = base_.request_retries;
+  for (const auto& [id, worker] : workers_) total += worker.report.retries;
+  return total;
+}
+
+StatsTotals StatsCore::totals(Clock::time_point now) const {
+  StatsTotals totals;
+  totals.episodes = now_.episodes;
+  totals.env_failures = env_failures();
+  totals.request_retries = request_retries();
+  totals.skipped_steps = now_.skipped_steps;
+  if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
+  totals.elapsed_seconds = base_.elapsed_seconds + seconds(now - started_);
+  totals.starts = base_.starts + 1;
+  totals.window = episodes_.save();
+  return totals;
+}
+
+// Of the first stop criterion to be met.
+double StatsCore::progress(uint64_t env_steps, uint64_t updates, double seconds_of_start) const {
+  const StopConfig& stop = config_.stop;
+  double done = 0;
+  if (stop.env_steps > 0) done = std::max(done, static_cast<double>(env_steps) / static_cast<double>(stop.env_steps));
+  if (stop.updates > 0) done = std::max(done, static_cast<double>(updates) / static_cast<double>(stop.updates));
+  if (stop.seconds > 0) done = std::max(done, seconds_of_start / stop.seconds);
+  return std::min(done, 1.0);
+}
+
+void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
+  const double elapsed = seconds(now - started_);
+  s.elapsed_seconds = base_.elapsed_seconds + elapsed;
+  s.progress = progress(s.env_steps, s.updates, elapsed);
+  if (s.progress > progress_before_) s.eta_seconds = elapsed * (1 - s.progress) / (s.progress - progress_before_);
+  s.env_steps_per_second = env_rate_.over(now, kShort);
+  s.env_steps_per_second_60s = env_rate_.over(now, kLong);
+  s.updates_per_second = update_rate_.over(now, kShort);
+}
+
+void StatsCore::fill_inference(StatsSnapshot& s) const {
+  s.batch_size_p50 = percentile(batch_rows_, 0.5);
+  s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
+  s.inference_p99_ms = percentile(latency_us_, 0.99) / 1000;
+  for (const auto& [id, receiver] : receivers_) {
+    const InferenceReport& report = receiver.report;
+    s.batches_full += report.full;
+    s.batches_timeout += report.timeout;
+    s.batches_all_waiting += report.all_waiting;
+    s.batches_failed += report.failed;
+    const std::string name = "inference " + std::to_string(id);
+    s.rows_served[name] = report.rows;
+    if (receiver.applied && !receiver.gone) s.weights_behind[name] = behind(receiver);
+  }
+}
+
+void StatsCore::fill_workers(StatsSnapshot& s, Clock::time_point now) const {
+  if (const uint64_t failures = env_failures()) s.env_failures[config_.env.id] = failures;
+  s.request_retries = request_retries();
+  for (const auto& [id, worker] : workers_)
+    if (now - worker.at <= kWorkerSilence) s.quarantined += worker.report.quarantined;
+}
+
+StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
+  StatsSnapshot s = now_;
+  env_rate_.add(now, s.env_steps);
+  update_rate_.add(now, s.updates);
+  fill_progress(s, now);
+  fill_inference(s);
+  fill_workers(s, now);
+  LagCounts lags;
+  for (const LagCounts& of_batch : lags_)
+    for (const auto& [lag, samples] : of_batch) lags[lag] += samples;
+  s.lag_p50 = lag_percentile(lags, 0.5);
+  s.lag_p95 = lag_percentile(lags, 0.95);
+  s.lag_max = lags.empty() ? kUnknown : static_cast<double>(lags.rbegin()->first);
+  if (wait_seconds_ + update_seconds_ > 0) s.trainer_wait_fraction = wait_seconds_ / (wait_seconds_ + update_seconds_);
+  const EpisodeWindow::Summary episodes = episodes_.summary();
+  s.return_mean = episodes.return_mean;
+  s.return_std = episodes.return_std;
+  s.length_mean = episodes.length_mean;
+  if (reports_success_) s.success_rate = episodes.success_rate;
+  s.rss_bytes = resident_bytes();
+  if (config_.deterministic) forget_times(s);
+  return s;
+}
+
+bool StatsCore::take_due() {
+  if (now_.updates <= reported_ || now_.updates % static_cast<uint64_t>(config_.stats.every_updates) != 0) return false;
+  reported_ = now_.updates;
+  return true;
+}
+
+std::string StatsCore::save(Clock::time_point now) const {
+  std::vector<std::pair<WorkerReport, int64_t>> workers;  // with the time since they reported
+  for (const auto& [id, seen] : workers_) {
+    workers.emplace_back(seen.report, (now - seen.at).count());
+    workers.back().first.rss_bytes = 0;
+  }
+  std::vector<std::pair<InferenceReport, bool>> receivers;
+  for (const auto& [id, receiver] : receivers_) receivers.emplace_back(receiver.report, receiver.gone);
+  const EvaluationResult e = now_.evaluation.value_or(EvaluationResult{});
+  return to_bytes(
+      now_.env_steps, now_.updates, WireDouble(now_.reuse), now_.ledger, now_.uncounted_at_most, now_.episodes,
+      now_.workers_up, now_.workers_total, now_.skipped_steps, now_.last_error, now_.evaluation.has_value(), e.updates,
+      e.episodes, WireDouble(e.return_mean), WireDouble(e.return_std), WireDouble(e.length_mean),
+      WireDouble(e.success_rate), points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
+      std::vector<LagCounts>(lags_.begin(), lags_.end()), std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()),
+      workers, receivers, published_, reported_);
+}
+
+void StatsCore::load(const std::string& bytes, Clock::time_point now) {
+  WireDouble reuse, return_mean, return_std, length_mean, success_rate;
+  EvaluationResult e;
+  bool evaluated = false;
+  std::string episodes;
+  std::vector<LagCounts> lags;
+  std::vector<int32_t> batch_rows;
+  std::vector<std::pair<WorkerReport, int64_t>> workers;
+  std::vector<std::pair<InferenceReport, bool>> receivers;
+  from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
+             now_.workers_up, now_.workers_total, now_.skipped_steps, now_.last_error, evaluated, e.updates, e.episodes,
+             return_mean, return_std, length_mean, success_rate, points_, point_env_steps_, point_figures_,
+             view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_);
+  episodes_.load(episodes);
+  base_ = {};  // in the reports of the workers
+  now_.reuse = reuse;
+  e.return_mean = return_mean;
+  e.return_std = return_std;
+  e.length_mean = length_mean;
+  e.success_rate = success_rate;
+  if (evaluated) now_.evaluation = e;
+  lags_.assign(lags.begin(), lags.end());
+  batch_rows_.assign(batch_rows.begin(), batch_rows.end());
+  for (const auto& [report, age] : workers) workers_[report.worker] = {report, now - Clock::duration(age)};
+  for (const auto& [report, gone] : receivers) {
+    receivers_[report.receiver].report = report;
+    receivers_[report.receiver].gone = gone;
+  }
+}
+
+}  // namespace troupe

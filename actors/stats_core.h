@@ -1,0 +1,107 @@
+#pragma once
+// StatsCore: what stats knows of a run, without the actor. Times come from the caller; one thread.
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/curve_points.h"
+#include "actors/episode_window.h"
+#include "actors/learner_figures.h"
+#include "actors/messages.h"
+#include "actors/replay_buffer.h"
+#include "runtime/stats_snapshot.h"
+
+namespace troupe {
+
+class StatsCore {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `started` is when this start of the run began: times count from there. `start` is what it starts from, after a resume what
+  // the checkpoint had.
+  StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start = {});
+
+  void add(const WorkerReport& report, Clock::time_point now);
+  void add(const InferenceReport& report);
+  void add(const Applied& applied);
+  void add(const ReceiverGone& gone);
+  void add(const ReplayReport& report, Clock::time_point now);
+  void add(const UpdateMessage& update, Clock::time_point now);
+  void add(const Evaluation& evaluation);
+  // The run is over.
+  void end() { now_.training_ended = true; }
+
+  // Environment steps were counted since the last point.
+  bool rose() const { return now_.env_steps > point_env_steps_; }
+  // Whether the samples that just arrived make a point; true once for each.
+  bool take_point_due();
+  // The run at this moment. The figures of the learner are those since the last point, or the last view.
+  StatsSnapshot take_point(Clock::time_point now);
+  StatsSnapshot take_view(Clock::time_point now);
+  StatsTotals totals(Clock::time_point now) const;
+  // Call at every interval: one line for each receiver that falls behind: that for kAlarmLooks looks in a row was further behind
+  // than before, or behind without having applied anything. A line is repeated only after the receiver had caught up.
+  std::vector<std::string> alarms();
+  static constexpr int kAlarmLooks = 2;
+  static constexpr size_t kLagBatches = 100;  // lag percentiles are over the samples of that many super-batches
+
+  // Deterministic runs have no clock: a view is due every stats.every_updates updates, once.
+  bool take_due();
+  // All but times as bytes, and back.
+  std::string save(Clock::time_point now) const;
+  void load(const std::string& bytes, Clock::time_point now);
+
+ private:
+  struct Rate {  // (time, count) pairs of the last minute
+    std::deque<std::pair<Clock::time_point, uint64_t>> points;
+    void add(Clock::time_point now, uint64_t count);
+    double over(Clock::time_point now, std::chrono::seconds window) const;
+  };
+  struct Receiver {
+    InferenceReport report;
+    std::optional<PolicyVersion> applied;
+    bool gone = false;
+    uint64_t behind_before = 0;  // at the last look, as is `applied_before`
+    std::optional<PolicyVersion> applied_before;
+    int strikes = 0;
+  };
+  struct WorkerSeen {
+    WorkerReport report;
+    Clock::time_point at;
+  };
+
+  StatsSnapshot snapshot(Clock::time_point now);
+  void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
+  void fill_inference(StatsSnapshot& s) const;
+  void fill_workers(StatsSnapshot& s, Clock::time_point now) const;
+  uint64_t env_failures() const;
+  uint64_t request_retries() const;
+  double progress(uint64_t env_steps, uint64_t updates, double seconds_of_start) const;
+  uint64_t behind(const Receiver& receiver) const;
+
+  RunConfig config_;
+  bool reports_success_;
+  Clock::time_point started_;
+  StatsTotals base_;  // of the starts before
+  double progress_before_ = 0;
+  StatsSnapshot now_;
+  CurvePoints points_;
+  uint64_t point_env_steps_;  // of the last point
+  LearnerFigures point_figures_, view_figures_;
+  EpisodeWindow episodes_;
+  std::deque<LagCounts> lags_;
+  Rate env_rate_, update_rate_;
+  std::deque<int32_t> batch_rows_;
+  std::deque<float> latency_us_;
+  std::map<uint64_t, WorkerSeen> workers_;
+  std::map<uint64_t, Receiver> receivers_;
+  PolicyVersion published_;
+  double wait_seconds_ = 0, update_seconds_ = 0;
+  uint64_t reported_ = 0;  // updates of the last view that was due
+};
+
+}  // namespace troupe

@@ -1,0 +1,219 @@
+#include "actors/stats_core.h"
+
+#include <cmath>
+
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+using Clock = StatsCore::Clock;
+
+const Clock::time_point kStart{};
+
+Episodes episodes(std::initializer_list<float> returns) {
+  const auto count = static_cast<int64_t>(returns.size());
+  return {Array::of<float>({count}, returns), Array(DType::i32, {count}), Array(DType::u8, {count})};
+}
+
+// Replay's report after rollouts of `steps` samples in all.
+ReplayReport after(uint64_t steps) {
+  ReplayReport report;
+  report.ledger.produced = report.ledger.waiting = report.env_steps = steps;
+  report.workers = report.workers_total = 1;
+  return report;
+}
+
+UpdateMessage update_with(uint64_t number, std::map<std::string, double> metrics) {
+  UpdateMessage update;
+  update.version = {0, number};
+  update.report = std::make_shared<const UpdateReport>(UpdateReport{1, 0, 1, std::move(metrics)});
+  return update;
+}
+
+RunConfig config_of(int64_t super_batch) {
+  RunConfig config;
+  config.trainer.super_batch = super_batch;
+  return config;
+}
+
+// Points of a run whose rollouts hold `rollout` samples each.
+int points_of(const RunConfig& config, uint64_t rollout, uint64_t total) {
+  CurvePoints points(config, 0);
+  int count = 0;
+  for (uint64_t produced = rollout; produced <= total; produced += rollout) count += points.take_due(produced);
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("curve_points: a run has a point per update at first, and few more however long it gets") {
+  const RunConfig config = config_of(1000);
+  for (const uint64_t updates : {1, 2, 7, 50, 64})
+    for (const uint64_t rollout : {1, 10, 333, 999, 1000}) {
+      const uint64_t total = (updates * 1000 + rollout - 1) / rollout * rollout;
+      CHECK(points_of(config, rollout, total) == static_cast<int>(updates));
+    }
+  CHECK(points_of(config, 1000, 244'000) > 120);
+  CHECK(points_of(config, 1000, 100'000'000) < 700);
+  CHECK(points_of(config, 5000, 50'000) == 10);  // no more than there are rollouts
+}
+
+TEST_CASE("curve_points: where samples are reused, updates come with fewer new ones") {
+  RunConfig config = config_of(1000);
+  config.replay.mode = "reuse";
+  config.replay.max_reuse = 4;
+  CHECK(points_of(config, 250, 12'500) == 50);  // up to 50 updates
+}
+
+TEST_CASE("curve_points: a resumed run goes on where it was") {
+  CurvePoints points(config_of(1000), 5500);
+  CHECK_FALSE(points.take_due(5900));
+  CHECK(points.take_due(6000));
+  CHECK_FALSE(points.take_due(6000));
+}
+
+TEST_CASE("learner_figures: means since the last report, the last value of a rate, the sum of a count") {
+  LearnerFigures figures;
+  figures.add({{"kl", 0.1}, {"policy_lr", 3e-4}, {"skipped_steps", 1}, {"rollout_weight_max", 5}, {"ess", NAN}});
+  figures.add({{"kl", 0.3}, {"policy_lr", 1e-4}, {"skipped_steps", 2}, {"rollout_weight_max", 2}, {"ess", NAN}});
+  const auto taken = figures.take();
+  CHECK(taken.at("kl") == doctest::Approx(0.2));
+  CHECK(taken.at("policy_lr") == 1e-4);
+  CHECK(taken.at("skipped_steps") == 3);
+  CHECK(taken.at("rollout_weight_max") == 5);
+  CHECK(std::isnan(taken.at("ess")));
+  CHECK(figures.take().at("kl") == taken.at("kl"));  // no update since
+  figures.add({{"kl", 0.0}, {"ess", INFINITY}});
+  figures.add({{"kl", 0.5}, {"ess", 0.9}});
+  CHECK(figures.take() == std::map<std::string, double>{{"kl", 0.25}, {"ess", 0.9}});
+}
+
+TEST_CASE("episode_window: the newest episodes, and the same from bytes") {
+  EpisodeWindow window(3), copy(3), shorter(2);
+  CHECK(std::isnan(window.summary().return_mean));
+  window.add(episodes({1, 2}));
+  window.add(episodes({3, 6}));
+  CHECK(window.summary().return_mean == (2.0 + 3.0 + 6.0) / 3);
+  copy.load(window.save());
+  CHECK(copy.summary().return_mean == window.summary().return_mean);
+  shorter.load(window.save());
+  CHECK(shorter.summary().return_mean == 4.5);
+  CHECK_THROWS_WITH(copy.load("x"), doctest::Contains("stats.window"));
+}
+
+TEST_CASE("stats: steps, ledger, returns, workers and updates of a report are those of one moment") {
+  StatsCore core(config_of(100), false, kStart);
+  ReplayReport report = after(100);
+  report.episodes = {episodes({5, 7})};
+  report.update = update_with(1, {{"kl", 0.5}});
+  core.add(report, kStart);
+  REQUIRE(core.take_point_due());
+  const StatsSnapshot point = core.take_point(kStart);
+  CHECK(point.env_steps == 100);
+  CHECK(point.ledger.produced == 100);
+  CHECK(point.return_mean == 6);
+  CHECK(point.updates == 1);
+  CHECK(point.workers_up == 1);
+  CHECK(point.workers_total == 1);
+  CHECK(point.learner.at("kl") == 0.5);
+  CHECK_FALSE(core.rose());
+  CHECK_FALSE(core.take_point_due());
+}
+
+TEST_CASE("stats: points and views have means of their own") {
+  StatsCore core(config_of(100), false, kStart);
+  core.add(update_with(1, {{"kl", 1}}), kStart);
+  CHECK(core.take_point(kStart).learner.at("kl") == 1);
+  core.add(update_with(2, {{"kl", 2}}), kStart);
+  CHECK(core.take_point(kStart).learner.at("kl") == 2);
+  CHECK(core.take_view(kStart).learner.at("kl") == 1.5);
+}
+
+TEST_CASE("stats: lag percentiles are over the last super-batches, so that a drift shows") {
+  StatsCore core(config_of(100), false, kStart);
+  const auto batches = [&](size_t count, uint64_t lag) {
+    ReplayReport report = after(100);
+    report.lags.assign(count, LagCounts{{lag, 100}});
+    core.add(report, kStart);
+  };
+  batches(10'000, 0);
+  batches(StatsCore::kLagBatches / 2 + 1, 7);
+  StatsSnapshot view = core.take_view(kStart);
+  CHECK(view.lag_p50 == 7);
+  CHECK(view.lag_max == 7);
+  batches(StatsCore::kLagBatches, 1);
+  view = core.take_view(kStart);
+  CHECK(view.lag_max == 1);
+}
+
+TEST_CASE("stats: the last error is the newest, whichever worker had it") {
+  StatsCore core(config_of(100), false, kStart);
+  const auto report = [&](uint64_t worker, uint64_t failures, const std::string& error) {
+    WorkerReport message;
+    message.worker = worker;
+    message.env_failures = failures;
+    message.last_error = error;
+    core.add(message, kStart);
+  };
+  report(9, 1, "of nine");
+  report(1, 1, "of one");
+  report(9, 1, "of nine");  // as before
+  CHECK(core.take_view(kStart).last_error == "of one");
+  report(9, 2, "of nine");
+  CHECK(core.take_view(kStart).last_error == "of nine");
+  CHECK(core.take_view(kStart).env_failures == std::map<std::string, uint64_t>{{config_of(1).env.id, 3}});
+}
+
+TEST_CASE("stats: totals go on over a resume, and so does the window of episodes") {
+  StatsCore first(config_of(100), false, kStart);
+  ReplayReport report = after(100);
+  report.episodes = {episodes({5, 7})};
+  first.add(report, kStart);
+  WorkerReport worker;
+  worker.env_failures = 2;
+  worker.retries = 3;
+  first.add(worker, kStart);
+  ReplayStart start;
+  start.env_steps = 100;
+  start.totals = first.totals(kStart + std::chrono::seconds(10));
+  CHECK(start.totals.starts == 1);
+  StatsCore second(config_of(100), false, kStart, start);
+  CHECK_FALSE(second.rose());
+  second.add(worker, kStart);
+  const StatsSnapshot view = second.take_view(kStart + std::chrono::seconds(5));
+  CHECK(view.elapsed_seconds == 15);
+  CHECK(view.episodes == 2);
+  CHECK(view.return_mean == 6);
+  CHECK(view.env_failures.begin()->second == 4);
+  CHECK(view.request_retries == 6);
+  CHECK(second.totals(kStart).starts == 2);
+}
+
+TEST_CASE("stats: when training has ended there is no alarm") {
+  StatsCore core(config_of(100), false, kStart);
+  core.add(Applied{3, {0, 0}});
+  core.end();
+  for (uint64_t number = 1; number < 5; ++number) {
+    core.add(update_with(number, {}), kStart);
+    CHECK(core.alarms().empty());
+  }
+  CHECK(core.take_view(kStart).training_ended);
+}
+
+TEST_CASE("stats: a deterministic run's state comes back from bytes") {
+  RunConfig config = config_of(100);
+  config.deterministic = true;
+  StatsCore core(config, false, kStart), copy(config, false, kStart);
+  ReplayReport report = after(250);
+  report.episodes = {episodes({5, 7})};
+  report.lags = {{{1, 100}}};
+  report.update = update_with(1, {{"kl", 0.5}});
+  core.add(report, kStart);
+  CHECK(core.take_point_due());
+  copy.load(core.save(kStart), kStart);
+  CHECK(copy.save(kStart) == core.save(kStart));
+  CHECK(to_json(copy.take_point(kStart)) == to_json(core.take_point(kStart)));
+  CHECK_FALSE(copy.take_point_due());
+}

@@ -1,0 +1,144 @@
+// The curves that runs leave in metrics.jsonl, and the totals in summary.json, however a run goes and ends.
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+// Default CartPole but for these settings.
+Words cartpole(const std::string& folder, const Words& settings) {
+  Words line{"troupe", "train", "cartpole", "--run", folder};
+  const Words all = set(settings);
+  line.insert(line.end(), all.begin(), all.end());
+  return line;
+}
+
+uint64_t count(const Json& object, const char* key) { return object.at(key).get<uint64_t>(); }
+
+// What holds for the lines of every run.
+void check_lines(const std::string& folder) {
+  const std::vector<Json> lines = lines_of(folder);
+  const Json summary = json_of(folder + "/summary.json");
+  REQUIRE(summary.is_object());
+  REQUIRE(lines.size() >= std::min<uint64_t>(50, count(summary, "updates")));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Json& line = lines[i];
+    CHECK(balances(line.at("ledger")));
+    CHECK(line.at("env_steps") == line.at("ledger").at("produced"));  // CartPole's actions are single steps
+    CHECK(count(line.at("workers"), "up") <= count(line.at("workers"), "total"));
+    CHECK(count(line.at("workers"), "up") > 0);
+    if (i == 0) continue;
+    CHECK(count(line, "env_steps") > count(lines[i - 1], "env_steps"));
+    CHECK(count(line, "updates") >= count(lines[i - 1], "updates"));
+    CHECK(count(line.at("episodes"), "count") >= count(lines[i - 1].at("episodes"), "count"));
+  }
+  CHECK(lines.back().at("training_ended") == true);
+  CHECK(lines.back().at("env_steps") == summary.at("env_steps"));
+  CHECK(lines.back().at("updates") == summary.at("updates"));
+  CHECK(lines.back().at("ledger") == summary.at("ledger"));
+  CHECK(lines.back().at("episodes").at("count") == summary.at("episodes").at("count"));
+  if (summary.at("eval").is_object())
+    CHECK(lines.back().at("eval").at("return_mean") == summary.at("eval").at("return_mean"));
+}
+
+// The newest checkpoint, the summary and the last words on the console have the same steps.
+void check_ends(const std::string& folder, const std::string& out) {
+  const Json summary = json_of(folder + "/summary.json");
+  std::string name = std::to_string(checkpoints_of(folder).back());
+  name.insert(0, 12 - name.size(), '0');
+  const Json state = json_of(folder + "/checkpoints/" + name + "/state.json").at("state");
+  CHECK(state.at("env_steps") == summary.at("env_steps"));
+  std::string steps = std::to_string(count(summary, "env_steps"));
+  for (size_t at = steps.size(); at > 3; at -= 3) steps.insert(at - 3, 1, ',');
+  CHECK_MESSAGE(out.find(" after " + steps + " environment steps") != std::string::npos, out);
+  CHECK(out.find("no worker is up: nothing") == std::string::npos);
+}
+
+void check_run(const std::string& folder, const Words& settings) {
+  const CommandLine run(cartpole(folder, settings));
+  REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  check_lines(folder);
+  check_ends(folder, run.out);
+}
+
+}  // namespace
+
+TEST_CASE("curves: a run of any length leaves a point per update, up to 50 at least") {
+  TempFolder folder;
+  for (const std::string updates : {"1", "2", "9", "60"})
+    check_run(folder / updates, {"stop.env_steps=0", "stop.updates=" + updates, "trainer.epochs=1"});
+}
+
+TEST_CASE("curves: small batches, reuse, synchronous and deterministic runs do too") {
+  TempFolder folder;
+  const Words common{"stop.env_steps=0", "stop.updates=20", "trainer.epochs=1", "rollout.length=8", "env.rows=8"};
+  int number = 0;
+  for (const Words& more : std::vector<Words>{
+           {"trainer.super_batch=64"},
+           {"trainer.super_batch=256", "replay.max_policy_lag=0"},
+           {"trainer.super_batch=256", "replay.max_policy_lag=8"},
+           {"trainer.super_batch=256", "replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"},
+           {"trainer.super_batch=256", "deterministic=true"}}) {
+    CAPTURE(more.back());
+    Words settings = common;
+    settings.insert(settings.end(), more.begin(), more.end());
+    check_run(folder / std::to_string(number++), settings);
+  }
+}
+
+TEST_CASE("curves: an interrupted and resumed run goes on with its curves and its totals") {
+  TempFolder folder;
+  uint64_t env_steps = 0, episodes = 0;
+  double seconds = 0;
+  for (int start = 1; start <= 3; ++start) {
+    TrainProcess run(folder / "run", set({"stop.env_steps=0", "stop.updates=1000000"}));
+    REQUIRE(run.goes_on(5));
+    CHECK(run.interrupt().value_or(-1) == 130);
+    check_lines(run.folder());
+    check_ends(run.folder(), run.process().out());
+    const Json summary = run.summary();
+    CHECK(summary.at("starts") == start);
+    CHECK(count(summary, "env_steps") == env_steps + count(summary.at("last_start"), "env_steps"));
+    CHECK(count(summary.at("episodes"), "count") > episodes);
+    CHECK(summary.at("wall_seconds").get<double>() > seconds);
+    env_steps = count(summary, "env_steps");
+    episodes = count(summary.at("episodes"), "count");
+    seconds = summary.at("wall_seconds");
+  }
+}
+
+TEST_CASE("curves: a killed run is cut back to its checkpoint and goes on without a gap backwards") {
+  TempFolder folder;
+  const Words settings{"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=3"};
+  {
+    TrainProcess run(folder / "run", set(settings));
+    REQUIRE(run.goes_on(10));
+    run.process().signal(SIGKILL);
+    CHECK(run.process().wait() == 128 + SIGKILL);
+  }
+  std::filesystem::remove(folder / "run/endpoints.json");
+  TrainProcess run(folder / "run", set(settings));
+  REQUIRE(run.goes_on(5));
+  CHECK(run.interrupt().value_or(-1) == 130);
+  check_lines(run.folder());
+  check_ends(run.folder(), run.process().out());
+}
+
+TEST_CASE("curves: steps, episodes and workers of other processes are counted like one's own") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", set({"workers.count=0", "stop.env_steps=0", "stop.updates=12"}));
+  const auto workers = start_worker(run.workers_at(), 2);
+  CHECK(run.process().wait().value_or(-1) == 0);
+  CHECK(workers->wait().value_or(-1) == 0);
+  check_lines(run.folder());
+  check_ends(run.folder(), run.process().out());
+  CHECK(run.summary().at("ledger").at("lost_in_crash") == 0);
+  CHECK(run.summary().at("uncounted_at_most") == 0);
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,122 @@
+#include "tools/run_report.h"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runtime/memory_disk.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using nlohmann::json;
+
+namespace {
+
+struct Fixture {
+  explicit Fixture(const ReplayStart& from = {}, const std::string* held = nullptr) : start(from) {
+    folder.begin_metrics(1.0, std::nullopt);
+    report.emplace(folder, nullptr, config, start, held);
+  }
+  std::vector<json> lines() const {
+    std::vector<json> result;
+    if (!disk.exists("run/metrics.jsonl")) return result;
+    std::istringstream text(disk.read("run/metrics.jsonl"));
+    for (std::string line; std::getline(text, line);) result.push_back(json::parse(line));
+    return result;
+  }
+  json summary() const { return json::parse(disk.read("run/summary.json")); }
+  static StatsSnapshot at(uint64_t env_steps, uint64_t updates = 0) {
+    StatsSnapshot s;
+    s.env_steps = env_steps;
+    s.updates = updates;
+    return s;
+  }
+  void finish() {
+    RunOutcome outcome;
+    outcome.version = {0, start.version.number + 2};
+    outcome.reason = "stop.updates reached";
+    report->finish(outcome, 10);
+  }
+
+  MemoryDisk disk;
+  RunConfig config;
+  ReplayStart start;
+  RunFolder folder{disk, "run", "{}"};
+  std::optional<RunReport> report;
+};
+
+}  // namespace
+
+TEST_CASE("run_report: one line for each number of steps, with the newest figures, written when the next comes") {
+  Fixture f;
+  f.report->record(f.at(0));
+  f.report->record(f.at(10, 1));
+  CHECK(f.lines().empty());
+  f.report->record(f.at(10, 2));
+  f.report->record(f.at(20, 3));
+  REQUIRE(f.lines().size() == 1);
+  CHECK(f.lines()[0]["updates"] == 2);
+}
+
+TEST_CASE("run_report: the last evaluation goes into the last line, also when no step came since") {
+  Fixture f;
+  f.report->record(f.at(10));
+  f.report->record(f.at(20));
+  StatsSnapshot last = f.at(20);
+  last.evaluation = EvaluationResult{2, 100, 499, 1, 499, kUnknown};
+  f.report->record(last);
+  f.report->show(last);
+  f.finish();
+  REQUIRE(f.lines().size() == 2);
+  CHECK(f.lines()[0]["eval"].is_null());
+  CHECK(f.lines()[1]["eval"]["return_mean"] == 499);
+  CHECK(f.summary()["env_steps"] == 20);
+}
+
+TEST_CASE("run_report: a run without a step leaves no line, and a resumed one none for the steps it starts from") {
+  Fixture none;
+  none.report->record(none.at(0));
+  none.finish();
+  CHECK(none.lines().empty());
+  ReplayStart start;
+  start.env_steps = 50;
+  Fixture resumed(start);
+  resumed.report->record(resumed.at(50));
+  resumed.finish();
+  CHECK(resumed.lines().empty());
+}
+
+TEST_CASE("run_report: the summary holds totals over the starts, and what the last start did") {
+  ReplayStart start;
+  start.version = {1, 8};
+  start.env_steps = 100;
+  start.totals.elapsed_seconds = 40;
+  start.totals.starts = 1;
+  Fixture f(start);
+  StatsSnapshot last = f.at(160, 10);
+  last.elapsed_seconds = 52;
+  last.episodes = 9;
+  f.report->record(last);
+  f.report->show(last);
+  f.finish();
+  const json summary = f.summary();
+  CHECK(summary["wall_seconds"] == 50);
+  CHECK(summary["env_steps"] == 160);
+  CHECK(summary["updates"] == 10);
+  CHECK(summary["starts"] == 2);
+  CHECK(summary["env_steps_per_second"] == 5);
+  CHECK(summary["last_start"] == json::parse(R"({"wall_seconds": 10.0, "env_steps": 60, "updates": 2})"));
+}
+
+TEST_CASE("run_report: a deterministic checkpoint keeps the line that is held back") {
+  Fixture f;
+  f.config.deterministic = true;
+  f.report.emplace(f.folder, nullptr, f.config, f.start);
+  f.report->record(f.at(10));
+  f.report->record(f.at(20));
+  Checkpoint checkpoint;
+  checkpoint.updates = 1;
+  f.report->save(checkpoint);
+  const Checkpoint saved = f.folder.checkpoints().load(1);
+  CHECK(saved.scalars.at(kMetricsLines) == 1);
+  CHECK(env_steps_of(saved.extras.at(kMetricsHeld)) == 20);
+}
