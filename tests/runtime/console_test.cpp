@@ -1,9 +1,12 @@
 #include "runtime/console.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/file.h"
+#include "runtime/rng.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -59,43 +62,119 @@ void collect_paths(const std::string& path, const json& value, std::vector<std::
 
 TEST_CASE("console: the block of a run under way") {
   const std::vector<std::string> expected = {
-      "demo [###############.........] 63 %  312,500 env-steps  0:12  ETA 1:02:05  182 MB",
-      "  sampling   103,512 env-steps/s (60 s: 98,001)  workers 2/2  dropped 1,000 stale, 0 full, 64 crashed",
-      "  inference  batch 64 (full 80 %, timeout 0 %, all waiting 20 %)  p50 0.21 ms  p99 0.80 ms",
-      "  training   152 updates (12.3/s)  reuse 1.0  lag 0/1/1 of 1  waits 3 %  weights behind 1",
-      "  learning   return 421.3 +- 88.1  length 421  success -  KL 0.0123  clipped 8 %  ESS 0.94",
-      "  bottleneck: training (the trainer is busy 97 % of the time)"};
+      "demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
+      "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
+      "  workers    2 up of 2  dropped 1,000 stale, 0 full",
+      "  failures   64 samples lost, 0 of environments",
+      "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
+      "  batches    80 % left full, 0 % on timeout, 20 % with all workers waiting",
+      "  training   152 updates (12.3/s)  reuse 1.0  waits 3 %",
+      "  lag        median 0  p95 1  max 1  bound 1",
+      "  return     421.3 +- 88.1  length 421  success -",
+      "  learning   KL 0.0123  clipped 8 %  ESS 0.94",
+      "  bottleneck training (the trainer is busy 97 % of the time)"};
   StatsSnapshot s = running();
   s.progress = 0.63;
-  CHECK(console_block("demo", s, 200) == expected);
+  CHECK(console_block("demo", s, 80) == expected);
 }
 
 TEST_CASE("console: the block before there is any data") {
-  const std::vector<std::string> expected = {
-      "demo [........................] -  0 env-steps  0:00  ETA -  - MB",
-      "  sampling   - env-steps/s (60 s: -)  workers 0/0  dropped 0 stale, 0 full, 0 crashed",
-      "  inference  batch - (full -, timeout -, all waiting -)  p50 - ms  p99 - ms",
-      "  training   0 updates (-/s)  reuse -  lag -/-/- of 0  waits -  weights behind 0",
-      "  learning   return - +- -  length -  success -  KL -  clipped -  ESS -",
-      "  bottleneck: starting (no worker is up yet)"};
-  CHECK(console_block("demo", {}, 200) == expected);
+  const std::vector<std::string> expected = {"demo [............] -  0:00  ETA -  - MB",
+                                             "  steps      0 env-steps  -/s (60 s: -/s)",
+                                             "  workers    0 up of 0  dropped 0 stale, 0 full",
+                                             "  inference  batch -  p50 - ms  p99 - ms",
+                                             "  batches    - left full, - on timeout, - with all workers waiting",
+                                             "  training   0 updates (-/s)  reuse -  waits -",
+                                             "  lag        median -  p95 -  max -  bound 0",
+                                             "  return     - +- -  length -  success -",
+                                             "  learning   KL -  clipped -  ESS -",
+                                             "  bottleneck starting (no worker is up yet)"};
+  CHECK(console_block("demo", {}, 80) == expected);
 }
 
-TEST_CASE("console: an evaluation and failures of environments are shown when there are any") {
+TEST_CASE("console: an evaluation, failures and receivers that are behind are shown when there are any") {
   StatsSnapshot s = running();
   s.evaluation = EvaluationResult{100, 20, 499.5, 1.25, 499, 1.0};
   s.env_failures = {{"CartPole-v1", 3}};
-  const auto lines = console_block("demo", s, 200);
-  CHECK(lines[1].ends_with("  env failures 3"));
-  CHECK(lines[5] == "  evaluation at update 100: return 499.5 +- 1.2, success 100 % (20 episodes)");
+  s.weights_behind["inference 1"] = 7;
+  const auto lines = console_block("demo", s, 80);
+  const auto holds = [&](const std::string& line) { return std::ranges::count(lines, line) == 1; };
+  CHECK(holds("  failures   64 samples lost, 3 of environments"));
+  CHECK(holds("  weights    7 versions behind at one inference actor"));
+  CHECK(holds("  evaluation at update 100: return 499.5 +- 1.2, success 100 %"));
+}
+
+TEST_CASE("console: what sampling is slow for has a line of its own") {
+  StatsSnapshot s = running();
+  s.trainer_wait_fraction = 0.63;
+  const auto lines = console_block("demo", s, 80);
+  REQUIRE(lines.size() > 2);
+  CHECK(lines[lines.size() - 2] == "  bottleneck sampling (the trainer waits 63 % of the time)");
+  CHECK(lines.back() == "             batches leave full: more inference actors, or a larger batch_size");
+}
+
+namespace {
+
+// Every figure of a snapshot drawn from values that are as long, as small or as odd as they get.
+StatsSnapshot extreme(Rng& rng) {
+  constexpr double kNumbers[] = {kUnknown, INFINITY,  -INFINITY,  0,          -0.0,      1e-300, -1e-300, 0.00012345,
+                                 0.5,      -123456.7, 99999.4999, -99998.996, 123456789, 1e18,   1e300,   -1.2345e-7};
+  constexpr uint64_t kCounts[] = {0, 1, 999, 9'999'999, 10'000'000, 999'500'000, UINT64_MAX / 8, UINT64_MAX};
+  const auto number = [&] { return kNumbers[rng.below(std::size(kNumbers))]; };
+  const auto count = [&] { return kCounts[rng.below(std::size(kCounts))]; };
+  StatsSnapshot s;
+  for (double* value : {&s.elapsed_seconds,
+                        &s.progress,
+                        &s.eta_seconds,
+                        &s.env_steps_per_second,
+                        &s.env_steps_per_second_60s,
+                        &s.updates_per_second,
+                        &s.reuse,
+                        &s.trainer_wait_fraction,
+                        &s.lag_p50,
+                        &s.lag_p95,
+                        &s.lag_max,
+                        &s.batch_size_p50,
+                        &s.inference_p50_ms,
+                        &s.inference_p99_ms,
+                        &s.return_mean,
+                        &s.return_std,
+                        &s.length_mean,
+                        &s.success_rate,
+                        &s.learner["kl"],
+                        &s.learner["clip_fraction"],
+                        &s.learner["ess"]})
+    *value = number();
+  for (uint64_t* value :
+       {&s.env_steps, &s.updates, &s.lag_bound, &s.ledger.produced, &s.ledger.dropped_stale, &s.ledger.dropped_full,
+        &s.ledger.lost_in_crash, &s.batches_full, &s.batches_timeout, &s.batches_all_waiting, &s.workers_up,
+        &s.workers_total, &s.rss_bytes, &s.weights_behind["inference 0"], &s.env_failures["Env"]})
+    *value = count();
+  if (rng.below(2) == 0) s.evaluation = EvaluationResult{count(), count(), number(), number(), number(), number()};
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("console: 80 columns hold the block and 159 the line, whatever the figures are") {
+  Rng rng(1);
+  for (int i = 0; i < 20'000; ++i) {
+    const StatsSnapshot s = extreme(rng);
+    // 500 columns cut nothing: the lines are this short by themselves.
+    for (const std::string& line : console_block("a run", s, 500)) CHECK_MESSAGE(display_width(line) <= 80, line);
+    const std::string line = console_line(s);
+    CHECK_MESSAGE(display_width(line) < 160, line);
+  }
 }
 
 TEST_CASE("console: no line is wider than the terminal, and none is cut inside a character or holds control bytes") {
   for (size_t width : {0, 1, 5, 6, 40, 80})
-    for (const std::string& line : console_block("\u00e9\u00e9\u00e9\x1b[31m", running(), width))
-      CHECK(line.size() <= width);
-  CHECK(console_block("\u00e9\u00e9\u00e9", running(), 5)[0] == "\u00e9\u00e9");
-  CHECK(console_block("a\x1b\n", running(), 3)[0] == "a??");
+    for (const std::string& line : console_block("\u00e9\u4e16\u754c\U0001F600\x1b[31m", running(), width))
+      CHECK(display_width(line) <= width);
+  CHECK(display_width("a\u00e9\u4e16\U0001F600\xff") == 7);
+  const std::string head = console_block("\u4e16\u754c\u4e16\u754c", running(), 50)[0];
+  CHECK(head.starts_with("\u4e16 ["));  // half a wide character does not fit
+  CHECK(console_block("a\x1b\n", running(), 80)[0].starts_with("a?? ["));
 }
 
 TEST_CASE("console: a block is drawn over the one before it") {
@@ -105,11 +184,27 @@ TEST_CASE("console: a block is drawn over the one before it") {
 
 TEST_CASE("console: one line for a pipe") {
   CHECK(console_line(running()) ==
-        "0:12  62 %  steps 312,500 (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  lag 0/1/1 of 1  dropped "
-        "1,064"
-        "  workers 2/2  ETA 1:02:05  bottleneck: training (the trainer is busy 97 % of the time)");
+        "0:12  62 %  steps 312,500 (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  bottleneck: training  "
+        "workers 2/2  ETA 1:02:05  lag p95 1 of 1");
   CHECK(console_line({}).find("steps 0 (-/s)") != std::string::npos);
   CHECK(console_line({}).find("nan") == std::string::npos);
+}
+
+TEST_CASE("console: a small KL is not shown as none") {
+  StatsSnapshot s = running();
+  s.learner["kl"] = 0.0000123;
+  CHECK(console_line(s).find("KL 1.2e-05") != std::string::npos);
+  s.learner["kl"] = 0;
+  CHECK(console_line(s).find("KL 0.0000") != std::string::npos);
+}
+
+TEST_CASE("console: the end of a run raises no alarm") {
+  StatsSnapshot s = running();
+  s.training_ended = true;
+  s.workers_up = 0;
+  s.ledger.dropped_stale = s.ledger.produced;
+  CHECK(bottleneck(s) == "none (training has ended)");
+  CHECK(console_block("demo", s, 80).back() == "  bottleneck none (training has ended)");
 }
 
 TEST_CASE("console: the verdict names what limits the run") {
@@ -147,6 +242,12 @@ TEST_CASE("console: numbers") {
   for (const auto& [value, text] : std::map<uint64_t, std::string>{
            {0, "0"}, {999, "999"}, {1000, "1,000"}, {1234567, "1,234,567"}, {UINT64_MAX, "18,446,744,073,709,551,615"}})
     CHECK(format_count(value) == text);
+  for (const auto& [value, text] : std::map<uint64_t, std::string>{{9'999'999, "9,999,999"},
+                                                                   {10'000'000, "10M"},
+                                                                   {123'456'789, "123M"},
+                                                                   {999'600'000, "1G"},
+                                                                   {UINT64_MAX, "18.4E"}})
+    CHECK(format_short(value) == text);
   CHECK(format_number(-0.01, 1) == "0.0");
   CHECK(format_number(-0.06, 1) == "-0.1");
   CHECK(format_number(INFINITY, 1) == "-");
