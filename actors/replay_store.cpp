@@ -13,6 +13,8 @@ namespace troupe {
 namespace {
 
 constexpr uint32_t kCreditsPerGroup = 2;  // one rollout under way, one ready to start without a round trip
+// A larger max_reuse is a limit that a full buffer is not renewed by: else a run could train on the same samples for ever.
+constexpr uint64_t kPlannedUses = 64;
 
 uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
   return static_cast<uint64_t>(config.max_policy_lag + 2) * super_batch;
@@ -108,12 +110,15 @@ uint64_t ReplayStore::samples_promised() const {
   return total;
 }
 
+uint64_t ReplayStore::planned_uses() const { return std::min(static_cast<uint64_t>(config_.max_reuse), kPlannedUses); }
+
 bool ReplayStore::may_grant(uint64_t samples) const {
   const std::optional<uint64_t> served = applied_number();
   if (!served) return false;
   const uint64_t promised = samples_promised();
   const uint64_t queued = stored_samples_ + promised;
-  if (config_.mode == "reuse") return queued + samples <= capacity_ || stored_samples_ + promised < super_batch_;
+  if (config_.mode == "reuse")
+    return queued + samples <= capacity_ || queued < super_batch_ || renewal_uses_ >= samples * planned_uses();
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   const uint64_t last_use = version_.number + (queued + samples - 1) / super_batch_;
   if (last_use <= *served + bound) return true;
@@ -133,6 +138,7 @@ std::vector<CreditGrant> ReplayStore::grant() {
       auto& [id, worker] = *it;
       if (worker.credits >= worker.groups * kCreditsPerGroup || !may_grant(worker.samples_per_rollout)) continue;
       ++worker.credits;
+      renewal_uses_ -= std::min(renewal_uses_, worker.samples_per_rollout * planned_uses());
       ++granted[id];
       last_granted_ = id;
       any = true;
@@ -199,8 +205,11 @@ void ReplayStore::drop_stale() {
   });
 }
 
+// Columns of different lengths, which failed rows leave, may not fill the capacity exactly. What is left must make a super-batch all
+// the same, else the buffer would stay short of one for ever.
 void ReplayStore::evict_for(uint64_t incoming) {
-  while (!units_.empty() && stored_samples_ + incoming > capacity_) {
+  while (!units_.empty() && stored_samples_ + incoming > capacity_ &&
+         stored_samples_ + incoming >= super_batch_ + units_.front().get().samples) {
     retire(units_.front().get(), ledger_.dropped_full);
     units_.pop_front();
   }
@@ -251,6 +260,7 @@ SuperBatch ReplayStore::hand_out(const std::vector<Unit>& units) {
     uses_total_ += column.samples;
   }
   for (RolloutColumns& part : batch.parts) std::sort(part.columns.begin(), part.columns.end());
+  if (config_.mode == "reuse") renewal_uses_ = std::min(renewal_uses_ + batch.samples, capacity_ * planned_uses());
   handed_[batch.index] = units;
   ++version_.number;
   return batch;
@@ -315,7 +325,7 @@ std::string ReplayStore::save() const {
     rollouts.push_back({one->rollout});
     columns.push_back(one->columns);
   }
-  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, env_steps_, uses_total_,
+  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
                   stored_samples_, rollouts, columns, units);
 }
 
@@ -324,8 +334,8 @@ void ReplayStore::load(const std::string& bytes) {
   std::vector<RolloutMessage> rollouts;
   std::vector<std::vector<Column>> columns;
   std::vector<std::pair<uint64_t, uint64_t>> units;
-  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, env_steps_, uses_total_, stored_samples_,
-             rollouts, columns, units);
+  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
+             stored_samples_, rollouts, columns, units);
   rng_ = Rng::at(key, position);
   std::vector<StoredPtr> stored;
   for (size_t i = 0; i < rollouts.size(); ++i) {

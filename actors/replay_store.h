@@ -1,10 +1,13 @@
 #pragma once
 // ReplayStore: the logic of the replay buffer without the actor: rollouts, credits, staleness and the ledger. One thread.
 //
-// Admission. A worker may start a rollout only while the data it would make can be used in time. With `queued` samples
-// already here or promised, a new rollout of n samples is used at the latest by update next_index + (queued + n - 1) / S (S =
-// super-batch), and is made by weights no older than those every inference actor has applied; it is admitted while the
-// difference is at most max_policy_lag. What comes late all the same is dropped when its turn comes, so the bound is hard.
+// Admission, for a rollout of n samples with `queued` samples stored or promised and S samples per update. Whatever a super-batch
+// still lacks is admitted in both modes.
+// - consume_once: the rollout is used at the latest by update next_index + (queued + n - 1) / S, and is made by weights no older
+//   than those every inference actor has applied. It is admitted while the difference is at most max_policy_lag.
+// - reuse: a full buffer admits a rollout for every n * max_reuse samples that updates have used (max_reuse counts as kPlannedUses
+//   at most), and evicts the oldest samples for it. So each sample is used about max_reuse times, and new ones always come.
+// Samples that are older than max_policy_lag when a super-batch is drawn are dropped, so the bound is hard in both modes.
 
 #include <cstdint>
 #include <deque>
@@ -122,6 +125,7 @@ class ReplayStore {
 
   void count(uint64_t samples, uint64_t env_steps, const Episodes& episodes);
   bool may_grant(uint64_t samples) const;
+  uint64_t planned_uses() const;
   uint64_t lag_at_next(const Unit& unit) const;
   void drop_stale();
   void evict_for(uint64_t incoming);
@@ -150,6 +154,7 @@ class ReplayStore {
   uint64_t uncounted_ = 0;
   uint64_t uses_total_ = 0;
   bool closed_ = false;
+  uint64_t renewal_uses_ = 0;  // "reuse": sample uses for which a full buffer has not yet admitted new samples
 };
 
 }  // namespace troupe

@@ -68,7 +68,9 @@ void describe_replay(ReplayConfig& c, Fields& f) {
                "samples held at most; 0 = enough for max_policy_lag + 2 super-batches"});
   f.push_back({"replay.max_policy_lag", &c.max_policy_lag, between(0, 1e6),
                "updates between the weights that made a sample and its use; 0 = synchronous on-policy"});
-  f.push_back({"replay.max_reuse", &c.max_reuse, between(1, 1e6), "updates that may use one sample, with mode reuse"});
+  f.push_back(
+      {"replay.max_reuse", &c.max_reuse, between(1, 1e6),
+       "updates that may use one sample, with mode reuse; a full buffer takes new samples at that pace (64 at most)"});
 }
 
 void describe_model(ModelConfig& c, Fields& f) {

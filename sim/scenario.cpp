@@ -110,6 +110,15 @@ void draw_faults(Draw& draw, Scenario& s) {
   s.max_endings = static_cast<uint32_t>(draw.between(0, 3));
 }
 
+// Small capacities, and limits that are out of reach.
+void draw_replay(Draw& draw, RunConfig& c) {
+  const bool reuse = c.replay.mode == "reuse";
+  if (c.replay.max_policy_lag > 0 && draw.chance(0.15)) c.replay.max_policy_lag = 1'000'000;
+  if (reuse && draw.chance(0.3)) c.replay.max_reuse = 1'000'000;
+  const int64_t least = (reuse ? 1 : c.replay.max_policy_lag + 1) * c.trainer.super_batch;
+  if (draw.chance(0.4)) c.replay.capacity = least + (draw.chance(0.5) ? 0 : draw.between(0, 2 * c.trainer.super_batch));
+}
+
 // Some rows fail at every step, and are left out after few failures.
 void draw_quarantine(Draw& draw, Scenario& s) {
   s.config.workers.quarantine_after = draw.between(2, 5);
@@ -126,7 +135,8 @@ std::string Scenario::text() const {
          std::to_string(c.workers.groups) + " rows " + std::to_string(c.env.rows) + " T " +
          std::to_string(c.rollout.length) + " inference " + std::to_string(c.inference.count) + " batch " +
          std::to_string(c.inference.batch_size) + "/" + std::to_string(c.inference.max_batch) + " " + c.replay.mode +
-         " lag " + std::to_string(c.replay.max_policy_lag) + " super_batch " + std::to_string(c.trainer.super_batch) +
+         " lag " + std::to_string(c.replay.max_policy_lag) + " reuse " + std::to_string(c.replay.max_reuse) +
+         " capacity " + std::to_string(c.replay.capacity) + " super_batch " + std::to_string(c.trainer.super_batch) +
          " " + c.algorithm.advantage + " updates " + std::to_string(c.stop.updates) + " checkpoint " +
          std::to_string(c.checkpoint.every_updates) + " quarantine " + std::to_string(c.workers.quarantine_after) +
          (row_broken > 0 ? " broken rows" : "");
@@ -142,6 +152,8 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation) {
     s.nodes = draw.between(0, 2);
     s.schedule = static_cast<Schedule>(draw.between(0, 2));
     draw_faults(draw, s);
+    Draw replay(seed, "replay");
+    draw_replay(replay, s.config);
     Draw more(seed, "quarantine");
     draw_quarantine(more, s);
     if (s.config.workers.count + s.nodes == 0) continue;
