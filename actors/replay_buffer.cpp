@@ -210,6 +210,9 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
   const RunConfig& config = wiring->config;
   st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed,
                    start.ledger, start.env_steps, start.uncounted);
+  // Not in turns: there a run that is made longer must have admitted what one that was long from the start has.
+  if (!wiring->in_turns && config.stop.env_steps > 0)
+    st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(wiring->spec.action.chunk));
   st.stats = stats;
   if (const std::string* state = wiring->state_of("replay")) restoring([&] { st.store->load(*state); });
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });

@@ -15,9 +15,14 @@ namespace {
 constexpr uint32_t kCreditsPerGroup = 2;  // one rollout under way, one ready to start without a round trip
 // A larger max_reuse is a limit that a full buffer is not renewed by: else a run could train on the same samples for ever.
 constexpr uint64_t kPlannedUses = 64;
+// Where the capacity is not given. A larger lag bound is a limit that samples need not come near.
+constexpr int64_t kMostSuperBatches = 16;
+// Updates after which one more super-batch may wait. At first the environments run two ahead of the trainer and no more, so that a
+// run with a large lag bound neither makes most of its samples with its first weights nor passes its limits before it has trained.
+constexpr uint64_t kUpdatesPerSuperBatch = 4;
 
 uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
-  return static_cast<uint64_t>(config.max_policy_lag + 2) * super_batch;
+  return static_cast<uint64_t>(std::min(config.max_policy_lag + 2, kMostSuperBatches)) * super_batch;
 }
 
 }  // namespace
@@ -110,18 +115,28 @@ uint64_t ReplayStore::samples_promised() const {
   return total;
 }
 
+void ReplayStore::stop_at(uint64_t env_steps, uint64_t steps_per_sample) {
+  last_env_step_ = env_steps;
+  steps_per_sample_ = steps_per_sample;
+}
+
+uint64_t ReplayStore::room() const {
+  return std::min(capacity_, (2 + version_.number / kUpdatesPerSuperBatch) * super_batch_);
+}
+
 uint64_t ReplayStore::planned_uses() const { return std::min(static_cast<uint64_t>(config_.max_reuse), kPlannedUses); }
 
 bool ReplayStore::may_grant(uint64_t samples) const {
   const std::optional<uint64_t> served = applied_number();
-  if (!served) return false;
+  if (!served || last_batch_out_) return false;
   const uint64_t promised = samples_promised();
   const uint64_t queued = stored_samples_ + promised;
-  if (config_.mode == "reuse")
-    return queued + samples <= capacity_ || queued < super_batch_ || renewal_uses_ >= samples * planned_uses();
+  if (queued >= super_batch_ && env_steps_ + promised * steps_per_sample_ >= last_env_step_) return false;
+  const bool fits = queued + samples <= room();
+  if (config_.mode == "reuse") return fits || queued < super_batch_ || renewal_uses_ >= samples * planned_uses();
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   const uint64_t last_use = version_.number + (queued + samples - 1) / super_batch_;
-  if (last_use <= *served + bound) return true;
+  if (fits && last_use <= *served + bound) return true;
   // Rows that failed can leave a super-batch a few samples short of what was promised: top it up rather than wait for ever.
   const uint64_t first_use = version_.number + queued / super_batch_;
   return promised == 0 && stored_samples_ < super_batch_ && first_use <= *served + bound;
@@ -246,6 +261,7 @@ SuperBatch ReplayStore::hand_out(const std::vector<Unit>& units) {
   SuperBatch batch;
   batch.index = version_.number;
   batch.env_steps = env_steps_;
+  last_batch_out_ = env_steps_ >= last_env_step_;
   last_lags_.clear();
   std::map<const Rollout*, size_t> part_of;
   for (const Unit& unit : units) {

@@ -2,7 +2,7 @@
 // ReplayStore: the logic of the replay buffer without the actor: rollouts, credits, staleness and the ledger. One thread.
 //
 // Admission, for a rollout of n samples with `queued` samples stored or promised and S samples per update. Whatever a super-batch
-// still lacks is admitted in both modes.
+// still lacks is admitted in both modes; otherwise queued + n stays within room(): the capacity, and at first 2 S.
 // - consume_once: the rollout is used at the latest by update next_index + (queued + n - 1) / S, and is made by weights no older
 //   than those every inference actor has applied. It is admitted while the difference is at most max_policy_lag.
 // - reuse: a full buffer admits a rollout for every n * max_reuse samples that updates have used (max_reuse counts as kPlannedUses
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,10 @@ class ReplayStore {
   // restored ones).
   ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger = {},
               uint64_t env_steps = 0, uint64_t uncounted = 0);
+
+  // Admits no rollout that would pass this many environment steps, except for what a super-batch still lacks, and none at all after
+  // the first batch that was handed out behind them. A sample takes `steps_per_sample` of them at most.
+  void stop_at(uint64_t env_steps, uint64_t steps_per_sample);
 
   // -- workers and credits
   // A worker that will push rollouts of `samples_per_rollout` from `groups` vector environments. Joining twice starts it anew.
@@ -125,6 +130,7 @@ class ReplayStore {
 
   void count(uint64_t samples, uint64_t env_steps, const Episodes& episodes);
   bool may_grant(uint64_t samples) const;
+  uint64_t room() const;
   uint64_t planned_uses() const;
   uint64_t lag_at_next(const Unit& unit) const;
   void drop_stale();
@@ -155,6 +161,9 @@ class ReplayStore {
   uint64_t uses_total_ = 0;
   bool closed_ = false;
   uint64_t renewal_uses_ = 0;  // "reuse": sample uses for which a full buffer has not yet admitted new samples
+  uint64_t last_env_step_ = std::numeric_limits<uint64_t>::max();
+  uint64_t steps_per_sample_ = 1;
+  bool last_batch_out_ = false;  // one that tells the trainer to stop
 };
 
 }  // namespace troupe

@@ -65,7 +65,7 @@ void describe_replay(ReplayConfig& c, Fields& f) {
   f.push_back({"replay.mode", &c.mode, one_of({"consume_once", "reuse"}),
                "consume_once: each sample is used in exactly one update; reuse: bounded FIFO, drawn from repeatedly"});
   f.push_back({"replay.capacity", &c.capacity, between(0, kMany),
-               "samples held at most; 0 = enough for max_policy_lag + 2 super-batches"});
+               "samples held at most; 0 = max_policy_lag + 2 super-batches, at most 16"});
   f.push_back({"replay.max_policy_lag", &c.max_policy_lag, between(0, 1e6),
                "updates between the weights that made a sample and its use; 0 = synchronous on-policy"});
   f.push_back(

@@ -260,3 +260,61 @@ TEST_CASE("replay_admission: with every limit out of reach a small buffer is ren
   CHECK(run.store().env_steps() >= 64 + 9 * 64);  // 64 new samples for 64 updates
   CHECK(run.store().ledger().dropped_full == 0);  // what was evicted had been trained on
 }
+
+TEST_CASE(
+    "replay_admission: a lag bound out of reach lets the environments run ahead step by step, and no further than 16 "
+    "batches") {
+  for (const char* mode : {"consume_once", "reuse"}) {
+    CAPTURE(mode);
+    ReplayConfig config;
+    config.mode = mode;
+    config.max_policy_lag = 1'000'000;
+    ReplayStore store(config, 16, {}, 1);
+    store.join(1, 64, 8);
+    store.applied(0, {});
+    uint64_t sequence = 0;
+    // A worker that always has time: everything that is admitted is made at once.
+    const auto make_all = [&] {
+      for (auto grants = store.grant(); !grants.empty(); grants = store.grant())
+        for (uint32_t i = 0; i < grants[0].count; ++i)
+          store.push(make_rollout({.sequence = sequence++, .version = {0, *store.applied_number()}}));
+    };
+    for (uint64_t update = 0; update < 200; ++update) {
+      make_all();
+      CHECK(store.count_waiting() <= std::min<uint64_t>(2 + update / 4, 16) * 16);
+      REQUIRE(store.sample());
+      store.trained(update);
+      store.applied(0, {0, update + 1});
+    }
+  }
+}
+
+TEST_CASE("replay_admission: no rollout passes the last environment step, but the last super-batch is filled") {
+  for (const char* mode : {"consume_once", "reuse"}) {
+    CAPTURE(mode);
+    ReplayConfig config;
+    config.mode = mode;
+    config.max_policy_lag = 8;
+    ReplayStore store(config, 16, {}, 1);
+    store.stop_at(100, 2);  // samples of one or two steps
+    store.join(1, 64, 8);
+    store.applied(0, {});
+    uint64_t sequence = 0, updates = 0;
+    while (store.env_steps() < 100) {
+      for (const CreditGrant& grant : store.grant())
+        for (uint32_t i = 0; i < grant.count; ++i) {
+          auto rollout = std::make_shared<Rollout>(
+              *make_rollout({.sequence = sequence++, .version = {0, *store.applied_number()}}));
+          rollout->env_steps = rollout->samples + rollout->sequence % 9;
+          store.push(rollout);
+        }
+      if (store.env_steps() >= 100) break;
+      REQUIRE(store.sample());
+      store.trained(updates);
+      store.applied(0, {0, ++updates});
+    }
+    CHECK(store.env_steps() < 100 + 16);
+    CHECK(store.sample());  // the trainer learns that the limit is reached
+    CHECK(store.grant().empty());
+  }
+}

@@ -157,4 +157,18 @@ TEST_CASE("deterministic: how often checkpoints are taken changes nothing") {
   check_same(folder / "often", folder / "never", 20);
 }
 
+TEST_CASE("deterministic: a lag bound out of reach neither passes the limit of steps nor stops after one update") {
+  for (const std::string mode : {"consume_once", "reuse"}) {
+    CAPTURE(mode);
+    TempFolder folder;
+    Words settings{"replay.mode=" + mode, "replay.max_policy_lag=1000000", "stop.env_steps=4096"};
+    if (mode == "reuse") settings.push_back("replay.max_reuse=2");
+    REQUIRE(run(line_of(folder / "run", settings, 1000)) == 0);
+    const Json summary = Json::parse(text_of(folder / "run/summary.json"));
+    CHECK(summary.at("env_steps") >= 4096);
+    CHECK(summary.at("env_steps") <= 4096 + 2 * 256);
+    CHECK(summary.at("updates") >= 12);
+  }
+}
+
 }  // namespace troupe::test
