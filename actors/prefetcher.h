@@ -1,6 +1,6 @@
 #pragma once
-// Prefetcher: the double buffer. Keeps the next super-batch collated and on the trainer's device while the trainer trains on
-// the current one. Detached.
+// Prefetcher: keeps the next super-batch collated, in host memory, while the trainer trains on the current one. In turns
+// (Wiring::in_turns) it collates only the one that the trainer waits for. Has a thread of its own where Wiring::threads is set.
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 #pragma once
-// RolloutWorker: the actor around WorkerCore. Spawned detached (environments may block). Needs no LibTorch and runs the same
-// in the trainer's process and in a process of its own. It ends with Fault::peer_gone when replay or its inference actor's
+// RolloutWorker: the actor around WorkerCore. Its environments may block, so in the trainer's process it has a thread of its own
+// (where Wiring::threads is set); in other processes it runs on CAF's scheduler. Needs no LibTorch. It ends with Fault::peer_gone when replay or its inference actor's
 // node is gone and nobody replaces it.
 
 #include "actors/messages.h"

@@ -42,7 +42,7 @@ class Policy {
   virtual Array values(const Arrays& observations) = 0;
 };
 
-// A super-batch collated into the learner's own form, on its device.
+// A super-batch collated into the learner's own form, in host memory.
 class StagedBatch {
  public:
   virtual ~StagedBatch() = default;

@@ -14,8 +14,8 @@
 
 namespace troupe {
 
-// The weights a policy runs on now. Any thread may offer and get; this is also the path between trainer and inference actors
-// of one process, which share the snapshot itself.
+// The newest weights that a receiver of another process has taken in. Any thread may offer and get. Inference actors of the
+// trainer's process get each snapshot in a message (actors/publisher.h), not from here.
 class WeightSlot {
  public:
   enum class Offer : uint8_t {

@@ -1,6 +1,6 @@
 #pragma once
-// WeightReceiver: an inference actor's end of the weight plane. Receives into a second buffer, checks it, then swaps it into the
-// slot from which the actor serves; the actor goes on serving from the old weights meanwhile.
+// WeightReceiver: an inference process's end of the weight plane. Receives into a second buffer, checks it, then puts it into the slot
+// and returns it from step(). The caller sends it to the inference actor, which serves from the old weights until then.
 //
 // step() belongs to one thread; everything else may be called from any thread and returns at once:
 //   while (handle(receiver.step()).did != ReceiverStep::Did::stopped) {}
