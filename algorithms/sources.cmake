@@ -7,11 +7,11 @@ set(TROUPE_ALGORITHMS_SOURCES
   karmarkar_karp.cpp kl.cpp logprob.cpp micro_batches.cpp moments.cpp names.cpp optimal_baseline.cpp parameters.cpp
   partition.cpp returns.cpp reward_shaping.cpp rollout_correction.cpp rows.cpp running_normalizer.cpp scan.cpp
   scan_avx2.cpp scan_avx512.cpp scan_sse2.cpp schedule.cpp sequence_surrogate.cpp surrogate.cpp surrogate_kernel.cpp
-  surrogate_table.cpp task_sampler.cpp token_advantages.cpp value_loss.cpp vtrace.cpp)
+  surrogate_table.cpp token_advantages.cpp value_loss.cpp vtrace.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 # The part of runtime/ that they call: no CAF, no LibTorch, no JSON.
-set(TROUPE_ALGORITHMS_RUNTIME errors.cpp rng.cpp)
+set(TROUPE_ALGORITHMS_RUNTIME errors.cpp rng.cpp task_sampler.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_RUNTIME PREPEND ${CMAKE_CURRENT_LIST_DIR}/../runtime/)
 
 # -O3 turns the tiles into vector code; without contraction to fused multiply-add the results do not depend on the

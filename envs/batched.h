@@ -44,12 +44,13 @@ concept Continuous = requires(Row row, std::span<const float> action, Rng& rng) 
   { row.step(action, rng) } -> std::same_as<RowStep>;
 };
 template <class Row>
-concept PlainState = requires(Row row) { row.state; } && std::is_trivially_copyable_v<decltype(Row::state)>;
-template <class Row>
 concept OwnBytes = requires(Row row, const Row& same, std::string& out, std::string_view in) {
   same.save(out);
   row.load(in);
 };
+template <class Row>
+concept PlainState =
+    !OwnBytes<Row> && requires(Row row) { row.state; } && std::is_trivially_copyable_v<decltype(Row::state)>;
 
 }  // namespace detail
 

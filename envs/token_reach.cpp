@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
+#include <stdexcept>
 
 namespace troupe {
 
@@ -59,10 +61,10 @@ EnvSpec TokenReach::spec(const Options& options) {
 
 void TokenReach::begin(uint64_t row) {
   state = State{};
+  sampler.clear();
   state.next_task = static_cast<int32_t>(row % kTasks);  // rows that take turns begin apart
 }
 
-// "failure_weighted": a task's weight is one more than its failures among its last 100 episodes in this row.
 int32_t TokenReach::draw_task(Rng& rng) {
   if (options_->sampling == Sampling::round_robin) {
     const int32_t task = state.next_task;
@@ -70,24 +72,7 @@ int32_t TokenReach::draw_task(Rng& rng) {
     return task;
   }
   if (options_->sampling == Sampling::uniform) return static_cast<int32_t>(rng.below(kTasks));
-  uint64_t total = kTasks;
-  for (int32_t failures : state.failures) total += static_cast<uint64_t>(failures);
-  uint64_t draw = rng.below(total);
-  int32_t task = 0;
-  for (;; ++task) {
-    const uint64_t weight = static_cast<uint64_t>(state.failures[static_cast<size_t>(task)]) + 1;
-    if (draw < weight) return task;
-    draw -= weight;
-  }
-}
-
-void TokenReach::record(bool failure) {
-  const size_t task = static_cast<size_t>(state.task);
-  uint8_t& oldest = state.failed[task][static_cast<size_t>(state.outcomes[task]) % kHistory];
-  state.failures[task] += static_cast<int32_t>(failure) - oldest;
-  oldest = failure;
-  if (++state.outcomes[task] == 2 * static_cast<int32_t>(kHistory))
-    state.outcomes[task] = kHistory;  // the ring's place, bounded
+  return static_cast<int32_t>(sampler.sample(rng));
 }
 
 void TokenReach::reset(Rng& rng) {
@@ -134,7 +119,7 @@ RowStep TokenReach::step(std::span<const int32_t> action, Rng&) {
   ++state.steps;
   const float after = distance();
   const bool reached = after <= task.tolerance;
-  if (reached || state.steps >= options_->max_episode_steps) record(!reached);
+  if (reached || state.steps >= options_->max_episode_steps) sampler.record(state.task, reached ? 1 : 0);
   return {.reward = kShaping * (before - after) - kStepCost + (reached ? kBonus : 0.0f),
           .terminated = reached,
           .success = reached};
@@ -149,6 +134,18 @@ void TokenReach::observe(RowWriter out) const {
   std::copy(numbers.begin(), numbers.end(), values.begin());
   std::fill(values.begin() + 9, values.end(), 0.0f);
   values[9 + static_cast<size_t>(state.task)] = 1.0f;
+}
+
+void TokenReach::save(std::string& bytes) const {
+  bytes.append(reinterpret_cast<const char*>(&state), sizeof(state));
+  bytes.append(sampler.save());
+}
+
+void TokenReach::load(std::string_view bytes) {
+  if (bytes.size() < sizeof(state) || !sampler.restore(bytes.substr(sizeof(state))))
+    throw std::runtime_error("a saved row of TokenReach has " + std::to_string(bytes.size()) +
+                             " bytes that are not of this program");
+  std::memcpy(&state, bytes.data(), sizeof(state));
 }
 
 std::string TokenReach::render() const {

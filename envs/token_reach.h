@@ -1,12 +1,13 @@
 #pragma once
 // TokenReach: move a point in the plane to a target, in eight tasks that differ in dynamics, distance and precision.
 // Actions are tokens: two of 256 bins per step (token k is the number -1 + 2k/255), eight steps per decision. The
-// next task is drawn by how often it failed lately. A row, see envs/row.h.
+// next task is drawn by how often it failed lately (runtime/task_sampler.h). A row, see envs/row.h.
 
 #include <array>
 
 #include "envs/batched.h"
 #include "envs/params.h"
+#include "runtime/task_sampler.h"
 
 namespace troupe {
 
@@ -15,7 +16,6 @@ class TokenReach {
   static constexpr int32_t kBins = 256;
   static constexpr int32_t kChunk = 8;
   static constexpr size_t kTasks = 8;
-  static constexpr size_t kHistory = 100;  // outcomes remembered per task
   enum class Sampling : int32_t { failure_weighted, uniform, round_robin };
 
   struct Task {
@@ -39,11 +39,9 @@ class TokenReach {
     float x, y, speed_x, speed_y;     // the point
     float center_x, center_y, phase;  // the target's orbit
     int32_t task, steps, next_task;
-    std::array<int32_t, kTasks> failures;                      // among the remembered outcomes
-    std::array<int32_t, kTasks> outcomes;                      // outcomes so far
-    std::array<std::array<uint8_t, kHistory>, kTasks> failed;  // ring per task
   };
   State state{};
+  TaskSampler sampler{kTasks};  // outcomes of the last 100 episodes of each task
 
   explicit TokenReach(const Options& options) : options_(&options) {}
   static EnvSpec spec(const Options& options);
@@ -52,11 +50,12 @@ class TokenReach {
   RowStep step(std::span<const int32_t> action, Rng& rng);
   void observe(RowWriter out) const;
   int32_t task() const { return state.task; }
+  void save(std::string& bytes) const;
+  void load(std::string_view bytes);
   std::string render() const;
 
  private:
   int32_t draw_task(Rng& rng);
-  void record(bool failure);
   std::array<float, 2> target() const;
   float distance() const;
 

@@ -10,9 +10,9 @@
 #include "algorithms/moments.h"
 #include "algorithms/reward_shaping.h"
 #include "algorithms/schedule.h"
-#include "algorithms/task_sampler.h"
 #include "python/src/bind.h"
 #include "python/src/settings.h"
+#include "runtime/task_sampler.h"
 
 namespace troupe::python {
 

@@ -119,7 +119,8 @@ TEST_CASE("token_reach: tasks that fail are drawn more often, by failures among 
   TokenReach row(options);
   Rng rng(1);
   row.begin(0);
-  row.state.failures[3] = 92;  // weights: 93 of 100 for task 3, one each for the seven others
+  for (int n = 0; n < 92; ++n)
+    row.sampler.record(3, 0);  // weights: 93 of 100 for task 3, one each for the seven others
   int threes = 0;
   for (int n = 0; n < 20000; ++n) {
     row.reset(rng);
@@ -141,10 +142,35 @@ TEST_CASE("token_reach: only the last 100 outcomes of a task count") {
     row.state.center_y = row.state.y;
     row.step(std::array<int32_t, 2>{127, 127}, rng);
   };
+  const auto failures = [&] {  // of task 2; the other seven have none
+    const double weight = row.sampler.weights()[2];
+    return 7 * weight / (1 - weight) - 1;
+  };
   for (int n = 0; n < 250; ++n) play_one(false);
-  CHECK(row.state.failures[2] == 100);
+  CHECK(failures() == doctest::Approx(100));
   for (int n = 0; n < 30; ++n) play_one(true);
-  CHECK(row.state.failures[2] == 70);
+  CHECK(failures() == doctest::Approx(70));
   for (int n = 0; n < 300; ++n) play_one(true);
-  CHECK(row.state.failures[2] == 0);
+  CHECK(failures() == doctest::Approx(0));
+}
+
+TEST_CASE("token_reach: a loaded environment draws the tasks that the saved one does") {
+  const EnvConfig config = config_of(R"({"max_episode_steps": 3})", 4);
+  const auto saved = make_env(config), loaded = make_env(config);
+  EnvStep step = EnvStep::allocate(saved->spec(), 4), other = EnvStep::allocate(saved->spec(), 4);
+  saved->reset(5, 0, step);
+  loaded->reset(6, 0, other);
+  const Array actions(DType::i32, {4, 8, 2});
+  for (int t = 0; t < 50; ++t) saved->step(actions, step);
+  std::string bytes;
+  REQUIRE(saved->save(bytes));
+  REQUIRE(loaded->load(bytes));
+  for (int t = 0; t < 50; ++t) {
+    saved->step(actions, step);
+    loaded->step(actions, other);
+    CHECK(step.task == other.task);
+  }
+  std::string cut = bytes;
+  cut.pop_back();
+  CHECK_THROWS_AS(loaded->load(cut), std::runtime_error);
 }

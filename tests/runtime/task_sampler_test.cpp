@@ -1,4 +1,4 @@
-#include "algorithms/task_sampler.h"
+#include "runtime/task_sampler.h"
 
 #include <cmath>
 #include <vector>
