@@ -109,7 +109,7 @@ class MlpLearner final : public Learner {
                      EpochReport& epoch);
   bool accumulate(const StagedRows& batch, const Targets& targets, const Settings& settings, RowRange rows,
                   const LossTotals& totals, LossReport& loss);
-  void adapt_kl(const EpochReport& epoch, const Settings& settings);
+  void adapt_kl(const EpochReport& epoch, const Settings& settings, size_t samples);
   void describe(const EpochReport& epoch, const Settings& settings, UpdateReport& report) const;
   at::Tensor tensor_of(std::span<float> values, int64_t columns) const;
   int64_t rows_per_pass() const { return std::clamp<int64_t>(kNumbersPerPass / encoder_.features(), 1, kRowsPerPass); }
@@ -176,16 +176,16 @@ UpdateReport MlpLearner::update(StagedBatch& staged, double progress) {
   }
   ++updates_;
   describe(last, settings, report);
-  adapt_kl(last, settings);
+  adapt_kl(last, settings, batch.sample_rows.size());
   return report;
 }
 
-// After the update: its own penalty was weighted with the coefficient from before it.
-void MlpLearner::adapt_kl(const EpochReport& epoch, const Settings& settings) {
+// After the update, by the samples it trained on: its own penalty was weighted with the coefficient from before it.
+void MlpLearner::adapt_kl(const EpochReport& epoch, const Settings& settings, size_t samples) {
   const AlgorithmConfig& algorithm = config_.algorithm;
   if (algorithm.kl_controller != "adaptive" || !settings.loss.train_policy || epoch.steps == 0) return;
   AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
-  controller.update(epoch.loss.kl, static_cast<double>(config_.trainer.super_batch));
+  controller.update(epoch.loss.kl, static_cast<double>(samples));
   kl_coef_ = controller.value();
 }
 

@@ -169,7 +169,9 @@ void describe_losses(AlgorithmConfig& c, Fields& f) {
 }
 
 void describe_trainer(TrainerConfig& c, Fields& f) {
-  f.push_back({"trainer.super_batch", &c.super_batch, between(1, 1e9), "samples per update"});
+  f.push_back({"trainer.super_batch", &c.super_batch, between(1, 1e9),
+               "least samples per update; batches are made of whole rows of rollouts, so an update may use up to "
+               "rollout.length - 1 more"});
   f.push_back({"trainer.minibatches", &c.minibatches, between(1, 1e6), "optimizer steps per epoch"});
   f.push_back({"trainer.micro_batch", &c.micro_batch, between(0, 1e9),
                "samples per forward and backward inside a minibatch; 0 = the whole minibatch"});

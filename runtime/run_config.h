@@ -103,13 +103,13 @@ struct AlgorithmConfig {
   double kl_coef = 0.0;                 // its weight in the loss
   std::string kl_controller = "fixed";  // or "adaptive": kl_coef follows the measured KL
   double kl_target = 0.01;              // per token
-  double kl_horizon = 100'000.0;        // samples
+  double kl_horizon = 100'000.0;        // samples of updates
   double target_kl = 0.0;               // epochs stop when the k3 estimate passes this; 0 = off
   friend bool operator==(const AlgorithmConfig&, const AlgorithmConfig&) = default;
 };
 
 struct TrainerConfig {
-  int64_t super_batch = 2048;  // samples per update
+  int64_t super_batch = 2048;  // least samples per update, made up of whole rows of rollouts
   int64_t minibatches = 4;     // optimizer steps per epoch
   int64_t micro_batch = 0;     // samples per forward and backward inside a minibatch; 0 = the whole minibatch
   int64_t epochs = 4;

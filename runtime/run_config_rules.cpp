@@ -126,11 +126,14 @@ void check_algorithm(const RunConfig& c) {
   if (a.kl_controller == "adaptive" && a.kl_coef == 0)
     refuse("algorithm.kl_coef", a.kl_coef,
            "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
-  const double least_horizon = static_cast<double>(c.trainer.super_batch) / 5;  // a fifth: see algorithms/kl.h
+  const int64_t most_samples =
+      c.trainer.super_batch + c.rollout.length - 1;  // batches are made of whole rows of rollouts
+  const double least_horizon = static_cast<double>(most_samples) / 5;  // a fifth: see algorithms/kl.h
   if (a.kl_controller == "adaptive" && a.kl_horizon <= least_horizon)
     refuse("algorithm.kl_horizon", a.kl_horizon,
-           "lets one update of trainer.super_batch " + text(c.trainer.super_batch) +
-               " samples turn the sign of kl_coef; use more than " + text(least_horizon));
+           "lets one update of up to " + text(most_samples) + " samples (trainer.super_batch " +
+               text(c.trainer.super_batch) + " + rollout.length " + text(c.rollout.length) +
+               " - 1) turn the sign of kl_coef; use more than " + text(least_horizon));
   if (c.trainer.policy_lr == 0 && c.trainer.value_lr == 0)
     refuse("trainer.policy_lr", c.trainer.policy_lr, "and trainer.value_lr 0 learn nothing; raise one");
   if (c.trainer.value_only_updates > 0 && (c.trainer.value_lr == 0 || a.value_coef == 0))

@@ -142,9 +142,9 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
       {{"algorithm.kl_controller=adaptive"},
        "algorithm.kl_coef: 0 stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1"},
       {{"algorithm.kl_controller=adaptive", "algorithm.kl_coef=0.1", "algorithm.kl_horizon=400"},
-       "algorithm.kl_horizon: 400 lets one update of trainer.super_batch 2048 samples turn the sign of kl_coef; use "
-       "more "
-       "than 409.6"},
+       "algorithm.kl_horizon: 400 lets one update of up to 2079 samples (trainer.super_batch 2048 + rollout.length 32 "
+       "- 1) "
+       "turn the sign of kl_coef; use more than 415.8"},
       {{"trainer.policy_lr=0", "trainer.value_lr=0"},
        "trainer.policy_lr: 0 and trainer.value_lr 0 learn nothing; raise one"},
       {{"trainer.value_only_updates=3", "trainer.value_lr=0"},
