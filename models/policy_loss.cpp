@@ -33,7 +33,8 @@ void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_r
 void LossReport::merge(const LossReport& other) {
   const double a = rows, b = other.rows;
   for (auto member :
-       {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::entropy, &LossReport::kl, &LossReport::loss})
+       {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction, &LossReport::entropy,
+        &LossReport::kl, &LossReport::loss})
     this->*member = weighted(this->*member, a, other.*member, b);
   rows += b;
 
@@ -91,7 +92,8 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
     std::ranges::fill(out.outputs, 0.0f);
   }
   loss_.resize(rows);
-  value_loss(input.values, input.old_values, input.returns, {}, choice_.value_loss, loss_, out.values);
+  report.value_clip_fraction =
+      value_loss(input.values, input.old_values, input.returns, {}, choice_.value_loss, loss_, out.values);
   report.value_loss = mean_of(loss_);
   report.loss += value_coef_ * report.value_loss;
   const auto value_weight = static_cast<float>(value_coef_ * weight);

@@ -55,6 +55,7 @@ struct LossReport {
   double rows = 0;
   double policy_loss = 0;
   double value_loss = 0;
+  double value_clip_fraction = 0;  // rows whose value loss is clipped
   double entropy = 0;  // per row
   double kl = 0;       // the estimate of the penalty; 0 while kl_coef is
   double loss = 0;     // the whole sum above
