@@ -316,8 +316,8 @@ template <class I> typename I::result_type inspect(I& f, Episodes& x) {
 }
 template <class I> typename I::result_type inspect(I& f, Rollout& x) {
   return f(caf::meta::type_name("Rollout"), x.worker, x.group, x.sequence, x.epoch, x.oldest, x.newest, x.samples,
-           x.env_steps, x.observations, x.action_mask, x.actions, x.log_probs, x.values, x.next_values, x.rewards,
-           x.terminated, x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations,
+           x.env_steps, x.observations, x.action_mask, x.actions, x.log_probs, x.executed, x.values, x.next_values,
+           x.rewards, x.terminated, x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations,
            x.final_observations, x.final_steps, x.task, x.episodes);
 }
 template <class I> typename I::result_type inspect(I& f, RolloutMessage& x) {

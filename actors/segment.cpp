@@ -27,6 +27,7 @@ Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows) : steps_(step
   if (spec.action.masked) rollout_.action_mask = Array(DType::u8, {steps, rows, spec.action.mask_size()});
   rollout_.actions = Array(spec.action.dtype(), spec.action.shape().prepended(rows).prepended(steps));
   rollout_.log_probs = Array(DType::f32, {steps, rows, spec.action.decisions()});
+  if (spec.action.chunk > 1) rollout_.executed = Array(DType::i32, grid);
   for (Array* array :
        {&rollout_.values, &rollout_.next_values, &rollout_.rewards, &rollout_.advantages, &rollout_.returns})
     *array = Array(DType::f32, grid);
@@ -85,6 +86,7 @@ void Segment::record_step(int64_t t, const EnvStep& step, double reward_scale, d
     terminated[i] = step.terminated.view<uint8_t>()[row];
     truncated[i] = step.truncated.view<uint8_t>()[row];
     valid_flags[i] = 1;
+    if (!rollout_.executed.empty()) rollout_.executed.mutable_view<int32_t>()[i] = executed;
     ++rollout_.samples;
     rollout_.env_steps += static_cast<uint64_t>(executed);
   }

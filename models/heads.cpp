@@ -112,8 +112,17 @@ void Head::check(const HeadInput& input) const {
   TROUPE_CHECK(static_cast<int64_t>(input.mask.size()) == input.rows * mask_size_, input.mask.size(), input.rows,
                mask_size_);
   TROUPE_CHECK(static_cast<int64_t>(input.log_std.size()) == (continuous_ ? decisions_ : 0), input.log_std.size());
+  TROUPE_CHECK(input.executed.empty() || static_cast<int64_t>(input.executed.size()) == input.rows,
+               input.executed.size(), input.rows);
   if (!all_finite(input.log_std.data(), static_cast<int64_t>(input.log_std.size())))
     throw InvariantError("policy log_std is not finite");
+}
+
+int64_t Head::executed(const HeadInput& input, int64_t row) const {
+  if (input.executed.empty()) return decisions_;
+  const int64_t count = input.executed[row];
+  TROUPE_CHECK(count >= 0 && count <= decisions_, row, count, decisions_);
+  return count;
 }
 
 // Row by row, so that the row is in the cache for what follows.
@@ -181,14 +190,16 @@ void Head::evaluate(const HeadInput& input, ActionsView actions, std::span<float
                wanted);
   TROUPE_CHECK(static_cast<int64_t>(entropy.size()) == input.rows, entropy.size(), input.rows);
   if (continuous_) {
-    float row_entropy = 0.0f;
-    for (float log_std : input.log_std) row_entropy += 0.5f + kHalfLogTwoPi + log_std;
-    std::fill(entropy.begin(), entropy.end(), row_entropy);
+    std::vector<float> entropy_of{0.0f};  // of the first decisions
+    for (float log_std : input.log_std) entropy_of.push_back(entropy_of.back() + (0.5f + kHalfLogTwoPi + log_std));
     const std::vector<float> inverse_std = inverse_stds(input.log_std);
-    for (int64_t row = 0, i = 0; row < input.rows; ++row) {
+    for (int64_t row = 0; row < input.rows; ++row) {
       check_row(input, row);
-      for (int64_t d = 0; d < decisions_; ++d, ++i)
+      const int64_t count = executed(input, row), begin = row * decisions_;
+      entropy[row] = entropy_of[count];
+      for (int64_t d = 0, i = begin; d < count; ++d, ++i)
         log_probs[i] = gaussian_log_prob((actions.continuous[i] - input.outputs[i]) * inverse_std[d], input.log_std[d]);
+      std::fill_n(log_probs.begin() + begin + count, decisions_ - count, 0.0f);
     }
     return;
   }
@@ -198,7 +209,8 @@ void Head::evaluate(const HeadInput& input, ActionsView actions, std::span<float
   for (int64_t row = 0; row < input.rows; ++row) {
     check_row(input, row);
     entropy[row] = 0.0f;
-    for (int64_t d = 0; d < decisions_; ++d) {
+    const int64_t count = executed(input, row);
+    for (int64_t d = 0; d < count; ++d) {
       const auto [first, bins] = layout_[d];
       const float* logits = input.outputs.data() + row * outputs_ + first;
       const uint8_t* mask = mask_size_ == 0 ? nullptr : input.mask.data() + row * mask_size_ + first;
@@ -216,6 +228,10 @@ void Head::evaluate(const HeadInput& input, ActionsView actions, std::span<float
       entropy[row] += log_sum - expected;
       log_probs[i] = finite_difference(logits[action], softmax.largest) - log_sum;
     }
+    if (count == decisions_) continue;
+    std::fill_n(log_probs.begin() + row * decisions_ + count, decisions_ - count, 0.0f);
+    std::fill_n(scratch.probabilities.begin() + row * outputs_ + layout_[count].first, outputs_ - layout_[count].first,
+                0.0f);
   }
 }
 
@@ -243,8 +259,10 @@ void Head::backward(const HeadInput& input, ActionsView actions, std::span<const
     // dlogp/dmean = (a - mean) / std^2, dlogp/dlog_std = z^2 - 1, dH/dlog_std = 1.
     TROUPE_CHECK(static_cast<int64_t>(log_std_gradients.size()) == decisions_, log_std_gradients.size());
     const std::vector<float> inverse_std = inverse_stds(input.log_std);
-    for (int64_t row = 0, i = 0; row < input.rows; ++row) {
-      for (int64_t d = 0; d < decisions_; ++d, ++i) {
+    for (int64_t row = 0; row < input.rows; ++row) {
+      const int64_t count = executed(input, row), begin = row * decisions_;
+      std::fill_n(output_gradients.begin() + begin + count, decisions_ - count, 0.0f);
+      for (int64_t d = 0, i = begin; d < count; ++d, ++i) {
         const float z = (actions.continuous[i] - input.outputs[i]) * inverse_std[d];
         output_gradients[i] = log_prob_gradients[i] * z * inverse_std[d];
         log_std_gradients[d] += log_prob_gradients[i] * (z * z - 1.0f) + entropy_gradient;
@@ -254,7 +272,11 @@ void Head::backward(const HeadInput& input, ActionsView actions, std::span<const
   }
   // dlogp_a/dlogit_j = [a = j] - p_j, dH/dlogit_j = -p_j (log p_j + H).
   for (int64_t row = 0; row < input.rows; ++row) {
-    for (int64_t d = 0; d < decisions_; ++d) {
+    const int64_t count = executed(input, row);
+    if (count < decisions_)
+      std::fill_n(output_gradients.begin() + row * outputs_ + layout_[count].first, outputs_ - layout_[count].first,
+                  0.0f);
+    for (int64_t d = 0; d < count; ++d) {
       const auto [first, bins] = layout_[d];
       const int64_t i = row * decisions_ + d, begin = row * outputs_ + first;
       const float* probabilities = scratch.probabilities.data() + begin;

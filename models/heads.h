@@ -20,6 +20,9 @@ struct HeadInput {
   std::span<const float> outputs;  // [B, P]
   std::span<const float> log_std;  // [D]; empty unless continuous
   std::span<const uint8_t> mask;   // [B, M]; empty unless the action space is masked
+  // [B] decisions of each row that were executed, from the first on; empty = all. The others, planned steps of a chunk that the end of
+  // the episode cut off, have log-probability, entropy and gradients 0, whatever is stored for them. Not looked at by sample().
+  std::span<const int32_t> executed = {};
 };
 
 // Actions of either type, [B, D]; the other span is empty.
@@ -59,8 +62,8 @@ class Head {
   void evaluate(const HeadInput& input, ActionsView actions, std::span<float> log_probs, std::span<float> entropy,
                 HeadScratch& scratch) const;
 
-  // The sum over its categories of their squared probabilities, of each decision of the rows last evaluated: [B, D]. Not for
-  // continuous actions.
+  // The sum over its categories of their squared probabilities, of each decision of the rows last evaluated: [B, D], 0 where it was
+  // not executed. Not for continuous actions.
   void sum_squared_probabilities(const HeadScratch& scratch, std::span<float> out) const;
 
   // The gradients of a loss after evaluate() of the same rows: from dL/dlog_probs [B, D] and dL/dentropy (the same for every
@@ -76,6 +79,7 @@ class Head {
   };
 
   void check(const HeadInput& input) const;
+  int64_t executed(const HeadInput& input, int64_t row) const;
   void check_row(const HeadInput& input, int64_t row) const;
   void sample_discrete(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, int32_t* actions,
                        float* log_probs, float* weights) const;

@@ -40,6 +40,7 @@ LossInput Minibatch::action_input(const StagedRows& batch, std::span<const int64
   result.head.rows = static_cast<int64_t>(rows.size());
   if (head_.mask_size() > 0)
     result.head.mask = gather(batch.action_mask.view<uint8_t>(), rows, head_.mask_size(), mask_);
+  if (!batch.executed.empty()) result.head.executed = gather(batch.executed.view<int32_t>(), rows, 1, executed_);
   if (head_.continuous())
     result.actions.continuous = gather(batch.actions.view<float>(), rows, decisions, continuous_);
   else

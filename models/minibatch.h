@@ -21,7 +21,7 @@ struct Targets {
   std::vector<float> returns;          // [R] likewise
   std::vector<float> old_log_probs;    // [R, D] of the policy before the update, or empty: the behaviour policy's serve
   std::vector<float> rollout_weights;  // [R, C] or empty
-  std::vector<uint8_t> kept;           // [R, C] or empty
+  std::vector<uint8_t> kept;           // [R, C] 0 = rejected, or a decision that was not executed; or empty = all
 };
 
 // Some rows in the order in which they are trained on: samples on their own, or whole sequences.
@@ -50,7 +50,7 @@ class Minibatch {
   const Head& head_;
   const ObservationEncoder& encoder_;
   std::vector<float> inputs_, log_probs_, old_log_probs_, advantages_, values_, returns_, continuous_, weights_;
-  std::vector<int32_t> discrete_;
+  std::vector<int32_t> discrete_, executed_;
   std::vector<uint8_t> mask_, kept_;
 };
 

@@ -44,6 +44,14 @@ std::span<const int64_t> part_of(std::span<const int64_t> rows, int64_t begin, i
   return rows.subspan(begin, std::min(count, size - begin));
 }
 
+// [R, D] 1 where a decision was executed.
+std::vector<uint8_t> executed_decisions(const StagedRows& batch, int64_t decisions) {
+  std::vector<uint8_t> result(static_cast<size_t>(batch.rows * decisions), 0);
+  for (int64_t row = 0; row < batch.rows; ++row)
+    std::fill_n(result.begin() + row * decisions, batch.decisions_of(row), uint8_t{1});
+  return result;
+}
+
 void describe_correction(const OffPolicyMetrics& m, UpdateReport& report) {
   report.metrics["rollout_kl"] = m.kl;
   report.metrics["rollout_kl_k3"] = m.k3_kl;
@@ -319,7 +327,7 @@ void MlpLearner::make_vtrace_targets(StagedRows& batch, const Start& start) {
   const auto behaviour = batch.log_probs.view<float>();
   std::vector<float> log_rho(batch.rows, 0.0f);
   for (const int64_t row : batch.sample_rows)
-    for (int64_t i = row * decisions; i < (row + 1) * decisions; ++i)
+    for (int64_t i = row * decisions; i < row * decisions + batch.decisions_of(row); ++i)
       log_rho[row] += start.policy.log_probs[i] - behaviour[i];
   evaluate_bootstraps(batch);
   const AlgorithmConfig& algorithm = config_.algorithm;
@@ -409,20 +417,23 @@ Targets MlpLearner::make_targets(const StagedRows& batch, Prepared& prepared, Up
   const auto values = batch.values.view<float>(), returns = batch.returns.view<float>();
   const int64_t width = prepared.advantages.per_row;
   std::vector<float> sampled_advantages, sampled_values, sampled_returns;
+  std::vector<uint8_t> counted;  // of the advantages, where there is one per decision and not all were executed
   for (int64_t row : batch.sample_rows) {
+    if (width > 1 && !batch.executed.empty())
+      for (int64_t c = 0; c < width; ++c) counted.push_back(c < batch.decisions_of(row));
     const auto advantages = prepared.advantages.values.begin() + row * width;
     sampled_advantages.insert(sampled_advantages.end(), advantages, advantages + width);
     sampled_values.push_back(values[row]);
     sampled_returns.push_back(returns[row]);
   }
-  const Moments advantage_moments = masked_moments(sampled_advantages, {});
+  const Moments advantage_moments = masked_moments(sampled_advantages, counted);
   const Moments return_moments = masked_moments(sampled_returns, {});
   report.metrics["advantage_mean"] = advantage_moments.mean;
   report.metrics["advantage_std"] = advantage_moments.stddev();
   report.metrics["return_mean"] = return_moments.mean;
   report.metrics["return_std"] = return_moments.stddev();
   report.metrics["explained_variance"] = explained_variance(sampled_values, sampled_returns, {});
-  if (choice_.whitening) whiten(sampled_advantages, {}, advantage_moments, *choice_.whitening);
+  if (choice_.whitening) whiten(sampled_advantages, counted, advantage_moments, *choice_.whitening);
   if (choice_.correction) describe_correction(prepared.correction.metrics, report);
 
   const ValueUnits units = value_units(weights_);
@@ -439,6 +450,8 @@ Targets MlpLearner::make_targets(const StagedRows& batch, Prepared& prepared, Up
     result.old_log_probs = std::move(prepared.start.policy.log_probs);
     result.rollout_weights = std::move(prepared.correction.weights);
     result.kept = std::move(prepared.correction.kept);
+  } else if (choice_.per_decision && !batch.executed.empty()) {
+    result.kept = executed_decisions(batch, head_.decisions());
   }
   return result;
 }

@@ -32,9 +32,8 @@ void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_r
 
 void LossReport::merge(const LossReport& other) {
   const double a = rows, b = other.rows;
-  for (auto member :
-       {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction, &LossReport::entropy,
-        &LossReport::kl, &LossReport::loss})
+  for (auto member : {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction,
+                      &LossReport::entropy, &LossReport::kl, &LossReport::loss})
     this->*member = weighted(this->*member, a, other.*member, b);
   rows += b;
 
@@ -101,15 +100,18 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
   return report;
 }
 
-// One element per importance ratio: the decisions, or the rows with their decisions' log-probabilities summed.
+// One element per importance ratio: the decisions, or the rows with the log-probabilities of their executed decisions summed.
 void PolicyLoss::gather_elements(const LossInput& input) {
   const int64_t rows = input.head.rows, decisions = head_.decisions();
   const int64_t summed = decisions / per_row_, elements = rows * per_row_;
   const int64_t advantages = static_cast<int64_t>(input.advantages.size()) / rows;
   TROUPE_CHECK(advantages == 1 || advantages == per_row_, advantages, per_row_);
+  TROUPE_CHECK(per_row_ == 1 || input.head.executed.empty() || !input.kept.empty(), per_row_);
   for (auto* buffer : {&new_, &old_, &behaviour_, &advantages_}) buffer->resize(elements);
   const auto sum = [&](std::span<const float> source, int64_t e) {
-    return std::accumulate(source.data() + e * summed, source.data() + (e + 1) * summed, 0.0f);
+    const float* first = source.data() + e * summed;
+    const bool cut = per_row_ == 1 && !input.head.executed.empty();
+    return std::accumulate(first, first + (cut ? input.head.executed[e] : summed), 0.0f);
   };
   for (int64_t e = 0; e < elements; ++e) {
     new_[e] = sum(log_probs_, e);

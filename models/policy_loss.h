@@ -25,7 +25,8 @@ struct LossInput {
   std::span<const float> old_values;           // [B]
   std::span<const float> returns;              // [B]
   std::span<const float> rollout_weights;      // [B, C] constant factors of the surrogate, or empty = 1
-  std::span<const uint8_t> kept;               // [B, C] 0 = without policy loss, or empty = all
+  // [B, C] 0 = without policy loss, or empty = all. Where each decision has its own ratio, those not executed (head.executed) are 0.
+  std::span<const uint8_t> kept;
   std::span<const int64_t> offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = none
 };
 
@@ -56,9 +57,9 @@ struct LossReport {
   double policy_loss = 0;
   double value_loss = 0;
   double value_clip_fraction = 0;  // rows whose value loss is clipped
-  double entropy = 0;  // per row
-  double kl = 0;       // the estimate of the penalty; 0 while kl_coef is
-  double loss = 0;     // the whole sum above
+  double entropy = 0;              // per row
+  double kl = 0;                   // the estimate of the penalty; 0 while kl_coef is
+  double loss = 0;                 // the whole sum above
   SurrogateDiagnostics diagnostics;
 
   // Means over both.

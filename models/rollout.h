@@ -36,7 +36,10 @@ struct Rollout {
   Array action_mask;    // [T, N, M] uint8, or empty
   Array actions;        // [T, N, K, A] int32 or float32, as sampled (continuous: before clipping to the bounds)
   Array log_probs;      // [T, N, D] float32 of the behaviour policy per decision, D = K * A
-  Array values;         // [T, N] float32 V(s_t) of the behaviour policy, in reward units
+  // [T, N] int32 environment steps of the chunk that were executed: fewer than K where the episode ended inside it. The decisions of
+  // the others were never made. Empty = all of them, as always when K is 1.
+  Array executed;
+  Array values;  // [T, N] float32 V(s_t) of the behaviour policy, in reward units
   Array
       next_values;  // [T, N] float32 V(s'_t): of the real next observation (the final one where an episode was cut off)
   Array rewards;    // [T, N] float32, scaled

@@ -14,7 +14,7 @@ namespace troupe {
 
 struct RolloutWeights {
   std::vector<float> weights;  // [R, C] factors of the policy loss
-  std::vector<uint8_t> kept;   // [R, C] 0 = rejected
+  std::vector<uint8_t> kept;   // [R, C] 0 = rejected, or a decision that was not executed
   OffPolicyMetrics metrics;
 };
 

@@ -30,10 +30,11 @@ struct SequenceAdvantageInput {
 
 struct TokenAdvantages {
   int64_t per_row = 1;        // C: 1, or D
-  std::vector<float> values;  // [R, C]; 0 in rows of no sequence
+  std::vector<float> values;  // [R, C]; 0 in rows of no sequence and at decisions that were not executed
 };
 
-// A token is a step, but for estimators that need probabilities, see per_decision. The reward of a step is at its last token, gamma
+// A token is a step, but for estimators that need probabilities, see per_decision; decisions that were not executed are none. The
+// reward of a step is at its last token, gamma
 // V(s') of an incomplete sequence with the last of them; the greedy answer's reward, which ReMax asks for, is the critic's value of
 // the first state.
 TokenAdvantages estimate_sequences(const AlgorithmChoice& choice, const SequenceAdvantageInput& in,

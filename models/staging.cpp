@@ -144,6 +144,19 @@ void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, St
   bootstraps.write(out);
 }
 
+// Rollouts say how many environment steps of a chunk were executed; a step has one decision per action dimension.
+Array stage_executed(const std::vector<StagedPart>& parts, const EnvSpec& env, int64_t rows) {
+  const auto has_counts = [](const StagedPart& part) { return !part.columns->rollout->executed.empty(); };
+  if (std::ranges::none_of(parts, has_counts)) return {};
+  Array result =
+      gather(parts, rows, DType::i32, {}, "executed", [](const Rollout& r) -> const Array& { return r.executed; });
+  for (int32_t& count : result.mutable_view<int32_t>()) {
+    TROUPE_CHECK(count >= 0 && count <= env.action.chunk, count, env.action.chunk);
+    count *= static_cast<int32_t>(env.action.dims());
+  }
+  return result;
+}
+
 }  // namespace
 
 std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool whole_columns) {
@@ -166,6 +179,7 @@ std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& e
   const int64_t decisions = env.action.decisions();
   out->actions = column("actions", env.action.dtype(), {decisions}, &Rollout::actions);
   out->log_probs = column("log_probs", DType::f32, {decisions}, &Rollout::log_probs);
+  out->executed = stage_executed(parts, env, out->rows);
   if (env.action.masked)
     out->action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
   out->values = column("values", DType::f32, {}, &Rollout::values);

@@ -24,6 +24,7 @@ struct StagedRows final : StagedBatch {
   Array action_mask;                 // [R, M] uint8, or empty
   Array actions;                     // [R, D] int32 or float32
   Array log_probs;                   // [R, D]
+  Array executed;                    // [R] int32 decisions that were executed, from the first on; empty = all
   Array values;                      // [R] of the behaviour policy
   Array advantages;                  // [R] of the rollout
   Array returns;                     // [R]
@@ -37,6 +38,11 @@ struct StagedRows final : StagedBatch {
   // Where the rollouts brought them along.
   Arrays bootstrap_observations;        // each [C, ...]: observations after a segment's end or a cut
   std::vector<int64_t> bootstrap_rows;  // [C] the row whose next observation it is
+
+  // Decisions of a row that were executed.
+  int64_t decisions_of(int64_t row) const {
+    return executed.empty() ? log_probs.row_size() : executed.view<int32_t>()[static_cast<size_t>(row)];
+  }
 };
 
 // Only valid steps become rows, unless `whole_columns` asks for all. Throws InvariantError naming what does not fit when a

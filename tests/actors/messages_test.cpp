@@ -101,9 +101,9 @@ TEST_CASE("messages: rollouts round-trip whole") {
   rollout->env_steps = 32;
   rollout->observations = {{"a", odd_floats()}, {"b", Array(DType::u8, {2, 3, 4})}};
   for (Array* array :
-       {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->values, &rollout->next_values,
-        &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid, &rollout->version,
-        &rollout->advantages, &rollout->returns, &rollout->final_steps, &rollout->task})
+       {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->executed, &rollout->values,
+        &rollout->next_values, &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid,
+        &rollout->version, &rollout->advantages, &rollout->returns, &rollout->final_steps, &rollout->task})
     *array = odd_floats();
   rollout->last_observations = rollout->final_observations = rollout->observations;
   const RolloutPtr got = f.round_trip(RolloutMessage{rollout}).rollout;
@@ -118,6 +118,7 @@ TEST_CASE("messages: rollouts round-trip whole") {
   for (const auto& [a, b] : {std::pair(&got->action_mask, &rollout->action_mask),
                              {&got->actions, &rollout->actions},
                              {&got->log_probs, &rollout->log_probs},
+                             {&got->executed, &rollout->executed},
                              {&got->values, &rollout->values},
                              {&got->next_values, &rollout->next_values},
                              {&got->rewards, &rollout->rewards},

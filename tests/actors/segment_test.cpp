@@ -119,3 +119,21 @@ TEST_CASE("segment: final and last observations travel for estimators that recom
   CHECK(f.rollout->final_steps == Array::of<int32_t>({1, 2}, {0, 1}));
   CHECK(f.rollout->last_observations.at("o").shape() == Shape{2, 1});
 }
+
+TEST_CASE("segment: how much of a chunk was executed is kept, 0 for a row that failed") {
+  EnvSpec spec = tiny_spec();
+  CHECK(Segment(spec, 2, 1).close({}, 1, 0)->executed.empty());  // one step per action: always executed
+  spec.action.chunk = 4;
+  Segment segment(spec, 2, 3);
+  EnvStep step = EnvStep::allocate(spec, 3);
+  const std::vector<std::vector<int32_t>> executed = {{4, 1, 0}, {3, 4, 2}};
+  for (int64_t t = 0; t < 2; ++t) {
+    segment.record_policy(t, Array(DType::i32, {3, 4, 1}), Array(DType::f32, {3, 4}), Array(DType::f32, {3}), {});
+    std::ranges::copy(executed[static_cast<size_t>(t)], step.executed.mutable_view<int32_t>().begin());
+    segment.record_step(t, step, 1.0, 0.0);
+  }
+  const RolloutPtr rollout = segment.close({}, 1, 0);
+  CHECK(rollout->executed == Array::of<int32_t>({2, 3}, {4, 1, 0, 3, 4, 2}));
+  CHECK(rollout->env_steps == 14);
+  CHECK(rollout->samples == 5);
+}

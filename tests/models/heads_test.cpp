@@ -43,6 +43,7 @@ struct Fixture {
   int64_t rows;
   std::vector<float> outputs, log_std, log_probs, entropy;
   std::vector<uint8_t> mask;
+  std::vector<int32_t> executed;  // empty = all
   std::vector<int32_t> discrete_actions;
   std::vector<float> continuous_actions;
   std::vector<int64_t> seeds;
@@ -66,7 +67,7 @@ struct Fixture {
     }
     mask.assign(rows * head.mask_size(), 1);
   }
-  HeadInput input() const { return {rows, outputs, log_std, mask}; }
+  HeadInput input() const { return {rows, outputs, log_std, mask, executed}; }
   ActionsView actions() const { return {discrete_actions, continuous_actions}; }
   void sample() { head.sample(input(), seeds, deterministic, {discrete_actions, continuous_actions}, log_probs); }
   void evaluate() { head.evaluate(input(), actions(), log_probs, entropy, scratch); }
@@ -256,4 +257,58 @@ TEST_CASE("heads: no rows are no error") {
   f.sample();
   f.evaluate();
   CHECK(f.log_probs.empty());
+}
+
+namespace {
+
+// A head of two dimensions and four steps, some rows of which ended inside the chunk.
+Fixture cut_short(bool is_continuous) {
+  ActionSpec spec = is_continuous ? continuous(2) : discrete({4, 3});
+  spec.chunk = 4;
+  Fixture f(spec, 3);
+  f.sample();
+  f.executed = {8, 2, 6};
+  return f;
+}
+
+}  // namespace
+
+TEST_CASE("heads: gradients of rows that were cut short are those of what was executed") {
+  check_gradients(cut_short(false));
+  check_gradients(cut_short(true));
+}
+
+TEST_CASE("heads: decisions that were not executed say nothing and get no gradient, whatever is stored for them") {
+  for (const bool is_continuous : {false, true}) {
+    CAPTURE(is_continuous);
+    Fixture all = cut_short(is_continuous), f = cut_short(is_continuous);
+    all.executed.clear();
+    all.evaluate();
+    std::vector<float> weights = random_floats(f.log_probs.size(), 9);
+    for (int64_t row = 0; row < f.rows; ++row)
+      for (int64_t d = f.executed[row]; d < f.head.decisions(); ++d) {
+        const int64_t i = row * f.head.decisions() + d;
+        if (is_continuous)
+          f.continuous_actions[i] = std::numeric_limits<float>::quiet_NaN();
+        else
+          f.discrete_actions[i] = -1;
+        weights[i] = std::numeric_limits<float>::quiet_NaN();
+      }
+    f.evaluate();
+    std::vector<float> gradients(f.outputs.size(), 5.0f), log_std_gradients(f.log_std.size(), 0.0f);
+    f.head.backward(f.input(), f.actions(), weights, 0.7f, f.scratch, gradients, log_std_gradients);
+    const int64_t per_step = f.head.outputs() / 4;
+    for (int64_t row = 0; row < f.rows; ++row) {
+      for (int64_t d = 0; d < f.head.decisions(); ++d) {
+        const int64_t i = row * f.head.decisions() + d;
+        CHECK(f.log_probs[i] == (d < f.executed[row] ? all.log_probs[i] : 0.0f));
+      }
+      for (int64_t p = f.executed[row] / 2 * per_step; p < f.head.outputs(); ++p)
+        CHECK(gradients[row * f.head.outputs() + p] == 0.0f);
+      for (int64_t p = 0; p < f.executed[row] / 2 * per_step; ++p) CHECK(gradients[row * f.head.outputs() + p] != 0.0f);
+    }
+    CHECK(f.entropy[0] == all.entropy[0]);
+    CHECK(f.entropy[1] < f.entropy[2]);
+    for (const float gradient : log_std_gradients) CHECK(std::isfinite(gradient));
+  }
 }

@@ -610,3 +610,102 @@ TEST_CASE("learner: an adaptive KL coefficient follows the penalty and is saved"
   other->load(pair.learner->save());
   CHECK(update_with(*other, batch).metrics == update_with(*pair.learner, batch).metrics);
 }
+
+namespace {
+
+// One in three steps ended inside its chunk of two; `filler` is stored where nothing was executed.
+SuperBatch cut_short_batch(Pair& pair, float filler) {
+  const SuperBatch batch = episodes_batch(pair, 1, 0.1f);
+  auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
+  rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
+  rollout->log_probs = rollout->log_probs.clone();
+  rollout->actions = rollout->actions.clone();
+  const auto executed = rollout->executed.mutable_view<int32_t>();
+  const int64_t dims = pair.spec.action.dims(), decisions = pair.spec.action.decisions();
+  for (size_t i = 0; i < executed.size(); ++i) {
+    executed[i] = i % 3 == 0 ? 1 : 2;
+    for (int64_t d = executed[i] * dims; d < decisions; ++d) {
+      const size_t at = i * static_cast<size_t>(decisions) + static_cast<size_t>(d);
+      rollout->log_probs.mutable_view<float>()[at] = filler;
+      if (pair.spec.action.kind == ActionKind::continuous)
+        rollout->actions.mutable_view<float>()[at] = filler;
+      else
+        rollout->actions.mutable_view<int32_t>()[at] = std::isnan(filler) ? 1'000'000 : 0;
+    }
+  }
+  return whole_batch(rollout);
+}
+
+}  // namespace
+
+TEST_CASE("learner: what is stored for decisions that were never executed changes no byte of an update") {
+  struct Choice {
+    const char* advantage;
+    const char* surrogate;
+    const char* ratio;
+    const char* correction;
+    double kl_coef;
+  };
+  const Choice choices[] = {{"gae", "clip", "joint", "{}", 0},
+                            {"gae", "clip", "per_dimension", "{}", 0.1},
+                            {"gae", "clip", "per_dimension", R"({"is": "token"})", 0},
+                            {"gae", "clip", "joint", R"({"is": "sequence"})", 0.1},
+                            {"vtrace", "clip", "joint", "{}", 0},
+                            {"gae", "gspo", "per_dimension", "{}", 0},
+                            {"optimal_token_baseline", "clip", "per_dimension", "{}", 0},
+                            {"optimal_token_baseline", "clip", "joint", "{}", 0}};
+  for (const bool is_continuous : {false, true}) {
+    for (const Choice& choice : choices) {
+      if (is_continuous && std::string(choice.advantage) == "optimal_token_baseline") continue;
+      CAPTURE(is_continuous);
+      CAPTURE(choice.advantage);
+      CAPTURE(choice.surrogate);
+      CAPTURE(choice.ratio);
+      CAPTURE(choice.correction);
+      RunConfig config = small_config();
+      config.trainer.epochs = 2;
+      config.trainer.minibatches = 2;
+      config.trainer.micro_batch = 5;
+      config.algorithm.advantage = choice.advantage;
+      config.algorithm.surrogate = choice.surrogate;
+      config.algorithm.ratio = choice.ratio;
+      config.algorithm.rollout_correction = choice.correction;
+      config.algorithm.kl_coef = choice.kl_coef;
+      config.algorithm.entropy_coef = 0.01;
+      const EnvSpec spec = is_continuous ? spec_of(ActionKind::continuous, {0, 0}, 2) : token_spec();
+      Pair zeros(config, spec), nans(config, spec), all(config, spec);
+      const UpdateReport a = update_with(*zeros.learner, cut_short_batch(zeros, 0.0f));
+      const UpdateReport b = update_with(*nans.learner, cut_short_batch(nans, nan()));
+      update_with(*all.learner, episodes_batch(all, 1, 0.1f));
+      CHECK(a.steps > 0);
+      CHECK(a.metrics == b.metrics);
+      for (const auto& [name, value] : a.metrics) CHECK_MESSAGE(std::isfinite(value), name);
+      CHECK(same_model(*zeros.learner, *nans.learner));
+      CHECK_FALSE(same_model(*zeros.learner, *all.learner));
+    }
+  }
+}
+
+TEST_CASE("learner: where all decisions were executed, saying so changes no byte") {
+  for (const char* ratio : {"joint", "per_dimension"}) {
+    RunConfig config = small_config();
+    config.algorithm.ratio = ratio;
+    Pair said(config, token_spec()), unsaid(config, token_spec());
+    const SuperBatch batch = unsaid.batch(1);
+    auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
+    rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
+    std::ranges::fill(rollout->executed.mutable_view<int32_t>(), 2);
+    update_with(*said.learner, whole_batch(rollout));
+    update_with(*unsaid.learner, batch);
+    CHECK(same_model(*said.learner, *unsaid.learner));
+  }
+}
+
+TEST_CASE("learner: a rollout that executed more steps than a chunk has is refused") {
+  Pair pair(small_config(), token_spec());
+  const SuperBatch batch = pair.batch(1);
+  auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
+  rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
+  rollout->executed.mutable_view<int32_t>()[3] = 3;
+  CHECK_THROWS_AS(pair.learner->stage(whole_batch(rollout)), InvariantError);
+}
