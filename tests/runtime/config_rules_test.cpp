@@ -82,8 +82,8 @@ TEST_CASE("validate: what is suggested at the ends of the ranges can be done") {
        "use 0 (off), or a smaller algorithm.clip_high"},
       {{"algorithm.kl_controller=adaptive", "algorithm.kl_coef=1", "algorithm.kl_horizon=0.1", "trainer.super_batch=32",
         "replay.max_policy_lag=100", "env.rows=1"},
-       "algorithm.kl_horizon: 0.1 lets one update of trainer.super_batch 32 samples turn the sign of kl_coef; use more "
-       "than 6.4"},
+       "algorithm.kl_horizon: 0.1 lets one update of up to 63 samples (trainer.super_batch 32 + rollout.length 32 - 1) "
+       "turn the sign of kl_coef; use more than 12.6"},
       {{"stop.updates=1", "trainer.value_only_updates=1"},
        "trainer.value_only_updates: 1 leave the policy untrained: the run ends after at most 1 updates (stop.env_steps "
        "500000, stop.updates 1); use at most 0"},
