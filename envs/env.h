@@ -47,6 +47,9 @@ struct EnvSpec {
   int32_t max_episode_steps = 0;   // truncated after this many; 0 = never
   std::vector<std::string> tasks;  // names of the tasks of a multi-task environment; empty otherwise
   bool reports_success = false;
+  // A step may wait for something: it sleeps, or asks another process or a device. Such an environment keeps a thread of its own, so
+  // that others do not wait with it.
+  bool blocks = false;
 };
 
 // The values of EnvStep::failed.

@@ -50,6 +50,7 @@ EnvSpec Synthetic::spec(const Options& options) {
   spec.action.low.assign(static_cast<size_t>(options.action_dims), -1.0f);
   spec.action.high.assign(static_cast<size_t>(options.action_dims), 1.0f);
   spec.max_episode_steps = options.episode_length;
+  spec.blocks = (options.step_us > 0 && !options.busy) || (options.stall_probability > 0 && options.stall_ms > 0);
   return spec;
 }
 

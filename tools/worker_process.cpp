@@ -28,13 +28,12 @@ sigset_t watched_signals() {
 WiringPtr worker_wiring(const std::string& config) {
   auto wiring = std::make_shared<Wiring>();
   wiring->config = parse_config(config, "the run's config");
-  // Workers share the threads of the actor system: CAF 0.17 can wait for ever for the thread of an actor that had one of its own
-  // and talked to another process.
-  wiring->threads = false;
   wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
   EnvConfig one = wiring->config.env;
   one.rows = 1;
   wiring->spec = make_env(one)->spec();
+  // Workers share the threads of the actor system. One whose environment waits would hold up the others, and the hosts, with it.
+  wiring->threads = wiring->spec.blocks;
   return wiring;
 }
 
