@@ -281,6 +281,12 @@ struct SnapshotMessage {
   bool shown = false;
 };
 
+// The pause before a worker or an inference actor is started again is over. `ended` is the number of the one it replaces.
+struct RestartDue {
+  bool inference = false;
+  uint64_t ended = 0;
+};
+
 // The trainer stopped: it reached a limit, was asked to, or cannot go on (error not empty).
 struct TrainingEnded {
   PolicyVersion version;
@@ -494,6 +500,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::CheckpointWritten)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ActorState)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SaveMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SnapshotMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RestartDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 
 namespace caf {
@@ -552,8 +559,9 @@ using GateActor =
     caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
                      caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
 using SupervisorActor =
-    GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
-                      caf::reacts_to<CheckpointWritten>, caf::reacts_to<due_atom>, caf::reacts_to<turn_atom>,
-                      caf::reacts_to<save_atom>, caf::reacts_to<Stop>>;
+    GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<RestartDue>,
+                      caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,
+                      caf::reacts_to<due_atom>, caf::reacts_to<turn_atom>, caf::reacts_to<save_atom>,
+                      caf::reacts_to<Stop>>;
 
 }  // namespace troupe

@@ -56,20 +56,6 @@ std::vector<Placement::Move> Placement::remove_inference(uint64_t id) {
   return moves;
 }
 
-std::vector<Placement::Move> Placement::replace_inference(uint64_t old, uint64_t id) {
-  TROUPE_CHECK(workers_of_.try_emplace(id).second, "inference actor", id, "twice");
-  const auto it = workers_of_.find(old);
-  TROUPE_CHECK(it != workers_of_.end(), "no inference actor", old);
-  const std::set<uint64_t> workers = it->second;
-  std::vector<Move> moves;
-  for (const uint64_t worker : workers) {
-    place(worker, id);
-    moves.push_back({worker, id});
-  }
-  workers_of_.erase(old);
-  return moves;
-}
-
 std::optional<uint64_t> Placement::inference_of(uint64_t worker) const {
   const auto it = inference_of_.find(worker);
   return it == inference_of_.end() ? std::nullopt : std::optional(it->second);

@@ -28,7 +28,6 @@ class Placement {
   // These return the workers that change, in order.
   std::vector<Move> add_inference(uint64_t id);
   std::vector<Move> remove_inference(uint64_t id);
-  std::vector<Move> replace_inference(uint64_t old, uint64_t id);
 
   std::optional<uint64_t> inference_of(uint64_t worker) const;
   // Puts a worker, new or not, to an inference actor that there is, against the rule.

@@ -26,7 +26,6 @@ namespace {
 using Self = SupervisorActor::stateful_pointer<SupervisorState>;
 using Phase = SupervisorState::Phase;
 
-constexpr uint64_t kMaxRestarts = 100;        // of children, over the whole run
 constexpr std::chrono::seconds kFarewell{3};  // how long the end waits for workers of other processes to hear of it
 
 template <class Handle>
@@ -42,12 +41,12 @@ std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
   return result;
 }
 
-void spawn_inference(Self self, uint64_t id) {
+void spawn_inference(Self self, uint64_t id, const RestartLimit& restarts = {}) {
   auto& st = self->state;
   InferenceActor actor = spawn_on(self->system(), st.wiring->threads, inference_actor, st.wiring, id,
                                   InferencePeers{st.publisher, st.replay, st.stats});
   self->monitor(actor);
-  st.inference[id] = {actor, actor, {}, true};
+  st.inference[id] = {actor, actor, {}, true, restarts};
 }
 
 // The inference actor of a new worker; none while there is none.
@@ -57,12 +56,12 @@ InferenceDoor place_worker(Self self, uint64_t worker) {
   return inference ? st.inference.at(*inference).door : InferenceDoor{};
 }
 
-void spawn_worker(Self self, uint64_t id, const InferenceDoor& inference) {
+void spawn_worker(Self self, uint64_t id, const InferenceDoor& inference, const RestartLimit& restarts = {}) {
   auto& st = self->state;
   WorkerActor actor = spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id,
                                WorkerPeers{inference, st.replay, st.stats});
   self->monitor(actor);
-  st.members[actor.address()] = {id, actor, true};
+  st.members[actor.address()] = {id, actor, true, restarts};
 }
 
 void tell(Self self, const std::vector<Placement::Move>& moves) {
@@ -73,33 +72,44 @@ void tell(Self self, const std::vector<Placement::Move>& moves) {
       self->send(member->second, InferenceReplaced{st.inference.at(*move.inference).door});
 }
 
-void spawn_worker(Self self) {
+void spawn_worker(Self self, const RestartLimit& restarts = {}) {
   const uint64_t id = self->state.next_worker++;
-  spawn_worker(self, id, place_worker(self, id));
+  spawn_worker(self, id, place_worker(self, id), restarts);
 }
 
-// Deterministic runs: who there is, as bytes, and the same again.
-std::string save_children(const SupervisorState& st) {
-  std::vector<uint64_t> inference;
-  std::vector<std::pair<uint64_t, uint64_t>> workers;  // with the inference actor of each
-  for (const auto& [id, actor] : st.inference) inference.push_back(id);
-  for (const auto& [id, actor] : members_by_id(st)) workers.emplace_back(id, st.placement.inference_of(id).value());
-  return to_bytes(st.next_receiver, st.next_worker, st.restarts, inference, workers);
+// Deterministic runs: who there is and how often each was restarted, as bytes, and the same again.
+using SavedInference = std::pair<uint64_t, std::vector<int64_t>>;
+using SavedWorker = std::pair<std::pair<uint64_t, uint64_t>, std::vector<int64_t>>;  // with its inference actor
+
+std::string save_children(Self self) {
+  auto& st = self->state;
+  const auto now = self->clock().now();
+  std::vector<SavedInference> inference;
+  std::map<uint64_t, SavedWorker> workers;
+  for (const auto& [id, actor] : st.inference) inference.emplace_back(id, actor.restarts.ages(now));
+  for (const auto& [address, member] : st.members)
+    workers[member.id] = {{member.id, st.placement.inference_of(member.id).value()}, member.restarts.ages(now)};
+  return to_bytes(st.next_receiver, st.next_worker, inference, workers);
 }
 
 void spawn_children(Self self, const std::string& state) {
   auto& st = self->state;
-  std::vector<uint64_t> inference;
-  std::vector<std::pair<uint64_t, uint64_t>> workers;
-  restoring(
-      [&] { from_bytes(state, "supervisor", st.next_receiver, st.next_worker, st.restarts, inference, workers); });
-  for (uint64_t id : inference) {
-    spawn_inference(self, id);
+  std::vector<SavedInference> inference;
+  std::map<uint64_t, SavedWorker> workers;
+  restoring([&] { from_bytes(state, "supervisor", st.next_receiver, st.next_worker, inference, workers); });
+  const auto limit = [now = self->clock().now()](const std::vector<int64_t>& ages) {
+    RestartLimit restarts;
+    restarts.restore(ages, now);
+    return restarts;
+  };
+  for (const auto& [id, ages] : inference) {
+    spawn_inference(self, id, limit(ages));
     st.placement.add_inference(id);
   }
-  for (const auto& [id, served_by] : workers) {
+  for (const auto& [id, worker] : workers) {
+    const uint64_t served_by = worker.first.second;
     st.placement.place(id, served_by);
-    spawn_worker(self, id, st.inference.at(served_by).door);
+    spawn_worker(self, id, st.inference.at(served_by).door, limit(worker.second));
   }
 }
 
@@ -133,7 +143,7 @@ void save(Self self) {
   for (const auto& [id, inference] : st.inference) self->send(inference.local, message);
   self->send(st.replay, message);
   self->send(st.stats, message);
-  self->send(st.recorder, ActorState{"supervisor", save_children(st)});
+  self->send(st.recorder, ActorState{"supervisor", save_children(self)});
 }
 
 void spawn_essential(Self self) {
@@ -231,14 +241,34 @@ void forget_inference(Self self, uint64_t id) {
   self->send(st.stats, ReceiverGone{id});
 }
 
+// Starts a child again: now or after `pause`.
+void restart(Self self, std::chrono::milliseconds pause, const RestartDue& due) {
+  if (pause.count() == 0)
+    self->send(self, due);
+  else
+    self->delayed_send(self, pause, due);
+}
+
+std::string after(std::chrono::milliseconds pause) {
+  return pause.count() == 0 ? "" : " in " + std::to_string(pause.count()) + " ms";
+}
+
+std::string too_many(const std::string& what, const caf::error& reason) {
+  return what + " ended " + std::to_string(RestartLimit::kMost + 1) + " times within " +
+         std::to_string(RestartLimit::kWindow.count()) + " minutes, the last time with: " + describe(reason);
+}
+
 void replace_inference(Self self, uint64_t id, const caf::error& reason) {
   auto& st = self->state;
-  log_warn("supervisor",
-           "inference actor " + std::to_string(id) + " ended (" + describe(reason) + "); starting another");
-  const uint64_t next = st.next_receiver++;
-  spawn_inference(self, next);
-  tell(self, st.placement.replace_inference(id, next));
+  const std::string what = "inference actor " + std::to_string(id);
+  RestartLimit restarts = st.inference.at(id).restarts;
+  const auto pause = restarts.next_pause(self->clock().now());
+  if (!pause) return fail(self, too_many(what, reason));
+  log_warn("supervisor", what + " ended: " + describe(reason) + "; starting another" + after(*pause));
+  tell(self, st.placement.remove_inference(id));
   forget_inference(self, id);
+  st.resting_inference[id] = restarts;
+  restart(self, *pause, {true, id});
 }
 
 void lose_remote_inference(Self self, uint64_t id, const std::string& why) {
@@ -261,6 +291,41 @@ void excuse(Self self, uint64_t worker) {
     self->send(st.inference.at(*inference).door, Pause{worker, static_cast<uint32_t>(group)});
 }
 
+// A worker that is given up leaves the run to the others; the run ends with the last one.
+void replace_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
+  auto& st = self->state;
+  const std::string what = "worker " + std::to_string(ended.id);
+  RestartLimit restarts = ended.restarts;
+  const auto pause = restarts.next_pause(self->clock().now());
+  if (!pause) {
+    const std::string why = too_many(what, reason);
+    if (st.members.empty() && st.resting_workers.empty()) return fail(self, why);
+    return log_error("supervisor", why + "; it is not started again");
+  }
+  log_warn("supervisor", what + " ended: " + describe(reason) + "; starting another" + after(*pause));
+  st.resting_workers[ended.id] = restarts;
+  restart(self, *pause, {false, ended.id});
+}
+
+void on_restart_due(Self self, const RestartDue& due) {
+  auto& st = self->state;
+  if (st.phase != Phase::running) return;
+  auto resting = (due.inference ? st.resting_inference : st.resting_workers).extract(due.ended);
+  if (!due.inference) return spawn_worker(self, resting.mapped());
+  const uint64_t id = st.next_receiver++;
+  spawn_inference(self, id, resting.mapped());
+  tell(self, st.placement.add_inference(id));
+}
+
+void lose_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
+  auto& st = self->state;
+  excuse(self, ended.id);
+  st.placement.remove_worker(ended.id);
+  st.members.erase(ended.actor.address());
+  if (ended.local) return replace_worker(self, ended, reason);
+  log_warn("supervisor", "worker " + std::to_string(ended.id) + " ended: " + describe(reason));
+}
+
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
   if (st.phase == Phase::stopping) return on_left(self, down.source);
@@ -271,30 +336,15 @@ void on_down(Self self, const caf::down_msg& down) {
   if (st.phase != Phase::running) return;
   if (fault_of(down.reason) == Fault::not_restored)  // another one in its place would begin anew: not the same run
     return fail(self, "the checkpoint does not fit: " + describe(down.reason));
-  const bool give_up = ++st.restarts > kMaxRestarts;
   const auto inference =
       std::ranges::find_if(st.inference, [&](const auto& entry) { return entry.second.door.address() == down.source; });
   if (inference != st.inference.end()) {
-    if (!inference->second.local) {
-      --st.restarts;
+    if (!inference->second.local)
       return lose_remote_inference(self, inference->first, down.reason ? describe(down.reason) : "it left");
-    }
-    if (give_up) return fail(self, "inference actors keep ending: " + describe(down.reason));
     return replace_inference(self, inference->first, down.reason);
   }
-  const auto member = st.members.find(down.source);
-  if (member == st.members.end()) return;
-  const bool local = member->second.local;
-  log_warn("supervisor", "worker " + std::to_string(member->second.id) + " ended: " + describe(down.reason));
-  excuse(self, member->second.id);
-  st.placement.remove_worker(member->second.id);
-  st.members.erase(member);
-  if (!local) {
-    --st.restarts;
-    return;
-  }
-  if (give_up) return fail(self, "workers keep ending: " + describe(down.reason));
-  spawn_worker(self);
+  if (const auto member = st.members.find(down.source); member != st.members.end())
+    lose_worker(self, SupervisorState::Member(member->second), down.reason);
 }
 
 bool is_loopback(const std::string& address) {
@@ -404,6 +454,7 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         auto& st = self->state;
         return StatusReply{st.phase == Phase::running ? "running" : "ending", st.outcome.version, st.members.size()};
       },
+      [self](const RestartDue& due) { on_restart_due(self, due); },
       [self](const TrainingEnded& ended) { on_training_ended(self, ended); },
       [self](const Evaluation& evaluation) {
         self->state.evaluated = true;

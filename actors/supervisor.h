@@ -14,6 +14,7 @@
 #include "actors/placement.h"
 #include "actors/recorder.h"
 #include "actors/replay_buffer.h"
+#include "actors/restart_limit.h"
 #include "actors/wiring.h"
 
 namespace troupe {
@@ -47,11 +48,13 @@ struct SupervisorState {
     InferenceActor local;  // none when it is in another process,
     InferenceMember host;  // whose host this is then
     bool serving = false;  // has weights
+    RestartLimit restarts;
   };
   struct Member {  // a worker, of this process or another
     uint64_t id = 0;
     MemberActor actor;
     bool local = false;
+    RestartLimit restarts;
   };
 
   WiringPtr wiring;
@@ -73,7 +76,8 @@ struct SupervisorState {
   std::set<caf::actor_addr> leaving;  // children that were told to stop and still have something to report
   uint64_t next_worker = 0;
   uint64_t next_receiver = 0;
-  uint64_t restarts = 0;
+  // What comes back after a pause, by the number of the one that ended.
+  std::map<uint64_t, RestartLimit> resting_workers, resting_inference;
   RunOutcome outcome;
   bool interrupted = false;
   bool evaluated = false;

@@ -42,12 +42,11 @@ TEST_CASE("placement: a new inference actor takes its share and no more") {
   CHECK(single.add_inference(1).empty());
 }
 
-TEST_CASE("placement: workers of one that is gone are spread over the others, a replacement keeps them") {
+TEST_CASE("placement: workers of one that is gone are spread over the others") {
   Placement placement;
   for (uint64_t id : {0, 1, 2}) placement.add_inference(id);
   for (uint64_t worker = 0; worker < 6; ++worker) placement.add_worker(worker);
   CHECK(placement.remove_inference(0) == Moves{{0, 1}, {3, 2}});
-  CHECK(placement.replace_inference(1, 8) == Moves{{0, 8}, {1, 8}, {4, 8}});
-  CHECK(placement.inference_of(4) == 8);
-  CHECK(placement.remove_inference(1).empty());
+  CHECK(placement.inference_of(3) == 2);
+  CHECK(placement.remove_inference(0).empty());
 }
