@@ -16,7 +16,6 @@ namespace {
 using Self = ReplayActor::stateful_pointer<ReplayState>;
 
 constexpr std::chrono::milliseconds kRecountInterval{500};
-constexpr std::chrono::seconds kLastWords{3};  // how long the end waits for workers to report what they leave
 // A checkpoint that waits for that longer is written at once, and once more with the final counts.
 constexpr std::chrono::milliseconds kCheckpointWaits{300};
 
@@ -93,7 +92,7 @@ void await_workers(Self self) {
   auto& st = self->state;
   if (st.store->closed()) return;
   if (st.workers.empty()) return close_counts(self);
-  if (!st.give_up_at) st.give_up_at = self->clock().now() + kLastWords;
+  if (!st.give_up_at) st.give_up_at = self->clock().now() + kFarewell;
   self->delayed_send(self, kCheckpointWaits, due_atom_v);
 }
 

@@ -26,8 +26,6 @@ namespace {
 using Self = SupervisorActor::stateful_pointer<SupervisorState>;
 using Phase = SupervisorState::Phase;
 
-constexpr std::chrono::seconds kFarewell{3};  // how long the end waits for workers of other processes to hear of it
-
 template <class Handle>
 void watch(Self self, const Handle& child, const std::string& what) {
   self->monitor(child);
@@ -185,7 +183,7 @@ void leave(Self self, const Handle& child) {
   self->send(child, Stop{self->state.outcome.reason});
 }
 
-// Tells every child to stop; stats when the others have, or their last reports would come too late.
+// Tells every child to stop; stats when the others have, or their last reports would come too late, and the recorder last of all.
 void stop_all(Self self) {
   auto& st = self->state;
   if (st.phase == Phase::stopping) return;
@@ -213,8 +211,8 @@ void on_left(Self self, const caf::actor_addr& child) {
   auto& st = self->state;
   st.leaving.erase(child);
   if (!st.leaving.empty()) return;
-  if (child != st.stats.address()) return leave(self, st.stats);  // sends its last snapshot to the recorder
-  self->send(st.recorder, Stop{st.outcome.reason});
+  if (child == st.stats.address()) return leave(self, st.recorder);  // has its last snapshot by now
+  if (child != st.recorder.address()) return leave(self, st.stats);
   st.parts.on_end(st.outcome);
   self->quit();
 }
@@ -347,6 +345,28 @@ void on_down(Self self, const caf::down_msg& down) {
     lose_worker(self, SupervisorState::Member(member->second), down.reason);
 }
 
+// The end waits no longer for who may be silent. Two kinds run environments in this process, and may be inside a step.
+void on_farewell_over(Self self) {
+  auto& st = self->state;
+  const auto give_up = [&](const caf::actor_addr& child, const std::string& name) {
+    if (!st.leaving.contains(child)) return;
+    if (!name.empty()) {
+      log_warn("supervisor", name + " did not stop within " + std::to_string(kFarewell.count()) +
+                                 " ms: its environment is still inside a step");
+      st.outcome.left_behind.push_back(name);
+    }
+    on_left(self, child);
+  };
+  for (const auto& [address, member] : st.members)
+    give_up(address, member.local ? "worker " + std::to_string(member.id) : "");
+  give_up(st.evaluator.address(), "the evaluator");
+  for (const auto& [id, inference] : st.inference) {
+    if (inference.local) continue;
+    give_up(inference.door.address(), "");
+    give_up(inference.host.address(), "");
+  }
+}
+
 bool is_loopback(const std::string& address) {
   return address == "::1" || address == "localhost" || address.starts_with("127.");
 }
@@ -468,14 +488,7 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         st.outcome.checkpoint_error = written.error;
         stop_when_complete(self);
       },
-      [self](due_atom) {
-        auto& st = self->state;
-        for (const auto& [address, member] : st.members)
-          if (!member.local && st.leaving.contains(address)) on_left(self, address);
-        for (const auto& [id, inference] : st.inference)
-          for (const caf::actor_addr& address : {inference.door.address(), inference.host.address()})
-            if (!inference.local && st.leaving.contains(address)) on_left(self, address);
-      },
+      [self](due_atom) { on_farewell_over(self); },
       [self](turn_atom) { take_turn(self); },
       [self](save_atom) { save(self); },
       [self](const Stop& stop) {

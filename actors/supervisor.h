@@ -27,6 +27,8 @@ struct RunOutcome {
   std::optional<Evaluation> evaluation;  // of the final policy; absent when the run was interrupted
   bool checkpoint_written = false;
   std::string checkpoint_error;
+  // Children that did not stop within kFarewell: their environment is inside a step. They must not be waited for.
+  std::vector<std::string> left_behind;
 };
 
 // What a run starts from.
@@ -35,7 +37,7 @@ struct RunParts {
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
   std::function<void(const RunOutcome&)>
-      on_end;  // called once, on the supervisor's thread, when the children have stopped
+      on_end;  // called once, on the supervisor's thread, when the children have stopped or were left behind
 };
 
 struct SupervisorState {

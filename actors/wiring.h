@@ -54,6 +54,10 @@ void beat_after(Self* self, const Wiring& wiring, std::chrono::milliseconds inte
   if (!wiring.in_turns) self->delayed_send(self, interval, beat_atom_v);
 }
 
+// How long the end of a run waits for an actor that may be silent: a worker in another process, or one whose environment is inside a
+// step.
+constexpr std::chrono::milliseconds kFarewell{2500};
+
 using WiringPtr = std::shared_ptr<const Wiring>;
 
 }  // namespace troupe

@@ -29,13 +29,9 @@ bool is_out_of_memory(const std::exception& failure) {
          what.find("out of memory") != what.npos;
 }
 
-}  // namespace
+std::atomic<bool> threads_left_behind = false;
 
-void begin_step(const char* step) { current_step = step; }
-
-void warn(const std::string& text) { std::cerr << "troupe: warning: " << text << std::endl; }
-
-int run_program(const std::function<int()>& body) {
+int exit_code_of(const std::function<int()>& body) {
   try {
     const int code = body();
     std::cout.flush();
@@ -58,6 +54,20 @@ int run_program(const std::function<int()>& body) {
     return kExitFailure;
   }
 }
+
+}  // namespace
+
+int run_program(const std::function<int()>& body) {
+  const int code = exit_code_of(body);
+  if (threads_left_behind) _exit(code);  // the streams are flushed: std::cerr always, std::cout by exit_code_of
+  return code;
+}
+
+void leave_threads_behind() { threads_left_behind = true; }
+
+void begin_step(const char* step) { current_step = step; }
+
+void warn(const std::string& text) { std::cerr << "troupe: warning: " << text << std::endl; }
 
 std::string program_folder() {
   std::error_code failed;

@@ -19,6 +19,10 @@ void begin_step(const char* step);
 // One line on stderr: "troupe: warning: ...".
 void warn(const std::string& text);
 
+// From now on the process ends without waiting for its threads: one of them is inside an environment's step, and it may run on while
+// the program's objects are destroyed.
+void leave_threads_behind();
+
 // The folder of this program.
 std::string program_folder();
 

@@ -236,7 +236,8 @@ int run_train(const TrainOptions& options) {
     if (gate) gate->lead_to(root);
     interrupted = gate ? wait_for_end(root) : drive_to_end(system, root, ended);
     gate.reset();
-    system.await_all_actors_done();
+    const auto patience = outcome.left_behind.empty() ? kFarewell : std::chrono::milliseconds(0);
+    if (!owned.await_actors(patience)) leave_threads_behind();
     report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
     code = close_run(outcome, interrupted);
     if (socket) socket->stop();

@@ -9,6 +9,7 @@
 #include "envs/make_env.h"
 #include "runtime/caf_owned_system.h"
 #include "runtime/config.h"
+#include "tools/launch.h"
 
 namespace troupe {
 
@@ -46,7 +47,9 @@ int with_network(size_t threads, const std::function<int(caf::actor_system&)>& b
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   OwnedSystem system({.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = {}},
                      register_messages);
-  return body(system.get());
+  const int code = body(system.get());
+  if (!system.await_actors(kFarewell)) leave_threads_behind();
+  return code;
 }
 
 bool wait_for_signal() {
