@@ -98,6 +98,13 @@ struct WorkerReport {
   std::string last_error;
 };
 
+// A worker whose environments all failed when they were last stepped, at intervals while that lasts, and a worker that ends with an
+// error. `error` is the last one.
+struct EnvironmentsFailing {
+  uint64_t worker = 0;
+  std::string error;
+};
+
 // -- weight plane ------------------------------------------------------------------------------------------------------------
 
 // An inference actor serves this version from now on.
@@ -281,6 +288,11 @@ struct SnapshotMessage {
   bool shown = false;
 };
 
+// From replay: no environment of the run makes a step any more.
+struct SamplingFailed {
+  std::string error;
+};
+
 // The pause before a worker or an inference actor is started again is over. `ended` is the number of the one it replaces.
 struct RestartDue {
   bool inference = false;
@@ -343,6 +355,9 @@ template <class I> typename I::result_type inspect(I& f, WorkerReport& x) {
   return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.requests, x.retries,
            x.env_failures, x.quarantined, x.rss_bytes, x.last_error);
 }
+template <class I> typename I::result_type inspect(I& f, EnvironmentsFailing& x) {
+  return f(caf::meta::type_name("EnvironmentsFailing"), x.worker, x.error);
+}
 template <class I> typename I::result_type inspect(I& f, Applied& x) {
   return f(caf::meta::type_name("Applied"), x.receiver, x.version);
 }
@@ -396,7 +411,8 @@ using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 // What workers see of an inference actor, of replay and of stats.
 using InferenceDoor = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
 using ReplayDoor = caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
-                                    caf::reacts_to<WorkerReport>, caf::reacts_to<Applied>>;
+                                    caf::reacts_to<WorkerReport>, caf::reacts_to<EnvironmentsFailing>,
+                                    caf::reacts_to<Applied>>;
 using StatsDoor =
     caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<InferenceReport>, caf::reacts_to<Applied>>;
 // What the run tells an inference process.
@@ -465,6 +481,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::WorkerHello))
 CAF_ADD_TYPE_ID(troupe, (troupe::Credits))
 CAF_ADD_TYPE_ID(troupe, (troupe::RolloutMessage))
 CAF_ADD_TYPE_ID(troupe, (troupe::WorkerReport))
+CAF_ADD_TYPE_ID(troupe, (troupe::EnvironmentsFailing))
 CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
 CAF_ADD_TYPE_ID(troupe, (troupe::ReceiverGone))
 CAF_ADD_TYPE_ID(troupe, (troupe::Invitation))
@@ -500,6 +517,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::CheckpointWritten)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ActorState)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SaveMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SnapshotMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SamplingFailed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RestartDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 
@@ -559,7 +577,7 @@ using GateActor =
     caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
                      caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
 using SupervisorActor =
-    GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<RestartDue>,
+    GateActor::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<SamplingFailed>, caf::reacts_to<RestartDue>,
                       caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,
                       caf::reacts_to<due_atom>, caf::reacts_to<turn_atom>, caf::reacts_to<save_atom>,
                       caf::reacts_to<Stop>>;

@@ -120,6 +120,7 @@ void on_down(Self self, const caf::down_msg& down) {
   const caf::actor_addr& source = down.source;
   st.parts.forget(source);
   if (const auto it = st.worker_of.find(source); it != st.worker_of.end()) {
+    st.sampling.left(it->second);
     const bool silent = static_cast<bool>(down.reason);
     st.store->leave(it->second, /*in_order=*/st.training_ended || !silent, silent);
     st.workers.erase(it->second);
@@ -143,6 +144,7 @@ void on_hello(Self self, const WorkerHello& hello) {
   st.workers[hello.worker] = worker;
   st.worker_of[worker.address()] = hello.worker;
   st.seen.insert(hello.worker);
+  st.sampling.joined(hello.worker, self->clock().now());
   self->monitor(worker);
   report(self);
   serve(self);
@@ -187,6 +189,7 @@ void on_stop(Self self) {
 
 void on_rollout(Self self, const RolloutMessage& message) {
   self->state.store->push(message.rollout);
+  if (message.rollout->samples > 0) self->state.sampling.sampled();
   serve(self);
   report(self);
 }
@@ -203,7 +206,8 @@ void on_part(Self self, const Part& part) {
 
 }  // namespace
 
-ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats) {
+ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats,
+                                         caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor) {
   guard(self);
   auto& st = self->state;
   const RunConfig& config = wiring->config;
@@ -213,6 +217,15 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
   if (!wiring->in_turns && config.stop.env_steps > 0)
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(wiring->spec.action.chunk));
   st.stats = stats;
+  st.sampling = SamplingWatch(config.workers.failure_timeout);
+  const auto watch_sampling = [self, supervisor] {
+    auto& st = self->state;
+    if (st.sampling_failed) return;
+    if (const auto error = st.sampling.verdict(self->clock().now())) {
+      st.sampling_failed = true;
+      self->send(supervisor, SamplingFailed{*error});
+    }
+  };
   if (const std::string* state = wiring->state_of("replay")) restoring([&] { st.store->load(*state); });
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   beat_after(self, *wiring, kRecountInterval);
@@ -220,7 +233,14 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
       [self](const WorkerHello& hello) { on_hello(self, hello); },
       [self](const RolloutMessage& message) { on_rollout(self, message); },
       [self](const Part& part) { on_part(self, part); },
-      [self](const WorkerReport& worker) { self->state.store->progress(worker.worker, worker.partial); },
+      [self](const WorkerReport& worker) {
+        self->state.store->progress(worker.worker, worker.partial);
+        self->state.sampling.stepped(worker.worker, worker.env_steps);
+      },
+      [self, watch_sampling](const EnvironmentsFailing& failing) {
+        self->state.sampling.failing(failing.worker, failing.error, self->clock().now());
+        watch_sampling();
+      },
       [self](const Applied& applied) {
         auto& st = self->state;
         if (!self->current_sender() || st.gone.contains(applied.receiver)) return;
@@ -242,7 +262,8 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
       [self](const UpdateMessage& update) { on_update(self, update); },
       [self](const CheckpointMessage& message) { on_checkpoint(self, message); },
       [self](due_atom) { on_due(self); },
-      [self, wiring](beat_atom) {
+      [self, wiring, watch_sampling](beat_atom) {
+        watch_sampling();
         recounted_ledger(*self->state.store);
         report(self);
         beat_after(self, *wiring, kRecountInterval);

@@ -11,6 +11,7 @@
 #include "actors/messages.h"
 #include "actors/parts.h"
 #include "actors/replay_store.h"
+#include "actors/sampling_watch.h"
 #include "actors/wiring.h"
 
 namespace troupe {
@@ -27,6 +28,8 @@ struct ReplayState {
   caf::strong_actor_ptr prefetcher;  // asked for a batch and waits
   PartAssembler parts;
   std::vector<LagCounts> lags;  // of the super-batches since the last report
+  SamplingWatch sampling{{}};
+  bool sampling_failed = false;  // and the supervisor was told
   bool training_ended = false;  // what workers still leave behind is nobody's loss
   bool stopping = false;        // ends when the counts are closed
   uint64_t workers_at_end = 0;  // connected when training ended
@@ -46,6 +49,7 @@ struct ReplayStart {
 };
 
 ReplayActor::behavior_type replay_buffer(ReplayActor::stateful_pointer<ReplayState> self, WiringPtr wiring,
-                                         ReplayStart start, StatsActor stats);
+                                         ReplayStart start, StatsActor stats,
+                                         caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor);
 
 }  // namespace troupe

@@ -155,7 +155,8 @@ void spawn_essential(Self self) {
   st.publisher = spawn_on(
       system, false, publisher,
       PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
-  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats);
+  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats,
+                       caf::typed_actor<caf::reacts_to<SamplingFailed>>(SupervisorActor(self)));
   st.prefetcher =
       spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
   st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
@@ -345,6 +346,17 @@ void on_down(Self self, const caf::down_msg& down) {
     lose_worker(self, SupervisorState::Member(member->second), down.reason);
 }
 
+// In a deterministic run the workers never rest again, so its trainer would wait for its turn for ever.
+void on_sampling_failed(Self self, const std::string& error) {
+  auto& st = self->state;
+  if (st.phase != Phase::running || !st.outcome.error.empty()) return;
+  st.outcome.reason = "environments fail";
+  if (st.wiring->in_turns) return fail(self, error);
+  log_error("supervisor", error);
+  st.outcome.error = error;
+  self->send(st.trainer, Stop{st.outcome.reason});
+}
+
 // The end waits no longer for who may be silent. Two kinds run environments in this process, and may be inside a step.
 void on_farewell_over(Self self) {
   auto& st = self->state;
@@ -439,9 +451,9 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
   st.phase = Phase::ending;
   st.outcome.version = ended.version;
   st.outcome.reason = ended.reason;
-  st.outcome.error = ended.error;
+  if (st.outcome.error.empty()) st.outcome.error = ended.error;
   for (const auto& [id, member] : members_by_id(st)) self->send(member, Stop{ended.reason});
-  if (!st.interrupted && ended.error.empty()) self->send(st.evaluator, EvaluateMessage{ended.weights, true});
+  if (!st.interrupted && st.outcome.error.empty()) self->send(st.evaluator, EvaluateMessage{ended.weights, true});
   stop_when_complete(self);
 }
 
@@ -474,6 +486,7 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         auto& st = self->state;
         return StatusReply{st.phase == Phase::running ? "running" : "ending", st.outcome.version, st.members.size()};
       },
+      [self](const SamplingFailed& failed) { on_sampling_failed(self, failed.error); },
       [self](const RestartDue& due) { on_restart_due(self, due); },
       [self](const TrainingEnded& ended) { on_training_ended(self, ended); },
       [self](const Evaluation& evaluation) {

@@ -1,5 +1,7 @@
 #include "actors/worker.h"
 
+#include <algorithm>
+
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -7,6 +9,7 @@
 #include "actors/parts.h"
 #include "actors/worker_core.h"
 #include "runtime/caf_system.h"
+#include "runtime/log.h"
 #include "runtime/process_stats.h"
 
 namespace troupe {
@@ -16,6 +19,7 @@ namespace {
 using Self = WorkerActor::stateful_pointer<WorkerState>;
 
 constexpr std::chrono::seconds kBeat{1};
+constexpr std::chrono::seconds kBetweenFailureLines{60};
 
 }  // namespace
 
@@ -67,10 +71,47 @@ void report(Self self) {
   self->send(st.peers.stats, std::move(report));
 }
 
+// At the first failure of an environment and then from time to time.
+void log_failures(Self self, const std::string& name) {
+  auto& st = self->state;
+  const WorkerReport report = st.core->report();
+  const auto now = self->clock().now();
+  if (report.env_failures == st.failures_logged || now < st.next_failure_line) return;
+  st.next_failure_line = now + kBetweenFailureLines;
+  log_warn(name, std::to_string(report.env_failures) + " environment failures so far; the last: " + report.last_error);
+  st.failures_logged = report.env_failures;
+}
+
+// Behind the report of the steps that it has made.
+void report_failing(Self self, uint64_t worker) {
+  const auto error = self->state.core->failing();
+  if (!error) return;
+  report(self);
+  self->send(self->state.peers.replay, EnvironmentsFailing{worker, *error});
+}
+
+// The last reports of a worker that ends with an error, also when its environments could not even be made.
+void report_end(Self self, uint64_t worker, const caf::error& fault) {
+  auto& st = self->state;
+  if (fault_of(fault) == Fault::not_restored) return;
+  WorkerReport report;
+  report.worker = worker;
+  if (st.core) report = st.core->report();
+  report.env_failures = std::max<uint64_t>(report.env_failures, 1);
+  report.last_error = describe(fault);
+  self->send(st.peers.replay, report);
+  self->send(st.peers.stats, report);
+  self->send(st.peers.replay, EnvironmentsFailing{worker, report.last_error});
+}
+
 }  // namespace
 
 WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t worker, WorkerPeers peers) {
-  guard(self);
+  self->set_exception_handler([self, worker](std::exception_ptr& pointer) {
+    const caf::error fault = fault_of_exception(pointer);
+    report_end(self, worker, fault);
+    return fault;
+  });
   auto& st = self->state;
   st.peers = peers;
   st.port = std::make_unique<WorkerPortToActors>(self, worker, static_cast<size_t>(wiring->config.network.chunk_bytes));
@@ -85,7 +126,10 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
   self->send(self, begin_atom_v);
   const std::string name = "worker " + std::to_string(worker);
   return {
-      [self](const ActReply& reply) { self->state.core->on_reply(reply); },
+      [self, wiring, worker](const ActReply& reply) {
+        self->state.core->on_reply(reply);
+        if (wiring->in_turns) report_failing(self, worker);  // its turn would never come
+      },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
       [self, wiring, worker, name](begin_atom) {
         auto& st = self->state;
@@ -96,9 +140,11 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
       [self](revive_atom, uint32_t group, uint32_t row) { self->state.core->revive(group, row); },
-      [self, wiring](beat_atom) {
+      [self, wiring, worker, name](beat_atom) {
         self->state.core->beat();
         report(self);
+        report_failing(self, worker);
+        log_failures(self, name);
         beat_after(self, *wiring, kBeat);
       },
       [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },

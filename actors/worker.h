@@ -25,6 +25,8 @@ struct WorkerState {
   WorkerPeers peers;
   std::unique_ptr<WorkerPortToActors> port;
   std::unique_ptr<WorkerCore> core;
+  uint64_t failures_logged = 0;
+  std::chrono::steady_clock::time_point next_failure_line = {};
 };
 
 WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerState> self, WiringPtr wiring,

@@ -88,6 +88,7 @@ void WorkerCore::begin() {
     const auto first_row =
         static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
     group->env->reset(config_.seed, first_row, group->step);
+    note_errors(group->step);
     allow_all_where_void(group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
   }
@@ -280,6 +281,12 @@ void WorkerCore::revive(uint32_t id, uint32_t row) {
   go_on(group);
 }
 
+// Every failure comes with an error.
+void WorkerCore::note_errors(const EnvStep& step) {
+  report_.env_failures += step.errors.size();
+  if (!step.errors.empty()) report_.last_error = step.errors.front();
+}
+
 // Counts the step just made, notes which final observations need a value, and collects the episodes that ended.
 void WorkerCore::track_episodes(Group& group) {
   const EnvStep& out = group.step;
@@ -287,15 +294,12 @@ void WorkerCore::track_episodes(Group& group) {
   const auto failed = out.failed.view<uint8_t>(), success = out.success.view<uint8_t>();
   const auto executed = out.executed.view<int32_t>(), task = out.task.view<int32_t>();
   const auto rewards = out.rewards.view<float>();
-  if (!out.errors.empty()) report_.last_error = out.errors.front();
+  note_errors(out);
   for (size_t n = 0; n < group.returns.size(); ++n) {
     report_.env_steps += static_cast<uint64_t>(executed[n]);
     bool over = failed[n] != 0;
     if (over) {
-      if (failed[n] == static_cast<uint8_t>(Failed::now)) {
-        ++report_.env_failures;
-        rest(group, static_cast<uint32_t>(n));
-      }
+      if (failed[n] == static_cast<uint8_t>(Failed::now)) rest(group, static_cast<uint32_t>(n));
     } else {
       group.failures[n] = 0;
       group.returns[n] += rewards[n];
@@ -356,6 +360,16 @@ void WorkerCore::load(Group& group, const std::string& bytes) {
   append_rows(group.step.observations, 0, observations);
   if (action_mask.bytes() > 0)  // an empty array has no address
     std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());
+}
+
+std::optional<std::string> WorkerCore::failing() const {
+  bool any = false;
+  for (const auto& group : groups_) {
+    const bool all_fail = std::ranges::all_of(group->failures, [](uint32_t failures) { return failures > 0; });
+    if (!all_fail && group->running) return std::nullopt;
+    any |= all_fail;
+  }
+  return any ? std::optional(report_.last_error) : std::nullopt;
 }
 
 WorkerReport WorkerCore::report() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,8 @@ class WorkerCore {
   uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
   uint64_t samples_per_rollout() const;
   uint32_t credits() const { return credits_; }
+  // The last error, when no environment that has work made its last step: each failed, rests, or is left out.
+  std::optional<std::string> failing() const;
   // Cumulative counts, and what partial rollouts hold.
   WorkerReport report() const;
 
@@ -98,6 +101,7 @@ class WorkerCore {
   void send(Group& group);
   void take_values(Group& group, const ActReply& reply);
   void step(Group& group, const ActReply& reply);
+  void note_errors(const EnvStep& step);
   void track_episodes(Group& group);
   void rest(Group& group, uint32_t row);
   void go_on(Group& group);

@@ -37,6 +37,18 @@ Fault fault_of(const caf::error& error) {
   return error.category() == kFaultCategory ? static_cast<Fault>(error.code()) : Fault::internal;
 }
 
+caf::error fault_of_exception(const std::exception_ptr& pointer) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const NotRestored& e) {
+    return make_error(Fault::not_restored, e.what());
+  } catch (const std::exception& e) {
+    return make_error(Fault::internal, e.what());
+  } catch (...) {
+    return make_error(Fault::internal, "unknown exception");
+  }
+}
+
 std::string describe(const caf::error& error) {
   if (!error) return "no error";
   if (error.category() != kFaultCategory) {

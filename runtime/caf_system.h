@@ -34,20 +34,13 @@ Fault fault_of(const caf::error& error);
 // One line for logs: what() of an escaped exception, a fault with its context, or CAF's own text.
 std::string describe(const caf::error& error);
 
-// Ends the actor with Fault::internal (or not_restored) that keeps what() when an exception escapes one of its handlers.
+// The Fault (internal or not_restored) of an exception that escaped from a handler, with its what() as context.
+caf::error fault_of_exception(const std::exception_ptr& pointer);
+
+// Ends the actor with that fault when an exception escapes one of its handlers.
 template <class Self>
 void guard(Self* self) {
-  self->set_exception_handler([](std::exception_ptr& pointer) -> caf::error {
-    try {
-      std::rethrow_exception(pointer);
-    } catch (const NotRestored& e) {
-      return make_error(Fault::not_restored, e.what());
-    } catch (const std::exception& e) {
-      return make_error(Fault::internal, e.what());
-    } catch (...) {
-      return make_error(Fault::internal, "unknown exception");
-    }
-  });
+  self->set_exception_handler([](std::exception_ptr& pointer) { return fault_of_exception(pointer); });
 }
 
 // Spawns on a thread of its own, or on the scheduler.

@@ -192,6 +192,9 @@ std::string sampling_reason(const StatsSnapshot& s) {
 
 std::string bottleneck(const StatsSnapshot& s) {
   if (s.training_ended) return "none (training has ended)";
+  const bool sampling = s.env_steps > 0 && (s.env_steps_per_second != 0 || s.trainer_wait_fraction < kHungryTrainer);
+  if (const uint64_t failures = sum(s.env_failures); failures > 0 && !sampling)
+    return "environments fail (" + format_count(failures) + " failures, the last: " + fitted(s.last_error, 60) + ')';
   if (s.env_steps == 0 && s.updates == 0)
     return s.workers_up == 0 ? "starting (no worker is up yet)" : "starting (no data yet)";
   if (s.workers_up == 0) return "no worker is up: nothing is sampled";

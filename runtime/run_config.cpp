@@ -50,6 +50,8 @@ void describe_sampling(RunConfig& c, Fields& f) {
                "failures in a row after which a sub-environment is left out"});
   f.push_back({"workers.restart_backoff_ms", &c.workers.restart_backoff, between(0, 600'000),
                "pause after a sub-environment's failure, doubled at each further one in a row"});
+  f.push_back({"workers.failure_timeout_ms", &c.workers.failure_timeout, between(0, 86'400'000),
+               "the run ends when every environment has failed for this long without one step; 0 = never"});
   f.push_back({"rollout.length", &c.rollout.length, between(1, 65536), "decisions per row and rollout (T)"});
   f.push_back({"inference.count", &c.inference.count, between(0, 256),
                "inference actors inside the trainer's process; 0 = all of them join over the network"});

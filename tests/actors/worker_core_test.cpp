@@ -109,6 +109,36 @@ struct Fixture {
 
 }  // namespace
 
+TEST_CASE("worker_core: it is failing when every row that has work failed last, until one makes a step") {
+  Fixture f(8, 2);
+  CHECK(!f.core->failing());
+  f.core->add_credits(1);
+  f.serve(1);
+  CHECK(!f.core->failing());
+  Counter::broken = true;
+  f.serve(1);
+  CHECK(f.core->failing() == "row 0: broken on purpose");
+  CHECK(f.core->report().env_failures == 2);
+  f.core->revive(0, 0);
+  CHECK(f.core->failing());
+  Counter::broken = false;
+  f.serve(1);  // the row restarts
+  f.serve(1);
+  CHECK(!f.core->failing());
+}
+
+TEST_CASE("worker_core: a group that works keeps it from failing, one without work does not") {
+  Fixture f(8, 1, 2);
+  f.core->add_credits(1);
+  Counter::broken = true;
+  f.serve(1);
+  CHECK(f.core->failing());  // the other group has no credit
+  Counter::broken = false;
+  f.core->add_credits(1);
+  f.serve(1);
+  CHECK(!f.core->failing());
+}
+
 TEST_CASE("worker_core: asks for nothing without a credit") {
   Fixture f;
   CHECK(f.port.requests.empty());

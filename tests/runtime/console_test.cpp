@@ -238,6 +238,25 @@ TEST_CASE("console: the verdict names what limits the run") {
   CHECK(bottleneck(fresh) == "starting (no data yet)");
 }
 
+TEST_CASE("console: when nothing is sampled because environments fail, they are the bottleneck") {
+  StatsSnapshot fresh;
+  fresh.workers_up = 1;
+  fresh.env_failures = {{"Maze", 1200}};
+  fresh.last_error = "row 0: no such map";
+  CHECK(bottleneck(fresh) == "environments fail (1,200 failures, the last: row 0: no such map)");
+  const auto failing = [](double rate, double waits) {
+    return verdict_with([&](StatsSnapshot& s) {
+             s.env_failures = {{"Maze", 3}};
+             s.env_steps_per_second = rate;
+             s.trainer_wait_fraction = waits;
+           })
+        .starts_with("environments fail");
+  };
+  CHECK(failing(0, 0.9));
+  CHECK(!failing(0, 0.1));  // sampling waits for the trainer
+  CHECK(!failing(5, 0.9));
+}
+
 TEST_CASE("console: numbers") {
   for (const auto& [value, text] : std::map<uint64_t, std::string>{
            {0, "0"}, {999, "999"}, {1000, "1,000"}, {1234567, "1,234,567"}, {UINT64_MAX, "18,446,744,073,709,551,615"}})

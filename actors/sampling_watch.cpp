@@ -1,0 +1,40 @@
+#include "actors/sampling_watch.h"
+
+#include <algorithm>
+
+namespace troupe {
+
+void SamplingWatch::joined(uint64_t worker, Clock::time_point now) { workers_[worker] = {now}; }
+
+void SamplingWatch::left(uint64_t worker) { workers_.erase(worker); }
+
+void SamplingWatch::stepped(uint64_t worker, uint64_t env_steps) {
+  const auto it = workers_.find(worker);
+  if (it == workers_.end() || env_steps <= it->second.env_steps) return;
+  it->second.env_steps = env_steps;
+  sampled();
+}
+
+void SamplingWatch::sampled() {
+  failing_since_.reset();
+  for (auto& [id, other] : workers_) other.failing = false;
+}
+
+void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::time_point now) {
+  if (!failing_since_) failing_since_ = now;
+  error_ = error;
+  if (const auto it = workers_.find(worker); it != workers_.end()) it->second.failing = true;
+}
+
+std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
+  if (patience_.count() == 0 || !failing_since_ || now - *failing_since_ < patience_) return std::nullopt;
+  const bool hopeful = std::ranges::any_of(workers_, [now](const auto& entry) {
+    const Worker& worker = entry.second;
+    return !worker.failing && now - worker.joined >= kNew;
+  });
+  if (hopeful) return std::nullopt;
+  return "no environment has made a step for " + std::to_string(patience_.count()) +
+         " ms (workers.failure_timeout_ms) because all of them fail; the last error: " + error_;
+}
+
+}  // namespace troupe

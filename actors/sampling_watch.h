@@ -1,0 +1,49 @@
+#pragma once
+// SamplingWatch: whether the run still samples. It has failed when, for a given time, no worker has made an environment step and
+// every worker's environments fail. A worker that is merely silent may still be inside a long step, and one without work has not
+// failed, so either keeps the run alive. Owned by the replay actor; plain logic, one thread; times come from the caller.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+class SamplingWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // A new worker is not waited for during this time: one that keeps being restarted is always new.
+  static constexpr std::chrono::seconds kNew{5};
+
+  // `patience` 0 = never fails.
+  explicit SamplingWatch(std::chrono::milliseconds patience) : patience_(patience) {}
+
+  void joined(uint64_t worker, Clock::time_point now);
+  void left(uint64_t worker);
+  // A worker has made this many environment steps since it began.
+  void stepped(uint64_t worker, uint64_t env_steps);
+  // Samples have arrived.
+  void sampled();
+  // All environments of a worker failed when they were last stepped. It may have ended, or never have joined.
+  void failing(uint64_t worker, const std::string& error, Clock::time_point now);
+
+  // Why sampling has failed; nothing while it may go on.
+  std::optional<std::string> verdict(Clock::time_point now) const;
+
+ private:
+  struct Worker {
+    Clock::time_point joined;
+    uint64_t env_steps = 0;
+    bool failing = false;
+  };
+
+  std::chrono::milliseconds patience_;
+  std::map<uint64_t, Worker> workers_;
+  std::optional<Clock::time_point> failing_since_;  // since the last step of any worker
+  std::string error_;                               // the last one
+};
+
+}  // namespace troupe

@@ -1,0 +1,99 @@
+#include "actors/sampling_watch.h"
+
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Driven {
+  SamplingWatch watch{60s};
+  SamplingWatch::Clock::time_point now{};
+
+  void fail_for(std::initializer_list<uint64_t> workers, std::chrono::seconds time) {
+    for (const auto end = now + time; now < end; now += 1s)
+      for (const uint64_t worker : workers) watch.failing(worker, "row 0: broken", now);
+  }
+  bool failed() const { return watch.verdict(now).has_value(); }
+};
+
+}  // namespace
+
+TEST_CASE("sampling_watch: a run without workers waits for ever") {
+  Driven run;
+  run.now += 24h;
+  CHECK(!run.failed());
+}
+
+TEST_CASE("sampling_watch: when every worker fails for the whole time the reason is the environment's") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.watch.joined(1, run.now);
+  run.fail_for({0, 1}, 60s);
+  const auto verdict = run.watch.verdict(run.now);
+  REQUIRE(verdict);
+  CHECK(verdict->find("row 0: broken") != std::string::npos);
+  CHECK(verdict->find("workers.failure_timeout_ms") != std::string::npos);
+}
+
+TEST_CASE("sampling_watch: the time counts from the first failure, not from the start of the run") {
+  Driven run;
+  run.now += 1h;
+  run.watch.joined(0, run.now);
+  run.fail_for({0}, 59s);
+  CHECK(!run.failed());
+  run.fail_for({0}, 1s);
+  CHECK(run.failed());
+}
+
+TEST_CASE("sampling_watch: one step of one worker begins the time anew") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.watch.joined(1, run.now);
+  run.fail_for({0, 1}, 50s);
+  run.watch.stepped(1, 1);
+  run.fail_for({0, 1}, 59s);
+  CHECK(!run.failed());
+  run.watch.stepped(1, 1);  // the same steps again
+  run.fail_for({0, 1}, 1s);
+  CHECK(run.failed());
+}
+
+TEST_CASE("sampling_watch: samples that arrive begin the time anew") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.fail_for({0}, 59s);
+  run.watch.sampled();
+  run.fail_for({0}, 59s);
+  CHECK(!run.failed());
+}
+
+TEST_CASE("sampling_watch: a worker that is silent or has no work keeps the run alive until it leaves") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.watch.joined(1, run.now);
+  run.fail_for({0}, 600s);
+  CHECK(!run.failed());
+  run.watch.left(1);
+  CHECK(run.failed());
+}
+
+TEST_CASE("sampling_watch: workers that end with an error before they join, or soon after, count") {
+  Driven run;
+  for (uint64_t worker = 0; worker < 70; ++worker) {
+    run.watch.failing(worker, "cannot be made", run.now);
+    run.now += 1s;
+  }
+  CHECK(run.failed());
+  run.watch.joined(70, run.now);
+  CHECK(run.failed());
+}
+
+TEST_CASE("sampling_watch: without patience it never fails") {
+  Driven run;
+  run.watch = SamplingWatch{0s};
+  run.watch.joined(0, run.now);
+  run.fail_for({0}, 1000s);
+  CHECK(!run.failed());
+}
