@@ -49,11 +49,12 @@ void EpisodePlayer::step(Policy& policy) {
 void EpisodePlayer::note_row(size_t row) {
   const bool failed = step_.failed.view<uint8_t>()[row] != 0;
   const bool over = step_.terminated.view<uint8_t>()[row] != 0 || step_.truncated.view<uint8_t>()[row] != 0;
-  failures_ += failed;
+  failures_ += step_.failed.view<uint8_t>()[row] == static_cast<uint8_t>(Failed::now);
   row_return_[row] += failed ? 0 : step_.rewards.view<float>()[row];
   row_length_[row] += step_.executed.view<int32_t>()[row];
   if (over && !failed) {
     ++done_[row];
+    failures_ = 0;
     returns_.push_back(row_return_[row]);
     steps_ += row_length_[row];
     successes_ += step_.success.view<uint8_t>()[row];

@@ -61,7 +61,7 @@ class EpisodePlayer {
   std::vector<double> returns_;  // of those that are over
   int64_t steps_ = 0;
   uint64_t successes_ = 0;
-  uint64_t failures_ = 0;
+  uint64_t failures_ = 0;  // since an episode was over, of rows that have episodes to play
   std::string last_error_;
 };
 

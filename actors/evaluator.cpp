@@ -8,6 +8,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "runtime/caf_system.h"
+#include "runtime/log.h"
 #include "runtime/rng.h"
 
 namespace troupe {
@@ -46,6 +47,7 @@ Evaluation summarize(const EvaluatorState& st) {
 }
 
 Evaluation failed(const EvaluatorState& st, const std::string& error) {
+  log_warn("evaluator", "the evaluation of version " + st.job.weights->version.text() + " failed: " + error);
   Evaluation result = summarize(st);
   result.error = error;
   return result;

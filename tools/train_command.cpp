@@ -181,7 +181,9 @@ int close_run(const RunOutcome& outcome, bool interrupted) {
   if (!outcome.error.empty()) std::cerr << "troupe: the run ended: " << outcome.error << '\n';
   if (!outcome.checkpoint_error.empty())
     std::cerr << "troupe: the last checkpoint is not written: " << outcome.checkpoint_error << '\n';
-  if (!outcome.error.empty() || !outcome.checkpoint_error.empty()) return kExitFailure;
+  const bool evaluation_failed = outcome.evaluation && !outcome.evaluation->error.empty();
+  if (evaluation_failed) std::cerr << "troupe: the last evaluation failed: " << outcome.evaluation->error << '\n';
+  if (!outcome.error.empty() || !outcome.checkpoint_error.empty() || evaluation_failed) return kExitFailure;
   return interrupted ? kExitInterrupted : 0;
 }
 

@@ -51,6 +51,25 @@ TEST_CASE("episode_player: before an episode is over nothing is known") {
     CHECK(std::isnan(x));
 }
 
+TEST_CASE("episode_player: environments that always fail end it with their own error") {
+  auto env = make_evaluation_env(config_of("Synthetic", R"({"exception_probability": 1})"), 2);
+  FirstPolicy policy(env->spec());
+  EpisodePlayer player(std::move(env), 1, 4);
+  const auto play_on = [&] {
+    for (uint64_t step = 0; step < kMaxPlayFailures; ++step) player.step(policy);
+  };
+  CHECK_THROWS_WITH_AS(play_on(),
+                       "the environment failed 1002 times, the last time with: row 1: synthetic: injected exception",
+                       EnvironmentFailed);
+  CHECK(player.summary().episodes == 0);
+}
+
+TEST_CASE("episode_player: any number of failures is allowed while episodes are finished") {
+  RunConfig config = config_of("Synthetic", R"({"exception_probability": 0.2, "episode_length": 2})");
+  config.env.params = R"({"image_height": 1, "image_width": 1})";
+  CHECK(play(config, 4, 8000).episodes == 8000);  // with more than kMaxFailures failures between the first and the last
+}
+
 TEST_CASE("episode_player: success is unknown where the environment does not report it, and may be 0 where it does") {
   const EpisodeSummary silent = play(config_of("CartPole-v1"), 2, 5);
   CHECK(silent.episodes == 5);

@@ -1,0 +1,173 @@
+// Environments that always fail or never return from a step, in the trainer's process and in others: the run ends with the reason,
+// and ends when it is told to.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+// A stalled step lasts an hour. A program that waits for it is caught by this.
+constexpr std::chrono::seconds kEnd{30};
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// The environment Synthetic, with an image of one pixel.
+Words synthetic(const std::string& params) {
+  return set({"env.id=Synthetic", R"(env.params={"image_height": 1, "image_width": 1, )" + params + "}"});
+}
+
+const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
+const Words kShort = set({"stop.env_steps=2048"});
+const Words kStalls = synthetic(R"("stall_probability": 1, "stall_ms": 3600000)") + set({"replay.max_policy_lag=4"});
+const Words kFails = synthetic(R"("exception_probability": 1)") + set({"workers.failure_timeout_ms=2000"});
+
+// The newest statistics of a run; null before the first.
+Json stats_of(const TrainProcess& run) {
+  const std::string host = run.stats_at().substr(0, run.stats_at().find(':'));
+  const std::string port = run.stats_at().substr(host.size() + 1);
+  const CommandLine get({"/bin/bash", "-c",
+                         "exec 3<>/dev/tcp/" + host + "/" + port + "; printf 'GET /stats HTTP/1.1\\r\\nHost: " +
+                             run.stats_at() + "\\r\\n\\r\\n' >&3; cat <&3"});
+  const size_t body = get.out.find("\r\n\r\n");
+  const Json stats = body == std::string::npos ? Json() : Json::parse(get.out.substr(body), nullptr, false);
+  return stats.is_object() ? stats : Json();
+}
+
+// Whether so many workers, with two groups of 8 rows each, have been sent actions. Their first step follows, before anything
+// that they are sent later.
+bool step(const TrainProcess& run, uint64_t workers) {
+  const Json stats = stats_of(run);
+  const Json::json_pointer rows("/stats/rows_served/inference 0");
+  return stats.contains(rows) && stats.at(rows).get<uint64_t>() >= workers * 2 * 8;
+}
+
+// The run ends by itself, with the environment's error as its reason.
+void check_ends_with_reason(TrainProcess& run) {
+  CHECK(run.process().wait().value_or(-1) == 1);
+  CHECK(has(run.process().err(), "injected exception"));
+  REQUIRE(run.summary().is_object());
+  CHECK(run.summary().at("reason") == "environments fail");
+  CHECK(has(run.summary().at("error"), "workers.failure_timeout_ms"));
+  CHECK(run.summary().at("env_failures").at("Synthetic").get<uint64_t>() > 0);
+  CHECK(checkpoints_of(run.folder()).size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("environment: a worker inside a step that does not return does not hold up the end of the run") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + kStalls + set({"workers.count=3"}));
+  REQUIRE(eventually([&] { return step(run, 3); }));
+  run.process().signal(SIGINT);
+  CHECK(run.process().wait(kEnd).value_or(-1) == 130);
+  CHECK(log_has(run.folder(), "its environment is still inside a step"));
+  CHECK(checkpoints_of(run.folder()).size() == 1);
+  REQUIRE(run.summary().is_object());
+  CHECK(run.summary().at("ledger").at("lost_in_crash") == 0);
+}
+
+TEST_CASE("environment: an evaluation inside a step that does not return does not hold up the end of the run") {
+  TempFolder folder;
+  const Words stalled_evaluation =
+      set({R"(evaluation.env_params={"stall_probability": 1, "stall_ms": 3600000})", "evaluation.every_updates=1"});
+  TrainProcess run(folder / "run", kEndless + synthetic(R"("stall_ms": 0)") + stalled_evaluation);
+  REQUIRE(run.goes_on());
+  run.process().signal(SIGTERM);
+  CHECK(run.process().wait(kEnd).value_or(-1) == 130);
+  CHECK(log_has(run.folder(), "the evaluator did not stop"));
+  CHECK(run.summary().is_object());
+}
+
+TEST_CASE("environment: a worker process inside a step that does not return ends when it is told to") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + kStalls + set({"workers.count=0"}));
+  const auto worker = start_worker(run.workers_at(), 4);
+  REQUIRE(eventually([&] { return step(run, 4); }));
+  worker->signal(SIGINT);
+  CHECK(worker->wait(kEnd).value_or(-1) == 130);
+  run.process().signal(SIGINT);
+  CHECK(run.process().wait(kEnd).value_or(-1) == 130);
+}
+
+TEST_CASE("environment: workers of one process whose environments sleep do not wait for each other") {
+  TempFolder folder;
+  // 16 workers, each 0.1 s a step: two threads for all of them would take 0.8 s for one step of each.
+  const Words sleeps = synthetic(R"("step_us": 100000, "step_mode": "sleep")");
+  const Words small = set({"env.rows=1", "workers.groups=1", "rollout.length=16", "trainer.super_batch=256",
+                           "trainer.minibatches=1", "replay.max_policy_lag=4"});
+  TrainProcess run(folder / "run", kEndless + sleeps + small + set({"workers.count=0"}));
+  const auto worker = start_worker(run.workers_at(), 16);
+  REQUIRE(run.goes_on(3));
+  double fastest = 0;
+  REQUIRE(eventually([&] {
+    const Json rate = metrics_of(run.folder()).at("env_steps_per_second");
+    if (rate.is_number()) fastest = std::max(fastest, rate.get<double>());
+    return fastest > 25;  // two threads make at most 20 steps a second, one for each worker 160
+  }));
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+TEST_CASE("environment: one that always fails ends the run, whether its rows rest or are left out") {
+  TempFolder folder;
+  for (const std::string quarantine_after : {"2", "100000"}) {
+    CAPTURE(quarantine_after);
+    TrainProcess run(folder / quarantine_after,
+                     kEndless + kFails + set({"workers.quarantine_after=" + quarantine_after, "workers.count=2"}));
+    check_ends_with_reason(run);
+    CHECK(log_has(run.folder(), "environment failures so far"));
+  }
+}
+
+TEST_CASE("environment: one that always fails in another process ends the run") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + kFails + set({"workers.count=0"}));
+  const auto worker = start_worker(run.workers_at(), 2);
+  check_ends_with_reason(run);
+  CHECK(worker->wait().value_or(-1) == 0);
+}
+
+TEST_CASE("environment: one that fails now and then ends neither the run nor an evaluation") {
+  TempFolder folder;
+  const Words fails = synthetic(R"("exception_probability": 0.05, "episode_length": 20)");
+  TrainProcess run(folder / "run",
+                   kShort + fails + set({"workers.failure_timeout_ms=1000", "workers.restart_backoff_ms=1"}));
+  CHECK(run.process().wait().value_or(-1) == 0);
+  CHECK(run.summary().at("env_failures").at("Synthetic").get<uint64_t>() > 0);
+}
+
+TEST_CASE("environment: a deterministic run whose environment always fails ends with the reason") {
+  TempFolder folder;
+  for (const std::string quarantine_after : {"2", "100000"}) {
+    CAPTURE(quarantine_after);
+    const CommandLine run(
+        train_line(folder / quarantine_after,
+                   kEndless + kFails + set({"deterministic=true", "workers.quarantine_after=" + quarantine_after})));
+    CHECK(run.exit_code == 1);
+    CHECK(has(run.err, "injected exception"));
+  }
+}
+
+TEST_CASE("environment: an evaluation in which every episode fails is an error, in the run and in eval") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kShort + synthetic(R"("stall_ms": 0)") +
+                                       set({R"(evaluation.env_params={"exception_probability": 1})"}));
+  CHECK(run.process().wait().value_or(-1) == 1);
+  CHECK(has(run.process().err(), "troupe: the last evaluation failed: the environment failed"));
+  CHECK(run.summary().at("reason") == "stop.env_steps reached");
+  const CommandLine eval({"troupe", "eval", run.folder()});
+  CHECK(eval.exit_code == 1);
+  CHECK(eval.out == "");
+  CHECK(has(eval.err, "injected exception"));
+  CHECK(!has(eval.err, "internal error"));
+}
+
+}  // namespace troupe::test
