@@ -1,16 +1,20 @@
-#include <future>
+#include <unistd.h>
+
 #include <iostream>
+#include <memory>
 
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/worker_host.h"
+#include "actors/messages.h"
+#include "actors/wiring.h"
 #include "runtime/caf_connect.h"
 #include "runtime/caf_listen.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
+#include "tools/child_processes.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
 #include "tools/worker_process.h"
@@ -18,14 +22,30 @@
 namespace troupe {
 namespace {
 
-constexpr uint32_t kMaxWorkersPerRequest = 4096;
+constexpr uint32_t kMaxWorkersPerRequest = ChildProcesses::kMost;
 constexpr std::chrono::seconds kDeadline{5};
+constexpr std::chrono::milliseconds kPatience = kFarewell + std::chrono::milliseconds(500);  // with workers at the end
 
 struct NodeState {
   static inline const char* name = "node";
+  NodeActor starter;
 };
 
 using NodeSelf = NodeActor::stateful_pointer<NodeState>;
+
+// Starts the processes, which takes some milliseconds each. Detached.
+NodeActor::behavior_type starter(NodeActor::pointer self, const std::shared_ptr<ChildProcesses>& children) {
+  guard(self);
+  return {[children](const SpawnRequest& request) -> caf::result<uint32_t> {
+    const std::string run = Address{request.host, request.port}.text();
+    const auto started = children->start({program_folder() + "/troupe", "worker", "--connect", run}, request.workers);
+    log_info("node", std::to_string(started.count) + " workers for " + run);
+    if (!started.error.empty())
+      return make_error(Fault::internal, std::to_string(started.count) + " of " + std::to_string(request.workers) +
+                                             " workers started: " + started.error);
+    return static_cast<uint32_t>(started.count);
+  }};
+}
 
 // Starts the workers once the run has answered, so that a wrong address reaches whoever asked.
 caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) {
@@ -36,23 +56,15 @@ caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) 
     return make_error(Fault::bad_message, "workers is " + std::to_string(request.workers) + ", expected 1 to " +
                                               std::to_string(kMaxWorkersPerRequest));
   auto promise = std::make_shared<caf::typed_response_promise<uint32_t>>(self->make_response_promise<uint32_t>());
-  const auto start = [self, request, promise](const GateActor&) {
-    for (uint32_t i = 0; i < request.workers; ++i)
-      self->system().spawn(worker_host, RunAddress{request.host, request.port, nullptr}, worker_wiring,
-                           [](const std::string& error) {
-                             if (!error.empty()) log_warn("node", "a worker ended: " + error);
-                           });
-    log_info("node",
-             std::to_string(request.workers) + " workers for " + request.host + ":" + std::to_string(request.port));
-    promise->deliver(request.workers);
-  };
+  const auto start = [self, request, promise](const GateActor&) { promise->delegate(self->state.starter, request); };
   const auto refuse = [promise](const std::string& why) { promise->deliver(make_error(Fault::peer_gone, why)); };
   connect_to<GateActor>(static_cast<NodeActor::base*>(self), request.host, request.port, kDeadline, start, refuse);
   return *promise;
 }
 
-NodeActor::behavior_type node(NodeSelf self) {
+NodeActor::behavior_type node(NodeSelf self, NodeActor starter) {
   guard(self);
+  self->state.starter = std::move(starter);
   return {[self](const SpawnRequest& request) { return start_workers(self, request); }};
 }
 
@@ -60,12 +72,13 @@ NodeActor::behavior_type node(NodeSelf self) {
 
 int run_node(const NodeOptions& options) {
   open_log(nullptr, {.stderr_level = LogLevel::info});
-  return with_network(threads_for(kMaxWorkersPerRequest), [&](caf::actor_system& system) {
-    const NodeActor actor = system.spawn(node);
+  return with_network(1, [&](caf::actor_system& system) {
+    const auto children = std::make_shared<ChildProcesses>();
+    const NodeActor actor = system.spawn(node, system.spawn<caf::detached>(starter, children));
     const uint16_t port = listen(system, actor, options.listen.host, options.listen.port);
     std::cout << "node listening on " << Address{options.listen.host, port}.text() << std::endl;
     wait_for_signal();
-    // Workers of this node live as long as it does; the process ends them with their connections.
+    children->stop(kPatience);
     std::cout.flush();
     _exit(kExitInterrupted);
     return kExitInterrupted;

@@ -1,0 +1,171 @@
+// `troupe node`: each of its workers is a process of its own, so that a crash costs one worker, and none outlives the node.
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+// A run with credits for several workers at once, however slow each is.
+const Words kRun =
+    set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000", "replay.max_policy_lag=4", "trainer.epochs=1"});
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+struct ProcessState {
+  char state = 0;  // Z: it has ended and nobody has reaped it
+  pid_t parent = 0;
+};
+
+// Nothing when there is no such process.
+std::optional<ProcessState> state_of(pid_t id) {
+  std::ifstream file("/proc/" + std::to_string(id) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream words(text.substr(name_end + 1));
+  ProcessState result;
+  words >> result.state >> result.parent;
+  return result;
+}
+
+bool runs(pid_t id) {
+  const auto found = state_of(id);
+  return found && found->state != 'Z';
+}
+
+// Zombies included.
+std::set<pid_t> children_of(pid_t parent) {
+  std::set<pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto id = static_cast<pid_t>(std::stol(name));
+    if (const auto found = state_of(id); found && found->parent == parent) children.insert(id);
+  }
+  return children;
+}
+
+std::set<pid_t> children_of(const NodeProcess& node) {
+  return children_of(const_cast<NodeProcess&>(node).process().id());
+}
+
+bool all_gone(const std::set<pid_t>& ids) {
+  return std::ranges::none_of(ids, [](pid_t id) { return runs(id); });
+}
+
+// A node with workers that have joined.
+struct Sampling {
+  explicit Sampling(const std::string& folder, int workers) : run(folder, kRun) {
+    REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before it begins, a run is not ready
+    REQUIRE(node.spawn(workers, run.workers_at()).exit_code == 0);
+    REQUIRE(eventually([&] { return joined() == static_cast<size_t>(workers); }));
+  }
+  size_t joined() const { return log_count(run.folder(), " joined from"); }
+
+  TrainProcess run;
+  NodeProcess node;
+};
+
+}  // namespace
+
+TEST_CASE("node: an idle one has no children") {
+  NodeProcess node;
+  CHECK(children_of(node).empty());
+}
+
+TEST_CASE("node: each worker is a process, and one that crashes is reported and replaced while the others go on") {
+  TempFolder folder;
+  Sampling it(folder / "run", 3);
+  const std::set<pid_t> before = children_of(it.node);
+  REQUIRE(before.size() == 3);
+  const pid_t victim = *before.begin();
+  kill(victim, SIGSEGV);
+  CHECK(eventually([&] { return it.joined() == 4; }));
+  CHECK(has(it.node.process().err(),
+            "worker process " + std::to_string(victim) + " was ended by signal 11 (Segmentation fault)"));
+  const std::set<pid_t> after = children_of(it.node);
+  CHECK(after.size() == 3);
+  CHECK(!after.contains(victim));
+  CHECK(std::ranges::count_if(after, [&](pid_t id) { return before.contains(id); }) == 2);
+  CHECK(it.run.goes_on());
+  CHECK(it.run.interrupt().value_or(-1) == 130);
+  CHECK(balances(it.run.summary().at("ledger")));
+}
+
+TEST_CASE("node: a worker that is told to end is not replaced") {
+  TempFolder folder;
+  Sampling it(folder / "run", 2);
+  kill(*children_of(it.node).begin(), SIGTERM);
+  CHECK(eventually([&] { return children_of(it.node).size() == 1; }));
+  CHECK(eventually([&] { return has(it.node.process().err(), "ended with exit code 130"); }));
+  CHECK(it.run.goes_on());
+  CHECK(it.joined() == 2);
+}
+
+TEST_CASE("node: its workers end and are reaped when their run ends, and it serves the next run") {
+  TempFolder folder;
+  Sampling it(folder / "run", 3);
+  CHECK(it.run.interrupt().value_or(-1) == 130);
+  CHECK(eventually([&] { return children_of(it.node).empty(); }));
+  TrainProcess next(folder / "next", kRun);
+  REQUIRE(eventually([&] { return !metrics_of(next.folder()).is_null(); }));
+  CHECK(it.node.spawn(1, next.workers_at()).exit_code == 0);
+  CHECK(next.goes_on());
+}
+
+TEST_CASE("node: none of its workers outlives it, however it ends") {
+  TempFolder folder;
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    CAPTURE(signal);
+    Sampling it(folder / std::to_string(signal), 2);
+    const std::set<pid_t> workers = children_of(it.node);
+    it.node.process().signal(signal);
+    CHECK(it.node.process().wait().value_or(-1) == (signal == SIGKILL ? 137 : 130));
+    if (signal == SIGKILL)
+      CHECK(eventually([&] { return all_gone(workers); }));
+    else
+      CHECK(all_gone(workers));
+    CHECK(eventually([&] { return log_count(it.run.folder(), " ended: ") == 2; }));
+  }
+}
+
+TEST_CASE("node: a worker that does not end is ended") {
+  TempFolder folder;
+  Sampling it(folder / "run", 2);
+  const std::set<pid_t> workers = children_of(it.node);
+  kill(*workers.begin(), SIGSTOP);
+  it.node.process().signal(SIGTERM);
+  CHECK(it.node.process().wait().value_or(-1) == 130);
+  CHECK(all_gone(workers));
+}
+
+TEST_CASE("node: what a worker writes appears on its stderr with the process") {
+  TempFolder folder;
+  Sampling it(folder / "run", 1);
+  const pid_t worker = *children_of(it.node).begin();
+  it.run.process().signal(SIGKILL);
+  CHECK(eventually([&] { return has(it.node.process().err(), "worker process " + std::to_string(worker) + ": "); }));
+}
+
+TEST_CASE("node: 64 workers join one run") {
+  TempFolder folder;
+  Sampling it(folder / "run", 64);
+  CHECK(children_of(it.node).size() == 64);
+  CHECK(it.run.goes_on());
+  it.node.process().signal(SIGTERM);
+  CHECK(it.node.process().wait().value_or(-1) == 130);
+}
+
+}  // namespace troupe::test

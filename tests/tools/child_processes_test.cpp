@@ -1,0 +1,175 @@
+#include "tools/child_processes.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "runtime/log.h"
+#include "tests/process/process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What this process writes to stderr while it lives, the log as a node writes it.
+class CapturedErrors {
+ public:
+  CapturedErrors() : before_(dup(STDERR_FILENO)) {
+    const int file = open((folder_ / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    dup2(file, STDERR_FILENO);
+    close(file);
+    open_log(nullptr, {.stderr_level = LogLevel::info});
+  }
+  CapturedErrors(const CapturedErrors&) = delete;
+  CapturedErrors& operator=(const CapturedErrors&) = delete;
+  ~CapturedErrors() {
+    close_log();
+    dup2(before_, STDERR_FILENO);
+    close(before_);
+  }
+  std::string text() const { return text_of(folder_ / "err"); }
+  bool has(const std::string& part) const { return text().find(part) != std::string::npos; }
+  size_t count(const std::string& part) const {
+    const std::string all = text();
+    size_t found = 0;
+    for (size_t at = all.find(part); at != std::string::npos; at = all.find(part, at + 1)) ++found;
+    return found;
+  }
+
+ private:
+  TempFolder folder_;
+  int before_;
+};
+
+std::vector<std::string> shell(const std::string& script) { return {"/bin/sh", "-c", script}; }
+
+// Every process that runs `script` writes its id, on a line of its own, to this file.
+struct Ids {
+  std::string script(const std::string& then) const { return "echo $$ >> " + (folder / "ids") + "; " + then; }
+  std::vector<pid_t> all() const {
+    std::ifstream file(folder / "ids");
+    return {std::istream_iterator<pid_t>(file), {}};
+  }
+  TempFolder folder;
+};
+
+// Not even as a zombie.
+bool exists(pid_t id) { return kill(id, 0) == 0; }
+
+}  // namespace
+
+TEST_CASE("child_processes: what a child writes appears line by line with its process id") {
+  CapturedErrors errors;
+  const Ids ids;
+  ChildProcesses children;
+  CHECK(
+      children.start(shell(ids.script("echo one; echo two >&2; printf three; head -c 5000 /dev/zero | tr '\\0' x")), 1)
+          .count == 1);
+  REQUIRE(eventually([&] { return errors.has("ended with exit code 0"); }));
+  const std::string prefix = "worker process " + std::to_string(ids.all().at(0)) + ": ";
+  CHECK(errors.has(prefix + "one\n" + prefix + "two\n" + prefix + "threexxx"));
+  CHECK(errors.count(prefix) == 4);  // the long line in two pieces
+}
+
+TEST_CASE("child_processes: one that crashes is named with its signal or code and started again") {
+  CapturedErrors errors;
+  const Ids ids;
+  ChildProcesses children;
+  // The first is ended by a signal, the second by its code, the third goes on.
+  const std::string script =
+      "case $(wc -l < " + (ids.folder / "ids") + ") in 1) kill -SEGV $$;; 2) exit 7;; *) exec sleep 1000;; esac";
+  CHECK(children.start(shell(ids.script(script)), 1).error == "");
+  REQUIRE(eventually([&] { return ids.all().size() == 3; }));
+  CHECK(errors.has("worker process " + std::to_string(ids.all()[0]) + " was ended by signal 11 (Segmentation fault)"));
+  CHECK(errors.has("worker process " + std::to_string(ids.all()[1]) + " ended with exit code 7"));
+  children.stop(10s);
+  for (const pid_t id : ids.all()) CHECK(!exists(id));
+  CHECK(ids.all().size() == 3);
+}
+
+TEST_CASE("child_processes: one that ends in order or by a user's mistake is reaped and not started again") {
+  CapturedErrors errors;
+  const Ids ids;
+  ChildProcesses children;
+  for (const int code : {0, 2, 130}) children.start(shell(ids.script("exit " + std::to_string(code))), 1);
+  REQUIRE(eventually([&] { return errors.count(" ended with exit code ") == 3; }));
+  CHECK(errors.count("it is not started again") == 1);
+  for (const pid_t id : ids.all()) CHECK(eventually([&] { return !exists(id); }));
+  // A fourth one shows that nothing was left to do before it.
+  children.start(shell(ids.script("exit 0")), 1);
+  REQUIRE(eventually([&] { return errors.count(" ended with exit code ") == 4; }));
+  CHECK(ids.all().size() == 4);
+}
+
+TEST_CASE("child_processes: a program that is not there is a crash") {
+  CapturedErrors errors;
+  ChildProcesses children;
+  CHECK(children.start({"/nowhere/troupe"}, 1).count == 1);
+  CHECK(eventually([&] { return errors.has("the program cannot be started"); }));
+  CHECK(eventually([&] { return errors.has("ended with exit code 127"); }));
+}
+
+TEST_CASE("child_processes: stop asks all to end, ends those that do not, and nothing is started afterwards") {
+  CapturedErrors errors;
+  const Ids ids;
+  ChildProcesses children;
+  children.start(shell(ids.script("exec sleep 1000")), 2);
+  children.start(shell("trap '' TERM; " + ids.script("while :; do sleep 1000; done")), 2);
+  REQUIRE(eventually([&] { return ids.all().size() == 4; }));
+  children.stop(200ms);
+  for (const pid_t id : ids.all()) CHECK(!exists(id));
+  CHECK(children.start(shell("exit 0"), 1).error == "the node is ending");
+  CHECK(!errors.has("starting another"));
+}
+
+TEST_CASE("child_processes: none outlives the process that started it") {
+  const Ids ids;
+  const pid_t parent = fork();
+  if (parent == 0) {
+    ChildProcesses children;
+    children.start(shell(ids.script("exec sleep 1000")), 3);
+    while (true) pause();
+  }
+  REQUIRE(eventually([&] { return ids.all().size() == 3; }));
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  // They are not ours to reap: whoever adopts them may leave them as zombies.
+  const auto runs = [](pid_t id) {
+    const std::string stat = text_of("/proc/" + std::to_string(id) + "/stat");
+    return !stat.empty() && stat.find(") Z") == std::string::npos;
+  };
+  for (const pid_t id : ids.all()) CHECK(eventually([&] { return !runs(id); }));
+}
+
+TEST_CASE("child_processes: 300 children start, write and end") {
+  CapturedErrors errors;
+  ChildProcesses children;
+  CHECK(children.start(shell("echo hello"), 300).count == 300);
+  CHECK(eventually([&] { return errors.count(" ended with exit code 0") == 300; }));
+  CHECK(errors.count(": hello\n") == 300);
+}
+
+TEST_CASE("child_processes: more than it can have are refused with the limit") {
+  CapturedErrors errors;
+  ChildProcesses children;
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit lower{64, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &lower) == 0);
+  const auto started = children.start(shell("exec sleep 1000"), 64);
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(started.count < 64);
+  CHECK(started.count > 0);
+  CHECK(started.error == "Too many open files");
+}
+
+}  // namespace troupe::test
