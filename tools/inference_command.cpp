@@ -11,16 +11,19 @@
 #include "tools/commands.h"
 #include "tools/launch.h"
 #include "tools/learn_wiring.h"
+#include "tools/stop_signals.h"
 #include "tools/worker_process.h"
 
 namespace troupe {
 
 int run_inference(const InferenceOptions& options) {
+  StopSignals signals;
+  signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
-  std::string error;  // written by the host before wake_up(), read after it
+  std::string error;  // written by the host before signals.end(), read after it
   const auto on_end = [&](const std::string& why) {
     error = why;
-    wake_up();
+    signals.end();
   };
   const auto make_wiring = [](const std::string& config) -> WiringPtr {
     return learn_wiring(parse_config(config, "the run's config"));
@@ -30,7 +33,7 @@ int run_inference(const InferenceOptions& options) {
     const InferenceHostActor host = system.spawn<caf::detached>(
         inference_host,
         InferenceHostParts{{options.connect.host, options.connect.port, nullptr}, make_wiring, route_to, on_end});
-    interrupted = wait_for_signal();
+    interrupted = signals.wait();
     if (interrupted) caf::anon_send(host, Stop{"interrupted"});
     return 0;
   });

@@ -17,6 +17,7 @@
 #include "tools/child_processes.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
+#include "tools/stop_signals.h"
 #include "tools/worker_process.h"
 
 namespace troupe {
@@ -71,13 +72,15 @@ NodeActor::behavior_type node(NodeSelf self, NodeActor starter) {
 }  // namespace
 
 int run_node(const NodeOptions& options) {
+  StopSignals signals;
+  signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
   return with_network(1, [&](caf::actor_system& system) {
     const auto children = std::make_shared<ChildProcesses>();
     const NodeActor actor = system.spawn(node, system.spawn<caf::detached>(starter, children));
     const uint16_t port = listen(system, actor, options.listen.host, options.listen.port);
     std::cout << "node listening on " << Address{options.listen.host, port}.text() << std::endl;
-    wait_for_signal();
+    signals.wait();
     children->stop(kPatience);
     std::cout.flush();
     _exit(kExitInterrupted);

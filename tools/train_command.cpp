@@ -1,7 +1,6 @@
 #include <csignal>
 
 #include <chrono>
-#include <future>
 #include <iostream>
 #include <optional>
 
@@ -27,21 +26,15 @@
 #include "tools/launch.h"
 #include "tools/learn_wiring.h"
 #include "tools/run_report.h"
+#include "tools/stop_signals.h"
 
 namespace troupe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kStopping = "\nstopping: a checkpoint is being written (again to stop at once)\n";
-constexpr int kRunEnded = SIGUSR1;  // we send it to ourselves when the supervisor is done
-
-sigset_t watched_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, kRunEnded}) sigaddset(&set, signal);
-  return set;
-}
+constexpr const char* kStopping =
+    "\nstopping: writing a checkpoint (Ctrl-C after one more second ends the process at once, without it)\n";
 
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
   return options.run_dir.empty() ? "runs/" + config.name : options.run_dir;
@@ -144,33 +137,20 @@ void announce(RunFolder& folder, const std::string& workers, const std::string& 
   folder.write_endpoints(nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2));
 }
 
-// Waits for the end of the run; asks it to end at the first Ctrl-C, leaves at once at the second. True when interrupted.
-bool wait_for_end(const SupervisorActor& supervisor) {
-  const sigset_t signals = watched_signals();
-  bool interrupted = false;
-  for (;;) {
-    const int signal = sigwaitinfo(&signals, nullptr);
-    if (signal == kRunEnded) return interrupted;
-    if (signal < 0) continue;
-    if (interrupted) _exit(kExitInterrupted);
-    interrupted = true;
-    std::cerr << kStopping;
+// Waits for the end of the run, which a signal brings about early. True when one did.
+bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals) {
+  const bool interrupted = signals.wait();
+  if (interrupted)
     caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(supervisor), Stop{"interrupted"});
-  }
+  signals.wait_for_end();
+  return interrupted;
 }
 
 // The same actors on this thread. True when interrupted.
-bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, const bool& ended) {
-  const sigset_t signals = watched_signals();
+bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, const StopSignals& signals,
+                  const bool& ended) {
   bool interrupted = false;
-  run_in_turns(system, supervisor, ended, [&] {
-    const timespec now{0, 0};
-    const int signal = sigtimedwait(&signals, nullptr, &now);
-    if (signal != SIGINT && signal != SIGTERM) return interrupted;
-    if (interrupted) _exit(kExitInterrupted);
-    std::cerr << kStopping;
-    return interrupted = true;
-  });
+  run_in_turns(system, supervisor, ended, [&] { return interrupted = signals.asked(); });
   return interrupted;
 }
 
@@ -191,10 +171,9 @@ int close_run(const RunOutcome& outcome, bool interrupted) {
 
 int run_train(const TrainOptions& options) {
   const auto begun = Clock::now() - process_age();
+  StopSignals signals;
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
-  const sigset_t signals = watched_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
-  std::signal(SIGPIPE, SIG_IGN);                  // a reader of the console that leaves must not end the run
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the run
 
   const std::shared_ptr<Wiring> wiring = learn_wiring(config);
   if (!config.deterministic) wiring->started = begun;
@@ -222,6 +201,7 @@ int run_train(const TrainOptions& options) {
     std::optional<OpenGate> gate;
     if (!config.deterministic) gate.emplace(system, options.listen);
 
+    signals.begin(kStopping);
     folder.emplace(posix_disk(), run_folder_of(options, config), to_json(config),
                    [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
     const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
@@ -232,11 +212,11 @@ int run_train(const TrainOptions& options) {
     RunParts parts{std::move(learner), start, report, [&](const RunOutcome& result) {
                      outcome = result;
                      ended = true;
-                     kill(getpid(), kRunEnded);
+                     signals.end();
                    }};
     const SupervisorActor root = system.spawn(supervisor, wiring, std::move(parts));
     if (gate) gate->lead_to(root);
-    interrupted = gate ? wait_for_end(root) : drive_to_end(system, root, ended);
+    interrupted = gate ? wait_for_end(root, signals) : drive_to_end(system, root, signals, ended);
     gate.reset();
     const auto patience = outcome.left_behind.empty() ? kFarewell : std::chrono::milliseconds(0);
     if (!owned.await_actors(patience)) leave_threads_behind();

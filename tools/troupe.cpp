@@ -9,6 +9,7 @@
 #include "tools/config_lookup.h"
 #include "tools/launch.h"
 #include "tools/machine_check.h"
+#include "tools/stop_signals.h"
 
 namespace troupe {
 namespace {
@@ -27,6 +28,7 @@ struct Run {
   int operator()(const EnvsOptions& options) const { return run_envs(options); }
   int operator()(const VersionOptions& options) const { return run_version(options); }
   int operator()(const TrainOptions& options) const {
+    hold_stop_signals();
     const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
     if (config.deterministic) require_no_addresses(options);
     const EnvSpec env = environment_of(config);
@@ -44,7 +46,10 @@ struct Run {
     require_run_folder(options.run_dir);
     continue_as_learn(arguments);
   }
-  int operator()(const InferenceOptions&) const { continue_as_learn(arguments); }
+  int operator()(const InferenceOptions&) const {
+    hold_stop_signals();
+    continue_as_learn(arguments);
+  }
   int operator()(const BenchOptions&) const { continue_as_learn(arguments); }
   int operator()(const SimulateOptions& options) const { return run_simulate(options); }
   int operator()(const WorkerOptions& options) const { return run_worker(options); }

@@ -96,16 +96,6 @@ TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same line goes o
   CHECK(metrics_of(folder / "run").at("updates") == updates + 10);
 }
 
-TEST_CASE("train: a second Ctrl-C ends it at once") {
-  TempFolder folder;
-  TrainProcess run(folder / "run", kEndless + set({"evaluation.episodes=1000000", "evaluation.rows=1"}));
-  REQUIRE(run.goes_on(1));
-  run.process().signal(SIGINT);
-  REQUIRE(eventually([&] { return has(run.process().err(), "stopping"); }));
-  run.process().signal(SIGINT);
-  CHECK(run.process().wait().value_or(-1) == 130);
-}
-
 TEST_CASE("train: Ctrl-C during the last evaluation ends the run in order") {
   TempFolder folder;
   TrainProcess run(folder / "run", set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"}));

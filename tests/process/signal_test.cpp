@@ -1,0 +1,193 @@
+// Signals that ask a command to stop: at every moment of a run, several at once, and ignored ones that are inherited.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/process/train_process.h"
+#include "tests/support/run_command.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"});
+const Words kDeterministic = set({"deterministic=true", "stats.every_updates=1"});
+const Words kEndlessEvaluation = set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"});
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A run that was asked to stop has written everything.
+void check_stopped(Process& run, const std::string& folder) {
+  CHECK(run.wait().value_or(-1) == 130);
+  const Json summary = json_of(folder + "/summary.json");
+  REQUIRE(summary.is_object());
+  CHECK(summary.at("reason") == "interrupted");
+  REQUIRE(!checkpoints_of(folder).empty());
+  CHECK(checkpoints_of(folder).back() == summary.at("updates"));
+}
+
+// Whether the process holds this signal back.
+bool blocks(const Process& process, int number) {
+  std::ifstream status("/proc/" + std::to_string(process.id()) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("SigBlk:")) return (std::stoull(line.substr(7), nullptr, 16) >> (number - 1) & 1) != 0;
+  return false;
+}
+
+// `troupe` with these words, started by a shell that ignores a signal.
+Words ignoring(const std::string& name, Words words) {
+  words[0] = testing::built_program(words[0]);
+  return Words{"/bin/sh", "-c", "trap '' " + name + R"(; exec "$@")", "sh"} + words;
+}
+
+}  // namespace
+
+TEST_CASE("signals: every one of them makes a run write a checkpoint and end with 130") {
+  TempFolder folder;
+  for (const int number : kStopSignals) {
+    CAPTURE(number);
+    TrainProcess run(folder / std::to_string(number), kEndless);
+    REQUIRE(run.goes_on(1));
+    run.process().signal(number);
+    check_stopped(run.process(), run.folder());
+  }
+}
+
+TEST_CASE("signals: several at once make a run stop once, with its checkpoint") {
+  TempFolder folder;
+  for (const int first : kStopSignals) {
+    CAPTURE(first);
+    TrainProcess run(folder / std::to_string(first), kEndless);
+    REQUIRE(run.goes_on(1));
+    run.process().signal(first);
+    for (const int number : kStopSignals) run.process().signal(number);
+    for (const int number : kStopSignals) run.process().signal(number);
+    check_stopped(run.process(), run.folder());
+  }
+}
+
+TEST_CASE("signals: a deterministic run stops at each of them, and at several") {
+  TempFolder folder;
+  for (const int number : kStopSignals) {
+    CAPTURE(number);
+    const std::string at = folder / std::to_string(number);
+    Process run(train_line(at, kEndless + kDeterministic));
+    REQUIRE(eventually([&] { return updates_of(at) > 0; }));
+    run.signal(number);
+    run.signal(SIGTERM);
+    run.signal(SIGUSR1);
+    check_stopped(run, at);
+  }
+}
+
+TEST_CASE("signals: during the last evaluation they end the run with what it has trained") {
+  TempFolder folder;
+  for (const int number : kStopSignals) {
+    CAPTURE(number);
+    TrainProcess run(folder / std::to_string(number), kEndlessEvaluation);
+    REQUIRE(eventually([&] { return checkpoints_of(run.folder()) == std::vector<uint64_t>{2}; }));
+    run.process().signal(number);
+    run.process().signal(SIGTERM);
+    CHECK(run.process().wait().value_or(-1) == 130);
+    CHECK(run.summary().at("updates") == 2);
+  }
+}
+
+TEST_CASE("signals: one that comes while a run starts leaves no folder or a complete one") {
+  TempFolder folder;
+  for (const int number : kStopSignals) {
+    CAPTURE(number);
+    const std::string at = folder / std::to_string(number);
+    Process run(train_line(at, kEndless));
+    REQUIRE(eventually([&] { return blocks(run, number); }));
+    run.signal(number);
+    CHECK(run.wait().value_or(-1) == 130);
+    if (std::filesystem::exists(at)) check_stopped(run, at);
+  }
+}
+
+// A step of the environment takes a minute, so that the run cannot end in order before the test does.
+TEST_CASE("signals: a second INT ends a run at once when a second has passed since the first, no other signal does") {
+  TempFolder folder;
+  const Words slow{"troupe", "train", "synthetic", "--run", folder / "run"};
+  Process run(slow + kDeterministic + set({"env.params.step_us=60000000", "env.params.step_mode=sleep"}));
+  REQUIRE(eventually([&] { return log_has(folder / "run", "process"); }));
+  run.signal(SIGTERM);
+  REQUIRE(eventually([&] { return has(run.err(), "stopping"); }));
+  const Clock::time_point first = Clock::now();
+  REQUIRE(eventually([&] {
+    for (const int number : kStopSignals) run.signal(number);
+    return run.exit_code().has_value();
+  }));
+  CHECK(Clock::now() - first >= std::chrono::seconds(1));
+  CHECK(run.exit_code() == 130);
+  CHECK(!std::filesystem::exists(folder / "run/summary.json"));
+}
+
+TEST_CASE("signals: workers, inference processes and nodes end with 130 at each of them, and at several") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  const Words commands[] = {{"troupe", "worker", "--connect", run.workers_at()},
+                            {"troupe", "inference", "--connect", run.workers_at()},
+                            {"troupe", "node", "--listen", "127.0.0.1:0"}};
+  for (const Words& command : commands) {
+    for (const int number : kStopSignals) {
+      CAPTURE(command[1]);
+      CAPTURE(number);
+      Process process(command);
+      REQUIRE(eventually([&] { return blocks(process, number); }));
+      process.signal(number);
+      for (const int more : kStopSignals) process.signal(more);
+      CHECK(process.wait().value_or(-1) == 130);
+    }
+  }
+  CHECK(run.goes_on());
+  run.process().signal(SIGTERM);
+  check_stopped(run.process(), run.folder());
+}
+
+TEST_CASE("signals: a run started with HUP ignored, as by nohup, goes on at HUP and stops at TERM") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  Process run(ignoring("HUP", train_line(at, kEndless)));
+  REQUIRE(eventually([&] { return updates_of(at) > 0; }));
+  const uint64_t before = updates_of(at);
+  run.signal(SIGHUP);
+  CHECK(eventually([&] { return updates_of(at) > before + 3; }));
+  CHECK(!has(run.err(), "stopping"));
+  run.signal(SIGTERM);
+  check_stopped(run, at);
+}
+
+TEST_CASE("signals: a run started with INT ignored, as shells start background jobs, stops at INT") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  Process run(ignoring("INT", train_line(at, kEndless)));
+  REQUIRE(eventually([&] { return updates_of(at) > 0; }));
+  run.signal(SIGINT);
+  check_stopped(run, at);
+}
+
+TEST_CASE("signals: a worker started with HUP ignored stays at HUP and ends at TERM") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + set({"workers.count=0"}));
+  Process worker(ignoring("HUP", {"troupe", "worker", "--connect", run.workers_at()}));
+  REQUIRE(run.goes_on());
+  worker.signal(SIGHUP);
+  CHECK(run.goes_on());
+  worker.signal(SIGTERM);
+  CHECK(worker.wait().value_or(-1) == 130);
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+}  // namespace troupe::test

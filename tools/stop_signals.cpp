@@ -1,0 +1,136 @@
+#include "tools/stop_signals.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <iostream>
+#include <mutex>
+#include <optional>
+#include <system_error>
+
+#include "tools/launch.h"
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
+  struct sigaction action{};
+  if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
+  return set;
+}
+
+int checked(int descriptor) {
+  if (descriptor < 0) throw std::system_error(errno, std::generic_category(), "cannot watch for signals");
+  return descriptor;
+}
+
+// In one write, and without the locks of a stream: the process may end right after it.
+void say(const std::string& text) {
+  if (!text.empty() && write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody reads
+}
+
+}  // namespace
+
+void hold_stop_signals() {
+  // Shells start background jobs with INT ignored. It asks to stop all the same.
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_DFL);
+  const sigset_t set = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+struct StopSignals::State {
+  explicit State(const sigset_t& set)
+      : signals(checked(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK))), closing(checked(eventfd(0, EFD_CLOEXEC))) {}
+  ~State() {
+    close(signals);
+    close(closing);
+  }
+
+  void watch();
+  void take(int signal);
+
+  const int signals, closing;  // descriptors
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool begun = false, asked = false, ended = false;
+  std::string message;
+  std::optional<Clock::time_point> interrupted_at;  // by the first INT
+};
+
+void StopSignals::State::watch() {
+  for (pollfd ready[2] = {{signals, POLLIN, 0}, {closing, POLLIN, 0}};;) {
+    if (poll(ready, 2, -1) < 0) continue;
+    signalfd_siginfo news{};
+    while (read(signals, &news, sizeof news) == sizeof news) take(static_cast<int>(news.ssi_signo));
+    if (ready[1].revents != 0) return;
+  }
+}
+
+void StopSignals::State::take(int signal) {
+  const std::lock_guard lock(mutex);
+  if (!begun) {
+    say("troupe: stopped before the run began; nothing was written\n");
+    _exit(kExitInterrupted);
+  }
+  const Clock::time_point now = Clock::now();
+  if (signal == SIGINT) {
+    if (interrupted_at && now - *interrupted_at >= kSecondInterrupt) _exit(kExitInterrupted);
+    if (!interrupted_at) interrupted_at = now;
+  }
+  if (!asked) say(message);
+  asked = true;
+  changed.notify_all();
+}
+
+StopSignals::StopSignals() {
+  hold_stop_signals();
+  state_ = std::make_unique<State>(stop_signals());
+  thread_ = std::thread([this] { state_->watch(); });
+}
+
+StopSignals::~StopSignals() {
+  const uint64_t one = 1;
+  while (write(state_->closing, &one, sizeof one) < 0) {
+  }
+  thread_.join();
+}
+
+void StopSignals::begin(const std::string& message) {
+  const std::lock_guard lock(state_->mutex);
+  state_->message = message;
+  state_->begun = true;
+}
+
+bool StopSignals::asked() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->asked;
+}
+
+bool StopSignals::wait() const {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->asked || state_->ended; });
+  return !state_->ended;
+}
+
+void StopSignals::wait_for_end() const {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->ended; });
+}
+
+void StopSignals::end() {
+  const std::lock_guard lock(state_->mutex);
+  state_->ended = true;
+  state_->changed.notify_all();
+}
+
+}  // namespace troupe

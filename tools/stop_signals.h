@@ -1,0 +1,45 @@
+#pragma once
+// The signals that ask a command to stop: INT, TERM, USR1, USR2, and HUP unless the process was started with HUP ignored, as
+// nohup does. Launchers send several of them for one stop, so every further signal changes nothing, except a second INT that
+// comes kSecondInterrupt or more after the first: it ends the process at once. Used by the commands that run until they are
+// told to stop.
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace troupe {
+
+constexpr std::chrono::seconds kSecondInterrupt{1};
+
+// Keeps these signals pending, also across exec, until a StopSignals takes them. Call it before the first thread starts.
+void hold_stop_signals();
+
+class StopSignals {
+ public:
+  // Holds the signals and takes them on a thread of its own, until it is destroyed. Call it before any other thread starts.
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // Until this is called a signal ends the process with kExitInterrupted, because there is nothing to lose. From now on a signal
+  // asks to stop; the first one prints `message` on stderr, unless it is empty.
+  void begin(const std::string& message);
+  // Whether a signal asked to stop. Usable from any thread.
+  bool asked() const;
+  // Blocks until a signal asks to stop (true) or end() was called (false).
+  bool wait() const;
+  // Blocks until end() was called.
+  void wait_for_end() const;
+  // The command has ended. Usable from any thread.
+  void end();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+  std::thread thread_;
+};
+
+}  // namespace troupe
