@@ -11,6 +11,68 @@ namespace {
 
 const caf::atom_value kFaultCategory = caf::atom("troupe");
 
+std::string in_words(caf::exit_reason reason) {
+  switch (reason) {
+    case caf::exit_reason::normal: return "it ended";
+    case caf::exit_reason::user_shutdown:
+    case caf::exit_reason::kill: return "it was told to end";
+    case caf::exit_reason::unhandled_exception: return "it failed";
+    case caf::exit_reason::unknown: return "it had ended already";
+    case caf::exit_reason::remote_link_unreachable:
+    case caf::exit_reason::unreachable: return "the connection is lost";
+    default: return "it ended for an unknown reason";
+  }
+}
+
+// What CAF reports of a connection or a request. The address stands before it.
+std::string in_words(caf::sec code) {
+  switch (code) {
+    case caf::sec::cannot_connect_to_node:
+      return "the connection was refused, or the host is unknown or cannot be reached";
+    case caf::sec::disconnect_during_handshake:
+      return "it closed the connection; it is not a port of troupe, or its process is just ending";
+    case caf::sec::request_timeout: return "no answer in time; it is not a port of troupe, or its process hangs";
+    case caf::sec::connection_timeout: return "nothing was heard from it in time";
+    case caf::sec::request_receiver_down:
+    case caf::sec::remote_linking_failed: return "it ended before it answered";
+    case caf::sec::no_actor_published_at_port: return "no run is open there";
+    case caf::sec::no_route_to_receiving_node:
+    case caf::sec::cannot_forward_to_invalid_actor:
+    case caf::sec::socket_disconnected:
+    case caf::sec::redundant_connection: return "the connection is lost";
+    case caf::sec::unexpected_message:
+    case caf::sec::unexpected_response:
+    case caf::sec::unexpected_actor_messaging_interface:
+    case caf::sec::incompatible_versions:
+    case caf::sec::incompatible_application_ids: return "it is another program, or another version of troupe";
+    case caf::sec::malformed_basp_message:
+    case caf::sec::serializing_basp_payload_failed:
+    case caf::sec::end_of_stream:
+    case caf::sec::unknown_type: return "it sent a message that cannot be read";
+    case caf::sec::cannot_open_port: return "the address is in use, or not one of this machine's";
+    case caf::sec::runtime_error: return "it failed";
+    default: return "an unexpected network error, number " + std::to_string(static_cast<int>(code));
+  }
+}
+
+// For a fault without a context.
+std::string in_words(Fault fault) {
+  switch (fault) {
+    case Fault::forward_failed: return "the policy failed to compute actions";
+    case Fault::shutting_down: return "it is ending";
+    case Fault::stale: return "the data is too old";
+    case Fault::full: return "there is no room";
+    case Fault::bad_message: return "the message does not fit the run";
+    case Fault::signature_mismatch: return "the weights do not fit the policy";
+    case Fault::not_ready: return "it is not ready";
+    case Fault::peer_gone: return "the other side is gone";
+    case Fault::env_failed: return "the environment failed";
+    case Fault::io_failed: return "a file or a connection failed";
+    case Fault::not_restored: return "the checkpoint does not fit";
+    default: return to_string(fault);
+  }
+}
+
 }  // namespace
 
 void configure(caf::actor_system_config& config, const SystemOptions& options) {
@@ -51,18 +113,14 @@ caf::error fault_of_exception(const std::exception_ptr& pointer) {
 
 std::string describe(const caf::error& error) {
   if (!error) return "no error";
-  if (error.category() != kFaultCategory) {
-    if (error.category() == caf::atom("exit")) return caf::to_string(static_cast<caf::exit_reason>(error.code()));
-    if (error == caf::sec::cannot_open_port) return "the address is in use, or not one of this machine's";
-    if (error.category() == caf::atom("system")) return caf::to_string(static_cast<caf::sec>(error.code()));
-    return "error " + std::to_string(error.code()) + " of " + caf::to_string(error.category());
-  }
-  std::string name = to_string(static_cast<Fault>(error.code()));
+  if (error.category() == caf::atom("exit")) return in_words(static_cast<caf::exit_reason>(error.code()));
+  if (error.category() == caf::atom("system")) return in_words(static_cast<caf::sec>(error.code()));
+  if (error.category() != kFaultCategory) return "an unknown error, number " + std::to_string(error.code());
   if (error.context().match_elements<std::string>()) {
     const auto& context = error.context().get_as<std::string>(0);
-    if (!context.empty()) return name + ": " + context;
+    if (!context.empty()) return context;
   }
-  return name;
+  return in_words(static_cast<Fault>(error.code()));
 }
 
 }  // namespace troupe

@@ -31,7 +31,7 @@ void configure(caf::actor_system_config& config, const SystemOptions& options);
 // A Fault as a CAF error with a short context, and back.
 caf::error make_error(Fault fault, const std::string& context = {});
 Fault fault_of(const caf::error& error);
-// One line for logs: what() of an escaped exception, a fault with its context, or CAF's own text.
+// One line in plain words for users and logs: the context of a fault, what() of an escaped exception, or what CAF's code means.
 std::string describe(const caf::error& error);
 
 // The Fault (internal or not_restored) of an exception that escaped from a handler, with its what() as context.
