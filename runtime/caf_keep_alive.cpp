@@ -1,0 +1,77 @@
+#include "runtime/caf_keep_alive.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <caf/io/basp_broker.hpp>
+#include <caf/io/broker.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/io/network/multiplexer.hpp>
+#include <caf/stateful_actor.hpp>
+
+namespace troupe {
+
+namespace {
+
+using caf::io::basp_broker;
+
+caf::strong_actor_ptr broker_of(caf::actor_system& system) {
+  return caf::actor_cast<caf::strong_actor_ptr>(system.middleman().named_broker<basp_broker>(caf::atom("BASP")));
+}
+
+// For CAF's network thread alone, on which `broker` runs too. Null when it has ended.
+basp_broker* running(const caf::strong_actor_ptr& broker) {
+  auto* const result = dynamic_cast<basp_broker*>(caf::actor_cast<caf::abstract_actor*>(broker));
+  return result == nullptr || result->getf(caf::abstract_actor::is_terminated_flag) ? nullptr : result;
+}
+
+void drop(basp_broker& broker, caf::io::connection_handle connection) {
+  broker.connection_cleanup(connection, caf::sec::connection_timeout);
+  broker.close(connection);
+}
+
+struct KeepAlive {
+  static inline const char* name = "keep alive";
+};
+
+caf::behavior beating(caf::stateful_actor<KeepAlive, caf::io::broker>* self, const caf::strong_actor_ptr& connections,
+                      const caf::node_id& peer, const NetworkConfig& network, const caf::strong_actor_ptr& owner) {
+  self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
+  self->monitor(caf::actor_cast<caf::actor>(owner));
+  self->send(self, caf::tick_atom::value);
+  return {[=](caf::tick_atom) {
+    self->delayed_send(self, beat_interval(network), caf::tick_atom::value);
+    basp_broker* const broker = running(connections);
+    if (broker == nullptr) return;
+    const auto connection = broker->instance.tbl().lookup_direct(peer);
+    if (!connection) return;
+    if (self->clock().now() > broker->ctx[*connection].last_seen + network.peer_timeout)
+      return drop(*broker, *connection);
+    broker->instance.write_heartbeat(self->context(), broker->get_buffer(*connection));
+    broker->flush(*connection);
+  }};
+}
+
+}  // namespace
+
+std::chrono::milliseconds beat_interval(const NetworkConfig& network) {
+  return std::max(std::chrono::milliseconds(1), std::min(network.heartbeat, network.peer_timeout / 3));
+}
+
+caf::actor keep_alive(caf::actor_system& system, const caf::actor_addr& peer, const NetworkConfig& network,
+                      const caf::strong_actor_ptr& owner) {
+  return system.middleman().spawn_broker(beating, broker_of(system), peer.node(), network, owner);
+}
+
+void abandon_connects(caf::actor_system& system) {
+  system.middleman().backend().post([connections = broker_of(system)] {
+    basp_broker* const broker = running(connections);
+    if (broker == nullptr) return;
+    std::vector<caf::io::connection_handle> waiting;
+    for (const auto& [connection, context] : broker->ctx)
+      if (context.callback) waiting.push_back(connection);
+    for (const auto& connection : waiting) drop(*broker, connection);
+  });
+}
+
+}  // namespace troupe
