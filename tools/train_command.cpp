@@ -21,6 +21,7 @@
 #include "runtime/config.h"
 #include "runtime/log.h"
 #include "runtime/process_stats.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/config_lookup.h"
 #include "tools/launch.h"
@@ -103,6 +104,30 @@ class OpenGate {
   OwnGateActor gate_;
   Address address_;
 };
+
+// The port on which a start of this run listened that was killed, so that its workers find this start; nothing when there is
+// none. endpoints.json is removed at an orderly end.
+std::optional<Address> address_left_behind(const std::string& folder, const std::string& host) {
+  try {
+    const std::string text = posix_disk().read(folder + "/endpoints.json");
+    const Address address = parse_address("workers", nlohmann::json::parse(text).at("workers").get<std::string>());
+    if (address.host == host) return address;
+  } catch (const std::exception&) {
+    return {};
+  }
+  return {};
+}
+
+void open_gate(std::optional<OpenGate>& gate, caf::actor_system& system, const Address& at, const std::string& folder) {
+  if (at.port == 0) {
+    try {
+      if (const auto before = address_left_behind(folder, at.host)) gate.emplace(system, *before);
+    } catch (const ConfigError&) {
+      log_info("train", "the port of the last start is taken; another one is used");
+    }
+  }
+  if (!gate) gate.emplace(system, at);
+}
 
 void open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config) {
   try {
@@ -199,7 +224,7 @@ int run_train(const TrainOptions& options) {
                       register_messages);
     caf::actor_system& system = owned.get();
     std::optional<OpenGate> gate;
-    if (!config.deterministic) gate.emplace(system, options.listen);
+    if (!config.deterministic) open_gate(gate, system, options.listen, run_folder_of(options, config));
 
     signals.begin(kStopping);
     folder.emplace(posix_disk(), run_folder_of(options, config), to_json(config),
