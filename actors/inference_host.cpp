@@ -30,8 +30,9 @@ void stop_serving(Self self, const std::string& why) {
 void start_serving(Self self, const Welcome& welcome) {
   auto& st = self->state;
   ServeRequest request{welcome.member, {}, {}, {}};
+  WiringPtr wiring;
   try {
-    const WiringPtr wiring = st.parts.make_wiring(welcome.config);
+    wiring = st.parts.make_wiring(welcome.config);
     const Route route = st.parts.route_to(st.joining.run.host);
     const auto signature = wiring->make_policy()->signature();
     st.id = welcome.member;
@@ -46,10 +47,10 @@ void start_serving(Self self, const Welcome& welcome) {
     request.signature = *signature;
     request.address = route.remote;
   } catch (const std::exception& e) {
-    return end_joining(self, e.what());
+    return fail_joining(self, e.what());
   }
   self->monitor(st.inference);
-  st.joining.found_run = true;
+  joined(self, "inference " + std::to_string(st.id), wiring->config);
   ask_gate<void>(self, std::move(request), [] {});
 }
 
@@ -64,7 +65,7 @@ void on_expelled(Self self, const Expelled& expelled) {
   auto& st = self->state;
   if (expelled.receiver != st.id || !st.receiver) return;
   if (!st.serving && ++st.fruitless >= kMaxFruitless)
-    return end_joining(self, "the run could not send weights to this process: " + expelled.why);
+    return fail_joining(self, "the run could not send weights to this process: " + expelled.why);
   join_again(self, "set aside by the run: " + expelled.why);
 }
 
@@ -91,7 +92,7 @@ InferenceHostActor::behavior_type inference_host(Self self, InferenceHostParts p
         if (st.receiver && invitation.receiver == st.id) st.receiver->invite(invitation.rendezvous);
       },
       [self](const Expelled& expelled) { on_expelled(self, expelled); },
-      [self](const Stop&) { end_joining(self, {}); },
+      [self](const Stop& stop) { stop_joining(self, stop); },
       [self](begin_atom) { begin_joining(self); },
       [self](const Serving& serving) {
         auto& st = self->state;

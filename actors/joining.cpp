@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/log.h"
+
 namespace troupe {
 
 namespace {
@@ -22,11 +24,27 @@ JoinRequest join_request(const std::string& kind) {
   return {kProtocolVersion, kind, host_name(), static_cast<uint64_t>(getpid())};
 }
 
+std::string RunAddress::text() const {
+  return (host.find(':') == std::string::npos ? host : '[' + host + ']') + ':' + std::to_string(port);
+}
+
+std::chrono::seconds patience_of(const Joining& joining) {
+  return joining.found_run ? joining.run.patience.after_loss : joining.run.patience.at_start;
+}
+
 std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chrono::steady_clock::time_point now) {
   if (joining.backoff.count() == 0) joining.lost_at = now;
-  if (now - joining.lost_at > kJoinPatience) return std::nullopt;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(joining.lost_at + patience_of(joining) - now);
+  if (left.count() <= 0) return std::nullopt;
   joining.backoff = std::clamp(joining.backoff * 2, kFirstPause, kLongestPause);
-  return joining.backoff;
+  return std::min(joining.backoff, left);
+}
+
+void tell_news(const Joining& joining, JoinNews::Kind kind, const std::string& text) {
+  const std::string& who = joining.member.empty() ? joining.kind : joining.member;
+  if (joining.run.on_news) return joining.run.on_news({kind, who, text});
+  const bool trouble = kind == JoinNews::Kind::searching || kind == JoinNews::Kind::lost;
+  trouble ? log_warn(who, text) : log_info(who, text);
 }
 
 }  // namespace troupe

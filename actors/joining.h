@@ -1,7 +1,7 @@
 #pragma once
-// Joining: how a host in a process of its own finds a run, joins it, notices that it is lost, and joins again after a pause that
-// doubles, until kJoinPatience ends. A host's state has a Joining named `joining`, used by that actor alone; what the host holds
-// while it is a member of the run is the host's own business.
+// Joining: how a host in a process of its own finds a run, joins it, notices that it is lost, and joins again. Between two attempts
+// it pauses, each time for longer, until its patience ends; patience begins anew with each loss. A host's state has a Joining
+// named `joining`, used by that actor alone; what the host holds while it is a member of the run is the host's own business.
 
 #include <chrono>
 #include <functional>
@@ -11,19 +11,36 @@
 
 #include "actors/messages.h"
 #include "runtime/caf_connect.h"
-#include "runtime/log.h"
+#include "runtime/caf_keep_alive.h"
+#include "runtime/config.h"
 
 namespace troupe {
 
-constexpr std::chrono::seconds kJoinPatience{120};
 constexpr std::chrono::seconds kJoinDeadline{5};  // of one connect, and of one request to the gate
 
+// For how long a host looks for a run.
+struct JoinPatience {
+  std::chrono::seconds at_start{30};
+  std::chrono::seconds after_loss{600};  // time for an operator to resume the run
+};
+
+// What is said of a host: on the console of its process, or in the log.
+struct JoinNews {
+  enum class Kind { joined, searching, lost, ended };
+  Kind kind = Kind::joined;
+  std::string who;   // "worker 3", or "worker" before it joined
+  std::string text;  // one line
+};
+
+// Where a run is, for how long it is looked for there, and who hears how that goes.
 struct RunAddress {
   std::string host;
   uint16_t port = 0;
   std::function<GateActor()>
       local;  // the gate itself, where there is no network; it gives nothing while there is no run
-  std::string text() const { return host + ":" + std::to_string(port); }
+  JoinPatience patience = {};
+  std::function<void(const JoinNews&)> on_news = {};  // called by the host's actor
+  std::string text() const;
 };
 
 struct Joining {
@@ -33,9 +50,11 @@ struct Joining {
   std::function<void(const std::string& why)> on_lost;   // gives up what belongs to the present membership
   std::function<void(const std::string& error)> on_end;  // once; an empty text when the run ended in order
   GateActor gate = {};                                   // of the run that is being joined, or was
-  bool found_run = false;                                // a run answered once, so that an outage is worth waiting for
-  bool trying_again = false;                             // begin_atom is on its way
-  uint64_t attempt = 0;                                  // of joining; what an earlier one brings comes too late
+  caf::actor keep_alive = {};  // of the connection to the gate, once the run's settings are known
+  std::string member = {};     // "worker 3" while it is a member, and afterwards
+  bool found_run = false;      // a run answered once
+  bool trying_again = false;   // begin_atom is on its way
+  uint64_t attempt = 0;        // of joining; what an earlier one brings comes too late
   bool ending = false;
   std::chrono::steady_clock::time_point lost_at = {};
   std::chrono::milliseconds backoff{0};  // 0 = joined, or not lost yet
@@ -43,48 +62,84 @@ struct Joining {
 
 // What this process says of itself.
 JoinRequest join_request(const std::string& kind);
-// The next pause; nothing when patience has ended.
+// The patience that counts now: before a run has answered, or after.
+std::chrono::seconds patience_of(const Joining& joining);
+// The next pause, which is never beyond the end of patience; nothing when that has come.
 std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chrono::steady_clock::time_point now);
+// Tells on_news, or the log.
+void tell_news(const Joining& joining, JoinNews::Kind kind, const std::string& text);
 
 template <class Self>
 void leave_run(Self self, const std::string& why) {
   Joining& joining = self->state.joining;
   joining.on_lost(why);
   if (joining.gate) self->demonitor(joining.gate.address());
+  if (joining.keep_alive) self->send_exit(joining.keep_alive, caf::exit_reason::user_shutdown);
+  joining.keep_alive = nullptr;
   joining.gate = nullptr;
 }
 
+// `why` is for the console; `error` is empty when the host ends in order.
 template <class Self>
-void end_joining(Self self, const std::string& error) {
+void end_joining(Self self, const std::string& why, const std::string& error) {
   Joining& joining = self->state.joining;
   if (joining.ending) return;
   joining.ending = true;
   leave_run(self, "the host ends");
+  if (error.empty()) tell_news(joining, JoinNews::Kind::ended, "ended: " + why);
   joining.on_end(error);
   self->quit();
 }
 
-// An address where no run ever answered is a mistake, not an outage: that ends the host.
+template <class Self>
+void fail_joining(Self self, const std::string& error) {
+  end_joining(self, error, error);
+}
+
+// Stop comes from the run, which ended, or from this process.
+template <class Self>
+void stop_joining(Self self, const Stop& stop) {
+  const bool by_run = self->current_sender() != nullptr;
+  end_joining(self, by_run ? "the run ended (" + stop.reason + ")" : stop.reason, {});
+}
+
 template <class Self>
 void join_again(Self self, const std::string& why) {
   Joining& joining = self->state.joining;
   if (joining.ending || joining.trying_again) return;
   leave_run(self, "the connection to the run is lost");
   ++joining.attempt;
-  if (!joining.found_run) return end_joining(self, why);
-  if (joining.backoff.count() == 0) log_warn(joining.kind, why + "; joining again");
+  const bool first = joining.backoff.count() == 0;
   const auto pause = next_pause(joining, self->clock().now());
-  if (!pause) return end_joining(self, why + "; gave up after " + std::to_string(kJoinPatience.count()) + " s");
+  const std::string patience = std::to_string(patience_of(joining).count()) + " s";
+  if (!pause) return fail_joining(self, why + "; gave up after " + patience);
+  if (first && joining.member.empty())
+    tell_news(joining, JoinNews::Kind::searching, why + "; trying again for up to " + patience);
+  if (first && !joining.member.empty())
+    tell_news(joining, JoinNews::Kind::lost, why + "; joining again for up to " + patience);
   joining.trying_again = true;
   self->delayed_send(self, *pause, begin_atom_v);
 }
 
+// A run that is ending may be resumed at the same address, so only who was a member of it takes that for the end.
 template <class Self>
 void on_join_refused(Self self, const caf::error& error) {
-  if (fault_of(error) == Fault::bad_message) return end_joining(self, "the run refuses: " + describe(error));
-  if (fault_of(error) == Fault::shutting_down) return end_joining(self, {});
-  if (fault_of(error) == Fault::not_ready) self->state.joining.found_run = true;
-  join_again(self, "cannot join: " + describe(error));
+  Joining& joining = self->state.joining;
+  if (fault_of(error) == Fault::bad_message)
+    return fail_joining(self, joining.run.text() + ": the run refuses: " + describe(error));
+  if (fault_of(error) == Fault::shutting_down && !joining.member.empty()) return end_joining(self, "the run ended", {});
+  if (fault_of(error) == Fault::not_ready) joining.found_run = true;
+  join_again(self, joining.run.text() + ": cannot join: " + describe(error));
+}
+
+// The host is now `member`, such as "worker 3", of the run with this config.
+template <class Self>
+void joined(Self self, const std::string& member, const RunConfig& config) {
+  Joining& joining = self->state.joining;
+  joining.found_run = true;
+  joining.member = member;
+  tell_news(joining, JoinNews::Kind::joined,
+            "joined " + config.name + " (" + config.env.id + ") at " + joining.run.text());
 }
 
 // Asks the gate; `ok` gets its answer unless another attempt has begun.
@@ -106,13 +161,27 @@ void ask_gate(Self self, Request request, Ok ok) {
   }
 }
 
+// Signs of life begin before the host makes what it needs as a member, which takes its time.
+template <class Self>
+void on_welcome(Self self, const Welcome& welcome) {
+  Joining& joining = self->state.joining;
+  if (!joining.run.local) {
+    try {
+      const NetworkConfig network = parse_config(welcome.config, "the run's config").network;
+      joining.keep_alive = keep_alive(self->system(), joining.gate.address(), network, self->ctrl());
+    } catch (const ConfigError& e) {
+      return fail_joining(self, e.what());
+    }
+  }
+  joining.on_welcome(welcome);
+}
+
 template <class Self>
 void join_at(Self self, const GateActor& gate) {
   Joining& joining = self->state.joining;
   joining.gate = gate;
   self->monitor(gate);
-  ask_gate<Welcome>(self, join_request(joining.kind),
-                    [self](const Welcome& welcome) { self->state.joining.on_welcome(welcome); });
+  ask_gate<Welcome>(self, join_request(joining.kind), [self](const Welcome& welcome) { on_welcome(self, welcome); });
 }
 
 // What a host does at begin_atom, which it sends itself at its start and join_again() later.
@@ -123,11 +192,12 @@ void begin_joining(Self self) {
   if (joining.ending) return;
   if (joining.run.local) {
     const GateActor gate = joining.run.local();
-    return gate ? join_at(self, gate) : join_again(self, "nothing of troupe is published there");
+    return gate ? join_at(self, gate) : join_again(self, "no run is open there");
   }
   connect_to<GateActor>(
       self, joining.run.host, joining.run.port, kJoinDeadline, [self](const GateActor& gate) { join_at(self, gate); },
-      [self](const std::string& why) { join_again(self, why); });
+      [self](const std::string& why) { join_again(self, why); },
+      [self](const std::string& why) { fail_joining(self, why); });
 }
 
 // Whether it was the gate that ended.
@@ -135,7 +205,7 @@ template <class Self>
 bool on_gate_down(Self self, const caf::down_msg& down) {
   const Joining& joining = self->state.joining;
   if (!joining.gate || down.source != joining.gate.address()) return false;
-  join_again(self, "the run is gone (" + describe(down.reason) + ")");
+  join_again(self, "the run at " + joining.run.text() + " is gone (" + describe(down.reason) + ")");
   return true;
 }
 

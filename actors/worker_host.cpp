@@ -1,7 +1,6 @@
 #include "actors/worker_host.h"
 
 #include "actors/worker.h"
-#include "runtime/log.h"
 
 namespace troupe {
 
@@ -19,17 +18,17 @@ void stop_worker(Self self, const std::string& why) {
 
 void start_worker(Self self, const Welcome& welcome) {
   auto& st = self->state;
+  WiringPtr wiring;
   try {
-    const WiringPtr wiring = st.make_wiring(welcome.config);
+    wiring = st.make_wiring(welcome.config);
     st.worker = spawn_on(self->system(), wiring->threads, rollout_worker, wiring, welcome.member,
                          WorkerPeers{welcome.inference, welcome.replay, welcome.stats});
   } catch (const std::exception& e) {
-    return end_joining(self, e.what());
+    return fail_joining(self, e.what());
   }
   self->monitor(st.worker);
-  st.joining.found_run = true;
   st.joining.backoff = std::chrono::milliseconds{0};
-  log_info("worker", "joined " + st.joining.run.text() + " as worker " + std::to_string(welcome.member));
+  joined(self, "worker " + std::to_string(welcome.member), wiring->config);
 }
 
 void on_down(Self self, const caf::down_msg& down) {
@@ -60,7 +59,7 @@ WorkerHostActor::behavior_type worker_host(Self self, RunAddress run,
       [self](const InferenceReplaced& replaced) {
         if (self->state.worker) self->send(self->state.worker, replaced);
       },
-      [self](const Stop&) { end_joining(self, {}); },
+      [self](const Stop& stop) { stop_joining(self, stop); },
       [self](begin_atom) { begin_joining(self); },
   };
 }

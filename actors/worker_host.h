@@ -1,7 +1,7 @@
 #pragma once
 // WorkerHost: keeps one rollout worker joined to a run from a process of its own. Connects to the run's gate, joins, starts the
 // worker with what the welcome says, and starts over when the connection or the worker is lost. Event-based; only connects
-// outward. It ends when the run ends, when it cannot join for kJoinPatience, or when the worker cannot be made.
+// outward. It ends when the run ends, when its patience does, or when the worker cannot be made.
 
 #include <functional>
 #include <string>

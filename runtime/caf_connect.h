@@ -12,29 +12,42 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "runtime/caf_keep_alive.h"
 #include "runtime/caf_system.h"
 
 namespace troupe {
 
-// Asks CAF to connect from inside an event-based actor. Exactly one of the two is called, on the actor: `ok` with a handle, or
-// `failed` with one line that says why.
-template <class Handle, class Self, class Ok, class Failed>
+// Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a handle;
+// `wrong` when something else answers there, so that another attempt is useless; or `failed`. The last two get one line that says why.
+template <class Handle, class Self, class Ok, class Failed, class Wrong>
 void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, Ok ok,
-                Failed failed) {
-  const std::string where = host + ":" + std::to_string(port);
+                Failed failed, Wrong wrong) {
+  const std::string where =
+      (host.find(':') == std::string::npos ? host : '[' + host + ']') + ':' + std::to_string(port);
   self->request(self->system().middleman().actor_handle(), deadline, caf::connect_atom_v, host, port)
       .then(
           [=](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
             if (!actor) {
-              failed(where + ": nothing of troupe is published there");
+              failed(where + ": a troupe process answers, but no run is open there");
             } else if (!self->system().assignable(interface,
                                                   self->system().message_types(caf::detail::type_list<Handle>{}))) {
-              failed(where + ": another program, or another version of troupe, answers there");
+              wrong(where + ": another program, or another version of troupe, answers there");
             } else {
               ok(caf::actor_cast<Handle>(actor));
             }
           },
-          [=](const caf::error& error) { failed(where + ": cannot connect: " + describe(error)); });
+          [=](const caf::error& error) {
+            if (error == caf::sec::request_timeout) abandon_connects(self->system());
+            const std::string hint = error == caf::sec::cannot_connect_to_node ? "; is the run started?" : "";
+            failed(where + ": cannot connect: " + describe(error) + hint);
+          });
+}
+
+// The same, where it does not matter whether another attempt could succeed.
+template <class Handle, class Self, class Ok, class Failed>
+void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, Ok ok,
+                Failed failed) {
+  connect_to<Handle>(self, host, port, deadline, ok, failed, failed);
 }
 
 }  // namespace troupe

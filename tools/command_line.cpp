@@ -161,22 +161,37 @@ Options parse_train(CLI::App& app, const Words& words) {
   return options;
 }
 
+void add_wait(CLI::App& app, std::string& into) {
+  add_text(
+      app, "--wait", into, "SECONDS",
+      "how long to look for the run: when it is not there at the start, and anew each time it is lost (default: 30 at "
+      "the start, 600 after a loss)");
+}
+
+std::optional<int64_t> parse_wait(const CLI::App& app, const std::string& text) {
+  if (app.count("--wait") == 0) return {};
+  return parse_integer("--wait", text, 0, 31'536'000);
+}
+
 Options parse_worker(CLI::App& app, const Words& words) {
   WorkerOptions options;
-  std::string connect, count = "1";
+  std::string connect, wait, count = "1";
   add_text(app, "--connect", connect, "HOST:PORT", "address of the run, printed by `troupe train`")->required();
+  add_wait(app, wait);
   add_text(app, "--count", count, "N", "rollout workers in this process (default: 1)");
   parse(app, words);
   options.connect = parse_address("--connect", connect);
+  options.wait = parse_wait(app, wait);
   options.count = parse_integer("--count", count, 1, 1024);
   return options;
 }
 
 Options parse_inference(CLI::App& app, const Words& words) {
-  std::string connect;
+  std::string connect, wait;
   add_text(app, "--connect", connect, "HOST:PORT", "address of the run, printed by `troupe train`")->required();
+  add_wait(app, wait);
   parse(app, words);
-  return InferenceOptions{parse_address("--connect", connect)};
+  return InferenceOptions{parse_address("--connect", connect), parse_wait(app, wait)};
 }
 
 Options parse_node(CLI::App& app, const Words& words) {
@@ -315,7 +330,8 @@ constexpr Command kCommands[] = {
      parse_train},
     {"worker", "add rollout workers to a run, at any time, from any machine",
      "  troupe worker --connect 127.0.0.1:5555\n"
-     "  troupe worker --connect trainer.local:5555 --count 4\n",
+     "  troupe worker --connect trainer.local:5555 --count 4\n"
+     "  troupe worker --connect trainer.local:5555 --wait 86400    # stays for a day while the run is away\n",
      parse_worker},
     {"inference", "add an inference process to a run, at any time, from any machine",
      "  troupe inference --connect 127.0.0.1:5555\n", parse_inference},

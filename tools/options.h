@@ -32,11 +32,13 @@ struct TrainOptions {
 
 struct WorkerOptions {
   Address connect;
-  int64_t count = 1;  // rollout workers in this process
+  std::optional<int64_t> wait;  // seconds; see JoinPatience (actors/joining.h)
+  int64_t count = 1;            // rollout workers in this process
 };
 
 struct InferenceOptions {
   Address connect;
+  std::optional<int64_t> wait;
 };
 
 struct NodeOptions {

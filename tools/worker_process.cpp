@@ -1,12 +1,15 @@
 #include "tools/worker_process.h"
 
 #include <algorithm>
+#include <csignal>
+#include <iostream>
 #include <thread>
 
 #include "actors/messages.h"
 #include "envs/make_env.h"
 #include "runtime/caf_owned_system.h"
 #include "runtime/config.h"
+#include "runtime/log.h"
 #include "tools/launch.h"
 
 namespace troupe {
@@ -23,11 +26,40 @@ WiringPtr worker_wiring(const std::string& config) {
   return wiring;
 }
 
+RunAddress JoinReport::address(const Address& connect, std::optional<int64_t> wait) {
+  RunAddress run{connect.host, connect.port, nullptr};
+  if (wait) run.patience = {std::chrono::seconds(*wait), std::chrono::seconds(*wait)};
+  run.on_news = [this](const JoinNews& news) { tell(news); };
+  return run;
+}
+
+void JoinReport::tell(const JoinNews& news) {
+  if (news.kind == JoinNews::Kind::searching || news.kind == JoinNews::Kind::lost) return log_warn(news.who, news.text);
+  const std::lock_guard lock(mutex_);
+  if (news.kind == JoinNews::Kind::joined) joined_ = true;
+  std::cout << news.who << ": " << news.text << std::endl;
+  std::cout.clear();  // nobody may be reading
+}
+
+void JoinReport::fail(const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  error_ = error;
+}
+
+int JoinReport::exit_code(bool interrupted) const {
+  const std::lock_guard lock(mutex_);
+  if (error_.empty()) return interrupted ? kExitInterrupted : 0;
+  if (!joined_) throw ConfigError("--connect " + error_);
+  std::cerr << "troupe: " << error_ << '\n';
+  return kExitFailure;
+}
+
 size_t threads_for(size_t workers) {
   return std::clamp<size_t>(workers, 1, std::max(1U, std::thread::hardware_concurrency()));
 }
 
 int with_network(size_t threads, const std::function<int(caf::actor_system&)>& body) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the process
   OwnedSystem system({.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = {}},
                      register_messages);
   const int code = body(system.get());

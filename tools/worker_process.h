@@ -2,11 +2,15 @@
 // What `troupe worker`, `node` and `inference` share: an actor system that can reach other processes.
 
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include <caf/actor_system.hpp>
 
+#include "actors/joining.h"
 #include "actors/wiring.h"
+#include "tools/options.h"
 
 namespace troupe {
 
@@ -15,6 +19,23 @@ WiringPtr worker_wiring(const std::string& config);
 
 // Runs `body` with an actor system on the network, whose actors share `threads` threads.
 int with_network(size_t threads, const std::function<int(caf::actor_system&)>& body);
+
+// What the hosts of one process come to: lines on the console, and the exit code. Used by the hosts' actors and by the command.
+class JoinReport {
+ public:
+  // Where to find the run; the hosts report here, so this must outlive them. `wait` is in seconds.
+  RunAddress address(const Address& connect, std::optional<int64_t> wait);
+  void fail(const std::string& error);
+  // The exit code of the process when all hosts have ended. Throws ConfigError when one never found a run that took it in.
+  int exit_code(bool interrupted) const;
+
+ private:
+  void tell(const JoinNews& news);
+
+  mutable std::mutex mutex_;
+  bool joined_ = false;
+  std::string error_;
+};
 
 // Threads for so many workers: never more than the machine has.
 size_t threads_for(size_t workers);

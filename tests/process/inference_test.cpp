@@ -115,7 +115,7 @@ TEST_CASE("inference: Ctrl-C ends it with 130 and the run goes on; an address wi
   CHECK(run.goes_on());
   const std::string address = run.workers_at();
   check_end(run);
-  const CommandLine nobody({"troupe", "inference", "--connect", address});
+  const CommandLine nobody({"troupe", "inference", "--connect", address, "--wait", "0"});
   CHECK(nobody.exit_code == 2);
   CHECK(nobody.err.find(address + ": cannot connect") != std::string::npos);
 }

@@ -40,6 +40,9 @@ TEST_CASE("command_line: train listens on free ports of loopback unless told oth
 TEST_CASE("command_line: the other commands carry their values") {
   CHECK(parsed<WorkerOptions>({"worker", "--connect", "h:1"}).count == 1);
   CHECK(parsed<WorkerOptions>({"worker", "--connect", "h:1", "--count", "4"}).count == 4);
+  CHECK(!parsed<WorkerOptions>({"worker", "--connect", "h:1"}).wait.has_value());
+  CHECK(parsed<WorkerOptions>({"worker", "--connect", "h:1", "--wait", "0"}).wait == 0);
+  CHECK(parsed<InferenceOptions>({"inference", "--connect", "h:1", "--wait=60"}).wait == 60);
   CHECK(parsed<InferenceOptions>({"inference", "--connect", "[::1]:80"}).connect == Address{"::1", 80});
   CHECK(parsed<NodeOptions>({"node", "--listen", "80"}).listen == Address{"127.0.0.1", 80});
   const auto spawn = parsed<SpawnOptions>({"spawn", "--node", "a:1", "--workers", "8", "--run", "b:2"});

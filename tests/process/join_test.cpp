@@ -1,0 +1,175 @@
+// Processes that join a run: before it is there, after it was killed, with its own timeouts; and what their consoles say.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "trainer.epochs=1", "replay.max_policy_lag=4"});
+const Words kRemoteOnly = kEndless + set({"workers.count=0"});
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A port of the loopback interface on which nothing listens.
+std::string free_address() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  ::close(socket);
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
+
+std::unique_ptr<Process> start(const std::string& command, const std::string& address, const Words& more = {}) {
+  return std::make_unique<Process>(Words{"troupe", command, "--connect", address} + more);
+}
+
+// Workers and inference processes serve as long as this many seconds pass with updates in them.
+void drive(const TrainProcess& run, std::chrono::seconds time) {
+  const Clock::time_point begin = Clock::now();
+  while (Clock::now() - begin < time) REQUIRE(run.goes_on(1));
+}
+
+}  // namespace
+
+TEST_CASE("joining: workers and inference processes that start before the run wait for it, and say so") {
+  TempFolder folder;
+  const std::string address = free_address();
+  const auto worker = start("worker", address), inference = start("inference", address);
+  for (Process* process : {worker.get(), inference.get()}) {
+    REQUIRE(eventually([&] { return has(process->err(), "trying again for up to 30 s"); }));
+    CHECK(has(process->err(), address + ": cannot connect: the connection was refused"));
+  }
+  TrainProcess run(folder / "run", kRemoteOnly + set({"inference.count=0"}) + Words{"--listen", address});
+  CHECK(run.goes_on());
+  CHECK(worker->out() == "worker 0: joined cartpole (CartPole-v1) at " + address + "\n");
+  CHECK(inference->out() == "inference 0: joined cartpole (CartPole-v1) at " + address + "\n");
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(worker->wait().value_or(-1) == 0);
+  CHECK(inference->wait().value_or(-1) == 0);
+  CHECK(has(worker->out(), "worker 0: ended: the run ended (interrupted)\n"));
+  CHECK(has(inference->out(), "inference 0: ended: the run ended (interrupted)\n"));
+}
+
+TEST_CASE("joining: a run that does not come within --wait ends a process with 2 and one line") {
+  const std::string address = free_address();
+  for (const std::string command : {"worker", "inference"}) {
+    CAPTURE(command);
+    const CommandLine never({"troupe", command, "--connect", address, "--wait", "0"});
+    CHECK(never.exit_code == 2);
+    CHECK(never.out == "");
+    CHECK(never.err == "troupe: --connect " + address +
+                           ": cannot connect: the connection was refused, or the host is unknown or cannot be reached; "
+                           "is the run started?; gave up after 0 s\n");
+    const CommandLine soon({"troupe", command, "--connect", address, "--wait", "1"});
+    CHECK(soon.exit_code == 2);
+    CHECK(has(soon.err, "trying again for up to 1 s\n"));
+    CHECK(has(soon.err, "gave up after 1 s\n"));
+  }
+}
+
+TEST_CASE("joining: a run that is lost and does not come back within --wait ends a process with 1 and one line") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly + set({"inference.count=0"}));
+  const auto worker = start("worker", run.workers_at(), {"--wait", "1"});
+  const auto inference = start("inference", run.workers_at(), {"--wait", "1"});
+  REQUIRE(run.goes_on());
+  run.process().signal(SIGKILL);
+  for (Process* process : {worker.get(), inference.get()}) {
+    CHECK(process->wait().value_or(-1) == 1);
+    CHECK(has(process->err(), "the run at " + run.workers_at() + " is gone (the connection is lost)"));
+    CHECK(has(process->err(), "joining again for up to 1 s\n"));
+    CHECK(has(process->err(), "gave up after 1 s\n"));
+  }
+}
+
+TEST_CASE("joining: a run that is killed and started again gets its workers and inference processes back") {
+  TempFolder folder;
+  const std::string address = free_address();
+  const Words fixed = Words{"--listen", address}, any = {};
+  // With the same port named, and with the one that the killed start left in the folder.
+  for (const Words& listen : {fixed, any}) {
+    const std::string at = folder / (listen.empty() ? "any" : "fixed");
+    const Words line = kRemoteOnly + set({"inference.count=0", "checkpoint.every_updates=2"}) + listen;
+    auto run = std::make_unique<TrainProcess>(at, line);
+    const std::string workers_at = run->workers_at();
+    const auto worker = start("worker", workers_at, {"--count", "2"}), inference = start("inference", workers_at);
+    for (int kills = 0; kills < 3; ++kills) {
+      REQUIRE(run->goes_on(4));
+      run->process().signal(SIGKILL);
+      REQUIRE(run->process().wait().value_or(-1) == 137);
+      run = std::make_unique<TrainProcess>(at, line);
+      CHECK(run->workers_at() == workers_at);
+    }
+    REQUIRE(run->goes_on(4));
+    CHECK(run->interrupt().value_or(-1) == 130);
+    CHECK(balances(run->summary().at("ledger")));
+    CHECK(worker->wait().value_or(-1) == 0);
+    CHECK(inference->wait().value_or(-1) == 0);
+  }
+}
+
+TEST_CASE("joining: workers and inference processes give signs of life as often as the run wants them") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + set({"network.heartbeat_ms=100", "network.peer_timeout_ms=300"}));
+  const auto worker = start("worker", run.workers_at(), {"--count", "2"});
+  const auto inference = start("inference", run.workers_at());
+  REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 serves"); }));
+  REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 2; }));
+  drive(run, std::chrono::seconds(5));
+  CHECK(log_count(run.folder(), " ended: ") == 0);
+  CHECK(log_count(run.folder(), " is gone ") == 0);
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(worker->err() == "");
+}
+
+// The environments hold every thread of the worker's actors for longer than the timeout.
+TEST_CASE("joining: a worker whose environments are slow gives signs of life all the same") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  Process train(Words{"troupe", "train", "synthetic", "--run", at} + kRemoteOnly +
+                set({"env.params.step_us=1500000", "env.params.step_mode=sleep", "env.rows=1", "rollout.length=1",
+                     "trainer.super_batch=8", "trainer.minibatches=1", "stats.interval_ms=100",
+                     "network.heartbeat_ms=100", "network.peer_timeout_ms=300"}));
+  REQUIRE(eventually([&] { return !json_of(at + "/endpoints.json").is_null(); }));
+  const auto worker = start("worker", json_of(at + "/endpoints.json").at("workers"), {"--count", "8"});
+  REQUIRE(eventually([&] { return log_count(at, " joined from") == 8; }));
+  CHECK(eventually([&] { return updates_of(at) >= 2; }));
+  CHECK(log_count(at, " ended: ") == 0);
+  train.signal(SIGKILL);
+}
+
+// Nothing but signs of life travels while an environment makes its first step.
+TEST_CASE("joining: a worker does not give up a run that gives signs of life rarely") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  Process train(Words{"troupe", "train", "synthetic", "--run", at} + kRemoteOnly +
+                set({"env.params.step_us=7000000", "env.params.step_mode=sleep", "env.rows=2", "rollout.length=1",
+                     "trainer.super_batch=2", "trainer.minibatches=1", "workers.groups=1", "stats.interval_ms=100",
+                     "network.heartbeat_ms=60000", "network.peer_timeout_ms=120000"}));
+  REQUIRE(eventually([&] { return !json_of(at + "/endpoints.json").is_null(); }));
+  const auto worker = start("worker", json_of(at + "/endpoints.json").at("workers"));
+  CHECK(eventually([&] { return updates_of(at) >= 1; }));
+  CHECK(worker->err() == "");
+  train.signal(SIGKILL);
+}
+
+}  // namespace troupe::test
