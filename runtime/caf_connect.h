@@ -38,8 +38,10 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
           },
           [=](const caf::error& error) {
             if (error == caf::sec::request_timeout) abandon_connects(self->system());
-            const std::string hint = error == caf::sec::cannot_connect_to_node ? "; is the run started?" : "";
-            failed(where + ": cannot connect: " + describe(error) + hint);
+            failed(where + ": cannot connect: " + describe(error) +
+                   (error == caf::sec::cannot_connect_to_node
+                        ? "; is the run started?"
+                        : "; is it the address that `troupe train` prints for workers?"));
           });
 }
 

@@ -29,9 +29,8 @@ std::string in_words(caf::sec code) {
   switch (code) {
     case caf::sec::cannot_connect_to_node:
       return "the connection was refused, or the host is unknown or cannot be reached";
-    case caf::sec::disconnect_during_handshake:
-      return "it closed the connection; it is not a port of troupe, or its process is just ending";
-    case caf::sec::request_timeout: return "no answer in time; it is not a port of troupe, or its process hangs";
+    case caf::sec::disconnect_during_handshake: return "it closed the connection";
+    case caf::sec::request_timeout: return "no answer in time";
     case caf::sec::connection_timeout: return "nothing was heard from it in time";
     case caf::sec::request_receiver_down:
     case caf::sec::remote_linking_failed: return "it ended before it answered";

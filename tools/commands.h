@@ -1,5 +1,5 @@
 #pragma once
-// One function per subcommand. Each returns the exit code (0 done, 130 after Ctrl-C) and throws ConfigError for a user's mistake.
+// One function per subcommand. Each returns the exit code (0 done, 130 after a signal) and throws ConfigError for a user's mistake.
 
 #include "tools/options.h"
 

@@ -8,7 +8,7 @@ namespace troupe {
 
 inline constexpr int kExitFailure = 1;        // our bug, or the machine's trouble
 inline constexpr int kExitUserMistake = 2;    // ConfigError
-inline constexpr int kExitInterrupted = 130;  // Ctrl-C
+inline constexpr int kExitInterrupted = 130;  // a signal asked to stop
 
 // The exit code of `body`; an exception becomes one line on stderr and its exit code, and so does an output that cannot be written.
 int run_program(const std::function<int()>& body);
