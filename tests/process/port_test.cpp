@@ -259,7 +259,9 @@ void check_refused(const CommandLine& line, const std::string& part) {
   CHECK(has(line.err, part));
 }
 
-CommandLine worker_to(const std::string& address) { return CommandLine({"troupe", "worker", "--connect", address, "--wait", "0"}); }
+CommandLine worker_to(const std::string& address) {
+  return CommandLine({"troupe", "worker", "--connect", address, "--wait", "0"});
+}
 
 }  // namespace
 
