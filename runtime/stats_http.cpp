@@ -1,6 +1,11 @@
 // The HTTP part of runtime/stats_protocol.h.
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <cctype>
+#include <optional>
+#include <vector>
 
 #include "runtime/stats_protocol.h"
 
@@ -33,16 +38,85 @@ std::string response(const std::string& status, const std::string& type, const s
          "Connection: close\r\n\r\n" + (with_body ? body : "");
 }
 
+bool equal_ignoring_case(std::string_view left, std::string_view right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+// The values of a header, in order.
+std::vector<std::string_view> header_values(std::string_view head, std::string_view name) {
+  std::vector<std::string_view> values;
+  for (size_t at = head.find('\n'); at != std::string_view::npos;) {
+    const size_t next = head.find('\n', at + 1);
+    const std::string_view line = head.substr(at + 1, next == std::string_view::npos ? next : next - at - 1);
+    const size_t colon = line.find(':');
+    if (colon != std::string_view::npos && equal_ignoring_case(line.substr(0, colon), name))
+      values.push_back(trimmed(line.substr(colon + 1)));
+    at = next;
+  }
+  return values;
+}
+
+bool is_address(int family, std::string_view text) {
+  in6_addr address{};
+  return inet_pton(family, std::string(text).c_str(), &address) == 1;
+}
+
+// Whether "HOST" or "HOST:PORT" names this machine in a way that no other party's DNS can.
+bool is_trusted_host(std::string_view authority, std::string_view own_host) {
+  std::string_view host = authority, port;
+  if (authority.starts_with('[')) {
+    const size_t end = authority.find(']');
+    if (end == std::string_view::npos) return false;
+    host = authority.substr(1, end - 1);
+    port = authority.substr(end + 1);
+  } else if (const size_t colon = authority.find(':'); colon != std::string_view::npos) {
+    host = authority.substr(0, colon);
+    port = authority.substr(colon);
+  }
+  const bool port_ok = port.empty() || (port[0] == ':' && std::all_of(port.begin() + 1, port.end(), ::isdigit));
+  if (!port_ok || host.empty()) return false;
+  if (authority.starts_with('[')) return is_address(AF_INET6, host);
+  return is_address(AF_INET, host) || equal_ignoring_case(host, "localhost") || equal_ignoring_case(host, own_host);
+}
+
+// The answer to a request that names another host; empty when it does not.
+std::string refuse_host(std::string_view head, std::string_view own_host) {
+  const auto refuse = [](const std::string& status, const std::string& why) {
+    return response(status, "text/plain", status + ": " + why + '\n', true);
+  };
+  const auto hosts = header_values(head, "host");
+  if (hosts.size() > 1) return refuse("400 Bad Request", "more than one Host header");
+  for (const std::string_view host : hosts)
+    if (!is_trusted_host(host, own_host))
+      return refuse("421 Misdirected Request",
+                    "the Host must be localhost, an IP address, or the host that --stats was given");
+  for (std::string_view origin : header_values(head, "origin")) {
+    const size_t scheme = origin.find("://");
+    if (scheme == std::string_view::npos || !is_trusted_host(origin.substr(scheme + 3), own_host))
+      return refuse("403 Forbidden", "the Origin must be localhost, an IP address, or the host that --stats was given");
+  }
+  return "";
+}
+
 }  // namespace
 
 bool is_http_request_line(std::string_view line) { return parse_request_line(line).has_value(); }
 
 std::string http_error(const std::string& status) { return response(status, "text/plain", status + "\n", true); }
 
-std::string http_response(std::string_view head, const std::string& page, const std::string& stats) {
+std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
+                          std::string_view own_host) {
   const auto request = parse_request_line(head.substr(0, head.find('\n')));
   if (!request) return http_error("400 Bad Request");
   if (!request->version.starts_with("HTTP/1.")) return http_error("505 HTTP Version Not Supported");
+  if (const std::string refused = refuse_host(head, own_host); !refused.empty()) return refused;
   if (request->method != "GET" && request->method != "HEAD")
     return response("405 Method Not Allowed", "text/plain", "405 Method Not Allowed\n", true, "Allow: GET, HEAD\r\n");
   const bool with_body = request->method == "GET";

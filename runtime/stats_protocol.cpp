@@ -154,12 +154,4 @@ std::string StatsHistory::history_message(const StatsRequest& request, size_t ma
   return message + "]}";
 }
 
-bool TokenBucket::take(double cost, Clock::time_point now) {
-  if (last_) tokens_ = std::min(capacity_, tokens_ + per_second_ * std::chrono::duration<double>(now - *last_).count());
-  last_ = now;
-  if (tokens_ < cost) return false;
-  tokens_ -= cost;
-  return true;
-}
-
 }  // namespace troupe

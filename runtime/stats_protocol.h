@@ -1,12 +1,10 @@
 #pragma once
 // What the stats socket says and understands, without the socket: messages are JSON objects, one per line (docs/protocol.md).
-// Pure functions and plain classes; StatsHistory and TokenBucket are for one thread at a time.
+// Pure functions and a plain class; StatsHistory is for one thread at a time.
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -71,26 +69,13 @@ class StatsHistory {
   std::unique_ptr<Parsed> newest_;
 };
 
-// How much of something a client may have: `capacity` at once, `per_second` in the long run.
-class TokenBucket {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  TokenBucket(double capacity, double per_second) : capacity_(capacity), per_second_(per_second), tokens_(capacity) {}
-  bool take(double cost, Clock::time_point now);
-
- private:
-  double capacity_;
-  double per_second_;
-  double tokens_;
-  std::optional<Clock::time_point> last_;
-};
-
 // Whether a line is the first of an HTTP request: "GET /stats HTTP/1.1".
 bool is_http_request_line(std::string_view line);
 // The complete answer to a request head (request line and headers): GET and HEAD of "/" (`page`, plain text) and "/stats"
-// (`stats`, JSON); an error status for all else.
-std::string http_response(std::string_view head, const std::string& page, const std::string& stats);
+// (`stats`, JSON); an error status for all else. A request whose Host or Origin is neither localhost, an IP address nor
+// `own_host` is refused: a web page whose host name was made to resolve to this machine must not read a run's figures.
+std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
+                          std::string_view own_host = {});
 // An answer with just a status, such as "431 Request Header Fields Too Large".
 std::string http_error(const std::string& status);
 

@@ -21,8 +21,11 @@
 #include <vector>
 
 #include "runtime/file.h"
+#include "runtime/limited_log.h"
+#include "runtime/listener.h"
 #include "runtime/log.h"
 #include "runtime/stats_protocol.h"
+#include "runtime/token_bucket.h"
 
 namespace troupe {
 
@@ -37,7 +40,7 @@ using Message = std::shared_ptr<const std::string>;
 constexpr const char* kComponent = "stats socket";
 constexpr size_t kReadBytes = 4096;
 constexpr size_t kMaxPending = 16;                      // published snapshots that the thread has not taken yet
-constexpr size_t kMaxRefused = 16;                      // clients beyond max_clients that are being told so
+constexpr size_t kMaxRefused = 256;                     // clients beyond max_clients that are told so and waited for
 constexpr double kRequestsAtOnce = 20;                  // requests one client may send at once,
 constexpr double kRequestsPerSecond = 10;               // and in the long run
 constexpr double kSnapshotsPerRequest = 200;            // this much history counts as one more request
@@ -71,6 +74,7 @@ class StatsSocket::Server {
   void run();
   void accept();
   void accepted(tcp::socket socket);
+  void turn_away(tcp::socket socket, const std::string& reason);
   void take_published();
   void begin_stop();
   void remove(const std::shared_ptr<Session>& session);
@@ -84,6 +88,7 @@ class StatsSocket::Server {
   tcp::endpoint endpoint_;
   StatsHistory history_;
   Message hello_;
+  LimitedLog log_{kComponent};
   std::set<std::shared_ptr<Session>> sessions_;
   bool stopping_ = false;
 
@@ -209,9 +214,10 @@ void StatsSocket::Server::Session::handle_http() {
   size_t end = received_.find("\r\n\r\n");
   if (end == std::string::npos) end = received_.find("\n\n");
   if (end == std::string::npos && received_.size() <= server_->options_.max_line_bytes) return;
-  const std::string answer = end == std::string::npos ? http_error("431 Request Header Fields Too Large")
-                                                      : http_response(received_.substr(0, end), server_->page(),
-                                                                      server_->history_.latest_message());
+  const std::string answer = end == std::string::npos
+                                 ? http_error("431 Request Header Fields Too Large")
+                                 : http_response(received_.substr(0, end), server_->page(),
+                                                 server_->history_.latest_message(), server_->options_.host);
   if (!answer.starts_with("HTTP/1.1 200")) ++server_->errors_;
   send(std::make_shared<const std::string>(answer));
   finish(true);
@@ -285,7 +291,7 @@ void StatsSocket::Server::Session::refuse(const std::string& reason) {
   if (closing_) return;
   error_code ignored;
   const tcp::endpoint peer = socket_.remote_endpoint(ignored);
-  log_warn(kComponent, "client " + (ignored ? "that is gone" : peer.address().to_string()) + " closed: " + reason);
+  server_->log_.warn("client " + (ignored ? "that is gone" : peer.address().to_string()) + " closed: " + reason);
   if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());  // the first is under way
   queue_.push_back(line_of(error_message(reason)));
   if (queue_.size() == 1) write();
@@ -357,18 +363,12 @@ StatsSocket::Server::Server(StatsSocketOptions options)
 }
 
 void StatsSocket::Server::listen() {
-  error_code error;
-  const auto found =
-      tcp::resolver(context_).resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive, error);
-  if (!error) {
-    const tcp::endpoint wanted = *found.begin();
-    acceptor_.open(wanted.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(wanted, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (!error) endpoint_ = acceptor_.local_endpoint(error);
-  }
-  if (error) throw IoError(options_.host + ':' + std::to_string(options_.port), "cannot listen: " + error.message());
+  const int socket = open_listener(options_.host, options_.port);
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size);
+  acceptor_.assign(bound.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket);
+  endpoint_ = acceptor_.local_endpoint();
 }
 
 void StatsSocket::Server::run() {
@@ -399,15 +399,27 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
   ++accepted_;
   const bool refuse = sessions_.size() >= options_.max_clients;
   if (refuse) ++refused_;
-  if (sessions_.size() >= options_.max_clients + kMaxRefused) return;
+  const std::string too_many = "too many clients, at most " + std::to_string(options_.max_clients);
   error_code ignored;
+  if (sessions_.size() >= options_.max_clients + kMaxRefused) return turn_away(std::move(socket), too_many);
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   const auto session = std::make_shared<Session>(*this, std::move(socket));
   sessions_.insert(session);
   open_ = sessions_.size();
   session->start();
-  if (refuse) session->refuse("too many clients, at most " + std::to_string(options_.max_clients));
+  if (refuse) session->refuse(too_many);
+}
+
+// For floods: a line fits into the empty buffer of a new connection, so it need not be waited for. What the client has sent is
+// read first, because closing with unread bytes would reset the connection and could take the line with it.
+void StatsSocket::Server::turn_away(tcp::socket socket, const std::string& reason) {
+  error_code ended;
+  socket.non_blocking(true, ended);
+  socket.write_some(asio::buffer(*line_of(error_message(reason))), ended);
+  if (!ended) socket.shutdown(tcp::socket::shutdown_send, ended);
+  std::array<char, kReadBytes> unread;
+  for (int reads = 0; !ended && reads < 16; ++reads) socket.read_some(asio::buffer(unread), ended);
 }
 
 void StatsSocket::Server::remove(const std::shared_ptr<Session>& session) {

@@ -1,4 +1,5 @@
 #include "runtime/stats_protocol.h"
+#include "runtime/token_bucket.h"
 
 #include <nlohmann/json.hpp>
 
@@ -140,7 +141,7 @@ TEST_CASE("token_bucket: so many at once, and so many per second") {
 }
 
 TEST_CASE("stats_http: the two pages, with length and no body for HEAD") {
-  const std::string answer = http_response("GET /stats?x HTTP/1.1\r\nHost: a", "page", "{}");
+  const std::string answer = http_response("GET /stats?x HTTP/1.1\r\nHost: localhost", "page", "{}");
   CHECK(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/json"));
   CHECK(answer.find("\r\nContent-Length: 3\r\n") != std::string::npos);
   CHECK(answer.ends_with("\r\n\r\n{}\n"));
@@ -159,6 +160,30 @@ TEST_CASE("stats_http: everything else gets the right status") {
                                                        {"GET /a b HTTP/1.1", "400"},
                                                        {"", "400"}};
   for (const auto& [head, status] : cases) CHECK(http_response(head, "p", "{}").starts_with("HTTP/1.1 " + status));
+}
+
+TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answered") {
+  const auto status = [](const std::string& headers, const std::string& own_host = "") {
+    return http_response("GET /stats HTTP/1.1\r\n" + headers, "p", "{}", own_host).substr(9, 3);
+  };
+  for (const char* host :
+       {"localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:4711", "10.1.2.3:1", "[::1]:4711", "[fe80::1]"}) {
+    CAPTURE(host);
+    CHECK(status("Host: " + std::string(host)) == "200");
+    CHECK(status("HOST:" + std::string(host) + "\r\nOrigin: http://" + host) == "200");
+  }
+  for (const char* host : {"attacker.example", "localhost.attacker.example", "127.0.0.1.attacker.example", "127.1", "",
+                           "[::1", "[::1]x", "::1", "localhost:80x", "localhost:80:80", "a\xff"}) {
+    CAPTURE(host);
+    CHECK(status("Host: " + std::string(host)) == "421");
+    CHECK(status("Host: localhost\r\norigin: http://" + std::string(host)) == "403");
+  }
+  CHECK(status("Host: gpu7.lab:4711", "gpu7.lab") == "200");
+  CHECK(status("Host: gpu7.lab:4711", "gpu8.lab") == "421");
+  CHECK(status("Origin: null") == "403");
+  CHECK(status("Host: localhost\r\nHost: attacker.example") == "400");
+  CHECK(status("") == "200");
+  CHECK(http_response("GET /stats HTTP/1.1\r\nHost: a.example", "p", "{}").find("{}") == std::string::npos);
 }
 
 TEST_CASE("stats_http: what begins like HTTP and what does not") {

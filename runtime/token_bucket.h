@@ -1,0 +1,33 @@
+#pragma once
+// A rate limit: `capacity` at once, `per_second` in the long run. For one thread at a time.
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace troupe {
+
+class TokenBucket {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  TokenBucket(double capacity, double per_second) : capacity_(capacity), per_second_(per_second), tokens_(capacity) {}
+
+  // Whether `cost` was there; then it is taken.
+  bool take(double cost, Clock::time_point now) {
+    if (last_)
+      tokens_ = std::min(capacity_, tokens_ + per_second_ * std::chrono::duration<double>(now - *last_).count());
+    last_ = now;
+    if (tokens_ < cost) return false;
+    tokens_ -= cost;
+    return true;
+  }
+
+ private:
+  double capacity_;
+  double per_second_;
+  double tokens_;
+  std::optional<Clock::time_point> last_;
+};
+
+}  // namespace troupe
