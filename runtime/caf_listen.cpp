@@ -4,10 +4,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
-#include <vector>
+#include <set>
 
+#include <caf/event_based_actor.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
@@ -16,86 +16,112 @@
 #include <caf/send.hpp>
 
 #include "runtime/caf_system.h"
-#include "runtime/log.h"
+#include "runtime/file.h"
+#include "runtime/limited_log.h"
+#include "runtime/listener.h"
 
 namespace troupe {
 
 namespace {
 
 namespace network = caf::io::network;
-using caf::io::receive_policy;
 using Clock = std::chrono::steady_clock;
-using Count = std::shared_ptr<std::atomic<size_t>>;
 
-constexpr const char* kComponent = "network";
+constexpr std::chrono::seconds kSweepInterval{1};
+
+class GuardedScribe;
+
+// What the connections of one port share. Used by the network's thread alone, but for the end of the process.
+struct Port {
+  ListenLimits limits;
+  const AcceptedMessages& messages;
+  size_t open = 0;
+  std::set<GuardedScribe*> newcomers;  // that have not introduced themselves
+  LimitedLog log{"network"};
+};
 
 // One connection. CAF asks it for so many bytes: a header, then as many as the header says, and so on.
 class GuardedScribe : public network::scribe_impl {
  public:
-  GuardedScribe(network::default_multiplexer& loop, network::native_socket socket, const ListenLimits& limits,
-                Count open)
-      : scribe_impl(loop, socket), limits_(limits), open_(std::move(open)), since_(Clock::now()) {
-    ++*open_;
+  GuardedScribe(network::default_multiplexer& loop, network::native_socket socket, std::shared_ptr<Port> port)
+      : scribe_impl(loop, socket),
+        port_(std::move(port)),
+        frames_(loop.system(), port_->messages, port_->limits.message_bytes),
+        address_(addr()) {
+    ++port_->open;
+    port_->newcomers.insert(this);
   }
-  ~GuardedScribe() override { --*open_; }
-
-  void configure_read(receive_policy::config wanted) override {
-    ++reads_;
-    const size_t limit = introduced() ? limits_.message_bytes : limits_.introduction_bytes;
-    if (wanted.second <= limit) return scribe_impl::configure_read(wanted);
-    close("announced a message of " + std::to_string(wanted.second) + " bytes, more than " + std::to_string(limit));
-    scribe_impl::configure_read(receive_policy::at_most(1));  // what CAF gets next is the end of the connection
+  ~GuardedScribe() override {
+    port_->newcomers.erase(this);
+    --port_->open;
   }
 
-  bool introduced() const { return reads_ > 2; }
-  bool overdue() const { return !introduced() && Clock::now() - since_ > limits_.introduction; }
+  bool consume(caf::execution_unit* context, const void* bytes, size_t count) override {
+    if (detached()) return false;
+    const std::string why = frames_.check({static_cast<const char*>(bytes), count});
+    if (frames_.introduced()) port_->newcomers.erase(this);
+    if (why.empty()) return scribe_impl::consume(context, bytes, count);
+    close(why);
+    io_failure(context, network::operation::read);
+    return false;
+  }
+
+  bool overdue() const { return Clock::now() - since_ > port_->limits.introduction; }
 
   void close(const std::string& why) {
-    log_warn(kComponent, "a connection from " + addr() + " is closed: it " + why);
-    shutdown(stream_.fd(), SHUT_RDWR);
+    port_->log.warn("a connection from " + address_ + " is closed: it " + why);
+    ::shutdown(stream_.fd(), SHUT_RDWR);
   }
 
  private:
-  ListenLimits limits_;
-  Count open_;
-  Clock::time_point since_;
-  uint64_t reads_ = 0;
+  std::shared_ptr<Port> port_;
+  FrameCheck frames_;
+  std::string address_;
+  Clock::time_point since_ = Clock::now();
 };
+
+void close_overdue(Port& port) {
+  std::erase_if(port.newcomers, [](GuardedScribe* scribe) {
+    if (!scribe->overdue()) return false;
+    scribe->close("did not introduce itself in time");
+    return true;
+  });
+}
+
+// Sees to it that silent connections are closed in time, until the port is.
+caf::behavior sweeper(caf::event_based_actor* self, const std::weak_ptr<Port>& port) {
+  self->delayed_send(self, kSweepInterval, caf::tick_atom_v);
+  return {[self, port](caf::tick_atom) {
+    if (port.expired()) return self->quit();
+    self->system().middleman().backend().post([port] {
+      if (const auto open = port.lock()) close_overdue(*open);
+    });
+    self->delayed_send(self, kSweepInterval, caf::tick_atom_v);
+  }};
+}
 
 class GuardedDoorman : public network::doorman_impl {
  public:
-  GuardedDoorman(network::default_multiplexer& loop, network::native_socket socket, const ListenLimits& limits)
-      : doorman_impl(loop, socket), limits_(limits), open_(std::make_shared<std::atomic<size_t>>(0)) {}
+  GuardedDoorman(network::default_multiplexer& loop, network::native_socket socket, std::shared_ptr<Port> port)
+      : doorman_impl(loop, socket), port_(std::move(port)) {}
 
   bool new_connection() override {
     if (detached()) return false;
-    close_overdue();
     const network::native_socket socket = acceptor_.accepted_socket();
-    if (*open_ >= limits_.connections) {
-      log_warn(kComponent, "a connection is refused: " + std::to_string(limits_.connections) + " are open");
+    if (port_->open >= port_->limits.connections) {
+      port_->log.warn("a connection is refused: " + std::to_string(port_->limits.connections) + " are open");
       network::close_socket(socket);
       return true;
     }
     auto& loop = acceptor_.backend();
-    auto scribe = caf::make_counted<GuardedScribe>(loop, socket, limits_, open_);
-    newcomers_.push_back(scribe);
+    auto scribe = caf::make_counted<GuardedScribe>(loop, socket, port_);
     const auto handle = scribe->hdl();
     parent()->add_scribe(std::move(scribe));
     return doorman::new_connection(&loop, handle);
   }
 
  private:
-  // At a new connection, so that silent ones cannot use up the places.
-  void close_overdue() {
-    std::erase_if(newcomers_, [](const auto& scribe) {
-      if (scribe->overdue()) scribe->close("did not introduce itself in time");
-      return scribe->overdue() || scribe->introduced() || scribe->detached();
-    });
-  }
-
-  ListenLimits limits_;
-  Count open_;
-  std::vector<caf::intrusive_ptr<GuardedScribe>> newcomers_;
+  std::shared_ptr<Port> port_;
 };
 
 size_t half_of_open_files() {
@@ -106,22 +132,25 @@ size_t half_of_open_files() {
 }  // namespace
 
 uint16_t detail::listen(caf::actor_system& system, const caf::strong_actor_ptr& actor, std::set<std::string> interface,
-                        const std::string& host, uint16_t port, const ListenLimits& limits) {
-  const auto refuse = [&](const std::string& why) {
-    throw ConfigError("--listen " + host + ':' + std::to_string(port) + ": cannot listen: " + why);
-  };
-  const auto socket = network::new_tcp_acceptor_impl(port, host.c_str(), true);
-  if (!socket) refuse(describe(socket.error()));
-  const auto bound = network::local_port_of_fd(*socket);
-  if (!bound) refuse(describe(bound.error()));
-  ListenLimits within = limits;
-  within.connections = std::min(limits.connections, half_of_open_files());
+                        const std::string& host, uint16_t port, const AcceptedMessages& messages,
+                        const ListenLimits& limits) {
+  int socket = -1;
+  try {
+    socket = open_listener(host, port);
+  } catch (const IoError& refused) {
+    throw ConfigError(std::string("--listen ") + refused.what());
+  }
+  const auto bound = network::local_port_of_fd(socket);
+  TROUPE_CHECK(bound, host);
+  auto shared = std::make_shared<Port>(limits, messages);
+  shared->limits.connections = std::min(limits.connections, half_of_open_files());
   auto& middleman = system.middleman();
   caf::io::doorman_ptr doorman = caf::make_counted<GuardedDoorman>(
-      dynamic_cast<network::default_multiplexer&>(middleman.backend()), *socket, within);
+      dynamic_cast<network::default_multiplexer&>(middleman.backend()), socket, shared);
   // What middleman().publish() does with a doorman of its own.
   const caf::actor broker = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   caf::anon_send(broker, caf::publish_atom::value, std::move(doorman), *bound, actor, std::move(interface));
+  system.spawn<caf::hidden>(sweeper, std::weak_ptr<Port>(shared));
   return *bound;
 }
 

@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages.h"
+#include "actors/network_messages.h"
 #include "actors/wiring.h"
 #include "runtime/caf_connect.h"
 #include "runtime/caf_listen.h"
@@ -78,7 +79,7 @@ int run_node(const NodeOptions& options) {
   return with_network(1, [&](caf::actor_system& system) {
     const auto children = std::make_shared<ChildProcesses>();
     const NodeActor actor = system.spawn(node, system.spawn<caf::detached>(starter, children));
-    const uint16_t port = listen(system, actor, options.listen.host, options.listen.port);
+    const uint16_t port = listen(system, actor, options.listen.host, options.listen.port, messages_from_peers());
     std::cout << "node listening on " << Address{options.listen.host, port}.text() << std::endl;
     signals.wait();
     children->stop(kPatience);

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/gate.h"
+#include "actors/network_messages.h"
 #include "actors/resume.h"
 #include "actors/supervisor.h"
 #include "actors/turns.h"
@@ -86,7 +87,7 @@ class OpenGate {
   OpenGate(caf::actor_system& system, const Address& at)
       : system_(system),
         gate_(system.spawn(gate)),
-        address_{at.host, listen(system, GateActor(gate_), at.host, at.port)} {}
+        address_{at.host, listen(system, GateActor(gate_), at.host, at.port, messages_from_peers())} {}
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
   ~OpenGate() {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -17,6 +18,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages.h"
+#include "actors/network_messages.h"
 #include "runtime/caf_listen.h"
 #include "runtime/caf_system.h"
 #include "tests/process/train_process.h"
@@ -60,6 +62,11 @@ class Client {
     if (socket_ >= 0) ::close(socket_);
   }
   bool connected() const { return connected_; }
+  void reset() {
+    const linger now{1, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    ::close(std::exchange(socket_, -1));
+  }
   // Stops early when the other side closes.
   void send(const std::string& bytes) {
     size_t sent = 0;
@@ -133,6 +140,14 @@ std::string random_bytes(size_t count, uint32_t seed) {
   return bytes;
 }
 
+// One line on stderr that holds `part`, exit code 2.
+void check_refused(const CommandLine& line, const std::string& part) {
+  CAPTURE(line.err);
+  CHECK(line.exit_code == 2);
+  CHECK(std::count(line.err.begin(), line.err.end(), '\n') == 1);
+  CHECK(has(line.err, part));
+}
+
 // The actor system of a peer in this process.
 struct Peer {
   caf::actor_system_config config;
@@ -175,6 +190,66 @@ TEST_CASE("ports: garbage, silence and floods cost a run nothing") {
   CHECK(late->wait().value_or(-1) == 0);
 }
 
+TEST_CASE("ports: no header ends a run or a node, whatever its operation, length and data") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on());
+  NodeProcess node;
+  Client(run.workers_at()).send(caf_header(kClientHandshake, 0, 0));
+  CHECK(eventually([&] { return log_has(run.folder(), " is closed: it sent a handshake with a malformed header"); }));
+  for (const std::string& address : {run.workers_at(), node.address()})
+    for (const uint8_t operation : {0, 1, 2, 3, 4, 5, 6, 7, 9, 255})
+      for (const uint32_t length : {0U, 1U, 31U, 32U, 1000U, 65536U, 1U << 31, 0xffffffffU})
+        for (const uint64_t data : {uint64_t{0}, uint64_t{1}, uint64_t{4}, ~uint64_t{0}}) {
+          CAPTURE(address);
+          CAPTURE(operation);
+          CAPTURE(length);
+          CAPTURE(data);
+          Client client(address);
+          REQUIRE(client.connected());
+          client.send(caf_header(operation, length, data) + std::string(std::min(length, 64U), '\0'));
+        }
+  CHECK(run.goes_on());
+  CHECK(!node.process().exit_code());
+  CHECK(log_has(run.folder(), "is closed: it began with a server's handshake instead of its handshake"));
+  CHECK(log_count(run.folder(), " is closed: ") < 100);  // a flood does not fill the log
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+TEST_CASE("ports: connections that are reset or silent give their descriptors back") {
+  NodeProcess node;
+  const auto descriptors = [&] {
+    return std::distance(std::filesystem::directory_iterator("/proc/" + std::to_string(node.process().id()) + "/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto before = descriptors();
+  std::vector<Client> silent;
+  for (int i = 0; i < 50; ++i) {
+    Client(node.address()).reset();
+    silent.emplace_back(node.address());
+  }
+  for (Client& client : silent) CHECK(client.is_closed());  // ten seconds after it connected
+  CHECK(eventually([&] { return descriptors() == before; }));
+}
+
+TEST_CASE("ports: what cannot be listened on is told in plain words") {
+  const Server taken("");
+  const std::string taken_port = std::to_string(port_of(taken.address()));
+  TempFolder folder;
+  const std::pair<std::string, std::string> cases[] = {
+      {"nosuch.invalid:1", "the host name cannot be resolved"},
+      {"192.0.2.1:0", "this machine has no such address"},
+      {"127.0.0.1:" + taken_port, "another program listens on this port"},
+  };
+  for (const auto& [address, why] : cases) {
+    CAPTURE(address);
+    const std::string text = address + ": cannot listen: " + why;
+    check_refused(CommandLine({"troupe", "node", "--listen", address}), "--listen " + text);
+    check_refused(CommandLine(train_line(folder / "run", {"--listen", address})), "--listen " + text);
+    check_refused(CommandLine(train_line(folder / "run", {"--stats", address})), "--stats " + text);
+  }
+}
+
 TEST_CASE("ports: a header that announces gigabytes closes its connection and takes no memory") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
@@ -187,7 +262,7 @@ TEST_CASE("ports: a header that announces gigabytes closes its connection and ta
       CHECK(client.is_closed());
     }
   }
-  CHECK(log_has(run.folder(), "announced a message of 4294967295 bytes"));
+  CHECK(log_has(run.folder(), "announced a handshake of 4294967295 bytes, more than 32"));
   CHECK(run.goes_on());
   CHECK(run.process().peak_resident_bytes() < kMuchMemory);
   CHECK(run.interrupt().value_or(-1) == 130);
@@ -251,14 +326,6 @@ GateActor::behavior_type unwelcoming_gate(GateActor::pointer) {
           [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{}; }};
 }
 
-// One line on stderr that holds `part`, exit code 2.
-void check_refused(const CommandLine& line, const std::string& part) {
-  CAPTURE(line.err);
-  CHECK(line.exit_code == 2);
-  CHECK(std::count(line.err.begin(), line.err.end(), '\n') == 1);
-  CHECK(has(line.err, part));
-}
-
 CommandLine worker_to(const std::string& address) {
   return CommandLine({"troupe", "worker", "--connect", address, "--wait", "0"});
 }
@@ -283,7 +350,7 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
 
   Peer peer;
   const GateActor gate = peer.system->spawn(unwelcoming_gate);
-  const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0);
+  const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0, messages_from_peers());
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
   peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(gate), port);
   caf::anon_send_exit(gate,

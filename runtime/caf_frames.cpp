@@ -1,0 +1,326 @@
+#include "runtime/caf_frames.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <caf/actor_control_block.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/binary_serializer.hpp>
+#include <caf/execution_unit.hpp>
+#include <caf/io/basp/header.hpp>
+#include <caf/node_id.hpp>
+#include <caf/proxy_registry.hpp>
+#include <caf/sec.hpp>
+
+namespace troupe {
+
+namespace {
+
+namespace basp = caf::io::basp;
+using basp::message_type;
+
+constexpr uint32_t kMaxHandshakes = 2;  // one at once, one to choose between two connections
+constexpr uint8_t kMaxErrorTexts = 8;
+
+// What a frame must not hold, in words that continue "it ...".
+struct Refusal {
+  std::string why;
+};
+
+template <class T>
+T big_endian(const char* bytes) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value << 8 | static_cast<uint8_t>(bytes[i]));
+  return value;
+}
+
+const char* name_of(message_type operation) {
+  switch (operation) {
+    case message_type::server_handshake: return "a server's handshake";
+    case message_type::client_handshake: return "a handshake";
+    case message_type::direct_message: return "a direct message";
+    case message_type::routed_message: return "a routed message";
+    case message_type::monitor_message: return "a monitor message";
+    case message_type::down_message: return "a down message";
+    case message_type::heartbeat: return "a heartbeat";
+  }
+  return "an operation";
+}
+
+// Where handles of other processes end while a message is only checked: no proxy is made for them.
+class NoProxies : public caf::proxy_registry::backend {
+ public:
+  caf::strong_actor_ptr make_proxy(caf::node_id, caf::actor_id) override { return nullptr; }
+  void set_last_hop(caf::node_id*) override {}
+};
+
+class CheckContext : public caf::execution_unit {
+ public:
+  explicit CheckContext(caf::actor_system& system) : execution_unit(&system), registry_(system, backend_) {
+    proxy_registry_ptr(&registry_);
+  }
+  void exec_later(caf::resumable*) override {}
+
+ private:
+  NoProxies backend_;
+  caf::proxy_registry registry_;
+};
+
+}  // namespace
+
+// Reads as CAF's binary_deserializer does, but believes no length beyond the end and copies no array.
+class FrameCheck::Reader : public caf::deserializer {
+ public:
+  Reader(caf::execution_unit* context, std::span<const char> bytes) : deserializer(context), rest_(bytes) {}
+
+  size_t remaining() const { return rest_.size(); }
+  template <class T>
+  T number() {
+    T value{};
+    if (apply(value)) throw Refusal{"sent a message that ends too early"};
+    return value;
+  }
+  std::string text() {
+    std::string value;
+    if (apply(value)) throw Refusal{"sent a message that ends too early"};
+    return value;
+  }
+  NodeIdBytes node() {
+    NodeIdBytes value{};
+    if (rest_.size() < value.size()) throw Refusal{"sent a message that ends too early"};
+    std::copy_n(rest_.begin(), value.size(), value.begin());
+    rest_ = rest_.subspan(value.size());
+    return value;
+  }
+
+  caf::error begin_object(uint16_t& number, std::string& name) override {
+    if (auto failed = apply(number)) return failed;
+    return number == 0 ? apply(name) : caf::error{};
+  }
+  caf::error end_object() override { return caf::none; }
+  caf::error begin_sequence(size_t& size) override {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 35; shift += 7) {
+      uint8_t low = 0;
+      if (auto failed = apply_impl(low)) return failed;
+      value |= static_cast<uint64_t>(low & 0x7f) << shift;
+      if ((low & 0x80) != 0) continue;
+      size = value;
+      return value <= rest_.size() ? caf::error{} : caf::error{caf::sec::end_of_stream};
+    }
+    return caf::sec::end_of_stream;
+  }
+  caf::error end_sequence() override { return caf::none; }
+  caf::error apply_raw(size_t bytes, void*) override {
+    if (bytes > rest_.size()) return caf::sec::end_of_stream;
+    rest_ = rest_.subspan(bytes);
+    return caf::none;
+  }
+
+ protected:
+  caf::error apply_impl(int8_t& x) override { return read(x); }
+  caf::error apply_impl(uint8_t& x) override { return read(x); }
+  caf::error apply_impl(int16_t& x) override { return read(x); }
+  caf::error apply_impl(uint16_t& x) override { return read(x); }
+  caf::error apply_impl(int32_t& x) override { return read(x); }
+  caf::error apply_impl(uint32_t& x) override { return read(x); }
+  caf::error apply_impl(int64_t& x) override { return read(x); }
+  caf::error apply_impl(uint64_t& x) override { return read(x); }
+  // Floating-point numbers travel as integers (runtime/caf_inspect.h), texts as bytes.
+  caf::error apply_impl(float&) override { return caf::sec::invalid_argument; }
+  caf::error apply_impl(double&) override { return caf::sec::invalid_argument; }
+  caf::error apply_impl(long double&) override { return caf::sec::invalid_argument; }
+  caf::error apply_impl(std::u16string&) override { return caf::sec::invalid_argument; }
+  caf::error apply_impl(std::u32string&) override { return caf::sec::invalid_argument; }
+  caf::error apply_impl(std::string& x) override {
+    size_t size = 0;
+    if (auto failed = begin_sequence(size)) return failed;
+    x.assign(rest_.data(), size);
+    rest_ = rest_.subspan(size);
+    return caf::none;
+  }
+
+ private:
+  template <class T>
+  caf::error read(T& x) {
+    if (rest_.size() < sizeof(T)) return caf::sec::end_of_stream;
+    x = static_cast<T>(big_endian<std::make_unsigned_t<T>>(rest_.data()));
+    rest_ = rest_.subspan(sizeof(T));
+    return caf::none;
+  }
+
+  std::span<const char> rest_;
+};
+
+namespace {
+
+constexpr std::string_view kNodeInfoRequest = "@atom+@atom+@str";  // what nodes of CAF ask each other when they meet,
+constexpr std::string_view kNodeInfo = "@atom+@str+@strong_actor_ptr+@str";  // and the answer
+const uint64_t kSpawnServer = static_cast<uint64_t>(caf::atom("SpawnServ"));
+
+bool is_node_id(const NodeIdBytes& node) {
+  const auto not_zero = [](char byte) { return byte != 0; };
+  return big_endian<uint64_t>(node.data()) == static_cast<uint64_t>(caf::node_id::default_data::class_id) &&
+         std::any_of(node.begin() + 8, node.begin() + 12, not_zero) &&
+         std::any_of(node.begin() + 12, node.end(), not_zero);
+}
+
+// An error code, its category, and a context of texts.
+template <class Reader>
+void read_error(Reader& reader) {
+  reader.template number<uint8_t>();
+  reader.template number<uint64_t>();
+  if (reader.template number<uint16_t>() != 0) throw Refusal{"sent an error with a context of an unknown kind"};
+  const std::string types = reader.text();
+  constexpr std::string_view kText = "+@str";
+  if (!types.starts_with("@<>") || types.size() > 3 + kText.size() * kMaxErrorTexts)
+    throw Refusal{"sent an error with a context of an unknown kind"};
+  for (std::string_view rest = std::string_view(types).substr(3); !rest.empty(); rest.remove_prefix(kText.size())) {
+    if (!rest.starts_with(kText)) throw Refusal{"sent an error with a context of an unknown kind"};
+    reader.text();
+  }
+}
+
+}  // namespace
+
+FrameCheck::FrameCheck(caf::actor_system& system, const AcceptedMessages& messages, size_t max_payload_bytes)
+    : system_(system), messages_(messages), max_payload_bytes_(max_payload_bytes) {
+  std::vector<char> bytes;
+  caf::binary_serializer sink{system, bytes};
+  caf::node_id node = system.node();
+  if (!sink(node) && bytes.size() == own_node_.size()) std::copy(bytes.begin(), bytes.end(), own_node_.begin());
+}
+
+FrameCheck::~FrameCheck() = default;
+
+std::string FrameCheck::check(std::span<const char> piece) {
+  try {
+    const std::string why = in_payload_ ? check_payload(piece) : check_header(piece);
+    in_payload_ = !in_payload_ && header_.payload_bytes > 0;
+    return why;
+  } catch (const Refusal& refusal) {
+    return refusal.why;
+  } catch (const std::exception& error) {
+    return std::string("sent a message that cannot be read: ") + error.what();
+  }
+}
+
+std::string FrameCheck::check_header(std::span<const char> piece) {
+  if (piece.size() != kFrameHeaderBytes) return "sent less than a header";
+  Header& h = header_;
+  h = {static_cast<uint8_t>(piece[0]),  static_cast<uint8_t>(piece[3]),   big_endian<uint32_t>(&piece[4]),
+       big_endian<uint64_t>(&piece[8]), big_endian<uint64_t>(&piece[16]), big_endian<uint64_t>(&piece[24])};
+  const auto operation = static_cast<message_type>(h.operation);
+  if (h.operation > static_cast<uint8_t>(message_type::heartbeat) || piece[1] != 0 || piece[2] != 0)
+    return "does not speak the protocol of troupe's processes";
+  if (!introduced() && operation != message_type::client_handshake)
+    return std::string("began with ") + name_of(operation) + " instead of its handshake";
+  const size_t limit = operation == message_type::client_handshake ? kNodeIdBytes : max_payload_bytes_;
+  if (h.payload_bytes > limit)
+    return "announced " + std::string(name_of(operation)) + " of " + std::to_string(h.payload_bytes) +
+           " bytes, more than " + std::to_string(limit);
+  const auto malformed = [&] { return std::string("sent ") + name_of(operation) + " with a malformed header"; };
+  switch (operation) {
+    case message_type::server_handshake: return "sent a server's handshake, but it is the client";
+    case message_type::client_handshake:
+      if (handshakes_ >= kMaxHandshakes) return "repeated its handshake";
+      if (h.payload_bytes != kNodeIdBytes || (h.flags & ~basp::header::select_connection_flag) != 0 || h.data != 0 ||
+          h.source != 0 || h.target != 0)
+        return malformed();
+      break;
+    case message_type::direct_message:
+    case message_type::routed_message:
+      if (h.payload_bytes == 0 || (h.flags & ~basp::header::named_receiver_flag) != 0 || h.target == 0)
+        return malformed();
+      break;
+    case message_type::monitor_message:
+      if (h.payload_bytes != 2 * kNodeIdBytes || h.flags != 0 || h.data != 0 || h.source != 0 || h.target == 0)
+        return malformed();
+      break;
+    case message_type::down_message:
+      if (h.payload_bytes == 0 || h.flags != 0 || h.data != 0 || h.source == 0 || h.target != 0) return malformed();
+      break;
+    case message_type::heartbeat:
+      if (h.payload_bytes != 0 || h.flags != 0 || h.data != 0 || h.source != 0 || h.target != 0) return malformed();
+      break;
+  }
+  return "";
+}
+
+std::string FrameCheck::check_handshake(std::span<const char> payload) {
+  NodeIdBytes node{};
+  std::copy(payload.begin(), payload.end(), node.begin());
+  if (!is_node_id(node)) return "sent a handshake without a valid name of its process";
+  if (node == own_node_)
+    return "has the same name as this process: the same machine or a copy of it, and the same process id";
+  if (introduced() && node != peer_) return "changed its name in a second handshake";
+  peer_ = node;
+  ++handshakes_;
+  return "";
+}
+
+// Whom a frame comes from and whom it is for. A peer speaks for itself alone: nobody else's frames pass through it.
+void FrameCheck::check_nodes(Reader& reader) const {
+  if (reader.node() != peer_) throw Refusal{"sent a message in another process's name"};
+  if (!is_node_id(reader.node())) throw Refusal{"sent a message for no valid process"};
+}
+
+std::string FrameCheck::check_payload(std::span<const char> payload) {
+  if (payload.size() != header_.payload_bytes) return "sent less than it announced";
+  const auto operation = static_cast<message_type>(header_.operation);
+  if (operation == message_type::client_handshake) return check_handshake(payload);
+  CheckContext context(system_);
+  Reader reader(&context, payload);
+  if (operation != message_type::direct_message) check_nodes(reader);
+  if (operation == message_type::direct_message || operation == message_type::routed_message) {
+    if (std::string why = check_message(reader); !why.empty()) return why;
+  } else if (operation == message_type::down_message) {
+    read_error(reader);
+  }
+  return reader.remaining() == 0 ? "" : std::string("sent ") + name_of(operation) + " with bytes after its end";
+}
+
+std::string FrameCheck::check_message(Reader& reader) const {
+  if (reader.number<uint8_t>() != 0) return "sent a message with a list of forwarding actors";
+  if (reader.number<uint16_t>() != 0) return "sent a message of an unknown kind";
+  const std::string types = reader.text();
+  if (types == "@<>") return "";
+  if (!types.starts_with("@<>+")) return "sent a message of an unknown kind";
+  return check_content(reader, types.substr(4));
+}
+
+std::string FrameCheck::check_content(Reader& reader, const std::string& name) const {
+  const bool named = (header_.flags & basp::header::named_receiver_flag) != 0;
+  if (named != (name == kNodeInfoRequest) || (named && header_.target != kSpawnServer))
+    return "addressed a message of type " + name.substr(0, 80) + (named ? " by name" : " by number");
+  if (named) {
+    const auto first = reader.number<uint64_t>(), second = reader.number<uint64_t>();
+    reader.text();
+    const bool known = first == caf::sys_atom::uint_value() && second == caf::get_atom::uint_value();
+    return known ? "" : "asked something unknown about this process";
+  }
+  if (name == kNodeInfo) {
+    const auto first = reader.number<uint64_t>();
+    caf::strong_actor_ptr server;
+    reader.text();
+    if (first != caf::ok_atom::uint_value() || reader(server)) return "sent malformed news about its process";
+    reader.text();
+    return "";
+  }
+  if (name == "@atom") {
+    const auto atom = static_cast<caf::atom_value>(reader.number<uint64_t>());
+    const bool known = std::find(messages_.atoms.begin(), messages_.atoms.end(), atom) != messages_.atoms.end();
+    return known ? "" : "sent an unknown atom";
+  }
+  if (name == "@error") {
+    read_error(reader);
+    return "";
+  }
+  const auto type =
+      std::find_if(messages_.types.begin(), messages_.types.end(), [&](const auto& t) { return t.name == name; });
+  if (type == messages_.types.end())
+    return "sent a message of type " + name.substr(0, 80) + ", which is not for this process";
+  return type->read(reader) ? "sent a malformed message of type " + name : "";
+}
+
+}  // namespace troupe

@@ -1,0 +1,88 @@
+#pragma once
+// What a peer that connected to us may send. CAF 0.17.6 trusts its peers: a header whose payload is missing crashes it, so does a
+// payload that holds a type it acts on by itself (links, exits, nested messages), and it makes room for any length it is told.
+// So every frame is read here first, in full, and only a frame that CAF can handle and troupe's protocol needs is passed on.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <caf/atom.hpp>
+#include <caf/deserializer.hpp>
+#include <caf/error.hpp>
+#include <caf/type_id.hpp>
+
+namespace caf {
+class actor_system;
+}
+
+namespace troupe {
+
+// A type that may be the whole content of a message: its name on the wire, and how one is read.
+struct AcceptedType {
+  std::string_view name;
+  caf::error (*read)(caf::deserializer&);
+};
+
+template <class T>
+AcceptedType accepted_type() {
+  return {caf::type_name<T>::value, [](caf::deserializer& source) -> caf::error {
+            T message{};
+            return source(message);
+          }};
+}
+
+// All that a listening process takes from its peers, besides what CAF's nodes tell each other.
+struct AcceptedMessages {
+  std::vector<AcceptedType> types;
+  std::vector<caf::atom_value> atoms;  // messages that are one atom
+};
+
+constexpr size_t kFrameHeaderBytes = 32;
+constexpr size_t kNodeIdBytes = 32;
+using NodeIdBytes = std::array<char, kNodeIdBytes>;
+
+// The frames of one connection that was accepted, in order. Used by the network's thread alone.
+class FrameCheck {
+ public:
+  // `messages` must outlive it. `max_payload_bytes` is for one frame, after the handshake.
+  FrameCheck(caf::actor_system& system, const AcceptedMessages& messages, size_t max_payload_bytes);
+  ~FrameCheck();
+
+  // Why the next piece must be kept from CAF, in words that continue "it ..."; empty when CAF can have it. A piece is a header of
+  // kFrameHeaderBytes or, when that has announced one, its whole payload.
+  std::string check(std::span<const char> piece);
+  // Whether the peer has said who it is.
+  bool introduced() const { return handshakes_ > 0; }
+
+ private:
+  struct Header {
+    uint8_t operation = 0;
+    uint8_t flags = 0;
+    uint32_t payload_bytes = 0;
+    uint64_t data = 0, source = 0, target = 0;
+  };
+  class Reader;
+
+  std::string check_header(std::span<const char> piece);
+  std::string check_handshake(std::span<const char> payload);
+  std::string check_payload(std::span<const char> payload);
+  std::string check_message(Reader& reader) const;
+  std::string check_content(Reader& reader, const std::string& name) const;
+  void check_nodes(Reader& reader) const;
+
+  caf::actor_system& system_;
+  const AcceptedMessages& messages_;
+  size_t max_payload_bytes_;
+  NodeIdBytes own_node_{};
+  NodeIdBytes peer_{};
+  uint32_t handshakes_ = 0;
+  bool in_payload_ = false;
+  Header header_;
+};
+
+}  // namespace troupe
