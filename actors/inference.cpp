@@ -206,6 +206,7 @@ void on_request(Self self, const ActRequest& request) {
 }
 
 void on_part(Self self, const Part& part) {
+  if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
   try {
     if (const auto whole = self->state.parts.add(self->current_sender()->address(), part))
       on_request(self, deserialize<ActRequest>(self->system(), *whole));

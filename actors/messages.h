@@ -410,9 +410,9 @@ using ActClient = caf::typed_actor<caf::reacts_to<ActReply>>;
 using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 // What workers see of an inference actor, of replay and of stats.
 using InferenceDoor = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
-using ReplayDoor = caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
-                                    caf::reacts_to<WorkerReport>, caf::reacts_to<EnvironmentsFailing>,
-                                    caf::reacts_to<Applied>>;
+using ReplayDoor =
+    caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
+                     caf::reacts_to<WorkerReport>, caf::reacts_to<EnvironmentsFailing>, caf::reacts_to<Applied>>;
 using StatsDoor =
     caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<InferenceReport>, caf::reacts_to<Applied>>;
 // What the run tells an inference process.

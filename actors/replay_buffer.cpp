@@ -1,11 +1,13 @@
 #include "actors/replay_buffer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/peer_checks.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
 
@@ -135,10 +137,33 @@ void on_down(Self self, const caf::down_msg& down) {
   serve(self);
 }
 
+// A message of another process that does not fit the run: that peer loses it, replay goes on.
+void drop(const std::string& what, const std::string& why) { log_warn("replay", what + " is dropped: " + why); }
+
+// Whether the message at hand comes from this worker.
+bool is_from(Self self, uint64_t worker) {
+  if (!self->current_sender()) return false;
+  const auto it = self->state.worker_of.find(self->current_sender()->address());
+  return it != self->state.worker_of.end() && it->second == worker;
+}
+
+// Whether the sender may not have that number: it has another one, or an actor of another process has it.
+template <class Holders>
+bool is_taken(Self self, const Holders& holders, uint64_t number) {
+  const auto own = holders.find(self->current_sender()->address());
+  if (own != holders.end()) return own->second != number;
+  return std::any_of(holders.begin(), holders.end(), [&](const auto& holder) {
+    return holder.second == number && holder.first.node() != self->current_sender()->node();
+  });
+}
+
 void on_hello(Self self, const WorkerHello& hello) {
   auto& st = self->state;
   if (!self->current_sender() || st.training_ended || st.stopping)
     return;  // its connection is lost already, or nobody needs it
+  const std::string who = "the hello of worker " + std::to_string(hello.worker);
+  if (const auto why = misfit(st.wiring->config, hello)) return drop(who, *why);
+  if (is_taken(self, st.worker_of, hello.worker)) return drop(who, "its number belongs to another worker");
   auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
   st.store->join(hello.worker, hello.groups, hello.samples_per_rollout);
   st.workers[hello.worker] = worker;
@@ -188,14 +213,41 @@ void on_stop(Self self) {
 }
 
 void on_rollout(Self self, const RolloutMessage& message) {
-  self->state.store->push(message.rollout);
-  if (message.rollout->samples > 0) self->state.sampling.sampled();
+  auto& st = self->state;
+  const Rollout& rollout = *message.rollout;
+  if (!is_from(self, rollout.worker)) return;  // the worker is gone, or somebody else speaks in its name
+  if (const auto why = misfit(st.wiring->config, st.wiring->spec, st.store->version(), rollout))
+    return drop("a rollout of worker " + std::to_string(rollout.worker), *why);
+  st.store->push(message.rollout);
+  if (rollout.samples > 0) st.sampling.sampled();
   serve(self);
   report(self);
 }
 
+void on_report(Self self, const WorkerReport& report) {
+  auto& st = self->state;
+  if (!is_from(self, report.worker)) return;
+  if (const auto why = misfit(st.wiring->config, st.wiring->spec, report))
+    return drop("a report of worker " + std::to_string(report.worker), *why);
+  st.store->progress(report.worker, report.partial);
+  st.sampling.stepped(report.worker, report.env_steps);
+}
+
+void on_applied(Self self, const Applied& applied) {
+  auto& st = self->state;
+  if (!self->current_sender() || st.gone.contains(applied.receiver)) return;
+  const std::string what = "version " + applied.version.text() + " of receiver " + std::to_string(applied.receiver);
+  if (is_taken(self, st.receiver_of, applied.receiver)) return drop(what, "its number belongs to another receiver");
+  if (applied.version > st.store->version()) return drop(what, "there is no such version yet");
+  if (!st.store->applied(applied.receiver, applied.version)) return drop(what, "it is older than the one before");
+  if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.receiver).second)
+    self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
+  serve(self);
+}
+
 // A worker that sends nonsense loses it; replay goes on.
 void on_part(Self self, const Part& part) {
+  if (!self->current_sender()) return;  // its connection is lost already
   try {
     if (const auto whole = self->state.parts.add(self->current_sender()->address(), part))
       on_rollout(self, deserialize<RolloutMessage>(self->system(), *whole));
@@ -216,6 +268,7 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
   // Not in turns: there a run that is made longer must have admitted what one that was long from the start has.
   if (!wiring->in_turns && config.stop.env_steps > 0)
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(wiring->spec.action.chunk));
+  st.wiring = wiring;
   st.stats = stats;
   st.sampling = SamplingWatch(config.workers.failure_timeout);
   const auto watch_sampling = [self, supervisor] {
@@ -233,22 +286,13 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
       [self](const WorkerHello& hello) { on_hello(self, hello); },
       [self](const RolloutMessage& message) { on_rollout(self, message); },
       [self](const Part& part) { on_part(self, part); },
-      [self](const WorkerReport& worker) {
-        self->state.store->progress(worker.worker, worker.partial);
-        self->state.sampling.stepped(worker.worker, worker.env_steps);
-      },
+      [self](const WorkerReport& report) { on_report(self, report); },
       [self, watch_sampling](const EnvironmentsFailing& failing) {
+        if (!is_from(self, failing.worker)) return;
         self->state.sampling.failing(failing.worker, failing.error, self->clock().now());
         watch_sampling();
       },
-      [self](const Applied& applied) {
-        auto& st = self->state;
-        if (!self->current_sender() || st.gone.contains(applied.receiver)) return;
-        if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.receiver).second)
-          self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
-        st.store->applied(applied.receiver, applied.version);
-        serve(self);
-      },
+      [self](const Applied& applied) { on_applied(self, applied); },
       [self](next_atom) {
         self->state.prefetcher = self->current_sender();
         serve(self);

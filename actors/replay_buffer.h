@@ -18,11 +18,12 @@ namespace troupe {
 
 struct ReplayState {
   static inline const char* name = "replay";
+  WiringPtr wiring;
   std::optional<ReplayStore> store;
   StatsActor stats;
   std::map<uint64_t, CreditHolder> workers;       // by worker id
   std::set<uint64_t> seen;                        // every worker id there was
-  std::map<caf::actor_addr, uint64_t> worker_of;  // for down messages
+  std::map<caf::actor_addr, uint64_t> worker_of;  // who may speak for a worker
   std::map<caf::actor_addr, uint64_t> receiver_of;
   std::set<uint64_t> gone;           // receivers that no longer count, whatever they still say
   caf::strong_actor_ptr prefetcher;  // asked for a batch and waits
@@ -30,9 +31,9 @@ struct ReplayState {
   std::vector<LagCounts> lags;  // of the super-batches since the last report
   SamplingWatch sampling{{}};
   bool sampling_failed = false;  // and the supervisor was told
-  bool training_ended = false;  // what workers still leave behind is nobody's loss
-  bool stopping = false;        // ends when the counts are closed
-  uint64_t workers_at_end = 0;  // connected when training ended
+  bool training_ended = false;   // what workers still leave behind is nobody's loss
+  bool stopping = false;         // ends when the counts are closed
+  uint64_t workers_at_end = 0;   // connected when training ended
   // The last checkpoint waits until the workers, who were told to stop, have reported what they leave.
   std::optional<CheckpointMessage> last_checkpoint;
   bool checkpoint_copied = false;  // written as it was when training ended, because a worker takes long

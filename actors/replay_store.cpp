@@ -86,10 +86,11 @@ void ReplayStore::close() {
   closed_ = true;
 }
 
-void ReplayStore::applied(uint64_t receiver, PolicyVersion version) {
-  PolicyVersion& known = receivers_[receiver];
-  TROUPE_CHECK(known <= version, known.text(), version.text());
-  known = version;
+bool ReplayStore::applied(uint64_t receiver, PolicyVersion version) {
+  const auto known = receivers_.find(receiver);
+  if (known != receivers_.end() && version < known->second) return false;
+  receivers_[receiver] = version;
+  return true;
 }
 
 void ReplayStore::receiver_gone(uint64_t receiver) { receivers_.erase(receiver); }

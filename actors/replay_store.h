@@ -51,7 +51,8 @@ class ReplayStore {
   // The worker's partial rollouts, as it last reported them; those of one group in the order in which they will be pushed.
   void progress(uint64_t worker, std::vector<PartialRollout> partial);
   // An inference actor serves weights of this version; nothing is admitted while none has said so.
-  void applied(uint64_t receiver, PolicyVersion version);
+  // False, and nothing changes, when it is older than the one before.
+  bool applied(uint64_t receiver, PolicyVersion version);
   void receiver_gone(uint64_t receiver);
   // Credits to hand out now, already booked. Call after every change.
   std::vector<CreditGrant> grant();
@@ -96,6 +97,8 @@ class ReplayStore {
   const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
   // Updates that used an average sample so far; unknown before the first.
   double mean_reuse() const;
+  // That the next super-batch is for; no weights are newer.
+  PolicyVersion version() const { return version_; }
 
  private:
   struct Column {

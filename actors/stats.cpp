@@ -4,6 +4,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/peer_checks.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
 
@@ -38,7 +39,10 @@ StatsActor::behavior_type stats_actor(Self self, WiringPtr wiring, RecorderActor
   beat_after(self, *wiring, interval);
   return {
       [self](const WorkerReport& report) { self->state.core->add(report, self->clock().now()); },
-      [self](const InferenceReport& report) { self->state.core->add(report); },
+      [self](const InferenceReport& report) {
+        if (const auto why = misfit(report)) return log_warn("stats", "a report of inference is dropped: " + *why);
+        self->state.core->add(report);
+      },
       [self](const Applied& applied) { self->state.core->add(applied); },
       [self, recorder](const ReplayReport& report) {
         self->state.core->add(report, self->clock().now());

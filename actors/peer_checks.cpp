@@ -1,0 +1,167 @@
+#include "actors/peer_checks.h"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+using Misfit = std::optional<std::string>;
+
+uint64_t samples_per_rollout(const RunConfig& config) {
+  return static_cast<uint64_t>(config.rollout.length) * static_cast<uint64_t>(config.env.rows);
+}
+
+Misfit check(const std::string& name, const Array& array, DType dtype, const Shape& shape) {
+  if (array.dtype() == dtype && array.shape() == shape) return std::nullopt;
+  return name + " is " + std::string(name_of(array.dtype())) + array.shape().text() + ", expected " +
+         std::string(name_of(dtype)) + shape.text();
+}
+
+// Each [leading..., ...] as the environment gives them, and no others.
+Misfit check(const EnvSpec& spec, const Arrays& arrays, std::initializer_list<int64_t> leading) {
+  if (arrays.size() != spec.observations.size()) return "it has " + std::to_string(arrays.size()) + " observations";
+  for (const ArraySpec& wanted : spec.observations) {
+    const Array* array = arrays.find(wanted.name);
+    if (array == nullptr) return "observation " + wanted.name + " is missing";
+    Shape shape = wanted.shape;
+    for (auto extent = std::rbegin(leading); extent != std::rend(leading); ++extent) shape = shape.prepended(*extent);
+    if (auto error = check("observation " + wanted.name, *array, wanted.dtype, shape)) return error;
+  }
+  return std::nullopt;
+}
+
+Misfit check_shapes(const EnvSpec& spec, int64_t steps, int64_t rows, const Rollout& r) {
+  const Shape grid{steps, rows};
+  struct Wanted {
+    const char* name;
+    const Array& array;
+    DType dtype;
+    Shape shape;
+  };
+  const Wanted all[] = {
+      {"actions", r.actions, spec.action.dtype(), spec.action.shape().prepended(rows).prepended(steps)},
+      {"log_probs", r.log_probs, DType::f32, {steps, rows, spec.action.decisions()}},
+      {"values", r.values, DType::f32, grid},
+      {"next_values", r.next_values, DType::f32, grid},
+      {"rewards", r.rewards, DType::f32, grid},
+      {"advantages", r.advantages, DType::f32, grid},
+      {"returns", r.returns, DType::f32, grid},
+      {"terminated", r.terminated, DType::u8, grid},
+      {"truncated", r.truncated, DType::u8, grid},
+      {"valid", r.valid, DType::u8, grid},
+      {"version", r.version, DType::i64, grid},
+  };
+  for (const Wanted& wanted : all)
+    if (auto error = check(wanted.name, wanted.array, wanted.dtype, wanted.shape)) return error;
+  if (spec.action.chunk > 1)
+    if (auto error = check("executed", r.executed, DType::i32, grid)) return error;
+  if (spec.action.chunk == 1 && !r.executed.empty()) return "executed is given for chunks of one step";
+  if (spec.action.masked)
+    if (auto error = check("action_mask", r.action_mask, DType::u8, {steps, rows, spec.action.mask_size()}))
+      return error;
+  return check(spec, r.observations, {steps, rows});
+}
+
+// What estimators that recompute values need, and tasks; both are empty unless the run asks for them.
+Misfit check_extras(const RunConfig& config, const EnvSpec& spec, int64_t steps, int64_t rows, const Rollout& r) {
+  if ((config.algorithm.group_by == "task") == r.task.empty()) return "tasks do not fit algorithm.group_by";
+  if (!r.task.empty())
+    if (auto error = check("task", r.task, DType::i32, {steps, rows})) return error;
+  if ((config.algorithm.advantage == "vtrace") == r.last_observations.empty())
+    return "last observations do not fit algorithm.advantage";
+  if (!r.last_observations.empty())
+    if (auto error = check(spec, r.last_observations, {rows})) return error;
+  const int64_t finals = r.final_steps.empty() ? 0 : r.final_steps.dim(0);
+  if (finals == 0) return std::nullopt;
+  if (auto error = check("final_steps", r.final_steps, DType::i32, {finals, 2})) return error;
+  const auto at = r.final_steps.view<int32_t>();
+  for (size_t i = 0; i < at.size(); i += 2)
+    if (at[i] < 0 || at[i] >= steps || at[i + 1] < 0 || at[i + 1] >= rows) return "final_steps are out of range";
+  return check(spec, r.final_observations, {finals});
+}
+
+Misfit check_actions(const ActionSpec& spec, const Array& actions) {
+  if (spec.kind == ActionKind::continuous) return std::nullopt;
+  const auto values = actions.view<int32_t>();
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] < 0 || values[i] >= spec.bins[i % spec.bins.size()]) return "an action is out of range";
+  return std::nullopt;
+}
+
+Misfit check(const Episodes& episodes, uint64_t samples) {
+  const Shape shape{episodes.returns.size()};
+  if (auto error = check("returns", episodes.returns, DType::f32, shape)) return error;
+  if (auto error = check("lengths", episodes.lengths, DType::i32, shape)) return error;
+  if (auto error = check("success", episodes.success, DType::u8, shape)) return error;
+  if (static_cast<uint64_t>(episodes.count()) > samples)
+    return std::to_string(episodes.count()) + " episodes in " + std::to_string(samples) + " samples";
+  return std::nullopt;
+}
+
+Misfit check_counts(const ActionSpec& spec, PolicyVersion newest, const Rollout& r) {
+  const auto valid = r.valid.view<uint8_t>();
+  const auto version = r.version.view<int64_t>();
+  uint64_t samples = 0, env_steps = 0;
+  for (size_t i = 0; i < valid.size(); ++i) {
+    if (valid[i] == 0) continue;
+    ++samples;
+    const int32_t executed = r.executed.empty() ? 1 : r.executed.view<int32_t>()[i];
+    if (executed < 1 || executed > spec.chunk) return "a step executed " + std::to_string(executed) + " of its chunk";
+    env_steps += static_cast<uint64_t>(executed);
+    if (version[i] < 0 || static_cast<uint64_t>(version[i]) < r.oldest || static_cast<uint64_t>(version[i]) > r.newest)
+      return "a step's version is not among those of the rollout";
+  }
+  if (samples != r.samples)
+    return std::to_string(r.samples) + " samples, but " + std::to_string(samples) + " valid steps";
+  if (env_steps != r.env_steps)
+    return std::to_string(r.env_steps) + " environment steps, but " + std::to_string(env_steps) + " were executed";
+  if (samples > 0 && newest < PolicyVersion{r.epoch, r.newest})
+    return "it comes from a version that does not exist yet";
+  return std::nullopt;
+}
+
+}  // namespace
+
+Misfit misfit(const RunConfig& config, const WorkerHello& hello) {
+  if (hello.groups == static_cast<uint32_t>(config.workers.groups) &&
+      hello.samples_per_rollout == samples_per_rollout(config))
+    return std::nullopt;
+  return std::to_string(hello.groups) + " groups with " + std::to_string(hello.samples_per_rollout) +
+         " samples a rollout, expected " + std::to_string(config.workers.groups) + " with " +
+         std::to_string(samples_per_rollout(config));
+}
+
+Misfit misfit(const RunConfig& config, const EnvSpec& spec, const WorkerReport& report) {
+  // Two rollouts of a group can be under way at the end of one and the beginning of the next.
+  const auto groups = static_cast<uint64_t>(config.workers.groups);
+  if (report.partial.size() > 2 * groups) return std::to_string(report.partial.size()) + " rollouts under way";
+  for (const PartialRollout& partial : report.partial) {
+    if (partial.group >= groups) return "group " + std::to_string(partial.group) + " of " + std::to_string(groups);
+    if (partial.samples > samples_per_rollout(config))
+      return std::to_string(partial.samples) + " samples in a rollout of " +
+             std::to_string(samples_per_rollout(config));
+    if (partial.env_steps > partial.samples * static_cast<uint64_t>(spec.action.chunk))
+      return std::to_string(partial.env_steps) + " environment steps in a rollout under way";
+    if (auto error = check(partial.episodes, partial.samples)) return error;
+  }
+  return std::nullopt;
+}
+
+Misfit misfit(const RunConfig& config, const EnvSpec& spec, PolicyVersion newest, const Rollout& rollout) {
+  const int64_t steps = config.rollout.length, rows = config.env.rows;
+  if (auto error = check_shapes(spec, steps, rows, rollout)) return error;
+  if (auto error = check_extras(config, spec, steps, rows, rollout)) return error;
+  if (auto error = check_actions(spec.action, rollout.actions)) return error;
+  if (rollout.group >= static_cast<uint32_t>(config.workers.groups))
+    return "group " + std::to_string(rollout.group) + " of " + std::to_string(config.workers.groups);
+  if (auto error = check(rollout.episodes, rollout.samples)) return error;
+  return check_counts(spec.action, newest, rollout);
+}
+
+Misfit misfit(const InferenceReport& report) {
+  if (auto error = check("batch_rows", report.batch_rows, DType::i32, Shape{report.batch_rows.size()})) return error;
+  return check("latency_us", report.latency_us, DType::f32, Shape{report.latency_us.size()});
+}
+
+}  // namespace troupe

@@ -1,0 +1,104 @@
+#include "actors/peer_checks.h"
+
+#include <functional>
+
+#include "actors/segment.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+struct Fixture {
+  Fixture() {
+    config.rollout.length = 4;
+    config.env.rows = 2;
+    config.workers.groups = 2;
+    spec.observations = {{"state", DType::f32, {3}}};
+    spec.action.bins = {5};
+    Segment segment(spec, 4, 2);
+    segment.record_policy(0, Array(DType::i32, {2, 1, 1}), Array(DType::f32, {2, 1}), Array(DType::f32, {2}), {1, 7});
+    EnvStep step = EnvStep::allocate(spec, 2);
+    for (int32_t& executed : step.executed.mutable_view<int32_t>()) executed = 1;
+    segment.record_step(0, step, 1, 0);
+    rollout = *segment.close(config.algorithm, 3, 0);
+  }
+  std::optional<std::string> changed(const std::function<void(Rollout&)>& change, PolicyVersion newest = {1, 9}) const {
+    Rollout copy = rollout;
+    change(copy);
+    return misfit(config, spec, newest, copy);
+  }
+
+  RunConfig config;
+  EnvSpec spec;
+  Rollout rollout;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout as a worker makes it fits") {
+  CHECK(rollout.samples == 2);
+  CHECK(!changed([](Rollout&) {}));
+  CHECK(!changed([](Rollout&) {}, {1, 7}));
+}
+
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout with anything else in it does not fit") {
+  const std::function<void(Rollout&)> changes[] = {
+      [](Rollout& r) { r.samples = 3; },
+      [](Rollout& r) { r.samples = ~uint64_t{0}; },
+      [](Rollout& r) { r.env_steps = 1; },
+      [](Rollout& r) { r.env_steps = 1'000'000; },
+      [](Rollout& r) { r.epoch = 2; },
+      [](Rollout& r) { r.newest = 6; },
+      [](Rollout& r) { r.oldest = 8; },
+      [](Rollout& r) { r.newest = 10; },
+      [](Rollout& r) { r.values = Array(DType::f32, {4, 3}); },
+      [](Rollout& r) { r.values = Array(DType::f64, {4, 2}); },
+      [](Rollout& r) { r.advantages = {}; },
+      [](Rollout& r) { r.observations.set("state", Array(DType::f32, {4, 2, 4})); },
+      [](Rollout& r) { r.observations.set("more", Array(DType::f32, {4, 2, 3})); },
+      [](Rollout& r) { r.observations.clear(); },
+      [](Rollout& r) { r.actions = Array::of<int32_t>({4, 2, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 5}); },
+      [](Rollout& r) { r.actions = Array::of<int32_t>({4, 2, 1, 1}, {-1, 0, 0, 0, 0, 0, 0, 0}); },
+      [](Rollout& r) { r.task = Array(DType::i32, {4, 2}); },
+      [](Rollout& r) { r.last_observations = r.observations; },
+      [](Rollout& r) { r.final_steps = Array::of<int32_t>({1, 2}, {4, 0}); },
+      [](Rollout& r) { r.final_steps = Array::of<int32_t>({1, 2}, {0, 0}); },  // without an observation
+      [](Rollout& r) { r.group = 2; },
+      [](Rollout& r) { r.executed = Array(DType::i32, {4, 2}); },
+      [](Rollout& r) { r.episodes.returns = Array(DType::f32, {1}); },
+      [](Rollout& r) { r.episodes = {Array(DType::f32, {3}), Array(DType::i32, {3}), Array(DType::u8, {3})}; },
+  };
+  for (size_t i = 0; i < std::size(changes); ++i) {
+    CAPTURE(i);
+    CHECK(changed(changes[i]));
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "peer_checks: hellos, reports and episodes must have the run's sizes") {
+  CHECK(!misfit(config, WorkerHello{1, 2, 8}));
+  CHECK(misfit(config, WorkerHello{1, 2, 0}));
+  CHECK(misfit(config, WorkerHello{1, 0xffffffff, 8}));
+  WorkerReport report;
+  report.partial = {{0, 8, 8, {}}, {0, 8, 8, {}}, {1, 1, 1, {}}};
+  CHECK(!misfit(config, spec, report));
+  const auto changed = [&](const std::function<void(PartialRollout&)>& change) {
+    WorkerReport copy = report;
+    change(copy.partial[2]);
+    return misfit(config, spec, copy);
+  };
+  CHECK(changed([](PartialRollout& p) { p.samples = 9; }));
+  CHECK(changed([](PartialRollout& p) { p.env_steps = ~uint64_t{0}; }));
+  CHECK(changed([](PartialRollout& p) { p.group = 2; }));
+  CHECK(changed([](PartialRollout& p) { p.episodes.returns = Array(DType::f32, {1}); }));
+  report.partial.resize(5);
+  CHECK(misfit(config, spec, report));
+
+  InferenceReport inference;
+  inference.batch_rows = Array(DType::i32, {2});
+  inference.latency_us = Array(DType::f32, {2});
+  CHECK(!misfit(inference));
+  inference.latency_us = Array(DType::i64, {2});
+  CHECK(misfit(inference));
+}
+
+}  // namespace troupe
