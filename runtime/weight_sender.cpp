@@ -27,19 +27,11 @@ std::optional<std::string> WeightSender::admit(ReceiverId id, const Signature& t
   return std::nullopt;
 }
 
-void WeightSender::attach_local(ReceiverId id, std::shared_ptr<WeightSlot> slot) {
-  std::lock_guard lock(mutex_);
-  Member& member = members_[id] = {};
-  member.state = State::local;
-  member.slot = std::move(slot);
-  if (newest_) hand_over(member);
-}
-
 void WeightSender::remove(ReceiverId id) {
   std::lock_guard lock(mutex_);
   const auto found = members_.find(id);
   if (found == members_.end()) return;
-  if (found->second.state == State::waiting || found->second.state == State::connected) {
+  if (found->second.state != State::lost) {
     regroup_ = true;
     leave_.request_stop();
   }
@@ -61,16 +53,8 @@ bool WeightSender::publish(WeightsPtr weights) {
   if (begun_ < published_ && something_to_send()) ++skipped_;
   newest_ = std::move(weights);
   ++published_;
-  for (auto& [id, member] : members_)
-    if (member.state == State::local) hand_over(member);
   work_.notify_all();
   return true;
-}
-
-void WeightSender::hand_over(Member& member) {
-  member.slot->offer(newest_);
-  member.applied_seq = published_;
-  member.applied = newest_->version;
 }
 
 WeightsPtr WeightSender::newest() const {
@@ -81,8 +65,7 @@ WeightsPtr WeightSender::newest() const {
 bool WeightSender::something_to_send() const {
   if (!newest_) return false;
   for (const auto& [id, member] : members_)
-    if ((member.state == State::waiting || member.state == State::connected) && member.applied_seq < published_)
-      return true;
+    if (member.state != State::lost && member.applied_seq < published_) return true;
   return false;
 }
 
@@ -128,7 +111,7 @@ SenderStep WeightSender::connect() {
     regroup_ = false;
     invitation.generation = ++generation_;
     for (auto& [id, member] : members_) {
-      if (member.state != State::waiting && member.state != State::connected) continue;
+      if (member.state == State::lost) continue;
       member.state = State::waiting;
       seats_.push_back({id, member.admission});
     }

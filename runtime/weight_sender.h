@@ -28,7 +28,6 @@ struct ReceiverReport {
     waiting,    // admitted, not in a group yet
     connected,  // in the group
     lost,       // set aside; `trouble` says why
-    local,      // shares the snapshot in this process
   };
   ReceiverId id = 0;
   State state = State::waiting;
@@ -61,8 +60,6 @@ class WeightSender {
 
   // Takes a receiver in, or back in after a restart. Returns the first difference if its signature is another one: it is refused.
   std::optional<std::string> admit(ReceiverId id, const Signature& theirs);
-  // A receiver of this process; it gets the newest weights now and every later snapshot within publish().
-  void attach_local(ReceiverId id, std::shared_ptr<WeightSlot> slot);
   // What the group is doing is broken off, so that a receiver known to be gone does not cost the others its deadline.
   void remove(ReceiverId id);
 
@@ -89,7 +86,6 @@ class WeightSender {
     uint64_t applied_seq = 0;  // 1 is the first snapshot published
     std::optional<PolicyVersion> applied;
     std::string trouble;
-    std::shared_ptr<WeightSlot> slot;  // local members only
   };
   struct Seat {  // index + 1 is the rank
     ReceiverId id;
@@ -105,7 +101,6 @@ class WeightSender {
   SenderStep send();
   SenderStep collect();
   SenderStep fail(const TransferError& error);
-  void hand_over(Member& member);
   Member* member_at(const Seat& seat);
   void set_aside(const Seat& seat, const std::string& trouble, std::vector<ReceiverId>& lost);
   bool something_to_send() const;

@@ -385,18 +385,6 @@ TEST_CASE("weight_receiver: weights swapped in before the sender went are report
   CHECK(receiver.step(0ms).did == Got::nothing);
 }
 
-TEST_CASE("weight_sender: a receiver of the same process shares the snapshot itself") {
-  Plane plane;
-  auto before = std::make_shared<WeightSlot>(), after = std::make_shared<WeightSlot>();
-  plane.sender.attach_local(1, before);
-  plane.publish(1);
-  plane.sender.attach_local(2, after);
-  CHECK(before->get() == plane.sender.newest());
-  CHECK(after->get() == plane.sender.newest());
-  CHECK(plane.report(1).behind == 0);
-  CHECK_FALSE(plane.sender.wait_for_work(0ms));
-}
-
 TEST_CASE("weight_channel: both ends can be stopped while they wait for a peer without limit") {
   Plane plane(100, {.bucket_bytes = 64, .connect_timeout = 60s, .transfer_timeout = 60s});
   plane.add(1);
