@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -58,6 +59,8 @@ int exit_code_of(const std::function<int()>& body) {
 }  // namespace
 
 int run_program(const std::function<int()>& body) {
+  // A file that reaches the limit of `ulimit -f` is then an error of its write, like a full disk, and does not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   const int code = exit_code_of(body);
   if (threads_left_behind) _exit(code);  // the streams are flushed: std::cerr always, std::cout by exit_code_of
   return code;

@@ -24,7 +24,6 @@ namespace {
   if (limit_file_size) {
     const rlimit limit{*limit_file_size, *limit_file_size};
     setrlimit(RLIMIT_FSIZE, &limit);
-    signal(SIGXFSZ, SIG_IGN);  // survives exec; the write fails with EFBIG instead
   }
   execv(arguments[0], arguments);
   _exit(127);

@@ -28,8 +28,8 @@ std::string text_of(const std::string& path);
 
 class Process {
  public:
-  // Starts `command[0]` (a program of this build, or a path). `limit_file_size` bounds the files it may write, in bytes; a write
-  // beyond fails as on a full disk.
+  // Starts `command[0]` (a program of this build, or a path). `limit_file_size` bounds the files it may write, in bytes, as
+  // `ulimit -f` does.
   explicit Process(Words command, std::optional<rlim_t> limit_file_size = {});
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
