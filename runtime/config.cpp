@@ -253,6 +253,8 @@ RunConfig load_config(const std::string& path) {
   return parse_config(read_start(path), printable(path, kShownPath));
 }
 
+std::string upgrade_config(const std::string& text) { return to_json(parse_config(text, "its config")); }
+
 void apply_override(RunConfig& config, const std::string& assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)

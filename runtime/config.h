@@ -25,6 +25,8 @@ std::vector<FieldInfo> describe_fields();
 RunConfig parse_config(const std::string& text, const std::string& source);
 // The config in a file. Throws ConfigError also when the file cannot be read.
 RunConfig load_config(const std::string& path);
+// A config that an older program wrote, with the fields added since at their defaults. Throws ConfigError.
+std::string upgrade_config(const std::string& text);
 // Sets one field from "path=value"; the value is JSON, or a bare word for a string. Throws ConfigError.
 void apply_override(RunConfig& config, const std::string& assignment);
 // Every field as JSON text, indented, in order; parse_config(to_json(c)) == c.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -29,13 +30,40 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+// "a directory"; nothing for a regular file.
+const char* other_kind(mode_t mode) {
+  if (S_ISREG(mode)) return nullptr;
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISLNK(mode)) return "a link";
+  return "a device";
+}
+
+void require_regular(const std::string& path, const struct stat& status) {
+  if (const char* kind = other_kind(status.st_mode))
+    throw IoError(path, std::string("is ") + kind + ", expected a regular file");
+}
+
 // An open file descriptor, closed at the end of its scope.
 class Descriptor {
  public:
+  // Opening never waits. Without O_DIRECTORY the path must lead to a regular file, or to nothing where `flags` allow that.
   Descriptor(const std::string& path, int flags, const char* problem) : path_(path) {
-    do fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+    const bool directory = (flags & O_DIRECTORY) != 0;
+    struct stat status{};
+    // Looked at before it is opened, because opening a device can do something.
+    const bool there = ((flags & O_NOFOLLOW) != 0 ? ::lstat : ::stat)(path.c_str(), &status) == 0;
+    if (there && !directory) require_regular(path, status);
+    do fd_ = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
     while (fd_ < 0 && errno == EINTR);
     if (fd_ < 0) throw IoError(path, problem, errno);
+    try {
+      if (!directory) require_regular(path, this->status());
+    } catch (const IoError&) {
+      ::close(fd_);
+      throw;
+    }
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -45,6 +73,11 @@ class Descriptor {
 
   int get() const { return fd_; }
   const std::string& path() const { return path_; }
+  struct stat status() const {
+    struct stat result{};
+    if (::fstat(fd_, &result) != 0) throw IoError(path_, "cannot read", errno);
+    return result;
+  }
 
   void write_all(std::string_view bytes) const {
     while (!bytes.empty()) {
@@ -75,6 +108,33 @@ void sync_directory(const std::string& directory) {
   if (::fsync(descriptor.get()) != 0 && errno != EINVAL) throw IoError(directory, "cannot sync directory", errno);
 }
 
+class PosixReadFile final : public ReadFile {
+ public:
+  explicit PosixReadFile(const std::string& path)
+      : file_(path, O_RDONLY, "cannot open"), size_(static_cast<uint64_t>(file_.status().st_size)) {}
+
+  uint64_t size() const override { return size_; }
+
+  std::string read(uint64_t offset, uint64_t count) const override {
+    std::string bytes(offset < size_ ? std::min(count, size_ - offset) : 0, '\0');
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t got =
+          ::pread(file_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw IoError(file_.path(), "cannot read", errno);
+      if (got == 0) break;  // it was cut meanwhile
+      done += static_cast<size_t>(got);
+    }
+    bytes.resize(done);
+    return bytes;
+  }
+
+ private:
+  Descriptor file_;
+  uint64_t size_;
+};
+
 class PosixAppendFile final : public AppendFile {
  public:
   explicit PosixAppendFile(const std::string& path) : file_(path, O_WRONLY | O_CREAT | O_APPEND, "cannot open") {}
@@ -101,53 +161,66 @@ class PosixAppendFile final : public AppendFile {
   off_t torn_at_ = -1;  // where a part of a failed write begins that could not be cut off; -1 = nowhere
 };
 
+// Whether another holder has it. File systems that cannot lock a directory say so with other numbers.
+bool is_locked(const Descriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
+
 class PosixFileLock final : public FileLock {
  public:
-  explicit PosixFileLock(const std::string& path) : file_(path, O_RDWR | O_CREAT, "cannot open") {
-    if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) throw IoError(path, "cannot lock", errno);
-      throw IoError(path, "in use by " + owner());
-    }
-    if (::ftruncate(file_.get(), 0) != 0) throw IoError(path, "cannot write", errno);
-    file_.write_all(std::to_string(::getpid()) + '\n');
+  explicit PosixFileLock(const std::string& path)
+      : path_(path), directory_(parent_of(path), O_RDONLY | O_DIRECTORY, "cannot open directory") {
+    if (is_locked(directory_)) throw IoError(path, "in use by " + owner());
+    // O_NOFOLLOW: what a link leads to would be overwritten.
+    file_.emplace(path, O_RDWR | O_CREAT | O_NOFOLLOW, "cannot open");
+    if (is_locked(*file_)) throw IoError(path, "in use by " + owner());
+    if (::flock(file_->get(), LOCK_EX | LOCK_NB) != 0) throw IoError(path, "cannot lock", errno);
+    if (::ftruncate(file_->get(), 0) != 0) throw IoError(path, "cannot write", errno);
+    file_->write_all(std::to_string(::getpid()) + '\n');
+  }
+
+  void check() const override {
+    check(directory_);
+    check(*file_);
   }
 
  private:
+  static void check(const Descriptor& held) {
+    const struct stat mine = held.status();
+    struct stat now{};
+    if (::stat(held.path().c_str(), &now) != 0) {
+      if (errno != ENOENT && errno != ENOTDIR) return;  // a file system that does not answer says nothing about it
+      throw LockLost(held.path(),
+                     "was removed or renamed while this process was using it; nothing more is written there");
+    }
+    if (now.st_dev != mine.st_dev || now.st_ino != mine.st_ino)
+      throw LockLost(held.path(), "was replaced while this process was using it; nothing more is written there");
+  }
+
   std::string owner() const {
-    char text[32] = {};
-    const ssize_t size = ::pread(file_.get(), text, sizeof text - 1, 0);
-    const long pid = size > 0 ? std::strtol(text, nullptr, 10) : 0;
+    long pid = 0;
+    try {
+      pid = std::strtol(PosixReadFile(path_).read(0, 32).c_str(), nullptr, 10);
+    } catch (const IoError&) {
+      // Somebody removed the file; its owner still has the directory.
+    }
     return pid > 0 ? "process " + std::to_string(pid) : "another process";
   }
 
-  Descriptor file_;
+  std::string path_;
+  Descriptor directory_;
+  std::optional<Descriptor> file_;
 };
 
 class PosixDisk final : public Disk {
  public:
-  std::string read(const std::string& path) const override {
-    const Descriptor file(path, O_RDONLY, "cannot open");
-    struct stat status{};
-    if (::fstat(file.get(), &status) != 0) throw IoError(path, "cannot read", errno);
-    if (S_ISDIR(status.st_mode)) throw IoError(path, "cannot read", EISDIR);
-    std::string bytes(static_cast<size_t>(std::max<off_t>(status.st_size, 0)) + 1, '\0');
-    size_t size = 0;
-    while (true) {  // until the end of the file: the size may be unknown (/proc) or change
-      const ssize_t got = ::read(file.get(), bytes.data() + size, bytes.size() - size);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw IoError(path, "cannot read", errno);
-      if (got == 0) break;
-      size += static_cast<size_t>(got);
-      if (size == bytes.size()) bytes.resize(2 * bytes.size());
-    }
-    bytes.resize(size);
-    return bytes;
+  std::unique_ptr<ReadFile> open_read(const std::string& path) const override {
+    return std::make_unique<PosixReadFile>(path);
   }
 
   void write_atomic(const std::string& path, std::span<const std::string_view> parts) override {
     const std::string temporary = temporary_name(path);
+    ::unlink(temporary.c_str());  // whatever a killed process or somebody else left there
     try {
-      Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC, "cannot open");
+      Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "cannot open");
       for (std::string_view part : parts) file.write_all(part);
       file.sync();
       file.close();
@@ -184,14 +257,18 @@ class PosixDisk final : public Disk {
     if (error) throw IoError(path, "cannot make directory", error.value());
   }
 
-  bool exists(const std::string& path) const override { return ::access(path.c_str(), F_OK) == 0; }
+  bool exists(const std::string& path) const override {
+    struct stat status{};
+    return ::lstat(path.c_str(), &status) == 0;
+  }
 
   std::vector<std::string> list(const std::string& path) const override {
     std::error_code error;
     std::vector<std::string> names;
     for (std::filesystem::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
       names.push_back(it->path().filename().string());
-    if (error && error != std::errc::no_such_file_or_directory) throw IoError(path, "cannot list", error.value());
+    const bool absent = error == std::errc::no_such_file_or_directory && !exists(path);  // and no broken link either
+    if (error && !absent) throw IoError(path, "cannot list", error.value());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -203,6 +280,14 @@ class PosixDisk final : public Disk {
 
 IoError::IoError(const std::string& path, const std::string& problem, int error_number)
     : std::runtime_error(error_line(path, problem, error_number)), error_number_(error_number) {}
+
+std::string Disk::read(const std::string& path, uint64_t max_bytes) const {
+  const std::unique_ptr<ReadFile> file = open_read(path);
+  if (file->size() > max_bytes)
+    throw IoError(path,
+                  "holds " + std::to_string(file->size()) + " bytes, expected at most " + std::to_string(max_bytes));
+  return file->read(0, file->size());
+}
 
 Disk& posix_disk() {
   static PosixDisk disk;

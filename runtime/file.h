@@ -1,7 +1,8 @@
 #pragma once
 // The one seam to files. Everything that an actor reads or writes goes through a Disk: PosixDisk in a real run, MemoryDisk
 // (runtime/memory_disk.h) in a simulation, where writes can be refused or cut short. Every failure is an IoError.
-// Functions block; a Disk may be used from any thread, an AppendFile from one at a time.
+// Only regular files are read and written: a directory, pipe, socket or device in the place of one is an IoError, never a wait.
+// Functions block on the disk; a Disk may be used from any thread, an AppendFile from one at a time.
 
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,25 @@ class IoError : public std::runtime_error {
   int error_number_;
 };
 
+// A lock that is held, but no longer on what its path leads to: what is written there now is not covered by it.
+class LockLost : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+// The largest file that Disk::read() takes unless told otherwise.
+inline constexpr uint64_t kMaxReadBytes = 16 << 20;
+
+// A file open for reading.
+class ReadFile {
+ public:
+  virtual ~ReadFile() = default;
+  // When it was opened. A file that grows later counts as that long, and one in /proc as empty.
+  virtual uint64_t size() const = 0;
+  // The bytes from `offset` on, at most `count`; fewer where the file ends before.
+  virtual std::string read(uint64_t offset, uint64_t count) const = 0;
+};
+
 // A file that only grows.
 class AppendFile {
  public:
@@ -33,18 +53,21 @@ class AppendFile {
   virtual void append(std::string_view bytes) = 0;
 };
 
-// A lock on a file, held until this is destroyed or the process ends.
+// A lock on a file and its directory, held until this is destroyed or the process ends.
 class FileLock {
  public:
   virtual ~FileLock() = default;
+  // Throws LockLost when the path of the file or of its directory leads to another one by now, or to none.
+  virtual void check() const = 0;
 };
 
 class Disk {
  public:
   virtual ~Disk() = default;
 
-  // The whole file.
-  virtual std::string read(const std::string& path) const = 0;
+  virtual std::unique_ptr<ReadFile> open_read(const std::string& path) const = 0;
+  // The whole file. Throws IoError, without reading it, when it holds more than `max_bytes`.
+  std::string read(const std::string& path, uint64_t max_bytes = kMaxReadBytes) const;
   // Replaces a file by the concatenated `parts`: afterwards, also after a kill or a power cut, it holds the old bytes or the
   // new ones. When it throws, the old file is untouched.
   virtual void write_atomic(const std::string& path, std::span<const std::string_view> parts) = 0;
@@ -59,11 +82,12 @@ class Disk {
   virtual void remove(const std::string& path) = 0;
   // Makes a directory and those above it; nothing happens when it is there.
   virtual void make_directory(const std::string& path) = 0;
+  // Whether there is anything of that name, a broken link included.
   virtual bool exists(const std::string& path) const = 0;
   // Names in a directory, sorted; empty when it is absent.
   virtual std::vector<std::string> list(const std::string& path) const = 0;
-  // Takes the lock of `path` (made if absent; it holds the owner's process id). Throws when another holder has it: "<path>:
-  // in use by process 123".
+  // Takes the lock of `path` (made if absent; it holds the owner's process id) and of the directory it is in, so that removing
+  // the file frees nothing. Throws when another holder has one of them: "<path>: in use by process 123".
   virtual std::unique_ptr<FileLock> lock(const std::string& path) = 0;
 };
 

@@ -48,6 +48,19 @@ struct MemoryDisk::Contents {
   }
 };
 
+class MemoryDisk::Read final : public ReadFile {
+ public:
+  explicit Read(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  uint64_t size() const override { return bytes_.size(); }
+  std::string read(uint64_t offset, uint64_t count) const override {
+    return offset < bytes_.size() ? bytes_.substr(offset, count) : std::string();
+  }
+
+ private:
+  std::string bytes_;
+};
+
 class MemoryDisk::Append final : public AppendFile {
  public:
   Append(std::shared_ptr<Contents> contents, std::string path)
@@ -72,6 +85,12 @@ class MemoryDisk::Lock final : public FileLock {
     contents_->locks.erase(path_);
   }
 
+  void check() const override {
+    const std::lock_guard guard(contents_->mutex);
+    if (contents_->files.count(path_) == 0)
+      throw LockLost(path_, "was removed or renamed while this process was using it");
+  }
+
  private:
   std::shared_ptr<Contents> contents_;
   std::string path_;
@@ -80,9 +99,9 @@ class MemoryDisk::Lock final : public FileLock {
 MemoryDisk::MemoryDisk() : contents_(std::make_shared<Contents>()) {}
 MemoryDisk::~MemoryDisk() = default;
 
-std::string MemoryDisk::read(const std::string& path) const {
+std::unique_ptr<ReadFile> MemoryDisk::open_read(const std::string& path) const {
   const std::lock_guard guard(contents_->mutex);
-  return contents_->file(path);
+  return std::make_unique<Read>(contents_->file(path));
 }
 
 void MemoryDisk::write_atomic(const std::string& path, std::span<const std::string_view> parts) {

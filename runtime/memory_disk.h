@@ -29,7 +29,7 @@ class MemoryDisk final : public Disk {
   ~MemoryDisk() override;
 
   using Disk::write_atomic;
-  std::string read(const std::string& path) const override;
+  std::unique_ptr<ReadFile> open_read(const std::string& path) const override;
   void write_atomic(const std::string& path, std::span<const std::string_view> parts) override;
   std::unique_ptr<AppendFile> open_append(const std::string& path) override;
   void truncate(const std::string& path, uint64_t bytes) override;
@@ -49,6 +49,7 @@ class MemoryDisk final : public Disk {
   void damage(const std::string& path, std::string bytes);
 
  private:
+  class Read;
   class Append;
   class Lock;
   struct Contents;  // shared with open files and locks, which may outlive the disk

@@ -22,7 +22,6 @@ using nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kHeaderAlignment = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference implementation
 constexpr const char* kMetadataKey = "__metadata__";
 
 struct DTypeName {
@@ -141,8 +140,9 @@ std::string_view split_header(std::string_view& bytes) {
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   bytes.remove_prefix(kLengthBytes);
-  if (length > kMaxHeaderBytes)
-    fail("the header claims " + std::to_string(length) + " bytes, at most 100000000 are allowed");
+  if (length > kMaxSafetensorsHeader)
+    fail("the header claims " + std::to_string(length) + " bytes, at most " + std::to_string(kMaxSafetensorsHeader) +
+         " are allowed");
   if (length > bytes.size())
     fail("truncated: the header claims " + std::to_string(length) + " bytes, " + std::to_string(bytes.size()) +
          " are there");

@@ -13,6 +13,10 @@
 
 namespace troupe {
 
+// The longest header that is read, for some 40,000 arrays. Parsed JSON takes many times its text, so the format's own limit of 100 MB
+// would let a bad file take gigabytes.
+inline constexpr uint64_t kMaxSafetensorsHeader = 4 << 20;
+
 struct Safetensors {
   std::map<std::string, Array> tensors;
   std::map<std::string, std::string> metadata;
@@ -26,7 +30,7 @@ std::vector<std::string_view> safetensors_parts(const std::map<std::string, Arra
                                                 const std::string& source, std::string& header);
 
 // Strict: throws IoError, beginning with `source` and naming the cause, for anything that is not exactly such a file:
-// truncated, too long, a header that is no JSON object of this form or above 100 MB, a name twice, arrays that overlap, leave
+// truncated, too long, a header that is no JSON object of this form or too long, a name twice, arrays that overlap, leave
 // gaps or lie outside, a dtype or a shape that is not supported.
 Safetensors parse_safetensors(std::string_view bytes, const std::string& source);
 

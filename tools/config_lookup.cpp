@@ -8,6 +8,7 @@
 #include "models/environment_rules.h"
 #include "runtime/config.h"
 #include "runtime/errors.h"
+#include "runtime/file.h"
 #include "runtime/suggest.h"
 #include "tools/launch.h"
 
@@ -112,7 +113,7 @@ void require_run_folder(const std::string& path) {
   if (!fs::exists(path, failed)) throw ConfigError(printable(path, 200) + ": no such run folder");
   if (!fs::is_directory(path, failed))
     throw ConfigError(printable(path, 200) + ": is not a folder, expected the folder of a run");
-  if (!is_file(fs::path(path) / "config.json"))
+  if (!posix_disk().exists(path + "/config.json"))
     throw ConfigError(printable(path, 200) + ": is not the folder of a run, it has no config.json");
 }
 

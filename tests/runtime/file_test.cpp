@@ -6,13 +6,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "runtime/memory_disk.h"
+#include "tests/support/bad_files.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
-using troupe::test::TempFolder;
+using namespace troupe::test;
 
 namespace {
 
@@ -179,14 +181,62 @@ TEST_CASE("posix_disk: an append that does not fit adds nothing, and the next on
   CHECK(posix_disk().read(folder / "a") == "12345678\nnext\n");
 }
 
-TEST_CASE("posix_disk: a full device is named with the system's words") {
-  auto file = posix_disk().open_append("/dev/full");
-  CHECK(io_error_of([&] { file->append("x"); }) == "/dev/full: cannot write: No space left on device");
+TEST_CASE("posix_disk: what is no regular file is neither read nor written, by name and at once") {
+  for (const BadFile& bad : kBadFiles) {
+    if (bad.name == "an empty file" || bad.name == "a file of the system") continue;  // read as empty
+    CAPTURE(bad.name);
+    TempFolder folder;
+    const std::string path = folder / "x";
+    replace_by(bad, path);
+    const std::string error = io_error_of([&] { posix_disk().read(path); });
+    CHECK_MESSAGE(error.starts_with(path + ": "), error);
+    if (bad.name == "6 GiB of zeros" || bad.name == "a broken link") continue;
+    CHECK(io_error_of([&] { posix_disk().open_append(path); }).starts_with(path + ": "));
+    CHECK(io_error_of([&] { posix_disk().lock(path); }).starts_with(path + ": "));
+  }
+  CHECK(io_error_of([] { posix_disk().open_append("/dev/full"); }) ==
+        "/dev/full: is a device, expected a regular file");
 }
 
-TEST_CASE("posix_disk: reading a directory is an error") {
+TEST_CASE("posix_disk: a lock is not written through a link") {
   TempFolder folder;
-  CHECK(io_error_of([&] { posix_disk().read(folder.path()); }) == folder.path() + ": cannot read: Is a directory");
+  posix_disk().write_atomic(folder / "thesis", "all of it");
+  std::filesystem::create_symlink(folder / "thesis", folder / "run.lock");
+  CHECK(io_error_of([&] { posix_disk().lock(folder / "run.lock"); }) ==
+        (folder / "run.lock") + ": is a link, expected a regular file");
+  CHECK(posix_disk().read(folder / "thesis") == "all of it");
+}
+
+TEST_CASE("posix_disk: write_atomic replaces what is in its way, also under the temporary name") {
+  for (const BadFile& bad : kBadFiles) {
+    if (bad.name == "a directory") continue;
+    CAPTURE(bad.name);
+    TempFolder folder;
+    for (const char* name : {"a", "a.tmp"}) replace_by(bad, folder / name);
+    posix_disk().write_atomic(folder / "a", "new");
+    CHECK(posix_disk().read(folder / "a") == "new");
+    CHECK(posix_disk().list(folder.path()) == std::vector<std::string>{"a"});
+  }
+}
+
+TEST_CASE("disk: a file larger than the reader expects is not read") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    disk.write_atomic(folder + "/a", "12345");
+    CHECK(disk.read(folder + "/a", 5) == "12345");
+    CHECK(io_error_of([&] { disk.read(folder + "/a", 4); }) == folder + "/a: holds 5 bytes, expected at most 4");
+    const auto file = disk.open_read(folder + "/a");
+    CHECK(file->size() == 5);
+    CHECK(file->read(1, 3) == "234");
+    CHECK(file->read(3, 9) == "45");
+    CHECK(file->read(9, 1).empty());
+  });
+}
+
+TEST_CASE("disk: something is there whatever a link leads to") {
+  TempFolder folder;
+  CHECK_FALSE(posix_disk().exists(folder / "x"));
+  std::filesystem::create_symlink(folder / "none", folder / "x");
+  CHECK(posix_disk().exists(folder / "x"));
 }
 
 TEST_CASE("memory_disk: the k-th operation is refused, the old bytes stay, and later ones work") {

@@ -1,4 +1,5 @@
 // The real program: exit codes, messages, help.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -205,12 +206,19 @@ TEST_CASE("troupe: wrong run files and folders end in one line before anything s
   const Folder folder;
   const std::string empty = folder.file("empty.json", "");
   const std::string typo = folder.file("typo.json", R"({"algorithm": {"gama": 0.9}})");
+  const std::string pipe = (folder.path / "pipe.json").string(), large = folder.file("large.json", "{");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::filesystem::resize_file(large, uint64_t{6} << 30);
   const std::string hang = folder.file("hang.json", R"({"stop": {"env_steps": 0}})");
   check_all({
       {{"train", "cartpol"}, "cartpol: no such run file, did you mean cartpole?"},
       {{"train", folder.path.string()}, folder.path.string() + ": is a directory, expected a run file"},
       {{"train", empty}, empty + ": is empty, expected a JSON value"},
       {{"train", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
+      {{"config", pipe}, pipe + ": is empty, expected a JSON value"},
+      {{"train", pipe}, pipe + ": is empty, expected a JSON value"},
+      {{"train", "/dev/zero"}, "/dev/zero: is larger than 1 MiB, expected a run file"},
+      {{"config", large}, large + ": is larger than 1 MiB, expected a run file"},
       {{"config", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
       {{"train", hang},
        hang + ": stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
