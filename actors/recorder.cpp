@@ -40,6 +40,8 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
           Checkpoint checkpoint = to_checkpoint(message, wiring->config);
           checkpoint.extras.merge(std::exchange(self->state.states, {}));
           sink->save(checkpoint);
+        } catch (const LockLost&) {
+          throw;
         } catch (const std::exception& e) {
           written.error = e.what();
           log_error("recorder", "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what());
@@ -50,6 +52,8 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
       [=](const SnapshotMessage& message) {
         try {
           message.shown ? sink->show(*message.snapshot) : sink->record(*message.snapshot);
+        } catch (const LockLost&) {
+          throw;
         } catch (const std::exception& e) {
           log_error("recorder", std::string("report: ") + e.what());
         }

@@ -13,7 +13,7 @@ namespace troupe {
 class RunSink {
  public:
   virtual ~RunSink() = default;
-  // All may throw; the error is logged and counted, the run goes on.
+  // All may throw; the error is logged and counted, the run goes on. LockLost ends it: its folder is no longer its own.
   virtual void save(const Checkpoint& checkpoint) = 0;
   // A point of the curves. One that comes with the env_steps of the point before replaces it.
   virtual void record(const StatsSnapshot& snapshot) = 0;

@@ -1,6 +1,8 @@
 #include "actors/resume.h"
 
-#include <utility>
+#include <cmath>
+
+#include "runtime/errors.h"
 
 namespace troupe {
 
@@ -36,6 +38,14 @@ void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message) {
   if (!message.totals.window.empty()) checkpoint.extras[kWindow] = message.totals.window;
 }
 
+uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name) {
+  const auto found = checkpoint.scalars.find(name);
+  const double count = found == checkpoint.scalars.end() ? -1 : found->second;
+  if (!(count >= 0 && count <= 0x1p53) || count != std::floor(count))
+    throw ConfigError("its scalar " + name + " is missing or not a count");
+  return static_cast<uint64_t>(count);
+}
+
 ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   learner.load({checkpoint.model, checkpoint.optimizer, checkpoint.scalars});
   ReplayStart start;
@@ -43,9 +53,9 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   start.env_steps = checkpoint.env_steps;
   // An older program's checkpoint lacks some.
   for_each_count(start.ledger, start.totals, start.uncounted, [&](const char* name, uint64_t& count) {
-    const auto it = checkpoint.scalars.find(name);
-    count = it == checkpoint.scalars.end() ? 0 : static_cast<uint64_t>(it->second);
+    if (checkpoint.scalars.contains(name)) count = saved_count(checkpoint, name);
   });
+  if (!start.ledger.balances()) throw ConfigError("its ledger does not balance: " + start.ledger.text());
   if (const auto it = checkpoint.scalars.find(kElapsed); it != checkpoint.scalars.end())
     start.totals.elapsed_seconds = it->second;
   if (const auto it = checkpoint.extras.find(kWindow); it != checkpoint.extras.end()) start.totals.window = it->second;

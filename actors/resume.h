@@ -12,7 +12,11 @@ namespace troupe {
 // Ledger and totals of the run.
 void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message);
 
-// Restores the learner; the result is under an epoch of its own, so that nothing made before can be taken for newer.
+// The scalar of that name, which is a count. Throws ConfigError when there is none, or when it is something else.
+uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name);
+
+// Restores the learner. The result is under an epoch of its own, so that nothing made before can be taken for newer. Throws
+// ConfigError when the checkpoint does not fit.
 ReplayStart resume(const Checkpoint& checkpoint, Learner& learner);
 
 }  // namespace troupe

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 #include "runtime/crc32c.h"
+#include "runtime/errors.h"
 #include "runtime/log.h"
 #include "runtime/safetensors.h"
 #include "runtime/strict_json.h"
@@ -20,7 +22,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
+constexpr int kOldestFormat = 1;              // has no settings; its seed alone tells it from another run's
+constexpr uint64_t kMaxStateBytes = 1 << 20;  // of state.json
+constexpr uint64_t kTensorsPerWeight = 4;     // an optimizer's file holds at most that many times the weights
 constexpr size_t kNameDigits = 12;
 constexpr const char* kStateFile = "/state.json";
 constexpr const char* kOldSuffix = ".old";          // the checkpoint that save() is replacing
@@ -64,8 +69,7 @@ json state_json(const Checkpoint& checkpoint) {
   for (const auto& [name, value] : checkpoint.scalars) scalars[name] = number_json(value);
   return {{"epoch", checkpoint.version.epoch}, {"number", checkpoint.version.number},
           {"env_steps", checkpoint.env_steps}, {"updates", checkpoint.updates},
-          {"seed", checkpoint.seed},           {"config_hash", checkpoint.config_hash},
-          {"scalars", std::move(scalars)}};
+          {"seed", checkpoint.seed},           {"scalars", std::move(scalars)}};
 }
 
 void read_state(const json& state, Checkpoint& checkpoint) {
@@ -73,7 +77,6 @@ void read_state(const json& state, Checkpoint& checkpoint) {
   state.at("env_steps").get_to(checkpoint.env_steps);
   state.at("updates").get_to(checkpoint.updates);
   state.at("seed").get_to(checkpoint.seed);
-  state.at("config_hash").get_to(checkpoint.config_hash);
   for (const auto& [name, value] : state.at("scalars").items()) checkpoint.scalars[name] = number_of(value);
 }
 
@@ -108,17 +111,43 @@ void write_tensors(Disk& disk, const std::string& directory, const std::string& 
   files[name] = {{"bytes", bytes}, {"crc32c", hex(crc)}};
 }
 
+// A file is read only if it has the size that was written, and that is not above `max_bytes`.
 std::map<std::string, Array> read_tensors(const Disk& disk, const std::string& directory, const std::string& name,
-                                          const json& files) {
+                                          const json& files, uint64_t max_bytes) {
   const std::string path = directory + '/' + name;
   const json& expected = files.at(name);
-  const std::string bytes = disk.read(path);
-  if (bytes.size() != expected.at("bytes").get<uint64_t>())
-    throw IoError(
-        path, "damaged: " + std::to_string(bytes.size()) + " bytes, " + expected.at("bytes").dump() + " were written");
+  const std::unique_ptr<ReadFile> file = disk.open_read(path);
+  const uint64_t size = file->size();
+  if (size != expected.at("bytes").get<uint64_t>())
+    throw IoError(path,
+                  "damaged: " + std::to_string(size) + " bytes, " + expected.at("bytes").dump() + " were written");
+  if (size > max_bytes)
+    throw IoError(path, "holds " + std::to_string(size) + " bytes, the model of this run needs at most " +
+                            std::to_string(max_bytes));
+  const std::string bytes = file->read(0, size);
   if (const std::string crc = hex(crc32c(bytes)); expected.at("crc32c") != crc)
     throw IoError(path, "damaged: CRC " + crc + ", " + expected.at("crc32c").get<std::string>() + " was written");
   return parse_safetensors(bytes, path).tensors;
+}
+
+// Why a checkpoint is not of the owner's run, or nothing.
+std::optional<std::string> foreign(const json& document, const CheckpointOwner& owner) {
+  if (owner.settings.empty()) return std::nullopt;
+  if (!document.contains("settings"))
+    return config_conflict(json{{"seed", document.at("state").at("seed")}}.dump(),
+                           json{{"seed", json::parse(owner.settings).value("seed", json())}}.dump());
+  const std::string theirs = document["settings"].dump();
+  return config_conflict(owner.upgrade ? fixed_settings(owner.upgrade(theirs)) : theirs, owner.settings);
+}
+
+void check_owner(const json& document, const CheckpointOwner& owner, const std::string& directory) {
+  std::optional<std::string> conflict;
+  try {
+    conflict = foreign(document, owner);
+  } catch (const ConfigError& error) {
+    throw IoError(directory, std::string("is not of this run: ") + error.what());
+  }
+  if (conflict) throw IoError(directory, "is of another run: " + *conflict);
 }
 
 // The CRC covers the meaning of state.json, not its white space.
@@ -129,7 +158,7 @@ std::string crc_of_state(const json& document) {
 }
 
 json read_state_file(const Disk& disk, const std::string& path) {
-  const std::string text = disk.read(path);
+  const std::string text = disk.read(path, kMaxStateBytes);
   json document;
   try {
     document = parse_strict(text, "damaged");
@@ -138,9 +167,10 @@ json read_state_file(const Disk& disk, const std::string& path) {
   }
   if (!document.is_object() || !document.contains("crc32c") || document["crc32c"] != crc_of_state(document))
     throw IoError(path, "damaged: its contents do not fit its CRC");
-  if (document.at("format") != kFormat)
-    throw IoError(
-        path, "has format " + document.at("format").dump() + ", this program reads format " + std::to_string(kFormat));
+  const json& format = document.at("format");
+  if (format < kOldestFormat || format > kFormat)
+    throw IoError(path, "has format " + format.dump() + ", this program reads formats " +
+                            std::to_string(kOldestFormat) + " to " + std::to_string(kFormat));
   return document;
 }
 
@@ -148,12 +178,13 @@ json read_state_file(const Disk& disk, const std::string& path) {
 
 std::string CheckpointStore::path_of(uint64_t step) const { return folder_ + '/' + name_of_step(step); }
 
-void CheckpointStore::save(uint64_t step, const Checkpoint& checkpoint) {
-  const std::string target = path_of(step);
+void CheckpointStore::save(const Checkpoint& checkpoint) {
+  const std::string target = path_of(checkpoint.updates);
   const std::string temporary = temporary_name(target);
   disk_->remove(temporary);
   disk_->make_directory(temporary);
   json document = {{"format", kFormat}, {"state", state_json(checkpoint)}, {"files", json::object()}};
+  if (!owner_.settings.empty()) document["settings"] = json::parse(owner_.settings);
   json& files = document["files"];
   try {
     write_tensors(*disk_, temporary, "model.safetensors", checkpoint.model, files);
@@ -187,34 +218,43 @@ std::vector<uint64_t> CheckpointStore::list() const {
 Checkpoint CheckpointStore::load(uint64_t step) const {
   const std::string directory = path_of(step);
   const std::string state_path = directory + kStateFile;
+  const uint64_t max_bytes =
+      weight_bytes_ ? kMaxSafetensorsHeader + kTensorsPerWeight * *weight_bytes_ : std::numeric_limits<uint64_t>::max();
   Checkpoint checkpoint;
   try {
     const json document = read_state_file(*disk_, state_path);
-    const json& files = document.at("files");
     read_state(document.at("state"), checkpoint);
-    checkpoint.model = read_tensors(*disk_, directory, "model.safetensors", files);
-    checkpoint.optimizer = read_tensors(*disk_, directory, "optimizer.safetensors", files);
+    if (checkpoint.updates != step || checkpoint.version.number != step)
+      throw IoError(directory, "holds the checkpoint of update " + std::to_string(checkpoint.updates) +
+                                   ", expected that of update " + std::to_string(step));
+    check_owner(document, owner_, directory);
+    const json& files = document.at("files");
+    checkpoint.model = read_tensors(*disk_, directory, "model.safetensors", files, max_bytes);
+    checkpoint.optimizer = read_tensors(*disk_, directory, "optimizer.safetensors", files, max_bytes);
     if (files.contains("extras.safetensors"))
-      checkpoint.extras = extras_of(read_tensors(*disk_, directory, "extras.safetensors", files));
-  } catch (const json::exception& error) {
-    throw IoError(state_path, std::string("damaged: ") + error.what());
+      checkpoint.extras =
+          extras_of(read_tensors(*disk_, directory, "extras.safetensors", files, std::numeric_limits<uint64_t>::max()));
+  } catch (const json::exception&) {
+    throw IoError(state_path, "damaged: an entry is missing or has the wrong type");
   }
   return checkpoint;
 }
 
 CheckpointStore::Newest CheckpointStore::find_newest() const {
   Newest result;
+  std::vector<std::string> problems;
   const std::vector<uint64_t> steps = list();
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+  for (auto step = steps.rbegin(); step != steps.rend() && !result.checkpoint; ++step) {
     try {
       result.checkpoint = load(*step);
-      return result;
     } catch (const IoError& error) {
-      log_warn(kComponent, std::string(error.what()) + (step + 1 == steps.rend() ? "; no older checkpoint is left"
-                                                                                 : "; using the checkpoint before it"));
-      result.damaged.push_back(*step);
+      problems.emplace_back(error.what());
+      result.unusable.push_back(*step);
     }
   }
+  if (!result.checkpoint && !problems.empty())
+    throw IoError(folder_, "no checkpoint can be used; the newest one: " + problems.front());
+  for (const std::string& problem : problems) log_warn(kComponent, problem + "; using the checkpoint before it");
   return result;
 }
 
@@ -222,10 +262,11 @@ std::optional<Checkpoint> CheckpointStore::load_newest() const { return find_new
 
 void CheckpointStore::remove_leftovers() {
   for (const std::string& name : disk_->list(folder_)) {
-    const std::string path = folder_ + '/' + name;
+    const std::string stem = name.substr(0, name.find('.'));
+    if (!step_of_name(stem)) continue;  // not ours
+    const std::string path = folder_ + '/' + name, target = folder_ + '/' + stem;
     if (is_temporary_name(name)) disk_->remove(path);
-    if (!name.ends_with(kOldSuffix)) continue;
-    const std::string target = path.substr(0, path.size() - std::string_view(kOldSuffix).size());
+    if (name != stem + kOldSuffix) continue;
     if (disk_->exists(target))
       disk_->remove(path);
     else
@@ -236,17 +277,16 @@ void CheckpointStore::remove_leftovers() {
 std::optional<Checkpoint> CheckpointStore::recover() {
   remove_leftovers();
   Newest newest = find_newest();
-  if (!newest.checkpoint)
-    return std::nullopt;  // the owner decides; nothing is set aside, so that asking again gives the same
-  for (const uint64_t step : newest.damaged) {
+  for (const uint64_t step : newest.unusable) {
     disk_->remove(path_of(step) + kDamagedSuffix);
     disk_->rename(path_of(step), path_of(step) + kDamagedSuffix);
   }
   return std::move(newest.checkpoint);
 }
 
-void CheckpointStore::prune(uint64_t keep) {
-  const std::vector<uint64_t> steps = list();
+void CheckpointStore::prune(uint64_t keep, uint64_t newest) {
+  std::vector<uint64_t> steps = list();
+  std::erase_if(steps, [&](uint64_t step) { return step > newest; });  // not ours: recover() set ours aside
   if (keep == 0 || steps.size() <= keep) return;
   for (size_t i = 0; i < steps.size() - keep; ++i) {
     // Renamed first: a removal that is cut short must not leave a checkpoint without some of its files.

@@ -2,6 +2,8 @@
 // Checkpoints of a run: one directory per checkpoint, complete or absent. Written to a temporary directory that is renamed at
 // the end; state.json, written last, holds the size and CRC of every file, so that damage is noticed when it is read.
 //   checkpoints/000000000150/{model.safetensors, optimizer.safetensors, extras.safetensors (if any), state.json}
+// A checkpoint counts only under the number of its updates, and only in a run with the settings it was made with: a copy under
+// another name, or from another run, is treated like a damaged one.
 // Functions block on the disk. One CheckpointStore writes to a folder at a time (the run folder's lock sees to that); others
 // may read beside it.
 
@@ -14,6 +16,7 @@
 
 #include "runtime/array.h"
 #include "runtime/file.h"
+#include "runtime/fixed_settings.h"
 #include "runtime/version.h"
 
 namespace troupe {
@@ -24,7 +27,6 @@ struct Checkpoint {
   uint64_t env_steps = 0;
   uint64_t updates = 0;
   uint64_t seed = 0;
-  std::string config_hash;                // of the effective config
   std::map<std::string, double> scalars;  // counters of schedules, statistics; NaN and infinities survive
   std::map<std::string, Array> model;
   std::map<std::string, Array> optimizer;
@@ -33,28 +35,38 @@ struct Checkpoint {
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
+// The run whose checkpoints they are.
+struct CheckpointOwner {
+  std::string settings;   // fixed_settings() of its config; empty = checkpoints of any run are accepted
+  UpgradeConfig upgrade;  // for the settings in a checkpoint; may be empty
+};
+
 class CheckpointStore {
  public:
   // `folder` need not exist yet.
-  CheckpointStore(Disk& disk, std::string folder) : disk_(&disk), folder_(std::move(folder)) {}
+  CheckpointStore(Disk& disk, std::string folder, CheckpointOwner owner = {})
+      : disk_(&disk), folder_(std::move(folder)), owner_(std::move(owner)) {}
 
-  // Writes a checkpoint under the number `step`, in place of one that has it already. Throws IoError, and then what was there
-  // before is still there, at the latest after recover().
-  void save(uint64_t step, const Checkpoint& checkpoint);
+  // Bounds the files that load() reads by what a model with `bytes` of weights needs.
+  void expect_weights(uint64_t bytes) { weight_bytes_ = bytes; }
+
+  // Writes a checkpoint under the number of its updates, in place of one that has it already. Throws IoError, and then what was
+  // there before is still there, at the latest after recover().
+  void save(const Checkpoint& checkpoint);
 
   // Numbers of the checkpoints, ascending; those being written are not among them.
   std::vector<uint64_t> list() const;
-  // Throws IoError naming the file and the damage.
+  // Throws IoError naming the file and why it cannot be used.
   Checkpoint load(uint64_t step) const;
-  // The newest checkpoint that is whole, or nothing. Logs a warning for each damaged one before it. Changes nothing.
+  // The newest checkpoint that can be used; nothing when there are none at all. Logs a warning for each newer one that cannot.
+  // Throws IoError, naming what is wrong with the newest, when there are some and none can be used. Changes nothing.
   std::optional<Checkpoint> load_newest() const;
 
   // For the owner of the run, before anything is saved: removes what a killed process left over, finishes a replacement that
-  // it began, renames damaged checkpoints that are newer than the result to "<step>.damaged", and returns load_newest(). When
-  // none is whole, list() still names the damaged ones.
+  // it began, and gives what load_newest() does; renames those that are newer than the result to "<step>.damaged".
   std::optional<Checkpoint> recover();
-  // Removes all but the newest `keep` checkpoints; 0 keeps all.
-  void prune(uint64_t keep);
+  // Of the checkpoints up to `newest`, removes all but the newest `keep`; 0 keeps all.
+  void prune(uint64_t keep, uint64_t newest);
 
   // The directory of a checkpoint.
   std::string path_of(uint64_t step) const;
@@ -62,13 +74,15 @@ class CheckpointStore {
  private:
   struct Newest {
     std::optional<Checkpoint> checkpoint;
-    std::vector<uint64_t> damaged;
+    std::vector<uint64_t> unusable;  // newer ones
   };
   Newest find_newest() const;
   void remove_leftovers();
 
   Disk* disk_;
   std::string folder_;
+  CheckpointOwner owner_;
+  std::optional<uint64_t> weight_bytes_;
 };
 
 }  // namespace troupe

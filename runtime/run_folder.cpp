@@ -23,53 +23,15 @@ constexpr const char* kComponent = "run folder";
 constexpr const char* kConfigFile = "/config.json";
 constexpr const char* kMetricsFile = "/metrics.jsonl";
 constexpr const char* kLockFile = "/run.lock";
+constexpr const char* kEndpointsFile = "/endpoints.json";
 constexpr const char* kEpochFile = "/epoch";
-
-// Fields that may change between the parts of a run; "x." stands for all under x.
-constexpr std::string_view kMayChange[] = {
-    "name",       "stop.",           "evaluation.",    "checkpoint.",        "stats.", "network.", "workers.",
-    "inference.", "trainer.threads", "trainer.device", "trainer.max_skipped"};
+constexpr uint64_t kMaxConfigBytes = 1 << 20;
+constexpr uint64_t kMaxEpochBytes = 64;
+constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; longer ones are not ours
+constexpr uint64_t kBlockBytes = 16 << 10;   // metrics.jsonl can be larger than memory: it is read in blocks
 
 // What a run folder may hold before its config is there: a process killed at the start leaves these.
-constexpr std::string_view kOwnNames[] = {"run.lock", "log.txt", "config.json.tmp", "checkpoints"};
-
-// Of those, the ones that decide about the results of a deterministic run.
-constexpr std::string_view kDecide[] = {"workers.", "inference."};
-
-bool matches(std::string_view field, std::string_view pattern) {
-  return pattern.ends_with('.') ? field.starts_with(pattern) : field == pattern;
-}
-
-bool may_change(std::string_view field, bool deterministic) {
-  const auto names_it = [&](std::string_view pattern) { return matches(field, pattern); };
-  if (deterministic && std::ranges::any_of(kDecide, names_it)) return false;
-  return std::ranges::any_of(kMayChange, names_it);
-}
-
-std::string text_of(const ordered_json* value) { return value != nullptr ? value->dump() : "not set"; }
-
-const ordered_json* member(const ordered_json& object, const std::string& key) {
-  const auto found = object.find(key);
-  return found != object.end() ? &*found : nullptr;
-}
-
-// In the order of `now`, then what is only in `stored`.
-std::optional<std::string> first_conflict(const std::string& path, const ordered_json* stored, const ordered_json* now,
-                                          bool deterministic) {
-  const bool both_objects = stored != nullptr && now != nullptr && stored->is_object() && now->is_object();
-  if (!both_objects) {
-    if (may_change(path, deterministic) || (stored != nullptr && now != nullptr && *stored == *now))
-      return std::nullopt;
-    return path + " was " + text_of(stored) + " and is now " + text_of(now);
-  }
-  const std::string prefix = path.empty() ? "" : path + '.';
-  for (const auto& [key, value] : now->items())
-    if (auto conflict = first_conflict(prefix + key, member(*stored, key), &value, deterministic)) return conflict;
-  for (const auto& [key, value] : stored->items())
-    if (!now->contains(key))
-      if (auto conflict = first_conflict(prefix + key, &value, nullptr, deterministic)) return conflict;
-  return std::nullopt;
-}
+constexpr std::string_view kOwnNames[] = {"run.lock", "log.txt", "config.json.tmp"};
 
 // Whether a line of metrics.jsonl is of a moment after the one from which the run goes on. A line that cannot be read is.
 bool is_after(std::string_view line, const RunFolder::ResumePoint& resume) {
@@ -81,30 +43,52 @@ bool is_after(std::string_view line, const RunFolder::ResumePoint& resume) {
   return exceeds("updates", resume.updates) || exceeds("env_steps", resume.env_steps);
 }
 
-}  // namespace
-
-std::optional<std::string> config_conflict(const std::string& stored, const std::string& now) {
-  const ordered_json before = parse_strict(stored, "the stored config");
-  const ordered_json after = parse_strict(now, "this config");
-  return first_conflict("", &before, &after, after.is_object() && after.value("deterministic", false));
-}
-
-std::string stored_config(const Disk& disk, const std::string& path) {
-  if (!disk.exists(path)) throw ConfigError(path + ": no such run folder");
-  if (!disk.exists(path + kConfigFile)) throw ConfigError(path + ": not a run folder, it holds no config.json");
-  try {
-    return disk.read(path + kConfigFile);
-  } catch (const IoError& error) {
-    throw ConfigError(error.what());
+// Where the line begins that the byte before `end` is in.
+uint64_t begin_of_line(const ReadFile& file, uint64_t end) {
+  while (end > 0) {
+    const uint64_t begin = end - std::min(end, kBlockBytes);
+    const size_t line_break = file.read(begin, end - begin).rfind('\n');
+    if (line_break != std::string::npos) return begin + line_break + 1;
+    end = begin;
   }
+  return 0;
 }
+
+struct Lines {
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+};
+
+// The whole lines in the first `end` bytes, at most `max_count` of them.
+Lines first_lines(const ReadFile& file, uint64_t end, uint64_t max_count) {
+  Lines lines;
+  for (uint64_t begin = 0; begin < end; begin += kBlockBytes) {
+    const std::string block = file.read(begin, std::min(kBlockBytes, end - begin));
+    for (size_t i = block.find('\n'); i != std::string::npos && lines.count < max_count; i = block.find('\n', i + 1))
+      lines = {lines.count + 1, begin + i + 1};
+  }
+  return lines;
+}
+
+// Bytes of the lines up to the moment from which the run resumes, which come before all others.
+uint64_t bytes_until(const ReadFile& file, const RunFolder::ResumePoint& resume) {
+  uint64_t end = begin_of_line(file, file.size());  // a last line without its end is torn
+  while (end > 0) {
+    const uint64_t begin = begin_of_line(file, end - 1);
+    if (end - begin <= kMaxLineBytes && !is_after(file.read(begin, end - begin), resume)) break;
+    end = begin;
+  }
+  return end;
+}
+
+}  // namespace
 
 uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
   const std::string path = folder + kEpochFile;
   try {
     uint32_t epoch = at_least;
     if (disk.exists(path)) {
-      const std::string text = disk.read(path);
+      const std::string text = disk.read(path, kMaxEpochBytes);
       uint32_t last = 0;
       const char* const end = text.data() + text.size();
       const auto [stop, error] = std::from_chars(text.data(), end, last);
@@ -122,7 +106,9 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
 }
 
 RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, const UpgradeConfig& upgrade)
-    : disk_(&disk), path_(std::move(path)), checkpoints_(disk, path_ + "/checkpoints") {
+    : disk_(&disk),
+      path_(std::move(path)),
+      checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config), upgrade}) {
   try {
     open_or_create(config, upgrade);
   } catch (const IoError& error) {
@@ -131,8 +117,12 @@ RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, co
 }
 
 RunFolder::~RunFolder() {
+  if (!endpoints_written_) return;
   try {
-    disk_->remove(path_ + "/endpoints.json");
+    lock_->check();
+    disk_->remove(path_ + kEndpointsFile);
+  } catch (const LockLost&) {
+    // They are another process's by now.
   } catch (const IoError& error) {
     log_warn(kComponent, error.what());
   }
@@ -144,7 +134,7 @@ void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& u
   lock_ = disk_->lock(path_ + kLockFile);
   resuming_ = disk_->exists(path_ + kConfigFile);
   if (resuming_) {
-    std::string stored = disk_->read(path_ + kConfigFile);
+    std::string stored = disk_->read(path_ + kConfigFile, kMaxConfigBytes);
     std::optional<std::string> conflict;
     try {
       if (upgrade) stored = upgrade(stored);
@@ -167,8 +157,26 @@ void RunFolder::refuse_foreign_folder() const {
                         " and no config.json; use an empty or a new folder");
 }
 
+std::unique_ptr<AppendFile> RunFolder::open_log_file() {
+  try {
+    return disk_->open_append(path_ + "/log.txt");
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+void RunFolder::save_checkpoint(const Checkpoint& checkpoint, uint64_t keep) {
+  lock_->check();
+  checkpoints_.save(checkpoint);
+  checkpoints_.prune(keep, checkpoint.updates);
+}
+
 void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>& resume) {
-  best_effort("metrics.jsonl", lost_metrics_, [&] { rewind_metrics(resume); });
+  try {
+    rewind_metrics(resume);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
   events_start_ = wall_time;
   int index = 0;
   do events_path_ = path_ + '/' + event_file_name(wall_time, index++);
@@ -180,27 +188,17 @@ void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>
 void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
   const std::string path = path_ + kMetricsFile;
   if (!disk_->exists(path)) return;
-  const std::string text = disk_->read(path);
-  if (resume && resume->lines) return keep_lines(text, *resume->lines);
-  size_t end = resume ? text.rfind('\n') + 1 : 0;  // npos + 1 = 0: no whole line
-  while (end > 0) {
-    const size_t previous = text.rfind('\n', end - 2);
-    const size_t begin = end < 2 || previous == std::string::npos ? 0 : previous + 1;
-    if (!is_after(std::string_view(text).substr(begin, end - begin), *resume)) break;
-    end = begin;
-  }
-  if (end < text.size()) disk_->truncate(path, end);
-  lines_ = static_cast<uint64_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
-}
-
-void RunFolder::keep_lines(const std::string& text, uint64_t count) {
-  size_t end = 0;
-  for (lines_ = 0; lines_ < count; ++lines_) {
-    const size_t next = text.find('\n', end);
-    if (next == std::string::npos) break;
-    end = next + 1;
-  }
-  if (end < text.size()) disk_->truncate(path_ + kMetricsFile, end);
+  const std::unique_ptr<ReadFile> file = disk_->open_read(path);
+  Lines kept;
+  if (resume && resume->lines)
+    kept = first_lines(*file, file->size(), *resume->lines);
+  else if (resume)
+    kept = first_lines(*file, bytes_until(*file, *resume), std::numeric_limits<uint64_t>::max());
+  lines_ = kept.count;
+  if (kept.bytes < file->size()) disk_->truncate(path, kept.bytes);
+  if (resume && resume->lines && lines_ < *resume->lines)
+    log_warn(kComponent, path + ": holds " + std::to_string(lines_) + " lines, there were " +
+                             std::to_string(*resume->lines) + " at the checkpoint; the others are lost");
 }
 
 void RunFolder::best_effort(const std::string& file, Losses& losses, const std::function<void()>& write) {
@@ -218,6 +216,7 @@ void RunFolder::best_effort(const std::string& file, Losses& losses, const std::
 
 void RunFolder::write_metrics(const std::string& json_line) {
   TROUPE_CHECK(json_line.find('\n') == std::string::npos, json_line);
+  lock_->check();
   best_effort("metrics.jsonl", lost_metrics_, [&] {
     if (!metrics_) metrics_ = disk_->open_append(path_ + kMetricsFile);
     metrics_->append(json_line + '\n');
@@ -227,6 +226,7 @@ void RunFolder::write_metrics(const std::string& json_line) {
 
 void RunFolder::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
   TROUPE_CHECK(!events_path_.empty());
+  lock_->check();
   best_effort("events", lost_events_, [&] {
     if (!events_)
       events_ = std::make_unique<EventWriter>(disk_->open_append(events_path_), events_start_, events_resume_);
@@ -235,10 +235,16 @@ void RunFolder::write_scalars(double wall_time, int64_t step, const std::map<std
 }
 
 void RunFolder::write_endpoints(const std::string& json_text) {
-  disk_->write_atomic(path_ + "/endpoints.json", json_text + '\n');
+  try {
+    disk_->write_atomic(path_ + kEndpointsFile, json_text + '\n');
+    endpoints_written_ = true;
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 void RunFolder::write_summary(const std::string& json_text) {
+  lock_->check();
   disk_->write_atomic(path_ + "/summary.json", json_text + '\n');
 }
 

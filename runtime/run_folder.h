@@ -3,6 +3,8 @@
 //   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch  checkpoints/
 //   run.lock
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
+// After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this process's own: it or its
+// run.lock was removed, renamed or replaced.
 
 #include <cstdint>
 #include <functional>
@@ -17,16 +19,6 @@
 
 namespace troupe {
 
-// One line naming the first field that differs between two configs (JSON text) and may not change within a run:
-// "trainer.epochs was 4 and is now 8"; nothing when the run may go on. Fields that may change: stopping, evaluation,
-// checkpoints, stats, network, numbers of workers and inference actors, compute threads and device, and the name; in a
-// deterministic run, where those decide about results, only the first five and the name.
-// Throws std::runtime_error when a text is not JSON.
-std::optional<std::string> config_conflict(const std::string& stored, const std::string& now);
-
-// config.json of a run folder, for programs that only read it. Throws ConfigError when `path` is no run folder.
-std::string stored_config(const Disk& disk, const std::string& path);
-
 // The epoch of a start of the run in `folder`: `at_least`, or one more than any start had before, whichever is larger, also when
 // those left no checkpoint. Kept in the file `epoch` before it returns. Throws ConfigError when the disk refuses (then no start
 // may use the epoch) or the file holds something else.
@@ -34,9 +26,6 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
 
 class RunFolder {
  public:
-  // Brings the text of an older program's config.json up to date, so that fields added since have their defaults.
-  using UpgradeConfig = std::function<std::string(const std::string&)>;
-
   // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text.
   // Throws ConfigError: another process has the folder (names it), it is not empty and no run folder, its config conflicts
   // with `config`, or the disk refuses.
@@ -49,8 +38,10 @@ class RunFolder {
   // Whether a run was here before; it goes on from checkpoints().recover(), or from the start when that gives nothing.
   bool resuming() const { return resuming_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
-  // log.txt, for open_log().
-  std::unique_ptr<AppendFile> open_log_file() { return disk_->open_append(path_ + "/log.txt"); }
+  // Writes a checkpoint and removes all but the newest `keep` (0 keeps all). Throws IoError.
+  void save_checkpoint(const Checkpoint& checkpoint, uint64_t keep);
+  // log.txt, for open_log(). Throws ConfigError.
+  std::unique_ptr<AppendFile> open_log_file();
 
   // Where a resumed run goes on.
   struct ResumePoint {
@@ -62,10 +53,12 @@ class RunFolder {
     std::optional<int64_t> tensorboard_step = std::nullopt;
   };
   // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and what lies
-  // past the resume point (everything when there is none). `wall_time` is in seconds since 1970.
+  // past the resume point (everything when there is none). `wall_time` is in seconds since 1970. Throws ConfigError when
+  // metrics.jsonl cannot be read or cut.
   void begin_metrics(double wall_time, const std::optional<ResumePoint>& resume);
 
-  // These two never throw: a write that the disk refuses is lost and counted, the first of a row is logged, the run goes on.
+  // These two throw only LockLost: a write that the disk refuses is lost and counted, the first of a row is logged, the run goes
+  // on.
   // `json` is one object without line breaks.
   void write_metrics(const std::string& json);
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
@@ -74,8 +67,9 @@ class RunFolder {
   // Writes of those two that were lost.
   uint64_t lost_writes() const { return lost_metrics_.total + lost_events_.total; }
 
-  // Replace a file atomically. Throw IoError, and then the old file is still there. The endpoints are removed at the end.
+  // Replaces endpoints.json, which is removed at the end. Part of the start: throws ConfigError.
   void write_endpoints(const std::string& json);
+  // Replaces the file atomically. Throws IoError, and then the old file is still there.
   void write_summary(const std::string& json);
 
  private:
@@ -86,13 +80,13 @@ class RunFolder {
   void open_or_create(const std::string& config, const UpgradeConfig& upgrade);
   void refuse_foreign_folder() const;
   void rewind_metrics(const std::optional<ResumePoint>& resume);
-  void keep_lines(const std::string& text, uint64_t count);
   void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
 
   Disk* disk_;
   std::string path_;
   bool resuming_ = false;
   std::unique_ptr<FileLock> lock_;
+  bool endpoints_written_ = false;
   CheckpointStore checkpoints_;
   std::unique_ptr<AppendFile> metrics_;
   std::string events_path_;

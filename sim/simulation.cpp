@@ -41,8 +41,8 @@ class SimulatedSink final : public RunSink {
       : world_(world), checker_(checker), store_(disk, "run/checkpoints") {}
   void save(const Checkpoint& checkpoint) override {
     if (world_.scenario.mutation == Mutation::checkpoint_missing) return;
-    store_.save(checkpoint.updates, checkpoint);
-    store_.prune(static_cast<uint64_t>(world_.scenario.config.checkpoint.keep));
+    store_.save(checkpoint);
+    store_.prune(static_cast<uint64_t>(world_.scenario.config.checkpoint.keep), checkpoint.updates);
   }
   void record(const StatsSnapshot& snapshot) override {
     if (snapshot.env_steps < recorded_)

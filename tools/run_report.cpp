@@ -41,7 +41,12 @@ std::string success_text(double rate) {
 
 }  // namespace
 
-uint64_t env_steps_of(const std::string& line) { return Json::parse(line).at("env_steps").get<uint64_t>(); }
+uint64_t env_steps_of(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("env_steps") || !json["env_steps"].is_number_unsigned())
+    throw ConfigError("its metrics line has no env_steps");
+  return json["env_steps"].get<uint64_t>();
+}
 
 RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, const ReplayStart& start,
                      const std::string* held)
@@ -56,8 +61,7 @@ void RunReport::save(const Checkpoint& checkpoint) {
     complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
     if (held_) complete.extras[kMetricsHeld] = held_->json;
   }
-  folder_.checkpoints().save(checkpoint.updates, complete);
-  folder_.checkpoints().prune(static_cast<uint64_t>(config_.checkpoint.keep));
+  folder_.save_checkpoint(complete, static_cast<uint64_t>(config_.checkpoint.keep));
 }
 
 void RunReport::record(const StatsSnapshot& snapshot) {

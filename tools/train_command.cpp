@@ -50,31 +50,42 @@ struct Beginning {
 
 // A deterministic run loses nothing when it is resumed: it goes on under the same epoch, with the state of every actor.
 void restore_actors(const Checkpoint& checkpoint, Wiring& wiring, Beginning& beginning) {
-  const auto lines = checkpoint.scalars.find(kMetricsLines);
-  if (checkpoint.extras.empty() || lines == checkpoint.scalars.end())
-    throw ConfigError("the checkpoint at update " + std::to_string(checkpoint.updates) +
-                      " does not hold the actors of a deterministic run; use another run folder");
+  if (!checkpoint.scalars.contains(kMetricsLines))
+    throw ConfigError("it does not hold the actors of a deterministic run; use another run folder");
   wiring.states = checkpoint.extras;
   beginning.start.version = checkpoint.version;
-  beginning.resume->lines = static_cast<uint64_t>(lines->second);
+  beginning.resume->lines = saved_count(checkpoint, kMetricsLines);
   if (const std::string* held = wiring.state_of(kMetricsHeld))  // it will be written again
     beginning.resume->tensorboard_step = static_cast<int64_t>(env_steps_of(*held));
+}
+
+// The checkpoint to resume from; nothing when none was written.
+std::optional<Checkpoint> recover(RunFolder& folder, const Learner& learner) {
+  CheckpointStore& checkpoints = folder.checkpoints();
+  checkpoints.expect_weights(learner.signature()->total_bytes());
+  try {
+    return checkpoints.recover();
+  } catch (const IoError& refused) {
+    throw ConfigError(std::string(refused.what()) + "; use another run folder, or remove " + folder.path() +
+                      "/checkpoints to start anew");
+  }
 }
 
 // Restores the learner, and in a deterministic run all other actors.
 Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
   Beginning beginning;
   if (!folder.resuming()) return beginning;
-  const std::optional<Checkpoint> checkpoint = folder.checkpoints().recover();
-  if (!checkpoint && !folder.checkpoints().list().empty())
-    throw ConfigError(folder.path() +
-                      "/checkpoints: no checkpoint is whole, so the run cannot go on from any; remove that folder to "
-                      "start anew, or use another run folder");
+  const std::optional<Checkpoint> checkpoint = recover(folder, learner);
   if (!checkpoint) return beginning;
-  beginning.start = resume(*checkpoint, learner);
+  try {
+    beginning.start = resume(*checkpoint, learner);
+    const ReplayStart& start = beginning.start;
+    beginning.resume = RunFolder::ResumePoint{start.version.number, start.env_steps};
+    if (wiring.in_turns) restore_actors(*checkpoint, wiring, beginning);
+  } catch (const ConfigError& misfit) {
+    throw ConfigError(folder.checkpoints().path_of(checkpoint->updates) + ": " + misfit.what());
+  }
   const ReplayStart& start = beginning.start;
-  beginning.resume = RunFolder::ResumePoint{start.version.number, start.env_steps};
-  if (wiring.in_turns) restore_actors(*checkpoint, wiring, beginning);
   log_info("train", "resuming at update " + std::to_string(start.version.number));
   std::cout << "resuming at update " << start.version.number << ", " << start.env_steps << " environment steps\n";
   return beginning;
@@ -106,11 +117,13 @@ class OpenGate {
   Address address_;
 };
 
+constexpr uint64_t kMaxEndpointsBytes = 1 << 16;
+
 // The port on which a start of this run listened that was killed, so that its workers find this start; nothing when there is
 // none. endpoints.json is removed at an orderly end.
 std::optional<Address> address_left_behind(const std::string& folder, const std::string& host) {
   try {
-    const std::string text = posix_disk().read(folder + "/endpoints.json");
+    const std::string text = posix_disk().read(folder + "/endpoints.json", kMaxEndpointsBytes);
     const Address address = parse_address("workers", nlohmann::json::parse(text).at("workers").get<std::string>());
     if (address.host == host) return address;
   } catch (const std::exception&) {
@@ -228,8 +241,7 @@ int run_train(const TrainOptions& options) {
     if (!config.deterministic) open_gate(gate, system, options.listen, run_folder_of(options, config));
 
     signals.begin(kStopping);
-    folder.emplace(posix_disk(), run_folder_of(options, config), to_json(config),
-                   [](const std::string& text) { return to_json(parse_config(text, "config.json")); });
+    folder.emplace(posix_disk(), run_folder_of(options, config), to_json(config), upgrade_config);
     const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
     report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start,
                                          wiring->state_of(kMetricsHeld));

@@ -1,23 +1,37 @@
 #include "tools/trained_run.h"
 
 #include "runtime/checkpoint.h"
+#include "runtime/config.h"
 #include "runtime/errors.h"
 #include "tools/config_lookup.h"
 #include "tools/learn_wiring.h"
 
 namespace troupe {
 
+namespace {
+
+std::optional<Checkpoint> newest_of(const CheckpointStore& checkpoints) {
+  try {
+    return checkpoints.load_newest();
+  } catch (const IoError& refused) {
+    throw ConfigError(refused.what());
+  }
+}
+
+}  // namespace
+
 TrainedRun load_trained_run(const std::string& folder) {
   require_run_folder(folder);
   const std::shared_ptr<Wiring> wiring = learn_wiring(load_run_config(folder + "/config.json"));
   wiring->use_threads(static_cast<int>(wiring->config.inference.threads));
 
-  const CheckpointStore checkpoints(posix_disk(), folder + "/checkpoints");
-  if (checkpoints.list().empty())
-    throw ConfigError(folder + ": has no checkpoint yet, expected a run of `troupe train` that has written one");
-  const std::optional<Checkpoint> checkpoint = checkpoints.load_newest();
-  if (!checkpoint) throw ConfigError(folder + ": no checkpoint is whole, expected at least one");
   const std::unique_ptr<Learner> learner = learner_of(*wiring);
+  CheckpointStore checkpoints(posix_disk(), folder + "/checkpoints",
+                              {fixed_settings(to_json(wiring->config)), upgrade_config});
+  checkpoints.expect_weights(learner->signature()->total_bytes());
+  const std::optional<Checkpoint> checkpoint = newest_of(checkpoints);
+  if (!checkpoint)
+    throw ConfigError(folder + ": has no checkpoint yet, expected a run of `troupe train` that has written one");
   try {
     learner->load({checkpoint->model, checkpoint->optimizer, checkpoint->scalars});
   } catch (const ConfigError& misfit) {

@@ -11,13 +11,13 @@ namespace troupe {
 
 struct TrainedRun {
   std::shared_ptr<const Wiring> wiring;
-  std::unique_ptr<Policy> policy;  // with the weights of the newest checkpoint that is whole
+  std::unique_ptr<Policy> policy;  // with the weights of the newest checkpoint that can be used
   PolicyVersion version;
   uint64_t env_steps = 0;
 };
 
-// Sets this thread's compute threads as the run's inference has them. Names damaged checkpoints in the log. Throws ConfigError:
-// no run folder, no checkpoint yet, none that is whole, or one that does not fit the config beside it.
+// Sets this thread's compute threads as the run's inference has them. Names checkpoints that cannot be used in the log. Throws
+// ConfigError: no run folder, no checkpoint yet, none that can be used, or one that does not fit the config beside it.
 TrainedRun load_trained_run(const std::string& folder);
 
 }  // namespace troupe

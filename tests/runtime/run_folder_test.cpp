@@ -1,12 +1,18 @@
 #include "runtime/run_folder.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "runtime/errors.h"
 #include "runtime/log.h"
 #include "runtime/memory_disk.h"
+#include "tests/support/bad_files.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
@@ -30,6 +36,19 @@ std::string config_error_of(auto action) {
   return "no error";
 }
 
+// What a start does with a folder.
+void open_all(const std::string& path) {
+  RunFolder run(posix_disk(), path, kConfig);
+  run.open_log_file();
+  try {
+    run.checkpoints().recover();
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
+  take_epoch(posix_disk(), path, 1);
+  run.begin_metrics(1.0, RunFolder::ResumePoint{0, 0});
+}
+
 struct Fixture {
   Fixture() { open_log(log_disk.open_append("log"), {LogLevel::info, LogLevel::error, false}); }
   ~Fixture() { close_log(); }
@@ -45,7 +64,6 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a new one holds the effective config and
   RunFolder run(disk, "run", kConfig);
   CHECK_FALSE(run.resuming());
   CHECK(disk.read("run/config.json") == kConfig + '\n');
-  CHECK(stored_config(disk, "run") == kConfig + '\n');
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a second opening while one is open is refused, afterwards it resumes") {
@@ -86,7 +104,7 @@ TEST_CASE_FIXTURE(Fixture,
   const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
   CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) ==
         "run: cannot resume: trainer.epochs was 4 and is now 8; give it the old value, or use another run folder");
-  CHECK(stored_config(disk, "run") == kConfig + '\n');
+  CHECK(disk.read("run/config.json") == kConfig + '\n');
   CHECK_NOTHROW(RunFolder(disk, "run", kConfig));
 }
 
@@ -96,28 +114,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a field that may change does, and is sto
   }
   const std::string changed = replaced(replaced(kConfig, "10", "20"), "\"threads\": 1", "\"threads\": 2");
   CHECK(RunFolder(disk, "run", changed).resuming());
-  CHECK(stored_config(disk, "run") == changed + '\n');
-}
-
-TEST_CASE("run_folder: the first conflict of two configs") {
-  struct Case {
-    std::string stored, now, conflict;
-  };
-  const Case cases[] = {
-      {R"({"a": 1})", R"({"a": 1})", ""},
-      {R"({"a": 1, "b": 1})", R"({"b": 2, "a": 2})", "b was 1 and is now 2"},
-      {R"({"a": {"b": {"c": "x"}}})", R"({"a": {"b": {"c": "y"}}})", "a.b.c was \"x\" and is now \"y\""},
-      {R"({"a": [1, 2]})", R"({"a": [1, 3]})", "a was [1,2] and is now [1,3]"},
-      {R"({"a": 1})", R"({"a": 1, "b": 2})", "b was not set and is now 2"},
-      {R"({"a": 1, "b": {"c": 2}})", R"({"a": 1})", "b was {\"c\":2} and is now not set"},
-      {R"({"a": {"b": 1}})", R"({"a": 1})", "a was {\"b\":1} and is now 1"},
-      {R"({"stop": {"env_steps": 1}, "stats": {"window": 1}})", R"({"stop": {"env_steps": 2}, "stats": {"window": 5}})",
-       ""},
-      {R"({"workers": {"count": 1}, "name": "a"})", R"({"workers": {"count": 9}, "name": "b"})", ""},
-      {R"({"stopper": 1})", R"({"stopper": 2})", "stopper was 1 and is now 2"},
-      {R"({"trainer": {"threads_x": 1}})", R"({"trainer": {"threads_x": 2}})", "trainer.threads_x was 1 and is now 2"},
-  };
-  for (const Case& each : cases) CHECK(config_conflict(each.stored, each.now).value_or("") == each.conflict);
+  CHECK(disk.read("run/config.json") == changed + '\n');
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is brought up to date before it is compared") {
@@ -140,8 +137,6 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a folder with other files is left alone"
   CHECK(config_error_of([&] { RunFolder(disk, "home", kConfig); }) ==
         "home: not a run folder, it holds thesis.tex and no config.json; use an empty or a new folder");
   CHECK(disk.list("home").size() == 1);
-  CHECK(config_error_of([&] { stored_config(disk, "home"); }) == "home: not a run folder, it holds no config.json");
-  CHECK(config_error_of([&] { stored_config(disk, "none"); }) == "none: no such run folder");
 }
 
 TEST_CASE("run_folder: a path that is a file is refused in one line") {
@@ -161,6 +156,125 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a process killed at any operation of the
     each.clear_fault();
     CHECK_NOTHROW(RunFolder(each, "run", kConfig));
   }
+}
+
+TEST_CASE("run_folder: another kind of file in the place of one is named and nothing waits for it") {
+  const std::vector<std::string> empty = {"an empty file", "a file of the system"};
+  struct Case {
+    std::string file;
+    std::vector<std::string> accepted;
+  };
+  const Case cases[] = {
+      {"config.json", {}},
+      {"epoch", {}},
+      {"checkpoints", {"a directory"}},
+      {"run.lock", {"an empty file", "6 GiB of zeros"}},                     // written anew
+      {"log.txt", {empty[0], empty[1], "6 GiB of zeros", "a broken link"}},  // appended to
+      {"metrics.jsonl", {empty[0], empty[1], "6 GiB of zeros"}},             // cut
+  };
+  for (const Case& each : cases) {
+    for (const test::BadFile& bad : test::kBadFiles) {
+      if (std::find(each.accepted.begin(), each.accepted.end(), bad.name) != each.accepted.end()) continue;
+      if (bad.name == "a huge file of the system" && !posix_disk().exists("/proc/kcore")) continue;
+      CAPTURE(each.file);
+      CAPTURE(bad.name);
+      test::TempFolder folder;
+      const std::string run = folder / "r", path = run + '/' + each.file;
+      RunFolder(posix_disk(), run, kConfig).checkpoints().save({});
+      test::replace_by(bad, path);
+      const std::string line = config_error_of([&] { open_all(run); });
+      CHECK_MESSAGE(line.starts_with(path), line);
+      CHECK(line.find('\n') == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("run_folder: metrics of any size are cut without reading them into memory") {
+  test::TempFolder folder;
+  const std::string path = folder / "run/metrics.jsonl";
+  RunFolder(posix_disk(), folder / "run", kConfig);
+  posix_disk().write_atomic(path, "{\"updates\":1}\n{\"updates\":2}\n");
+  std::filesystem::resize_file(path, uint64_t{1} << 30);
+  const auto peak = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // KiB
+  };
+  const long before = peak();
+  RunFolder run(posix_disk(), folder / "run", kConfig);
+  run.begin_metrics(1.0, RunFolder::ResumePoint{1, 0});
+  CHECK(posix_disk().read(path) == "{\"updates\":1}\n");
+  CHECK(run.metrics_lines() == 1);
+  CHECK(peak() - before < (100 << 10));
+}
+
+TEST_CASE("run_folder: the owner notices that its folder or its lock is no longer its own, and writes nothing") {
+  struct Case {
+    const char* name;
+    void (*act)(const std::string& run);
+  };
+  const Case cases[] = {
+      {"lock removed", [](const std::string& run) { std::filesystem::remove(run + "/run.lock"); }},
+      {"lock replaced",
+       [](const std::string& run) {
+         std::filesystem::remove(run + "/run.lock");
+         std::ofstream(run + "/run.lock").flush();
+       }},
+      {"folder removed", [](const std::string& run) { std::filesystem::remove_all(run); }},
+      {"folder renamed", [](const std::string& run) { std::filesystem::rename(run, run + "2"); }},
+      {"folder replaced",
+       [](const std::string& run) {
+         std::filesystem::remove_all(run);
+         RunFolder(posix_disk(), run, kConfig);
+       }},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.name);
+    test::TempFolder folder;
+    const std::string path = folder / "run";
+    RunFolder run(posix_disk(), path, kConfig);
+    run.begin_metrics(1.0, std::nullopt);
+    run.write_endpoints("{}");
+    each.act(path);
+    const std::vector<std::string> names = posix_disk().list(path);
+    CHECK_THROWS_AS(run.write_metrics("{\"updates\":1}"), LockLost);
+    CHECK_THROWS_AS(run.write_scalars(1.0, 1, {{"x", 1}}), LockLost);
+    CHECK_THROWS_AS(run.save_checkpoint({}, 0), LockLost);
+    CHECK_THROWS_AS(run.write_summary("{}"), LockLost);
+    CHECK(posix_disk().list(path) == names);
+  }
+}
+
+TEST_CASE("run_folder: without its lock file a folder in use is refused all the same, until its owner ends") {
+  test::TempFolder folder;
+  {
+    RunFolder run(posix_disk(), folder / "run", kConfig);
+    std::filesystem::remove(folder / "run/run.lock");
+    CHECK(config_error_of([&] { RunFolder(posix_disk(), folder / "run", kConfig); }) ==
+          (folder / "run/run.lock") + ": in use by another process");
+  }
+  CHECK(RunFolder(posix_disk(), folder / "run", kConfig).resuming());
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: checkpoints without a config are no run to begin in") {
+  CheckpointStore(disk, "run/checkpoints").save({});
+  CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); }) ==
+        "run: not a run folder, it holds checkpoints and no config.json; use an empty or a new folder");
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a checkpoint of a run with another seed is not used") {
+  const std::string other = replaced(kConfig, "\"seed\": 1", "\"seed\": 2");
+  {
+    RunFolder theirs(disk, "theirs", other);
+    theirs.save_checkpoint({}, 0);
+  }
+  RunFolder run(disk, "run", kConfig);
+  for (const std::string& name : disk.list("theirs/checkpoints/000000000000"))
+    disk.write_atomic("run/checkpoints/000000000000/" + name, disk.read("theirs/checkpoints/000000000000/" + name));
+  CHECK_THROWS_WITH_AS(run.checkpoints().recover(),
+                       "run/checkpoints: no checkpoint can be used; the newest one: run/checkpoints/000000000000: is "
+                       "of another run: seed was 2 and is now 1",
+                       IoError);
 }
 
 TEST_CASE_FIXTURE(Fixture, "take_epoch: no start has the epoch of another, with a checkpoint or without") {
@@ -196,13 +310,6 @@ TEST_CASE_FIXTURE(Fixture, "take_epoch: a file that holds something else is name
     disk.write_atomic("run/epoch", std::string(text));
     CHECK(config_error_of([&] { take_epoch(disk, "run", 0); }).find("run/epoch: holds no epoch") == 0);
   }
-}
-
-TEST_CASE("run_folder: what decides about a deterministic run may not change, what does not may") {
-  const std::string before = R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 5}})";
-  CHECK(config_conflict(before, R"({"deterministic": true, "workers": {"count": 2}, "stop": {"updates": 5}})") ==
-        "workers.count was 1 and is now 2");
-  CHECK(!config_conflict(before, R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 9}})"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: lines of metrics are counted, also after a resume") {

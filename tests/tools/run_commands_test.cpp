@@ -98,7 +98,8 @@ TEST_CASE("eval: names a damaged checkpoint and uses the one before it; with non
   for (int updates : {1, 2}) overwrite(run.checkpoint(updates) + "/state.json", "{");
   const CommandResult none = troupe({"eval", run.path});
   CHECK(none.exit_code == 2);
-  CHECK(none.err.ends_with("troupe: " + run.path + ": no checkpoint is whole, expected at least one\n"));
+  CHECK(none.err.starts_with("troupe: " + run.path + "/checkpoints: no checkpoint can be used; the newest one: " +
+                             run.checkpoint(3) + "/model.safetensors: damaged: 10 bytes, "));
 }
 
 TEST_CASE("eval and play: refuse what is no run with a checkpoint, in one line") {
@@ -120,14 +121,28 @@ TEST_CASE("eval and play: refuse what is no run with a checkpoint, in one line")
         "troupe: " + run + "/config.json: env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?\n");
 }
 
-TEST_CASE("eval: a checkpoint that does not fit the config is refused, naming the checkpoint") {
+TEST_CASE("eval: a checkpoint that was made with other settings than config.json has is refused, naming both") {
   const Run run;
   json config = json::parse(read(run.path + "/config.json"));
   config["model"]["hidden"] = {32};
   overwrite(run.path + "/config.json", config.dump());
   const CommandResult result = troupe({"eval", run.path});
   CHECK(result.exit_code == 2);
-  CHECK(result.err.starts_with("troupe: " + run.checkpoint(3) + ": "));
+  CHECK(result.err == "troupe: " + run.path + "/checkpoints: no checkpoint can be used; the newest one: " +
+                          run.checkpoint(3) + ": is of another run: model.hidden was [64,64] and is now [32]\n");
+}
+
+TEST_CASE("eval and play: a copy of a checkpoint under another number is named and not used") {
+  const Run run;
+  std::filesystem::copy(run.checkpoint(1), run.checkpoint(99), std::filesystem::copy_options::recursive);
+  CHECK(run.eval().at("updates") == 3);
+  for (const char* command : {"eval", "play"}) {
+    const CommandResult result = troupe({command, run.path, "--episodes", "1"});
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.find(run.checkpoint(99) + ": holds the checkpoint of update 1, expected that of update 99") !=
+          std::string::npos);
+  }
+  CHECK(std::filesystem::exists(run.checkpoint(99)));  // they only read
 }
 
 TEST_CASE("eval, play and the end of train say that the environment fails in every episode, with its error") {

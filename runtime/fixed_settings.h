@@ -1,0 +1,23 @@
+#pragma once
+// Which settings of a run are fixed when it begins, so that a resumed run is still the same run. Pure functions on configs as JSON
+// text; any thread. They throw std::runtime_error when a text is not JSON.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+// Brings a config that an older program wrote up to date, so that fields added since have their defaults.
+using UpgradeConfig = std::function<std::string(const std::string&)>;
+
+// One line naming the first field that differs between two configs and may not change within a run: "trainer.epochs was 4 and is
+// now 8"; nothing when the run may go on. Fields that may change: stopping, evaluation, checkpoints, stats, network, numbers of
+// workers and inference actors, compute threads and device, and the name; in a deterministic run, where those decide about
+// results, only the first five and the name.
+std::optional<std::string> config_conflict(const std::string& stored, const std::string& now);
+
+// The config without the fields that may change, as compact JSON. Equal for every start of a run.
+std::string fixed_settings(const std::string& config);
+
+}  // namespace troupe

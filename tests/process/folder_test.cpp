@@ -1,0 +1,175 @@
+// A run folder that others change: copied, removed, filled up, or with something else in the place of a file.
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/process/train_process.h"
+#include "tests/support/bad_files.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A run of `updates` updates with a checkpoint after each, which is over.
+Words short_run(int updates, int seed = 1) {
+  return set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates), "checkpoint.every_updates=1",
+              "checkpoint.keep=0", "seed=" + std::to_string(seed)});
+}
+
+CommandLine train(const std::string& folder, const Words& more) { return CommandLine(train_line(folder, more)); }
+
+std::string checkpoint(const std::string& folder, int updates) {
+  std::string name = std::to_string(updates);
+  name.insert(0, 12 - name.size(), '0');
+  return folder + "/checkpoints/" + name;
+}
+
+// A file system of its own of `bytes` at `path`, seen by this process and its children alone. False without the right to it.
+bool mount_small(const std::string& path, uint64_t bytes) {
+  static const bool alone =
+      ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  return alone && ::mount("none", path.c_str(), "tmpfs", 0, ("size=" + std::to_string(bytes)).c_str()) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("run folder: checkpoints of another seed or under another number are named, set aside and not resumed from") {
+  TempFolder folder;
+  const std::string ours = folder / "ours", theirs = folder / "theirs";
+  REQUIRE(train(ours, short_run(3)).exit_code == 0);
+  REQUIRE(train(theirs, short_run(7, 2)).exit_code == 0);
+  fs::copy(checkpoint(theirs, 7), checkpoint(ours, 7), fs::copy_options::recursive);
+  fs::copy(checkpoint(ours, 2), checkpoint(ours, 99), fs::copy_options::recursive);
+  const CommandLine resumed = train(ours, short_run(4));
+  CHECK(resumed.exit_code == 0);
+  CHECK(has(resumed.out, "resuming at update 3,"));
+  CHECK(has(resumed.err, checkpoint(ours, 99) + ": holds the checkpoint of update 2"));
+  CHECK(has(resumed.err, checkpoint(ours, 7) + ": is of another run: seed was 2 and is now 1"));
+  CHECK(fs::exists(checkpoint(ours, 99) + ".damaged"));
+  CHECK(checkpoints_of(ours) == std::vector<uint64_t>{1, 2, 3, 4});
+  CHECK(train(ours, short_run(5)).err == "");
+}
+
+TEST_CASE("run folder: its owner notices that the lock is gone and ends; nobody gets in beside it before") {
+  TempFolder folder;
+  // It looks at its folder at every report.
+  TrainProcess run(folder / "run", kEndless + set({"stats.interval_ms=600000", "checkpoint.every_updates=0"}));
+  fs::remove(folder / "run/run.lock");
+  const CommandLine second = train(folder / "run", kEndless);
+  CHECK(second.exit_code == 2);
+  CHECK(second.err == "troupe: " + (folder / "run/run.lock") + ": in use by another process\n");
+  CHECK(run.interrupt().value_or(-1) == 1);
+  CHECK(has(run.process().err(), "run.lock: was removed or renamed while this process was using it"));
+  CHECK(checkpoints_of(folder / "run").empty());
+  CHECK(!fs::exists(folder / "run/summary.json"));
+}
+
+TEST_CASE(
+    "run folder: removed in mid-run, the run ends and writes nothing more, and the next one there is left alone") {
+  TempFolder folder;
+  for (const bool deterministic : {false, true}) {
+    CAPTURE(deterministic);
+    const std::string path = folder / std::to_string(deterministic);
+    const Words settings = kEndless + set({deterministic ? "deterministic=true" : "deterministic=false"});
+    Process first(train_line(path, settings));
+    REQUIRE(eventually([&] { return updates_of(path) > 0; }));
+    fs::rename(path, path + ".gone");
+    CHECK(first.wait().value_or(-1) == 1);
+    CHECK(has(first.err(), path + ": was removed or renamed while this process was using it"));
+    CHECK(!has(first.err(), "internal error"));
+    CHECK(!fs::exists(path));
+  }
+}
+
+TEST_CASE("run folder: a second run in the place of a removed one goes on, the first one ends") {
+  TempFolder folder;
+  const std::string path = folder / "run";
+  TrainProcess first(path, kEndless);
+  REQUIRE(first.goes_on(1));
+  fs::rename(path, path + ".gone");
+  TrainProcess second(path, kEndless);
+  CHECK(first.process().wait().value_or(-1) == 1);
+  CHECK(has(first.process().err(), path + ": was "));
+  CHECK(fs::exists(path + "/endpoints.json"));  // the second one's
+  CHECK(second.goes_on(3));
+  CHECK(second.interrupt().value_or(-1) == 130);
+}
+
+TEST_CASE("run folder: on a disk that is full the run goes on, and is resumed once there is room") {
+  TempFolder folder;
+  if (!mount_small(folder.path(), 700 << 10)) {
+    MESSAGE("skipped: a file system of its own needs root");
+    return;
+  }
+  const std::string path = folder / "run";
+  const auto settings = [](int updates) {
+    return set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates), "checkpoint.every_updates=2",
+                "checkpoint.keep=1"});
+  };
+  REQUIRE(train(path, settings(2)).exit_code == 0);
+  {
+    std::ofstream filler(folder / "filler", std::ios::binary);
+    while (filler.put('x').flush()) {
+    }
+  }
+  // A start has to write its epoch.
+  const CommandLine refused = train(path, settings(6));
+  CHECK(refused.exit_code == 2);
+  CHECK(has(refused.err, "No space left on device"));
+  CHECK(std::count(refused.err.begin(), refused.err.end(), '\n') == 1);
+  CHECK(checkpoints_of(path) == std::vector<uint64_t>{2});
+
+  fs::resize_file(folder / "filler", fs::file_size(folder / "filler") - (40 << 10));  // too little for a checkpoint
+  const CommandLine full = train(path, settings(6));
+  CHECK(full.exit_code == 1);
+  CHECK(has(full.err, "No space left on device"));
+  CHECK(checkpoints_of(path) == std::vector<uint64_t>{2});
+
+  fs::remove(folder / "filler");
+  const CommandLine resumed = train(path, settings(6));
+  CHECK(resumed.exit_code == 0);
+  CHECK(has(resumed.out, "resuming at update 2,"));
+  CHECK(checkpoints_of(path) == std::vector<uint64_t>{6});
+}
+
+TEST_CASE("run folder: another kind of file in the place of any of its own ends in one line or changes nothing") {
+  TempFolder folder;
+  REQUIRE(train(folder / "run", short_run(2)).exit_code == 0);
+  const std::string newest = "checkpoints/000000000002/";
+  size_t next = 0;  // every kind comes up once
+  for (const std::string& file :
+       {std::string("config.json"), newest + "model.safetensors", newest + "state.json", std::string("epoch"),
+        newest + "optimizer.safetensors", std::string("metrics.jsonl"), std::string("endpoints.json"),
+        std::string("log.txt"), std::string("run.lock"), std::string("checkpoints"), newest + "model.safetensors"}) {
+    const BadFile& bad = kBadFiles[next++ % std::size(kBadFiles)];
+    CAPTURE(file);
+    CAPTURE(bad.name);
+    const std::string run = folder / "copy";
+    fs::remove_all(run);
+    fs::copy(folder / "run", run, fs::copy_options::recursive);
+    replace_by(bad, run + '/' + file);
+    for (const Words& line : {Words{"troupe", "eval", run, "--episodes", "1"}, train_line(run, short_run(3))}) {
+      const CommandLine done(line);
+      CHECK_MESSAGE((done.exit_code == 0 || done.exit_code == 2), done.err);
+      if (done.exit_code == 2) CHECK(std::count(done.err.begin(), done.err.end(), '\n') == 1);
+      if (done.exit_code == 2) CHECK(has(done.err, run + '/' + file));
+      CHECK(!has(done.err, "internal error"));
+    }
+  }
+}
+
+}  // namespace troupe::test
