@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/errors.h"
 #include "runtime/console.h"
 #include "runtime/process_stats.h"
 
