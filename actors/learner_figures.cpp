@@ -10,13 +10,14 @@ namespace troupe {
 
 namespace {
 
-enum class Kind : uint8_t { mean, last, sum, largest };
+enum class Kind : uint8_t { mean, last, sum, smallest, largest };
 
 Kind kind_of(std::string_view metric) {
   for (const std::string_view name : {"policy_lr", "value_lr", "kl_coef", "log_std"})
     if (metric == name) return Kind::last;
   if (metric == "skipped_steps") return Kind::sum;
-  return metric == "rollout_weight_max" ? Kind::largest : Kind::mean;
+  if (metric == "ratio_min") return Kind::smallest;
+  return metric == "ratio_max" || metric == "rollout_weight_max" ? Kind::largest : Kind::mean;
 }
 
 }  // namespace
@@ -29,8 +30,12 @@ void LearnerFigures::add(const std::map<std::string, double>& metrics) {
       sum = {value, 1};
     } else if (std::isfinite(value)) {
       const bool first = sum.count++ == 0;
-      if (kind == Kind::largest) {
-        sum.value = first ? value : std::max<double>(sum.value, value);
+      if (first) {
+        sum.value = value;
+      } else if (kind == Kind::largest) {
+        sum.value = std::max<double>(sum.value, value);
+      } else if (kind == Kind::smallest) {
+        sum.value = std::min<double>(sum.value, value);
       } else {
         sum.value = sum.value + value;
       }

@@ -43,8 +43,8 @@ StatsActor::behavior_type silent_stats(StatsActor::pointer) {
 }
 
 ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {
-  return {[](const WorkerHello&) {}, [](const RolloutMessage&) {}, [](const Part&) {}, [](const WorkerReport&) {},
-          [](const Applied&) {}};
+  return {[](const WorkerHello&) {},  [](const RolloutMessage&) {},      [](const Part&) {},
+          [](const WorkerReport&) {}, [](const EnvironmentsFailing&) {}, [](const Applied&) {}};
 }
 
 RecorderActor::behavior_type silent_recorder(RecorderActor::pointer) {

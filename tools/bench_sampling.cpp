@@ -100,7 +100,8 @@ class Pipeline {
     caf::actor_system& system = system_.get();
     const StatsActor stats = system_.stop_at_end(system.spawn(silent_stats));
     publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
-    replay_ = system_.stop_at_end(system.spawn(replay_buffer, wiring, ReplayStart{}, stats));
+    replay_ = system_.stop_at_end(
+        system.spawn(replay_buffer, wiring, ReplayStart{}, stats, caf::typed_actor<caf::reacts_to<SamplingFailed>>{}));
     const auto inference = system_.stop_at_end(
         spawn_on(system, true, inference_actor, wiring, uint64_t{0}, InferencePeers{publisher_, replay_, stats}));
     self_->send(publisher_, WeightsMessage{weights_});

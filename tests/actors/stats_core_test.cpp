@@ -76,13 +76,24 @@ TEST_CASE("curve_points: a resumed run goes on where it was") {
 
 TEST_CASE("learner_figures: means since the last report, the last value of a rate, the sum of a count") {
   LearnerFigures figures;
-  figures.add({{"kl", 0.1}, {"policy_lr", 3e-4}, {"skipped_steps", 1}, {"rollout_weight_max", 5}, {"ess", NAN}});
-  figures.add({{"kl", 0.3}, {"policy_lr", 1e-4}, {"skipped_steps", 2}, {"rollout_weight_max", 2}, {"ess", NAN}});
+  figures.add({{"kl", 0.1},
+               {"policy_lr", 3e-4},
+               {"skipped_steps", 1},
+               {"rollout_weight_max", 5},
+               {"ratio_min", 0.5},
+               {"ess", NAN}});
+  figures.add({{"kl", 0.3},
+               {"policy_lr", 1e-4},
+               {"skipped_steps", 2},
+               {"rollout_weight_max", 2},
+               {"ratio_min", 0.7},
+               {"ess", NAN}});
   const auto taken = figures.take();
   CHECK(taken.at("kl") == doctest::Approx(0.2));
   CHECK(taken.at("policy_lr") == 1e-4);
   CHECK(taken.at("skipped_steps") == 3);
   CHECK(taken.at("rollout_weight_max") == 5);
+  CHECK(taken.at("ratio_min") == 0.5);
   CHECK(std::isnan(taken.at("ess")));
   CHECK(figures.take().at("kl") == taken.at("kl"));  // no update since
   figures.add({{"kl", 0.0}, {"ess", INFINITY}});

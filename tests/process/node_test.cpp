@@ -12,11 +12,6 @@
 namespace troupe::test {
 namespace {
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 // A run with credits for several workers at once, however slow each is.
 const Words kRun =
     set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000", "replay.max_policy_lag=4", "trainer.epochs=1"});
