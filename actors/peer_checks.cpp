@@ -81,15 +81,26 @@ Misfit check_extras(const RunConfig& config, const EnvSpec& spec, int64_t steps,
   return check(spec, r.final_observations, {finals});
 }
 
-Misfit check_actions(const ActionSpec& spec, const Array& actions) {
+// Discrete actions are within their bins and, where they are samples, allowed by their mask.
+Misfit check_actions(const ActionSpec& spec, const Rollout& r) {
   if (spec.kind == ActionKind::continuous) return std::nullopt;
-  const auto values = actions.view<int32_t>();
-  for (size_t i = 0; i < values.size(); ++i)
-    if (values[i] < 0 || values[i] >= spec.bins[i % spec.bins.size()]) return "an action is out of range";
+  const auto valid = r.valid.view<uint8_t>();
+  const int32_t* action = r.actions.view<int32_t>().data();
+  for (size_t i = 0; i < valid.size(); ++i)
+    for (int64_t k = 0; k < spec.chunk; ++k) {
+      const uint8_t* mask = spec.masked ? r.action_mask.view<uint8_t>().data() + i * spec.mask_size() : nullptr;
+      for (const int32_t bins : spec.bins) {
+        if (*action < 0 || *action >= bins) return "an action is out of range";
+        if (mask != nullptr && k == 0 && valid[i] != 0 && mask[*action] == 0) return "an action is masked";
+        if (mask != nullptr) mask += bins;
+        ++action;
+      }
+    }
   return std::nullopt;
 }
 
 Misfit check(const Episodes& episodes, uint64_t samples) {
+  if (episodes.returns.empty() && episodes.lengths.empty() && episodes.success.empty()) return std::nullopt;
   const Shape shape{episodes.returns.size()};
   if (auto error = check("returns", episodes.returns, DType::f32, shape)) return error;
   if (auto error = check("lengths", episodes.lengths, DType::i32, shape)) return error;
@@ -104,10 +115,11 @@ Misfit check_counts(const ActionSpec& spec, PolicyVersion newest, const Rollout&
   const auto version = r.version.view<int64_t>();
   uint64_t samples = 0, env_steps = 0;
   for (size_t i = 0; i < valid.size(); ++i) {
+    const int32_t executed = r.executed.empty() ? 1 : r.executed.view<int32_t>()[i];
+    if (executed < (valid[i] != 0 ? 1 : 0) || executed > spec.chunk)
+      return std::to_string(executed) + " steps of a chunk of " + std::to_string(spec.chunk) + " were executed";
     if (valid[i] == 0) continue;
     ++samples;
-    const int32_t executed = r.executed.empty() ? 1 : r.executed.view<int32_t>()[i];
-    if (executed < 1 || executed > spec.chunk) return "a step executed " + std::to_string(executed) + " of its chunk";
     env_steps += static_cast<uint64_t>(executed);
     if (version[i] < 0 || static_cast<uint64_t>(version[i]) < r.oldest || static_cast<uint64_t>(version[i]) > r.newest)
       return "a step's version is not among those of the rollout";
@@ -152,7 +164,7 @@ Misfit misfit(const RunConfig& config, const EnvSpec& spec, PolicyVersion newest
   const int64_t steps = config.rollout.length, rows = config.env.rows;
   if (auto error = check_shapes(spec, steps, rows, rollout)) return error;
   if (auto error = check_extras(config, spec, steps, rows, rollout)) return error;
-  if (auto error = check_actions(spec.action, rollout.actions)) return error;
+  if (auto error = check_actions(spec.action, rollout)) return error;
   if (rollout.group >= static_cast<uint32_t>(config.workers.groups))
     return "group " + std::to_string(rollout.group) + " of " + std::to_string(config.workers.groups);
   if (auto error = check(rollout.episodes, rollout.samples)) return error;

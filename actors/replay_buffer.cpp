@@ -117,19 +117,29 @@ void on_due(Self self) {
   close_counts(self);
 }
 
+// The worker of `source` makes no more samples. `silent`: it did not say what it leaves. False when there is none.
+bool forget_worker(Self self, const caf::actor_addr& source, bool silent) {
+  auto& st = self->state;
+  const auto it = st.worker_of.find(source);
+  if (it == st.worker_of.end()) return false;
+  st.sampling.left(it->second);
+  st.store->leave(it->second, /*in_order=*/st.training_ended || !silent, silent);
+  st.workers.erase(it->second);
+  st.worker_of.erase(it);
+  if ((st.training_ended || st.stopping) && st.workers.empty()) {
+    close_counts(self);
+  } else {
+    report(self);
+  }
+  return true;
+}
+
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
   const caf::actor_addr& source = down.source;
   st.parts.forget(source);
-  if (const auto it = st.worker_of.find(source); it != st.worker_of.end()) {
-    st.sampling.left(it->second);
-    const bool silent = static_cast<bool>(down.reason);
-    st.store->leave(it->second, /*in_order=*/st.training_ended || !silent, silent);
-    st.workers.erase(it->second);
-    st.worker_of.erase(it);
-    if ((st.training_ended || st.stopping) && st.workers.empty()) return close_counts(self);
-    report(self);
-  }
+  forget_worker(self, source, /*silent=*/static_cast<bool>(down.reason));
+  if (st.store->closed()) return;
   if (const auto it = st.receiver_of.find(source); it != st.receiver_of.end()) {
     st.store->receiver_gone(it->second);
     st.receiver_of.erase(it);
@@ -155,6 +165,18 @@ bool is_taken(Self self, const Holders& holders, uint64_t number) {
   return std::any_of(holders.begin(), holders.end(), [&](const auto& holder) {
     return holder.second == number && holder.first.node() != self->current_sender()->node();
   });
+}
+
+bool is_remote(Self self) { return self->current_sender()->node() != self->node(); }
+
+// The worker that sent the message at hand sends what does not fit the run: it is told to end, and what it has under way is lost.
+// Were only the message dropped, its credits would never come back.
+void expel(Self self, uint64_t worker, const std::string& why) {
+  log_warn("replay", "worker " + std::to_string(worker) + " is expelled: " + why);
+  const CreditHolder handle = self->state.workers.at(worker);
+  self->send_exit(handle, make_error(Fault::bad_message, why));
+  forget_worker(self, handle.address(), /*silent=*/true);
+  if (!self->state.store->closed()) serve(self);
 }
 
 void on_hello(Self self, const WorkerHello& hello) {
@@ -216,8 +238,9 @@ void on_rollout(Self self, const RolloutMessage& message) {
   auto& st = self->state;
   const Rollout& rollout = *message.rollout;
   if (!is_from(self, rollout.worker)) return;  // the worker is gone, or somebody else speaks in its name
-  if (const auto why = misfit(st.wiring->config, st.wiring->spec, st.store->version(), rollout))
-    return drop("a rollout of worker " + std::to_string(rollout.worker), *why);
+  if (is_remote(self))
+    if (const auto why = misfit(st.wiring->config, st.wiring->spec, st.store->version(), rollout))
+      return expel(self, rollout.worker, "a rollout does not fit the run: " + *why);
   st.store->push(message.rollout);
   if (rollout.samples > 0) st.sampling.sampled();
   serve(self);
@@ -227,8 +250,9 @@ void on_rollout(Self self, const RolloutMessage& message) {
 void on_report(Self self, const WorkerReport& report) {
   auto& st = self->state;
   if (!is_from(self, report.worker)) return;
-  if (const auto why = misfit(st.wiring->config, st.wiring->spec, report))
-    return drop("a report of worker " + std::to_string(report.worker), *why);
+  if (is_remote(self))
+    if (const auto why = misfit(st.wiring->config, st.wiring->spec, report))
+      return expel(self, report.worker, "a report does not fit the run: " + *why);
   st.store->progress(report.worker, report.partial);
   st.sampling.stepped(report.worker, report.env_steps);
 }
@@ -245,15 +269,20 @@ void on_applied(Self self, const Applied& applied) {
   serve(self);
 }
 
-// A worker that sends nonsense loses it; replay goes on.
 void on_part(Self self, const Part& part) {
+  auto& st = self->state;
   if (!self->current_sender()) return;  // its connection is lost already
+  const auto sender = st.worker_of.find(self->current_sender()->address());
+  if (sender == st.worker_of.end()) return;
+  RolloutMessage message;
   try {
-    if (const auto whole = self->state.parts.add(self->current_sender()->address(), part))
-      on_rollout(self, deserialize<RolloutMessage>(self->system(), *whole));
+    const auto whole = st.parts.add(sender->first, part);
+    if (!whole) return;
+    message = deserialize<RolloutMessage>(self->system(), *whole);
   } catch (const std::exception& e) {
-    log_warn("replay", e.what());
+    return expel(self, sender->second, e.what());
   }
+  on_rollout(self, message);
 }
 
 }  // namespace
@@ -288,7 +317,8 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStar
       [self](const Part& part) { on_part(self, part); },
       [self](const WorkerReport& report) { on_report(self, report); },
       [self, watch_sampling](const EnvironmentsFailing& failing) {
-        if (!is_from(self, failing.worker)) return;
+        // Also from a worker that never joined, because its environments could not be made.
+        if (!self->current_sender() || is_taken(self, self->state.worker_of, failing.worker)) return;
         self->state.sampling.failing(failing.worker, failing.error, self->clock().now());
         watch_sampling();
       },

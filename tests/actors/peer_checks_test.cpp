@@ -41,6 +41,36 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout as a worker makes it fits") {
   CHECK(!changed([](Rollout&) {}, {1, 7}));
 }
 
+TEST_CASE_FIXTURE(Fixture, "peer_checks: an action must be allowed by its mask where it is a sample") {
+  spec.action.masked = true;
+  rollout.action_mask = Array(DType::u8, {4, 2, 5});
+  const auto mask = rollout.action_mask.mutable_view<uint8_t>();
+  CHECK(changed([](Rollout&) {}));
+  mask[0] = mask[5] = 1;  // both rows took action 0 in the first step, the only valid one
+  CHECK(!changed([](Rollout&) {}));
+}
+
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a chunk says how many of its steps were executed") {
+  spec.action.chunk = 3;
+  rollout.actions = Array(DType::i32, {4, 2, 3, 1});
+  rollout.log_probs = Array(DType::f32, {4, 2, 3});
+  CHECK(changed([](Rollout&) {}));
+  rollout.executed = Array::of<int32_t>({4, 2}, {3, 1, 0, 0, 0, 0, 0, 0});
+  rollout.env_steps = 4;
+  CHECK(!changed([](Rollout&) {}));
+  for (const int32_t wrong : {-1, 0, 4})
+    CHECK(changed([&](Rollout& r) { r.executed = Array::of<int32_t>({4, 2}, {3, wrong, 0, 0, 0, 0, 0, 0}); }));
+  CHECK(changed([&](Rollout& r) { r.executed = Array::of<int32_t>({4, 2}, {3, 1, 0, 0, 0, 0, 0, 4}); }));
+}
+
+TEST_CASE_FIXTURE(Fixture, "peer_checks: episodes fit, none as well as some") {
+  const auto two = [](DType last) {
+    return Episodes{Array(DType::f32, {2}), Array(DType::i32, {2}), Array(last, {2})};
+  };
+  CHECK(!changed([&](Rollout& r) { r.episodes = two(DType::u8); }));
+  CHECK(changed([&](Rollout& r) { r.episodes = two(DType::i32); }));
+}
+
 TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout with anything else in it does not fit") {
   const std::function<void(Rollout&)> changes[] = {
       [](Rollout& r) { r.samples = 3; },
