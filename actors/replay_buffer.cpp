@@ -287,7 +287,7 @@ void on_part(Self self, const Part& part) {
 
 }  // namespace
 
-ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, ReplayStart start, StatsActor stats,
+ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, const ReplayStart& start, StatsActor stats,
                                          caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor) {
   guard(self);
   auto& st = self->state;

@@ -50,7 +50,7 @@ struct ReplayStart {
 };
 
 ReplayActor::behavior_type replay_buffer(ReplayActor::stateful_pointer<ReplayState> self, WiringPtr wiring,
-                                         ReplayStart start, StatsActor stats,
+                                         const ReplayStart& start, StatsActor stats,
                                          caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor);
 
 }  // namespace troupe

@@ -127,7 +127,7 @@ void check_algorithm(const RunConfig& c) {
     refuse("algorithm.kl_coef", a.kl_coef,
            "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
   const int64_t most_samples =
-      c.trainer.super_batch + c.rollout.length - 1;  // batches are made of whole rows of rollouts
+      c.trainer.super_batch + c.rollout.length - 1;                    // batches are made of whole rows of rollouts
   const double least_horizon = static_cast<double>(most_samples) / 5;  // a fifth: see algorithms/kl.h
   if (a.kl_controller == "adaptive" && a.kl_horizon <= least_horizon)
     refuse("algorithm.kl_horizon", a.kl_horizon,

@@ -331,7 +331,7 @@ constexpr Command kCommands[] = {
     {"worker", "add rollout workers to a run, at any time, from any machine",
      "  troupe worker --connect 127.0.0.1:5555\n"
      "  troupe worker --connect trainer.local:5555 --count 4\n"
-     "  troupe worker --connect trainer.local:5555 --wait 86400    # stays for a day while the run is away\n",
+     "  troupe worker --connect trainer.local:5555 --wait 86400  # waits for a day\n",
      parse_worker},
     {"inference", "add an inference process to a run, at any time, from any machine",
      "  troupe inference --connect 127.0.0.1:5555\n", parse_inference},

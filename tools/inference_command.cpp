@@ -26,7 +26,7 @@ int run_inference(const InferenceOptions& options) {
     return learn_wiring(parse_config(config, "the run's config"));
   };
   bool interrupted = false;
-  with_network(2, [&](caf::actor_system& system) {
+  with_network(2, joining_network(), [&](caf::actor_system& system) {
     const InferenceHostActor host = system.spawn<caf::detached>(
         inference_host,
         InferenceHostParts{report.address(options.connect, options.wait), make_wiring, route_to, on_end});

@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/errors.h"
 #include "runtime/console.h"
+#include "runtime/errors.h"
 #include "runtime/process_stats.h"
 
 namespace troupe {

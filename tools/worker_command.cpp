@@ -22,7 +22,7 @@ int run_worker(const WorkerOptions& options) {
     if (--left == 0) signals.end();
   };
   bool interrupted = false;
-  with_network(threads_for(static_cast<size_t>(options.count)), [&](caf::actor_system& system) {
+  with_network(threads_for(static_cast<size_t>(options.count)), joining_network(), [&](caf::actor_system& system) {
     std::vector<WorkerHostActor> hosts;
     for (int64_t i = 0; i < options.count; ++i)
       hosts.push_back(system.spawn(worker_host, report.address(options.connect, options.wait), worker_wiring, on_end));

@@ -58,10 +58,17 @@ size_t threads_for(size_t workers) {
   return std::clamp<size_t>(workers, 1, std::max(1U, std::thread::hardware_concurrency()));
 }
 
-int with_network(size_t threads, const std::function<int(caf::actor_system&)>& body) {
+NetworkConfig joining_network() {
+  NetworkConfig network;
+  network.peer_timeout = std::chrono::hours(24 * 365);
+  return network;
+}
+
+int with_network(size_t threads, const NetworkConfig& network, const std::function<int(caf::actor_system&)>& body) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the process
-  OwnedSystem system({.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = {}},
-                     register_messages);
+  OwnedSystem system(
+      {.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = network},
+      register_messages);
   const int code = body(system.get());
   if (!system.await_actors(kFarewell)) leave_threads_behind();
   return code;

@@ -17,8 +17,12 @@ namespace troupe {
 // Environments for a run's config (JSON), without policies. Throws ConfigError.
 WiringPtr worker_wiring(const std::string& config);
 
+// CAF's network settings in a process that joins a run. CAF fixes them before the run's are known, so its own limit on silence is
+// out of the way: the hosts watch the connection with the run's settings (runtime/caf_keep_alive.h).
+NetworkConfig joining_network();
+
 // Runs `body` with an actor system on the network, whose actors share `threads` threads.
-int with_network(size_t threads, const std::function<int(caf::actor_system&)>& body);
+int with_network(size_t threads, const NetworkConfig& network, const std::function<int(caf::actor_system&)>& body);
 
 // What the hosts of one process come to: lines on the console, and the exit code. Used by the hosts' actors and by the command.
 class JoinReport {

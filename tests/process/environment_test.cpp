@@ -123,7 +123,7 @@ TEST_CASE("environment: one that always fails ends the run, whether its rows res
     TrainProcess run(folder / quarantine_after,
                      kEndless + kFails + set({"workers.quarantine_after=" + quarantine_after, "workers.count=2"}));
     check_ends_with_reason(run);
-    CHECK(log_has(run.folder(), "environment failures so far"));
+    CHECK(log_has(run.folder(), "injected exception"));
   }
 }
 

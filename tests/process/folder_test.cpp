@@ -66,13 +66,14 @@ TEST_CASE("run folder: checkpoints of another seed or under another number are n
 
 TEST_CASE("run folder: its owner notices that the lock is gone and ends; nobody gets in beside it before") {
   TempFolder folder;
-  // It looks at its folder at every report.
-  TrainProcess run(folder / "run", kEndless + set({"stats.interval_ms=600000", "checkpoint.every_updates=0"}));
+  TrainProcess run(folder / "run", kEndless + set({"checkpoint.every_updates=0"}));
+  run.process().signal(SIGSTOP);  // it looks at its folder whenever it writes
   fs::remove(folder / "run/run.lock");
   const CommandLine second = train(folder / "run", kEndless);
   CHECK(second.exit_code == 2);
   CHECK(second.err == "troupe: " + (folder / "run/run.lock") + ": in use by another process\n");
-  CHECK(run.interrupt().value_or(-1) == 1);
+  run.process().signal(SIGCONT);
+  CHECK(run.process().wait().value_or(-1) == 1);
   CHECK(has(run.process().err(), "run.lock: was removed or renamed while this process was using it"));
   CHECK(checkpoints_of(folder / "run").empty());
   CHECK(!fs::exists(folder / "run/summary.json"));

@@ -164,7 +164,8 @@ class Attack:
             elif kind == 1:
                 data[at] ^= 1 << self.rng.randrange(8)
             elif kind == 2:
-                data[at : at + self.rng.choice((1, 4, 8))] = self.rng.choice((b"\xff" * 4, b"\x00" * 8, b"\x80" * 5, b"\xff\xff\xff\xff\x0f"))
+                odd = (b"\xff" * 4, b"\x00" * 8, b"\x80" * 5, b"\xff\xff\xff\xff\x0f")
+                data[at : at + self.rng.choice((1, 4, 8))] = self.rng.choice(odd)
             elif kind == 3:
                 del data[at : at + self.rng.randrange(1, 64)]
             else:
@@ -202,9 +203,11 @@ class Attack:
         return b"".join(out)
 
     def lines(self):
-        parts = ("{", "}", '"type"', ":", '"history"', '"last"', "1e999", "-1", "[" * 50, '"topic"', '"subscribe"', '"\\ud800"', ",", "\n", "\x00")
-        whole = ('{"type":"ping"}\n', '{"type":"history","last":5}\n', '{"type":"subscribe","topic":"env_steps"}\n', "GET /stats HTTP/1.1\r\n",
-                 "GET / HTTP/1.0\r\n", "Host: localhost\r\n", "Host: [::1]:x\r\n", "Origin: http://a.example\r\n", "\r\n", "Host:" + "a" * 70000)
+        parts = ("{", "}", '"type"', ":", '"history"', '"last"', "1e999", "-1", "[" * 50, '"topic"', '"subscribe"', '"\\ud800"', ",", "\n")
+        parts += ("\x00",)
+        whole = ('{"type":"ping"}\n', '{"type":"history","last":5}\n', '{"type":"subscribe","topic":"env_steps"}\n')
+        whole += ("GET /stats HTTP/1.1\r\n", "GET / HTTP/1.0\r\n", "Host: localhost\r\n", "Host: [::1]:x\r\n", "\r\n")
+        whole += ("Origin: http://a.example\r\n", "Host:" + "a" * 70000)
         text = "".join(self.rng.choice(parts if self.rng.random() < 0.4 else whole) for _ in range(self.rng.randrange(1, 20)))
         return self.mutate(text.encode())
 

@@ -157,4 +157,19 @@ TEST_CASE("joining: a worker whose environments are slow gives signs of life all
   train.signal(SIGKILL);
 }
 
+// Nothing but signs of life travels while an environment makes its first step.
+TEST_CASE("joining: a worker does not give up a run that gives signs of life rarely") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  Process train(Words{"troupe", "train", "synthetic", "--run", at} + kRemoteOnly +
+                set({"env.params.step_us=7000000", "env.params.step_mode=sleep", "env.rows=2", "rollout.length=1",
+                     "trainer.super_batch=2", "trainer.minibatches=1", "workers.groups=1", "stats.interval_ms=100",
+                     "network.heartbeat_ms=60000", "network.peer_timeout_ms=120000"}));
+  REQUIRE(eventually([&] { return !json_of(at + "/endpoints.json").is_null(); }));
+  const auto worker = start("worker", json_of(at + "/endpoints.json").at("workers"));
+  CHECK(eventually([&] { return updates_of(at) >= 1; }));
+  CHECK(worker->err() == "");
+  train.signal(SIGKILL);
+}
+
 }  // namespace troupe::test

@@ -191,10 +191,6 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
       {{"workers.quarantine_after=1", "workers.restart_backoff_ms=5"},
        "workers.restart_backoff_ms: 5 has no effect with workers.quarantine_after 1; change that, or leave this at "
        "100"},
-      {{"deterministic=true", "network.heartbeat_ms=500"},
-       "network.heartbeat_ms: 500 has no effect with deterministic true; change that, or leave this at 1000"},
-      {{"deterministic=true", "stats.interval_ms=500"},
-       "stats.interval_ms: 500 has no effect with deterministic true; change that, or leave this at 2000"},
       {{"model.observation_clip=5"},
        "model.observation_clip: 5 has no effect with model.normalize_observations false; change that, or leave this at "
        "10"},

@@ -193,7 +193,7 @@ TEST_CASE("run_folder: metrics of any size are cut without reading them into mem
   test::TempFolder folder;
   const std::string path = folder / "run/metrics.jsonl";
   RunFolder(posix_disk(), folder / "run", kConfig);
-  posix_disk().write_atomic(path, "{\"updates\":1}\n{\"updates\":2}\n");
+  posix_disk().write_atomic(path, "{\"updates\":1,\"env_steps\":8}\n{\"updates\":2,\"env_steps\":16}\n");
   std::filesystem::resize_file(path, uint64_t{1} << 30);
   const auto peak = [] {
     rusage usage{};
@@ -202,8 +202,8 @@ TEST_CASE("run_folder: metrics of any size are cut without reading them into mem
   };
   const long before = peak();
   RunFolder run(posix_disk(), folder / "run", kConfig);
-  run.begin_metrics(1.0, RunFolder::ResumePoint{1, 0});
-  CHECK(posix_disk().read(path) == "{\"updates\":1}\n");
+  run.begin_metrics(1.0, RunFolder::ResumePoint{1, 8});
+  CHECK(posix_disk().read(path) == "{\"updates\":1,\"env_steps\":8}\n");
   CHECK(run.metrics_lines() == 1);
   CHECK(peak() - before < (100 << 10));
 }

@@ -114,7 +114,7 @@ TEST_CASE("run_report: a deterministic checkpoint keeps the line that is held ba
   f.report->record(f.at(10));
   f.report->record(f.at(20));
   Checkpoint checkpoint;
-  checkpoint.updates = 1;
+  checkpoint.updates = checkpoint.version.number = 1;
   f.report->save(checkpoint);
   const Checkpoint saved = f.folder.checkpoints().load(1);
   CHECK(saved.scalars.at(kMetricsLines) == 1);
