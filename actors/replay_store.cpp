@@ -6,6 +6,7 @@
 #include "actors/messages.h"
 #include "actors/state_bytes.h"
 #include "runtime/errors.h"
+#include "runtime/replay_capacity.h"
 #include "runtime/stats_snapshot.h"
 
 namespace troupe {
@@ -15,15 +16,9 @@ namespace {
 constexpr uint32_t kCreditsPerGroup = 2;  // one rollout under way, one ready to start without a round trip
 // A larger max_reuse is a limit that a full buffer is not renewed by: else a run could train on the same samples for ever.
 constexpr uint64_t kPlannedUses = 64;
-// Where the capacity is not given. A larger lag bound is a limit that samples need not come near.
-constexpr int64_t kMostSuperBatches = 16;
 // Updates after which one more super-batch may wait. At first the environments run two ahead of the trainer and no more, so that a
 // run with a large lag bound neither makes most of its samples with its first weights nor passes its limits before it has trained.
 constexpr uint64_t kUpdatesPerSuperBatch = 4;
-
-uint64_t default_capacity(const ReplayConfig& config, uint64_t super_batch) {
-  return static_cast<uint64_t>(std::min(config.max_policy_lag + 2, kMostSuperBatches)) * super_batch;
-}
 
 }  // namespace
 
@@ -31,7 +26,7 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
                          Ledger ledger, uint64_t env_steps, uint64_t uncounted)
     : config_(config),
       super_batch_(super_batch),
-      capacity_(config.capacity > 0 ? static_cast<uint64_t>(config.capacity) : default_capacity(config, super_batch)),
+      capacity_(replay_capacity(config, super_batch)),
       version_(first),
       rng_(derive_key(seed, "replay", first.epoch)),
       ledger_(ledger),

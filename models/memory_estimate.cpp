@@ -7,12 +7,13 @@
 #include "models/heads.h"
 #include "models/mlp_parameters.h"
 #include "models/observations.h"
+#include "runtime/replay_capacity.h"
 #include "runtime/setting_rules.h"
 
 namespace troupe {
 namespace {
 
-constexpr double kFloat = 4;
+constexpr double kFloat = 4, kInt = 4;
 
 double count(int64_t value) { return static_cast<double>(value); }
 
@@ -28,8 +29,12 @@ double decision_bytes(const EnvSpec& env) {
          count(env.action.decisions()) * 2 * kFloat;
 }
 
-// One sample of a rollout (models/rollout.h): five numbers, three flags and a version more.
-double rollout_bytes(const EnvSpec& env) { return decision_bytes(env) + 5 * kFloat + 3 + 8; }
+// One sample of a rollout (models/rollout.h): five numbers, three flags and a version more, with action chunks the steps that were
+// executed, and the task where sequences are grouped by it.
+double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
+  const double executed = env.action.chunk > 1 ? kInt : 0, task = config.algorithm.group_by == "task" ? kInt : 0;
+  return decision_bytes(env) + 5 * kFloat + 3 + 8 + executed + task;
+}
 
 // The same as staged for the trainer, with targets, order and what they are made from.
 double staged_bytes(const EnvSpec& env) { return decision_bytes(env) + 9 * kFloat + 8; }
@@ -62,7 +67,7 @@ MemoryNeed of_super_batch(const RunConfig& config, const EnvSpec& env) {
   for (int64_t width : config.model.hidden) units += count(width) * (config.model.shared_trunk ? 1 : 2);
   const double forward = t.device == "cpu" ? rows * units * kFloat : 0;
   return {"trainer.super_batch", setting_text(t.super_batch), "one super-batch in replay and its training",
-          count(t.super_batch) * (rollout_bytes(env) + staged_bytes(env)) + forward};
+          count(t.super_batch) * (rollout_bytes(config, env) + staged_bytes(env)) + forward};
 }
 
 // A rollout under way in every group of every worker. The setting that is furthest from its default stands for the product.
@@ -81,7 +86,7 @@ MemoryNeed of_workers(const RunConfig& config, const EnvSpec& env) {
           "rollouts under way (workers.count " + setting_text(config.workers.count) + " x workers.groups " +
               setting_text(config.workers.groups) + " x env.rows " + setting_text(config.env.rows) +
               " x rollout.length " + setting_text(config.rollout.length) + " samples)",
-          rows * (count(config.rollout.length) * rollout_bytes(env) + step_bytes(env))};
+          rows * (count(config.rollout.length) * rollout_bytes(config, env) + step_bytes(env))};
 }
 
 MemoryNeed of_evaluation(const RunConfig& config, const EnvSpec& env) {
@@ -93,11 +98,14 @@ MemoryNeed of_evaluation(const RunConfig& config, const EnvSpec& env) {
 // Samples that replay may hold, also when workers are faster than the trainer.
 MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
   const ReplayConfig& r = config.replay;
-  const bool chosen = r.capacity > 0;
-  double samples = chosen ? count(r.capacity) : count(r.max_policy_lag + 2) * count(config.trainer.super_batch);
+  auto samples = static_cast<double>(replay_capacity(r, static_cast<uint64_t>(config.trainer.super_batch)));
   if (config.stop.env_steps > 0) samples = std::min(samples, count(config.stop.env_steps));
-  return {chosen ? "replay.capacity" : "replay.max_policy_lag", setting_text(chosen ? r.capacity : r.max_policy_lag),
-          "samples in replay", samples * rollout_bytes(env)};
+  const double bytes = samples * rollout_bytes(config, env);
+  const std::string what = "samples in replay";
+  if (r.capacity > 0) return {"replay.capacity", setting_text(r.capacity), what, bytes};
+  if (r.max_policy_lag + 2 < kMostSuperBatches)
+    return {"replay.max_policy_lag", setting_text(r.max_policy_lag), what, bytes};
+  return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
 }
 
 MemoryNeed of_history(const RunConfig& config) {
