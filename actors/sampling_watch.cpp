@@ -4,7 +4,10 @@
 
 namespace troupe {
 
-void SamplingWatch::joined(uint64_t worker, Clock::time_point now) { workers_[worker] = {now}; }
+void SamplingWatch::joined(uint64_t worker, Clock::time_point now) {
+  forget_the_absent(now);
+  workers_[worker] = {now};
+}
 
 void SamplingWatch::left(uint64_t worker) { workers_.erase(worker); }
 
@@ -21,13 +24,20 @@ void SamplingWatch::sampled() {
 }
 
 void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::time_point now) {
+  forget_the_absent(now);
   if (!failing_since_) failing_since_ = now;
+  last_failure_ = now;
   error_ = error;
   if (const auto it = workers_.find(worker); it != workers_.end()) it->second.failing = true;
 }
 
+void SamplingWatch::forget_the_absent(Clock::time_point now) {
+  if (workers_.empty() && now - last_failure_ > kAbsence) failing_since_.reset();
+}
+
 std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
   if (patience_.count() == 0 || !failing_since_ || now - *failing_since_ < patience_) return std::nullopt;
+  if (workers_.empty() && now - last_failure_ > kNew) return std::nullopt;  // nobody is there who fails
   const bool hopeful = std::ranges::any_of(workers_, [now](const auto& entry) {
     const Worker& worker = entry.second;
     return !worker.failing && now - worker.joined >= kNew;

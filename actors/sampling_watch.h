@@ -1,7 +1,7 @@
 #pragma once
 // SamplingWatch: whether the run still samples. It has failed when, for a given time, no worker has made an environment step and
 // every worker's environments fail. A worker that is merely silent may still be inside a long step, and one without work has not
-// failed, so either keeps the run alive. Owned by the replay actor; plain logic, one thread; times come from the caller.
+// failed, so either keeps the run alive. A run that no worker is left in waits for one. Owned by the replay actor; plain logic, one thread; times come from the caller.
 
 #include <chrono>
 #include <cstdint>
@@ -17,6 +17,9 @@ class SamplingWatch {
 
   // A new worker is not waited for during this time: one that keeps being restarted is always new.
   static constexpr std::chrono::seconds kNew{5};
+  // A worker that fails and is started again is back within this time, its longest pause and the making of its environments included.
+  // Where all workers were away for longer, they left, and those that come begin anew.
+  static constexpr std::chrono::seconds kAbsence{30};
 
   // `patience` 0 = never fails.
   explicit SamplingWatch(std::chrono::milliseconds patience) : patience_(patience) {}
@@ -40,10 +43,14 @@ class SamplingWatch {
     bool failing = false;
   };
 
+  // Called before somebody comes or fails.
+  void forget_the_absent(Clock::time_point now);
+
   std::chrono::milliseconds patience_;
   std::map<uint64_t, Worker> workers_;
   std::optional<Clock::time_point> failing_since_;  // since the last step of any worker
-  std::string error_;                               // the last one
+  Clock::time_point last_failure_;
+  std::string error_;  // the last one
 };
 
 }  // namespace troupe

@@ -90,6 +90,34 @@ TEST_CASE("sampling_watch: workers that end with an error before they join, or s
   CHECK(run.failed());
 }
 
+TEST_CASE("sampling_watch: a run whose last worker left, failing as it was, waits for another") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.fail_for({0}, 5s);
+  run.watch.left(0);  // it was killed
+  run.now += 55s;
+  CHECK(!run.failed());
+  run.now += 240s;
+  CHECK(!run.failed());
+  run.watch.joined(1, run.now);
+  run.fail_for({1}, 59s);
+  CHECK(!run.failed());
+  run.fail_for({1}, 1s);
+  CHECK(run.failed());
+}
+
+TEST_CASE("sampling_watch: the time goes on over the pauses of a worker that is started again") {
+  Driven run;
+  for (uint64_t worker = 0; worker < 7; ++worker) {
+    CHECK(!run.failed());
+    run.watch.joined(worker, run.now);
+    run.watch.failing(worker, "row 0: broken", run.now);
+    run.watch.left(worker);
+    if (worker < 6) run.now += 10s;
+  }
+  CHECK(run.failed());
+}
+
 TEST_CASE("sampling_watch: without patience it never fails") {
   Driven run;
   run.watch = SamplingWatch{0s};
