@@ -38,7 +38,10 @@ StatsActor::behavior_type stats_actor(Self self, WiringPtr wiring, RecorderActor
     restoring([&] { self->state.core->load(*state, self->clock().now()); });
   beat_after(self, *wiring, interval);
   return {
-      [self](const WorkerReport& report) { self->state.core->add(report, self->clock().now()); },
+      [self](const WorkerReport& report) {
+        if (const auto why = self->state.core->add(report, self->clock().now()))
+          log_warn("stats", "a report of worker " + std::to_string(report.worker) + " is dropped: " + *why);
+      },
       [self](const InferenceReport& report) {
         if (const auto why = misfit(report)) return log_warn("stats", "a report of inference is dropped: " + *why);
         self->state.core->add(report);

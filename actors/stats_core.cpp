@@ -5,6 +5,7 @@
 
 #include "actors/state_bytes.h"
 #include "runtime/process_stats.h"
+#include "runtime/suggest.h"
 
 namespace troupe {
 
@@ -13,6 +14,9 @@ namespace {
 constexpr std::chrono::seconds kShort{10}, kLong{60};
 constexpr std::chrono::seconds kWorkerSilence{5};  // a worker reports every second
 constexpr size_t kLatencyWindow = 8192;
+constexpr uint64_t kMostOfWorker = uint64_t{1} << 40;  // failures or retries: a thousand in each second for 34 years
+constexpr uint64_t kMostExact = uint64_t{1} << 53;     // that a checkpoint can hold as a number
+constexpr size_t kErrorBytes = 300;
 
 double seconds(StatsCore::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -80,12 +84,38 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   update_rate_.add(started, now_.updates);
 }
 
-void StatsCore::add(const WorkerReport& report, Clock::time_point now) {
+std::optional<std::string> StatsCore::add(const WorkerReport& report, Clock::time_point now) {
+  const auto rows = static_cast<uint64_t>(config_.env.rows) * static_cast<uint64_t>(config_.workers.groups);
+  if (report.env_failures > kMostOfWorker) return std::to_string(report.env_failures) + " environment failures";
+  if (report.retries > kMostOfWorker) return std::to_string(report.retries) + " retries";
+  if (report.quarantined > rows)
+    return std::to_string(report.quarantined) + " of " + std::to_string(rows) + " rows left out";
+  if (!workers_.contains(report.worker)) {
+    if (workers_.size() >= kWorkersApart) add_up_silent(now);
+    if (workers_.size() >= kMostWorkers) return "there are " + std::to_string(workers_.size()) + " workers already";
+  }
   WorkerSeen& seen = workers_[report.worker];
+  WorkerReport kept = report;
+  kept.partial.clear();  // counted by replay
+  kept.last_error = printable(report.last_error, kErrorBytes);
   // Every report repeats the worker's last error.
-  const bool new_error = report.last_error != seen.report.last_error || report.env_failures > seen.report.env_failures;
-  if (new_error && !report.last_error.empty()) now_.last_error = report.last_error;
-  seen = {report, now};
+  const bool new_error = kept.last_error != seen.report.last_error || kept.env_failures > seen.report.env_failures;
+  if (new_error && !kept.last_error.empty()) now_.last_error = kept.last_error;
+  seen = {std::move(kept), now};
+  return std::nullopt;
+}
+
+// A deterministic run keeps them all: its state has the workers' reports and no sums, and none comes from another process.
+void StatsCore::add_up_silent(Clock::time_point now) {
+  if (config_.deterministic || now - added_up_at_ < kWorkerSilence) return;
+  added_up_at_ = now;
+  std::erase_if(workers_, [&](const auto& entry) {
+    const WorkerSeen& seen = entry.second;
+    if (now - seen.at <= kLong) return false;
+    base_.env_failures = std::min(base_.env_failures + seen.report.env_failures, kMostExact);
+    base_.request_retries = std::min(base_.request_retries + seen.report.retries, kMostExact);
+    return true;
+  });
 }
 
 void StatsCore::add(const InferenceReport& report) {
@@ -174,13 +204,13 @@ StatsSnapshot StatsCore::take_view(Clock::time_point now) {
 uint64_t StatsCore::env_failures() const {
   uint64_t total = base_.env_failures;
   for (const auto& [id, worker] : workers_) total += worker.report.env_failures;
-  return total;
+  return std::min(total, kMostExact);
 }
 
 uint64_t StatsCore::request_retries() const {
   uint64_t total = base_.request_retries;
   for (const auto& [id, worker] : workers_) total += worker.report.retries;
-  return total;
+  return std::min(total, kMostExact);
 }
 
 StatsTotals StatsCore::totals(Clock::time_point now) const {

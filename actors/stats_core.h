@@ -25,7 +25,8 @@ class StatsCore {
   // the checkpoint had.
   StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start = {});
 
-  void add(const WorkerReport& report, Clock::time_point now);
+  // Why the report is dropped: another process sent what no worker of this run can say. Nothing when it counts.
+  std::optional<std::string> add(const WorkerReport& report, Clock::time_point now);
   void add(const InferenceReport& report);
   void add(const Applied& applied);
   void add(const ReceiverGone& gone);
@@ -51,6 +52,10 @@ class StatsCore {
 
   // Deterministic runs have no clock: a view is due every stats.every_updates updates, once.
   bool take_due();
+  // Workers whose counts are kept apart, so that one that was silent for long may go on. Of more than that, those that are silent are
+  // added up; reports of more workers than kMostWorkers are dropped.
+  static constexpr size_t kWorkersApart = 1000, kMostWorkers = 10'000;
+
   // All but times as bytes, and back.
   std::string save(Clock::time_point now) const;
   void load(const std::string& bytes, Clock::time_point now);
@@ -78,6 +83,7 @@ class StatsCore {
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
   void fill_inference(StatsSnapshot& s) const;
   void fill_workers(StatsSnapshot& s, Clock::time_point now) const;
+  void add_up_silent(Clock::time_point now);
   uint64_t env_failures() const;
   uint64_t request_retries() const;
   double progress(uint64_t env_steps, uint64_t updates, double seconds_of_start) const;
@@ -86,7 +92,7 @@ class StatsCore {
   RunConfig config_;
   bool reports_success_;
   Clock::time_point started_;
-  StatsTotals base_;  // of the starts before
+  StatsTotals base_;  // of the starts before, and of workers that are added up
   double progress_before_ = 0;
   StatsSnapshot now_;
   CurvePoints points_;
@@ -98,6 +104,7 @@ class StatsCore {
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;
   std::map<uint64_t, WorkerSeen> workers_;
+  Clock::time_point added_up_at_;  // when the silent ones were last looked for
   std::map<uint64_t, Receiver> receivers_;
   PolicyVersion published_;
   double wait_seconds_ = 0, update_seconds_ = 0;

@@ -1,6 +1,7 @@
 #include "actors/stats_core.h"
 
 #include <cmath>
+#include <functional>
 
 #include "tests/support/test.h"
 
@@ -175,6 +176,67 @@ TEST_CASE("stats: the last error is the newest, whichever worker had it") {
   report(9, 2, "of nine");
   CHECK(core.take_view(kStart).last_error == "of nine");
   CHECK(core.take_view(kStart).env_failures == std::map<std::string, uint64_t>{{config_of(1).env.id, 3}});
+}
+
+TEST_CASE("stats: what no worker can say is dropped, and a checkpoint stays readable") {
+  StatsCore core(config_of(100), false, kStart);
+  const auto dropped = [&](const std::function<void(WorkerReport&)>& change) {
+    WorkerReport report;
+    report.worker = 7;
+    report.env_failures = report.retries = 3;
+    change(report);
+    return core.add(report, kStart).has_value();
+  };
+  CHECK_FALSE(dropped([](WorkerReport&) {}));
+  for (const uint64_t count : {uint64_t{1} << 54, ~uint64_t{0}}) {
+    CHECK(dropped([&](WorkerReport& r) { r.env_failures = count; }));
+    CHECK(dropped([&](WorkerReport& r) { r.retries = count; }));
+    CHECK(dropped([&](WorkerReport& r) { r.quarantined = count; }));
+  }
+  CHECK(core.totals(kStart).env_failures == 3);
+  for (uint64_t worker = 0; worker < 9'000; ++worker) {
+    WorkerReport report;
+    report.worker = worker;
+    report.env_failures = report.retries = uint64_t{1} << 40;
+    CHECK_FALSE(core.add(report, kStart));
+  }
+  CHECK(core.totals(kStart).env_failures == uint64_t{1} << 53);
+  CHECK(core.totals(kStart).request_retries == uint64_t{1} << 53);
+}
+
+TEST_CASE("stats: an error is kept as printable text of bounded length") {
+  StatsCore core(config_of(100), false, kStart);
+  WorkerReport report;
+  report.env_failures = 1;
+  report.last_error = "\x1b[31m" + std::string(1'000'000, 'x');
+  core.add(report, kStart);
+  const std::string error = core.take_view(kStart).last_error;
+  CHECK(error.size() < 400);
+  CHECK(error.starts_with("\\x1b[31mxxx"));
+}
+
+TEST_CASE("stats: the counts of workers that are gone stay, the workers do not") {
+  StatsCore core(config_of(100), false, kStart);
+  WorkerReport report;
+  report.env_failures = 2;
+  report.retries = 3;
+  auto now = kStart;
+  const uint64_t kWorkers = 5 * StatsCore::kWorkersApart;
+  for (report.worker = 0; report.worker < kWorkers; ++report.worker, now += std::chrono::seconds(1))
+    core.add(report, now);
+  CHECK(core.totals(now).env_failures == 2 * kWorkers);
+  CHECK(core.totals(now).request_retries == 3 * kWorkers);
+  CHECK(core.save(now).size() < 2 * StatsCore::kWorkersApart * 100);
+  // One that was silent for long, inside a step, goes on.
+  --report.worker;
+  report.env_failures = 5;
+  core.add(report, now + std::chrono::hours(1));
+  CHECK(core.totals(now).env_failures == 2 * kWorkers + 3);
+  // However many there are at a time.
+  size_t refused = 0;
+  for (report.worker = kWorkers; report.worker < kWorkers + 2 * StatsCore::kMostWorkers; ++report.worker)
+    refused += core.add(report, now + std::chrono::hours(1)).has_value();
+  CHECK(refused >= StatsCore::kMostWorkers);
 }
 
 TEST_CASE("stats: totals go on over a resume, and so does the window of episodes") {
