@@ -11,6 +11,8 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{3000};
+// A membership this long, and ten times as long as the pause before it, was a success: the next pause is the first again.
+constexpr std::chrono::milliseconds kLived{10'000};
 
 std::string host_name() {
   char name[256] = "";
@@ -33,7 +35,10 @@ std::chrono::seconds patience_of(const Joining& joining) {
 }
 
 std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chrono::steady_clock::time_point now) {
-  if (joining.backoff.count() == 0) joining.lost_at = now;
+  if (joining.member_since && now - *joining.member_since >= std::max(kLived, 10 * joining.backoff))
+    joining.backoff = std::chrono::milliseconds{0};
+  if (joining.backoff.count() == 0 || joining.member_since) joining.lost_at = now;
+  joining.member_since.reset();
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(joining.lost_at + patience_of(joining) - now);
   if (left.count() <= 0) return std::nullopt;
   joining.backoff = std::clamp(joining.backoff * 2, kFirstPause, kLongestPause);

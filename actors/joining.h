@@ -1,6 +1,7 @@
 #pragma once
 // Joining: how a host in a process of its own finds a run, joins it, notices that it is lost, and joins again. Between two attempts
-// it pauses, each time for longer, until its patience ends; patience begins anew with each loss. A host's state has a Joining
+// it pauses, each time for longer, until its patience ends; patience begins anew with each loss, the pauses only after a membership
+// that has lasted, so that a worker whose environments cannot be made does not join again and again without a rest. A host's state has a Joining
 // named `joining`, used by that actor alone; what the host holds while it is a member of the run is the host's own business.
 
 #include <chrono>
@@ -57,7 +58,8 @@ struct Joining {
   uint64_t attempt = 0;        // of joining; what an earlier one brings comes too late
   bool ending = false;
   std::chrono::steady_clock::time_point lost_at = {};
-  std::chrono::milliseconds backoff{0};  // 0 = joined, or not lost yet
+  std::chrono::milliseconds backoff{0};  // the pause before the last attempt; 0 = none, or the membership has lasted
+  std::optional<std::chrono::steady_clock::time_point> member_since = {};  // of a worker's host
 };
 
 // What this process says of itself.
@@ -109,7 +111,7 @@ void join_again(Self self, const std::string& why) {
   if (joining.ending || joining.trying_again) return;
   leave_run(self, "the connection to the run is lost");
   ++joining.attempt;
-  const bool first = joining.backoff.count() == 0;
+  const bool first = joining.backoff.count() == 0 || joining.member_since;
   const auto pause = next_pause(joining, self->clock().now());
   const std::string patience = std::to_string(patience_of(joining).count()) + " s";
   if (!pause) return fail_joining(self, why + "; gave up after " + patience);

@@ -27,7 +27,7 @@ void start_worker(Self self, const Welcome& welcome) {
     return fail_joining(self, e.what());
   }
   self->monitor(st.worker);
-  st.joining.backoff = std::chrono::milliseconds{0};
+  st.joining.member_since = self->clock().now();
   joined(self, "worker " + std::to_string(welcome.member), wiring->config);
 }
 
