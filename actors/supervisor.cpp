@@ -189,7 +189,11 @@ void stop_all(Self self) {
   auto& st = self->state;
   if (st.phase == Phase::stopping) return;
   st.phase = Phase::stopping;
+  const auto now = self->clock().now();
+  if (!st.members_until) st.members_until = now + kFarewell;
+  st.others_until = now + kFarewell;
   for (const auto& [id, member] : members_by_id(st)) leave(self, member);
+  self->delayed_send(self, std::max(*st.members_until - now, caf::actor_clock::duration_type{0}), due_atom_v);
   self->delayed_send(self, kFarewell, due_atom_v);
   for (const auto& [id, inference] : st.inference) {
     if (inference.local) {
@@ -290,7 +294,8 @@ void excuse(Self self, uint64_t worker) {
     self->send(st.inference.at(*inference).door, Pause{worker, static_cast<uint32_t>(group)});
 }
 
-// A worker that is given up leaves the run to the others; the run ends with the last one.
+// A worker that is given up leaves the run to the others. Without others the run ends: its own environments do not work, and nobody
+// else has come.
 void replace_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
   auto& st = self->state;
   const std::string what = "worker " + std::to_string(ended.id);
@@ -316,13 +321,31 @@ void on_restart_due(Self self, const RestartDue& due) {
   tell(self, st.placement.add_inference(id));
 }
 
+void forget_worker(Self self, const SupervisorState::Member& gone) {
+  auto& st = self->state;
+  excuse(self, gone.id);
+  st.placement.remove_worker(gone.id);
+  st.members.erase(gone.actor.address());
+}
+
+// The loss of a worker of another process never ends the run: its host joins again as soon as it can.
 void lose_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
   auto& st = self->state;
-  excuse(self, ended.id);
-  st.placement.remove_worker(ended.id);
-  st.members.erase(ended.actor.address());
+  forget_worker(self, ended);
   if (ended.local) return replace_worker(self, ended, reason);
-  log_warn("supervisor", "worker " + std::to_string(ended.id) + " ended: " + describe(reason));
+  const bool last = st.members.empty() && st.resting_workers.empty();
+  log_warn("supervisor", "worker " + std::to_string(ended.id) + " ended: " + describe(reason) +
+                             (last ? "; no worker is left, the run waits for one to join" : ""));
+}
+
+// A host whose worker ended joins again, for a new one. It is monitored already, and is so once.
+void forget_former_worker(Self self, const caf::actor_addr& host) {
+  auto& st = self->state;
+  const auto former = st.members.find(host);
+  if (former == st.members.end()) return;
+  self->demonitor(host);
+  log_warn("supervisor", "worker " + std::to_string(former->second.id) + " ended; its process joins again");
+  forget_worker(self, SupervisorState::Member(former->second));
 }
 
 void on_down(Self self, const caf::down_msg& down) {
@@ -369,8 +392,11 @@ void on_farewell_over(Self self) {
     }
     on_left(self, child);
   };
-  for (const auto& [address, member] : st.members)
-    give_up(address, member.local ? "worker " + std::to_string(member.id) : "");
+  const auto now = self->clock().now();
+  if (now >= *st.members_until)
+    for (const auto& [address, member] : st.members)
+      give_up(address, member.local ? "worker " + std::to_string(member.id) : "");
+  if (now < *st.others_until) return;
   give_up(st.evaluator.address(), "the evaluator");
   for (const auto& [id, inference] : st.inference) {
     if (inference.local) continue;
@@ -406,6 +432,7 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
   if (request.kind == "inference") return join_inference(self, request);
   const uint64_t id = st.next_worker++;
   auto handle = caf::actor_cast<MemberActor>(self->current_sender());
+  forget_former_worker(self, handle.address());
   self->monitor(handle);
   st.members[handle.address()] = {id, handle, false};
   log_info("supervisor",
@@ -452,6 +479,7 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
   st.outcome.version = ended.version;
   st.outcome.reason = ended.reason;
   if (st.outcome.error.empty()) st.outcome.error = ended.error;
+  st.members_until = self->clock().now() + kFarewell;
   for (const auto& [id, member] : members_by_id(st)) self->send(member, Stop{ended.reason});
   if (!st.interrupted && st.outcome.error.empty()) self->send(st.evaluator, EvaluateMessage{ended.weights, true});
   stop_when_complete(self);

@@ -2,6 +2,7 @@
 // Supervisor: starts, watches, restarts and stops every actor of a run in the trainer's process, and lets workers and inference
 // actors of other processes join. A child that ends is restarted, replaced, or ends the run with a reason. Event-based.
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,7 +28,7 @@ struct RunOutcome {
   std::optional<Evaluation> evaluation;  // of the final policy; absent when the run was interrupted
   bool checkpoint_written = false;
   std::string checkpoint_error;
-  // Children that did not stop within kFarewell: their environment is inside a step. They must not be waited for.
+  // Children that did not stop within kFarewell of being told: their environment is inside a step. They must not be waited for.
   std::vector<std::string> left_behind;
 };
 
@@ -80,6 +81,8 @@ struct SupervisorState {
   uint64_t next_receiver = 0;
   // What comes back after a pause, by the number of the one that ended.
   std::map<uint64_t, RestartLimit> resting_workers, resting_inference;
+  // Until when the end of the run waits for each kind of child; nothing before it was told.
+  std::optional<std::chrono::steady_clock::time_point> members_until, others_until;
   RunOutcome outcome;
   bool interrupted = false;
   bool evaluated = false;
