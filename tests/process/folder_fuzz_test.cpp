@@ -61,7 +61,7 @@ std::string mutated(Rng& rng, std::string bytes) {
     case 2: bytes += std::string(1 + rng.below(100), static_cast<char>(rng.below(256))); break;
     case 3: bytes += bytes; break;
     case 4: bytes.erase(rng.below(size + 1), 1 + rng.below(40)); break;
-    case 5:
+    default:
       bytes.insert(rng.below(size + 1),
                    any_of(rng, {"{", "}", "\"", ",", "0", "-", "1e999", "\n", std::string(8, '\xff')}));
   }

@@ -1,0 +1,166 @@
+// The supervisor with workers of other processes that this test plays itself, on one thread and a clock that the test moves.
+#include "actors/supervisor.h"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf_system.h"
+#include "runtime/log.h"
+#include "runtime/stats_snapshot.h"
+#include "sim/fakes.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::sim;
+using namespace std::chrono_literals;
+
+namespace {
+
+class NoSink final : public RunSink {
+ public:
+  void save(const Checkpoint&) override {}
+  void record(const StatsSnapshot&) override {}
+  void show(const StatsSnapshot&) override {}
+};
+
+// A host of a worker: it can join, and hears nothing of what it is told.
+using SilentHost = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<InferenceReplaced>,
+                                    caf::reacts_to<Credits>, caf::reacts_to<Stop>>;
+struct SilentHostState {
+  static inline const char* name = "silent host";
+  std::vector<uint64_t> numbers;  // under which it joined
+};
+
+SilentHost::behavior_type silent_host(SilentHost::stateful_pointer<SilentHostState> self, SupervisorActor run) {
+  return {
+      [self, run](begin_atom) {
+        self->request(run, 10s, JoinRequest{kProtocolVersion, "worker", "test", 1})
+            .then(
+                [self](const Welcome& welcome) {
+                  self->state.numbers.push_back(welcome.member);
+                  self->send(welcome.replay, WorkerHello{welcome.member, 1, 8});
+                },
+                [](const caf::error&) { FAIL("the join is refused"); });
+      },
+      [](const InferenceReplaced&) {},
+      [](const Credits&) {},
+      [](const Stop&) {},
+  };
+}
+
+RunConfig small_config() {
+  RunConfig config;
+  config.workers.count = 0;
+  config.env.rows = 2;
+  config.workers.groups = 1;
+  config.rollout.length = 4;
+  config.trainer.super_batch = 16;
+  config.stop = {.env_steps = 0, .updates = 3, .seconds = 0, .eval_return = 0};
+  config.evaluation = {.every_updates = 0, .episodes = 1, .rows = 1, .env_params = "{}"};
+  return config;
+}
+
+struct Run {
+  Run() : world(Scenario{.config = small_config()}) {
+    open_log(nullptr, {.to_stderr = false});
+    register_messages(system_config);
+    configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
+    system = std::make_unique<caf::actor_system>(system_config);
+    scheduler = &dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler());
+    auto wiring = std::make_shared<Wiring>();
+    wiring->config = small_config();
+    wiring->spec = fake_spec();
+    wiring->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
+    wiring->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
+    wiring->make_policy = [this] { return fake_policy(world); };
+    wiring->threads = false;
+    RunParts parts{
+        std::make_shared<FakeLearner>(world, 0), {}, std::make_shared<NoSink>(), [this](const RunOutcome& result) {
+          outcome = result;
+        }};
+    root = system->spawn(supervisor, WiringPtr(wiring), std::move(parts));
+    scheduler->run();
+  }
+  ~Run() {
+    if (!outcome) stop();
+    root = nullptr;
+    for (SilentHost& host : hosts) caf::anon_send_exit(host, caf::exit_reason::kill);
+    hosts.clear();
+    scheduler->run();
+    close_log();
+  }
+  SilentHost add_host() {
+    hosts.push_back(system->spawn(silent_host, root));
+    join(hosts.back());
+    return hosts.back();
+  }
+  void join(const SilentHost& host) {
+    caf::anon_send(host, begin_atom_v);
+    scheduler->run();
+  }
+  // Tells the run to stop and lets time pass until it has. How long that took.
+  std::chrono::milliseconds stop() {
+    caf::anon_send(root, Stop{"interrupted"});
+    scheduler->run();
+    std::chrono::milliseconds time{0};
+    for (; !outcome && time < 1min; time += 10ms) {
+      scheduler->clock().advance_time(10ms);
+      scheduler->run();
+    }
+    return time;
+  }
+  template <class State, class Actor>
+  State& state_of(const Actor& actor) {
+    auto* pointer = caf::actor_cast<caf::strong_actor_ptr>(actor)->get();
+    return dynamic_cast<typename Actor::template stateful_pointer<State>>(pointer)->state;
+  }
+  SupervisorState& state() { return state_of<SupervisorState>(root); }
+
+  World world;
+  caf::actor_system_config system_config;
+  std::unique_ptr<caf::actor_system> system;
+  caf::scheduler::test_coordinator* scheduler = nullptr;
+  SupervisorActor root;
+  std::vector<SilentHost> hosts;
+  std::optional<RunOutcome> outcome;
+};
+
+}  // namespace
+
+TEST_CASE("supervisor: the end waits once for workers that do not stop, however often they are told to") {
+  Run run;
+  for (int i = 0; i < 3; ++i) run.add_host();
+  const auto time = run.stop();
+  REQUIRE(run.outcome);
+  CHECK(run.outcome->checkpoint_written);
+  CHECK(run.outcome->error == "");
+  CHECK(time >= kFarewell);
+  CHECK(time < kFarewell + 200ms);
+}
+
+TEST_CASE("supervisor: a run without workers that are silent ends without a wait") {
+  Run run;
+  CHECK(run.stop() < 200ms);
+  REQUIRE(run.outcome);
+  CHECK(run.outcome->checkpoint_written);
+}
+
+TEST_CASE("supervisor: a host that joins again leaves nothing of its former worker behind") {
+  Run run;
+  const SilentHost host = run.add_host();
+  for (int i = 0; i < 4; ++i) run.join(host);
+  CHECK(run.state_of<SilentHostState>(host).numbers == std::vector<uint64_t>{0, 1, 2, 3, 4});
+  SupervisorState& state = run.state();
+  CHECK(state.members.size() == 1);
+  for (uint64_t former = 0; former < 4; ++former) CHECK(!state.placement.inference_of(former));
+  CHECK(state.placement.inference_of(4));
+  caf::anon_send_exit(host, caf::exit_reason::kill);
+  run.scheduler->run();
+  CHECK(state.members.empty());
+  CHECK(!state.placement.inference_of(4));
+}
