@@ -35,6 +35,7 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
   // What waited in a process that ended is gone.
   ledger_.lost_in_crash += ledger_.waiting;
   ledger_.waiting = 0;
+  trained_before_ = ledger_.trained;
   TROUPE_CHECK(super_batch_ > 0 && capacity_ >= super_batch_, super_batch_, capacity_);
 }
 
@@ -346,6 +347,7 @@ void ReplayStore::load(const std::string& bytes) {
   std::vector<RolloutMessage> rollouts;
   std::vector<std::vector<Column>> columns;
   std::vector<std::pair<uint64_t, uint64_t>> units;
+  trained_before_ = 0;
   from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
              stored_samples_, rollouts, columns, units);
   rng_ = Rng::at(key, position);
@@ -371,7 +373,8 @@ uint64_t ReplayStore::count_waiting() const {
 }
 
 double ReplayStore::mean_reuse() const {
-  const uint64_t used = ledger_.trained + ledger_.waiting - std::min(ledger_.waiting, stored_samples_);
+  const uint64_t used =
+      ledger_.trained - trained_before_ + ledger_.waiting - std::min(ledger_.waiting, stored_samples_);
   return used == 0 ? kUnknown : static_cast<double>(uses_total_) / static_cast<double>(used);
 }
 

@@ -161,7 +161,8 @@ class ReplayStore {
   uint64_t env_steps_ = 0;
   std::vector<Episodes> episodes_;
   uint64_t uncounted_ = 0;
-  uint64_t uses_total_ = 0;
+  uint64_t uses_total_ = 0;      // since trained_before_ was counted
+  uint64_t trained_before_ = 0;  // samples that earlier starts of the run trained on
   bool closed_ = false;
   uint64_t renewal_uses_ = 0;  // "reuse": sample uses for which a full buffer has not yet admitted new samples
   uint64_t last_env_step_ = std::numeric_limits<uint64_t>::max();

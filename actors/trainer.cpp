@@ -16,6 +16,8 @@ namespace {
 
 using Self = TrainerActor::stateful_pointer<TrainerState>;
 
+constexpr const char* kTimeIsUp = "stop.seconds reached";
+
 double seconds(TrainerState::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 double elapsed(Self self) { return seconds(self->clock().now() - self->state.started); }
@@ -37,7 +39,7 @@ std::string limit_reached(Self self) {
   const StopConfig& stop = st.wiring->config.stop;
   if (stop.updates > 0 && st.version.number >= static_cast<uint64_t>(stop.updates)) return "stop.updates reached";
   if (stop.env_steps > 0 && st.env_steps >= static_cast<uint64_t>(stop.env_steps)) return "stop.env_steps reached";
-  if (stop.seconds > 0 && elapsed(self) >= stop.seconds) return "stop.seconds reached";
+  if (stop.seconds > 0 && elapsed(self) >= stop.seconds) return kTimeIsUp;
   if (stop.eval_return != 0 && st.evaluated >= stop.eval_return) return "stop.eval_return reached";
   return {};
 }
@@ -174,6 +176,10 @@ TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr
         self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
         if (st.wiring->in_turns) return;
         if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
+        // Also when no update comes any more that would look at the clock.
+        if (const double limit = st.wiring->config.stop.seconds; limit > 0)
+          self->delayed_send(self, std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(limit)),
+                             Stop{kTimeIsUp});
         ask(self);
       },
       [self](const StagedMessage& message) {

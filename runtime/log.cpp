@@ -5,6 +5,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <utility>
@@ -68,6 +69,8 @@ std::string escaped(std::string_view text) {
 }
 
 // The process's log. Its mutex covers the sinks and the filter.
+std::atomic<uint64_t> lines_on_stderr = 0;
+
 class Log {
  public:
   Log() { use(nullptr, {}); }
@@ -81,6 +84,7 @@ class Log {
       file_sink_ = std::make_shared<FileSink>(std::move(file));
       add(file_sink_, options.file_level);
     }
+    stderr_level_ = options.to_stderr ? options.stderr_level : LogLevel::error;
     if (options.to_stderr) add(std::make_shared<spdlog::sinks::stderr_sink_st>(), options.stderr_level);
   }
 
@@ -113,6 +117,7 @@ class Log {
   }
 
   void emit(LogLevel level, const std::string& line) {
+    if (level >= stderr_level_) ++lines_on_stderr;
     const spdlog::details::log_msg message("", spdlog_level(level), line);
     for (const spdlog::sink_ptr& sink : sinks_)
       if (sink->should_log(message.level)) sink->log(message);
@@ -121,6 +126,7 @@ class Log {
   std::mutex mutex_;
   std::vector<spdlog::sink_ptr> sinks_;
   std::shared_ptr<FileSink> file_sink_;
+  LogLevel stderr_level_ = LogLevel::warning;
   RepeatFilter filter_;
 };
 
@@ -148,6 +154,8 @@ void log_error(std::string_view component, std::string_view text) { write(LogLev
 void open_log(std::unique_ptr<AppendFile> file, LogOptions options) { the_log().use(std::move(file), options); }
 void close_log() { the_log().use(nullptr, {}); }
 uint64_t log_lines_lost() { return the_log().lost(); }
+uint64_t stderr_lines() { return lines_on_stderr; }
+void note_stderr_line() { ++lines_on_stderr; }
 
 bool RepeatFilter::pass(const std::string& line, Clock::time_point now, uint64_t& repeats) {
   repeats = 0;

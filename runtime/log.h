@@ -35,6 +35,11 @@ void close_log();
 // Lines that the file refused since open_log().
 uint64_t log_lines_lost();
 
+// Lines that this process has written to stderr: by the log, and as note_stderr_line() says. Who redraws a part of the terminal
+// must not draw over them.
+uint64_t stderr_lines();
+void note_stderr_line();
+
 // Holds back identical lines: of those that come within `window` of the first, only that one passes. Used by the log, and
 // tested by itself; not thread-safe.
 class RepeatFilter {

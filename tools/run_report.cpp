@@ -11,6 +11,7 @@
 
 #include "runtime/console.h"
 #include "runtime/errors.h"
+#include "runtime/log.h"
 #include "runtime/process_stats.h"
 
 namespace troupe {
@@ -84,6 +85,9 @@ void RunReport::show(const StatsSnapshot& snapshot) {
   if (socket_ != nullptr) socket_->publish(to_json(snapshot));
   const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
   if (terminal_) {
+    // Lines that came in between stay: the block is drawn anew below them.
+    const uint64_t written = stderr_lines();
+    if (std::exchange(stderr_lines_, written) != written && isatty(STDERR_FILENO) != 0) lines_drawn_ = 0;
     const std::vector<std::string> lines = console_block(config_.name, shown, terminal_width());
     std::cout << console_redraw(lines, lines_drawn_) << std::flush;
     lines_drawn_ = lines.size();

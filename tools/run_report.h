@@ -58,6 +58,7 @@ class RunReport : public RunSink {
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
   bool terminal_;
   size_t lines_drawn_ = 0;
+  uint64_t stderr_lines_ = 0;  // when the block was drawn last
 };
 
 }  // namespace troupe

@@ -13,6 +13,7 @@
 #include <optional>
 #include <system_error>
 
+#include "runtime/log.h"
 #include "tools/launch.h"
 
 namespace troupe {
@@ -36,7 +37,9 @@ int checked(int descriptor) {
 
 // In one write, and without the locks of a stream: the process may end right after it.
 void say(const std::string& text) {
-  if (!text.empty() && write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody reads
+  if (text.empty()) return;
+  note_stderr_line();
+  if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody reads
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A run folder that others change: copied, removed, filled up, or with something else in the place of a file.
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 
 #include <algorithm>
