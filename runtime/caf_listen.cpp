@@ -1,6 +1,5 @@
 #include "runtime/caf_listen.h"
 
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "runtime/file.h"
 #include "runtime/limited_log.h"
 #include "runtime/listener.h"
+#include "runtime/machine.h"
 
 namespace troupe {
 
@@ -124,11 +124,6 @@ class GuardedDoorman : public network::doorman_impl {
   std::shared_ptr<Port> port_;
 };
 
-size_t half_of_open_files() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<size_t>(limit.rlim_cur) / 2 : 512;
-}
-
 }  // namespace
 
 uint16_t detail::listen(caf::actor_system& system, const caf::strong_actor_ptr& actor, std::set<std::string> interface,
@@ -143,7 +138,7 @@ uint16_t detail::listen(caf::actor_system& system, const caf::strong_actor_ptr& 
   const auto bound = network::local_port_of_fd(socket);
   TROUPE_CHECK(bound, host);
   auto shared = std::make_shared<Port>(limits, messages);
-  shared->limits.connections = std::min(limits.connections, half_of_open_files());
+  shared->limits.connections = std::min<size_t>(limits.connections, raise_open_files() / 2);
   auto& middleman = system.middleman();
   caf::io::doorman_ptr doorman = caf::make_counted<GuardedDoorman>(
       dynamic_cast<network::default_multiplexer&>(middleman.backend()), socket, shared);

@@ -1,14 +1,21 @@
 #include "runtime/machine.h"
 
+#include <netinet/in.h>
+#include <resolv.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <climits>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <sstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -46,21 +53,32 @@ uint64_t meminfo(const std::string& root, const std::string& key) {
   return kibibytes == kUnknown ? kUnknown : 1024 * kibibytes;
 }
 
-// What is left of one limit; file pages that can be dropped at any time count as free.
-uint64_t left_of(const std::string& limit_file, const std::string& usage_file, const std::string& stat_file,
-                 const char* inactive) {
+// What the system takes back from a control group before it refuses memory: pages of files, and caches of its own.
+constexpr std::array kReclaimable{"inactive_file", "active_file", "slab_reclaimable"};
+constexpr std::array kReclaimableVersion1{"total_inactive_file", "total_active_file"};
+
+uint64_t reclaimable(const std::string& stat_file, std::span<const char* const> keys) {
+  uint64_t sum = 0;
+  for (const char* key : keys) {
+    const uint64_t bytes = number_of(stat_file, key);
+    if (bytes != kUnknown) sum = saturating_sum(sum, bytes);
+  }
+  return sum;
+}
+
+// What is left of one limit, where `free` bytes of what is used count as free.
+uint64_t left_of(const std::string& limit_file, const std::string& usage_file, uint64_t free) {
   const uint64_t limit = number_in(limit_file), used = number_in(usage_file);
   if (limit == kUnknown) return kUnknown;
   if (used == kUnknown) return limit;
-  const uint64_t pages = stat_file.empty() ? kUnknown : number_of(stat_file, inactive);
-  const uint64_t held = used - std::min(used, pages == kUnknown ? 0 : pages);
+  const uint64_t held = used - std::min(used, free);
   return limit - std::min(limit, held);
 }
 
 uint64_t left_with_swap(const std::string& folder, uint64_t swap) {
   const uint64_t memory =
-      left_of(folder + "/memory.max", folder + "/memory.current", folder + "/memory.stat", "inactive_file");
-  const uint64_t swap_left = left_of(folder + "/memory.swap.max", folder + "/memory.swap.current", "", "");
+      left_of(folder + "/memory.max", folder + "/memory.current", reclaimable(folder + "/memory.stat", kReclaimable));
+  const uint64_t swap_left = left_of(folder + "/memory.swap.max", folder + "/memory.swap.current", 0);
   return saturating_sum(memory, std::min(swap, swap_left));
 }
 
@@ -91,7 +109,7 @@ uint64_t left_of_groups(const std::string& root, uint64_t swap) {
       for (const std::string& folder : with_parents(root + "/sys/fs/cgroup/memory", group))
         least =
             std::min(least, saturating_sum(left_of(folder + "/memory.limit_in_bytes", folder + "/memory.usage_in_bytes",
-                                                   folder + "/memory.stat", "total_inactive_file"),
+                                                   reclaimable(folder + "/memory.stat", kReclaimableVersion1)),
                                            swap));
   }
   return least;
@@ -114,6 +132,28 @@ uint64_t available_memory(const std::string& root) {
   const uint64_t free_swap = meminfo(root, "SwapFree:"), swap = free_swap == kUnknown ? 0 : free_swap;
   const uint64_t free = saturating_sum(meminfo(root, "MemAvailable:"), swap);
   return std::min({free, left_of_groups(root, swap), address_space()});
+}
+
+std::vector<std::string> own_host_names() {
+  char name[HOST_NAME_MAX + 1] = {};
+  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return {};
+  std::vector<std::string> names{name};
+  const std::string label = names[0].substr(0, names[0].find('.'));
+  names.push_back(label);
+  struct __res_state resolver{};
+  if (res_ninit(&resolver) != 0) return names;
+  for (char* const* domain = resolver.dnsrch; domain < resolver.dnsrch + MAXDNSRCH && *domain != nullptr; ++domain)
+    if (**domain != '\0' && **domain != '.') names.push_back(label + '.' + *domain);
+  res_nclose(&resolver);
+  return names;
+}
+
+uint64_t raise_open_files() {
+  constexpr uint64_t kUsual = 1024;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kUsual;
+  const rlim_t before = std::exchange(limit.rlim_cur, limit.rlim_max);
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
 }
 
 }  // namespace troupe

@@ -1,7 +1,12 @@
 #include "runtime/machine.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -40,6 +45,11 @@ TEST_CASE("machine: a control group's limit counts, less what it uses, but for f
   CHECK(machine.mebibytes() == 512);
   machine.write("/sys/fs/cgroup/user/job/memory.stat", "anon 1\ninactive_file 134217728\nfile 2\n");
   CHECK(machine.mebibytes() == 512 + 128);
+  machine.write("/sys/fs/cgroup/user/job/memory.stat",
+                "anon 1\ninactive_file 134217728\nactive_file 67108864\nslab_reclaimable 33554432\n");
+  CHECK(machine.mebibytes() == 512 + 128 + 64 + 32);
+  machine.write("/sys/fs/cgroup/user/job/memory.stat", "active_file 18446744073709551614\ninactive_file 1\n");
+  CHECK(machine.mebibytes() == 1024);
 }
 
 TEST_CASE("machine: the limit of a group around the process's own counts too") {
@@ -63,6 +73,9 @@ TEST_CASE("machine: control groups of version 1 are read") {
   machine.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2147483648\n");
   machine.write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1073741824\n");
   CHECK(machine.mebibytes() == 1024);
+  machine.write("/sys/fs/cgroup/memory/job/memory.stat",
+                "active_file 1\ntotal_inactive_file 134217728\ntotal_active_file 268435456\n");
+  CHECK(machine.mebibytes() == 1024 + 128 + 256);
 }
 
 TEST_CASE("machine: a group without limits, and files that are not there, say nothing") {
@@ -70,6 +83,29 @@ TEST_CASE("machine: a group without limits, and files that are not there, say no
   machine.write("/sys/fs/cgroup/user/job/memory.max", "max\n");
   CHECK(machine.mebibytes() == 4096 + 1024);
   CHECK(available_memory("/no/such/folder") > available_memory(machine.root));
+}
+
+TEST_CASE("machine: the limit of open files is raised to the highest that the system allows") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit low{64, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
+  CHECK(raise_open_files() == before.rlim_max);
+  rlimit now{};
+  getrlimit(RLIMIT_NOFILE, &now);
+  CHECK(now.rlim_cur == before.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_CASE("machine: its names begin with its host name") {
+  char name[256] = {};
+  REQUIRE(gethostname(name, sizeof name - 1) == 0);
+  const std::vector<std::string> names = own_host_names();
+  REQUIRE(names.size() >= 2);
+  CHECK(names[0] == name);
+  const std::string label = names[0].substr(0, names[0].find('.'));
+  CHECK(names[1] == label);
+  for (size_t i = 2; i < names.size(); ++i) CHECK(names[i].starts_with(label + '.'));
 }
 
 TEST_CASE("machine: this one has a processor and some memory") {
