@@ -2,16 +2,15 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <future>
 #include <list>
@@ -24,6 +23,7 @@
 
 #include "actors/restart_limit.h"
 #include "runtime/log.h"
+#include "runtime/machine.h"
 #include "tools/launch.h"
 
 namespace troupe {
@@ -77,15 +77,20 @@ class Descriptor {
   _exit(127);
 }
 
-std::string describe_end(int status) {
+// How a process ended, as waitpid() says; nothing where the system kept no status.
+using EndStatus = std::optional<int>;
+
+std::string describe_end(EndStatus end) {
+  if (!end) return "ended, its exit code is not known";
+  const int status = *end;
   if (WIFEXITED(status)) return "ended with exit code " + std::to_string(WEXITSTATUS(status));
   const char* name = sigdescr_np(WTERMSIG(status));
   return "was ended by signal " + std::to_string(WTERMSIG(status)) + (name ? std::string(" (") + name + ")" : "");
 }
 
-bool crashed(int status) {
-  if (!WIFEXITED(status)) return true;
-  const int code = WEXITSTATUS(status);
+bool crashed(EndStatus end) {
+  if (!end || !WIFEXITED(*end)) return true;
+  const int code = WEXITSTATUS(*end);
   return code != 0 && code != kExitInterrupted && code != kExitUserMistake;
 }
 
@@ -156,7 +161,7 @@ class ChildProcesses::Loop {
   void read_output(Child& child);
   static void pass_on(Child& child, std::string_view text);
   bool reap(Child& child);
-  void on_end(Child& child, int status);
+  void on_end(Child& child, EndStatus status);
   void restart_those_due();
   void signal_all(int signal) const;
 
@@ -293,18 +298,19 @@ void ChildProcesses::Loop::pass_on(Child& child, std::string_view text) {
 // Whether the child has ended.
 bool ChildProcesses::Loop::reap(Child& child) {
   int status = 0;
-  if (waitpid(child.id, &status, WNOHANG) != child.id) return false;
+  const pid_t id = waitpid(child.id, &status, WNOHANG);
+  if (id == 0 || (id < 0 && errno != ECHILD)) return false;
   read_output(child);
   if (!child.line.empty()) pass_on(child, "\n");
-  on_end(child, status);
+  on_end(child, id == child.id ? EndStatus(status) : std::nullopt);
   return true;
 }
 
-void ChildProcesses::Loop::on_end(Child& child, int status) {
+void ChildProcesses::Loop::on_end(Child& child, EndStatus status) {
   const std::string what = "worker process " + std::to_string(child.id) + ' ' + describe_end(status);
   if (stopping_) return;
   if (!crashed(status)) {
-    const bool mistake = WEXITSTATUS(status) == kExitUserMistake;
+    const bool mistake = WEXITSTATUS(*status) == kExitUserMistake;
     return mistake ? log_warn("node", what + "; it is not started again") : log_info("node", what);
   }
   const auto pause = child.restarts.next_pause(Clock::now());
@@ -338,19 +344,11 @@ void ChildProcesses::Loop::signal_all(int signal) const {
   }
 }
 
-namespace {
-
-// Each child takes two descriptors.
-void allow_many_files() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
+ChildProcesses::ChildProcesses() {
+  raise_open_files();             // each child takes two descriptors
+  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, which is inherited, the system keeps no exit codes
+  loop_ = std::make_unique<Loop>();
 }
-
-}  // namespace
-
-ChildProcesses::ChildProcesses() : loop_((allow_many_files(), std::make_unique<Loop>())) {}
 
 ChildProcesses::~ChildProcesses() = default;
 

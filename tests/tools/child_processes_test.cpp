@@ -1,11 +1,11 @@
 #include "tools/child_processes.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -108,6 +108,23 @@ TEST_CASE("child_processes: one that ends in order or by a user's mistake is rea
   children.start(shell(ids.script("exit 0")), 1);
   REQUIRE(eventually([&] { return errors.count(" ended with exit code ") == 4; }));
   CHECK(ids.all().size() == 4);
+}
+
+TEST_CASE("child_processes: ends are noticed also where the signal of a child's end was ignored") {
+  CapturedErrors errors;
+  const Ids ids;
+  const std::string once = "case $(wc -l < " + (ids.folder / "ids") + ") in 1) exit 7;; *) exec sleep 1000;; esac";
+  std::signal(SIGCHLD, SIG_IGN);  // inherited
+  ChildProcesses children;
+  children.start(shell(ids.script(once)), 1);
+  CHECK(eventually([&] { return errors.has("ended with exit code 7"); }));
+  CHECK(eventually([&] { return ids.all().size() == 2; }));
+  std::signal(SIGCHLD, SIG_IGN);  // later, by a library: the system reaps the children itself
+  children.start(shell("exit 7"), 1);
+  CHECK(eventually([&] { return errors.has("ended, its exit code is not known; starting another"); }));
+  children.stop(10s);
+  for (const pid_t id : ids.all()) CHECK(!exists(id));
+  std::signal(SIGCHLD, SIG_DFL);
 }
 
 TEST_CASE("child_processes: a program that is not there is a crash") {
