@@ -69,7 +69,7 @@ bool is_address(int family, std::string_view text) {
 }
 
 // Whether "HOST" or "HOST:PORT" names this machine in a way that no other party's DNS can.
-bool is_trusted_host(std::string_view authority, std::string_view own_host) {
+bool is_trusted_host(std::string_view authority, const std::vector<std::string>& own_hosts) {
   std::string_view host = authority, port;
   if (authority.starts_with('[')) {
     const size_t end = authority.find(']');
@@ -83,24 +83,29 @@ bool is_trusted_host(std::string_view authority, std::string_view own_host) {
   const bool port_ok = port.empty() || (port[0] == ':' && std::all_of(port.begin() + 1, port.end(), ::isdigit));
   if (!port_ok || host.empty()) return false;
   if (authority.starts_with('[')) return is_address(AF_INET6, host);
-  return is_address(AF_INET, host) || equal_ignoring_case(host, "localhost") || equal_ignoring_case(host, own_host);
+  if (is_address(AF_INET, host) || equal_ignoring_case(host, "localhost")) return true;
+  return std::ranges::any_of(own_hosts, [&](const std::string& own) { return equal_ignoring_case(host, own); });
 }
 
 // The answer to a request that names another host; empty when it does not.
-std::string refuse_host(std::string_view head, std::string_view own_host) {
+std::string refuse_host(std::string_view head, const std::vector<std::string>& own_hosts) {
   const auto refuse = [](const std::string& status, const std::string& why) {
     return response(status, "text/plain", status + ": " + why + '\n', true);
   };
   const auto hosts = header_values(head, "host");
   if (hosts.size() > 1) return refuse("400 Bad Request", "more than one Host header");
   for (const std::string_view host : hosts)
-    if (!is_trusted_host(host, own_host))
+    if (!is_trusted_host(host, own_hosts))
       return refuse("421 Misdirected Request",
-                    "the Host must be localhost, an IP address, or the host that --stats was given");
+                    "the Host must be localhost, an IP address, the host that --stats was given, or, where that is no "
+                    "loopback address, the name of this machine");
   for (std::string_view origin : header_values(head, "origin")) {
     const size_t scheme = origin.find("://");
-    if (scheme == std::string_view::npos || !is_trusted_host(origin.substr(scheme + 3), own_host))
-      return refuse("403 Forbidden", "the Origin must be localhost, an IP address, or the host that --stats was given");
+    if (scheme == std::string_view::npos || !is_trusted_host(origin.substr(scheme + 3), own_hosts))
+      return refuse(
+          "403 Forbidden",
+          "the Origin must be localhost, an IP address, the host that --stats was given, or, where that is no "
+          "loopback address, the name of this machine");
   }
   return "";
 }
@@ -112,11 +117,11 @@ bool is_http_request_line(std::string_view line) { return parse_request_line(lin
 std::string http_error(const std::string& status) { return response(status, "text/plain", status + "\n", true); }
 
 std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
-                          std::string_view own_host) {
+                          const std::vector<std::string>& own_hosts) {
   const auto request = parse_request_line(head.substr(0, head.find('\n')));
   if (!request) return http_error("400 Bad Request");
   if (!request->version.starts_with("HTTP/1.")) return http_error("505 HTTP Version Not Supported");
-  if (const std::string refused = refuse_host(head, own_host); !refused.empty()) return refused;
+  if (const std::string refused = refuse_host(head, own_hosts); !refused.empty()) return refused;
   if (request->method != "GET" && request->method != "HEAD")
     return response("405 Method Not Allowed", "text/plain", "405 Method Not Allowed\n", true, "Allow: GET, HEAD\r\n");
   const bool with_body = request->method == "GET";

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
 
@@ -73,9 +74,9 @@ class StatsHistory {
 bool is_http_request_line(std::string_view line);
 // The complete answer to a request head (request line and headers): GET and HEAD of "/" (`page`, plain text) and "/stats"
 // (`stats`, JSON); an error status for all else. A request whose Host or Origin is neither localhost, an IP address nor
-// `own_host` is refused: a web page whose host name was made to resolve to this machine must not read a run's figures.
+// one of `own_hosts` is refused: a web page whose host name was made to resolve to this machine must not read a run's figures.
 std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
-                          std::string_view own_host = {});
+                          const std::vector<std::string>& own_hosts = {});
 // An answer with just a status, such as "431 Request Header Fields Too Large".
 std::string http_error(const std::string& status);
 

@@ -24,6 +24,7 @@
 #include "runtime/limited_log.h"
 #include "runtime/listener.h"
 #include "runtime/log.h"
+#include "runtime/machine.h"
 #include "runtime/stats_protocol.h"
 #include "runtime/token_bucket.h"
 
@@ -86,6 +87,7 @@ class StatsSocket::Server {
   asio::steady_timer accept_timer_{context_};
   asio::steady_timer stop_timer_{context_};
   tcp::endpoint endpoint_;
+  std::vector<std::string> own_hosts_;  // names that a request may give for this machine
   StatsHistory history_;
   Message hello_;
   LimitedLog log_{kComponent};
@@ -217,7 +219,7 @@ void StatsSocket::Server::Session::handle_http() {
   const std::string answer = end == std::string::npos
                                  ? http_error("431 Request Header Fields Too Large")
                                  : http_response(received_.substr(0, end), server_->page(),
-                                                 server_->history_.latest_message(), server_->options_.host);
+                                                 server_->history_.latest_message(), server_->own_hosts_);
   if (!answer.starts_with("HTTP/1.1 200")) ++server_->errors_;
   send(std::make_shared<const std::string>(answer));
   finish(true);
@@ -369,6 +371,8 @@ void StatsSocket::Server::listen() {
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size);
   acceptor_.assign(bound.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket);
   endpoint_ = acceptor_.local_endpoint();
+  if (!endpoint_.address().is_loopback()) own_hosts_ = own_host_names();
+  own_hosts_.push_back(options_.host);
 }
 
 void StatsSocket::Server::run() {

@@ -163,8 +163,8 @@ TEST_CASE("stats_http: everything else gets the right status") {
 }
 
 TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answered") {
-  const auto status = [](const std::string& headers, const std::string& own_host = "") {
-    return http_response("GET /stats HTTP/1.1\r\n" + headers, "p", "{}", own_host).substr(9, 3);
+  const auto status = [](const std::string& headers, const std::vector<std::string>& own_hosts = {}) {
+    return http_response("GET /stats HTTP/1.1\r\n" + headers, "p", "{}", own_hosts).substr(9, 3);
   };
   for (const char* host :
        {"localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:4711", "10.1.2.3:1", "[::1]:4711", "[fe80::1]"}) {
@@ -178,8 +178,10 @@ TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answer
     CHECK(status("Host: " + std::string(host)) == "421");
     CHECK(status("Host: localhost\r\norigin: http://" + std::string(host)) == "403");
   }
-  CHECK(status("Host: gpu7.lab:4711", "gpu7.lab") == "200");
-  CHECK(status("Host: gpu7.lab:4711", "gpu8.lab") == "421");
+  CHECK(status("Host: gpu7.lab:4711", {"gpu7.lab"}) == "200");
+  CHECK(status("Host: GPU7:4711\r\nOrigin: http://gpu7.Lab:4711", {"gpu7", "gpu7.lab"}) == "200");
+  CHECK(status("Host: gpu7.attacker.example", {"gpu7", "gpu7.lab"}) == "421");
+  CHECK(status("Host: gpu7.lab:4711", {"gpu8.lab"}) == "421");
   CHECK(status("Origin: null") == "403");
   CHECK(status("Host: localhost\r\nHost: attacker.example") == "400");
   CHECK(status("") == "200");

@@ -288,6 +288,21 @@ TEST_CASE("stats_socket: half a line, half a request head, and a client that nev
   CHECK(listens.message()["type"] == "stats");
 }
 
+TEST_CASE("stats_socket: the machine's own name is trusted on a port that other machines can reach, and only there") {
+  char name[256] = {};
+  REQUIRE(gethostname(name, sizeof name - 1) == 0);
+  const bool own_is_localhost = std::string_view(name) == "localhost";
+  for (const auto& [host, status] :
+       {std::pair{"0.0.0.0", "200"}, std::pair{"127.0.0.1", own_is_localhost ? "200" : "421"}}) {
+    StatsSocketOptions options = quick_options();
+    options.host = host;
+    Fixture f(options);
+    Client client(f.server);
+    client.send("GET / HTTP/1.1\r\nHost: " + std::string(name) + ":1\r\n\r\n");
+    CHECK(client.rest().substr(9, 3) == status);
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "stats_socket: HTTP clients get the page, the newest snapshot, or a status") {
   server.publish(kSnapshot);
   CHECK(still_serves() == "pong");
