@@ -1,22 +1,16 @@
 #include "runtime/config.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <limits>
 #include <regex>
-#include <system_error>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/config_names.h"
 #include "runtime/errors.h"
 #include "runtime/fields.h"
+#include "runtime/file.h"
 #include "runtime/strict_json.h"
 #include "runtime/suggest.h"
 
@@ -197,32 +191,6 @@ const Field* object_around(const std::vector<Field>& fields, const std::string& 
   return it == fields.end() ? nullptr : &*it;
 }
 
-// The file's bytes, at most one more than a run file may have. Never waits for somebody to open a pipe for writing.
-std::string read_start(const std::string& path) {
-  const auto refuse_file = [&](const char* what) {
-    refuse(printable(path, kShownPath), std::string(what) + std::generic_category().message(errno));
-  };
-  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) refuse_file("cannot be opened: ");
-  ::fcntl(file, F_SETFL, 0);  // a pipe that has a writer is waited for
-  std::string text(kMaxFileBytes + 1, '\0');
-  size_t size = 0;
-  ssize_t count = 1;
-  while (count > 0 && size < text.size()) {
-    count = ::read(file, text.data() + size, text.size() - size);
-    if (count < 0 && errno == EINTR)
-      count = 1;
-    else
-      size += static_cast<size_t>(std::max<ssize_t>(count, 0));
-  }
-  const int failure = errno;
-  ::close(file);
-  errno = failure;
-  if (count < 0) refuse_file("cannot be read: ");
-  text.resize(size);
-  return text;
-}
-
 // The JSON value of an override: a string field takes a bare word, the others need JSON.
 Json override_value(const Field& field, const std::string& text, const std::string& where) {
   const bool bare_word = std::holds_alternative<std::string*>(field.value) && !text.starts_with('"');
@@ -247,10 +215,12 @@ RunConfig parse_config(const std::string& text, const std::string& source) {
 }
 
 RunConfig load_config(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    refuse(printable(path, kShownPath), "is a directory, expected a run file");
-  return parse_config(read_start(path), printable(path, kShownPath));
+  const std::string shown_path = printable(path, kShownPath);
+  try {
+    return parse_config(posix_disk().read(path, kMaxFileBytes), shown_path);
+  } catch (const IoError& refused) {
+    refuse(shown_path, std::string(refused.what()).substr(path.size() + 2));  // after "PATH: "
+  }
 }
 
 std::string upgrade_config(const std::string& text) { return to_json(parse_config(text, "its config")); }

@@ -33,12 +33,12 @@ void warn_of_threads(const char* setting, int64_t threads, uint64_t processors, 
 }
 
 // Actors wait for each other, so a few for each processor can be right.
-void warn_of_actors(const char* setting, int64_t count, uint64_t processors, const char* advice,
+void warn_of_actors(const char* setting, int64_t count, const char* actors, uint64_t processors, const char* advice,
                     std::vector<std::string>& out) {
   constexpr uint64_t kPerProcessor = 8;
   if (static_cast<uint64_t>(count) > kPerProcessor * processors)
-    out.push_back(std::string(setting) + ": " + std::to_string(count) + " of them share " + std::to_string(processors) +
-                  (processors == 1 ? " processor" : " processors") + "; " + advice);
+    out.push_back(std::string(setting) + ": " + std::to_string(count) + ' ' + actors + " share " +
+                  std::to_string(processors) + (processors == 1 ? " processor" : " processors") + "; " + advice);
 }
 
 }  // namespace
@@ -58,9 +58,10 @@ std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec
   std::vector<std::string> warnings;
   warn_of_threads("trainer.threads", config.trainer.threads, machine.processors, warnings);
   warn_of_threads("inference.threads", config.inference.threads, machine.processors, warnings);
-  warn_of_actors("workers.count", config.workers.count, machine.processors,
+  warn_of_actors("workers.count", config.workers.count, "workers", machine.processors,
                  "more environments in each (env.rows, workers.groups) take less time", warnings);
-  warn_of_actors("inference.count", config.inference.count, machine.processors, "use fewer", warnings);
+  warn_of_actors("inference.count", config.inference.count, "inference actors", machine.processors, "use fewer",
+                 warnings);
   for (const MemoryNeed& need : possible_memory(config, env))
     if (need.bytes > static_cast<double>(machine.memory))
       warnings.push_back(need.setting + ": " + need.value + " may take up to " + bytes_text(need.bytes) +

@@ -28,7 +28,6 @@ struct Run {
   int operator()(const EnvsOptions& options) const { return run_envs(options); }
   int operator()(const VersionOptions& options) const { return run_version(options); }
   int operator()(const TrainOptions& options) const {
-    hold_stop_signals();
     const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
     if (config.deterministic) require_no_addresses(options);
     const EnvSpec env = environment_of(config);
@@ -36,6 +35,7 @@ struct Run {
     const std::string shortage = memory_shortage(config, env, machine);
     if (!shortage.empty()) throw ConfigError(shortage);
     for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
+    hold_stop_signals();  // nobody takes them before troupe-learn does
     continue_as_learn(arguments);
   }
   int operator()(const EvalOptions& options) const {
