@@ -50,13 +50,19 @@ void require_saveable(Env& env) {
                       " cannot; give its row a plain `state` (docs/environments.md), or use false");
 }
 
-// Refuses an unknown id, wrong parameters, and settings that do not fit the environment.
-void check_environment(const RunConfig& config) {
+// The environment with one row. Refuses an unknown id, wrong parameters, and settings that do not fit the environment.
+std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   EnvConfig one_row = config.env;
   one_row.rows = 1;
-  const std::unique_ptr<Env> env = make_env(one_row);
+  std::unique_ptr<Env> env = make_env(one_row);
   make_evaluation_env(config, 1);
   check_fit(config, env->spec());
+  return env;
+}
+
+// All that training asks of the environment.
+void check_environment(const RunConfig& config) {
+  const std::unique_ptr<Env> env = usable_environment(config);
   check_unused_settings(config, env->spec());
   if (config.deterministic) require_saveable(*env);
 }
@@ -102,6 +108,16 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
     validate(config);
     check_algorithm(config);
     check_environment(config);
+  } catch (const ConfigError& mistake) {
+    throw ConfigError(path + ": " + mistake.what());
+  }
+  return config;
+}
+
+RunConfig load_stored_config(const std::string& path) {
+  const RunConfig config = load_config(path);
+  try {
+    usable_environment(config);
   } catch (const ConfigError& mistake) {
     throw ConfigError(path + ": " + mistake.what());
   }

@@ -20,6 +20,10 @@ std::string find_config(const std::string& name);
 RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
                           std::optional<uint64_t> seed = {});
 
+// The config that a run has stored in its folder. Rules that only matter to training are not applied: an older program may have had
+// others. Throws ConfigError when the file or its environment is not usable.
+RunConfig load_stored_config(const std::string& path);
+
 // The environment that the config names. Throws ConfigError.
 EnvSpec environment_of(const RunConfig& config);
 

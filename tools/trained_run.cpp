@@ -22,7 +22,7 @@ std::optional<Checkpoint> newest_of(const CheckpointStore& checkpoints) {
 
 TrainedRun load_trained_run(const std::string& folder) {
   require_run_folder(folder);
-  const std::shared_ptr<Wiring> wiring = learn_wiring(load_run_config(folder + "/config.json"));
+  const std::shared_ptr<Wiring> wiring = learn_wiring(load_stored_config(folder + "/config.json"));
   wiring->use_threads(static_cast<int>(wiring->config.inference.threads));
 
   const std::unique_ptr<Learner> learner = learner_of(*wiring);

@@ -46,7 +46,7 @@ void check_lines(const std::string& folder) {
     CHECK(lines.back().at("eval").at("return_mean") == summary.at("eval").at("return_mean"));
 }
 
-// The newest checkpoint, the summary and the last words on the console have the same steps.
+// The newest checkpoint, the summary and the closing lines on the console have the same steps.
 void check_ends(const std::string& folder, const std::string& out) {
   const Json summary = json_of(folder + "/summary.json");
   std::string name = std::to_string(checkpoints_of(folder).back());

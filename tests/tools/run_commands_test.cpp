@@ -1,4 +1,5 @@
 // eval and play on a real run folder: what they print, what they refuse.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -174,6 +175,30 @@ TEST_CASE("eval: JSON is valid UTF-8, whatever the bytes of the folder's name") 
     CHECK(result.exit_code == 0);
     CHECK(json::accept(result.out));  // which refuses bytes that are not UTF-8
   }
+}
+
+TEST_CASE("eval, play: a run whose settings this build would refuse to train with can still be used") {
+  const test::TempFolder folder;
+  const std::string copy = folder / "run";
+  std::filesystem::copy(trained_run().path, copy, std::filesystem::copy_options::recursive);
+  json config = json::parse(read(copy + "/config.json"));
+  config["stop"] = {{"updates", 1}, {"env_steps", 1}, {"eval_return", 1}};
+  config["evaluation"]["every_updates"] = 0;
+  config["stats"]["every_updates"] = 3;  // without effect in a run that is not deterministic
+  overwrite(copy + "/config.json", config.dump());
+  const CommandResult evaluated = troupe({"eval", copy, "--episodes", "1"});
+  CHECK(evaluated.err == "");
+  CHECK(evaluated.exit_code == 0);
+  CHECK(troupe({"play", copy, "--episodes", "1"}).exit_code == 0);
+  const CommandResult trained = troupe({"train", copy + "/config.json", "--run", copy});
+  CHECK(trained.exit_code == 2);
+  CHECK(trained.err.find("stats.every_updates: 3 has no effect with deterministic false") != std::string::npos);
+  CHECK(std::ranges::count(trained.err, '\n') == 1);
+  config["env"]["id"] = "CartPol";
+  overwrite(copy + "/config.json", config.dump());
+  const CommandResult unknown = troupe({"eval", copy});
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.err.starts_with("troupe: " + copy + "/config.json: env.id: "));
 }
 
 TEST_CASE("play: writes plain frames when its output is no terminal") {
