@@ -1,3 +1,5 @@
+#include <memory>
+
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -12,15 +14,23 @@
 #include "tools/worker_process.h"
 
 namespace troupe {
+namespace {
+
+// Of the command and its host, which can end after the command.
+struct Shared {
+  StopSignals signals;
+  std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
+};
+
+}  // namespace
 
 int run_inference(const InferenceOptions& options) {
-  StopSignals signals;
-  signals.begin({});
+  const auto shared = std::make_shared<Shared>();
+  shared->signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
-  JoinReport report;
-  const auto on_end = [&](const std::string& error) {
-    if (!error.empty()) report.fail(error);
-    signals.end();
+  const auto on_end = [shared](const std::string& error) {
+    if (!error.empty()) shared->report->fail(error);
+    shared->signals.end();
   };
   const auto make_wiring = [](const std::string& config) -> WiringPtr {
     return learn_wiring(parse_config(config, "the run's config"));
@@ -29,13 +39,13 @@ int run_inference(const InferenceOptions& options) {
   with_network(2, joining_network(), [&](caf::actor_system& system) {
     const InferenceHostActor host = system.spawn<caf::detached>(
         inference_host,
-        InferenceHostParts{report.address(options.connect, options.wait), make_wiring, route_to, on_end});
-    interrupted = signals.wait();
+        InferenceHostParts{shared->report->address(options.connect, options.wait), make_wiring, route_to, on_end});
+    interrupted = shared->signals.wait();
     if (interrupted) caf::anon_send(host, Stop{"interrupted"});
     return 0;
   });
   close_log();
-  return report.exit_code(interrupted);
+  return shared->report->exit_code(interrupted);
 }
 
 }  // namespace troupe

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <memory>
 
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
@@ -11,27 +12,37 @@
 #include "tools/worker_process.h"
 
 namespace troupe {
+namespace {
+
+// Of the command and its hosts. A host whose environment does not return from a step can end after the command.
+struct Shared {
+  StopSignals signals;
+  std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
+  std::atomic<int64_t> left = 0;  // hosts that have not ended
+};
+
+}  // namespace
 
 int run_worker(const WorkerOptions& options) {
-  StopSignals signals;
-  signals.begin({});
-  JoinReport report;
-  std::atomic<int64_t> left = options.count;
-  const auto on_end = [&](const std::string& error) {
-    if (!error.empty()) report.fail(error);
-    if (--left == 0) signals.end();
+  const auto shared = std::make_shared<Shared>();
+  shared->signals.begin({});
+  shared->left = options.count;
+  const auto on_end = [shared](const std::string& error) {
+    if (!error.empty()) shared->report->fail(error);
+    if (--shared->left == 0) shared->signals.end();
   };
   bool interrupted = false;
   with_network(threads_for(static_cast<size_t>(options.count)), joining_network(), [&](caf::actor_system& system) {
     std::vector<WorkerHostActor> hosts;
     for (int64_t i = 0; i < options.count; ++i)
-      hosts.push_back(system.spawn(worker_host, report.address(options.connect, options.wait), worker_wiring, on_end));
-    interrupted = signals.wait();
+      hosts.push_back(
+          system.spawn(worker_host, shared->report->address(options.connect, options.wait), worker_wiring, on_end));
+    interrupted = shared->signals.wait();
     if (interrupted)
       for (const WorkerHostActor& host : hosts) caf::anon_send(host, Stop{"interrupted"});
     return 0;
   });
-  return report.exit_code(interrupted);
+  return shared->report->exit_code(interrupted);
 }
 
 }  // namespace troupe

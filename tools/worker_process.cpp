@@ -29,7 +29,7 @@ WiringPtr worker_wiring(const std::string& config) {
 RunAddress JoinReport::address(const Address& connect, std::optional<int64_t> wait) {
   RunAddress run{connect.host, connect.port, nullptr};
   if (wait) run.patience = {std::chrono::seconds(*wait), std::chrono::seconds(*wait)};
-  run.on_news = [this](const JoinNews& news) { tell(news); };
+  run.on_news = [report = shared_from_this()](const JoinNews& news) { report->tell(news); };
   return run;
 }
 

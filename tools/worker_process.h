@@ -2,6 +2,7 @@
 // What `troupe worker`, `node` and `inference` share: an actor system that can reach other processes.
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -25,9 +26,9 @@ NetworkConfig joining_network();
 int with_network(size_t threads, const NetworkConfig& network, const std::function<int(caf::actor_system&)>& body);
 
 // What the hosts of one process come to: lines on the console, and the exit code. Used by the hosts' actors and by the command.
-class JoinReport {
+class JoinReport : public std::enable_shared_from_this<JoinReport> {
  public:
-  // Where to find the run; the hosts report here, so this must outlive them. `wait` is in seconds.
+  // Where to find the run. The hosts report here and keep this alive. `wait` is in seconds.
   RunAddress address(const Address& connect, std::optional<int64_t> wait);
   void fail(const std::string& error);
   // The exit code of the process when all hosts have ended. Throws ConfigError when one never found a run that took it in.
