@@ -26,6 +26,7 @@ namespace {
 
 constexpr uint32_t kMaxWorkersPerRequest = ChildProcesses::kMost;
 constexpr std::chrono::seconds kDeadline{5};
+constexpr std::chrono::milliseconds kPerWorker{100};  // to start its process, on a busy machine
 constexpr std::chrono::milliseconds kPatience = kFarewell + std::chrono::milliseconds(500);  // with workers at the end
 
 struct NodeState {
@@ -109,7 +110,7 @@ int run_spawn(const SpawnOptions& options) {
             },
             fail);
     if (node_actor)
-      self->request(node_actor, 2 * kDeadline, request)
+      self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
           .receive(
               [&](uint32_t started) { std::cout << started << " workers started on " << options.node.text() << '\n'; },
               fail);
