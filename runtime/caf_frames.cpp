@@ -47,6 +47,8 @@ const char* name_of(message_type operation) {
   return "an operation";
 }
 
+std::string without_article(const std::string& name) { return name.substr(name.find(' ') + 1); }
+
 // Where handles of other processes end while a message is only checked: no proxy is made for them.
 class NoProxies : public caf::proxy_registry::backend {
  public:
@@ -217,8 +219,8 @@ std::string FrameCheck::check_header(std::span<const char> piece) {
     return std::string("began with ") + name_of(operation) + " instead of its handshake";
   const size_t limit = operation == message_type::client_handshake ? kNodeIdBytes : max_payload_bytes_;
   if (h.payload_bytes > limit)
-    return "announced " + std::string(name_of(operation)) + " of " + std::to_string(h.payload_bytes) +
-           " bytes, more than " + std::to_string(limit);
+    return "announced a payload of " + std::to_string(h.payload_bytes) + " bytes for its " +
+           without_article(name_of(operation)) + "; the limit is " + std::to_string(limit);
   const auto malformed = [&] { return std::string("sent ") + name_of(operation) + " with a malformed header"; };
   switch (operation) {
     case message_type::server_handshake: return "sent a server's handshake, but it is the client";
@@ -252,7 +254,7 @@ std::string FrameCheck::check_handshake(std::span<const char> payload) {
   std::copy(payload.begin(), payload.end(), node.begin());
   if (!is_node_id(node)) return "sent a handshake without a valid name of its process";
   if (node == own_node_)
-    return "has the same name as this process: the same machine or a copy of it, and the same process id";
+    return "has the same host id and process id as this process (containers that share a host network?)";
   if (introduced() && node != peer_) return "changed its name in a second handshake";
   peer_ = node;
   ++handshakes_;

@@ -122,8 +122,8 @@ std::map<std::string, Array> read_tensors(const Disk& disk, const std::string& d
     throw IoError(path,
                   "damaged: " + std::to_string(size) + " bytes, " + expected.at("bytes").dump() + " were written");
   if (size > max_bytes)
-    throw IoError(path, "holds " + std::to_string(size) + " bytes, the model of this run needs at most " +
-                            std::to_string(max_bytes));
+    throw IoError(path, "holds " + std::to_string(size) + " bytes, expected at most " + std::to_string(max_bytes) +
+                            " for this run's model");
   const std::string bytes = file->read(0, size);
   if (const std::string crc = hex(crc32c(bytes)); expected.at("crc32c") != crc)
     throw IoError(path, "damaged: CRC " + crc + ", " + expected.at("crc32c").get<std::string>() + " was written");

@@ -94,14 +94,15 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
       const auto [stop, error] = std::from_chars(text.data(), end, last);
       if (error != std::errc() || std::string_view(stop, static_cast<size_t>(end - stop)) != "\n" ||
           last == std::numeric_limits<uint32_t>::max())
-        throw ConfigError(path + ": holds no epoch; remove it once no process of an earlier start of this run is left");
+        throw ConfigError(
+            path + ": does not contain a number; remove it once no process of an earlier start of this run is left");
       epoch = std::max(epoch, last + 1);
     }
     disk.write_atomic(path, std::to_string(epoch) + '\n');
     return epoch;
   } catch (const IoError& error) {
     throw ConfigError(std::string(error.what()) +
-                      "; without it other processes could take this start for an earlier one");
+                      "; the start's number cannot be recorded, and workers of an earlier start could rejoin");
   }
 }
 

@@ -36,7 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kStopping =
-    "\nstopping: writing a checkpoint (Ctrl-C after one more second ends the process at once, without it)\n";
+    "\nstopping: writing a checkpoint (press Ctrl-C again after 1 s to quit without it)\n";
 
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
   return options.run_dir.empty() ? "runs/" + config.name : options.run_dir;
@@ -193,7 +193,7 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
   return interrupted;
 }
 
-// The last words of a run, and its exit code.
+// The closing lines of a run, and its exit code.
 int close_run(const RunOutcome& outcome, bool interrupted) {
   log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
   close_log();

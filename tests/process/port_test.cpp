@@ -262,7 +262,7 @@ TEST_CASE("ports: a header that announces gigabytes closes its connection and ta
       CHECK(client.is_closed());
     }
   }
-  CHECK(log_has(run.folder(), "announced a handshake of 4294967295 bytes, more than 32"));
+  CHECK(log_has(run.folder(), "announced a payload of 4294967295 bytes for its handshake; the limit is 32"));
   CHECK(run.goes_on());
   CHECK(run.process().peak_resident_bytes() < kMuchMemory);
   CHECK(run.interrupt().value_or(-1) == 130);

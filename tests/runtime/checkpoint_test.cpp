@@ -245,7 +245,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: a file above what the model needs is ref
   Checkpoint large = checkpoint_at(2);
   large.model["w"] = Array(DType::u8, {static_cast<int64_t>(kMaxSafetensorsHeader) + 100});
   store.save(large);
-  CHECK(io_error_of([&] { store.load(2); }).find("the model of this run needs at most 4194336") != std::string::npos);
+  CHECK(io_error_of([&] { store.load(2); }).find("expected at most 4194336 for this run's model") != std::string::npos);
   CHECK(store.load_newest()->updates == 1);
 }
 

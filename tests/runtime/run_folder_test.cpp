@@ -308,7 +308,7 @@ TEST_CASE_FIXTURE(Fixture, "take_epoch: a file that holds something else is name
   for (const char* text : {"", "x\n", "3", "3\n4\n", "-1\n", "4294967295\n", "99999999999\n"}) {
     CAPTURE(text);
     disk.write_atomic("run/epoch", std::string(text));
-    CHECK(config_error_of([&] { take_epoch(disk, "run", 0); }).find("run/epoch: holds no epoch") == 0);
+    CHECK(config_error_of([&] { take_epoch(disk, "run", 0); }).find("run/epoch: does not contain a number") == 0);
   }
 }
 
