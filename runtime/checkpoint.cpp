@@ -228,8 +228,8 @@ Checkpoint CheckpointStore::load(uint64_t step) const {
       throw IoError(directory, "holds the checkpoint of update " + std::to_string(checkpoint.updates) +
                                    ", expected that of update " + std::to_string(step));
     if (checkpoint.version.number != step)
-      throw IoError(directory, "holds policy version " + checkpoint.version.text() + ", expected number " +
-                                   std::to_string(step));
+      throw IoError(directory,
+                    "holds policy version " + checkpoint.version.text() + ", expected number " + std::to_string(step));
     check_owner(document, owner_, directory);
     const json& files = document.at("files");
     checkpoint.model = read_tensors(*disk_, directory, "model.safetensors", files, max_bytes);
