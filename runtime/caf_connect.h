@@ -20,8 +20,8 @@ namespace troupe {
 // Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a handle;
 // `wrong` when something else answers there, so that another attempt is useless; or `failed`. The last two get one line that says why.
 template <class Handle, class Self, class Ok, class Failed, class Wrong>
-void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, Ok ok,
-                Failed failed, Wrong wrong) {
+void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, const Ok& ok,
+                const Failed& failed, const Wrong& wrong) {
   const std::string where =
       (host.find(':') == std::string::npos ? host : '[' + host + ']') + ':' + std::to_string(port);
   self->request(self->system().middleman().actor_handle(), deadline, caf::connect_atom_v, host, port)
@@ -47,8 +47,8 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
 
 // The same, where it does not matter whether another attempt could succeed.
 template <class Handle, class Self, class Ok, class Failed>
-void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, Ok ok,
-                Failed failed) {
+void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, const Ok& ok,
+                const Failed& failed) {
   connect_to<Handle>(self, host, port, deadline, ok, failed, failed);
 }
 

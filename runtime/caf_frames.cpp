@@ -193,8 +193,6 @@ FrameCheck::FrameCheck(caf::actor_system& system, const AcceptedMessages& messag
   if (!sink(node) && bytes.size() == own_node_.size()) std::copy(bytes.begin(), bytes.end(), own_node_.begin());
 }
 
-FrameCheck::~FrameCheck() = default;
-
 std::string FrameCheck::check(std::span<const char> piece) {
   try {
     const std::string why = in_payload_ ? check_payload(piece) : check_header(piece);

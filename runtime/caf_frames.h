@@ -51,7 +51,6 @@ class FrameCheck {
  public:
   // `messages` must outlive it. `max_payload_bytes` is for one frame, after the handshake.
   FrameCheck(caf::actor_system& system, const AcceptedMessages& messages, size_t max_payload_bytes);
-  ~FrameCheck();
 
   // Why the next piece must be kept from CAF, in words that continue "it ..."; empty when CAF can have it. A piece is a header of
   // kFrameHeaderBytes or, when that has announced one, its whole payload.

@@ -124,7 +124,7 @@ constexpr uint64_t kMaxEndpointsBytes = 1 << 16;
 std::optional<Address> address_left_behind(const std::string& folder, const std::string& host) {
   try {
     const std::string text = posix_disk().read(folder + "/endpoints.json", kMaxEndpointsBytes);
-    const Address address = parse_address("workers", nlohmann::json::parse(text).at("workers").get<std::string>());
+    Address address = parse_address("workers", nlohmann::json::parse(text).at("workers").get<std::string>());
     if (address.host == host) return address;
   } catch (const std::exception&) {
     return {};

@@ -68,7 +68,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: nothing but a whole handshake may come f
   const std::pair<Bytes, std::string> cases[] = {
       {header(kHandshake, 0), "malformed header"},
       {header(kHandshake, 31), "malformed header"},
-      {header(kHandshake, 33), "of 33 bytes, more than 32"},
+      {header(kHandshake, 33), "a payload of 33 bytes for its handshake"},
       {header(kHandshake, 32, 1), "malformed header"},
       {header(kHandshake, 32, 0, 1), "malformed header"},
       {header(kHandshake, 32, 0, 0, 1), "malformed header"},

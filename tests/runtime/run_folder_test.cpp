@@ -192,7 +192,9 @@ TEST_CASE("run_folder: another kind of file in the place of one is named and not
 TEST_CASE("run_folder: metrics of any size are cut without reading them into memory") {
   test::TempFolder folder;
   const std::string path = folder / "run/metrics.jsonl";
-  RunFolder(posix_disk(), folder / "run", kConfig);
+  {
+    const RunFolder made(posix_disk(), folder / "run", kConfig);
+  }
   posix_disk().write_atomic(path, "{\"updates\":1,\"env_steps\":8}\n{\"updates\":2,\"env_steps\":16}\n");
   std::filesystem::resize_file(path, uint64_t{1} << 30);
   const auto peak = [] {
