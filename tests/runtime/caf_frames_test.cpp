@@ -26,7 +26,7 @@ struct Fixture {
   }
 
   template <class... Values>
-  Bytes bytes(Values... values) {
+  Bytes bytes(const Values&... values) {
     Bytes result;
     caf::binary_serializer sink{system(), result};
     REQUIRE_FALSE(sink(values...));
