@@ -117,11 +117,11 @@ void on_due(Self self) {
   close_counts(self);
 }
 
-// The worker of `source` makes no more samples. `silent`: it did not say what it leaves. False when there is none.
-bool forget_worker(Self self, const caf::actor_addr& source, bool silent) {
+// The worker of `source`, if there is one, makes no more samples. `silent`: it did not say what it leaves.
+void forget_worker(Self self, const caf::actor_addr& source, bool silent) {
   auto& st = self->state;
   const auto it = st.worker_of.find(source);
-  if (it == st.worker_of.end()) return false;
+  if (it == st.worker_of.end()) return;
   st.sampling.left(it->second);
   st.store->leave(it->second, /*in_order=*/st.training_ended || !silent, silent);
   st.workers.erase(it->second);
@@ -131,7 +131,6 @@ bool forget_worker(Self self, const caf::actor_addr& source, bool silent) {
   } else {
     report(self);
   }
-  return true;
 }
 
 void on_down(Self self, const caf::down_msg& down) {
@@ -262,7 +261,7 @@ void on_applied(Self self, const Applied& applied) {
   if (!self->current_sender() || st.gone.contains(applied.receiver)) return;
   const std::string what = "version " + applied.version.text() + " of receiver " + std::to_string(applied.receiver);
   if (is_taken(self, st.receiver_of, applied.receiver)) return drop(what, "its number belongs to another receiver");
-  if (applied.version > st.store->version()) return drop(what, "there is no such version yet");
+  if (applied.version > st.store->version()) return drop(what, "this version has not been published yet");
   if (!st.store->applied(applied.receiver, applied.version)) return drop(what, "it is older than the one before");
   if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.receiver).second)
     self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
