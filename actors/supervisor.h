@@ -88,7 +88,8 @@ struct SupervisorState {
   bool evaluated = false;
 };
 
-SupervisorActor::behavior_type supervisor(SupervisorActor::stateful_pointer<SupervisorState> self, WiringPtr wiring,
-                                          RunParts parts);
+using SupervisorSelf = SupervisorActor::stateful_pointer<SupervisorState>;
+
+SupervisorActor::behavior_type supervisor(SupervisorSelf self, WiringPtr wiring, RunParts parts);
 
 }  // namespace troupe

@@ -1,16 +1,14 @@
 #include "runtime/caf_frames.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <caf/actor_control_block.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/binary_serializer.hpp>
-#include <caf/execution_unit.hpp>
 #include <caf/io/basp/header.hpp>
 #include <caf/node_id.hpp>
-#include <caf/proxy_registry.hpp>
-#include <caf/sec.hpp>
+
+#include "runtime/caf_frame_reader.h"
 
 namespace troupe {
 
@@ -21,18 +19,6 @@ using basp::message_type;
 
 constexpr uint32_t kMaxHandshakes = 2;  // one at once, one to choose between two connections
 constexpr uint8_t kMaxErrorTexts = 8;
-
-// What a frame must not hold, in words that continue "it ...".
-struct Refusal {
-  std::string why;
-};
-
-template <class T>
-T big_endian(const char* bytes) {
-  T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value << 8 | static_cast<uint8_t>(bytes[i]));
-  return value;
-}
 
 const char* name_of(message_type operation) {
   switch (operation) {
@@ -49,113 +35,6 @@ const char* name_of(message_type operation) {
 
 std::string without_article(const std::string& name) { return name.substr(name.find(' ') + 1); }
 
-// Where handles of other processes end while a message is only checked: no proxy is made for them.
-class NoProxies : public caf::proxy_registry::backend {
- public:
-  caf::strong_actor_ptr make_proxy(caf::node_id, caf::actor_id) override { return nullptr; }
-  void set_last_hop(caf::node_id*) override {}
-};
-
-class CheckContext : public caf::execution_unit {
- public:
-  explicit CheckContext(caf::actor_system& system) : execution_unit(&system), registry_(system, backend_) {
-    proxy_registry_ptr(&registry_);
-  }
-  void exec_later(caf::resumable*) override {}
-
- private:
-  NoProxies backend_;
-  caf::proxy_registry registry_;
-};
-
-}  // namespace
-
-// Reads as CAF's binary_deserializer does, but believes no length beyond the end and copies no array.
-class FrameCheck::Reader : public caf::deserializer {
- public:
-  Reader(caf::execution_unit* context, std::span<const char> bytes) : deserializer(context), rest_(bytes) {}
-
-  size_t remaining() const { return rest_.size(); }
-  template <class T>
-  T number() {
-    T value{};
-    if (apply(value)) throw Refusal{"sent a message that ends too early"};
-    return value;
-  }
-  std::string text() {
-    std::string value;
-    if (apply(value)) throw Refusal{"sent a message that ends too early"};
-    return value;
-  }
-  NodeIdBytes node() {
-    NodeIdBytes value{};
-    if (rest_.size() < value.size()) throw Refusal{"sent a message that ends too early"};
-    std::copy_n(rest_.begin(), value.size(), value.begin());
-    rest_ = rest_.subspan(value.size());
-    return value;
-  }
-
-  caf::error begin_object(uint16_t& number, std::string& name) override {
-    if (auto failed = apply(number)) return failed;
-    return number == 0 ? apply(name) : caf::error{};
-  }
-  caf::error end_object() override { return caf::none; }
-  caf::error begin_sequence(size_t& size) override {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 35; shift += 7) {
-      uint8_t low = 0;
-      if (auto failed = apply_impl(low)) return failed;
-      value |= static_cast<uint64_t>(low & 0x7f) << shift;
-      if ((low & 0x80) != 0) continue;
-      size = value;
-      return value <= rest_.size() ? caf::error{} : caf::error{caf::sec::end_of_stream};
-    }
-    return caf::sec::end_of_stream;
-  }
-  caf::error end_sequence() override { return caf::none; }
-  caf::error apply_raw(size_t bytes, void*) override {
-    if (bytes > rest_.size()) return caf::sec::end_of_stream;
-    rest_ = rest_.subspan(bytes);
-    return caf::none;
-  }
-
- protected:
-  caf::error apply_impl(int8_t& x) override { return read(x); }
-  caf::error apply_impl(uint8_t& x) override { return read(x); }
-  caf::error apply_impl(int16_t& x) override { return read(x); }
-  caf::error apply_impl(uint16_t& x) override { return read(x); }
-  caf::error apply_impl(int32_t& x) override { return read(x); }
-  caf::error apply_impl(uint32_t& x) override { return read(x); }
-  caf::error apply_impl(int64_t& x) override { return read(x); }
-  caf::error apply_impl(uint64_t& x) override { return read(x); }
-  // Floating-point numbers travel as integers (runtime/caf_inspect.h), texts as bytes.
-  caf::error apply_impl(float&) override { return caf::sec::invalid_argument; }
-  caf::error apply_impl(double&) override { return caf::sec::invalid_argument; }
-  caf::error apply_impl(long double&) override { return caf::sec::invalid_argument; }
-  caf::error apply_impl(std::u16string&) override { return caf::sec::invalid_argument; }
-  caf::error apply_impl(std::u32string&) override { return caf::sec::invalid_argument; }
-  caf::error apply_impl(std::string& x) override {
-    size_t size = 0;
-    if (auto failed = begin_sequence(size)) return failed;
-    x.assign(rest_.data(), size);
-    rest_ = rest_.subspan(size);
-    return caf::none;
-  }
-
- private:
-  template <class T>
-  caf::error read(T& x) {
-    if (rest_.size() < sizeof(T)) return caf::sec::end_of_stream;
-    x = static_cast<T>(big_endian<std::make_unsigned_t<T>>(rest_.data()));
-    rest_ = rest_.subspan(sizeof(T));
-    return caf::none;
-  }
-
-  std::span<const char> rest_;
-};
-
-namespace {
-
 constexpr std::string_view kNodeInfoRequest = "@atom+@atom+@str";  // what nodes of CAF ask each other when they meet,
 constexpr std::string_view kNodeInfo = "@atom+@str+@strong_actor_ptr+@str";  // and the answer
 const uint64_t kSpawnServer = static_cast<uint64_t>(caf::atom("SpawnServ"));
@@ -168,11 +47,10 @@ bool is_node_id(const NodeIdBytes& node) {
 }
 
 // An error code, its category, and a context of texts.
-template <class Reader>
-void read_error(Reader& reader) {
-  reader.template number<uint8_t>();
-  reader.template number<uint64_t>();
-  if (reader.template number<uint16_t>() != 0) throw Refusal{"sent an error with a context of an unknown kind"};
+void read_error(FrameReader& reader) {
+  reader.number<uint8_t>();
+  reader.number<uint64_t>();
+  if (reader.number<uint16_t>() != 0) throw Refusal{"sent an error with a context of an unknown kind"};
   const std::string types = reader.text();
   constexpr std::string_view kText = "+@str";
   if (!types.starts_with("@<>") || types.size() > 3 + kText.size() * kMaxErrorTexts)
@@ -260,7 +138,7 @@ std::string FrameCheck::check_handshake(std::span<const char> payload) {
 }
 
 // Whom a frame comes from and whom it is for. A peer speaks for itself alone: nobody else's frames pass through it.
-void FrameCheck::check_nodes(Reader& reader) const {
+void FrameCheck::check_nodes(FrameReader& reader) const {
   if (reader.node() != peer_) throw Refusal{"sent a message in another process's name"};
   if (!is_node_id(reader.node())) throw Refusal{"sent a message for no valid process"};
 }
@@ -270,7 +148,7 @@ std::string FrameCheck::check_payload(std::span<const char> payload) {
   const auto operation = static_cast<message_type>(header_.operation);
   if (operation == message_type::client_handshake) return check_handshake(payload);
   CheckContext context(system_);
-  Reader reader(&context, payload);
+  FrameReader reader(&context, payload);
   if (operation != message_type::direct_message) check_nodes(reader);
   if (operation == message_type::direct_message || operation == message_type::routed_message) {
     if (std::string why = check_message(reader); !why.empty()) return why;
@@ -280,7 +158,7 @@ std::string FrameCheck::check_payload(std::span<const char> payload) {
   return reader.remaining() == 0 ? "" : std::string("sent ") + name_of(operation) + " with bytes after its end";
 }
 
-std::string FrameCheck::check_message(Reader& reader) const {
+std::string FrameCheck::check_message(FrameReader& reader) const {
   if (reader.number<uint8_t>() != 0) return "sent a message with a list of forwarding actors";
   if (reader.number<uint16_t>() != 0) return "sent a message of an unknown kind";
   const std::string types = reader.text();
@@ -289,7 +167,7 @@ std::string FrameCheck::check_message(Reader& reader) const {
   return check_content(reader, types.substr(4));
 }
 
-std::string FrameCheck::check_content(Reader& reader, const std::string& name) const {
+std::string FrameCheck::check_content(FrameReader& reader, const std::string& name) const {
   const bool named = (header_.flags & basp::header::named_receiver_flag) != 0;
   if (named != (name == kNodeInfoRequest) || (named && header_.target != kSpawnServer))
     return "addressed a message of type " + name.substr(0, 80) + (named ? " by name" : " by number");

@@ -22,6 +22,8 @@ class actor_system;
 
 namespace troupe {
 
+class FrameReader;
+
 // A type that may be the whole content of a message: its name on the wire, and how one is read.
 struct AcceptedType {
   std::string_view name;
@@ -65,14 +67,13 @@ class FrameCheck {
     uint32_t payload_bytes = 0;
     uint64_t data = 0, source = 0, target = 0;
   };
-  class Reader;
 
   std::string check_header(std::span<const char> piece);
   std::string check_handshake(std::span<const char> payload);
   std::string check_payload(std::span<const char> payload);
-  std::string check_message(Reader& reader) const;
-  std::string check_content(Reader& reader, const std::string& name) const;
-  void check_nodes(Reader& reader) const;
+  std::string check_message(FrameReader& reader) const;
+  std::string check_content(FrameReader& reader, const std::string& name) const;
+  void check_nodes(FrameReader& reader) const;
 
   caf::actor_system& system_;
   const AcceptedMessages& messages_;

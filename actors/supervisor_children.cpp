@@ -1,0 +1,148 @@
+#include "actors/supervisor_children.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/evaluator.h"
+#include "actors/inference.h"
+#include "actors/prefetcher.h"
+#include "actors/publisher.h"
+#include "actors/state_bytes.h"
+#include "actors/stats.h"
+#include "actors/trainer.h"
+#include "actors/worker.h"
+#include "runtime/caf_system.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = SupervisorSelf;
+
+template <class Handle>
+void watch(Self self, const Handle& child, const std::string& what) {
+  self->monitor(child);
+  self->state.essential[child.address()] = what;
+}
+
+void spawn_worker(Self self, uint64_t id, const InferenceDoor& inference, const RestartLimit& restarts) {
+  auto& st = self->state;
+  WorkerActor actor = spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id,
+                               WorkerPeers{inference, st.replay, st.stats});
+  self->monitor(actor);
+  st.members[actor.address()] = {id, actor, true, restarts};
+}
+
+// Deterministic runs: who there is and how often each was restarted, as bytes, and the same again.
+using SavedInference = std::pair<uint64_t, std::vector<int64_t>>;
+using SavedWorker = std::pair<std::pair<uint64_t, uint64_t>, std::vector<int64_t>>;  // with its inference actor
+
+void spawn_children(Self self, const std::string& state) {
+  auto& st = self->state;
+  std::vector<SavedInference> inference;
+  std::map<uint64_t, SavedWorker> workers;
+  restoring([&] { from_bytes(state, "supervisor", st.next_receiver, st.next_worker, inference, workers); });
+  const auto limit = [now = self->clock().now()](const std::vector<int64_t>& ages) {
+    RestartLimit restarts;
+    restarts.restore(ages, now);
+    return restarts;
+  };
+  for (const auto& [id, ages] : inference) {
+    spawn_inference(self, id, limit(ages));
+    st.placement.add_inference(id);
+  }
+  for (const auto& [id, worker] : workers) {
+    const uint64_t served_by = worker.first.second;
+    st.placement.place(id, served_by);
+    spawn_worker(self, id, st.inference.at(served_by).door, limit(worker.second));
+  }
+}
+
+}  // namespace
+
+std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
+  std::map<uint64_t, MemberActor> result;
+  for (const auto& [address, member] : st.members) result[member.id] = member.actor;
+  return result;
+}
+
+void spawn_inference(Self self, uint64_t id, const RestartLimit& restarts) {
+  auto& st = self->state;
+  InferenceActor actor = spawn_on(self->system(), st.wiring->threads, inference_actor, st.wiring, id,
+                                  InferencePeers{st.publisher, st.replay, st.stats});
+  self->monitor(actor);
+  st.inference[id] = {actor, actor, {}, true, restarts};
+}
+
+InferenceDoor place_worker(Self self, uint64_t worker) {
+  auto& st = self->state;
+  const std::optional<uint64_t> inference = st.placement.add_worker(worker);
+  return inference ? st.inference.at(*inference).door : InferenceDoor{};
+}
+
+void tell(Self self, const std::vector<Placement::Move>& moves) {
+  auto& st = self->state;
+  const std::map<uint64_t, MemberActor> members = members_by_id(st);
+  for (const Placement::Move& move : moves)
+    if (const auto member = members.find(move.worker); member != members.end() && move.inference)
+      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference).door});
+}
+
+void spawn_worker(Self self, const RestartLimit& restarts) {
+  const uint64_t id = self->state.next_worker++;
+  spawn_worker(self, id, place_worker(self, id), restarts);
+}
+
+std::string save_children(Self self) {
+  auto& st = self->state;
+  const auto now = self->clock().now();
+  std::vector<SavedInference> inference;
+  std::map<uint64_t, SavedWorker> workers;
+  for (const auto& [id, actor] : st.inference) inference.emplace_back(id, actor.restarts.ages(now));
+  for (const auto& [address, member] : st.members)
+    workers[member.id] = {{member.id, st.placement.inference_of(member.id).value()}, member.restarts.ages(now)};
+  return to_bytes(st.next_receiver, st.next_worker, inference, workers);
+}
+
+void spawn_children(Self self) {
+  auto& st = self->state;
+  if (const std::string* state = st.wiring->state_of("supervisor")) return spawn_children(self, *state);
+  const RunConfig& config = st.wiring->config;
+  for (int64_t i = 0; i < config.inference.count; ++i) {
+    const uint64_t id = st.next_receiver++;
+    spawn_inference(self, id);
+    st.placement.add_inference(id);
+  }
+  for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
+}
+
+void spawn_essential(Self self) {
+  auto& st = self->state;
+  caf::actor_system& system = self->system();
+  const bool threads = st.wiring->threads;
+  st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
+                         caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
+  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start);
+  st.signature = st.parts.learner->signature();
+  st.publisher = spawn_on(
+      system, false, publisher,
+      PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
+  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats,
+                       caf::typed_actor<caf::reacts_to<SamplingFailed>>(SupervisorActor(self)));
+  st.prefetcher =
+      spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
+  st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
+  st.trainer =
+      spawn_on(system, threads, trainer, st.wiring, st.parts.learner, st.parts.start.version, st.parts.start.env_steps,
+               TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, SupervisorActor(self)});
+  watch(self, st.recorder, "recorder");
+  watch(self, st.stats, "stats");
+  watch(self, st.publisher, "publisher");
+  watch(self, st.replay, "replay");
+  watch(self, st.prefetcher, "prefetcher");
+  watch(self, st.evaluator, "evaluator");
+  watch(self, st.trainer, "trainer");
+}
+
+}  // namespace troupe

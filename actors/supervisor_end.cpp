@@ -1,0 +1,109 @@
+#include "actors/supervisor_end.h"
+
+#include <algorithm>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/supervisor_children.h"
+#include "runtime/caf_system.h"
+#include "runtime/log.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = SupervisorSelf;
+using Phase = SupervisorState::Phase;
+
+template <class Handle>
+void wait_for(Self self, const Handle& child) {
+  self->monitor(child);  // answered at once for one that has ended already
+  self->state.leaving.insert(child.address());
+}
+
+template <class Handle>
+void leave(Self self, const Handle& child) {
+  wait_for(self, child);
+  self->send(child, Stop{self->state.outcome.reason});
+}
+
+}  // namespace
+
+void stop_all(Self self) {
+  auto& st = self->state;
+  if (st.phase == Phase::stopping) return;
+  st.phase = Phase::stopping;
+  const auto now = self->clock().now();
+  if (!st.members_until) st.members_until = now + kFarewell;
+  st.others_until = now + kFarewell;
+  for (const auto& [id, member] : members_by_id(st)) leave(self, member);
+  self->delayed_send(self, std::max(*st.members_until - now, caf::actor_clock::duration_type{0}), due_atom_v);
+  self->delayed_send(self, kFarewell, due_atom_v);
+  for (const auto& [id, inference] : st.inference) {
+    if (inference.local) {
+      leave(self, inference.local);
+    } else {
+      leave(self, inference.host);
+      self->monitor(inference.door);  // its host stops it
+      st.leaving.insert(inference.door.address());
+    }
+  }
+  leave(self, st.prefetcher);
+  wait_for(self, st.trainer);
+  self->send_exit(st.trainer, caf::exit_reason::user_shutdown);  // Stop only ends its training
+  leave(self, st.replay);
+  leave(self, st.publisher);
+  leave(self, st.evaluator);
+}
+
+void on_left(Self self, const caf::actor_addr& child) {
+  auto& st = self->state;
+  st.leaving.erase(child);
+  if (!st.leaving.empty()) return;
+  if (child == st.stats.address()) return leave(self, st.recorder);  // has its last snapshot by now
+  if (child != st.recorder.address()) return leave(self, st.stats);
+  st.parts.on_end(st.outcome);
+  self->quit();
+}
+
+void stop_when_complete(Self self) {
+  auto& st = self->state;
+  const bool written = st.outcome.checkpoint_written || !st.outcome.checkpoint_error.empty();
+  if (st.phase == Phase::ending && written && (st.evaluated || st.interrupted || !st.outcome.error.empty()))
+    stop_all(self);
+}
+
+void fail(Self self, const std::string& error) {
+  auto& st = self->state;
+  log_error("supervisor", error);
+  if (st.outcome.error.empty()) st.outcome.error = error;
+  stop_all(self);
+}
+
+void on_farewell_over(Self self) {
+  auto& st = self->state;
+  const auto give_up = [&](const caf::actor_addr& child, const std::string& name) {
+    if (!st.leaving.contains(child)) return;
+    if (!name.empty()) {
+      log_warn("supervisor", name + " did not stop within " + std::to_string(kFarewell.count()) +
+                                 " ms: its environment is still inside a step");
+      st.outcome.left_behind.push_back(name);
+    }
+    on_left(self, child);
+  };
+  const auto now = self->clock().now();
+  if (now >= *st.members_until)
+    for (const auto& [address, member] : st.members)
+      give_up(address, member.local ? "worker " + std::to_string(member.id) : "");
+  if (now < *st.others_until) return;
+  give_up(st.evaluator.address(), "the evaluator");
+  for (const auto& [id, inference] : st.inference) {
+    if (inference.local) continue;
+    give_up(inference.door.address(), "");
+    give_up(inference.host.address(), "");
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,88 @@
+#include "actors/supervisor_joins.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/supervisor_children.h"
+#include "actors/supervisor_losses.h"
+#include "runtime/caf_system.h"
+#include "runtime/config.h"
+#include "runtime/log.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = SupervisorSelf;
+using Phase = SupervisorState::Phase;
+
+bool is_loopback(const std::string& address) {
+  return address == "::1" || address == "localhost" || address.starts_with("127.");
+}
+
+caf::result<Welcome> join_inference(Self self, const JoinRequest& request) {
+  auto& st = self->state;
+  if (!st.wiring->make_group_backend)
+    return make_error(Fault::bad_message, "this run sends no weights to other processes");
+  const uint64_t id = st.next_receiver++;
+  log_info("supervisor", "inference process " + std::to_string(id) + " joins from " + request.host + " pid " +
+                             std::to_string(request.pid));
+  return Welcome{id, to_json(st.wiring->config), {}, st.replay, st.stats};
+}
+
+}  // namespace
+
+caf::result<Welcome> join(Self self, const JoinRequest& request) {
+  auto& st = self->state;
+  if (request.protocol != kProtocolVersion)
+    return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the " +
+                                              request.kind + " " + std::to_string(request.protocol));
+  if (request.kind != "worker" && request.kind != "inference")
+    return make_error(Fault::bad_message, "nothing joins as \"" + request.kind + "\", expected worker or inference");
+  if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
+  if (!self->current_sender())
+    return make_error(Fault::peer_gone, "the worker's connection is lost");  // nobody hears this
+  if (request.kind == "inference") return join_inference(self, request);
+  const uint64_t id = st.next_worker++;
+  auto handle = caf::actor_cast<MemberActor>(self->current_sender());
+  forget_former_worker(self, handle.address());
+  self->monitor(handle);
+  st.members[handle.address()] = {id, handle, false};
+  log_info("supervisor",
+           "worker " + std::to_string(id) + " joined from " + request.host + " pid " + std::to_string(request.pid));
+  return Welcome{id, to_json(st.wiring->config), place_worker(self, id), st.replay, st.stats};
+}
+
+caf::result<void> serve(Self self, const ServeRequest& request) {
+  auto& st = self->state;
+  if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
+  if (request.receiver >= st.next_receiver || st.inference.contains(request.receiver) || !request.inference)
+    return make_error(Fault::bad_message, "receiver " + std::to_string(request.receiver) + " has not joined");
+  if (const auto difference = st.signature->first_difference(request.signature))
+    return make_error(Fault::bad_message, "another policy: " + *difference);
+  if (st.weights_address.empty())
+    st.weights_address = st.wiring->network_address.empty() ? request.address : st.wiring->network_address;
+  if (is_loopback(st.weights_address) && !is_loopback(request.address))
+    return make_error(Fault::bad_message, "the run sends its weights from " + st.weights_address + ", which " +
+                                              request.address + " cannot be reached by; train with --listen " +
+                                              request.address + ":PORT");
+  self->monitor(request.inference);
+  auto host = caf::actor_cast<InferenceMember>(self->current_sender());
+  st.inference[request.receiver] = {request.inference, {}, host, false};
+  self->send(st.publisher, ReceiverJoined{request.receiver, host, request.address});
+  return caf::unit;
+}
+
+void on_serving(Self self, uint64_t id) {
+  auto& st = self->state;
+  const auto it = st.inference.find(id);
+  if (it == st.inference.end() || it->second.serving || st.phase != Phase::running) return;
+  it->second.serving = true;
+  const std::vector<Placement::Move> moves = st.placement.add_inference(id);
+  log_info("supervisor",
+           "inference process " + std::to_string(id) + " serves " + std::to_string(moves.size()) + " workers");
+  tell(self, moves);
+}
+
+}  // namespace troupe

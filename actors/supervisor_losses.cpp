@@ -1,0 +1,155 @@
+#include "actors/supervisor_losses.h"
+
+#include <algorithm>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/supervisor_children.h"
+#include "actors/supervisor_end.h"
+#include "runtime/caf_system.h"
+#include "runtime/log.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = SupervisorSelf;
+using Phase = SupervisorState::Phase;
+
+// From now on it counts neither for admission nor in reports.
+void forget_inference(Self self, uint64_t id) {
+  auto& st = self->state;
+  st.inference.erase(id);
+  self->send(st.replay, ReceiverGone{id});
+  self->send(st.stats, ReceiverGone{id});
+}
+
+// Starts a child again: now or after `pause`.
+void restart(Self self, std::chrono::milliseconds pause, const RestartDue& due) {
+  if (pause.count() == 0)
+    self->send(self, due);
+  else
+    self->delayed_send(self, pause, due);
+}
+
+std::string after(std::chrono::milliseconds pause) {
+  return pause.count() == 0 ? "" : " in " + std::to_string(pause.count()) + " ms";
+}
+
+std::string too_many(const std::string& what, const caf::error& reason) {
+  return what + " ended " + std::to_string(RestartLimit::kMost + 1) + " times within " +
+         std::to_string(RestartLimit::kWindow.count()) + " minutes, the last time with: " + describe(reason);
+}
+
+void replace_inference(Self self, uint64_t id, const caf::error& reason) {
+  auto& st = self->state;
+  const std::string what = "inference actor " + std::to_string(id);
+  RestartLimit restarts = st.inference.at(id).restarts;
+  const auto pause = restarts.next_pause(self->clock().now());
+  if (!pause) return fail(self, too_many(what, reason));
+  log_warn("supervisor", what + " ended: " + describe(reason) + "; starting another" + after(*pause));
+  tell(self, st.placement.remove_inference(id));
+  forget_inference(self, id);
+  st.resting_inference[id] = restarts;
+  restart(self, *pause, {true, id});
+}
+
+// An inference actor in another process may not see that a worker in a third one is gone, and would wait for it.
+void excuse(Self self, uint64_t worker) {
+  auto& st = self->state;
+  const std::optional<uint64_t> inference = st.placement.inference_of(worker);
+  if (!inference || st.inference.at(*inference).local) return;
+  for (int64_t group = 0; group < st.wiring->config.workers.groups; ++group)
+    self->send(st.inference.at(*inference).door, Pause{worker, static_cast<uint32_t>(group)});
+}
+
+// A worker that is given up leaves the run to the others. Without others the run ends: its own environments do not work, and nobody
+// else has come.
+void replace_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
+  auto& st = self->state;
+  const std::string what = "worker " + std::to_string(ended.id);
+  RestartLimit restarts = ended.restarts;
+  const auto pause = restarts.next_pause(self->clock().now());
+  if (!pause) {
+    const std::string why = too_many(what, reason);
+    if (st.members.empty() && st.resting_workers.empty()) return fail(self, why);
+    return log_error("supervisor", why + "; it is not started again");
+  }
+  log_warn("supervisor", what + " ended: " + describe(reason) + "; starting another" + after(*pause));
+  st.resting_workers[ended.id] = restarts;
+  restart(self, *pause, {false, ended.id});
+}
+
+void forget_worker(Self self, const SupervisorState::Member& gone) {
+  auto& st = self->state;
+  excuse(self, gone.id);
+  st.placement.remove_worker(gone.id);
+  st.members.erase(gone.actor.address());
+}
+
+// The loss of a worker of another process never ends the run: its host joins again as soon as it can.
+void lose_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
+  auto& st = self->state;
+  forget_worker(self, ended);
+  if (ended.local) return replace_worker(self, ended, reason);
+  const bool last = st.members.empty() && st.resting_workers.empty();
+  log_warn("supervisor", "worker " + std::to_string(ended.id) + " ended: " + describe(reason) +
+                             (last ? "; no worker is left, the run waits for one to join" : ""));
+}
+
+}  // namespace
+
+void lose_remote_inference(Self self, uint64_t id, const std::string& why) {
+  auto& st = self->state;
+  const SupervisorState::Inference inference = st.inference.at(id);
+  log_warn("supervisor", "inference process " + std::to_string(id) + " is gone (" + why + ")");
+  self->demonitor(inference.door.address());
+  self->send(inference.host, Expelled{id, why});
+  self->send(st.publisher, ReceiverGone{id});
+  tell(self, st.placement.remove_inference(id));
+  forget_inference(self, id);
+}
+
+void on_restart_due(Self self, const RestartDue& due) {
+  auto& st = self->state;
+  if (st.phase != Phase::running) return;
+  auto resting = (due.inference ? st.resting_inference : st.resting_workers).extract(due.ended);
+  if (!due.inference) return spawn_worker(self, resting.mapped());
+  const uint64_t id = st.next_receiver++;
+  spawn_inference(self, id, resting.mapped());
+  tell(self, st.placement.add_inference(id));
+}
+
+void forget_former_worker(Self self, const caf::actor_addr& host) {
+  auto& st = self->state;
+  const auto former = st.members.find(host);
+  if (former == st.members.end()) return;
+  self->demonitor(host);
+  log_warn("supervisor", "worker " + std::to_string(former->second.id) + " ended; its process joins again");
+  forget_worker(self, SupervisorState::Member(former->second));
+}
+
+void on_down(Self self, const caf::down_msg& down) {
+  auto& st = self->state;
+  if (st.phase == Phase::stopping) return on_left(self, down.source);
+  if (const auto it = st.essential.find(down.source); it != st.essential.end()) {
+    fail(self, it->second + " ended: " + describe(down.reason));
+    return;
+  }
+  if (st.phase != Phase::running) return;
+  if (fault_of(down.reason) == Fault::not_restored)  // another one in its place would begin anew: not the same run
+    return fail(self, "the checkpoint does not fit: " + describe(down.reason));
+  const auto inference =
+      std::ranges::find_if(st.inference, [&](const auto& entry) { return entry.second.door.address() == down.source; });
+  if (inference != st.inference.end()) {
+    if (!inference->second.local)
+      return lose_remote_inference(self, inference->first, down.reason ? describe(down.reason) : "it left");
+    return replace_inference(self, inference->first, down.reason);
+  }
+  if (const auto member = st.members.find(down.source); member != st.members.end())
+    lose_worker(self, SupervisorState::Member(member->second), down.reason);
+}
+
+}  // namespace troupe

@@ -1,0 +1,17 @@
+#pragma once
+// What a supervisor does when a child or a member of another process ends: restart, replace, go on without it, or end the run.
+
+#include <cstdint>
+#include <string>
+
+#include "actors/supervisor.h"
+
+namespace troupe {
+
+void on_down(SupervisorSelf self, const caf::down_msg& down);
+void on_restart_due(SupervisorSelf self, const RestartDue& due);
+void lose_remote_inference(SupervisorSelf self, uint64_t id, const std::string& why);
+// A host whose worker ended joins again, for a new one. It is monitored already, and is so once.
+void forget_former_worker(SupervisorSelf self, const caf::actor_addr& host);
+
+}  // namespace troupe

@@ -1,0 +1,98 @@
+// Processes that speak CAF but do not fit the run, and what troupe says to ports that are not a run's.
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/network_messages.h"
+#include "runtime/caf_listen.h"
+#include "tests/process/peer.h"
+#include "tests/process/raw_connection.h"
+#include "tests/process/train_process.h"
+
+namespace troupe::test {
+namespace {
+
+const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
+
+}  // namespace
+
+TEST_CASE("ports: a peer with another protocol number is refused by the run") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
+  Peer peer;
+  const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
+  REQUIRE(gate);
+  std::string answer;
+  caf::scoped_actor self(*peer.system);
+  self->request(*gate, kPatience, JoinRequest{kProtocolVersion + 1, "worker", "here", 1})
+      .receive([&](const Welcome&) { answer = "welcome"; }, [&](const caf::error& error) { answer = describe(error); });
+  CHECK(has(answer, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the worker " +
+                        std::to_string(kProtocolVersion + 1)));
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+TEST_CASE("ports: messages whose sender is gone end nothing") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
+  Peer peer;
+  const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
+  REQUIRE(gate);
+  std::optional<Welcome> welcome;
+  caf::scoped_actor self(*peer.system);
+  const JoinRequest request{kProtocolVersion, "worker", "here", 1};
+  caf::anon_send(*gate, request);
+  self->request(*gate, kPatience, request).receive([&](const Welcome& w) { welcome = w; }, [](const caf::error&) {});
+  REQUIRE(welcome.has_value());
+  caf::anon_send(welcome->inference, ActRequest{});
+  caf::anon_send(welcome->replay, WorkerHello{7, 1, 128});
+  caf::anon_send(welcome->replay, Applied{9, {}});
+  std::string state;  // answered after those above, on the same connection
+  self->request(*gate, kPatience, status_atom_v)
+      .receive([&](const StatusReply& r) { state = r.state; }, [](const caf::error&) {});
+  CHECK(state == "running");
+  CHECK(run.goes_on());
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(!has(run.process().err(), "ended:"));
+}
+
+namespace {
+
+GateActor::behavior_type unwelcoming_gate(GateActor::pointer) {
+  return {[](const JoinRequest&) -> caf::result<Welcome> { return make_error(Fault::bad_message, "another protocol"); },
+          [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{}; }};
+}
+
+CommandLine worker_to(const std::string& address) {
+  return CommandLine({"troupe", "worker", "--connect", address, "--wait", "0"});
+}
+
+}  // namespace
+
+TEST_CASE("worker: what is not a run is told in one line") {
+  TempFolder folder;
+  const Server mute(""), web("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  check_refused(worker_to("127.0.0.1:1"), "127.0.0.1:1: cannot connect");
+  check_refused(worker_to("no.such.host.invalid:5"), "no.such.host.invalid:5: cannot connect");
+  check_refused(worker_to(mute.address()), mute.address() + ": cannot connect");
+  check_refused(worker_to(web.address()), web.address() + ": cannot connect");
+  TrainProcess run(folder / "run", kEndless);
+  check_refused(worker_to(run.stats_at()), run.stats_at() + ": cannot connect");
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
+  NodeProcess node;
+  check_refused(worker_to(node.address()), node.address() + ": another program, or another version of troupe");
+
+  Peer peer;
+  const GateActor gate = peer.system->spawn(unwelcoming_gate);
+  const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0, messages_from_peers());
+  check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
+  peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(gate), port);
+  caf::anon_send_exit(gate,
+                      caf::exit_reason::user_shutdown);  // the registry may hold it still, and the system waits for it
+}
+
+}  // namespace troupe::test
