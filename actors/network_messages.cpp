@@ -1,29 +1,65 @@
 #include "actors/network_messages.h"
 
+#include <algorithm>
+
+#include <caf/replies_to.hpp>
+
 #include "actors/messages.h"
 
 namespace troupe {
 
-const AcceptedMessages& messages_from_peers() {
-  static const AcceptedMessages messages{
-      {
-          accepted_type<JoinRequest>(),
-          accepted_type<ServeRequest>(),
-          accepted_type<Serving>(),
-          accepted_type<SpawnRequest>(),
-          accepted_type<WorkerHello>(),
-          accepted_type<RolloutMessage>(),
-          accepted_type<Part>(),
-          accepted_type<WorkerReport>(),
-          accepted_type<EnvironmentsFailing>(),
-          accepted_type<Applied>(),
-          accepted_type<InferenceReport>(),
-          accepted_type<ActRequest>(),
-          accepted_type<ActReply>(),
-          accepted_type<Pause>(),
-      },
-      {status_atom::value},
-  };
+namespace {
+
+// What a signature of an interface takes: one value, which for an atom is its type. Another signature does not compile.
+template <class Signature>
+struct Input;
+
+template <class Message, class Output>
+struct Input<caf::typed_mpi<caf::detail::type_list<Message>, Output>> {
+  static void add_to(AcceptedMessages& messages, bool relayed) {
+    const AcceptedType type = accepted_type<Message>(relayed);
+    const auto known = std::ranges::find(messages.types, type.name, &AcceptedType::name);
+    if (known == messages.types.end()) {
+      messages.types.push_back(type);
+    } else {
+      known->relayed |= relayed;
+    }
+  }
+};
+
+template <caf::atom_value Atom, class Output>
+struct Input<caf::typed_mpi<caf::detail::type_list<caf::atom_constant<Atom>>, Output>> {
+  static void add_to(AcceptedMessages& messages, bool) { messages.atoms.push_back(Atom); }
+};
+
+template <class... Signatures>
+void add(AcceptedMessages& messages, caf::detail::type_list<Signatures...>, bool relayed) {
+  (Input<Signatures>::add_to(messages, relayed), ...);
+}
+
+template <class... Interfaces>
+void add(AcceptedMessages& messages, bool relayed) {
+  (add(messages, typename Interfaces::signatures{}, relayed), ...);
+}
+
+}  // namespace
+
+const AcceptedMessages& messages_to_run() {
+  static const AcceptedMessages messages = [] {
+    AcceptedMessages result;
+    add<GateActor, ReplayDoor, StatsDoor>(result, /*relayed=*/false);
+    add<InferenceDoor, ActClient>(result, /*relayed=*/true);
+    return result;
+  }();
+  return messages;
+}
+
+const AcceptedMessages& messages_to_node() {
+  static const AcceptedMessages messages = [] {
+    AcceptedMessages result;
+    add<NodeActor>(result, /*relayed=*/false);
+    return result;
+  }();
   return messages;
 }
 

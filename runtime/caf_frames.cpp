@@ -4,9 +4,9 @@
 
 #include <caf/actor_control_block.hpp>
 #include <caf/actor_system.hpp>
+#include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
 #include <caf/io/basp/header.hpp>
-#include <caf/node_id.hpp>
 
 #include "runtime/caf_frame_reader.h"
 
@@ -62,6 +62,8 @@ void read_error(FrameReader& reader) {
 }
 
 }  // namespace
+
+bool AcceptedMessages::relays() const { return std::ranges::any_of(types, &AcceptedType::relayed); }
 
 FrameCheck::FrameCheck(caf::actor_system& system, const AcceptedMessages& messages, size_t max_payload_bytes)
     : system_(system), messages_(messages), max_payload_bytes_(max_payload_bytes) {
@@ -132,42 +134,60 @@ std::string FrameCheck::check_handshake(std::span<const char> payload) {
   if (node == own_node_)
     return "has the same host id and process id as this process (containers that share a host network?)";
   if (introduced() && node != peer_) return "changed its name in a second handshake";
+  caf::binary_deserializer source(system_, payload.data(), payload.size());
+  if (source(peer_id_)) return "sent a handshake without a valid name of its process";
   peer_ = node;
   ++handshakes_;
   return "";
 }
 
-// Whom a frame comes from and whom it is for. A peer speaks for itself alone: nobody else's frames pass through it.
-void FrameCheck::check_nodes(FrameReader& reader) const {
+// Reads whom a frame comes from and whom it is for, and returns whether that is another process. A peer speaks for itself alone.
+bool FrameCheck::is_relayed(FrameReader& reader) const {
   if (reader.node() != peer_) throw Refusal{"sent a message in another process's name"};
-  if (!is_node_id(reader.node())) throw Refusal{"sent a message for no valid process"};
+  const NodeIdBytes receiver = reader.node();
+  if (!is_node_id(receiver)) throw Refusal{"sent a message for no valid process"};
+  if (receiver != own_node_ && !messages_.relays()) throw Refusal{"sent a message for another process"};
+  return receiver != own_node_;
+}
+
+void FrameCheck::note_actors(const std::vector<caf::actor_id>& in_message) {
+  if (static_cast<message_type>(header_.operation) == message_type::down_message) {
+    actors_of_peer_.erase(header_.source);
+    return;
+  }
+  if (header_.source != 0) actors_of_peer_.insert(header_.source);
+  actors_of_peer_.insert(in_message.begin(), in_message.end());
+  if (actors_of_peer_.size() > kMostActorsOfPeer)
+    throw Refusal{"named more than " + std::to_string(kMostActorsOfPeer) + " actors that have not ended"};
 }
 
 std::string FrameCheck::check_payload(std::span<const char> payload) {
   if (payload.size() != header_.payload_bytes) return "sent less than it announced";
   const auto operation = static_cast<message_type>(header_.operation);
   if (operation == message_type::client_handshake) return check_handshake(payload);
-  CheckContext context(system_);
+  CheckContext context(system_, peer_id_);
   FrameReader reader(&context, payload);
-  if (operation != message_type::direct_message) check_nodes(reader);
+  const bool relayed = operation != message_type::direct_message && is_relayed(reader);
   if (operation == message_type::direct_message || operation == message_type::routed_message) {
-    if (std::string why = check_message(reader); !why.empty()) return why;
+    if (std::string why = check_message(reader, relayed); !why.empty()) return why;
   } else if (operation == message_type::down_message) {
     read_error(reader);
   }
+  if (context.handles.of_others) return "sent a message with an actor of another process";
+  note_actors(context.handles.of_peer);
   return reader.remaining() == 0 ? "" : std::string("sent ") + name_of(operation) + " with bytes after its end";
 }
 
-std::string FrameCheck::check_message(FrameReader& reader) const {
+std::string FrameCheck::check_message(FrameReader& reader, bool relayed) const {
   if (reader.number<uint8_t>() != 0) return "sent a message with a list of forwarding actors";
   if (reader.number<uint16_t>() != 0) return "sent a message of an unknown kind";
   const std::string types = reader.text();
-  if (types == "@<>") return "";
+  if (types == "@<>" && !relayed) return "";
   if (!types.starts_with("@<>+")) return "sent a message of an unknown kind";
-  return check_content(reader, types.substr(4));
+  return check_content(reader, types.substr(4), relayed);
 }
 
-std::string FrameCheck::check_content(FrameReader& reader, const std::string& name) const {
+std::string FrameCheck::check_content(FrameReader& reader, const std::string& name, bool relayed) const {
   const bool named = (header_.flags & basp::header::named_receiver_flag) != 0;
   if (named != (name == kNodeInfoRequest) || (named && header_.target != kSpawnServer))
     return "addressed a message of type " + name.substr(0, 80) + (named ? " by name" : " by number");
@@ -185,6 +205,9 @@ std::string FrameCheck::check_content(FrameReader& reader, const std::string& na
     reader.text();
     return "";
   }
+  const auto type = std::ranges::find(messages_.types, name, &AcceptedType::name);
+  if (relayed && (type == messages_.types.end() || !type->relayed))
+    return "sent a message of type " + name.substr(0, 80) + " for another process";
   if (name == "@atom") {
     const auto atom = static_cast<caf::atom_value>(reader.number<uint64_t>());
     const bool known = std::find(messages_.atoms.begin(), messages_.atoms.end(), atom) != messages_.atoms.end();
@@ -194,8 +217,6 @@ std::string FrameCheck::check_content(FrameReader& reader, const std::string& na
     read_error(reader);
     return "";
   }
-  const auto type =
-      std::find_if(messages_.types.begin(), messages_.types.end(), [&](const auto& t) { return t.name == name; });
   if (type == messages_.types.end())
     return "sent a message of type " + name.substr(0, 80) + ", which is not for this process";
   return type->read(reader) ? "sent a malformed message of type " + name : "";

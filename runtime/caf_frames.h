@@ -9,11 +9,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include <caf/atom.hpp>
 #include <caf/deserializer.hpp>
 #include <caf/error.hpp>
+#include <caf/fwd.hpp>
+#include <caf/node_id.hpp>
 #include <caf/type_id.hpp>
 
 namespace caf {
@@ -28,21 +31,31 @@ class FrameReader;
 struct AcceptedType {
   std::string_view name;
   caf::error (*read)(caf::deserializer&);
+  bool relayed;  // may also be for another process, which this one passes it on to
 };
 
 template <class T>
-AcceptedType accepted_type() {
-  return {caf::type_name<T>::value, [](caf::deserializer& source) -> caf::error {
+AcceptedType accepted_type(bool relayed) {
+  return {caf::type_name<T>::value,
+          [](caf::deserializer& source) -> caf::error {
             T message{};
             return source(message);
-          }};
+          },
+          relayed};
 }
 
 // All that a listening process takes from its peers, besides what CAF's nodes tell each other.
 struct AcceptedMessages {
   std::vector<AcceptedType> types;
   std::vector<caf::atom_value> atoms;  // messages that are one atom
+
+  // Whether this process passes on frames between its peers.
+  bool relays() const;
 };
+
+// Actors of its own that a peer may name at a time, as senders and in messages: CAF keeps a proxy for each until the peer says that
+// it has ended. A process of 1000 workers names about 2000.
+constexpr size_t kMostActorsOfPeer = 16384;
 
 constexpr size_t kFrameHeaderBytes = 32;
 constexpr size_t kNodeIdBytes = 32;
@@ -71,15 +84,18 @@ class FrameCheck {
   std::string check_header(std::span<const char> piece);
   std::string check_handshake(std::span<const char> payload);
   std::string check_payload(std::span<const char> payload);
-  std::string check_message(FrameReader& reader) const;
-  std::string check_content(FrameReader& reader, const std::string& name) const;
-  void check_nodes(FrameReader& reader) const;
+  std::string check_message(FrameReader& reader, bool relayed) const;
+  std::string check_content(FrameReader& reader, const std::string& name, bool relayed) const;
+  bool is_relayed(FrameReader& reader) const;
+  void note_actors(const std::vector<caf::actor_id>& in_message);
 
   caf::actor_system& system_;
   const AcceptedMessages& messages_;
   size_t max_payload_bytes_;
   NodeIdBytes own_node_{};
   NodeIdBytes peer_{};
+  caf::node_id peer_id_;
+  std::unordered_set<caf::actor_id> actors_of_peer_;  // that it has named and that have not ended
   uint32_t handshakes_ = 0;
   bool in_payload_ = false;
   Header header_;

@@ -80,7 +80,7 @@ int run_node(const NodeOptions& options) {
   return with_network(1, {}, [&](caf::actor_system& system) {
     const auto children = std::make_shared<ChildProcesses>();
     const NodeActor actor = system.spawn(node, system.spawn<caf::detached>(starter, children));
-    const uint16_t port = listen(system, actor, options.listen.host, options.listen.port, messages_from_peers());
+    const uint16_t port = listen(system, actor, options.listen.host, options.listen.port, messages_to_node());
     std::cout << "node listening on " << Address{options.listen.host, port}.text() << std::endl;
     signals.wait();
     children->stop(kPatience);

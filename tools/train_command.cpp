@@ -98,7 +98,7 @@ class OpenGate {
   OpenGate(caf::actor_system& system, const Address& at)
       : system_(system),
         gate_(system.spawn(gate)),
-        address_{at.host, listen(system, GateActor(gate_), at.host, at.port, messages_from_peers())} {}
+        address_{at.host, listen(system, GateActor(gate_), at.host, at.port, messages_to_run())} {}
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
   ~OpenGate() {

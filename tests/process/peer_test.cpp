@@ -88,7 +88,7 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
 
   Peer peer;
   const GateActor gate = peer.system->spawn(unwelcoming_gate);
-  const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0, messages_from_peers());
+  const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0, messages_to_run());
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
   peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(gate), port);
   caf::anon_send_exit(gate,
