@@ -3,27 +3,17 @@
 #include <algorithm>
 #include <vector>
 
-#include <caf/io/basp_broker.hpp>
 #include <caf/io/broker.hpp>
-#include <caf/io/middleman.hpp>
 #include <caf/io/network/multiplexer.hpp>
 #include <caf/stateful_actor.hpp>
+
+#include "runtime/caf_broker.h"
 
 namespace troupe {
 
 namespace {
 
 using caf::io::basp_broker;
-
-caf::strong_actor_ptr broker_of(caf::actor_system& system) {
-  return caf::actor_cast<caf::strong_actor_ptr>(system.middleman().named_broker<basp_broker>(caf::atom("BASP")));
-}
-
-// For CAF's network thread alone, on which `broker` runs too. Null when it has ended.
-basp_broker* running(const caf::strong_actor_ptr& broker) {
-  auto* const result = dynamic_cast<basp_broker*>(caf::actor_cast<caf::abstract_actor*>(broker));
-  return result == nullptr || result->getf(caf::abstract_actor::is_terminated_flag) ? nullptr : result;
-}
 
 void drop(basp_broker& broker, caf::io::connection_handle connection) {
   broker.connection_cleanup(connection, caf::sec::connection_timeout);

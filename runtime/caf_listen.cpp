@@ -7,13 +7,12 @@
 #include <set>
 
 #include <caf/event_based_actor.hpp>
-#include <caf/io/basp_broker.hpp>
-#include <caf/io/middleman.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/doorman_impl.hpp>
 #include <caf/io/network/scribe_impl.hpp>
 #include <caf/send.hpp>
 
+#include "runtime/caf_broker.h"
 #include "runtime/caf_system.h"
 #include "runtime/file.h"
 #include "runtime/limited_log.h"
@@ -88,13 +87,25 @@ void close_overdue(Port& port) {
   });
 }
 
-// Sees to it that silent connections are closed in time, until the port is.
-caf::behavior sweeper(caf::event_based_actor* self, const std::weak_ptr<Port>& port) {
+// CAF starts an actor for every process that it hears of and keeps it when the connection ends. Who connects again and again under
+// new names would fill the memory.
+void forget_gone_processes(caf::io::basp_broker& broker) {
+  std::erase_if(broker.spawn_servers, [&](const auto& process) {
+    if (broker.instance.tbl().lookup(process.first)) return false;
+    caf::anon_send_exit(process.second, caf::exit_reason::kill);
+    return true;
+  });
+}
+
+// Until the port is closed: closes silent connections in time and frees what CAF keeps of ended ones.
+caf::behavior sweeper(caf::event_based_actor* self, const std::weak_ptr<Port>& port, const caf::actor_addr& broker) {
   self->delayed_send(self, kSweepInterval, caf::tick_atom_v);
-  return {[self, port](caf::tick_atom) {
+  return {[self, port, broker](caf::tick_atom) {
     if (port.expired()) return self->quit();
-    self->system().middleman().backend().post([port] {
+    self->system().middleman().backend().post([port, broker] {
       if (const auto open = port.lock()) close_overdue(*open);
+      if (auto* const connections = running(caf::actor_cast<caf::strong_actor_ptr>(broker)))
+        forget_gone_processes(*connections);
     });
     self->delayed_send(self, kSweepInterval, caf::tick_atom_v);
   }};
@@ -143,9 +154,9 @@ uint16_t detail::listen(caf::actor_system& system, const caf::strong_actor_ptr& 
   caf::io::doorman_ptr doorman = caf::make_counted<GuardedDoorman>(
       dynamic_cast<network::default_multiplexer&>(middleman.backend()), socket, shared);
   // What middleman().publish() does with a doorman of its own.
-  const caf::actor broker = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+  const auto broker = caf::actor_cast<caf::actor>(broker_of(system));
   caf::anon_send(broker, caf::publish_atom::value, std::move(doorman), *bound, actor, std::move(interface));
-  system.spawn<caf::hidden>(sweeper, std::weak_ptr<Port>(shared));
+  system.spawn<caf::hidden>(sweeper, std::weak_ptr<Port>(shared), broker.address());
   return *bound;
 }
 
