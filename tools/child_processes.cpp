@@ -24,6 +24,7 @@
 #include "actors/restart_limit.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
+#include "tools/close_descriptors.h"
 #include "tools/launch.h"
 
 namespace troupe {
@@ -67,7 +68,7 @@ class Descriptor {
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
-  close_range(3, ~0U, 0);
+  close_descriptors_from(3);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

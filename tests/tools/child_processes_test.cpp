@@ -8,12 +8,14 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
 #include "runtime/log.h"
 #include "tests/process/process.h"
 #include "tests/support/test.h"
+#include "tools/close_descriptors.h"
 
 namespace troupe::test {
 namespace {
@@ -146,6 +148,29 @@ TEST_CASE("child_processes: stop asks all to end, ends those that do not, and no
   for (const pid_t id : ids.all()) CHECK(!exists(id));
   CHECK(children.start(shell("exit 0"), 1).error == "the node is ending");
   CHECK(!errors.has("starting another"));
+}
+
+TEST_CASE("child_processes: every way to close inherited descriptors leaves the first three alone") {
+  constexpr int kMany = 700;
+  const auto listed = [](int first) {
+    if (!close_listed_descriptors_from(first)) _exit(99);
+  };
+  const auto close_from = {std::function<void(int)>(close_descriptors_from), std::function<void(int)>(listed),
+                           std::function<void(int)>(close_possible_descriptors_from)};
+  for (const auto& close_all_from : close_from) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int i = 0; i < kMany; ++i) dup(STDIN_FILENO);
+      close_all_from(3);
+      int left = 0;
+      for (int number = 0; number < 2 * kMany; ++number) left += fcntl(number, F_GETFD) >= 0 ? 1 : 0;
+      _exit(left);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 3);
+  }
 }
 
 TEST_CASE("child_processes: none outlives the process that started it") {
