@@ -3,9 +3,10 @@
 header, then random bytes in the shape of the protocol, made from sessions of real peers. Nothing may die, take much memory or stop
 training.
 
-    fuzz_ports.py --programs build/dev [--seconds 600] [--seed 1]
+    fuzz_ports.py --programs build/dev [--seconds 600] [--seed 1] [--stats]
 
-The seed determines the attacks as far as the recorded sessions are the same.
+With --stats only the statistics ports are attacked, with JSON lines and HTTP. The seed determines the attacks as far as the recorded
+sessions are the same.
 """
 
 import argparse
@@ -146,10 +147,10 @@ class Recorder:
 
 
 class Attack:
-    """Random traffic for one port. `session` is what a real peer said there."""
+    """Random traffic for one port. `session` is what a real peer said there; with `lines_only` the traffic is JSON lines and HTTP."""
 
-    def __init__(self, rng, session):
-        self.rng, self.session = rng, session
+    def __init__(self, rng, session, lines_only=False):
+        self.rng, self.session, self.lines_only = rng, session, lines_only
         self.node = next((payload for fields, payload in session if fields[0] == HANDSHAKE), None)
 
     def mutate(self, data):
@@ -208,12 +209,18 @@ class Attack:
         whole = ('{"type":"ping"}\n', '{"type":"history","last":5}\n', '{"type":"subscribe","topic":"env_steps"}\n')
         whole += ("GET /stats HTTP/1.1\r\n", "GET / HTTP/1.0\r\n", "Host: localhost\r\n", "Host: [::1]:x\r\n", "\r\n")
         whole += ("Origin: http://a.example\r\n", "Host:" + "a" * 70000)
+        whole += ("GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /" + "%2e" * 3000 + " HTTP/1.1\r\nHost: ::1\r\n\r\n")
+        whole += ("POST /stats HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", "Content-Length: -1\r\n")
+        whole += ("Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n", "Upgrade: websocket\r\nConnection: Upgrade\r\n")
+        whole += ('{"type":"history","last":1e18}\n', '{"type":"subscribe","topic":"' + "a." * 5000 + '"}\n', "[" * 20000 + "\n")
         text = "".join(self.rng.choice(parts if self.rng.random() < 0.4 else whole) for _ in range(self.rng.randrange(1, 20)))
         return self.mutate(text.encode())
 
     def bytes(self):
         kind = self.rng.random()
-        if kind < 0.6:
+        if self.lines_only:
+            data = self.lines()
+        elif kind < 0.6:
             data = self.session_bytes()
         elif kind < 0.75:
             data = b"".join(self.random_frame() for _ in range(self.rng.randrange(1, 5)))
@@ -246,7 +253,7 @@ class Bench:
     """All processes under attack, and the sessions that real peers had with them."""
 
     def __init__(self, programs, folder):
-        self.folder, self.programs, self.own = folder, programs, []
+        self.folder, self.programs, self.own, self.stats_ports = folder, programs, [], []
         (folder / "logs").mkdir()
 
     def start(self, *words):
@@ -266,6 +273,7 @@ class Bench:
             return None
 
         found = eventually(endpoints, "endpoints.json")
+        self.stats_ports.append((program, int(found["stats"].rpartition(":")[2])))
         return program, run, int(found["workers"].rpartition(":")[2])
 
     def begin(self):
@@ -331,6 +339,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("TROUPE_FUZZ_SECONDS", "10")))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TROUPE_FUZZ_SEED", "1")))
     parser.add_argument("--growth", type=int, default=512, help="MiB that no process may grow by")
+    parser.add_argument("--stats", action="store_true", help="attack the statistics ports alone")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -339,11 +348,12 @@ def main():
             bench.begin()
             before = bench.largest()
             print("ports:", {program.words[0]: program.ports() for program in bench.sessions}, flush=True)
-            combinations(bench)
+            if not options.stats:
+                combinations(bench)
             count, end = 0, time.monotonic() + options.seconds
             while time.monotonic() < end:
-                for program, port in bench.targets():
-                    Attack(rng, bench.sessions[program]).send(port)
+                for program, port in bench.stats_ports if options.stats else bench.targets():
+                    Attack(rng, bench.sessions[program], lines_only=options.stats).send(port)
                     count += 1
                 bench.check()
                 for program, memory in bench.largest().items():
