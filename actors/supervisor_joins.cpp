@@ -9,6 +9,7 @@
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
 #include "runtime/log.h"
+#include "runtime/suggest.h"
 
 namespace troupe {
 
@@ -26,8 +27,8 @@ caf::result<Welcome> join_inference(Self self, const JoinRequest& request) {
   if (!st.wiring->make_group_backend)
     return make_error(Fault::bad_message, "this run sends no weights to other processes");
   const uint64_t id = st.next_receiver++;
-  log_info("supervisor", "inference process " + std::to_string(id) + " joins from " + request.host + " pid " +
-                             std::to_string(request.pid));
+  log_info("supervisor", "inference process " + std::to_string(id) + " joins from " + printable(request.host) +
+                             " pid " + std::to_string(request.pid));
   return Welcome{id, to_json(st.wiring->config), {}, st.replay, st.stats};
 }
 
@@ -37,9 +38,10 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
   auto& st = self->state;
   if (request.protocol != kProtocolVersion)
     return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the " +
-                                              request.kind + " " + std::to_string(request.protocol));
+                                              printable(request.kind) + " " + std::to_string(request.protocol));
   if (request.kind != "worker" && request.kind != "inference")
-    return make_error(Fault::bad_message, "nothing joins as \"" + request.kind + "\", expected worker or inference");
+    return make_error(Fault::bad_message,
+                      "nothing joins as \"" + printable(request.kind) + "\", expected worker or inference");
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
   if (!self->current_sender())
     return make_error(Fault::peer_gone, "the worker's connection is lost");  // nobody hears this
@@ -49,8 +51,8 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
   forget_former_worker(self, handle.address());
   self->monitor(handle);
   st.members[handle.address()] = {id, handle, false};
-  log_info("supervisor",
-           "worker " + std::to_string(id) + " joined from " + request.host + " pid " + std::to_string(request.pid));
+  log_info("supervisor", "worker " + std::to_string(id) + " joined from " + printable(request.host) + " pid " +
+                             std::to_string(request.pid));
   return Welcome{id, to_json(st.wiring->config), place_worker(self, id), st.replay, st.stats};
 }
 
