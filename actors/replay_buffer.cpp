@@ -10,6 +10,7 @@
 #include "actors/peer_checks.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
+#include "runtime/suggest.h"
 
 namespace troupe {
 
@@ -20,6 +21,7 @@ using Self = ReplayActor::stateful_pointer<ReplayState>;
 constexpr std::chrono::milliseconds kRecountInterval{500};
 // A checkpoint that waits for that longer is written at once, and once more with the final counts.
 constexpr std::chrono::milliseconds kCheckpointWaits{300};
+constexpr size_t kErrorBytes = 1000;  // of an environment's error that are kept
 
 void grant(Self self) {
   if (self->state.training_ended) return;
@@ -117,13 +119,23 @@ void on_due(Self self) {
   close_counts(self);
 }
 
-// The worker of `source`, if there is one, makes no more samples. `silent`: it did not say what it leaves.
-void forget_worker(Self self, const caf::actor_addr& source, bool silent) {
+// How a worker went.
+struct Leave {
+  bool silent = false;  // it did not say what it leaves
+  bool failed = false;  // it ended with an error of its own
+};
+
+Leave leave_of(const caf::error& reason) {
+  return {.silent = static_cast<bool>(reason), .failed = reason && reason.category() != caf::atom("exit")};
+}
+
+// The worker of `source`, if there is one, makes no more samples.
+void forget_worker(Self self, const caf::actor_addr& source, Leave how) {
   auto& st = self->state;
   const auto it = st.worker_of.find(source);
   if (it == st.worker_of.end()) return;
-  st.sampling.left(it->second);
-  st.store->leave(it->second, /*in_order=*/st.training_ended || !silent, silent);
+  st.sampling.left(it->second, how.failed);
+  st.store->leave(it->second, /*in_order=*/st.training_ended || !how.silent, how.silent);
   st.workers.erase(it->second);
   st.worker_of.erase(it);
   if ((st.training_ended || st.stopping) && st.workers.empty()) {
@@ -137,7 +149,7 @@ void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
   const caf::actor_addr& source = down.source;
   st.parts.forget(source);
-  forget_worker(self, source, /*silent=*/static_cast<bool>(down.reason));
+  forget_worker(self, source, leave_of(down.reason));
   if (st.store->closed()) return;
   if (const auto it = st.receiver_of.find(source); it != st.receiver_of.end()) {
     st.store->receiver_gone(it->second);
@@ -174,7 +186,7 @@ void expel(Self self, uint64_t worker, const std::string& why) {
   log_warn("replay", "worker " + std::to_string(worker) + " is expelled: " + why);
   const CreditHolder handle = self->state.workers.at(worker);
   self->send_exit(handle, make_error(Fault::bad_message, why));
-  forget_worker(self, handle.address(), /*silent=*/true);
+  forget_worker(self, handle.address(), {.silent = true});
   if (!self->state.store->closed()) serve(self);
 }
 
@@ -318,7 +330,7 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, const Repl
       [self, watch_sampling](const EnvironmentsFailing& failing) {
         // Also from a worker that never joined, because its environments could not be made.
         if (!self->current_sender() || is_taken(self, self->state.worker_of, failing.worker)) return;
-        self->state.sampling.failing(failing.worker, failing.error, self->clock().now());
+        self->state.sampling.failing(failing.worker, printable(failing.error, kErrorBytes), self->clock().now());
         watch_sampling();
       },
       [self](const Applied& applied) { on_applied(self, applied); },

@@ -9,7 +9,10 @@ void SamplingWatch::joined(uint64_t worker, Clock::time_point now) {
   workers_[worker] = {now};
 }
 
-void SamplingWatch::left(uint64_t worker) { workers_.erase(worker); }
+void SamplingWatch::left(uint64_t worker, bool failed) {
+  workers_.erase(worker);
+  if (!failed && workers_.empty()) failing_since_.reset();
+}
 
 void SamplingWatch::stepped(uint64_t worker, uint64_t env_steps) {
   const auto it = workers_.find(worker);

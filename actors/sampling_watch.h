@@ -1,7 +1,8 @@
 #pragma once
 // SamplingWatch: whether the run still samples. It has failed when, for a given time, no worker has made an environment step and
 // every worker's environments fail. A worker that is merely silent may still be inside a long step, and one without work has not
-// failed, so either keeps the run alive. A run that no worker is left in waits for one. Owned by the replay actor; plain logic, one thread; times come from the caller.
+// failed, so either keeps the run alive. A run that no worker is left in waits for one. Owned by the replay actor; plain logic, one
+// thread; times come from the caller.
 
 #include <chrono>
 #include <cstdint>
@@ -17,15 +18,17 @@ class SamplingWatch {
 
   // A new worker is not waited for during this time: one that keeps being restarted is always new.
   static constexpr std::chrono::seconds kNew{5};
-  // A worker that fails and is started again is back within this time, its longest pause and the making of its environments included.
-  // Where all workers were away for longer, they left, and those that come begin anew.
+  // A worker that ended with an error and is started again is back within this time, its longest pause and the making of its
+  // environments included. Where all workers were away for longer, the time begins anew with those that come.
   static constexpr std::chrono::seconds kAbsence{30};
 
   // `patience` 0 = never fails.
   explicit SamplingWatch(std::chrono::milliseconds patience) : patience_(patience) {}
 
   void joined(uint64_t worker, Clock::time_point now);
-  void left(uint64_t worker);
+  // `failed`: it ended with an error and will be started again, so the time goes on. Otherwise it left the run: it was stopped, killed,
+  // or its connection was lost. When the last one leaves, the time begins anew with the next that comes.
+  void left(uint64_t worker, bool failed);
   // A worker has made this many environment steps since it began.
   void stepped(uint64_t worker, uint64_t env_steps);
   // Samples have arrived.

@@ -75,7 +75,7 @@ TEST_CASE("sampling_watch: a worker that is silent or has no work keeps the run 
   run.watch.joined(1, run.now);
   run.fail_for({0}, 600s);
   CHECK(!run.failed());
-  run.watch.left(1);
+  run.watch.left(1, /*failed=*/false);
   CHECK(run.failed());
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("sampling_watch: a run whose last worker left, failing as it was, wait
   Driven run;
   run.watch.joined(0, run.now);
   run.fail_for({0}, 5s);
-  run.watch.left(0);  // it was killed
+  run.watch.left(0, /*failed=*/false);  // it was killed
   run.now += 55s;
   CHECK(!run.failed());
   run.now += 240s;
@@ -106,13 +106,38 @@ TEST_CASE("sampling_watch: a run whose last worker left, failing as it was, wait
   CHECK(run.failed());
 }
 
+TEST_CASE(
+    "sampling_watch: how the last worker ended decides whether the time goes on, not how soon another one comes") {
+  for (const bool failed : {true, false}) {
+    CAPTURE(failed);
+    Driven run;
+    run.watch.joined(0, run.now);
+    run.fail_for({0}, 55s);
+    run.watch.left(0, failed);
+    run.now += 1s;
+    run.watch.joined(1, run.now);
+    run.fail_for({1}, 10s);
+    CHECK(run.failed() == failed);
+  }
+}
+
+TEST_CASE("sampling_watch: one that leaves while another fails does not begin the time anew") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.watch.joined(1, run.now);
+  run.fail_for({0, 1}, 55s);
+  run.watch.left(1, /*failed=*/false);
+  run.fail_for({0}, 5s);
+  CHECK(run.failed());
+}
+
 TEST_CASE("sampling_watch: the time goes on over the pauses of a worker that is started again") {
   Driven run;
   for (uint64_t worker = 0; worker < 7; ++worker) {
     CHECK(!run.failed());
     run.watch.joined(worker, run.now);
     run.watch.failing(worker, "row 0: broken", run.now);
-    run.watch.left(worker);
+    run.watch.left(worker, /*failed=*/true);
     if (worker < 6) run.now += 10s;
   }
   CHECK(run.failed());
