@@ -7,6 +7,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/peer_checks.h"
 #include "actors/state_bytes.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
@@ -182,6 +183,10 @@ void run_ready(Self self) {
   self->scheduled_send(self, *deadline, due_atom_v, st.timer);
 }
 
+void watch(Self self, const caf::actor& sender) {
+  if (self->state.senders.insert(sender.address()).second) self->monitor(sender);
+}
+
 void on_request(Self self, const ActRequest& request) {
   auto& st = self->state;
   if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
@@ -190,8 +195,8 @@ void on_request(Self self, const ActRequest& request) {
     fail(self, pending, Fault::bad_message, *error);
     return;
   }
-  if (st.worker_of.try_emplace(pending.client->address(), request.worker).second)
-    self->monitor(caf::actor_cast<caf::actor>(pending.client));
+  watch(self, caf::actor_cast<caf::actor>(pending.client));
+  st.worker_of.try_emplace(pending.client->address(), request.worker);
   const uint64_t ticket = st.next_ticket++;
   const int64_t rows = static_cast<int64_t>(request.rows) + value_rows(request);
   std::optional<uint64_t> replaced;
@@ -207,8 +212,10 @@ void on_request(Self self, const ActRequest& request) {
 
 void on_part(Self self, const Part& part) {
   if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
+  const auto sender = caf::actor_cast<caf::actor>(self->current_sender());
+  watch(self, sender);  // what it has sent of a request is forgotten when it ends
   try {
-    if (const auto whole = self->state.parts.add(self->current_sender()->address(), part))
+    if (const auto whole = self->state.parts.add(sender.address(), part))
       on_request(self, deserialize<ActRequest>(self->system(), *whole));
   } catch (const std::exception& e) {
     log_warn("inference", e.what());  // whoever sent it asks again
@@ -217,6 +224,7 @@ void on_part(Self self, const Part& part) {
 
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
+  st.senders.erase(down.source);
   st.parts.forget(down.source);
   const auto it = st.worker_of.find(down.source);
   if (it == st.worker_of.end()) return;
@@ -246,6 +254,7 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
   st.id = id;
   st.peers = peers;
   st.batcher.emplace(wiring->config.inference);
+  st.parts = PartAssembler(most_bytes_of_request(wiring->config, wiring->spec));
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
   const std::string name = "inference " + std::to_string(id);

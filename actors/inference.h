@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "actors/messages.h"
@@ -35,6 +36,7 @@ struct InferenceState {
   std::optional<PolicyVersion> version;  // nothing until the first weights
   std::optional<RequestBatcher> batcher;
   PartAssembler parts;
+  std::set<caf::actor_addr> senders;  // monitored, each once
   uint64_t next_ticket = 1;
   std::map<uint64_t, Pending> pending;            // by ticket
   std::map<caf::actor_addr, uint64_t> worker_of;  // clients watched

@@ -27,10 +27,12 @@ std::optional<std::vector<char>> PartAssembler::add(const caf::actor_addr& sende
   Open& open = open_[sender];
   if (part.index == 0) open = Open{part.stream, 0, {}};
   const bool fits = part.stream == open.stream && part.index == open.next && part.index < part.count &&
-                    part.data.dtype() == DType::u8 && open.bytes.size() + part.data.bytes() <= kMaxArrayBytes;
-  if (!fits) {
+                    part.data.dtype() == DType::u8;
+  const size_t bytes = open.bytes.size() + part.data.bytes();
+  if (!fits || bytes > most_bytes_) {
     open_.erase(sender);
     TROUPE_CHECK(fits, "part", part.index, "of", part.count, "does not continue its message");
+    TROUPE_CHECK(bytes <= most_bytes_, "a message in parts is larger than any of this run:", bytes, "of", most_bytes_);
   }
   const auto* data = reinterpret_cast<const char*>(part.data.data());
   open.bytes.insert(open.bytes.end(), data, data + part.data.bytes());

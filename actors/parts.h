@@ -21,10 +21,12 @@ namespace troupe {
 // The parts of one serialised message, in order. `stream` tells messages of one sender apart.
 std::vector<Part> split(const std::vector<char>& bytes, uint64_t stream, size_t chunk_bytes);
 
-// Puts parts together again, per sender. A sender has at most one message under way; one that skips a part or claims more than
-// kMaxArrayBytes loses it.
+// Puts parts together again, per sender. A sender has at most one message under way; one that skips a part or sends more than
+// `most_bytes` loses it.
 class PartAssembler {
  public:
+  explicit PartAssembler(size_t most_bytes = kMaxArrayBytes) : most_bytes_(most_bytes) {}
+
   // The whole message when `part` was its last one. Throws InvariantError when the part does not continue its message.
   std::optional<std::vector<char>> add(const caf::actor_addr& sender, const Part& part);
   void forget(const caf::actor_addr& sender) { open_.erase(sender); }
@@ -35,6 +37,7 @@ class PartAssembler {
     uint32_t next = 0;
     std::vector<char> bytes;
   };
+  size_t most_bytes_;
   std::map<caf::actor_addr, Open> open_;
 };
 

@@ -12,6 +12,19 @@ uint64_t samples_per_rollout(const RunConfig& config) {
   return static_cast<uint64_t>(config.rollout.length) * static_cast<uint64_t>(config.env.rows);
 }
 
+// A sample's part of the arrays with one number a step, those of its episode and of final_steps included.
+constexpr size_t kColumnBytes = 64;
+// Names, shapes and counts.
+constexpr size_t kNamesBytes = size_t{1} << 20;
+
+// Of one row.
+size_t observation_bytes(const EnvSpec& spec) {
+  size_t bytes = 0;
+  for (const ArraySpec& array : spec.observations)
+    bytes += static_cast<size_t>(array.shape.elements()) * size_of(array.dtype);
+  return bytes;
+}
+
 Misfit check(const std::string& name, const Array& array, DType dtype, const Shape& shape) {
   if (array.dtype() == dtype && array.shape() == shape) return std::nullopt;
   return name + " is " + std::string(name_of(array.dtype())) + array.shape().text() + ", expected " +
@@ -174,6 +187,22 @@ Misfit misfit(const RunConfig& config, const EnvSpec& spec, PolicyVersion newest
 Misfit misfit(const InferenceReport& report) {
   if (auto error = check("batch_rows", report.batch_rows, DType::i32, Shape{report.batch_rows.size()})) return error;
   return check("latency_us", report.latency_us, DType::f32, Shape{report.latency_us.size()});
+}
+
+size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec) {
+  const auto& action = spec.action;
+  const size_t masks = action.masked ? static_cast<size_t>(action.mask_size()) : 0;
+  const size_t actions = static_cast<size_t>(action.decisions()) * 2 * sizeof(float);  // with their log-probabilities
+  // Each sample's observation, and its final one where every episode ends at once.
+  const size_t sample = 2 * observation_bytes(spec) + masks + actions + kColumnBytes;
+  const auto rows = static_cast<size_t>(config.env.rows);
+  return samples_per_rollout(config) * sample + rows * observation_bytes(spec) + kNamesBytes;
+}
+
+size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec) {
+  const size_t masks = spec.action.masked ? static_cast<size_t>(spec.action.mask_size()) : 0;
+  const auto rows = static_cast<size_t>(config.inference.max_batch);
+  return rows * (observation_bytes(spec) + masks + sizeof(int64_t)) + kNamesBytes;
 }
 
 }  // namespace troupe

@@ -19,4 +19,8 @@ std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, 
                                   const Rollout& rollout);
 std::optional<std::string> misfit(const InferenceReport& report);
 
+// Bytes on the wire that no rollout and no request of the run exceeds.
+size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec);
+size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec);
+
 }  // namespace troupe

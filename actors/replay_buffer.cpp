@@ -310,6 +310,7 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, const Repl
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(wiring->spec.action.chunk));
   st.wiring = wiring;
   st.stats = stats;
+  st.parts = PartAssembler(most_bytes_of_rollout(config, wiring->spec));
   st.sampling = SamplingWatch(config.workers.failure_timeout);
   const auto watch_sampling = [self, supervisor] {
     auto& st = self->state;

@@ -53,6 +53,18 @@ TEST_CASE("parts: a missing, repeated or foreign part is refused and loses the m
   }
 }
 
+TEST_CASE("parts: a message larger than the limit is refused at the part that exceeds it") {
+  PartAssembler assembler(25);
+  std::optional<std::vector<char>> whole;
+  for (const Part& part : split(counting(25), 1, 10)) whole = assembler.add({}, part);
+  CHECK(whole == counting(25));
+  const auto parts = split(counting(35), 2, 10);
+  assembler.add({}, parts[0]);
+  assembler.add({}, parts[1]);
+  CHECK_THROWS_AS(assembler.add({}, parts[2]), InvariantError);
+  CHECK_THROWS_AS(assembler.add({}, parts[3]), InvariantError);  // nothing is kept of it
+}
+
 TEST_CASE("parts: messages survive the way through bytes, and damage is an error") {
   caf::actor_system_config config;
   register_messages(config);

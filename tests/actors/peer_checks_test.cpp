@@ -63,6 +63,20 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a chunk says how many of its steps were
   CHECK(changed([&](Rollout& r) { r.executed = Array::of<int32_t>({4, 2}, {3, 1, 0, 0, 0, 0, 0, 4}); }));
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "peer_checks: no rollout or request of the run is larger than the limits for messages in parts") {
+  config.rollout.length = 4096;  // so that the arrays outweigh the allowance for names
+  config.env.rows = 64;
+  config.inference.max_batch = 1 << 18;
+  const size_t samples = 4096 * 64, state = 3 * sizeof(float);
+  // Actions and log_probs; values, next_values, rewards, advantages, returns, executed, task; flags; version; final_steps; episodes.
+  const size_t most_of_sample = 2 * state + 8 + 7 * 4 + 3 + 8 + 8 + 9;
+  CHECK(most_bytes_of_rollout(config, spec) > samples * most_of_sample + 64 * state);
+  CHECK(most_bytes_of_rollout(config, spec) < 2 * samples * most_of_sample);
+  CHECK(most_bytes_of_request(config, spec) > (size_t{1} << 18) * (state + sizeof(int64_t)));
+  CHECK(most_bytes_of_request(config, spec) < (size_t{2} << 18) * (state + sizeof(int64_t)));
+}
+
 TEST_CASE_FIXTURE(Fixture, "peer_checks: episodes fit, none as well as some") {
   const auto two = [](DType last) {
     return Episodes{Array(DType::f32, {2}), Array(DType::i32, {2}), Array(last, {2})};
