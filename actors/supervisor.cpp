@@ -1,5 +1,8 @@
 #include "actors/supervisor.h"
 
+#include <exception>
+#include <system_error>
+
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -74,10 +77,56 @@ void begin(Self self) {
   }
 }
 
+std::string cause_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::system_error& refused) {
+    if (refused.code() == std::errc::resource_unavailable_try_again)
+      return "the system starts no further thread (see `ulimit -u`, `ulimit -v` and the limits of the container); use "
+             "fewer workers.count";
+    return refused.what();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "unknown exception";
+  }
+}
+
+// After an exception nobody can lead the run any more: ends every child at once, without a last checkpoint, and tells on_end why.
+caf::error abandon(Self self, const std::exception_ptr& failure) {
+  auto& st = self->state;
+  const std::string error = "the supervisor failed: " + cause_of(failure);
+  log_error("supervisor", error);
+  if (st.outcome.error.empty()) st.outcome.error = error;
+  if (st.outcome.reason.empty()) st.outcome.reason = "failed";
+  const auto end = [self](const auto& child) {
+    if (child) self->send_exit(child, caf::exit_reason::kill);
+  };
+  for (const auto& [address, member] : st.members) {
+    if (member.local)
+      end(member.actor);
+    else
+      self->send(member.actor, Stop{st.outcome.reason});
+  }
+  for (const auto& [id, inference] : st.inference) {
+    end(inference.local);
+    if (inference.host) self->send(inference.host, Stop{st.outcome.reason});
+  }
+  end(st.trainer);
+  end(st.evaluator);
+  end(st.prefetcher);
+  end(st.replay);
+  end(st.publisher);
+  end(st.stats);
+  end(st.recorder);
+  st.parts.on_end(st.outcome);
+  return fault_of_exception(failure);
+}
+
 }  // namespace
 
 SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts parts) {
-  guard(self);
+  self->set_exception_handler([self](std::exception_ptr& failure) { return abandon(self, failure); });
   self->state.wiring = wiring;
   self->state.parts = std::move(parts);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });

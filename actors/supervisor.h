@@ -37,8 +37,9 @@ struct RunParts {
   std::shared_ptr<Learner> learner;
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
-  std::function<void(const RunOutcome&)>
-      on_end;  // called once, on the supervisor's thread, when the children have stopped or were left behind
+  // Called once, by the supervisor: when the children have stopped or were left behind, or, after an exception in the supervisor
+  // itself, when they have been told to end.
+  std::function<void(const RunOutcome&)> on_end;
 };
 
 struct SupervisorState {

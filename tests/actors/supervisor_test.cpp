@@ -65,8 +65,19 @@ RunConfig small_config() {
   return config;
 }
 
+// Its first use, while the supervisor starts, throws.
+class BrokenLearner final : public Learner {
+ public:
+  std::shared_ptr<const Signature> signature() const override { throw std::runtime_error("broken learner"); }
+  WeightsPtr snapshot(PolicyVersion) const override { return nullptr; }
+  std::unique_ptr<StagedBatch> stage(const SuperBatch&) const override { return nullptr; }
+  UpdateReport update(StagedBatch&, double) override { return {}; }
+  LearnerState save() const override { return {}; }
+  void load(const LearnerState&) override {}
+};
+
 struct Run {
-  Run() : world(Scenario{.config = small_config()}) {
+  explicit Run(std::shared_ptr<Learner> learner = nullptr) : world(Scenario{.config = small_config()}) {
     open_log(nullptr, {.to_stderr = false});
     register_messages(system_config);
     configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
@@ -79,10 +90,11 @@ struct Run {
     wiring->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
     wiring->make_policy = [this] { return fake_policy(world); };
     wiring->threads = false;
-    RunParts parts{
-        std::make_shared<FakeLearner>(world, 0), {}, std::make_shared<NoSink>(), [this](const RunOutcome& result) {
-          outcome = result;
-        }};
+    if (!learner) learner = std::make_shared<FakeLearner>(world, 0);
+    RunParts parts{std::move(learner), {}, std::make_shared<NoSink>(), [this](const RunOutcome& result) {
+                     ++ends;
+                     outcome = result;
+                   }};
     root = system->spawn(supervisor, WiringPtr(wiring), std::move(parts));
     scheduler->run();
   }
@@ -128,6 +140,7 @@ struct Run {
   SupervisorActor root;
   std::vector<SilentHost> hosts;
   std::optional<RunOutcome> outcome;
+  int ends = 0;  // how often the supervisor said that the run has ended
 };
 
 }  // namespace
@@ -163,4 +176,26 @@ TEST_CASE("supervisor: a host that joins again leaves nothing of its former work
   run.scheduler->run();
   CHECK(state.members.empty());
   CHECK(!state.placement.inference_of(4));
+}
+
+TEST_CASE("supervisor: an exception while it starts ends the run with the reason and leaves no actor behind") {
+  Run run(std::make_shared<BrokenLearner>());
+  REQUIRE(run.outcome);
+  CHECK(run.outcome->error == "the supervisor failed: broken learner");
+  CHECK(run.ends == 1);
+  CHECK(run.system->registry().running() == 0);
+}
+
+TEST_CASE("supervisor: an exception in a run ends it with the reason and leaves no actor behind") {
+  Run run;
+  const SilentHost host = run.add_host();
+  caf::anon_send(run.root, Stop{"interrupted"});
+  run.scheduler->run();
+  REQUIRE(!run.outcome);                  // the host is waited for
+  caf::anon_send(run.root, turn_atom_v);  // which is for a run that goes on
+  run.scheduler->run();
+  REQUIRE(run.outcome);
+  CHECK(run.outcome->error.find("the supervisor failed: ") == 0);
+  CHECK(run.ends == 1);
+  CHECK(run.system->registry().running() == 1);  // the host, which belongs to another process
 }
