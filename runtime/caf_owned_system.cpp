@@ -1,8 +1,6 @@
 #include "runtime/caf_owned_system.h"
 
-#include <future>
 #include <thread>
-#include <utility>
 
 namespace troupe {
 
@@ -10,38 +8,49 @@ namespace {
 
 constexpr std::chrono::milliseconds kGrace{500};
 
-// Does `work` on a thread of its own. Whether it was done before the deadline; else the thread is left alone with it.
-template <class Work>
-bool done_within(std::chrono::milliseconds deadline, Work work) {
-  std::promise<void> promise;
-  const std::future<void> done = promise.get_future();
-  std::thread([work = std::move(work), promise = std::move(promise)]() mutable {
-    work();
-    promise.set_value();
-  }).detach();
-  return done.wait_for(deadline) == std::future_status::ready;
-}
-
 }  // namespace
+
+// What the thread does. It is there from the beginning: a process that is at its limit of threads must still be able to end.
+void OwnedSystem::Parts::end_when_told() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [this] { return awaiting || ending; });
+  if (awaiting) {
+    lock.unlock();
+    system->await_all_actors_done();
+    lock.lock();
+    actors_done = true;
+    changed.notify_all();
+  }
+  changed.wait(lock, [this] { return ending; });
+  lock.unlock();
+  system.reset();
+  lock.lock();
+  ended = true;
+  changed.notify_all();
+}
 
 OwnedSystem::OwnedSystem(const SystemOptions& options, void (*register_messages)(caf::actor_system_config&))
     : parts_(std::make_shared<Parts>()) {
   register_messages(parts_->config);
   configure(parts_->config, options);
   parts_->system = std::make_unique<caf::actor_system>(parts_->config);
+  std::thread([parts = parts_] { parts->end_when_told(); }).detach();
 }
 
 bool OwnedSystem::await_actors(std::chrono::milliseconds deadline) {
-  abandoned_ = !done_within(deadline, [parts = parts_]() mutable {
-    parts->system->await_all_actors_done();
-    parts.reset();
-  });
-  return !abandoned_;
+  std::unique_lock lock(parts_->mutex);
+  parts_->awaiting = true;
+  parts_->changed.notify_all();
+  const bool done = parts_->changed.wait_for(lock, deadline, [this] { return parts_->actors_done; });
+  abandoned_ = !done;
+  return done;
 }
 
 OwnedSystem::~OwnedSystem() {
-  if (abandoned_) return;  // the thread that waits for the actor holds the system
-  done_within(kGrace, [parts = std::move(parts_)]() mutable { parts.reset(); });
+  std::unique_lock lock(parts_->mutex);
+  parts_->ending = true;
+  parts_->changed.notify_all();
+  if (!abandoned_) parts_->changed.wait_for(lock, kGrace, [this] { return parts_->ended; });
 }
 
 }  // namespace troupe

@@ -5,7 +5,9 @@
 // start the actors of a process, on their thread.
 
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -29,9 +31,17 @@ class OwnedSystem {
   bool await_actors(std::chrono::milliseconds deadline);
 
  private:
+  // Shared with the thread that ends the system. Whoever destroys the last reference must not have to wait for an actor, so the
+  // thread keeps one until the system is gone.
   struct Parts {
+    void end_when_told();
+
     caf::actor_system_config config;
     std::unique_ptr<caf::actor_system> system;  // refers to config
+    std::mutex mutex;                           // for all below
+    std::condition_variable changed;
+    bool awaiting = false, ending = false;    // what the owner has told the thread
+    bool actors_done = false, ended = false;  // what the thread has done
   };
   std::shared_ptr<Parts> parts_;
   bool abandoned_ = false;  // to an actor that has not ended
