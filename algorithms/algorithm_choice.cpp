@@ -77,6 +77,16 @@ std::string mode_of(const Json& modes, const std::string& name, const SurrogateE
   return found;
 }
 
+// `clip` of the surrogate's parameters stands for clip_low and clip_high alike, so a common field beside it must say the same.
+void require_one_clip(const ParameterObject& values, const std::string& field, double value) {
+  const ParameterObject::Given* clip = values.given("clip");
+  if (clip == nullptr || std::get<double>(clip->value) == value) return;
+  const std::string in_place = clip->where.substr(0, clip->where.rfind('.') + 1) + field;
+  throw ConfigError("algorithm." + field + ": " + number_text(value) + " contradicts " + clip->where + ' ' +
+                    number_text(std::get<double>(clip->value)) + ", which sets clip_low and clip_high; leave out one " +
+                    "of them, or give " + in_place + " in place of algorithm." + field);
+}
+
 Surrogate choose_surrogate(const AlgorithmConfig& config) {
   Surrogate result = make_surrogate(config.surrogate, "algorithm.surrogate");
   ParameterObject values(result.parameters, result.entry->name);
@@ -95,6 +105,7 @@ Surrogate choose_surrogate(const AlgorithmConfig& config) {
              "has no effect with algorithm.surrogate " + in_quotes(config.surrogate) + "; leave this at " +
                  number_text(defaults.*member));
     values.set("algorithm", key, config.*member);
+    if (std::string_view(key) != "dual_clip") require_one_clip(values, key, config.*member);
   }
   result(SurrogateInput{}, SurrogateOutput{});  // refuses parameters that do not fit each other
   return result;
@@ -228,6 +239,25 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
       result.surrogate.entry->needs == SurrogateNeeds::sequence || result.aggregation != Aggregation::token_mean;
   result.sequences = result.whole_sequences || result.advantage || result.correction;
   return result;
+}
+
+void check_names(const AlgorithmConfig& config) {
+  choose_advantage(config);
+  make_surrogate(config.surrogate, "algorithm.surrogate");
+  find_kl(config.kl);
+  if (config.whitening != "auto" && config.whitening != "none")
+    find_whiten_variant(config.whitening, "algorithm.whitening");
+}
+
+std::vector<std::string> names_for(std::string_view path) {
+  std::vector<std::string> names;
+  if (path == "algorithm.surrogate")
+    for (const SurrogateEntry& entry : surrogate_table()) names.emplace_back(entry.name);
+  if (path != "algorithm.advantage") return names;
+  names = {"gae", "vtrace"};
+  for (const AdvantageEntry& entry : advantage_table())
+    if (entry.name != "gae") names.emplace_back(entry.name);
+  return names;
 }
 
 bool needs_probabilities(const AlgorithmChoice& choice) {

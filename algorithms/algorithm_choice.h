@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/advantages.h"
@@ -43,6 +44,13 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config);
 
 // The same for a whole run, with the rules between this section and the others. To be called next to validate().
 void check_algorithm(const RunConfig& config);
+
+// Only whether the names are in their tables. To be called before validate(), whose answer to a wrong name would be about its effect.
+void check_names(const AlgorithmConfig& config);
+
+// The names that the table behind `path` ("algorithm.advantage" or "algorithm.surrogate") lists, without their other spellings; none
+// for any other path.
+std::vector<std::string> names_for(std::string_view path);
 
 // Whether the estimator asks for the probabilities of all actions, not only of those taken.
 bool needs_probabilities(const AlgorithmChoice& choice);

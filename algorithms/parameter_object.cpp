@@ -64,6 +64,11 @@ void ParameterObject::set(const std::string& path, const std::string& key, Param
                       shown(json_of(it->second.value)) + "; leave out one of them");
 }
 
+const ParameterObject::Given* ParameterObject::given(std::string_view key) const {
+  const auto found = given_.find(key);
+  return found == given_.end() ? nullptr : &found->second;
+}
+
 void ParameterObject::read(const Json& object, const std::string& path) {
   if (!object.is_object()) throw ConfigError(path + ": " + shown(object) + ", expected an object");
   for (const auto& [key, value] : object.items()) {

@@ -26,11 +26,14 @@ class ParameterObject {
   void read(const std::string& text, const std::string& path);
   void set(const std::string& path, const std::string& key, ParameterValue value);
 
- private:
   struct Given {
-    std::string where;
+    std::string where;  // the path in the run file
     ParameterValue value;
   };
+  // What was read or set for the parameter of this key, under whichever of its names; nullptr when nothing was.
+  const Given* given(std::string_view key) const;
+
+ private:
   const Parameter& find(const std::string& path, const std::string& key) const;
 
   ParameterValues& values_;

@@ -3,6 +3,7 @@
 
 set(TROUPE_HAS_CUDA OFF)
 set(TROUPE_HAS_GPU OFF)
+set(TROUPE_USES_CUDA 0)  # whether the programs can train on a GPU
 if(NOT TROUPE_GPU)
   message(STATUS "troupe: CPU build (preset gpu adds CUDA and NCCL)")
   return()
@@ -51,6 +52,7 @@ target_include_directories(troupe_cuda SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
 target_compile_options(troupe_cuda INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
 target_compile_definitions(troupe_cuda INTERFACE TROUPE_HAS_GPU=1 USE_C10D_NCCL)
 if(TROUPE_TORCH_KIND STREQUAL "cuda")
+  set(TROUPE_USES_CUDA 1)
   # They register their kernels when loaded and no symbol of theirs may be used: --as-needed would drop them.
   set(cuda_libraries "")
   foreach(name c10_cuda torch_cuda)

@@ -17,7 +17,7 @@ Limits one_of(std::vector<std::string_view> choices) { return {.choices = std::m
 Limits matching(std::string_view pattern, std::string_view words) { return {.pattern = pattern, .words = words}; }
 Limits anything() { return {}; }
 // A name of a table in algorithms/, which is looked up there.
-Limits table_name() { return matching("^[A-Za-z0-9_+-]{1,60}$", "a name like gae or clip"); }
+Limits table_name(std::string_view example) { return matching("^[A-Za-z0-9_+-]{1,60}$", example); }
 
 using Fields = std::vector<Field>;
 
@@ -95,8 +95,8 @@ void describe_model(ModelConfig& c, Fields& f) {
 }
 
 void describe_estimator(AlgorithmConfig& c, Fields& f) {
-  f.push_back({"algorithm.advantage", &c.advantage, table_name(),
-               "the advantage estimator: gae, vtrace or one for whole sequences; `troupe config --fields` lists them"});
+  f.push_back({"algorithm.advantage", &c.advantage, table_name("a name like gae"),
+               "the advantage estimator: gae, vtrace, or one for whole sequences"});
   f.push_back({"algorithm.advantage_params", ObjectText{&c.advantage_params}, anything(),
                "the parameters of an estimator for whole sequences"});
   f.push_back({"algorithm.gamma", &c.gamma, between(0, 1), "discount per decision"});
@@ -121,20 +121,20 @@ void describe_estimator(AlgorithmConfig& c, Fields& f) {
   f.push_back({"algorithm.normalize_advantages", &c.normalize_advantages, anything(),
                "to mean 0 and deviation 1 over the whole super-batch, unless the estimator does that itself"});
   f.push_back(
-      {"algorithm.whitening", &c.whitening, table_name(),
+      {"algorithm.whitening", &c.whitening, table_name("a name like auto"),
        "how: as accerl, verl, slime, openrlhf or lm_human_preferences; auto: accerl for gae and vtrace, else none"});
 }
 
 void describe_losses(AlgorithmConfig& c, Fields& f) {
-  f.push_back(
-      {"algorithm.surrogate", &c.surrogate, table_name(), "the policy loss; `troupe config --fields` lists them"});
+  f.push_back({"algorithm.surrogate", &c.surrogate, table_name("a name like clip"), "the policy loss"});
   f.push_back(
       {"algorithm.surrogate_params", ObjectText{&c.surrogate_params}, anything(), "the parameters of the surrogate"});
   f.push_back({"algorithm.clip_config", ObjectText{&c.clip_config}, anything(),
                "the same as AcceRL writes them: {surrogate: {parameter: value}}; only the chosen surrogate's count"});
-  f.push_back({"algorithm.clip_low", &c.clip_low, above(0, 1), "importance ratios below 1 - clip_low are clipped"});
-  f.push_back(
-      {"algorithm.clip_high", &c.clip_high, above(0, 1e6), "importance ratios above 1 + clip_high are clipped"});
+  f.push_back({"algorithm.clip_low", &c.clip_low, above(0, 1),
+               "importance ratios below 1 - clip_low are clipped; at its default, `clip` of surrogate_params counts"});
+  f.push_back({"algorithm.clip_high", &c.clip_high, above(0, 1e6),
+               "importance ratios above 1 + clip_high are clipped; at its default, `clip` of surrogate_params counts"});
   f.push_back({"algorithm.dual_clip", &c.dual_clip, between(0, 1e6),
                "bound above 1 of the ratio where the advantage is negative; 0 = off"});
   f.push_back({"algorithm.ratio", &c.ratio, one_of({"joint", "per_dimension"}),
@@ -156,10 +156,9 @@ void describe_losses(AlgorithmConfig& c, Fields& f) {
   f.push_back({"algorithm.entropy_coef", &c.entropy_coef, between(0, 1e6), "weight of the entropy bonus"});
   f.push_back({"algorithm.entropy_coef_end", &c.entropy_coef_end, between(-1, 1e6),
                "where a linear schedule of entropy_coef ends; negative = constant"});
-  f.push_back({"algorithm.kl", &c.kl, table_name(),
-               "the KL estimate (behaviour to current) of the penalty: k1, abs, k2, k3 or low_var_kl, + behind it for "
-               "the gradient "
-               "of k2"});
+  f.push_back({"algorithm.kl", &c.kl, table_name("a name like k3"),
+               "the KL estimate (behaviour to current) of the penalty: k1, abs, k2, k3 or low_var_kl; a name with + at "
+               "its end has the gradient of k2"});
   f.push_back({"algorithm.kl_coef", &c.kl_coef, between(0, 1e6), "weight of the KL estimate in the loss"});
   f.push_back({"algorithm.kl_controller", &c.kl_controller, one_of({"fixed", "adaptive"}),
                "adaptive: kl_coef is moved towards a KL estimate of kl_target"});

@@ -68,8 +68,10 @@ void check_rollouts(const RunConfig& c) {
   const int64_t rollout = c.rollout.length * c.env.rows;
   const int64_t super_batch = c.trainer.super_batch;
   const int64_t lag = c.replay.max_policy_lag;
-  const std::string made = "rollouts of " + text(rollout) + " samples (rollout.length " + text(c.rollout.length) +
-                           " x env.rows " + text(c.env.rows) + ")";
+  const std::string made = "workers make whole rollouts of " + text(rollout) + " samples (rollout.length " +
+                           text(c.rollout.length) + " x env.rows " + text(c.env.rows) +
+                           "), and replay.max_policy_lag " + text(lag) + " lets them make at most " +
+                           text((lag + 1) * super_batch) + " in advance";
   if (super_batch < c.rollout.length)
     refuse("trainer.super_batch", super_batch,
            "is less than one row of a rollout, rollout.length " + text(c.rollout.length) + "; use at least " +
@@ -79,7 +81,7 @@ void check_rollouts(const RunConfig& c) {
   const int64_t needed_lag = (rollout - std::gcd(rollout, super_batch) + super_batch - 1) / super_batch;
   const bool in_range = nearest <= static_cast<int64_t>(highest_of("trainer.super_batch"));
   refuse("trainer.super_batch", super_batch,
-         "cannot be filled from " + made + " within replay.max_policy_lag " + text(lag) + "; use " +
+         "could never be filled: " + made + "; use " +
              (in_range ? "a multiple of " + text(rollout) + ", like " + text(nearest) + ", or "
                        : "fewer env.rows, a smaller rollout.length or ") +
              "replay.max_policy_lag of at least " + text(needed_lag));

@@ -16,9 +16,12 @@ void print_field(const std::string& head, const std::string& accepts, const std:
 }
 
 void print_fields() {
-  for (const FieldInfo& field : describe_fields())
-    print_field(field.path + " = " + field.fallback, field.type + (field.range.empty() ? "" : ' ' + field.range),
-                field.help);
+  for (const FieldInfo& field : describe_fields()) {
+    std::string names;
+    for (const std::string& name : names_for(field.path)) names += (names.empty() ? "; one of: " : ", ") + name;
+    const std::string range = field.range.empty() || !names.empty() ? "" : ' ' + field.range;
+    print_field(field.path + " = " + field.fallback, field.type + range, field.help + names);
+  }
   for (const ChoiceField& field : algorithm_fields())
     print_field(field.path + '.' + field.key + " = " + field.fallback,
                 field.expected + (field.choice.empty() ? "" : ", with " + field.choice), field.help);

@@ -60,6 +60,13 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   return env;
 }
 
+// Whether there is such a device on this machine is for LibTorch to say, when it is loaded.
+void check_device(const TrainerConfig& trainer) {
+  if (trainer.device != "cpu" && TROUPE_USES_CUDA == 0)
+    throw ConfigError("trainer.device: \"" + trainer.device +
+                      "\", but this build has no CUDA; use \"cpu\", or build with the preset gpu");
+}
+
 // All that training asks of the environment.
 void check_environment(const RunConfig& config) {
   const std::unique_ptr<Env> env = usable_environment(config);
@@ -105,8 +112,10 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
   if (seed) config.seed = *seed;
   if (config.name.empty()) config.name = fs::path(path).stem().string();
   try {
+    check_names(config.algorithm);
     validate(config);
     check_algorithm(config);
+    check_device(config.trainer);
     check_environment(config);
   } catch (const ConfigError& mistake) {
     throw ConfigError(path + ": " + mistake.what());

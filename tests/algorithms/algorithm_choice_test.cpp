@@ -123,6 +123,16 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "them"},
       {{"clip_low=0.3", "surrogate_params.clip_low=0.1"},
        "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip_low 0.1; leave out one of them"},
+      {{"clip_low=0.3", "surrogate_params.clip=0.1"},
+       "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip 0.1, which sets clip_low and clip_high; "
+       "leave out one of them, or give algorithm.surrogate_params.clip_low in place of algorithm.clip_low"},
+      {{"surrogate=gspo", "clip_high=0.3", "surrogate_params.eps_clip=0.2"},
+       "algorithm.clip_high: 0.3 contradicts algorithm.surrogate_params.eps_clip 0.2, which sets clip_low and "
+       "clip_high; leave out one of them, or give algorithm.surrogate_params.clip_high in place of "
+       "algorithm.clip_high"},
+      {{"clip_low=0.3", "clip_config.clip.clip=0.1"},
+       "algorithm.clip_low: 0.3 contradicts algorithm.clip_config.clip.clip 0.1, which sets clip_low and clip_high; "
+       "leave out one of them, or give algorithm.clip_config.clip.clip_low in place of algorithm.clip_low"},
       {{"clip_config.sapo.tau_pos=2"},
        "algorithm.clip_config: has nothing for algorithm.surrogate \"clip\", only for: sapo; set algorithm.surrogate "
        "to "
@@ -179,6 +189,8 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
   CHECK(
       error_with({"whitening=velr"}).starts_with("algorithm.whitening: unknown name \"velr\", did you mean \"verl\"?"));
   CHECK(error_with({"kl=k4"}).starts_with("algorithm.kl: unknown name \"k4\""));
+  CHECK(error_with({"clip_low=0.1", "surrogate_params.clip=0.1"}) == "");
+  CHECK(error_with({"surrogate_params.clip=0.3", "surrogate_params.clip_low=0.1"}) == "");
   CHECK(error_with({"clip_config.cilp={}"}).starts_with("algorithm.clip_config: unknown name \"cilp\""));
 }
 

@@ -69,9 +69,9 @@ TEST_CASE("validate: what is suggested at the ends of the ranges can be done") {
        "env.rows: 65536 sub-environments ask for up to 131072" + rows_at_once + "65536; use at most 32768"},
       {{"env.rows=32768", "inference.max_batch=65536", "rollout.length=65536", "trainer.super_batch=1000000000",
         "replay.max_policy_lag=1"},
-       "trainer.super_batch: 1000000000 cannot be filled from rollouts of 2147483648 samples (rollout.length 65536 x "
-       "env.rows 32768) within replay.max_policy_lag 1; use fewer env.rows, a smaller rollout.length or "
-       "replay.max_policy_lag of at least 3"},
+       "trainer.super_batch: 1000000000 could never be filled: workers make whole rollouts of 2147483648 samples "
+       "(rollout.length 65536 x env.rows 32768), and replay.max_policy_lag 1 lets them make at most 2000000000 in "
+       "advance; use fewer env.rows, a smaller rollout.length or replay.max_policy_lag of at least 3"},
       {{"replay.max_policy_lag=1000000", "trainer.super_batch=1000000000", "replay.capacity=1000000000000"},
        "replay.capacity: 1000000000000 is less than the 1000001000000000 samples of trainer.super_batch 1000000000 x "
        "(replay.max_policy_lag 1000000 + 1); use 0"},
@@ -98,13 +98,13 @@ TEST_CASE("validate: super-batches that whole rollouts never fill are refused") 
       {{"trainer.super_batch=16"},
        "trainer.super_batch: 16 is less than one row of a rollout, rollout.length 32; use at least 32"},
       {{"replay.max_policy_lag=0", "trainer.super_batch=1500"},
-       "trainer.super_batch: 1500 cannot be filled from rollouts of 1024 samples (rollout.length 32 x env.rows 32) "
-       "within "
-       "replay.max_policy_lag 0; use a multiple of 1024, like 2048, or replay.max_policy_lag of at least 1"},
+       "trainer.super_batch: 1500 could never be filled: workers make whole rollouts of 1024 samples (rollout.length "
+       "32 x env.rows 32), and replay.max_policy_lag 0 lets them make at most 1500 in advance; use a multiple of 1024, "
+       "like 2048, or replay.max_policy_lag of at least 1"},
       {{"rollout.length=256"},
-       "trainer.super_batch: 2048 cannot be filled from rollouts of 8192 samples (rollout.length 256 x env.rows 32) "
-       "within "
-       "replay.max_policy_lag 1; use a multiple of 8192, like 8192, or replay.max_policy_lag of at least 3"},
+       "trainer.super_batch: 2048 could never be filled: workers make whole rollouts of 8192 samples (rollout.length "
+       "256 x env.rows 32), and replay.max_policy_lag 1 lets them make at most 4096 in advance; use a multiple of "
+       "8192, like 8192, or replay.max_policy_lag of at least 3"},
   });
   CHECK(error_with({"replay.max_policy_lag=0"}) == "");
   CHECK(error_with({"trainer.super_batch=1500"}) == "");

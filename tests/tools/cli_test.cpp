@@ -287,6 +287,42 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
   CHECK(troupe({"config", "pendulum", "--set", "model.log_std_start=-1"}).exit_code == 0);
 }
 
+TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have an effect or not") {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  const std::string kl = " (known: k1, kl, abs, k2, mse, k3, low_var_kl, full)";
+  check_all({
+      {{"config", file, "--set", "algorithm.kl=k33"},
+       file + ": algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
+      {{"train", file, "--set", "algorithm.kl=k33", "--set", "algorithm.kl_coef=0.1"},
+       file + ": algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
+  });
+  const Words advantage{"config", file, "--set", "algorithm.advantage=vtrac", "--set", "algorithm.rho_bar=2"};
+  CHECK(troupe(advantage).err.starts_with("troupe: " + file +
+                                          ": algorithm.advantage: unknown name \"vtrac\", did you mean \"vtrace\"?"));
+}
+
+TEST_CASE("troupe: config and train refuse a device that this build cannot use" *
+          doctest::skip(TROUPE_USES_CUDA != 0)) {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  const std::string why = ", but this build has no CUDA; use \"cpu\", or build with the preset gpu";
+  for (const char* command : {"config", "train"})
+    check_all({
+        {{command, file, "--set", "trainer.device=cuda"}, file + ": trainer.device: \"cuda\"" + why},
+        {{command, file, "--set", "trainer.device=cuda:1"}, file + ": trainer.device: \"cuda:1\"" + why},
+    });
+}
+
+TEST_CASE("troupe: config --fields lists the names of estimators and surrogates and refers to no other command") {
+  const std::string fields = troupe({"config", "--fields"}).out;
+  CHECK(fields.find("--fields") == std::string::npos);
+  const size_t surrogate = fields.find("algorithm.surrogate = ");
+  REQUIRE(surrogate != std::string::npos);
+  CHECK(fields.substr(surrogate, fields.find("algorithm.surrogate_params", surrogate) - surrogate).find("gspo") !=
+        std::string::npos);
+}
+
 TEST_CASE("troupe: train refuses what cannot fit into memory, naming the setting, and config warns of it") {
   const std::vector<std::pair<Words, std::string>> cases = {
       {{"--set", "model.hidden=[65536,65536]"}, "model.hidden: [65536, 65536] needs at least "},
