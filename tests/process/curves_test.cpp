@@ -49,10 +49,7 @@ void check_lines(const std::string& folder) {
 // The newest checkpoint, the summary and the closing lines on the console have the same steps.
 void check_ends(const std::string& folder, const std::string& out) {
   const Json summary = json_of(folder + "/summary.json");
-  std::string name = std::to_string(checkpoints_of(folder).back());
-  name.insert(0, 12 - name.size(), '0');
-  const Json state = json_of(folder + "/checkpoints/" + name + "/state.json").at("state");
-  CHECK(state.at("env_steps") == summary.at("env_steps"));
+  CHECK(state_of(folder).at("env_steps") == summary.at("env_steps"));
   std::string steps = std::to_string(count(summary, "env_steps"));
   for (size_t at = steps.size(); at > 3; at -= 3) steps.insert(at - 3, 1, ',');
   CHECK_MESSAGE(out.find(" after " + steps + " environment steps") != std::string::npos, out);

@@ -61,10 +61,8 @@ int run(const Words& line) {
 // The files of the checkpoint at `update`, by name, and the metrics.
 std::map<std::string, std::string> results_of(const std::string& folder, uint64_t update) {
   std::map<std::string, std::string> files{{"metrics.jsonl", text_of(folder + "/metrics.jsonl")}};
-  std::string name = std::to_string(update);
-  name.insert(0, 12 - name.size(), '0');
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder + "/checkpoints/" + name, none))
+  for (const auto& entry : fs::directory_iterator(checkpoint_folder(folder, update), none))
     files[entry.path().filename()] = text_of(entry.path());
   return files;
 }

@@ -13,13 +13,6 @@ namespace {
 // A stalled step lasts an hour. A program that waits for it is caught by this.
 constexpr std::chrono::seconds kEnd{30};
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 // The environment Synthetic, with an image of one pixel.
 Words synthetic(const std::string& params) {
   return set({"env.id=Synthetic", R"(env.params={"image_height": 1, "image_width": 1, )" + params + "}"});
@@ -30,23 +23,11 @@ const Words kShort = set({"stop.env_steps=2048"});
 const Words kStalls = synthetic(R"("stall_probability": 1, "stall_ms": 3600000)") + set({"replay.max_policy_lag=4"});
 const Words kFails = synthetic(R"("exception_probability": 1)") + set({"workers.failure_timeout_ms=2000"});
 
-// The newest statistics of a run; null before the first.
-Json stats_of(const TrainProcess& run) {
-  const std::string host = run.stats_at().substr(0, run.stats_at().find(':'));
-  const std::string port = run.stats_at().substr(host.size() + 1);
-  const CommandLine get({"/bin/bash", "-c",
-                         "exec 3<>/dev/tcp/" + host + "/" + port + "; printf 'GET /stats HTTP/1.1\\r\\nHost: " +
-                             run.stats_at() + "\\r\\n\\r\\n' >&3; cat <&3"});
-  const size_t body = get.out.find("\r\n\r\n");
-  const Json stats = body == std::string::npos ? Json() : Json::parse(get.out.substr(body), nullptr, false);
-  return stats.is_object() ? stats : Json();
-}
-
 // Whether so many workers, with two groups of 8 rows each, have been sent actions. Their first step follows, before anything
 // that they are sent later.
 bool step(const TrainProcess& run, uint64_t workers) {
-  const Json stats = stats_of(run);
-  const Json::json_pointer rows("/stats/rows_served/inference 0");
+  const Json stats = stats_at(run.stats_at());
+  const Json::json_pointer rows("/rows_served/inference 0");
   return stats.contains(rows) && stats.at(rows).get<uint64_t>() >= workers * 2 * 8;
 }
 

@@ -68,12 +68,6 @@ std::string mutated(Rng& rng, std::string bytes) {
   return bytes;
 }
 
-std::string checkpoint(const std::string& run, uint64_t number) {
-  std::string name = std::to_string(number);
-  name.insert(0, 12 - name.size(), '0');
-  return run + "/checkpoints/" + name;
-}
-
 // Does one thing to the folder; says what.
 std::string damage(Rng& rng, const std::string& run, const Originals& originals) {
   const std::string file = any_of(rng, files_in(run)), path = run + '/' + file;
@@ -99,12 +93,12 @@ std::string damage(Rng& rng, const std::string& run, const Originals& originals)
     }
     case 3: {
       const uint64_t from = 1 + rng.below(3), to = 1 + rng.below(6);
-      copied(checkpoint(originals.b, from), checkpoint(run, to));
+      copied(checkpoint_folder(originals.b, from), checkpoint_folder(run, to));
       return "checkpoint " + std::to_string(to) + " becomes " + std::to_string(from) + " of another run";
     }
     case 4: {
       const uint64_t from = 1 + rng.below(3), to = 1 + rng.below(6);
-      if (from != to) copied(checkpoint(originals.a, from), checkpoint(run, to));
+      if (from != to) copied(checkpoint_folder(originals.a, from), checkpoint_folder(run, to));
       return "checkpoint " + std::to_string(to) + " becomes a copy of " + std::to_string(from);
     }
     case 5: fs::remove_all(path); return file + " is removed";

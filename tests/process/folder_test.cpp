@@ -18,13 +18,6 @@ namespace fs = std::filesystem;
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 // A run of `updates` updates with a checkpoint after each, which is over.
 Words short_run(int updates, int seed = 1) {
   return set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates), "checkpoint.every_updates=1",
@@ -32,12 +25,6 @@ Words short_run(int updates, int seed = 1) {
 }
 
 CommandLine train(const std::string& folder, const Words& more) { return CommandLine(train_line(folder, more)); }
-
-std::string checkpoint(const std::string& folder, int updates) {
-  std::string name = std::to_string(updates);
-  name.insert(0, 12 - name.size(), '0');
-  return folder + "/checkpoints/" + name;
-}
 
 // A file system of its own of `bytes` at `path`, seen by this process and its children alone. False without the right to it.
 bool mount_small(const std::string& path, uint64_t bytes) {
@@ -53,14 +40,14 @@ TEST_CASE("run folder: checkpoints of another seed or under another number are n
   const std::string ours = folder / "ours", theirs = folder / "theirs";
   REQUIRE(train(ours, short_run(3)).exit_code == 0);
   REQUIRE(train(theirs, short_run(7, 2)).exit_code == 0);
-  fs::copy(checkpoint(theirs, 7), checkpoint(ours, 7), fs::copy_options::recursive);
-  fs::copy(checkpoint(ours, 2), checkpoint(ours, 99), fs::copy_options::recursive);
+  fs::copy(checkpoint_folder(theirs, 7), checkpoint_folder(ours, 7), fs::copy_options::recursive);
+  fs::copy(checkpoint_folder(ours, 2), checkpoint_folder(ours, 99), fs::copy_options::recursive);
   const CommandLine resumed = train(ours, short_run(4));
   CHECK(resumed.exit_code == 0);
   CHECK(has(resumed.out, "resuming at update 3,"));
-  CHECK(has(resumed.err, checkpoint(ours, 99) + ": holds the checkpoint of update 2"));
-  CHECK(has(resumed.err, checkpoint(ours, 7) + ": is of another run: seed was 2 and is now 1"));
-  CHECK(fs::exists(checkpoint(ours, 99) + ".damaged"));
+  CHECK(has(resumed.err, checkpoint_folder(ours, 99) + ": holds the checkpoint of update 2"));
+  CHECK(has(resumed.err, checkpoint_folder(ours, 7) + ": is of another run: seed was 2 and is now 1"));
+  CHECK(fs::exists(checkpoint_folder(ours, 99) + ".damaged"));
   CHECK(checkpoints_of(ours) == std::vector<uint64_t>{1, 2, 3, 4});
   CHECK(train(ours, short_run(5)).err == "");
 }

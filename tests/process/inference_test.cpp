@@ -7,11 +7,6 @@
 namespace troupe::test {
 namespace {
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 const Words kUntilStopped = set({"stop.env_steps=0", "stop.updates=1000000", "trainer.epochs=1"});
 
 std::unique_ptr<Process> start_inference(const std::string& address) {

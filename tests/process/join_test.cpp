@@ -15,15 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "trainer.epochs=1", "replay.max_policy_lag=4"});
 const Words kRemoteOnly = kEndless + set({"workers.count=0"});
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A port of the loopback interface on which nothing listens.
 std::string free_address() {

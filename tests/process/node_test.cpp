@@ -16,8 +16,6 @@ namespace {
 const Words kRun =
     set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000", "replay.max_policy_lag=4", "trainer.epochs=1"});
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 struct ProcessState {
   char state = 0;  // Z: it has ended and nobody has reaped it
   pid_t parent = 0;

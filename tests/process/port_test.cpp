@@ -11,11 +11,6 @@ namespace {
 
 constexpr uint64_t kMuchMemory = uint64_t{1} << 30;  // a run of this size needs a fifth of it
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 
 }  // namespace

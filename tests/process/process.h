@@ -17,6 +17,11 @@ namespace troupe::test {
 
 using Words = std::vector<std::string>;
 
+// The words of one after those of the other.
+Words operator+(Words left, const Words& right);
+
+bool has(const std::string& text, const std::string& part);
+
 // Long enough for a machine that does much else; a test that passes never waits for it.
 constexpr std::chrono::seconds kPatience{60};
 

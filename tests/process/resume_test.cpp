@@ -12,11 +12,6 @@ namespace {
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 // What a refused start writes: one line.
 std::string refusal(const Words& line) {
   const CommandLine refused(line);
@@ -25,8 +20,6 @@ std::string refusal(const Words& line) {
   CHECK(std::count(refused.err.begin(), refused.err.end(), '\n') == 1);
   return refused.err;
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 void flip_a_bit(const std::string& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -38,15 +31,7 @@ void flip_a_bit(const std::string& path) {
 }
 
 std::string model_of(const std::string& folder, uint64_t step) {
-  std::string name = std::to_string(step);
-  name.insert(0, 12 - name.size(), '0');
-  return folder + "/checkpoints/" + name + "/model.safetensors";
-}
-
-// What the newest checkpoint says of the run.
-Json state_of(const std::string& folder) {
-  const std::filesystem::path model = model_of(folder, checkpoints_of(folder).back());
-  return json_of(model.parent_path() / "state.json").at("state");
+  return checkpoint_folder(folder, step) + "/model.safetensors";
 }
 
 }  // namespace

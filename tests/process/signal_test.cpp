@@ -15,16 +15,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"});
 const Words kDeterministic = set({"deterministic=true", "stats.every_updates=1"});
 const Words kEndlessEvaluation = set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"});
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A run that was asked to stop has written everything.
 void check_stopped(Process& run, const std::string& folder) {

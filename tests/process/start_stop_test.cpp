@@ -11,11 +11,6 @@ namespace {
 // From the signal, or from the last update, to the end of the process. Takes milliseconds; a machine that does much else is slow.
 constexpr std::chrono::seconds kEnd{15};
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 const Words kShort = set({"stop.env_steps=2048", "checkpoint.every_updates=0"});
 

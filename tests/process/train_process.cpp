@@ -38,9 +38,6 @@ std::vector<Json> lines_of(const std::string& folder) {
   return lines;
 }
 
-namespace {
-
-// GET /stats; null when nobody answers or there is no snapshot yet.
 Json stats_at(const std::string& address) {
   const size_t colon = address.rfind(':');
   sockaddr_in to{};
@@ -63,8 +60,6 @@ Json stats_at(const std::string& address) {
   const Json message = Json::parse(answer.substr(body + 4), nullptr, /*allow_exceptions=*/false);
   return message.is_object() && message.contains("stats") ? message.at("stats") : Json();
 }
-
-}  // namespace
 
 Json metrics_of(const std::string& folder) {
   if (const Json endpoints = json_of(folder + "/endpoints.json"); endpoints.is_object() && endpoints.contains("stats"))
@@ -97,6 +92,16 @@ std::vector<uint64_t> checkpoints_of(const std::string& folder) {
   }
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+std::string checkpoint_folder(const std::string& folder, uint64_t updates) {
+  std::string name = std::to_string(updates);
+  name.insert(0, 12 - name.size(), '0');
+  return folder + "/checkpoints/" + name;
+}
+
+Json state_of(const std::string& folder) {
+  return json_of(checkpoint_folder(folder, checkpoints_of(folder).back()) + "/state.json").at("state");
 }
 
 bool balances(const Json& ledger) {

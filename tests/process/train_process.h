@@ -29,6 +29,11 @@ bool log_has(const std::string& folder, const std::string& text);
 size_t log_count(const std::string& folder, const std::string& text);
 // Numbers of the complete checkpoints, ascending.
 std::vector<uint64_t> checkpoints_of(const std::string& folder);
+// The folder of a checkpoint, and what the newest one says of the run.
+std::string checkpoint_folder(const std::string& folder, uint64_t updates);
+Json state_of(const std::string& folder);
+// GET /stats of a run that listens there; null when nobody answers or there is no snapshot yet.
+Json stats_at(const std::string& address);
 
 // Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + left_over + waiting, with something produced.
 bool balances(const Json& ledger);

@@ -12,11 +12,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 const Words kRemoteOnly = set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000"});
 // Credits for several workers at once, however slow each is.
 const Words kRoomForMany = set({"replay.max_policy_lag=4", "trainer.epochs=1"});
@@ -24,8 +19,6 @@ const Words kRoomForMany = set({"replay.max_policy_lag=4", "trainer.epochs=1"});
 double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 uint64_t workers_up(const std::string& folder) {
   const Json metrics = metrics_of(folder);
