@@ -164,14 +164,16 @@ class PosixAppendFile final : public AppendFile {
 // Whether another holder has it. File systems that cannot lock a directory say so with other numbers.
 bool is_locked(const Descriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
 
+constexpr const char* kInUse = " is using this folder; end it first, or use another folder";
+
 class PosixFileLock final : public FileLock {
  public:
   explicit PosixFileLock(const std::string& path)
       : path_(path), directory_(parent_of(path), O_RDONLY | O_DIRECTORY, "cannot open directory") {
-    if (is_locked(directory_)) throw IoError(path, "in use by " + owner());
+    if (is_locked(directory_)) throw IoError(path, owner() + kInUse);
     // O_NOFOLLOW: what a link leads to would be overwritten.
     file_.emplace(path, O_RDWR | O_CREAT | O_NOFOLLOW, "cannot open");
-    if (is_locked(*file_)) throw IoError(path, "in use by " + owner());
+    if (is_locked(*file_)) throw IoError(path, owner() + kInUse);
     if (::flock(file_->get(), LOCK_EX | LOCK_NB) != 0) throw IoError(path, "cannot lock", errno);
     if (::ftruncate(file_->get(), 0) != 0) throw IoError(path, "cannot write", errno);
     file_->write_all(std::to_string(::getpid()) + '\n');

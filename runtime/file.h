@@ -87,7 +87,7 @@ class Disk {
   // Names in a directory, sorted; empty when it is absent.
   virtual std::vector<std::string> list(const std::string& path) const = 0;
   // Takes the lock of `path` (made if absent; it holds the owner's process id) and of the directory it is in, so that removing
-  // the file frees nothing. Throws when another holder has one of them: "<path>: in use by process 123".
+  // the file frees nothing. Throws when another holder has one of them: "<path>: process 123 is using this folder; ...".
   virtual std::unique_ptr<FileLock> lock(const std::string& path) = 0;
 };
 

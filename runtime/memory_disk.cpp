@@ -185,7 +185,8 @@ std::vector<std::string> MemoryDisk::list(const std::string& path) const {
 std::unique_ptr<FileLock> MemoryDisk::lock(const std::string& path) {
   const std::lock_guard guard(contents_->mutex);
   contents_->count(path);
-  if (!contents_->locks.insert(path).second) throw IoError(path, "in use by another process");
+  if (!contents_->locks.insert(path).second)
+    throw IoError(path, "another process is using this folder; end it first, or use another folder");
   contents_->files[path];
   return std::make_unique<Lock>(contents_, path);
 }

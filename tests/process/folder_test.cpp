@@ -59,7 +59,8 @@ TEST_CASE("run folder: its owner notices that the lock is gone and ends; nobody 
   fs::remove(folder / "run/run.lock");
   const CommandLine second = train(folder / "run", kEndless);
   CHECK(second.exit_code == 2);
-  CHECK(second.err == "troupe: " + (folder / "run/run.lock") + ": in use by another process\n");
+  CHECK(second.err == "troupe: " + (folder / "run/run.lock") +
+                          ": another process is using this folder; end it first, or use another folder\n");
   run.process().signal(SIGCONT);
   CHECK(run.process().wait().value_or(-1) == 1);
   CHECK(has(run.process().err(), "run.lock: was removed or renamed while this process was using it"));

@@ -126,7 +126,7 @@ TEST_CASE("disk: a directory does not take the place of one that holds files") {
 TEST_CASE("disk: a lock is held once, and free again afterwards") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     auto lock = disk.lock(folder + "/run.lock");
-    CHECK(io_error_of([&] { disk.lock(folder + "/run.lock"); }).find("in use by ") != std::string::npos);
+    CHECK(io_error_of([&] { disk.lock(folder + "/run.lock"); }).find(" is using this folder") != std::string::npos);
     lock.reset();
     CHECK_NOTHROW(disk.lock(folder + "/run.lock"));
   });
@@ -147,7 +147,8 @@ TEST_CASE("posix_disk: a lock that another process holds names that process, and
   }
   char byte = 0;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
-  CHECK(io_error_of([&] { posix_disk().lock(path); }) == path + ": in use by process " + std::to_string(child));
+  CHECK(io_error_of([&] { posix_disk().lock(path); }) ==
+        path + ": process " + std::to_string(child) + " is using this folder; end it first, or use another folder");
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   CHECK_NOTHROW(posix_disk().lock(path));

@@ -69,7 +69,8 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a new one holds the effective config and
 TEST_CASE_FIXTURE(Fixture, "run_folder: a second opening while one is open is refused, afterwards it resumes") {
   {
     RunFolder run(disk, "run", kConfig);
-    CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); }) == "run/run.lock: in use by another process");
+    CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); }) ==
+          "run/run.lock: another process is using this folder; end it first, or use another folder");
   }
   CHECK(RunFolder(disk, "run", kConfig).resuming());
 }
@@ -88,7 +89,8 @@ TEST_CASE("run_folder: another process that has the folder is named") {
   char byte;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
   CHECK(config_error_of([&] { RunFolder(posix_disk(), path, kConfig); }) ==
-        path + "/run.lock: in use by process " + std::to_string(child));
+        path + "/run.lock: process " + std::to_string(child) +
+            " is using this folder; end it first, or use another folder");
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   CHECK(RunFolder(posix_disk(), path, kConfig).resuming());
@@ -253,7 +255,7 @@ TEST_CASE("run_folder: without its lock file a folder in use is refused all the 
     RunFolder run(posix_disk(), folder / "run", kConfig);
     std::filesystem::remove(folder / "run/run.lock");
     CHECK(config_error_of([&] { RunFolder(posix_disk(), folder / "run", kConfig); }) ==
-          (folder / "run/run.lock") + ": in use by another process");
+          (folder / "run/run.lock") + ": another process is using this folder; end it first, or use another folder");
   }
   CHECK(RunFolder(posix_disk(), folder / "run", kConfig).resuming());
 }
