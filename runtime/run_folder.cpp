@@ -143,10 +143,30 @@ void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& u
     } catch (const std::runtime_error& error) {
       throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
     }
-    if (conflict)
-      throw ConfigError(path_ + ": cannot resume: " + *conflict + "; give it the old value, or use another run folder");
+    if (conflict) replace_settings(*conflict);
   }
   disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
+}
+
+// Whether metrics.jsonl holds a line after the first update, or anything that cannot be read.
+bool RunFolder::has_metrics_of_updates() const {
+  const std::string path = path_ + kMetricsFile;
+  if (!disk_->exists(path)) return false;
+  const std::unique_ptr<ReadFile> file = disk_->open_read(path);
+  return bytes_until(*file, {.updates = 0, .env_steps = std::numeric_limits<uint64_t>::max()}) < file->size();
+}
+
+// Throws ConfigError when something was made with the old settings.
+void RunFolder::replace_settings(const std::string& conflict) {
+  const bool trained = has_metrics_of_updates();
+  const bool saved = !disk_->list(path_ + "/checkpoints").empty();
+  if (!trained && !saved) {
+    replaced_ = conflict;
+    return;
+  }
+  const bool only_first = !trained && checkpoints_.list() == std::vector<uint64_t>{0};
+  throw ConfigError(path_ + ": cannot resume: " + conflict + "; give it the old value, or use another run folder" +
+                    (only_first ? "; or, since nothing was trained here, remove " + path_ + "/checkpoints first" : ""));
 }
 
 void RunFolder::refuse_foreign_folder() const {

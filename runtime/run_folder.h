@@ -26,7 +26,8 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
 
 class RunFolder {
  public:
-  // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text.
+  // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text. It takes the place of a
+  // conflicting one as long as the folder has no checkpoint and no metrics of an update.
   // Throws ConfigError: another process has the folder (names it), it is not empty and no run folder, its config conflicts
   // with `config`, or the disk refuses.
   RunFolder(Disk& disk, std::string path, const std::string& config, const UpgradeConfig& upgrade = nullptr);
@@ -37,6 +38,8 @@ class RunFolder {
   const std::string& path() const { return path_; }
   // Whether a run was here before; it goes on from checkpoints().recover(), or from the start when that gives nothing.
   bool resuming() const { return resuming_; }
+  // How the settings differ from those that the folder held, where they took their place because nothing was trained yet.
+  const std::optional<std::string>& replaced_settings() const { return replaced_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
   // Writes a checkpoint and removes all but the newest `keep` (0 keeps all). Throws IoError.
   void save_checkpoint(const Checkpoint& checkpoint, uint64_t keep);
@@ -79,12 +82,15 @@ class RunFolder {
   };
   void open_or_create(const std::string& config, const UpgradeConfig& upgrade);
   void refuse_foreign_folder() const;
+  bool has_metrics_of_updates() const;
+  void replace_settings(const std::string& conflict);
   void rewind_metrics(const std::optional<ResumePoint>& resume);
   void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
 
   Disk* disk_;
   std::string path_;
   bool resuming_ = false;
+  std::optional<std::string> replaced_;
   std::unique_ptr<FileLock> lock_;
   bool endpoints_written_ = false;
   CheckpointStore checkpoints_;

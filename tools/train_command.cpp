@@ -160,6 +160,11 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
   open_log(folder.open_log_file());
   log_info("train",
            config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
+  if (const auto& change = folder.replaced_settings()) {
+    const std::string line = "nothing was trained in " + folder.path() + " yet; its settings are replaced: " + *change;
+    log_info("train", line);
+    std::cout << line << '\n';
+  }
   Beginning beginning = restore(folder, learner, wiring);
   // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
   if (!wiring.in_turns)

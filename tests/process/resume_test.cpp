@@ -81,6 +81,21 @@ TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same line goes o
   CHECK(metrics_of(folder / "run").at("updates") == updates + 10);
 }
 
+TEST_CASE("train: a run that failed before it trained or saved anything is repaired by other settings") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  {
+    TrainProcess failed(run, kEndless + set({"workers.count=0"}));  // no worker, no samples
+    failed.process().signal(SIGKILL);
+    REQUIRE(failed.process().wait().value_or(-1) == 137);
+  }
+  const CommandLine repaired(train_line(run, set({"stop.updates=1", "algorithm.gamma=0.5"})));
+  CHECK(repaired.exit_code == 0);
+  CHECK(has(repaired.out, "nothing was trained in " + run +
+                              " yet; its settings are replaced: algorithm.gamma was 0.98 and is now 0.5\n"));
+  CHECK(has(refusal(train_line(run, set({"stop.updates=1"}))), "algorithm.gamma was 0.5 and is now 0.98"));
+}
+
 TEST_CASE("train: Ctrl-C during the last evaluation ends the run in order") {
   TempFolder folder;
   TrainProcess run(folder / "run", set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"}));

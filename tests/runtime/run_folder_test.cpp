@@ -98,10 +98,59 @@ TEST_CASE("run_folder: another process that has the folder is named") {
   ::close(ready[1]);
 }
 
+TEST_CASE_FIXTURE(Fixture, "run_folder: until something was trained, other settings take the place of the old ones") {
+  const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
+  {
+    RunFolder run(disk, "run", kConfig);
+    CHECK_FALSE(run.replaced_settings().has_value());
+    run.begin_metrics(1.0, std::nullopt);
+    run.write_metrics(R"({"updates": 0, "env_steps": 900})");
+  }
+  {
+    RunFolder run(disk, "run", changed);
+    CHECK(run.replaced_settings() == "trainer.epochs was 4 and is now 8");
+    CHECK(run.resuming());
+  }
+  CHECK(disk.read("run/config.json") == changed + '\n');
+  CHECK_FALSE(RunFolder(disk, "run", changed).replaced_settings().has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "run_folder: metrics of an update or of no readable kind, and any checkpoint, keep the settings") {
+  const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
+  const std::string refusal =
+      "run: cannot resume: trainer.epochs was 4 and is now 8; give it the old value, or use another run folder";
+  for (const std::string lines :
+       {"{\"updates\": 0, \"env_steps\": 9}\n{\"updates\": 1, \"env_steps\": 9}\n", "torn", "[]\n"}) {
+    CAPTURE(lines);
+    disk = MemoryDisk();
+    {
+      RunFolder run(disk, "run", kConfig);
+    }
+    disk.open_append("run/metrics.jsonl")->append(lines);
+    CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) == refusal);
+    CHECK(disk.read("run/config.json") == kConfig + '\n');
+  }
+  for (const uint64_t updates : {0, 5}) {
+    CAPTURE(updates);
+    disk = MemoryDisk();
+    {
+      RunFolder run(disk, "run", kConfig);
+      Checkpoint checkpoint;
+      checkpoint.updates = checkpoint.version.number = updates;
+      run.save_checkpoint(checkpoint, 0);
+    }
+    const std::string advice = updates == 0 ? "; or, since nothing was trained here, remove run/checkpoints first" : "";
+    CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) == refusal + advice);
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture,
                   "run_folder: a changed field that matters is refused with both values, and the config stays") {
   {
     RunFolder run(disk, "run", kConfig);
+    run.begin_metrics(1.0, std::nullopt);
+    run.write_metrics(R"({"updates": 1, "env_steps": 900})");
   }
   const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
   CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) ==
