@@ -117,7 +117,9 @@ RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, co
   }
 }
 
-RunFolder::~RunFolder() {
+RunFolder::~RunFolder() { remove_endpoints(); }
+
+void RunFolder::remove_endpoints() const {
   if (!endpoints_written_) return;
   try {
     lock_->check();

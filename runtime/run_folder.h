@@ -72,6 +72,8 @@ class RunFolder {
 
   // Replaces endpoints.json, which is removed at the end. Part of the start: throws ConfigError.
   void write_endpoints(const std::string& json);
+  // Removes what write_endpoints() wrote, unless the folder is no longer this process's own. Any thread, once that has returned.
+  void remove_endpoints() const;
   // Replaces the file atomically. Throws IoError, and then the old file is still there.
   void write_summary(const std::string& json);
 

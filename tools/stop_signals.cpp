@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "runtime/log.h"
 #include "tools/launch.h"
@@ -61,12 +62,14 @@ struct StopSignals::State {
 
   void watch();
   void take(int signal);
+  [[noreturn]] void quit() const;
 
   const int signals, closing;  // descriptors
   std::mutex mutex;
   std::condition_variable changed;
   bool begun = false, asked = false, ended = false;
   std::string message;
+  std::function<std::string()> at_quit;
   std::optional<Clock::time_point> interrupted_at;  // by the first INT
 };
 
@@ -79,6 +82,16 @@ void StopSignals::State::watch() {
   }
 }
 
+void StopSignals::State::quit() const {
+  // A disk that does not answer may be why the user presses Ctrl-C again.
+  std::thread([] {
+    std::this_thread::sleep_for(kTidyTime);
+    _exit(kExitInterrupted);
+  }).detach();
+  if (at_quit) say(at_quit());
+  _exit(kExitInterrupted);
+}
+
 void StopSignals::State::take(int signal) {
   const std::lock_guard lock(mutex);
   if (!begun) {
@@ -87,7 +100,7 @@ void StopSignals::State::take(int signal) {
   }
   const Clock::time_point now = Clock::now();
   if (signal == SIGINT) {
-    if (interrupted_at && now - *interrupted_at >= kSecondInterrupt) _exit(kExitInterrupted);
+    if (interrupted_at && now - *interrupted_at >= kSecondInterrupt) quit();
     if (!interrupted_at) interrupted_at = now;
   }
   if (!asked) say(message);
@@ -112,6 +125,16 @@ void StopSignals::begin(const std::string& message) {
   const std::lock_guard lock(state_->mutex);
   state_->message = message;
   state_->begun = true;
+}
+
+StopSignals::AtQuit::AtQuit(StopSignals& signals, std::function<std::string()> tidy) : signals_(signals) {
+  const std::lock_guard lock(signals_.state_->mutex);
+  signals_.state_->at_quit = std::move(tidy);
+}
+
+StopSignals::AtQuit::~AtQuit() {
+  const std::lock_guard lock(signals_.state_->mutex);
+  signals_.state_->at_quit = nullptr;
 }
 
 bool StopSignals::asked() const {

@@ -5,6 +5,7 @@
 // told to stop.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 namespace troupe {
 
 constexpr std::chrono::seconds kSecondInterrupt{1};
+constexpr std::chrono::seconds kTidyTime{1};
 
 // Keeps these signals pending, also across exec, until a StopSignals takes them. Call it before the first thread starts.
 void hold_stop_signals();
@@ -27,6 +29,19 @@ class StopSignals {
   // Until this is called a signal ends the process with kExitInterrupted, because there is nothing to lose. From now on a signal
   // asks to stop; the first one prints `message` on stderr, unless it is empty.
   void begin(const std::string& message);
+  // While it exists, a second INT calls `tidy` before it ends the process and prints what that returns on stderr. `tidy` runs on the
+  // thread of the signals for at most kTidyTime, and must not wait for the thread of the command.
+  class AtQuit {
+   public:
+    AtQuit(StopSignals& signals, std::function<std::string()> tidy);
+    ~AtQuit();
+    AtQuit(const AtQuit&) = delete;
+    AtQuit& operator=(const AtQuit&) = delete;
+
+   private:
+    StopSignals& signals_;
+  };
+
   // Whether a signal asked to stop. Usable from any thread.
   bool asked() const;
   // Blocks until a signal asks to stop (true) or end() was called (false).

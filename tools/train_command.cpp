@@ -181,6 +181,19 @@ void announce(RunFolder& folder, const std::string& workers, const std::string& 
   folder.write_endpoints(nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2));
 }
 
+// What a second Ctrl-C leaves behind: no addresses, and a line that says from where the run can be resumed.
+std::string quit(RunFolder& folder) {
+  const std::string start = "troupe: ended without waiting for the checkpoint; ";
+  try {
+    folder.remove_endpoints();
+    const std::vector<uint64_t> saved = folder.checkpoints().list();
+    if (saved.empty()) return start + "none was written before\n";
+    return start + "the newest one is " + folder.checkpoints().path_of(saved.back()) + '\n';
+  } catch (const std::exception& unreadable) {
+    return start + unreadable.what() + '\n';
+  }
+}
+
 // Waits for the end of the run, which a signal brings about early. True when one did.
 bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals) {
   const bool interrupted = signals.wait();
@@ -251,6 +264,8 @@ int run_train(const TrainOptions& options) {
     report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start,
                                          wiring->state_of(kMetricsHeld));
     if (gate) announce(*folder, gate->address(), socket->address());
+    std::optional<StopSignals::AtQuit> at_quit;
+    at_quit.emplace(signals, [&folder] { return quit(*folder); });
 
     RunParts parts{std::move(learner), start, report, [&](const RunOutcome& result) {
                      outcome = result;
@@ -266,6 +281,7 @@ int run_train(const TrainOptions& options) {
     report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
     code = close_run(outcome, interrupted);
     if (socket) socket->stop();
+    at_quit.reset();
     folder.reset();
   }
   return code;

@@ -124,7 +124,33 @@ TEST_CASE("signals: a second INT ends a run at once when a second has passed sin
   }));
   CHECK(Clock::now() - first >= std::chrono::seconds(1));
   CHECK(run.exit_code() == 130);
+  CHECK(run.err().ends_with("\ntroupe: ended without waiting for the checkpoint; none was written before\n"));
   CHECK(!std::filesystem::exists(folder / "run/summary.json"));
+}
+
+// An evaluation inside a step holds up an end in order for some seconds. A test that is itself held up for longer tries again.
+TEST_CASE("signals: a second INT removes endpoints.json and names the newest checkpoint") {
+  TempFolder folder;
+  const Words stalled_evaluation =
+      set({"env.id=Synthetic", R"(env.params={"image_height": 1, "image_width": 1})",
+           R"(evaluation.env_params={"stall_probability": 1, "stall_ms": 3600000})", "evaluation.every_updates=1"});
+  int attempts = 0;
+  REQUIRE(eventually([&] {
+    TrainProcess run(folder / std::to_string(attempts++),
+                     kEndless + stalled_evaluation + set({"checkpoint.every_updates=1"}));
+    REQUIRE(run.goes_on());
+    REQUIRE(eventually([&] {
+      run.process().signal(SIGINT);
+      return run.process().exit_code().has_value();
+    }));
+    CHECK(run.process().exit_code() == 130);
+    CHECK(!std::filesystem::exists(run.folder() + "/endpoints.json"));
+    if (run.summary().is_object()) return false;
+    const std::string newest = checkpoint_folder(run.folder(), checkpoints_of(run.folder()).back());
+    CHECK(run.process().err().ends_with("\ntroupe: ended without waiting for the checkpoint; the newest one is " +
+                                        newest + '\n'));
+    return true;
+  }));
 }
 
 TEST_CASE("signals: workers, inference processes and nodes end with 130 at each of them, and at several") {
