@@ -141,9 +141,12 @@ void add_overrides(CLI::App& app, std::vector<std::string>& into) {
 Options parse_train(CLI::App& app, const Words& words) {
   TrainOptions options;
   std::string seed, listen, stats;
-  add_text(app, "CONFIG", options.config, "", "run file or name of a built-in one, like cartpole")->required();
+  add_text(app, "CONFIG", options.config, "",
+           "run file, or name of a built-in one, like cartpole; or the folder of a run or the config.json in it: "
+           "resumes that run, unless --run names another")
+      ->required();
   add_text(app, "--run", options.run_dir, kFolderType,
-           "folder of the run; if it holds a run of this config, that run is resumed (default: runs/NAME)");
+           "folder of the run; if it holds a run with these settings, that run is resumed (default: runs/NAME)");
   add_text(app, "--seed", seed, "N", "seed of the run (default: the config's)");
   add_overrides(app, options.overrides);
   add_text(
@@ -248,7 +251,8 @@ Options parse_envs(CLI::App& app, const Words& words) {
 Options parse_config_command(CLI::App& app, const Words& words) {
   ConfigOptions options;
   bool defaults = false, schema = false, fields = false;
-  add_text(app, "CONFIG", options.config, "", "run file or name of a built-in one: check it and print every field");
+  add_text(app, "CONFIG", options.config, "",
+           "run file, name of a built-in one, or folder of a run: check it and print every field");
   add_overrides(app, options.overrides);
   app.add_flag("--defaults", defaults, "print every field with its default");
   app.add_flag("--schema", schema, "print the JSON schema of run files, for editors");
@@ -326,6 +330,9 @@ constexpr Command kCommands[] = {
     {"train", "train a policy; run the same command again to resume",
      "  troupe train cartpole\n"
      "  troupe train my_run.json --run runs/first --seed 3 --set trainer.epochs=8\n"
+     "  troupe train runs/first                      # resumes that run\n"
+     "  troupe train runs/first --set stop.updates=2000\n"
+     "  troupe train runs/first --run runs/second --seed 4    # a new run like it\n"
      "  troupe train cartpole --listen 0.0.0.0:5555    # lets other machines join\n",
      parse_train},
     {"worker", "add rollout workers to a run, at any time, from any machine",

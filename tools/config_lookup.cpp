@@ -74,6 +74,36 @@ void check_environment(const RunConfig& config) {
   if (config.deterministic) require_saveable(*env);
 }
 
+// Every start leaves run.lock; checkpoints/ tells a run whose lock somebody removed from a folder with a run file named config.json.
+bool is_run_folder(const fs::path& path) {
+  return is_file(path / "config.json") && (is_file(path / "run.lock") || posix_disk().exists(path / "checkpoints"));
+}
+
+// The folder of a file, so that a path can be put behind it.
+fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+// Why `path`, which is inside the folder of a run, is not what was asked for; empty when it is not inside one.
+std::string inside_a_run(const fs::path& path) {
+  constexpr int kLevels = 4;  // checkpoints/NUMBER/FILE, and a slash at the end
+  fs::path folder = path;
+  for (int i = 0; i < kLevels && folder.has_parent_path() && folder != folder.parent_path(); ++i) {
+    folder = folder.parent_path();
+    if (!is_run_folder(folder)) continue;
+    const std::string run = printable(folder.string(), 200);
+    const bool checkpoint = is_file(path / "state.json");
+    return checkpoint ? "is a checkpoint of the run " + run + "; give " + run + ", whose newest checkpoint is used"
+                      : "is part of the run " + run + "; give " + run;
+  }
+  return "";
+}
+
+[[noreturn]] void refuse_folder(const std::string& name) {
+  std::string why = inside_a_run(name);
+  if (why.empty())
+    why = "is a folder without a run, expected a run file, the name of a built-in one, or the folder of a run";
+  throw ConfigError(printable(name, 200) + ": " + why);
+}
+
 [[noreturn]] void refuse_name(const std::string& name) {
   const std::vector<std::string> names = config_names();
   const std::string near = closest(fs::path(name).stem().string(), names);
@@ -94,7 +124,8 @@ std::string find_config(const std::string& name) {
         if (is_file(folder / file)) return (folder / file).string();
   }
   std::error_code failed;
-  if (fs::is_directory(name, failed)) throw ConfigError(printable(name, 200) + ": is a directory, expected a run file");
+  if (is_run_folder(name)) return fs::path(name) / "config.json";
+  if (fs::is_directory(name, failed)) refuse_folder(name);
   refuse_name(name);
 }
 
@@ -123,6 +154,13 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
   return config;
 }
 
+std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
+  if (!options.run_dir.empty()) return options.run_dir;
+  const fs::path file = find_config(options.config), folder = folder_of(file);
+  const bool of_a_run = file.filename() == "config.json" && is_run_folder(folder);
+  return of_a_run ? folder.string() : "runs/" + config.name;
+}
+
 RunConfig load_stored_config(const std::string& path) {
   const RunConfig config = load_config(path);
   try {
@@ -136,10 +174,12 @@ RunConfig load_stored_config(const std::string& path) {
 void require_run_folder(const std::string& path) {
   std::error_code failed;
   if (!fs::exists(path, failed)) throw ConfigError(printable(path, 200) + ": no such run folder");
+  if (posix_disk().exists(path + "/config.json")) return;
+  const std::string inside = inside_a_run(path);
+  if (!inside.empty()) throw ConfigError(printable(path, 200) + ": " + inside);
   if (!fs::is_directory(path, failed))
     throw ConfigError(printable(path, 200) + ": is not a folder, expected the folder of a run");
-  if (!posix_disk().exists(path + "/config.json"))
-    throw ConfigError(printable(path, 200) + ": is not the folder of a run, it has no config.json");
+  throw ConfigError(printable(path, 200) + ": is not the folder of a run, it has no config.json");
 }
 
 }  // namespace troupe

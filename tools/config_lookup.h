@@ -1,5 +1,5 @@
 #pragma once
-// Finding a run file by path or by name, and the config a command line asks for. Any thread.
+// Finding a run file by path or by name, the run folder, and the config a command line asks for. Any thread.
 
 #include <cstdint>
 #include <optional>
@@ -8,17 +8,23 @@
 
 #include "envs/env.h"
 #include "runtime/run_config.h"
+#include "tools/options.h"
 
 namespace troupe {
 
 // The path of a run file given by path, or by its name in configs/, like cartpole or algorithms/surrogate_sapo: of the current folder,
-// of the source tree, or installed beside the program. Throws ConfigError with the nearest name.
+// of the source tree, or installed beside the program. The folder of a run stands for the config.json in it. Throws ConfigError with
+// the nearest name.
 std::string find_config(const std::string& name);
 
 // The run file with overrides and seed applied, named after its file when it has no name. All that can be checked without a model and
 // without looking at this machine is checked. Throws ConfigError.
 RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
                           std::optional<uint64_t> seed = {});
+
+// The folder that `troupe train` works in: --run if it is given, else the run's own folder where CONFIG is that folder or the config.json
+// in it, else runs/NAME. `config` is what load_run_config() made of the options.
+std::string run_folder_of(const TrainOptions& options, const RunConfig& config);
 
 // The config that a run has stored in its folder. Rules that only matter to training are not applied: an older program may have had
 // others. Throws ConfigError when the file or its environment is not usable.

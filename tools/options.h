@@ -22,8 +22,8 @@ struct Address {
 inline const Address kLoopbackAnyPort = {"127.0.0.1", 0};
 
 struct TrainOptions {
-  std::string config;                  // a path, or the name of a file in configs/; see load_run_config
-  std::string run_dir;                 // empty = runs/NAME, where NAME is the config's `name`
+  std::string config;                  // a path, the name of a file in configs/, or a run's folder; see find_config
+  std::string run_dir;                 // may be empty; see run_folder_of
   std::optional<uint64_t> seed;        // in place of the config's
   std::vector<std::string> overrides;  // path=value, in order
   Address listen = kLoopbackAnyPort;   // for workers, nodes and inference actors

@@ -38,10 +38,6 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kStopping =
     "\nstopping: writing a checkpoint (press Ctrl-C again after 1 s to quit without it)\n";
 
-std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
-  return options.run_dir.empty() ? "runs/" + config.name : options.run_dir;
-}
-
 // Where a run begins, or goes on.
 struct Beginning {
   ReplayStart start;
@@ -243,6 +239,7 @@ int run_train(const TrainOptions& options) {
   // The ports first: when one is taken, nothing was written yet.
   std::optional<StatsSocket> socket;
   if (!config.deterministic) open_stats(socket, options.stats, config);
+  const std::string path = run_folder_of(options, config);
   std::optional<RunFolder> folder;
   std::shared_ptr<RunReport> report;
   RunOutcome outcome;
@@ -256,10 +253,10 @@ int run_train(const TrainOptions& options) {
                       register_messages);
     caf::actor_system& system = owned.get();
     std::optional<OpenGate> gate;
-    if (!config.deterministic) open_gate(gate, system, options.listen, run_folder_of(options, config));
+    if (!config.deterministic) open_gate(gate, system, options.listen, path);
 
     signals.begin(kStopping);
-    folder.emplace(posix_disk(), run_folder_of(options, config), to_json(config), upgrade_config);
+    folder.emplace(posix_disk(), path, to_json(config), upgrade_config);
     const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
     report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start,
                                          wiring->state_of(kMetricsHeld));

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/process/train_process.h"
+#include "tests/support/run_command.h"
 #include "tests/support/test.h"
 
 namespace troupe::test {
@@ -79,6 +80,47 @@ TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same line goes o
   CHECK(json_of(folder / "run/summary.json").at("updates") == updates + 10);
   CHECK(json_of(folder / "run/summary.json").at("env_steps") >= state_of(folder / "run").at("env_steps"));
   CHECK(metrics_of(folder / "run").at("updates") == updates + 10);
+}
+
+TEST_CASE("train: the folder of a run and its config.json resume that run, whatever the current folder") {
+  TempFolder folder;
+  const std::string run = folder / "mine";
+  REQUIRE(CommandLine(train_line(run, set({"stop.updates=1"}))).exit_code == 0);
+  uint64_t updates = 1;
+  for (const std::string& config : {run, run + "/", run + "/config.json"}) {
+    CAPTURE(config);
+    const CommandLine resumed(Words{"troupe", "train", config} + set({"stop.updates=" + std::to_string(updates + 1)}));
+    CHECK(resumed.exit_code == 0);
+    CHECK(has(resumed.out, "resuming at update " + std::to_string(updates)));
+    CHECK(json_of(run + "/summary.json").at("updates") == ++updates);
+  }
+  const std::string inside = "cd '" + run + "' && exec '" + testing::built_program("troupe") + "' train config.json";
+  CHECK(CommandLine({"/bin/sh", "-c", inside + " --set stop.updates=5"}).exit_code == 0);
+  CHECK(json_of(run + "/summary.json").at("updates") == 5);
+  CHECK(has(refusal({"troupe", "train", run, "--seed", "99"}), run + ": cannot resume: seed was "));
+}
+
+TEST_CASE("train: with --run, the config of a run makes another run with those settings") {
+  TempFolder folder;
+  const std::string run = folder / "mine", other = folder / "other";
+  REQUIRE(CommandLine(train_line(run, set({"stop.updates=1"}))).exit_code == 0);
+  for (const std::string& config : {run, run + "/config.json"}) {
+    const CommandLine again({"troupe", "train", config, "--run", other, "--seed", "99", "--set", "stop.updates=2"});
+    CHECK(again.exit_code == 0);
+  }
+  CHECK(json_of(other + "/config.json").at("seed") == 99);
+  CHECK(json_of(other + "/summary.json").at("starts") == 2);
+  CHECK(json_of(run + "/summary.json").at("updates") == 1);
+}
+
+TEST_CASE("train: a run file named config.json in a folder of one's own is a run file like any other") {
+  TempFolder folder;
+  std::ofstream(folder / "config.json") << R"({"env": {"id": "CartPole-v1"}, "stop": {"env_steps": 1}})";
+  CHECK(has(refusal({"troupe", "train", folder / "config.json"}), "stop.env_steps: 1 "));  // before any folder is made
+  std::ofstream(folder / "config.json") << R"({"stop": {"env_steps": 2048}, "evaluation": {"episodes": 1}})";
+  const std::string there = "cd '" + (folder / ".") + "' && exec '" + testing::built_program("troupe") + "' train ";
+  CHECK(CommandLine({"/bin/sh", "-c", there + "config.json"}).exit_code == 0);
+  CHECK(std::filesystem::exists(folder / "runs/config/summary.json"));
 }
 
 TEST_CASE("train: a run that failed before it trained or saved anything is repaired by other settings") {

@@ -215,7 +215,9 @@ TEST_CASE("troupe: wrong run files and folders end in one line before anything s
   const std::string hang = folder.file("hang.json", R"({"stop": {"env_steps": 0}})");
   check_all({
       {{"train", "cartpol"}, "cartpol: no such run file, did you mean cartpole?"},
-      {{"train", folder.path.string()}, folder.path.string() + ": is a directory, expected a run file"},
+      {{"train", folder.path.string()},
+       folder.path.string() +
+           ": is a folder without a run, expected a run file, the name of a built-in one, or the folder of a run"},
       {{"train", empty}, empty + ": is empty, expected a JSON value"},
       {{"train", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
       {{"config", pipe}, pipe + ": is a pipe, expected a regular file"},
@@ -238,6 +240,36 @@ TEST_CASE("troupe: wrong run files and folders end in one line before anything s
       {{"play", folder.path.string()}, folder.path.string() + ": is not the folder of a run, it has no config.json"},
   });
   ::close(silent_writer);
+}
+
+TEST_CASE("troupe: what is inside the folder of a run is answered with that run") {
+  const Folder folder;
+  const std::string run = folder.path.string() + "/run", checkpoint = run + "/checkpoints/000000000150";
+  std::filesystem::create_directories(checkpoint);
+  for (const char* name : {"/config.json", "/run.lock", "/metrics.jsonl"}) folder.file("run" + std::string(name), "{}");
+  folder.file("run/checkpoints/000000000150/state.json", "{}");
+  const std::string part = ": is part of the run " + run + "; give " + run;
+  const std::string saved =
+      ": is a checkpoint of the run " + run + "; give " + run + ", whose newest checkpoint is used";
+  for (const char* command : {"train", "eval", "play"})
+    check_all({
+        {{command, checkpoint}, checkpoint + saved},
+        {{command, checkpoint + '/'}, checkpoint + '/' + saved},
+        {{command, run + "/checkpoints"}, run + "/checkpoints" + part},
+    });
+  check_all({{{"eval", run + "/config.json"}, run + "/config.json" + part},
+             {{"play", checkpoint + "/state.json"}, checkpoint + "/state.json" + part}});
+}
+
+TEST_CASE("troupe: config takes the folder of a run for its config.json") {
+  const Folder folder;
+  std::filesystem::create_directories(folder.path / "run");
+  const std::string config = folder.file("run/config.json", R"({"name": "mine", "seed": 77})");
+  folder.file("run/run.lock", "1\n");
+  const CommandResult result = troupe({"config", (folder.path / "run").string()});
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("\"seed\": 77") != std::string::npos);
+  CHECK(troupe({"config", config}).out == result.out);
 }
 
 TEST_CASE("troupe: an unknown environment or parameter ends in one line before anything starts") {
