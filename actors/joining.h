@@ -113,8 +113,9 @@ void join_again(Self self, const std::string& why) {
   ++joining.attempt;
   const bool first = joining.backoff.count() == 0 || joining.member_since;
   const auto pause = next_pause(joining, self->clock().now());
-  const std::string patience = std::to_string(patience_of(joining).count()) + " s";
-  if (!pause) return fail_joining(self, why + "; gave up after " + patience);
+  const auto seconds = patience_of(joining).count();
+  const std::string patience = std::to_string(seconds) + " s";
+  if (!pause) return fail_joining(self, why + (seconds == 0 ? "; tried once" : "; gave up after " + patience));
   if (first && joining.member.empty())
     tell_news(joining, JoinNews::Kind::searching, why + "; trying again for up to " + patience);
   if (first && !joining.member.empty())

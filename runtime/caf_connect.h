@@ -40,8 +40,8 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
             if (error == caf::sec::request_timeout) abandon_connects(self->system());
             failed(where + ": cannot connect: " + describe(error) +
                    (error == caf::sec::cannot_connect_to_node
-                        ? "; is the run started?"
-                        : "; is it the address that `troupe train` prints for workers?"));
+                        ? " (has the run started?)"
+                        : " (is it the address that `troupe train` prints for workers?)"));
           });
 }
 

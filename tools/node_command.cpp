@@ -97,7 +97,13 @@ int run_spawn(const SpawnOptions& options) {
     const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host,
                                options.run.port};
     const auto node_port = options.node.port;
-    const auto fail = [&](const caf::error& e) { error = describe(e); };
+    const std::string node = options.node.text();
+    const auto fail = [&](const caf::error& e) { error = "--node " + node + ": " + describe(e); };
+    // The node says so of the run, whose address is in its text.
+    const auto refuse = [&](const caf::error& e) {
+      fail(e);
+      if (fault_of(e) == Fault::peer_gone) error = "--run " + describe(e) + "; the node " + node + " tried it";
+    };
     NodeActor node_actor;
     self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, options.node.host, node_port)
         .receive(
@@ -105,16 +111,14 @@ int run_spawn(const SpawnOptions& options) {
               if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
                 node_actor = caf::actor_cast<NodeActor>(actor);
               } else {
-                error = "no troupe node answers there";
+                error = "--node " + node + ": a troupe process answers there, but it is not a `troupe node`";
               }
             },
             fail);
     if (node_actor)
       self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
-          .receive(
-              [&](uint32_t started) { std::cout << started << " workers started on " << options.node.text() << '\n'; },
-              fail);
-    if (!error.empty()) throw ConfigError("--node " + options.node.text() + ": " + error);
+          .receive([&](uint32_t started) { std::cout << started << " workers started on " << node << '\n'; }, refuse);
+    if (!error.empty()) throw ConfigError(error);
     return 0;
   });
 }

@@ -70,8 +70,8 @@ TEST_CASE("joining: a run that does not come within --wait ends a process with 2
     CHECK(never.exit_code == 2);
     CHECK(never.out == "");
     CHECK(never.err == "troupe: --connect " + address +
-                           ": cannot connect: the connection was refused, or the host is unknown or cannot be reached; "
-                           "is the run started?; gave up after 0 s\n");
+                           ": cannot connect: the connection was refused, or the host is unknown or cannot be reached "
+                           "(has the run started?); tried once\n");
     const CommandLine soon({"troupe", command, "--connect", address, "--wait", "1"});
     CHECK(soon.exit_code == 2);
     CHECK(has(soon.err, "trying again for up to 1 s\n"));

@@ -144,6 +144,27 @@ TEST_CASE("node: a worker that does not end is ended") {
   CHECK(all_gone(workers));
 }
 
+TEST_CASE("node: spawn names the address that is wrong, the node's or the run's") {
+  TempFolder folder;
+  NodeProcess node;
+  const CommandLine no_run = node.spawn(1, "127.0.0.1:1");
+  CHECK(no_run.exit_code == 2);
+  CHECK(no_run.err ==
+        "troupe: --run 127.0.0.1:1: cannot connect: the connection was refused, or the host is unknown or "
+        "cannot be reached (has the run started?); the node " +
+            node.address() + " tried it\n");
+  const CommandLine no_node({"troupe", "spawn", "--node", "127.0.0.1:1", "--workers", "1", "--run", "127.0.0.1:2"});
+  CHECK(no_node.exit_code == 2);
+  CHECK(no_node.err ==
+        "troupe: --node 127.0.0.1:1: the connection was refused, or the host is unknown or cannot be "
+        "reached\n");
+  TrainProcess run(folder / "run", kRun);
+  const CommandLine not_a_node(
+      {"troupe", "spawn", "--node", run.workers_at(), "--workers", "1", "--run", run.workers_at()});
+  CHECK(not_a_node.err ==
+        "troupe: --node " + run.workers_at() + ": a troupe process answers there, but it is not a `troupe node`\n");
+}
+
 TEST_CASE("node: what a worker writes appears on its stderr with the process") {
   TempFolder folder;
   Sampling it(folder / "run", 1);
