@@ -167,6 +167,29 @@ TEST_CASE("train: killed, the same line goes on from the newest checkpoint and i
   CHECK(worker->wait().value_or(-1) == 0);
 }
 
+TEST_CASE("train: a run that uses samples again does so after a resume, within its bounds") {
+  TempFolder folder;
+  const Words settings = set({"replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"});
+  uint64_t updates = 0, trained = 0;
+  {
+    TrainProcess run(folder / "run", kEndless + settings);
+    REQUIRE(run.goes_on(8));
+    CHECK(run.interrupt().value_or(-1) == 130);
+    updates = run.summary().at("updates");
+    trained = run.summary().at("ledger").at("trained");
+  }
+  TrainProcess again(folder / "run",
+                     settings + set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates + 12)}));
+  REQUIRE(again.process().wait().value_or(-1) == 0);
+  const Json summary = again.summary(), &ledger = summary.at("ledger");
+  CHECK(summary.at("updates") == updates + 12);
+  CHECK(balances(ledger));
+  CHECK(summary.at("lag").at("max") <= 4);
+  const uint64_t new_samples = ledger.at("trained").get<uint64_t>() - trained;
+  CHECK(new_samples >= 4 * 1024);  // no sample in more than 3 of the 12 updates of 1024
+  CHECK(new_samples < 12 * 1024);  // and some in more than one
+}
+
 TEST_CASE("train: starts that were killed before any checkpoint have epochs of their own") {
   TempFolder folder;
   const Words settings = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"});

@@ -50,6 +50,18 @@ TEST_CASE("start and stop: every short run ends by itself with 0, its workers in
   }
 }
 
+TEST_CASE("start and stop: stop.seconds ends a run that never gets a sample, with 0 and a checkpoint") {
+  TempFolder folder;
+  Process run(train_line(folder / "run", set({"workers.count=0", "stop.env_steps=0", "stop.seconds=1"})));
+  CHECK(run.wait().value_or(-1) == 0);
+  const Json summary = json_of(folder / "run/summary.json");
+  REQUIRE(summary.is_object());
+  CHECK(summary.at("reason") == "stop.seconds reached");
+  CHECK(summary.at("updates") == 0);
+  CHECK(summary.at("ledger").at("produced") == 0);
+  CHECK(checkpoints_of(folder / "run") == std::vector<uint64_t>{0});
+}
+
 TEST_CASE("start and stop: every node that is told to end does, with 130, idle or with workers") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
