@@ -48,7 +48,7 @@ ordered_json json_of(const StatsSnapshot& s) {
         {"timeout", s.batches_timeout},
         {"all_waiting", s.batches_all_waiting},
         {"failed", s.batches_failed}}},
-      {"inference", {{"p50_ms", s.inference_p50_ms}, {"p99_ms", s.inference_p99_ms}}},
+      {"inference", {{"up", s.inference_up}, {"p50_ms", s.inference_p50_ms}, {"p99_ms", s.inference_p99_ms}}},
       {"episodes",
        {{"count", s.episodes},
         {"return_mean", s.return_mean},

@@ -44,6 +44,8 @@ struct StatsSnapshot {
   Ledger ledger;
   uint64_t uncounted_at_most = 0;  // samples that crashed workers may have made beyond those in the ledger
 
+  uint64_t inference_up = 0;         // inference actors that serve, in this process and others
+  uint64_t inference_own = 0;        // configured in this process; not in the JSON
   double batch_size_p50 = kUnknown;  // rows
   uint64_t batches_full = 0;         // batches that left because they were full,
   uint64_t batches_timeout = 0;      // because the oldest request had waited long enough,

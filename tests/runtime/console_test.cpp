@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "runtime/bottleneck.h"
 #include "runtime/file.h"
 #include "runtime/rng.h"
 #include "tests/support/test.h"
@@ -42,6 +43,7 @@ StatsSnapshot running() {
   s.length_mean = 421;
   s.learner = {{"kl", 0.0123}, {"clip_fraction", 0.081}, {"ess", 0.94}};
   s.workers_up = s.workers_total = 2;
+  s.inference_up = s.inference_own = 1;
   s.weights_behind = {{"inference/0", 0}, {"10.0.0.2:4000", 1}};
   s.rss_bytes = 182'400'000;
   return s;
@@ -50,7 +52,7 @@ StatsSnapshot running() {
 std::string verdict_with(auto change) {
   StatsSnapshot s = running();
   change(s);
-  return bottleneck(s);
+  return text_of(find_bottleneck(s));
 }
 
 void collect_paths(const std::string& path, const json& value, std::vector<std::string>& paths) {
@@ -64,15 +66,15 @@ TEST_CASE("console: the block of a run under way") {
   const std::vector<std::string> expected = {
       "demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
       "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
-      "  workers    2 up of 2  dropped 1,000 stale, 0 full",
-      "  failures   64 samples lost, 0 of environments",
+      "  workers    2 up  dropped 1,000 stale, 0 full",
+      "  failures   64 samples lost",
       "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
       "  batches    80 % left full, 0 % on timeout, 20 % with all workers waiting",
       "  training   152 updates (12.3/s)  reuse 1.0  waits 3 %",
       "  lag        median 0  p95 1  max 1  bound 1",
       "  return     421.3 +- 88.1  length 421  success -",
       "  learning   KL 0.0123  clipped 8 %  ESS 0.94",
-      "  bottleneck training (the trainer is busy 97 % of the time)"};
+      "  bottleneck training: the trainer is busy 97 % of the time"};
   StatsSnapshot s = running();
   s.progress = 0.63;
   CHECK(console_block("demo", s, 80) == expected);
@@ -81,14 +83,14 @@ TEST_CASE("console: the block of a run under way") {
 TEST_CASE("console: the block before there is any data") {
   const std::vector<std::string> expected = {"demo [............] -  0:00  ETA -  - MB",
                                              "  steps      0 env-steps  -/s (60 s: -/s)",
-                                             "  workers    0 up of 0  dropped 0 stale, 0 full",
+                                             "  workers    0 up  dropped 0 stale, 0 full",
                                              "  inference  batch -  p50 - ms  p99 - ms",
                                              "  batches    - left full, - on timeout, - with all workers waiting",
                                              "  training   0 updates (-/s)  reuse -  waits -",
                                              "  lag        median -  p95 -  max -  bound 0",
-                                             "  return     - +- -  length -  success -",
+                                             "  return     no episode is complete yet",
                                              "  learning   KL -  clipped -  ESS -",
-                                             "  bottleneck starting (no worker is up yet)"};
+                                             "  bottleneck waiting for workers and inference: neither is connected"};
   CHECK(console_block("demo", {}, 80) == expected);
 }
 
@@ -99,9 +101,16 @@ TEST_CASE("console: an evaluation, failures and receivers that are behind are sh
   s.weights_behind["inference 1"] = 7;
   const auto lines = console_block("demo", s, 80);
   const auto holds = [&](const std::string& line) { return std::ranges::count(lines, line) == 1; };
-  CHECK(holds("  failures   64 samples lost, 3 of environments"));
+  CHECK(holds("  failures   environments failed 3 times, 64 samples lost"));
   CHECK(holds("  weights    7 versions behind at one inference actor"));
   CHECK(holds("  evaluation at update 100: return 499.5 +- 1.2, success 100 %"));
+}
+
+TEST_CASE("console: workers that were started again are not shown as missing") {
+  StatsSnapshot s = running();
+  s.workers_total = 9;
+  CHECK(console_block("demo", s, 80)[2].starts_with("  workers    2 up, 9 joined  dropped"));
+  CHECK(console_line(s).find("  workers 2  ") != std::string::npos);
 }
 
 TEST_CASE("console: what sampling is slow for has a line of its own") {
@@ -109,7 +118,7 @@ TEST_CASE("console: what sampling is slow for has a line of its own") {
   s.trainer_wait_fraction = 0.63;
   const auto lines = console_block("demo", s, 80);
   REQUIRE(lines.size() > 2);
-  CHECK(lines[lines.size() - 2] == "  bottleneck sampling (the trainer waits 63 % of the time)");
+  CHECK(lines[lines.size() - 2] == "  bottleneck sampling: the trainer waits 63 % of the time");
   CHECK(lines.back() == "             batches leave full: more inference actors, or a larger batch_size");
 }
 
@@ -145,10 +154,10 @@ StatsSnapshot extreme(Rng& rng) {
                         &s.learner["clip_fraction"],
                         &s.learner["ess"]})
     *value = number();
-  for (uint64_t* value :
-       {&s.env_steps, &s.updates, &s.lag_bound, &s.ledger.produced, &s.ledger.dropped_stale, &s.ledger.dropped_full,
-        &s.ledger.lost_in_crash, &s.batches_full, &s.batches_timeout, &s.batches_all_waiting, &s.workers_up,
-        &s.workers_total, &s.rss_bytes, &s.weights_behind["inference 0"], &s.env_failures["Env"]})
+  for (uint64_t* value : {&s.env_steps, &s.updates, &s.lag_bound, &s.ledger.produced, &s.ledger.dropped_stale,
+                          &s.ledger.dropped_full, &s.ledger.lost_in_crash, &s.batches_full, &s.batches_timeout,
+                          &s.batches_all_waiting, &s.workers_up, &s.workers_total, &s.inference_up, &s.inference_own,
+                          &s.rss_bytes, &s.weights_behind["inference 0"], &s.env_failures["Env"]})
     *value = count();
   if (rng.below(2) == 0) s.evaluation = EvaluationResult{count(), count(), number(), number(), number(), number()};
   return s;
@@ -164,7 +173,49 @@ TEST_CASE("console: 80 columns hold the block and 159 the line, whatever the fig
     for (const std::string& line : console_block("a run", s, 500)) CHECK_MESSAGE(display_width(line) <= 80, line);
     const std::string line = console_line(s);
     CHECK_MESSAGE(display_width(line) < 160, line);
+    for (const char* part :
+         {"steps ", "/s)", "  updates ", "  return ", "  bottleneck: ", "  workers ", "  lag p95 ", "  dropped "})
+      CHECK_MESSAGE(line.find(part) != std::string::npos, line);
   }
+}
+
+TEST_CASE("console: a long line abbreviates its numbers and leaves out what matters least") {
+  StatsSnapshot s = running();
+  s.env_steps = 1'000'000'000'000;
+  s.return_mean = 1e6;
+  s.ledger.dropped_stale = 123'456;
+  CHECK(console_line(s) ==
+        "0:12  62 %  steps 1T (104k/s)  updates 152 (12.3/s)  return 1M  KL 0.0123  lost 64  bottleneck: waste  "
+        "workers 2  "
+        "ETA 1:02:05  lag p95 1 of 1  dropped 123k");
+  s.elapsed_seconds = s.eta_seconds = 9e8;
+  s.success_rate = 0.5;
+  s.workers_up = s.workers_total = 10'000'000;
+  s.updates = 1'000'000'000'000;
+  s.env_failures = {{"Maze", 1'000'000'000}};
+  s.inference_up = s.inference_own = 0;
+  CHECK(console_line(s) ==
+        "steps 1T (104k/s)  updates 1T  return 1M  env failures 1G  lost 64  bottleneck: waiting for an inference "
+        "process  workers 10M  lag p95 1 of 1  dropped 123k");
+}
+
+TEST_CASE("console: a low terminal gets the lines that matter most, and never more than it has room for") {
+  const std::vector<std::string> expected = {"demo [#######.....] 62 %  0:12  ETA 1:02:05  182 MB",
+                                             "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
+                                             "  return     421.3 +- 88.1  length 421  success -",
+                                             "  bottleneck training: the trainer is busy 97 % of the time"};
+  CHECK(console_block("demo", running(), 80, 4) == expected);
+  for (size_t height = 0; height < 20; ++height)
+    CHECK(console_block("demo", running(), 80, height).size() == std::clamp<size_t>(height, 1, 11));
+}
+
+TEST_CASE("console: the figures of the head make room for the run's name") {
+  const auto head = [](size_t width) { return console_block("cartpole-long-run-17", running(), width)[0]; };
+  CHECK(head(80) == "cartpole-long-run-17 [#######.....] 62 %  0:12  ETA 1:02:05  182 MB");
+  CHECK(head(60) == "cartpole-long-run-17 62 %  0:12  ETA 1:02:05  182 MB");
+  CHECK(head(40) == "cartpole-long-ru 62 %  0:12  ETA 1:02:05");
+  CHECK(head(20) == "cartpole- 62 %  0:12");
+  CHECK(head(5) == "cartp");
 }
 
 TEST_CASE("console: no line is wider than the terminal, and none is cut inside a character or holds control bytes") {
@@ -173,7 +224,8 @@ TEST_CASE("console: no line is wider than the terminal, and none is cut inside a
       CHECK(display_width(line) <= width);
   CHECK(display_width("a\u00e9\u4e16\U0001F600\xff") == 7);
   const std::string head = console_block("\u4e16\u754c\u4e16\u754c", running(), 50)[0];
-  CHECK(head.starts_with("\u4e16 ["));  // half a wide character does not fit
+  CHECK(head.starts_with("\u4e16\u754c\u4e16\u754c 62 %"));
+  CHECK(console_block("\u4e16\u754c", running(), 3)[0] == "\u4e16");  // half a wide character does not fit
   CHECK(console_block("a\x1b\n", running(), 80)[0].starts_with("a?? ["));
 }
 
@@ -183,11 +235,19 @@ TEST_CASE("console: a block is drawn over the one before it") {
 }
 
 TEST_CASE("console: one line for a pipe") {
-  CHECK(console_line(running()) ==
+  StatsSnapshot s = running();
+  s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;
+  CHECK(console_line(s) ==
         "0:12  62 %  steps 312,500 (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  bottleneck: training  "
-        "workers 2/2  ETA 1:02:05  lag p95 1 of 1");
+        "workers 2  ETA 1:02:05  lag p95 1 of 1  dropped 0");
   CHECK(console_line({}).find("steps 0 (-/s)") != std::string::npos);
   CHECK(console_line({}).find("nan") == std::string::npos);
+}
+
+TEST_CASE("console: what is dropped are samples that were stale or had no room; lost ones are named apart") {
+  StatsSnapshot s = running();
+  CHECK(console_line(s).find("  lost 64  ") != std::string::npos);
+  CHECK(console_line(s).ends_with("  dropped 1k"));
 }
 
 TEST_CASE("console: a small KL is not shown as none") {
@@ -203,24 +263,25 @@ TEST_CASE("console: the end of a run raises no alarm") {
   s.training_ended = true;
   s.workers_up = 0;
   s.ledger.dropped_stale = s.ledger.produced;
-  CHECK(bottleneck(s) == "none (training has ended)");
-  CHECK(console_block("demo", s, 80).back() == "  bottleneck none (training has ended)");
+  CHECK(text_of(find_bottleneck(s)).empty());
+  CHECK(console_line(s).find("bottleneck") == std::string::npos);
+  for (const std::string& line : console_block("demo", s, 80)) CHECK(line.find("bottleneck") == std::string::npos);
 }
 
 TEST_CASE("console: the verdict names what limits the run") {
-  CHECK(verdict_with([](auto& s) { s.workers_up = 0; }) == "no worker is up: nothing is sampled");
+  CHECK(verdict_with([](auto& s) { s.workers_up = 0; }) == "waiting for workers: all have left");
   CHECK(verdict_with([](auto& s) { s.ledger.dropped_stale = 100'000; }) ==
-        "waste (32 % of the samples are dropped, most as stale)");
-  CHECK(verdict_with([](auto& s) { s.ledger.dropped_full = 50'000; }).ends_with("most for want of room)"));
+        "waste: 32 % of the samples are dropped, most as stale");
+  CHECK(verdict_with([](auto& s) { s.ledger.dropped_full = 50'000; }).ends_with("most for want of room"));
   CHECK(verdict_with([](auto& s) {
           s.trainer_wait_fraction = kUnknown;
           s.updates = 0;
-        }) == "starting (no update yet)");
+        }) == "none yet: the first update is not complete");
   CHECK(verdict_with([](auto& s) { s.trainer_wait_fraction = kUnknown; }) ==
-        "unknown (a deterministic run does one thing at a time)");
+        "unknown: a deterministic run does one thing at a time");
   CHECK(verdict_with([](auto& s) {
           s.trainer_wait_fraction = 0.2;
-        }).starts_with("none (sampling and training keep pace"));
+        }).starts_with("none: sampling and training keep pace; the trainer waits 20 %"));
   const auto hungry = [](uint64_t full, uint64_t timeout, uint64_t waiting) {
     return verdict_with([&](auto& s) {
       s.trainer_wait_fraction = 0.63;
@@ -229,13 +290,30 @@ TEST_CASE("console: the verdict names what limits the run") {
       s.batches_all_waiting = waiting;
     });
   };
-  CHECK(hungry(0, 0, 0) == "sampling (the trainer waits 63 % of the time)");
+  CHECK(hungry(0, 0, 0) == "sampling: the trainer waits 63 % of the time");
   CHECK(hungry(1, 9, 0).find("batches leave on timeout") != std::string::npos);
   CHECK(hungry(9, 1, 0).find("batches leave full") != std::string::npos);
   CHECK(hungry(1, 1, 8).find("workers wait for their actions") != std::string::npos);
   StatsSnapshot fresh;
-  fresh.workers_up = 1;
-  CHECK(bottleneck(fresh) == "starting (no data yet)");
+  fresh.workers_up = fresh.inference_up = 1;
+  CHECK(text_of(find_bottleneck(fresh)) == "none yet: the first rollouts are not complete");
+}
+
+TEST_CASE("console: the verdict names the processes that a run waits for") {
+  const auto verdict = [](uint64_t workers, uint64_t joined, uint64_t inference, uint64_t own) {
+    StatsSnapshot s = joined > 0 ? running() : StatsSnapshot{};
+    s.workers_up = workers;
+    s.workers_total = joined;
+    s.inference_up = inference;
+    s.inference_own = own;
+    return text_of(find_bottleneck(s));
+  };
+  CHECK(verdict(0, 0, 1, 1) == "waiting for workers: none has joined");
+  CHECK(verdict(0, 3, 1, 1) == "waiting for workers: all have left");
+  CHECK(verdict(1, 1, 0, 0) == "waiting for an inference process: none is connected");
+  CHECK(verdict(0, 3, 0, 0) == "waiting for workers and inference: neither is connected");
+  CHECK(verdict(1, 1, 0, 1) == "waiting for inference: no inference actor is up");
+  CHECK(verdict(1, 1, 1, 0).starts_with("training: "));
 }
 
 TEST_CASE("console: when nothing is sampled because environments fail, they are the bottleneck") {
@@ -243,7 +321,7 @@ TEST_CASE("console: when nothing is sampled because environments fail, they are 
   fresh.workers_up = 1;
   fresh.env_failures = {{"Maze", 1200}};
   fresh.last_error = "row 0: no such map";
-  CHECK(bottleneck(fresh) == "environments fail (1,200 failures, the last: row 0: no such map)");
+  CHECK(text_of(find_bottleneck(fresh)) == "environments fail: 1,200 failures, the last: row 0: no such map");
   const auto failing = [](double rate, double waits) {
     return verdict_with([&](StatsSnapshot& s) {
              s.env_failures = {{"Maze", 3}};
