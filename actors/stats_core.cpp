@@ -5,18 +5,13 @@
 
 #include "actors/state_bytes.h"
 #include "runtime/process_stats.h"
-#include "runtime/suggest.h"
 
 namespace troupe {
 
 namespace {
 
 constexpr std::chrono::seconds kShort{10}, kLong{60};
-constexpr std::chrono::seconds kWorkerSilence{5};  // a worker reports every second
 constexpr size_t kLatencyWindow = 8192;
-constexpr uint64_t kMostOfWorker = uint64_t{1} << 40;  // failures or retries: a thousand in each second for 34 years
-constexpr uint64_t kMostExact = uint64_t{1} << 53;     // that a checkpoint can hold as a number
-constexpr size_t kErrorBytes = 300;
 
 double seconds(StatsCore::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -70,7 +65,10 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       points_(config, start.ledger.produced),
       point_env_steps_(start.env_steps),
       episodes_(static_cast<size_t>(config.stats.window)),
+      workers_(config, start.totals.env_failures, start.totals.request_retries),
+      receivers_(config.deterministic),
       published_(start.version) {
+  now_.inference_own = static_cast<uint64_t>(config.inference.count);
   now_.lag_bound = static_cast<uint64_t>(config.replay.max_policy_lag);
   now_.updates = start.version.number;
   now_.env_steps = start.env_steps;
@@ -85,68 +83,21 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
 }
 
 std::optional<std::string> StatsCore::add(const WorkerReport& report, Clock::time_point now) {
-  const auto rows = static_cast<uint64_t>(config_.env.rows) * static_cast<uint64_t>(config_.workers.groups);
-  if (report.env_failures > kMostOfWorker) return std::to_string(report.env_failures) + " environment failures";
-  if (report.retries > kMostOfWorker) return std::to_string(report.retries) + " retries";
-  if (report.quarantined > rows)
-    return std::to_string(report.quarantined) + " of " + std::to_string(rows) + " rows left out";
-  if (!workers_.contains(report.worker)) {
-    if (workers_.size() >= kWorkersApart) add_up_silent(now);
-    if (workers_.size() >= kMostWorkers) return "there are " + std::to_string(workers_.size()) + " workers already";
-  }
-  WorkerSeen& seen = workers_[report.worker];
-  WorkerReport kept = report;
-  kept.partial.clear();  // counted by replay
-  kept.last_error = printable(report.last_error, kErrorBytes);
-  // Every report repeats the worker's last error.
-  const bool new_error = kept.last_error != seen.report.last_error || kept.env_failures > seen.report.env_failures;
-  if (new_error && !kept.last_error.empty()) now_.last_error = kept.last_error;
-  seen = {std::move(kept), now};
-  return std::nullopt;
-}
-
-// A deterministic run keeps them all: its state has the workers' reports and no sums, and none comes from another process.
-void StatsCore::add_up_silent(Clock::time_point now) {
-  if (config_.deterministic || now - added_up_at_ < kWorkerSilence) return;
-  added_up_at_ = now;
-  std::erase_if(workers_, [&](const auto& entry) {
-    const WorkerSeen& seen = entry.second;
-    if (now - seen.at <= kLong) return false;
-    base_.env_failures = std::min(base_.env_failures + seen.report.env_failures, kMostExact);
-    base_.request_retries = std::min(base_.request_retries + seen.report.retries, kMostExact);
-    return true;
-  });
+  return workers_.add(report, now);
 }
 
 void StatsCore::add(const InferenceReport& report) {
   append_bounded<int32_t>(batch_rows_, report.batch_rows, kLatencyWindow);
   append_bounded<float>(latency_us_, report.latency_us, kLatencyWindow);
-  InferenceReport& counts = receivers_[report.receiver].report = report;
-  counts.batch_rows = counts.latency_us = {};
+  receivers_.add(report);
 }
 
-void StatsCore::add(const Applied& applied) { receivers_[applied.receiver].applied = applied.version; }
+void StatsCore::add(const Applied& applied) { receivers_.add(applied); }
 
-void StatsCore::add(const ReceiverGone& gone) { receivers_[gone.receiver].gone = true; }
-
-uint64_t StatsCore::behind(const Receiver& receiver) const {
-  return receiver.applied ? published_.number - std::min(published_.number, receiver.applied->number) : 0;
-}
+void StatsCore::add(const ReceiverGone& gone) { receivers_.add(gone); }
 
 std::vector<std::string> StatsCore::alarms() {
-  std::vector<std::string> lines;
-  if (now_.training_ended) return lines;
-  for (auto& [id, receiver] : receivers_) {
-    const uint64_t now = behind(receiver);
-    const bool falls_back = now > receiver.behind_before || (now > 0 && receiver.applied == receiver.applied_before);
-    receiver.strikes = falls_back && !receiver.gone ? receiver.strikes + 1 : 0;
-    if (receiver.strikes == kAlarmLooks)
-      lines.push_back("inference " + std::to_string(id) + " falls behind: it applied version " +
-                      receiver.applied->text() + ", " + std::to_string(now) + " before the newest");
-    receiver.behind_before = now;
-    receiver.applied_before = receiver.applied;
-  }
-  return lines;
+  return now_.training_ended ? std::vector<std::string>{} : receivers_.alarms(published_);
 }
 
 void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
@@ -201,23 +152,11 @@ StatsSnapshot StatsCore::take_view(Clock::time_point now) {
   return result;
 }
 
-uint64_t StatsCore::env_failures() const {
-  uint64_t total = base_.env_failures;
-  for (const auto& [id, worker] : workers_) total += worker.report.env_failures;
-  return std::min(total, kMostExact);
-}
-
-uint64_t StatsCore::request_retries() const {
-  uint64_t total = base_.request_retries;
-  for (const auto& [id, worker] : workers_) total += worker.report.retries;
-  return std::min(total, kMostExact);
-}
-
 StatsTotals StatsCore::totals(Clock::time_point now) const {
   StatsTotals totals;
   totals.episodes = now_.episodes;
-  totals.env_failures = env_failures();
-  totals.request_retries = request_retries();
+  totals.env_failures = workers_.env_failures();
+  totals.request_retries = workers_.retries();
   totals.skipped_steps = now_.skipped_steps;
   if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
   totals.elapsed_seconds = base_.elapsed_seconds + seconds(now - started_);
@@ -250,23 +189,14 @@ void StatsCore::fill_inference(StatsSnapshot& s) const {
   s.batch_size_p50 = percentile(batch_rows_, 0.5);
   s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
   s.inference_p99_ms = percentile(latency_us_, 0.99) / 1000;
-  for (const auto& [id, receiver] : receivers_) {
-    const InferenceReport& report = receiver.report;
-    s.batches_full += report.full;
-    s.batches_timeout += report.timeout;
-    s.batches_all_waiting += report.all_waiting;
-    s.batches_failed += report.failed;
-    const std::string name = "inference " + std::to_string(id);
-    s.rows_served[name] = report.rows;
-    if (receiver.applied && !receiver.gone) s.weights_behind[name] = behind(receiver);
-  }
+  receivers_.fill(s, published_);
 }
 
 void StatsCore::fill_workers(StatsSnapshot& s, Clock::time_point now) const {
-  if (const uint64_t failures = env_failures()) s.env_failures[config_.env.id] = failures;
-  s.request_retries = request_retries();
-  for (const auto& [id, worker] : workers_)
-    if (now - worker.at <= kWorkerSilence) s.quarantined += worker.report.quarantined;
+  if (const uint64_t failures = workers_.env_failures()) s.env_failures[config_.env.id] = failures;
+  s.request_retries = workers_.retries();
+  s.quarantined = workers_.quarantined(now);
+  s.last_error = workers_.last_error();
 }
 
 StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
@@ -300,21 +230,14 @@ bool StatsCore::take_due() {
 }
 
 std::string StatsCore::save(Clock::time_point now) const {
-  std::vector<std::pair<WorkerReport, int64_t>> workers;  // with the time since they reported
-  for (const auto& [id, seen] : workers_) {
-    workers.emplace_back(seen.report, (now - seen.at).count());
-    workers.back().first.rss_bytes = 0;
-  }
-  std::vector<std::pair<InferenceReport, bool>> receivers;
-  for (const auto& [id, receiver] : receivers_) receivers.emplace_back(receiver.report, receiver.gone);
   const EvaluationResult e = now_.evaluation.value_or(EvaluationResult{});
   return to_bytes(
       now_.env_steps, now_.updates, WireDouble(now_.reuse), now_.ledger, now_.uncounted_at_most, now_.episodes,
-      now_.workers_up, now_.workers_total, now_.skipped_steps, now_.last_error, now_.evaluation.has_value(), e.updates,
-      e.episodes, WireDouble(e.return_mean), WireDouble(e.return_std), WireDouble(e.length_mean),
+      now_.workers_up, now_.workers_total, now_.skipped_steps, workers_.last_error(), now_.evaluation.has_value(),
+      e.updates, e.episodes, WireDouble(e.return_mean), WireDouble(e.return_std), WireDouble(e.length_mean),
       WireDouble(e.success_rate), points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
       std::vector<LagCounts>(lags_.begin(), lags_.end()), std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()),
-      workers, receivers, published_, reported_);
+      workers_.save(now), receivers_.save(), published_, reported_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -324,14 +247,14 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   std::string episodes;
   std::vector<LagCounts> lags;
   std::vector<int32_t> batch_rows;
-  std::vector<std::pair<WorkerReport, int64_t>> workers;
-  std::vector<std::pair<InferenceReport, bool>> receivers;
+  WorkerTable::Saved workers;
+  ReceiverTable::Saved receivers;
+  std::string last_error;
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
-             now_.workers_up, now_.workers_total, now_.skipped_steps, now_.last_error, evaluated, e.updates, e.episodes,
+             now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluated, e.updates, e.episodes,
              return_mean, return_std, length_mean, success_rate, points_, point_env_steps_, point_figures_,
              view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_);
   episodes_.load(episodes);
-  base_ = {};  // in the reports of the workers
   now_.reuse = reuse;
   e.return_mean = return_mean;
   e.return_std = return_std;
@@ -340,11 +263,8 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   if (evaluated) now_.evaluation = e;
   lags_.assign(lags.begin(), lags.end());
   batch_rows_.assign(batch_rows.begin(), batch_rows.end());
-  for (const auto& [report, age] : workers) workers_[report.worker] = {report, now - Clock::duration(age)};
-  for (const auto& [report, gone] : receivers) {
-    receivers_[report.receiver].report = report;
-    receivers_[report.receiver].gone = gone;
-  }
+  workers_.load(workers, last_error, now);
+  receivers_.load(receivers);
 }
 
 }  // namespace troupe

@@ -12,7 +12,9 @@
 #include "actors/episode_window.h"
 #include "actors/learner_figures.h"
 #include "actors/messages.h"
+#include "actors/receiver_table.h"
 #include "actors/replay_buffer.h"
+#include "actors/worker_table.h"
 #include "runtime/stats_snapshot.h"
 
 namespace troupe {
@@ -44,17 +46,12 @@ class StatsCore {
   StatsSnapshot take_point(Clock::time_point now);
   StatsSnapshot take_view(Clock::time_point now);
   StatsTotals totals(Clock::time_point now) const;
-  // Call at every interval: one line for each receiver that falls behind: that for kAlarmLooks looks in a row was further behind
-  // than before, or behind without having applied anything. A line is repeated only after the receiver had caught up.
+  // As ReceiverTable::alarms(); none once training has ended.
   std::vector<std::string> alarms();
-  static constexpr int kAlarmLooks = 2;
   static constexpr size_t kLagBatches = 100;  // lag percentiles are over the samples of that many super-batches
 
   // Deterministic runs have no clock: a view is due every stats.every_updates updates, once.
   bool take_due();
-  // Workers whose counts are kept apart, so that one that was silent for long may go on. Of more than that, those that are silent are
-  // added up; reports of more workers than kMostWorkers are dropped.
-  static constexpr size_t kWorkersApart = 1000, kMostWorkers = 10'000;
 
   // All but times as bytes, and back.
   std::string save(Clock::time_point now) const;
@@ -66,33 +63,17 @@ class StatsCore {
     void add(Clock::time_point now, uint64_t count);
     double over(Clock::time_point now, std::chrono::seconds window) const;
   };
-  struct Receiver {
-    InferenceReport report;
-    std::optional<PolicyVersion> applied;
-    bool gone = false;
-    uint64_t behind_before = 0;  // at the last look, as is `applied_before`
-    std::optional<PolicyVersion> applied_before;
-    int strikes = 0;
-  };
-  struct WorkerSeen {
-    WorkerReport report;
-    Clock::time_point at;
-  };
 
   StatsSnapshot snapshot(Clock::time_point now);
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
   void fill_inference(StatsSnapshot& s) const;
   void fill_workers(StatsSnapshot& s, Clock::time_point now) const;
-  void add_up_silent(Clock::time_point now);
-  uint64_t env_failures() const;
-  uint64_t request_retries() const;
   double progress(uint64_t env_steps, uint64_t updates, double seconds_of_start) const;
-  uint64_t behind(const Receiver& receiver) const;
 
   RunConfig config_;
   bool reports_success_;
   Clock::time_point started_;
-  StatsTotals base_;  // of the starts before, and of workers that are added up
+  StatsTotals base_;  // of the starts before
   double progress_before_ = 0;
   StatsSnapshot now_;
   CurvePoints points_;
@@ -103,9 +84,8 @@ class StatsCore {
   Rate env_rate_, update_rate_;
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;
-  std::map<uint64_t, WorkerSeen> workers_;
-  Clock::time_point added_up_at_;  // when the silent ones were last looked for
-  std::map<uint64_t, Receiver> receivers_;
+  WorkerTable workers_;
+  ReceiverTable receivers_;
   PolicyVersion published_;
   double wait_seconds_ = 0, update_seconds_ = 0;
   uint64_t reported_ = 0;  // updates of the last view that was due

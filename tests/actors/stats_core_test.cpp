@@ -221,12 +221,12 @@ TEST_CASE("stats: the counts of workers that are gone stay, the workers do not")
   report.env_failures = 2;
   report.retries = 3;
   auto now = kStart;
-  const uint64_t kWorkers = 5 * StatsCore::kWorkersApart;
+  const uint64_t kWorkers = 5 * WorkerTable::kApart;
   for (report.worker = 0; report.worker < kWorkers; ++report.worker, now += std::chrono::seconds(1))
     core.add(report, now);
   CHECK(core.totals(now).env_failures == 2 * kWorkers);
   CHECK(core.totals(now).request_retries == 3 * kWorkers);
-  CHECK(core.save(now).size() < 2 * StatsCore::kWorkersApart * 100);
+  CHECK(core.save(now).size() < 2 * WorkerTable::kApart * 100);
   // One that was silent for long, inside a step, goes on.
   --report.worker;
   report.env_failures = 5;
@@ -234,9 +234,78 @@ TEST_CASE("stats: the counts of workers that are gone stay, the workers do not")
   CHECK(core.totals(now).env_failures == 2 * kWorkers + 3);
   // However many there are at a time.
   size_t refused = 0;
-  for (report.worker = kWorkers; report.worker < kWorkers + 2 * StatsCore::kMostWorkers; ++report.worker)
+  for (report.worker = kWorkers; report.worker < kWorkers + 2 * WorkerTable::kMost; ++report.worker)
     refused += core.add(report, now + std::chrono::hours(1)).has_value();
-  CHECK(refused >= StatsCore::kMostWorkers);
+  CHECK(refused >= WorkerTable::kMost);
+}
+
+TEST_CASE("stats: a worker that reports again after a long silence counts once, however many others came meanwhile") {
+  StatsCore core(config_of(100), false, kStart);
+  WorkerReport report;
+  report.env_failures = 2;
+  report.retries = 3;
+  auto now = kStart;
+  for (report.worker = 0; report.worker < 3 * WorkerTable::kApart; ++report.worker, now += std::chrono::seconds(1))
+    core.add(report, now);
+  const uint64_t failures = core.totals(now).env_failures;
+  for (report.worker = 0; report.worker < 10; ++report.worker) {  // long set apart
+    report.env_failures = 5;
+    CHECK_FALSE(core.add(report, now));
+  }
+  CHECK(core.totals(now).env_failures == failures + 10 * 3);
+  CHECK(core.totals(now).request_retries == 3 * 3 * WorkerTable::kApart);
+}
+
+TEST_CASE("stats: of very many silent workers the counts are closed, and none of them counts twice") {
+  StatsCore core(config_of(100), false, kStart);
+  WorkerReport report;
+  report.env_failures = 1;
+  auto now = kStart;
+  const uint64_t kWorkers = WorkerTable::kMost + 2 * WorkerTable::kApart;
+  for (report.worker = 0; report.worker < kWorkers; ++report.worker, now += std::chrono::seconds(1))
+    core.add(report, now);
+  report.worker = 0;
+  CHECK(core.add(report, now).has_value());
+  CHECK(core.totals(now).env_failures == kWorkers);
+}
+
+TEST_CASE("stats: receivers that are gone keep their batches and rows, and there are only so many of them") {
+  StatsCore core(config_of(100), false, kStart);
+  InferenceReport report;
+  report.rows = 7;
+  report.full = 2;
+  const auto join = [&](uint64_t receiver) {
+    report.receiver = receiver;
+    core.add(report);
+    core.add(Applied{receiver, {0, 0}});
+  };
+  for (uint64_t receiver = 0; receiver < 5000; ++receiver) {
+    join(receiver);
+    core.add(ReceiverGone{receiver});
+  }
+  join(5000);
+  join(0);  // long gone: its last report came late
+  const StatsSnapshot view = core.take_view(kStart);
+  CHECK(view.inference_up == 1);
+  CHECK(view.batches_full == 2 * 5001);
+  CHECK(view.rows_served.size() == ReceiverTable::kGone + 2);
+  CHECK(view.rows_served.at(ReceiverTable::kEarlier) == 7 * (5000 - ReceiverTable::kGone));
+  for (uint64_t receiver = 6000; receiver < 9000; ++receiver) join(receiver);  // never leave
+  CHECK(core.take_view(kStart).rows_served.size() <= ReceiverTable::kMost + 1);
+}
+
+TEST_CASE("stats: inference actors that serve are those that have weights and are not gone") {
+  StatsCore core(config_of(100), false, kStart);
+  const auto up = [&] { return core.take_view(kStart).inference_up; };
+  CHECK(up() == 0);
+  CHECK(core.take_view(kStart).inference_own == 1);
+  core.add(InferenceReport{});  // not yet any weights
+  CHECK(up() == 0);
+  core.add(Applied{0, {0, 0}});
+  core.add(Applied{1, {0, 0}});
+  CHECK(up() == 2);
+  core.add(ReceiverGone{0});
+  CHECK(up() == 1);
 }
 
 TEST_CASE("stats: totals go on over a resume, and so does the window of episodes") {

@@ -1,0 +1,98 @@
+#include "actors/receiver_table.h"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+uint64_t behind(PolicyVersion published, const std::optional<PolicyVersion>& applied) {
+  return applied ? published.number - std::min(published.number, applied->number) : 0;
+}
+
+// Adds the counts of `report`.
+void add_counts(InferenceReport& sum, const InferenceReport& report) {
+  for (const auto count : {&InferenceReport::batches, &InferenceReport::rows, &InferenceReport::full,
+                           &InferenceReport::timeout, &InferenceReport::all_waiting, &InferenceReport::failed})
+    sum.*count += report.*count;
+}
+
+}  // namespace
+
+// The entry of a receiver, a new one for one that was not heard of; nullptr when it gets none.
+ReceiverTable::Receiver* ReceiverTable::find(uint64_t receiver) {
+  if (const auto found = receivers_.find(receiver); found != receivers_.end()) return &found->second;
+  if (earlier_ && receiver <= earlier_->receiver) return nullptr;
+  return receivers_.size() < kMost || deterministic_ ? &receivers_[receiver] : nullptr;
+}
+
+void ReceiverTable::add(const InferenceReport& report) {
+  Receiver* receiver = find(report.receiver);
+  if (receiver == nullptr) return;
+  receiver->report = report;
+  receiver->report.batch_rows = receiver->report.latency_us = {};
+}
+
+void ReceiverTable::add(const Applied& applied) {
+  if (Receiver* receiver = find(applied.receiver)) receiver->applied = applied.version;
+}
+
+void ReceiverTable::add(const ReceiverGone& gone) {
+  Receiver* receiver = find(gone.receiver);
+  if (receiver == nullptr) return;
+  receiver->gone = true;
+  const auto is_gone = [](const auto& entry) { return entry.second.gone; };
+  if (deterministic_ || std::ranges::count_if(receivers_, is_gone) <= static_cast<std::ptrdiff_t>(kGone)) return;
+  const auto oldest = std::ranges::find_if(receivers_, is_gone);
+  if (!earlier_) earlier_.emplace();
+  add_counts(*earlier_, oldest->second.report);
+  earlier_->receiver = std::max(earlier_->receiver, oldest->first);
+  receivers_.erase(oldest);
+}
+
+void ReceiverTable::fill(StatsSnapshot& s, PolicyVersion published) const {
+  InferenceReport sum = earlier_.value_or(InferenceReport{});
+  if (earlier_) s.rows_served[kEarlier] = earlier_->rows;
+  for (const auto& [id, receiver] : receivers_) {
+    add_counts(sum, receiver.report);
+    const std::string name = "inference " + std::to_string(id);
+    s.rows_served[name] = receiver.report.rows;
+    if (!receiver.applied || receiver.gone) continue;
+    ++s.inference_up;
+    s.weights_behind[name] = behind(published, receiver.applied);
+  }
+  s.batches_full = sum.full;
+  s.batches_timeout = sum.timeout;
+  s.batches_all_waiting = sum.all_waiting;
+  s.batches_failed = sum.failed;
+}
+
+std::vector<std::string> ReceiverTable::alarms(PolicyVersion published) {
+  std::vector<std::string> lines;
+  for (auto& [id, receiver] : receivers_) {
+    const uint64_t now = behind(published, receiver.applied);
+    const bool falls_back = now > receiver.behind_before || (now > 0 && receiver.applied == receiver.applied_before);
+    receiver.strikes = falls_back && !receiver.gone ? receiver.strikes + 1 : 0;
+    if (receiver.strikes == kAlarmLooks)
+      lines.push_back("inference " + std::to_string(id) + " falls behind: it applied version " +
+                      receiver.applied->text() + ", " + std::to_string(now) + " before the newest");
+    receiver.behind_before = now;
+    receiver.applied_before = receiver.applied;
+  }
+  return lines;
+}
+
+ReceiverTable::Saved ReceiverTable::save() const {
+  Saved receivers;
+  for (const auto& [id, receiver] : receivers_) receivers.emplace_back(receiver.report, receiver.gone);
+  return receivers;
+}
+
+void ReceiverTable::load(const Saved& receivers) {
+  for (const auto& [report, gone] : receivers) {
+    receivers_[report.receiver].report = report;
+    receivers_[report.receiver].gone = gone;
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,62 @@
+#pragma once
+// ReceiverTable: what the inference actors of a run have served and which weights they have applied, however many come and go.
+// Owned by stats; one thread.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/messages.h"
+#include "runtime/stats_snapshot.h"
+
+namespace troupe {
+
+class ReceiverTable {
+ public:
+  // Of receivers that are gone, the newest kGone keep an entry of their own. There are at most kMost entries.
+  static constexpr size_t kGone = 100, kMost = 1000;
+  // The name under which the rows of the others are reported.
+  static constexpr const char* kEarlier = "earlier inference actors";
+  static constexpr int kAlarmLooks = 2;
+
+  // In a deterministic run every receiver keeps its entry: they are its state.
+  explicit ReceiverTable(bool deterministic) : deterministic_(deterministic) {}
+
+  // Messages of receivers that are long gone, and of more than kMost, are ignored.
+  void add(const InferenceReport& report);
+  void add(const Applied& applied);
+  void add(const ReceiverGone& gone);
+
+  // Batches, rows and weights of all receivers.
+  void fill(StatsSnapshot& snapshot, PolicyVersion published) const;
+  // Call at every interval: one line for each receiver that falls behind: that for kAlarmLooks looks in a row was further behind
+  // than before, or behind without having applied anything. A line is repeated only after the receiver had caught up.
+  std::vector<std::string> alarms(PolicyVersion published);
+
+  // Each report, and whether that receiver is gone.
+  using Saved = std::vector<std::pair<InferenceReport, bool>>;
+  Saved save() const;
+  void load(const Saved& receivers);
+
+ private:
+  struct Receiver {
+    InferenceReport report;
+    std::optional<PolicyVersion> applied;
+    bool gone = false;
+    uint64_t behind_before = 0;  // at the last look, as is `applied_before`
+    std::optional<PolicyVersion> applied_before;
+    int strikes = 0;
+  };
+
+  Receiver* find(uint64_t receiver);
+
+  bool deterministic_;
+  std::map<uint64_t, Receiver> receivers_;
+  std::optional<InferenceReport>
+      earlier_;  // the sums of those without an entry; `receiver` is the highest of their numbers
+};
+
+}  // namespace troupe
