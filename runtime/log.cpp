@@ -27,6 +27,8 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::info;
 }
 
+std::atomic<uint64_t> lines_on_stderr = 0;
+
 // Writes formatted lines through the disk seam. A line that is refused is counted and said once on stderr.
 class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
@@ -40,7 +42,9 @@ class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mut
     try {
       file_->append({line.data(), line.size()});
     } catch (const IoError& error) {
-      if (lost_++ == 0) std::fprintf(stderr, "troupe: log lines are lost: %s\n", error.what());
+      if (lost_++ > 0) return;
+      std::fprintf(stderr, "troupe: log lines are lost: %s\n", error.what());
+      ++lines_on_stderr;
     }
   }
   void flush_() override {}
@@ -69,8 +73,6 @@ std::string escaped(std::string_view text) {
 }
 
 // The process's log. Its mutex covers the sinks and the filter.
-std::atomic<uint64_t> lines_on_stderr = 0;
-
 class Log {
  public:
   Log() { use(nullptr, {}); }
@@ -84,8 +86,11 @@ class Log {
       file_sink_ = std::make_shared<FileSink>(std::move(file));
       add(file_sink_, options.file_level);
     }
-    stderr_level_ = options.to_stderr ? options.stderr_level : LogLevel::error;
-    if (options.to_stderr) add(std::make_shared<spdlog::sinks::stderr_sink_st>(), options.stderr_level);
+    stderr_sink_.reset();
+    if (options.to_stderr) {
+      stderr_sink_ = std::make_shared<spdlog::sinks::stderr_sink_st>();
+      add(stderr_sink_, options.stderr_level);
+    }
   }
 
   void write(LogLevel level, std::string_view component, std::string_view text) {
@@ -117,16 +122,18 @@ class Log {
   }
 
   void emit(LogLevel level, const std::string& line) {
-    if (level >= stderr_level_) ++lines_on_stderr;
     const spdlog::details::log_msg message("", spdlog_level(level), line);
-    for (const spdlog::sink_ptr& sink : sinks_)
-      if (sink->should_log(message.level)) sink->log(message);
+    for (const spdlog::sink_ptr& sink : sinks_) {
+      if (!sink->should_log(message.level)) continue;
+      sink->log(message);
+      if (sink == stderr_sink_) ++lines_on_stderr;
+    }
   }
 
   std::mutex mutex_;
   std::vector<spdlog::sink_ptr> sinks_;
   std::shared_ptr<FileSink> file_sink_;
-  LogLevel stderr_level_ = LogLevel::warning;
+  spdlog::sink_ptr stderr_sink_;  // one of the sinks; none where nothing goes to stderr
   RepeatFilter filter_;
 };
 

@@ -65,6 +65,23 @@ TEST_CASE("log: lines that the disk refuses are counted and later ones are writt
   CHECK(lines_in(log.text()) == 1);
 }
 
+TEST_CASE("log: only lines that go to stderr count as lines there") {
+  const uint64_t before = stderr_lines();
+  {
+    LogToMemory log;
+    log_error("x", "to the file alone");
+    CHECK(stderr_lines() == before);
+  }
+  LogToMemory log({.stderr_level = LogLevel::error});
+  log_warn("x", "below the level");
+  CHECK(stderr_lines() == before);
+  log_error("x", "to both");
+  CHECK(stderr_lines() == before + 1);
+  log.disk.set_fault({DiskFault::Kind::refuse, log.disk.operations(), 2});
+  for (const char* text : {"lost", "lost too"}) log_info("x", text);
+  CHECK(stderr_lines() == before + 2);  // the first one is told
+}
+
 TEST_CASE("repeat_filter: a line passes again after the window and says how many were held back") {
   RepeatFilter filter(10s);
   const RepeatFilter::Clock::time_point start;
