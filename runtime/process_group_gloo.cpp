@@ -115,7 +115,7 @@ class GlooGroup : public ProcessGroup {
     } catch (const TransferError&) {
       throw;
     } catch (const std::exception& error) {
-      throw missing_ranks(Kind::peer_lost, {other}, first_line(error));
+      throw missing_ranks(Kind::peer_lost, {other}, plain_reason(error));
     }
   }
 
@@ -133,7 +133,7 @@ class GlooGroup : public ProcessGroup {
         if (part.work->wait(at_least_one(deadline.left()))) continue;
         error = why_lost(part.rank);
       } catch (const std::exception& exception) {
-        error = first_line(exception);
+        error = plain_reason(exception);
       }
       if (stop_.stop_requested()) throw_stopped();
       if (!deadline.passed()) throw missing_ranks(Kind::peer_lost, {part.rank}, error);
@@ -156,7 +156,7 @@ class GlooGroup : public ProcessGroup {
     try {
       work = gloo_->recv(nothing, other, kUnansweredTag);
     } catch (const std::exception& error) {
-      lost_[other] = first_line(error);
+      lost_[other] = plain_reason(error);
       return;
     }
     unanswered_.push_back(work);
@@ -164,7 +164,7 @@ class GlooGroup : public ProcessGroup {
       try {
         work->wait(kForever);
       } catch (const std::exception& error) {
-        lose(other, first_line(error));
+        lose(other, plain_reason(error));
       }
     });
   }
@@ -242,7 +242,7 @@ class GlooBackend : public GroupBackend {
       return {std::move(connection), c10::make_intrusive<Gloo>(store, r.rank, r.size, options)};
     } catch (const std::exception& error) {
       throw TransferError(deadline.passed() ? Kind::timeout : Kind::peer_lost, {},
-                          "the members met, but could not connect: " + first_line(error));
+                          "the members met, but could not connect: " + plain_reason(error));
     }
   }
 

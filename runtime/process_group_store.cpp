@@ -7,6 +7,7 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -112,7 +113,7 @@ struct GroupStore::Impl {
     try {
       return store->check({key});
     } catch (const std::exception& error) {
-      throw missing_ranks(Kind::peer_lost, {0}, first_line(error));
+      throw missing_ranks(Kind::peer_lost, {0}, plain_reason(error));
     }
   }
 };
@@ -142,7 +143,7 @@ std::unique_ptr<GroupStore> GroupStore::connect(const std::string& host, uint16_
   try {
     impl->store = c10::make_intrusive<c10d::TCPStore>(host, options);
   } catch (const std::exception& error) {
-    throw missing_ranks(Kind::peer_lost, {0}, first_line(error));
+    throw missing_ranks(Kind::peer_lost, {0}, plain_reason(error));
   }
   return std::unique_ptr<GroupStore>(new GroupStore(std::move(impl)));
 }
@@ -155,7 +156,7 @@ void GroupStore::set(const std::string& key, const std::string& value) {
   try {
     impl_->store->set(key, bytes_of(value));
   } catch (const std::exception& error) {
-    throw missing_ranks(Kind::peer_lost, {0}, first_line(error));
+    throw missing_ranks(Kind::peer_lost, {0}, plain_reason(error));
   }
 }
 
@@ -165,7 +166,7 @@ std::string GroupStore::get(const std::string& key, int from, const Deadline& de
     const std::vector<uint8_t> value = impl_->store->get(key);
     return {value.begin(), value.end()};
   } catch (const std::exception& error) {
-    throw missing_ranks(Kind::peer_lost, {0}, first_line(error));
+    throw missing_ranks(Kind::peer_lost, {0}, plain_reason(error));
   }
 }
 
@@ -188,9 +189,14 @@ std::string group_key(const Rendezvous& r, const std::string& name) {
   return "group/" + std::to_string(r.generation) + '/' + name;
 }
 
-std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
+std::string plain_reason(const std::exception& error) {
+  std::string text = error.what();
+  text.resize(std::min(text.find('\n'), text.size()));
+  if (const size_t end = text.find("] "); text.starts_with('[') && text.rfind(':', end) < end && end != text.npos)
+    text.erase(0, end + 2);
+  for (const char* guess : {". This is typically caused by", ". This may indicate", " GLHF"})
+    text.resize(std::min(text.find(guess), text.size()));
+  return text;
 }
 
 }  // namespace troupe

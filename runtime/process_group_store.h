@@ -42,7 +42,8 @@ class GroupStore {
 
 // "group/<generation>/<name>": where a generation's keys lie.
 std::string group_key(const Rendezvous& rendezvous, const std::string& name);
-// The first line of an exception's text; c10 appends a backtrace.
-std::string first_line(const std::exception& error);
+// What an exception of c10d or Gloo says, in one line: without the place in their sources, the backtrace, and what they guess about
+// the other side.
+std::string plain_reason(const std::exception& error);
 
 }  // namespace troupe

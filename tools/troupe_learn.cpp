@@ -1,5 +1,6 @@
 // The program troupe-learn: the commands that compute with tensors. Users start it through troupe.
 
+#include <cstdlib>
 #include <iostream>
 
 #include "runtime/errors.h"
@@ -26,6 +27,7 @@ struct Run {
 }  // namespace troupe
 
 int main(int count, char** arguments) {
+  setenv("GLOO_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // its news about connections are in our log, in plain words
   return troupe::run_program([&] {
     const auto options = troupe::parse_command_line({arguments + 1, arguments + count}, std::cout);
     return options ? std::visit(troupe::Run{}, *options) : 0;

@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "runtime/process_group_store.h"
 #include "runtime/weight_sender.h"
 #include "tests/runtime/process_group_conformance.h"
 #include "tests/runtime/weight_fixture.h"
@@ -20,6 +21,19 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 using Did = SenderStep::Did;
+
+TEST_CASE("gloo: what its errors say, without sources, backtrace and guesses") {
+  const auto reason = [](const char* text) { return plain_reason(std::runtime_error(text)); };
+  CHECK(
+      reason(
+          "[/__w/pytorch/gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:22668: Connection reset by peer. This "
+          "is typically caused by a remote worker hanging. GLHF! \U0001F3D6") ==
+      "Read error [127.0.0.1]:22668: Connection reset by peer");
+  CHECK(reason("Timed out waiting 10ms for recv operation to complete\nException raised from wait") ==
+        "Timed out waiting 10ms for recv operation to complete");
+  CHECK(reason("[127.0.0.1]:5 is gone") == "[127.0.0.1]:5 is gone");
+  CHECK(reason("") == "");
+}
 
 std::vector<std::shared_ptr<GroupBackend>> test::backends_under_test() { return {make_group_backend("gloo", {})}; }
 
