@@ -443,8 +443,27 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: the Python client of the protocol page
   server.publish(kSnapshot);
   CHECK(line() == "1 1\n");
   server.stop();
+  CHECK(line() == "the run has ended\n");
   CHECK(line() == "end");
   CHECK(::pclose(client) == 0);
+}
+
+TEST_CASE("stats_socket: the Python client answers a mistake with one line") {
+  const auto answer = [](const std::string& arguments) {
+    return test::run_program(test::test_python() + " examples/stats_client.py " + arguments + " 2>&1");
+  };
+  const std::pair<std::string, std::string> mistakes[] = {
+      {"", "usage: stats_client.py HOST:PORT [TOPIC]\n"},
+      {"localhost", "localhost: not HOST:PORT, as `troupe train` prints it behind \"statistics\"\n"},
+      {"127.0.0.1:1", "127.0.0.1:1: cannot connect: "},
+      {"127.0.0.1:99999", "127.0.0.1:99999: cannot connect: "},
+  };
+  for (const auto& [arguments, expected] : mistakes) {
+    const test::ProgramResult result = answer(arguments);
+    CHECK(result.exit_code == 1);
+    CHECK_MESSAGE(result.output.starts_with(expected), result.output);
+    CHECK(std::ranges::count(result.output, '\n') == 1);
+  }
 }
 
 TEST_CASE(
