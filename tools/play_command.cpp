@@ -1,4 +1,3 @@
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "runtime/rng.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
+#include "tools/terminal.h"
 #include "tools/trained_run.h"
 
 namespace troupe {
@@ -19,6 +19,7 @@ namespace {
 
 constexpr timespec kFrame{0, 50'000'000};  // 20 frames per second
 constexpr timespec kAtOnce{0, 0};
+constexpr uint64_t kMostFailures = 5;  // within one episode
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -30,10 +31,7 @@ sigset_t stop_signals() {
 // Draws frames: on a terminal one over the other at a pace to watch, elsewhere one after the other as fast as they come.
 class Screen {
  public:
-  Screen() : terminal_(isatty(STDOUT_FILENO) != 0) {
-    winsize size{};
-    if (terminal_ && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) width_ = size.ws_col;
-  }
+  Screen() : terminal_(isatty(STDOUT_FILENO) != 0) {}
 
   // False when the user wants to stop.
   bool show(const std::string& title, const std::string& picture) {
@@ -41,9 +39,11 @@ class Screen {
     std::istringstream in(picture);
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     if (terminal_) {
+      const TerminalSize size = terminal_size();
+      if (lines.size() > size.drawable_rows()) lines.resize(size.drawable_rows());
       for (std::string& line : lines)
-        line = line.substr(0, width_);  // a wrapped line would leave its rest on the screen
-      std::cout << console_redraw(lines, drawn_) << std::flush;
+        line = line.substr(0, size.columns);  // a wrapped line would leave its rest on the screen
+      std::cout << console_redraw(lines, std::min(drawn_, size.drawable_rows())) << std::flush;
       drawn_ = lines.size();
     } else {
       for (const std::string& line : lines) std::cout << line << '\n';
@@ -61,7 +61,6 @@ class Screen {
 
  private:
   bool terminal_;
-  size_t width_ = 100;
   size_t drawn_ = 0;
 };
 
@@ -77,17 +76,19 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
   const std::unique_ptr<Env> env = run.wiring->make_env(one);
   EnvStep step = EnvStep::allocate(env->spec(), 1);
   env->reset(derive_key(run.wiring->config.seed, "play"), 0, step);
-  uint64_t failures = 0;
   for (int64_t episode = 1; episode <= episodes; ++episode) {
     double score = 0;
     int64_t steps = 0;
+    uint64_t failures = 0;
     for (bool over = false; !over;) {
       if (!screen.show(title(episode, episodes, steps, score), env->render(0))) return false;
       env->step(likely_actions(*run.policy, env->spec(), step), step);
       if (step.failed.view<uint8_t>()[0] != 0) {
         const std::string error = step.errors.empty() ? "" : step.errors.front();
+        const bool now = step.failed.view<uint8_t>()[0] == static_cast<uint8_t>(Failed::now);
+        failures += now;
+        if (now && failures >= kMostFailures) throw EnvironmentFailed(failures, error);
         if (!error.empty()) screen.say("the environment failed: " + error);
-        if (++failures > kMaxPlayFailures) throw EnvironmentFailed(failures, error);
         score = 0;
         steps = 0;
         continue;
