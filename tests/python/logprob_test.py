@@ -77,6 +77,38 @@ def test_logits_that_lie_apart_are_read_in_place(rng):
         assert (array[0] == got[0].detach().numpy()).all()
 
 
+def test_rows_that_overlap_or_run_backwards_are_copied(rng):
+    logits, labels = batch(rng, 3, 6)
+    row, line = logits[0, 0], torch.cat([logits[0, 0], logits[0, 1]])
+    for given, wanted in [
+        (row.expand(6, 300), labels[0]),
+        (row.expand(3, 6, 300), labels),
+        (logits[0].expand(3, 6, 300), labels),
+        (logits[:, :1].expand(3, 6, 300), labels),
+        (line.unfold(0, 300, 50), labels[:, 0].repeat(3)[:7]),
+        (line.unfold(0, 300, 50)[:6].expand(3, 6, 300), labels),
+        (line[:7].unfold(0, 1, 1), torch.zeros(7, dtype=torch.long)),
+    ]:
+        source = given.detach().requires_grad_()
+        got, want = ta.logprobs_entropy(source, wanted), oracle(given, wanted)
+        assert torch.allclose(got[0].double(), want[0], atol=1e-5) and torch.allclose(got[1].double(), want[1], atol=1e-5)
+        plain = given.detach().clone().contiguous().requires_grad_()
+        got[0].sum().backward()
+        ta.logprobs_entropy(plain, wanted)[0].sum().backward()
+        assert torch.equal(source.grad.contiguous(), plain.grad)
+    numbers, tokens = logits.numpy(), labels.numpy()
+    for given, wanted in [
+        (numbers[::-1], tokens),
+        (numbers[:, ::-1], tokens),
+        (numbers[::-1, ::-1], tokens),
+        (np.broadcast_to(numbers[0, 0], (3, 6, 300)), tokens),
+        (np.broadcast_to(numbers[:, :1], (3, 6, 300)), tokens),
+        (np.lib.stride_tricks.sliding_window_view(line.numpy(), 300)[:6], tokens[0]),
+    ]:
+        got, want = ta.logprobs_entropy(given, wanted), ta.logprobs_entropy(given.copy(), wanted)
+        assert (got[0] == want[0]).all() and (got[1] == want[1]).all()
+
+
 def test_minus_infinity_is_probability_zero(rng):
     logits, labels = batch(rng, 4)
     logits[:, ::3] = -math.inf

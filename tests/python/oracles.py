@@ -14,7 +14,7 @@ except ImportError:
     torch = None
 
 # How an array of float32 numbers is handed over; see `given`. The values of all of them are exact in bfloat16.
-FORMS = ["numpy", "numpy64", "numpy_strided", "numpy_misaligned", "numpy_reversed", "list"]
+FORMS = ["numpy", "numpy64", "numpy_strided", "numpy_misaligned", "numpy_reversed", "numpy_flipped", "list"]
 if torch is not None:
     FORMS += ["torch", "torch_bf16", "torch_half", "torch_strided", "torch_offset", "torch_grad"]
 
@@ -40,6 +40,8 @@ def given(array: np.ndarray, form: str):
         return view
     if form == "numpy_reversed":
         return np.ascontiguousarray(array[..., ::-1])[..., ::-1]
+    if form == "numpy_flipped":
+        return np.ascontiguousarray(array[::-1])[::-1]
     if form == "torch_offset":  # aligned to elements, but to nothing more
         return torch.cat([torch.zeros(1), torch.from_numpy(array.copy()).flatten()])[1:].reshape(array.shape)
     tensor = torch.from_numpy(array.copy())

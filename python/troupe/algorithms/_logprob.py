@@ -28,8 +28,9 @@ def logprobs_entropy(
     with respect to `logits`. Reads the logits once, and once more for the gradient, which is written once; no other memory of
     their size is used.
 
-    logits: [..., V] float32 or bfloat16 (others are converted), in any layout whose last dimension has no gaps. A logit of
-        -infinity is a token of probability 0.
+    logits: [..., V] float32 or bfloat16 (others are converted). They are read in place where the last dimension has no gaps and
+        rows neither overlap nor run backwards, and copied first in any other layout. A logit of -infinity is a token of
+        probability 0.
     labels: [...] integers in [0, V), or `ignore_index`.
     ignore_index: the label of positions without a token, such as padding (as in torch.nn.functional.cross_entropy): their logits
         are not read, log-probability and entropy are 0 there, and so is the gradient. None: there is no such label.
@@ -177,12 +178,21 @@ def _logits(call: Call, name: str, dtype: str | None = None) -> Argument:
     scores = call.floats(name, dtype=dtype or call.float_dtype(name), layout="any")
     if len(scores.shape) < 1 or scores.shape[-1] < 1:
         raise ValueError(f"{name}: shape {scores.shape}, expected [..., V] with V of at least 1")
-    if scores.array.size if isinstance(scores.array, np.ndarray) else scores.array.numel():
-        size = scores.array.itemsize if isinstance(scores.array, np.ndarray) else 1
-        strides = scores.array.strides if isinstance(scores.array, np.ndarray) else scores.array.stride()
-        if scores.shape[-1] > 1 and strides[-1] != size:
-            return call.floats(name, dtype=dtype or call.float_dtype(name))  # gaps inside a row: copied
-    return scores
+    if 0 in scores.shape or _rows_in_place(scores.array):
+        return scores
+    return call.floats(name, dtype=dtype or call.float_dtype(name))  # copied
+
+
+def _rows_in_place(logits: Any) -> bool:
+    """Whether the kernels can read [..., V] where it is: no gaps inside a row, and each row behind the end of the one before."""
+    if isinstance(logits, np.ndarray):
+        strides = [stride / logits.itemsize for stride in logits.strides]
+    else:
+        strides = logits.stride()
+    *leading, vocabulary = logits.shape
+    if vocabulary > 1 and strides[-1] != 1:
+        return False
+    return all(extent == 1 or stride >= vocabulary for extent, stride in zip(leading, strides))
 
 
 def _parts(scores: Argument, *others: Any) -> Any:
