@@ -21,10 +21,26 @@ def test_infinity_only_where_it_means_something():
         _checks.number("rho_bar", 0, above=0, infinite=True)
 
 
-@pytest.mark.parametrize("value", [None, 2.0, "3", 0, 2**70, [1], np.float64(2)])
+@pytest.mark.parametrize("value", [None, 2.0, "3", 0, -(2**70), [1], np.float64(2)])
 def test_what_is_no_integer_in_range_is_refused(value):
     with pytest.raises(ValueError, match=r"^k: .*expected an integer >= 1$"):
         _checks.integer("k", value, low=1)
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**70])
+def test_an_integer_too_large_for_64_bits_is_told_the_bound(value):
+    with pytest.raises(ValueError, match=rf"^seed: {value}, expected an integer >= 0 and < 2\^63$"):
+        _checks.integer("seed", value, low=0)
+    with pytest.raises(ValueError, match=rf"^ignore_index: {value}, expected an integer < 2\^63$"):
+        _checks.integer("ignore_index", value)
+    with pytest.raises(ValueError, match=r"^k: .*, expected an integer in \[1, 8\]$"):
+        _checks.integer("k", value, low=1, high=8)
+
+
+def test_an_integer_too_small_for_64_bits_is_told_the_bound():
+    assert _checks.integer("k", -(2**63)) == -(2**63)
+    with pytest.raises(ValueError, match=r"^k: -9223372036854775809, expected an integer >= -2\^63$"):
+        _checks.integer("k", -(2**63) - 1)
 
 
 def test_integers_of_numpy_are_integers():

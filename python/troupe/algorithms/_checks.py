@@ -29,16 +29,23 @@ def number(
     return result
 
 
-def integer(name: str, value: Any, *, low: int = -(2**63), high: int = 2**63 - 1) -> int:
-    """The value as an int in [low, high]; no fractions, not even 2.0."""
-    bounds = _range(-math.inf if low == -(2**63) else low, math.inf if high == 2**63 - 1 else high, None)
+_LEAST, _MOST = -(2**63), 2**63 - 1  # of 64 bits
+
+
+def integer(name: str, value: Any, *, low: int = _LEAST, high: int = _MOST) -> int:
+    """The value as an int in [low, high]; no fractions, not even 2.0. The bounds of 64 bits are named only where one is violated."""
+    bounds = _range(-math.inf if low == _LEAST else low, math.inf if high == _MOST else high, None)
     try:
         result = operator.index(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: {value!r}, expected an integer{bounds}") from None
-    if not low <= result <= high:
-        raise ValueError(f"{name}: {result}, expected an integer{bounds}")
-    return result
+    if low <= result <= high:
+        return result
+    if result > high == _MOST:
+        bounds += " and < 2^63" if bounds else " < 2^63"
+    elif result < low == _LEAST:
+        bounds = " >= -2^63" + (f" and{bounds}" if bounds else "")
+    raise ValueError(f"{name}: {result}, expected an integer{bounds}")
 
 
 def choice(name: str, value: Any, known: Sequence[str]) -> str:
