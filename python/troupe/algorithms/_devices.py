@@ -48,7 +48,7 @@ def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        device = _firstcuda_device(args) or _firstcuda_device(kwargs.values())
+        device = _first_cuda_device(args) or _first_cuda_device(kwargs.values())
         if device is None:
             return function(*args, **kwargs)
         nonlocal warned
@@ -67,7 +67,7 @@ def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-def _firstcuda_device(values: Iterable[Any]) -> torch.device | None:
+def _first_cuda_device(values: Iterable[Any]) -> torch.device | None:
     """Of the first CUDA tensor among them or inside them."""
     for value in values:
         # Every call comes by here: most arguments are no containers.
