@@ -365,6 +365,8 @@ void WorkerCore::load(Group& group, const std::string& bytes) {
 std::optional<std::string> WorkerCore::failing() const {
   bool any = false;
   for (const auto& group : groups_) {
+    const bool has_work = group->running || group->closing || group->parked || group->outstanding != 0;
+    if (!has_work) continue;
     const bool all_fail = std::ranges::all_of(group->failures, [](uint32_t failures) { return failures > 0; });
     if (!all_fail && group->running) return std::nullopt;
     any |= all_fail;

@@ -139,6 +139,23 @@ TEST_CASE("worker_core: a group that works keeps it from failing, one without wo
   CHECK(!f.core->failing());
 }
 
+TEST_CASE("worker_core: a group that failed in the last step of a rollout is not failing once it has no work") {
+  Fixture f(2, 2);
+  f.core->add_credits(1);
+  f.serve(1);
+  Counter::broken = true;
+  f.serve(1);
+  CHECK(f.core->failing());  // the rollout still lacks its last values
+  for (uint32_t row : {0, 1}) f.core->revive(0, row);
+  f.serve(1);
+  REQUIRE(f.port.rollouts.size() == 1);
+  CHECK(f.port.requests.empty());
+  CHECK(!f.core->failing());
+  f.core->add_credits(1);
+  f.serve(1);
+  CHECK(f.core->failing());  // it has work again, and fails
+}
+
 TEST_CASE("worker_core: asks for nothing without a credit") {
   Fixture f;
   CHECK(f.port.requests.empty());
