@@ -39,12 +39,14 @@ class WorkerCore {
   // Resets every environment; groups start as credits come.
   void begin();
   void add_credits(uint32_t count);
+  // Takes the answer to a group's request and steps its environment. Throws when a row fails quarantine_after times in a row and
+  // leaves its group without rows.
   void on_reply(const ActReply& reply);
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
   void retry(uint32_t group);
   void retry_all();
   // Lets a row that failed step again. A row that failed waits restart_backoff, twice as long at each further failure in a
-  // row, and is left out for good after quarantine_after of them. Throws when that leaves a group without rows.
+  // row, and is left out for good after quarantine_after of them.
   void revive(uint32_t group, uint32_t row);
   // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls.
   void beat();
