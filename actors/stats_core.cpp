@@ -128,6 +128,7 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
 }
 
 void StatsCore::add(const Evaluation& evaluation) {
+  if (!evaluation.error.empty()) return;
   EvaluationResult& result = now_.evaluation.emplace();
   result.updates = evaluation.version.number;
   result.episodes = evaluation.episodes;

@@ -34,6 +34,7 @@ class StatsCore {
   void add(const ReceiverGone& gone);
   void add(const ReplayReport& report, Clock::time_point now);
   void add(const UpdateMessage& update, Clock::time_point now);
+  // One that failed changes nothing: the last good one stays.
   void add(const Evaluation& evaluation);
   // The run is over.
   void end() { now_.training_ended = true; }

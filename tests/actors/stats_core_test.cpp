@@ -49,6 +49,22 @@ int points_of(const RunConfig& config, uint64_t rollout, uint64_t total) {
 
 }  // namespace
 
+TEST_CASE("stats_core: a failed evaluation leaves the last good one in place") {
+  StatsCore stats(config_of(16), false, kStart);
+  stats.add(Evaluation{.version = {0, 1}, .episodes = 0, .error = "the environment failed"});
+  CHECK(!stats.take_view(kStart).evaluation);
+  stats.add(Evaluation{.version = {0, 3}, .episodes = 10, .return_mean = 21});
+  stats.add(Evaluation{.version = {0, 5}, .episodes = 1, .return_mean = -4, .error = "the environment failed"});
+  for (const StatsSnapshot& s : {stats.take_view(kStart), stats.take_point(kStart)}) {
+    REQUIRE(s.evaluation);
+    CHECK(s.evaluation->updates == 3);
+    CHECK(s.evaluation->episodes == 10);
+    CHECK(s.evaluation->return_mean == 21);
+  }
+  stats.add(Evaluation{.version = {0, 7}, .episodes = 10, .return_mean = 22});
+  CHECK(stats.take_view(kStart).evaluation->updates == 7);
+}
+
 TEST_CASE("curve_points: a run has a point per update at first, and few more however long it gets") {
   const RunConfig config = config_of(1000);
   for (const uint64_t updates : {1, 2, 7, 50, 64})
