@@ -74,8 +74,6 @@ void ReplayStore::progress(uint64_t worker, std::vector<PartialRollout> partial)
 void ReplayStore::close() {
   TROUPE_CHECK(workers_.empty(), workers_.size());
   ledger_.left_over += std::exchange(ledger_.waiting, 0);
-  for (const auto& [index, units] : handed_)
-    for (const Unit& unit : units) uses_total_ -= unit.get().samples;
   units_.clear();
   handed_.clear();
   stored_samples_ = 0;
@@ -270,7 +268,6 @@ SuperBatch ReplayStore::hand_out(const std::vector<Unit>& units) {
     last_lags_.emplace_back(lag_at_next(unit), column.samples);
     ++column.uses;
     ++column.in_flight;
-    uses_total_ += column.samples;
   }
   for (RolloutColumns& part : batch.parts) std::sort(part.columns.begin(), part.columns.end());
   if (config_.mode == "reuse") renewal_uses_ = std::min(renewal_uses_ + batch.samples, capacity_ * planned_uses());
@@ -306,6 +303,7 @@ std::vector<ReplayStore::Unit> ReplayStore::take_handed(uint64_t index) {
 void ReplayStore::trained(uint64_t index) {
   for (const Unit& unit : take_handed(index)) {
     Column& column = unit.get();
+    uses_total_ += column.samples;
     if (column.trained) continue;
     column.trained = true;
     ledger_.waiting -= column.samples;
@@ -373,9 +371,8 @@ uint64_t ReplayStore::count_waiting() const {
 }
 
 double ReplayStore::mean_reuse() const {
-  const uint64_t used =
-      ledger_.trained - trained_before_ + ledger_.waiting - std::min(ledger_.waiting, stored_samples_);
-  return used == 0 ? kUnknown : static_cast<double>(uses_total_) / static_cast<double>(used);
+  const uint64_t trained = ledger_.trained - trained_before_;
+  return trained == 0 ? kUnknown : static_cast<double>(uses_total_) / static_cast<double>(trained);
 }
 
 }  // namespace troupe

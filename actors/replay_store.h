@@ -95,7 +95,7 @@ class ReplayStore {
   std::optional<uint64_t> applied_number() const;
   // Lags of the samples of the last super-batch: one entry per column, with its number of samples.
   const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
-  // Updates that used an average sample so far; unknown before the first.
+  // Updates that trained on a sample, averaged over the samples that any has; unknown before the first.
   double mean_reuse() const;
   // That the next super-batch is for; no weights are newer.
   PolicyVersion version() const { return version_; }
@@ -161,7 +161,7 @@ class ReplayStore {
   uint64_t env_steps_ = 0;
   std::vector<Episodes> episodes_;
   uint64_t uncounted_ = 0;
-  uint64_t uses_total_ = 0;      // since trained_before_ was counted
+  uint64_t uses_total_ = 0;      // samples of all updates since trained_before_ was counted, each time they were used
   uint64_t trained_before_ = 0;  // samples that earlier starts of the run trained on
   bool closed_ = false;
   uint64_t renewal_uses_ = 0;  // "reuse": sample uses for which a full buffer has not yet admitted new samples

@@ -150,10 +150,12 @@ class Run {
     store_.push(make_rollout(recipe));
   }
   void end_update() {
-    if (draw_.chance(failing_updates_))
+    if (draw_.chance(failing_updates_)) {
       store_.failed(training_->index);
-    else
+    } else {
       store_.trained(training_->index);
+      applied_samples_ += training_->samples;
+    }
     ++updates_;
     training_ = std::exchange(staged_, std::nullopt);
   }
@@ -167,6 +169,12 @@ class Run {
     REQUIRE(ledger.balances());
     REQUIRE(ledger.waiting == store_.count_waiting());
     largest_waiting_ = std::max(largest_waiting_, ledger.waiting);
+    if (ledger.trained == 0) {
+      REQUIRE(std::isnan(store_.mean_reuse()));
+    } else {
+      const auto reuse = static_cast<double>(applied_samples_) / static_cast<double>(ledger.trained);
+      REQUIRE(store_.mean_reuse() == doctest::Approx(reuse));
+    }
   }
   void check(const SuperBatch& batch) {
     REQUIRE(batch.samples >= static_cast<uint64_t>(config_.trainer.super_batch));
@@ -188,7 +196,7 @@ class Run {
   std::vector<uint64_t> applied_;
   std::optional<SuperBatch> staged_, training_;
   std::map<std::tuple<uint64_t, uint64_t, int32_t>, int64_t> uses_;
-  uint64_t next_worker_ = 1, updates_ = 0, largest_waiting_ = 0;
+  uint64_t next_worker_ = 1, updates_ = 0, largest_waiting_ = 0, applied_samples_ = 0;
   uint64_t last_checked_ = std::numeric_limits<uint64_t>::max();
   int64_t worker_share_ = 1, trainer_share_ = 1;
   bool workers_come_and_go_ = false;

@@ -243,6 +243,17 @@ TEST_CASE("replay_store: an update that applied nothing loses its samples") {
   f.check_ledger();
 }
 
+TEST_CASE("replay_store: an update that applied nothing is no use of its samples") {
+  Fixture f;
+  f.push(4);
+  f.store->sample();
+  f.store->sample();
+  CHECK(std::isnan(f.store->mean_reuse()));
+  f.store->trained(0);
+  f.store->failed(1);
+  CHECK(f.store->mean_reuse() == 1.0);
+}
+
 TEST_CASE("replay_store: reuse draws without replacement and retires a sample after max_reuse updates") {
   Fixture f(10, "reuse", 32);
   f.push(2);
