@@ -160,9 +160,9 @@ std::vector<CreditGrant> ReplayStore::grant() {
   return result;
 }
 
-std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
+bool ReplayStore::push(RolloutPtr rollout) {
   const auto it = workers_.find(rollout->worker);
-  if (it == workers_.end()) return "worker " + std::to_string(rollout->worker) + " is gone";
+  if (it == workers_.end()) return false;
   std::vector<PartialRollout>& partial = it->second.partial;
   const auto reported = std::ranges::find(partial, rollout->group, &PartialRollout::group);
   if (reported != partial.end()) partial.erase(reported);
@@ -171,7 +171,7 @@ std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {
     ledger_.dropped_full += rollout->samples;
-    return "replay holds " + std::to_string(stored_samples_) + " of " + std::to_string(capacity_) + " samples";
+    return false;
   }
   ledger_.waiting += rollout->samples;
   auto stored = std::make_shared<Stored>();
@@ -191,7 +191,7 @@ std::optional<std::string> ReplayStore::push(RolloutPtr rollout) {
     stored_samples_ += column.samples;
   }
   for (size_t i = 0; i < stored->columns.size(); ++i) units_.push_back({stored, i});
-  return std::nullopt;
+  return true;
 }
 
 uint64_t ReplayStore::lag_at_next(const Unit& unit) const {

@@ -58,9 +58,9 @@ class ReplayStore {
   std::vector<CreditGrant> grant();
 
   // -- samples
-  // Takes a rollout against one of its worker's credits. Returns why it was refused, or nothing. Refused samples are booked
-  // as dropped_full; those of a worker that is not known (it left, or was cut off) were booked as lost when it left.
-  std::optional<std::string> push(RolloutPtr rollout);
+  // Takes a rollout against one of its worker's credits. False when it is refused: its samples are booked as dropped_full, or, of
+  // a worker that is not known (it left, or was cut off), were booked as lost when it left.
+  bool push(RolloutPtr rollout);
   // The next super-batch, when there are enough samples that are fresh enough for the update that would use it.
   std::optional<SuperBatch> sample();
   // The update with that index used its batch, or lost it (no optimizer step was applied).

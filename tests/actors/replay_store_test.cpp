@@ -145,7 +145,7 @@ TEST_CASE("replay_store: what a worker leaves that stops in order is left over, 
   f.store->leave(1, /*in_order=*/true);
   CHECK(f.store->ledger() == Ledger{.produced = 5, .left_over = 5});
   CHECK(f.store->env_steps() == 40);
-  CHECK(f.store->push(make_rollout({})));  // too late: booked already
+  CHECK_FALSE(f.store->push(make_rollout({})));  // too late: booked already
   CHECK(f.store->env_steps() == 40);
   f.check_ledger();
 }
@@ -154,7 +154,7 @@ TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its
   Fixture f;
   f.store->progress(1, {{0, 8, 8, {}}});
   f.store->leave(1);
-  CHECK(f.store->push(make_rollout({})));
+  CHECK_FALSE(f.store->push(make_rollout({})));
   CHECK(f.store->ledger().produced == 8);
   CHECK(f.store->ledger().lost_in_crash == 8);
   f.check_ledger();
@@ -209,7 +209,7 @@ TEST_CASE("replay_store: when it is closed, what waits is left over and nothing 
   f.store->leave(1, /*in_order=*/true);
   f.store->close();
   CHECK(f.store->ledger() == Ledger{.produced = 8, .left_over = 8});
-  CHECK(f.store->push(make_rollout({})));
+  CHECK_FALSE(f.store->push(make_rollout({})));
   CHECK_FALSE(f.store->sample());
   f.check_ledger();
 }
