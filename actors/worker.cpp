@@ -82,12 +82,10 @@ void log_failures(Self self, const std::string& name) {
   st.failures_logged = report.env_failures;
 }
 
-// Behind the report of the steps that it has made.
+// Call it behind report(): replay first hears of the steps that were made.
 void report_failing(Self self, uint64_t worker) {
-  const auto error = self->state.core->failing();
-  if (!error) return;
-  report(self);
-  self->send(self->state.peers.replay, EnvironmentsFailing{worker, *error});
+  if (const auto error = self->state.core->failing())
+    self->send(self->state.peers.replay, EnvironmentsFailing{worker, *error});
 }
 
 // The last reports of a worker that ends with an error, also when its environments could not even be made.
@@ -127,8 +125,11 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
   const std::string name = "worker " + std::to_string(worker);
   return {
       [self, wiring, worker](const ActReply& reply) {
-        self->state.core->on_reply(reply);
-        if (wiring->in_turns) report_failing(self, worker);  // its turn would never come
+        auto& st = self->state;
+        st.core->on_reply(reply);
+        if (!wiring->in_turns || !st.core->failing()) return;
+        report(self);  // its turn would never come
+        report_failing(self, worker);
       },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
       [self, wiring, worker, name](begin_atom) {

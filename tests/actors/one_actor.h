@@ -1,0 +1,123 @@
+#pragma once
+// One actor of a run by itself: its peers are played by the test, on one thread and a clock that the test moves.
+
+#include <memory>
+#include <vector>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages.h"
+#include "actors/wiring.h"
+#include "runtime/caf_system.h"
+#include "runtime/log.h"
+#include "sim/fakes.h"
+
+namespace troupe::testing {
+
+// What a peer was sent.
+struct Heard {
+  std::vector<ActReply> replies;
+  std::vector<ReplayReport> replay;
+  std::vector<WorkerReport> workers;
+  std::vector<EnvironmentsFailing> failing;
+  uint32_t credits = 0;
+  std::vector<caf::error> exits;  // the reasons with which it was told to end; it lives on
+};
+
+struct PeerState {
+  static inline const char* name = "peer";
+};
+
+inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
+  self->set_default_handler(caf::drop);
+  self->set_exit_handler([heard](const caf::exit_msg& exit) { heard->exits.push_back(exit.reason); });
+  return {
+      [heard](const ActReply& reply) { heard->replies.push_back(reply); },
+      [heard](const ReplayReport& report) { heard->replay.push_back(report); },
+      [heard](const WorkerReport& report) { heard->workers.push_back(report); },
+      [heard](const EnvironmentsFailing& failing) { heard->failing.push_back(failing); },
+      [heard](const Credits& credits) { heard->credits += credits.count; },
+  };
+}
+
+// An actor of any type, as far as it is played here.
+struct Peer {
+  template <class Door>
+  Door as() const {
+    return caf::actor_cast<Door>(caf::actor_cast<caf::strong_actor_ptr>(actor));
+  }
+  template <class Actor, class Message>
+  void tell(const Actor& to, Message message) const {
+    auto target = caf::actor_cast<caf::actor>(caf::actor_cast<caf::strong_actor_ptr>(to));
+    caf::send_as(actor, target, std::move(message));
+  }
+  caf::actor actor;
+  std::shared_ptr<Heard> heard = std::make_shared<Heard>();
+};
+
+class OneActor {
+ public:
+  explicit OneActor(const RunConfig& run_config) : world(sim::Scenario{.config = run_config}) {
+    open_log(nullptr, {.to_stderr = false});
+    register_messages(config_);
+    configure(config_, {.scheduler = SchedulerKind::single_step, .network_config = {}});
+    system = std::make_unique<caf::actor_system>(config_);
+    scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler());
+    wiring = std::make_shared<Wiring>();
+    wiring->config = run_config;
+    wiring->spec = sim::fake_spec();
+    wiring->make_env = [this](const EnvConfig& env) { return std::make_unique<sim::FakeEnv>(world, env.rows); };
+    wiring->make_policy = [this] { return sim::fake_policy(world); };
+    wiring->threads = false;
+  }
+  ~OneActor() {
+    for (const caf::actor& actor : actors_) caf::anon_send_exit(actor, caf::exit_reason::kill);
+    run();
+    actors_.clear();
+    close_log();
+  }
+  Peer add_peer() {
+    Peer result;
+    result.actor = system->spawn(peer, result.heard.get());
+    actors_.push_back(result.actor);
+    kept_.push_back(result.heard);
+    return result;
+  }
+  template <class Actor>
+  Actor keep(const Actor& actor) {
+    actors_.push_back(caf::actor_cast<caf::actor>(caf::actor_cast<caf::strong_actor_ptr>(actor)));
+    return actor;
+  }
+  void kill(const Peer& one) {
+    caf::anon_send_exit(one.actor, caf::exit_reason::kill);
+    run();
+  }
+  void run() { scheduler_->run(); }
+  void pass(std::chrono::milliseconds time) {
+    scheduler_->clock().advance_time(time);
+    run();
+  }
+  template <class State, class Actor>
+  State& state_of(const Actor& actor) {
+    auto* pointer = caf::actor_cast<caf::strong_actor_ptr>(actor)->get();
+    return dynamic_cast<typename Actor::template stateful_pointer<State>>(pointer)->state;
+  }
+
+  sim::World world;
+  std::shared_ptr<Wiring> wiring;
+  std::unique_ptr<caf::actor_system> system;
+
+ private:
+  caf::actor_system_config config_;
+  caf::scheduler::test_coordinator* scheduler_ = nullptr;
+  std::vector<caf::actor> actors_;
+  std::vector<std::shared_ptr<Heard>> kept_;
+};
+
+}  // namespace troupe::testing

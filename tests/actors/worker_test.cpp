@@ -1,0 +1,78 @@
+#include "actors/worker.h"
+
+#include "envs/batched.h"
+#include "tests/actors/one_actor.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+class Broken {
+ public:
+  struct State {
+    int32_t steps = 0;
+  };
+  static EnvSpec spec() {
+    EnvSpec spec;
+    spec.id = "Broken";
+    spec.observations = {{"o", DType::f32, {1}}};
+    spec.action = {ActionKind::discrete, {2}, {}, {}, 1, false};
+    return spec;
+  }
+  void reset(Rng&) {}
+  RowStep step(int32_t, Rng&) { throw std::runtime_error("broken on purpose"); }
+  void observe(RowWriter out) const { out.array<float>()[0] = 0; }
+
+  State state;
+};
+
+RunConfig small_config() {
+  RunConfig config;
+  config.env.rows = 2;
+  config.workers.groups = 1;
+  config.rollout.length = 4;
+  config.workers.quarantine_after = 3;
+  return config;
+}
+
+struct Fixture : OneActor {
+  Fixture() : OneActor(small_config()) {
+    wiring->make_env = [](const EnvConfig& env) { return std::make_unique<Batched<Broken>>(Broken::spec(), env.rows); };
+    worker =
+        keep(system->spawn(rollout_worker, WiringPtr(wiring), uint64_t{1},
+                           WorkerPeers{inference.as<InferenceDoor>(), replay.as<ReplayDoor>(), stats.as<StatsDoor>()}));
+    run();
+    replay.tell(worker, Credits{1});
+    run();
+  }
+  // Answers the request under way.
+  void answer() {
+    ActReply reply;
+    reply.id = ++answered;
+    reply.actions = Array(DType::i32, {2, 1, 1});
+    reply.log_probs = Array(DType::f32, {2, 1});
+    reply.values = Array(DType::f32, {2});
+    inference.tell(worker, reply);
+    run();
+  }
+
+  Peer inference = add_peer(), replay = add_peer(), stats = add_peer();
+  WorkerActor worker;
+  uint64_t answered = 0;
+};
+
+}  // namespace
+
+TEST_CASE("worker: while its environments fail it sends one report per beat, and behind it that they do") {
+  Fixture f;
+  f.answer();
+  const size_t before = f.replay.heard->workers.size();
+  CHECK(f.replay.heard->failing.empty());
+  f.pass(1s);
+  CHECK(f.replay.heard->failing.size() == 1);
+  CHECK(f.replay.heard->workers.size() == before + 1);
+  CHECK(f.stats.heard->workers.size() == before + 1);
+}
