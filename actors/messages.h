@@ -90,6 +90,7 @@ struct WorkerReport {
   uint64_t worker = 0;
   uint64_t env_steps = 0;
   std::vector<PartialRollout> partial;  // by group, the older of a group first
+  bool last = false;                    // the worker ends with this report and makes no further step
   uint64_t requests = 0;
   uint64_t retries = 0;  // requests asked again after an error or silence
   uint64_t env_failures = 0;
@@ -166,7 +167,7 @@ struct SpawnRequest {
 };
 
 // Messages of the protocol with other numbers are refused at the join.
-constexpr uint32_t kProtocolVersion = 3;
+constexpr uint32_t kProtocolVersion = 4;
 
 struct Stop {
   std::string reason;
@@ -352,7 +353,7 @@ template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {
   return f(caf::meta::type_name("PartialRollout"), x.group, x.samples, x.env_steps, x.episodes);
 }
 template <class I> typename I::result_type inspect(I& f, WorkerReport& x) {
-  return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.requests, x.retries,
+  return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
            x.env_failures, x.quarantined, x.rss_bytes, x.last_error);
 }
 template <class I> typename I::result_type inspect(I& f, EnvironmentsFailing& x) {

@@ -113,7 +113,7 @@ void on_due(Self self) {
     self->delayed_send(self, *st.give_up_at - now, due_atom_v);
     return;
   }
-  for (const auto& [id, worker] : st.workers) st.store->leave(id, /*in_order=*/true, /*silent=*/true);
+  for (const auto& [id, worker] : st.workers) st.store->leave(id, /*in_order=*/true);
   st.workers.clear();
   st.worker_of.clear();
   close_counts(self);
@@ -121,12 +121,12 @@ void on_due(Self self) {
 
 // How a worker went.
 struct Leave {
-  bool silent = false;  // it did not say what it leaves
-  bool failed = false;  // it ended with an error of its own
+  bool in_order = false;  // it stopped as it was told to
+  bool failed = false;    // it ended with an error of its own
 };
 
 Leave leave_of(const caf::error& reason) {
-  return {.silent = static_cast<bool>(reason), .failed = reason && reason.category() != caf::atom("exit")};
+  return {.in_order = !reason, .failed = reason && reason.category() != caf::atom("exit")};
 }
 
 // The worker of `source`, if there is one, makes no more samples.
@@ -135,7 +135,7 @@ void forget_worker(Self self, const caf::actor_addr& source, Leave how) {
   const auto it = st.worker_of.find(source);
   if (it == st.worker_of.end()) return;
   st.sampling.left(it->second, how.failed);
-  st.store->leave(it->second, /*in_order=*/st.training_ended || !how.silent, how.silent);
+  st.store->leave(it->second, st.training_ended || how.in_order);
   st.workers.erase(it->second);
   st.worker_of.erase(it);
   if ((st.training_ended || st.stopping) && st.workers.empty()) {
@@ -186,7 +186,7 @@ void expel(Self self, uint64_t worker, const std::string& why) {
   log_warn("replay", "worker " + std::to_string(worker) + " is expelled: " + why);
   const CreditHolder handle = self->state.workers.at(worker);
   self->send_exit(handle, make_error(Fault::bad_message, why));
-  forget_worker(self, handle.address(), {.silent = true});
+  forget_worker(self, handle.address(), {});
   if (!self->state.store->closed()) serve(self);
 }
 
@@ -264,7 +264,7 @@ void on_report(Self self, const WorkerReport& report) {
   if (is_remote(self))
     if (const auto why = misfit(st.wiring->config, st.wiring->spec, report))
       return expel(self, report.worker, "a report does not fit the run: " + *why);
-  st.store->progress(report.worker, report.partial);
+  st.store->progress(report.worker, report.partial, report.last);
   st.sampling.stepped(report.worker, report.env_steps);
 }
 

@@ -42,7 +42,7 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
 void ReplayStore::join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout) {
   TROUPE_CHECK(groups > 0 && samples_per_rollout > 0, worker, groups, samples_per_rollout);
   leave(worker);
-  workers_[worker] = Worker{groups, samples_per_rollout, 0, {}};
+  workers_[worker] = Worker{groups, samples_per_rollout, 0, {}, false};
 }
 
 void ReplayStore::count(uint64_t samples, uint64_t env_steps, const Episodes& episodes) {
@@ -51,7 +51,7 @@ void ReplayStore::count(uint64_t samples, uint64_t env_steps, const Episodes& ep
   if (episodes.count() > 0) episodes_.push_back(episodes);
 }
 
-void ReplayStore::leave(uint64_t worker, bool in_order, bool silent) {
+void ReplayStore::leave(uint64_t worker, bool in_order) {
   const auto it = workers_.find(worker);
   if (it == workers_.end()) return;
   const Worker& gone = it->second;
@@ -62,13 +62,15 @@ void ReplayStore::leave(uint64_t worker, bool in_order, bool silent) {
   }
   (in_order ? ledger_.left_over : ledger_.lost_in_crash) += reported;
   const uint64_t promised = gone.credits * gone.samples_per_rollout;
-  if (!in_order || silent) uncounted_ += promised - std::min(promised, reported);
+  if (!gone.last_report) uncounted_ += promised - std::min(promised, reported);
   workers_.erase(it);
 }
 
-void ReplayStore::progress(uint64_t worker, std::vector<PartialRollout> partial) {
+void ReplayStore::progress(uint64_t worker, std::vector<PartialRollout> partial, bool last) {
   const auto it = workers_.find(worker);
-  if (it != workers_.end()) it->second.partial = std::move(partial);
+  if (it == workers_.end()) return;
+  it->second.partial = std::move(partial);
+  it->second.last_report = last;
 }
 
 void ReplayStore::close() {

@@ -46,10 +46,11 @@ class ReplayStore {
   // A worker that will push rollouts of `samples_per_rollout` from `groups` vector environments. Joining twice starts it anew.
   void join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout);
   // The worker ended or is unreachable: its credits return, the samples of its partial rollouts are lost, or, when it stopped
-  // in order, left over. `silent`: it did not report its partial rollouts before it left.
-  void leave(uint64_t worker, bool in_order = false, bool silent = false);
-  // The worker's partial rollouts, as it last reported them; those of one group in the order in which they will be pushed.
-  void progress(uint64_t worker, std::vector<PartialRollout> partial);
+  // in order, left over.
+  void leave(uint64_t worker, bool in_order = false);
+  // The worker's partial rollouts, as it last reported them; those of one group in the order in which they will be pushed. `last`: it
+  // makes no sample after this report.
+  void progress(uint64_t worker, std::vector<PartialRollout> partial, bool last = false);
   // An inference actor serves weights of this version; nothing is admitted while none has said so.
   // False, and nothing changes, when it is older than the one before.
   bool applied(uint64_t receiver, PolicyVersion version);
@@ -129,6 +130,7 @@ class ReplayStore {
     uint64_t samples_per_rollout = 0;
     uint32_t credits = 0;
     std::vector<PartialRollout> partial;
+    bool last_report = false;  // `partial` is final
   };
 
   void count(uint64_t samples, uint64_t env_steps, const Episodes& episodes);

@@ -62,9 +62,10 @@ WorkerState::~WorkerState() = default;
 
 namespace {
 
-void report(Self self) {
+void report(Self self, bool last = false) {
   auto& st = self->state;
   WorkerReport report = st.core->report();
+  report.last = last;
   report.rss_bytes = resident_bytes();
   self->send(st.peers.replay, report);
   report.partial.clear();  // counted by replay
@@ -95,6 +96,7 @@ void report_end(Self self, uint64_t worker, const caf::error& fault) {
   WorkerReport report;
   report.worker = worker;
   if (st.core) report = st.core->report();
+  report.last = true;
   report.env_failures = std::max<uint64_t>(report.env_failures, 1);
   report.last_error = describe(fault);
   self->send(st.peers.replay, report);
@@ -159,7 +161,7 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
         st.core->retry_all();
       },
       [self](const Stop&) {
-        report(self);  // of what it leaves unfinished
+        report(self, /*last=*/true);  // of what it leaves unfinished
         self->quit();
       },
   };

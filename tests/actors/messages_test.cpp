@@ -138,7 +138,8 @@ TEST_CASE("messages: rollouts round-trip whole") {
 TEST_CASE("messages: reports and small messages round-trip") {
   Fixture f;
   const WorkerReport worker =
-      f.round_trip(WorkerReport{1, 2, {{1, 3, 4, {odd_floats(), Array(), Array()}}}, 5, 6, 7, 8, 9, "e"});
+      f.round_trip(WorkerReport{1, 2, {{1, 3, 4, {odd_floats(), Array(), Array()}}}, true, 5, 6, 7, 8, 9, "e"});
+  CHECK(worker.last);
   REQUIRE(worker.partial.size() == 1);
   CHECK(worker.partial[0].env_steps == 4);
   CHECK(worker.partial[0].episodes.returns == odd_floats());

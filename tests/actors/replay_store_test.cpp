@@ -178,10 +178,13 @@ TEST_CASE("replay_store: a killed worker leaves uncounted no more than its credi
   f.store->progress(1, {{0, 5, 5, {}}});
   f.store->leave(1);
   CHECK(f.store->uncounted_at_most() == credits * 8 - 5);
-  f.store->join(2, 2, 8);
-  f.granted();
-  f.store->leave(2, /*in_order=*/true);  // reported all
-  CHECK(f.store->uncounted_at_most() == credits * 8 - 5);
+  for (const bool in_order : {true, false}) {
+    f.store->join(2, 2, 8);
+    f.granted();
+    f.store->progress(2, {{0, 3, 3, {}}}, /*last=*/true);
+    f.store->leave(2, in_order);
+    CHECK(f.store->uncounted_at_most() == credits * 8 - 5);
+  }
 }
 
 TEST_CASE("replay_store: episodes are counted with the steps of their rollout, once") {

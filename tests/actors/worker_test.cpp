@@ -75,4 +75,26 @@ TEST_CASE("worker: while its environments fail it sends one report per beat, and
   CHECK(f.replay.heard->failing.size() == 1);
   CHECK(f.replay.heard->workers.size() == before + 1);
   CHECK(f.stats.heard->workers.size() == before + 1);
+  CHECK(!f.replay.heard->workers.back().last);
+}
+
+TEST_CASE("worker: the report before its end is its last one, whether it is stopped or ends with an error") {
+  SUBCASE("stopped") {
+    Fixture f;
+    f.replay.tell(f.worker, Stop{"the run ends"});
+    f.run();
+    REQUIRE(!f.replay.heard->workers.empty());
+    CHECK(f.replay.heard->workers.back().last);
+  }
+  SUBCASE("an error") {
+    Fixture f;
+    for (int i = 0; i < 3; ++i) {
+      f.answer();
+      f.pass(10s);
+    }
+    REQUIRE(!f.replay.heard->workers.empty());
+    CHECK(f.replay.heard->workers.back().last);
+    CHECK(f.replay.heard->workers.back().last_error.find("every sub-environment of a group failed") !=
+          std::string::npos);
+  }
 }

@@ -1,0 +1,64 @@
+#include "actors/replay_buffer.h"
+
+#include "tests/actors/one_actor.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Rollouts of 8 samples, one group per worker.
+RunConfig small_config() {
+  RunConfig config;
+  config.env.rows = 2;
+  config.workers.groups = 1;
+  config.rollout.length = 4;
+  config.trainer.super_batch = 16;
+  return config;
+}
+
+struct Fixture : OneActor {
+  Fixture() : OneActor(small_config()) {
+    replay = keep(system->spawn(replay_buffer, WiringPtr(wiring), ReplayStart{}, peers.as<StatsActor>(),
+                                peers.as<caf::typed_actor<caf::reacts_to<SamplingFailed>>>()));
+    run();
+  }
+  Peer joined(uint64_t worker, uint32_t groups = 1) {
+    Peer result = add_peer();
+    result.tell(replay, WorkerHello{worker, groups, 8});
+    run();
+    return result;
+  }
+  ReplayState& state() { return state_of<ReplayState>(replay); }
+  uint64_t uncounted() {
+    REQUIRE(!peers.heard->replay.empty());
+    return peers.heard->replay.back().uncounted;
+  }
+
+  Peer peers = add_peer();
+  ReplayActor replay;
+};
+
+}  // namespace
+
+TEST_CASE("replay_buffer: samples of a worker that ended are uncounted only if its last report is missing") {
+  for (const bool last : {true, false}) {
+    CAPTURE(last);
+    Fixture f;
+    f.peers.tell(f.replay, Applied{0, {0, 0}});
+    const Peer worker = f.joined(1);
+    f.run();
+    REQUIRE(worker.heard->credits == 2);
+    WorkerReport report;
+    report.worker = 1;
+    report.env_steps = 5;
+    report.partial = {{0, 5, 5, {}}};
+    report.last = last;
+    worker.tell(f.replay, report);
+    f.kill(worker);
+    CHECK(f.uncounted() == (last ? 0 : 2 * 8 - 5));
+    CHECK(f.state().store->ledger().lost_in_crash == 5);
+  }
+}
