@@ -217,7 +217,7 @@ struct UpdateMessage {
 // Samples of one super-batch by their lag.
 using LagCounts = std::map<uint64_t, uint64_t>;
 
-// What replay has counted at one moment. It sends one at every rollout, update, and worker that joins or leaves.
+// What replay has counted at one moment. It sends one at every rollout, update, and worker that joins or leaves, and every 500 ms.
 struct ReplayReport {
   Ledger ledger;
   uint64_t env_steps = 0;      // of the samples that the ledger counts as produced
