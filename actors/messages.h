@@ -190,7 +190,7 @@ struct PlaneReady {
   std::shared_ptr<WeightSender> sender;
 };
 
-// What one step of the sender came to.
+// Outcome of one sender step.
 struct PlaneStep {
   std::shared_ptr<const SenderStep> step;
 };

@@ -10,8 +10,8 @@
 // where Action is int32_t (one discrete choice), std::span<const int32_t> (several) or std::span<const float>
 // (continuous, clipped to the bounds already). It may have
 //
-//   State state;                                    // trivially copyable, without padding: makes the row saveable; or, first,
-//   void save(std::string& bytes) const; void load(std::string_view bytes);
+//   State state;                                    // trivially copyable, without padding: makes the row saveable; or
+//   void save(std::string& bytes) const; void load(std::string_view bytes);  // likewise, and used where a row has both
 //   void mask(std::span<uint8_t> allowed) const;    // [M], if spec().action.masked
 //   int32_t task() const;                           // if spec().tasks has names
 //   void begin(uint64_t row);                       // at Env::reset, before reset(): drop what outlives an episode
