@@ -494,7 +494,7 @@ void MlpLearner::run_minibatch(const StagedRows& batch, const Targets& targets, 
   device_weights_.upload();
   ++epoch.steps;
   epoch.grad_norm_sum += norm;
-  epoch.loss.merge(loss);
+  epoch.loss.add_step(loss);
 }
 
 // Forward and backward of some rows of a minibatch; false when the network's outputs are not finite.

@@ -30,15 +30,23 @@ void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_r
 
 }  // namespace
 
-void LossReport::merge(const LossReport& other) {
+void LossReport::add_means(const LossReport& other) {
   const double a = rows, b = other.rows;
   for (auto member : {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction,
                       &LossReport::entropy, &LossReport::kl, &LossReport::loss})
     this->*member = weighted(this->*member, a, other.*member, b);
   rows += b;
+}
 
+void LossReport::merge(const LossReport& other) {
+  add_means(other);
+  surrogate.merge(other.surrogate);
+}
+
+void LossReport::add_step(const LossReport& step) {
+  add_means(step);
   SurrogateDiagnostics& mine = diagnostics;
-  const SurrogateDiagnostics& theirs = other.diagnostics;
+  const SurrogateDiagnostics theirs = diagnostics_of(step.surrogate);
   const double n = mine.count, m = theirs.count;
   for (auto member : {&SurrogateDiagnostics::kl_k1, &SurrogateDiagnostics::kl_k2, &SurrogateDiagnostics::kl_k3,
                       &SurrogateDiagnostics::clip_fraction, &SurrogateDiagnostics::clip_fraction_lower,
@@ -78,7 +86,7 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
   report.entropy = mean_of(entropy_);
   gather_elements(input);
   weigh_rows(input, totals);
-  report.diagnostics = diagnostics_of(run_surrogate(input, settings));
+  report.surrogate = run_surrogate(input, settings);
   if (settings.train_policy) {
     report.policy_loss = aggregate_loss(input, loss_) / share;
     report.loss = report.policy_loss - settings.entropy_coef * report.entropy;

@@ -56,14 +56,21 @@ struct LossReport {
   double rows = 0;
   double policy_loss = 0;
   double value_loss = 0;
-  double value_clip_fraction = 0;  // rows whose value loss is clipped
-  double entropy = 0;              // per row
-  double kl = 0;                   // the estimate of the penalty; 0 while kl_coef is
-  double loss = 0;                 // the whole sum above
-  SurrogateDiagnostics diagnostics;
+  double value_clip_fraction = 0;    // rows whose value loss is clipped
+  double entropy = 0;                // per row
+  double kl = 0;                     // the estimate of the penalty; 0 while kl_coef is
+  double loss = 0;                   // the whole sum above
+  SurrogateSums surrogate;           // of one step's rows
+  SurrogateDiagnostics diagnostics;  // means over steps
 
-  // Means over both.
+  // Of more rows of the same step: means over both, and their sums.
   void merge(const LossReport& other);
+  // Of one more step: means over both. A step's diagnostics come from the sums over all its rows, since the effective sample size of
+  // these is no mean of their parts'.
+  void add_step(const LossReport& step);
+
+ private:
+  void add_means(const LossReport& other);
 };
 
 class PolicyLoss {

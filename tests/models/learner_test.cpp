@@ -70,7 +70,7 @@ TEST_CASE("learner: micro-batches give the gradient of their whole minibatch") {
       const auto p = moment.view<float>(), q = y.optimizer.at(name).view<float>();
       for (size_t i = 0; i < p.size(); ++i) CHECK(std::abs(p[i] - q[i]) < 1e-7f + 1e-5f * std::abs(p[i]));
     }
-    for (const char* name : {"policy_loss", "value_loss", "entropy", "kl", "clip_fraction"})
+    for (const char* name : {"policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "ess", "ess_clamped"})
       CHECK(a.metrics.at(name) == doctest::Approx(b.metrics.at(name)).epsilon(1e-5));
   }
 }
@@ -519,7 +519,8 @@ TEST_CASE("learner: any size of micro-batch gives the gradient of the minibatch,
         CAPTURE(name);
         CHECK(difference <= 1e-5f * largest + 1e-9f);
       }
-      for (const char* name : {"policy_loss", "value_loss", "entropy", "kl"})
+      for (const char* name :
+           {"policy_loss", "value_loss", "entropy", "kl", "ess", "ess_clamped", "ratio_mean", "ratio_max", "ratio_min"})
         CHECK(a.metrics.at(name) == doctest::Approx(b.metrics.at(name)).epsilon(1e-4));
     }
   }
