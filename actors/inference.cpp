@@ -183,24 +183,32 @@ void run_ready(Self self) {
   self->scheduled_send(self, *deadline, due_atom_v, st.timer);
 }
 
-void watch(Self self, const caf::actor& sender) {
-  if (self->state.senders.insert(sender.address()).second) self->monitor(sender);
+// The sender of the message at hand, watched from its first one.
+InferenceState::Client& sending_client(Self self) {
+  auto& st = self->state;
+  const caf::strong_actor_ptr& sender = self->current_sender();
+  const auto [it, added] = st.clients.try_emplace(sender->address());
+  if (added) {
+    it->second.number = st.next_client++;
+    self->monitor(caf::actor_cast<caf::actor>(sender));
+  }
+  return it->second;
 }
 
 void on_request(Self self, const ActRequest& request) {
   auto& st = self->state;
   if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
-  const Pending pending{self->current_sender(), request};
+  InferenceState::Client& client = sending_client(self);
+  const Pending pending{self->current_sender(), {client.number, request.group}, request};
   if (const auto error = misfit(st.wiring->spec, request)) {
     fail(self, pending, Fault::bad_message, *error);
     return;
   }
-  watch(self, caf::actor_cast<caf::actor>(pending.client));
-  st.worker_of.try_emplace(pending.client->address(), request.worker);
+  client.worker = request.worker;
   const uint64_t ticket = st.next_ticket++;
   const int64_t rows = static_cast<int64_t>(request.rows) + value_rows(request);
   std::optional<uint64_t> replaced;
-  if (!st.batcher->add({{request.worker, request.group}, ticket, rows, self->clock().now()}, replaced)) {
+  if (!st.batcher->add({pending.id, ticket, rows, self->clock().now()}, replaced)) {
     fail(self, pending, Fault::bad_message,
          "a request of " + std::to_string(rows) + " rows exceeds inference.max_batch");
     return;
@@ -212,24 +220,36 @@ void on_request(Self self, const ActRequest& request) {
 
 void on_part(Self self, const Part& part) {
   if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
-  const auto sender = caf::actor_cast<caf::actor>(self->current_sender());
-  watch(self, sender);  // what it has sent of a request is forgotten when it ends
+  sending_client(self);                 // whose parts are freed when it ends
   try {
-    if (const auto whole = self->state.parts.add(sender.address(), part))
+    if (const auto whole = self->state.parts.add(self->current_sender()->address(), part))
       on_request(self, deserialize<ActRequest>(self->system(), *whole));
   } catch (const std::exception& e) {
     log_warn("inference", e.what());  // whoever sent it asks again
   }
 }
 
+// A client speaks for itself alone; actors of the run's own process also for a worker that they know to be gone.
+void on_pause(Self self, const Pause& pause) {
+  auto& st = self->state;
+  const caf::strong_actor_ptr& sender = self->current_sender();
+  if (!sender) return;  // its connection is lost already
+  if (const auto own = st.clients.find(sender->address()); own != st.clients.end()) {
+    st.batcher->pause({own->second.number, pause.group});
+  } else if (sender->node() == st.peers.replay.node()) {
+    for (const auto& [address, client] : st.clients)
+      if (client.worker == pause.worker) st.batcher->pause({client.number, pause.group});
+  }
+  run_ready(self);
+}
+
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
-  st.senders.erase(down.source);
   st.parts.forget(down.source);
-  const auto it = st.worker_of.find(down.source);
-  if (it == st.worker_of.end()) return;
-  for (uint64_t ticket : st.batcher->forget(it->second)) st.pending.erase(ticket);
-  st.worker_of.erase(it);
+  const auto it = st.clients.find(down.source);
+  if (it == st.clients.end()) return;
+  for (uint64_t ticket : st.batcher->forget(it->second.number)) st.pending.erase(ticket);
+  st.clients.erase(it);
   run_ready(self);
 }
 
@@ -266,10 +286,7 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
   return {
       [self](const ActRequest& request) { on_request(self, request); },
       [self](const Part& part) { on_part(self, part); },
-      [self](const Pause& pause) {
-        self->state.batcher->pause({pause.worker, pause.group});
-        run_ready(self);
-      },
+      [self](const Pause& pause) { on_pause(self, pause); },
       [self](const WeightsMessage& message) {
         auto& st = self->state;
         if (!st.policy) {

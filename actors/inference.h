@@ -26,7 +26,13 @@ struct InferenceState {
 
   struct Pending {
     caf::strong_actor_ptr client;
+    RequestBatcher::ClientId id;
     ActRequest request;
+  };
+  // Who sends requests is told apart by its address: a worker's number is what it says itself.
+  struct Client {
+    uint64_t number = 0;             // in the batcher's ids
+    std::optional<uint64_t> worker;  // of its last request
   };
 
   WiringPtr wiring;
@@ -36,11 +42,11 @@ struct InferenceState {
   std::optional<PolicyVersion> version;  // nothing until the first weights
   std::optional<RequestBatcher> batcher;
   PartAssembler parts;
-  std::set<caf::actor_addr> senders;  // monitored, each once
   uint64_t next_ticket = 1;
-  std::map<uint64_t, Pending> pending;            // by ticket
-  std::map<caf::actor_addr, uint64_t> worker_of;  // clients watched
-  uint64_t timer = 0;                             // generation of the one deadline message under way; 0 = none
+  std::map<uint64_t, Pending> pending;        // by ticket
+  std::map<caf::actor_addr, Client> clients;  // watched
+  uint64_t next_client = 0;
+  uint64_t timer = 0;  // generation of the one deadline message under way; 0 = none
   uint64_t timers = 0;
   InferenceReport report;           // cumulative counts
   std::vector<int32_t> batch_rows;  // since the last report

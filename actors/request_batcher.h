@@ -23,7 +23,7 @@ class RequestBatcher {
   using Clock = std::chrono::steady_clock;
   // A client is one vector environment of one worker: it has at most one request under way.
   struct ClientId {
-    uint64_t worker = 0;
+    uint64_t worker = 0;  // as the caller numbers them
     uint32_t group = 0;
     friend auto operator<=>(const ClientId&, const ClientId&) = default;
   };

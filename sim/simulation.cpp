@@ -534,7 +534,7 @@ void Simulation::forget_request(caf::scheduled_actor& actor) {
   auto* inference = dynamic_cast<std::remove_pointer_t<InferenceActor::stateful_pointer<InferenceState>>*>(&actor);
   if (inference == nullptr || inference->state.pending.empty() || !chance(0.2)) return;
   InferenceState& state = inference->state;
-  for (const uint64_t ticket : state.batcher->forget(state.pending.begin()->second.request.worker))
+  for (const uint64_t ticket : state.batcher->forget(state.pending.begin()->second.id.worker))
     state.pending.erase(ticket);
 }
 

@@ -1,0 +1,110 @@
+#include "actors/inference.h"
+
+#include "tests/actors/one_actor.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+RunConfig small_config() {
+  RunConfig config;
+  config.inference.batch_size = 8;
+  config.inference.timeout = 10ms;
+  return config;
+}
+
+struct Fixture : OneActor {
+  Fixture() : OneActor(small_config()) {
+    world.faults_on = false;
+    inference =
+        keep(system->spawn(inference_actor, WiringPtr(wiring), uint64_t{0},
+                           InferencePeers{peers.as<PublisherActor>(), peers.as<ReplayDoor>(), peers.as<StatsDoor>()}));
+    run();
+  }
+  // Of one row, from group 0 of a worker.
+  ActRequest request(uint64_t id, uint64_t worker) {
+    const int64_t observation = world.new_observation();
+    ActRequest result;
+    result.id = id;
+    result.worker = worker;
+    result.rows = 1;
+    result.observations = {{"id", Array::of<int64_t>({1, 2}, {observation, ~observation})}};
+    result.seeds = Array(DType::i64, {1});
+    return result;
+  }
+  // Weights arrive, and the deadline of whatever waits passes.
+  void serve() {
+    peers.tell(inference, WeightsMessage{sim::fake_weights({0, 1}, {0, 1})});
+    run();
+    pass(10ms);
+  }
+  InferenceState& state() { return state_of<InferenceState>(inference); }
+
+  Peer peers = add_peer(), client = add_peer(), other = add_peer();
+  InferenceActor inference;
+};
+
+}  // namespace
+
+TEST_CASE("inference: requests of two actors that state the same worker are both answered") {
+  Fixture f;
+  f.client.tell(f.inference, f.request(5, 1));
+  f.other.tell(f.inference, f.request(9, 1));
+  f.run();
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  REQUIRE(f.other.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].id == 5);
+  CHECK(f.client.heard->replies[0].fault == Fault::none);
+  CHECK(f.other.heard->replies[0].id == 9);
+}
+
+TEST_CASE("inference: the end of an actor that stated another one's worker takes none of its requests along") {
+  Fixture f;
+  f.other.tell(f.inference, f.request(9, 1));
+  f.client.tell(f.inference, f.request(5, 1));
+  f.run();
+  f.kill(f.other);
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].id == 5);
+  CHECK(f.state().pending.empty());
+}
+
+TEST_CASE("inference: a request asked again replaces the one before") {
+  Fixture f;
+  f.client.tell(f.inference, f.request(5, 1));
+  f.client.tell(f.inference, f.request(6, 1));
+  f.run();
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].id == 6);
+}
+
+TEST_CASE("inference: a pause counts for the sender alone, and for a worker when the run says so") {
+  Fixture f;
+  f.serve();
+  f.client.tell(f.inference, f.request(5, 1));
+  f.other.tell(f.inference, f.request(9, 2));
+  f.run();
+  f.pass(10ms);
+  REQUIRE(f.state().batcher->target() == 8);
+  f.client.tell(f.inference, f.request(6, 1));
+  f.run();
+  CHECK(f.client.heard->replies.size() == 1);  // the other one may ask
+  f.other.tell(f.inference, Pause{2, 0});
+  f.run();
+  CHECK(f.client.heard->replies.size() == 2);
+  f.other.tell(f.inference, f.request(10, 2));
+  f.run();
+  f.pass(10ms);
+  f.client.tell(f.inference, f.request(7, 1));
+  f.run();
+  CHECK(f.client.heard->replies.size() == 2);
+  f.peers.tell(f.inference, Pause{2, 0});
+  f.run();
+  CHECK(f.client.heard->replies.size() == 3);
+}
