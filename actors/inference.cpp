@@ -22,6 +22,7 @@ using Pending = InferenceState::Pending;
 
 constexpr std::chrono::milliseconds kReportInterval{500};
 constexpr size_t kMaxLatencies = 4096;  // kept between two reports
+constexpr uint64_t kOpenRequests = 16;  // of the largest size, that may be under way in parts at a time
 
 int64_t value_rows(const ActRequest& request) {
   return request.value_observations.empty() ? 0 : request.value_observations[0].second.dim(0);
@@ -75,6 +76,11 @@ Arrays concatenate(const std::vector<const Arrays*>& parts) {
     result.set(name, concatenate(same));
   }
   return result;
+}
+
+// What requests that come in parts may hold together: senders are not bounded in number, and one that may send no more asks again.
+uint64_t most_open_bytes(const Wiring& wiring) {
+  return std::max<uint64_t>(kMaxArrayBytes, kOpenRequests * most_bytes_of_request(wiring.config, wiring.spec));
 }
 
 struct Forward {
@@ -274,7 +280,7 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
   st.id = id;
   st.peers = peers;
   st.batcher.emplace(wiring->config.inference);
-  st.parts = PartAssembler(most_bytes_of_request(wiring->config, wiring->spec));
+  st.parts = PartAssembler(most_bytes_of_request(wiring->config, wiring->spec), most_open_bytes(*wiring));
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
   const std::string name = "inference " + std::to_string(id);

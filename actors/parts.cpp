@@ -24,22 +24,35 @@ std::vector<Part> split(const std::vector<char>& bytes, uint64_t stream, size_t 
 }
 
 std::optional<std::vector<char>> PartAssembler::add(const caf::actor_addr& sender, const Part& part) {
-  Open& open = open_[sender];
-  if (part.index == 0) open = Open{part.stream, 0, {}};
+  if (part.index == 0) forget(sender);
+  const auto [it, added] = open_.try_emplace(sender, Open{part.stream, 0, {}});
+  Open& open = it->second;
   const bool fits = part.stream == open.stream && part.index == open.next && part.index < part.count &&
                     part.data.dtype() == DType::u8;
-  const size_t bytes = open.bytes.size() + part.data.bytes();
-  if (!fits || bytes > most_bytes_) {
-    open_.erase(sender);
+  const size_t size = open.bytes.size() + part.data.bytes();
+  const uint64_t together = bytes_ + part.data.bytes();
+  if (!fits || size > most_of_one_ || together > most_together_) {
+    forget(sender);
     TROUPE_CHECK(fits, "part", part.index, "of", part.count, "does not continue its message");
-    TROUPE_CHECK(bytes <= most_bytes_, "a message in parts is larger than any of this run:", bytes, "of", most_bytes_);
+    TROUPE_CHECK(size <= most_of_one_, "a message in parts is larger than any of this run:", size, "of", most_of_one_);
+    TROUPE_CHECK(together <= most_together_, "unfinished messages are larger than they may be together:", together, "of",
+                 most_together_);
   }
   const auto* data = reinterpret_cast<const char*>(part.data.data());
   open.bytes.insert(open.bytes.end(), data, data + part.data.bytes());
+  bytes_ += part.data.bytes();
   if (++open.next < part.count) return std::nullopt;
   std::vector<char> whole = std::move(open.bytes);
-  open_.erase(sender);
+  bytes_ -= whole.size();
+  open_.erase(it);
   return whole;
+}
+
+void PartAssembler::forget(const caf::actor_addr& sender) {
+  const auto it = open_.find(sender);
+  if (it == open_.end()) return;
+  bytes_ -= it->second.bytes.size();
+  open_.erase(it);
 }
 
 template <class Message>

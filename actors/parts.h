@@ -4,6 +4,7 @@
 // put together again. Plain logic; one thread each.
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -21,15 +22,22 @@ namespace troupe {
 // The parts of one serialised message, in order. `stream` tells messages of one sender apart.
 std::vector<Part> split(const std::vector<char>& bytes, uint64_t stream, size_t chunk_bytes);
 
-// Puts parts together again, per sender. A sender has at most one message under way; one that skips a part or sends more than
-// `most_bytes` loses it.
+// Puts parts together again, per sender. A sender has at most one message under way; one that skips a part or sends more than a
+// message may have loses it, and so does one for which no room is left. Call forget() when a sender ends: its parts are kept until
+// then.
 class PartAssembler {
  public:
-  explicit PartAssembler(size_t most_bytes = kMaxArrayBytes) : most_bytes_(most_bytes) {}
+  // Bytes of one message, and of the unfinished messages of all senders together.
+  explicit PartAssembler(size_t most_of_one = kMaxArrayBytes,
+                         uint64_t most_together = std::numeric_limits<uint64_t>::max())
+      : most_of_one_(most_of_one), most_together_(most_together) {}
 
-  // The whole message when `part` was its last one. Throws InvariantError when the part does not continue its message.
+  // The whole message when `part` was its last one. Throws InvariantError when the part does not continue its message, or passes a
+  // limit; the message is lost then.
   std::optional<std::vector<char>> add(const caf::actor_addr& sender, const Part& part);
-  void forget(const caf::actor_addr& sender) { open_.erase(sender); }
+  void forget(const caf::actor_addr& sender);
+  // Of the unfinished messages.
+  uint64_t bytes() const { return bytes_; }
 
  private:
   struct Open {
@@ -37,7 +45,9 @@ class PartAssembler {
     uint32_t next = 0;
     std::vector<char> bytes;
   };
-  size_t most_bytes_;
+  size_t most_of_one_;
+  uint64_t most_together_;
+  uint64_t bytes_ = 0;
   std::map<caf::actor_addr, Open> open_;
 };
 

@@ -1,5 +1,6 @@
 #include "actors/inference.h"
 
+#include "actors/parts.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
 
@@ -82,6 +83,29 @@ TEST_CASE("inference: a request asked again replaces the one before") {
   f.serve();
   REQUIRE(f.client.heard->replies.size() == 1);
   CHECK(f.client.heard->replies[0].id == 6);
+}
+
+TEST_CASE("inference: the parts of a sender that ended before its first request was whole are freed") {
+  Fixture f;
+  const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), 1, 64);
+  REQUIRE(parts.size() > 2);
+  f.client.tell(f.inference, parts[0]);
+  f.client.tell(f.inference, parts[1]);
+  f.run();
+  CHECK(f.state().parts.bytes() == 128);
+  f.kill(f.client);
+  CHECK(f.state().parts.bytes() == 0);
+  CHECK(f.state().clients.empty());
+}
+
+TEST_CASE("inference: a request in parts is answered like one in a piece") {
+  Fixture f;
+  for (const Part& part : split(serialize(*f.system, f.request(5, 1)), 1, 64)) f.client.tell(f.inference, part);
+  f.run();
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].id == 5);
+  CHECK(f.state().parts.bytes() == 0);
 }
 
 TEST_CASE("inference: a pause counts for the sender alone, and for a worker when the run says so") {

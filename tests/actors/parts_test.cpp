@@ -4,6 +4,7 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
 
 #include "runtime/caf_system.h"
 #include "tests/support/test.h"
@@ -63,6 +64,28 @@ TEST_CASE("parts: a message larger than the limit is refused at the part that ex
   assembler.add({}, parts[1]);
   CHECK_THROWS_AS(assembler.add({}, parts[2]), InvariantError);
   CHECK_THROWS_AS(assembler.add({}, parts[3]), InvariantError);  // nothing is kept of it
+}
+
+TEST_CASE("parts: unfinished messages of all senders together hold no more than the limit") {
+  caf::actor_system_config config;
+  configure(config, {SchedulerKind::single_step, 1, false, {}});
+  caf::actor_system system(config);
+  std::vector<caf::actor> senders;
+  for (int i = 0; i < 4; ++i) senders.push_back(system.spawn([](caf::event_based_actor*) { return caf::behavior{}; }));
+  PartAssembler assembler(kMaxArrayBytes, 25);
+  const auto parts = split(counting(20), 1, 10);
+  assembler.add(senders[0].address(), parts[0]);
+  assembler.add(senders[1].address(), parts[0]);
+  CHECK(assembler.bytes() == 20);
+  CHECK_THROWS_AS(assembler.add(senders[2].address(), parts[0]), InvariantError);
+  CHECK(assembler.bytes() == 20);
+  assembler.forget(senders[1].address());
+  CHECK(assembler.bytes() == 10);
+  CHECK(*assembler.add(senders[0].address(), parts[1]) == counting(20));
+  CHECK(assembler.bytes() == 0);
+  for (int round = 0; round < 10; ++round)
+    assembler.add(senders[3].address(), parts[0]);  // each replaces the one before
+  CHECK(assembler.bytes() == 10);
 }
 
 TEST_CASE("parts: messages survive the way through bytes, and damage is an error") {
