@@ -99,7 +99,7 @@ InferenceHostActor::behavior_type inference_host(Self self, InferenceHostParts p
         if (serving.receiver != st.id || !st.joining.gate) return;
         st.serving = true;
         st.fruitless = 0;
-        st.joining.backoff = std::chrono::milliseconds{0};
+        st.joining.member_since = self->clock().now();
         log_info("inference", "serves " + st.joining.run.text() + " as receiver " + std::to_string(st.id));
         self->send(st.joining.gate, serving);
       },

@@ -59,7 +59,8 @@ struct Joining {
   bool ending = false;
   std::chrono::steady_clock::time_point lost_at = {};
   std::chrono::milliseconds backoff{0};  // the pause before the last attempt; 0 = none, or the membership has lasted
-  std::optional<std::chrono::steady_clock::time_point> member_since = {};  // of a worker's host
+  // When the membership became of use: a worker was started, or inference serves.
+  std::optional<std::chrono::steady_clock::time_point> member_since = {};
 };
 
 // What this process says of itself.

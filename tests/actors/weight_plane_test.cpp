@@ -204,6 +204,12 @@ class SmallRun {
   std::shared_ptr<GroupBackend> backend_ = make_in_process_backend();
 };
 
+template <class State, class Actor>
+State& state_of(const Actor& actor) {
+  auto* pointer = caf::actor_cast<caf::strong_actor_ptr>(actor)->get();
+  return dynamic_cast<typename Actor::template stateful_pointer<State>>(pointer)->state;
+}
+
 bool rises(const Versions& versions) {
   return std::ranges::is_sorted(versions, std::less_equal<>{}) && !versions.empty();
 }
@@ -272,6 +278,18 @@ TEST_CASE("inference_host: one that is set aside joins again as a new receiver")
   CHECK(run.rows_served(2) > 0);
   CHECK(member.loaded->size() > before);
   CHECK(rises(*member.loaded));
+}
+
+TEST_CASE("inference_host: one that ends soon after it serves pauses for longer each time") {
+  SmallRun run(1, 1'000'000);
+  Member& member = run.join();
+  auto& state = state_of<InferenceHostState>(member.host);
+  for (const auto pause : {100ms, 200ms, 400ms, 800ms}) {
+    REQUIRE(run.thread.until([&] { return state.serving; }));
+    caf::anon_send_exit(state.inference, caf::exit_reason::kill);
+    REQUIRE(run.thread.until([&] { return !state.serving; }));
+    CHECK(state.joining.backoff == pause);
+  }
 }
 
 namespace {
