@@ -168,14 +168,12 @@ bool is_from(Self self, uint64_t worker) {
   return it != self->state.worker_of.end() && it->second == worker;
 }
 
-// Whether the sender may not have that number: it has another one, or an actor of another process has it.
+// Whether the sender may not have that number: it has another one, or another actor that has not ended has it.
 template <class Holders>
 bool is_taken(Self self, const Holders& holders, uint64_t number) {
   const auto own = holders.find(self->current_sender()->address());
   if (own != holders.end()) return own->second != number;
-  return std::any_of(holders.begin(), holders.end(), [&](const auto& holder) {
-    return holder.second == number && holder.first.node() != self->current_sender()->node();
-  });
+  return std::ranges::any_of(holders, [&](const auto& holder) { return holder.second == number; });
 }
 
 bool is_remote(Self self) { return self->current_sender()->node() != self->node(); }

@@ -43,6 +43,31 @@ struct Fixture : OneActor {
 
 }  // namespace
 
+TEST_CASE("replay_buffer: a number belongs to the worker that holds it until that one ends") {
+  Fixture f;
+  const Peer holder = f.joined(1), other = f.joined(1);
+  CHECK(f.state().workers.at(1).address() == holder.actor.address());
+  CHECK(f.state().worker_of.size() == 1);
+  CHECK(holder.heard->exits.empty());
+  f.kill(holder);
+  const Peer next = f.joined(1);
+  CHECK(f.state().workers.at(1).address() == next.actor.address());
+  CHECK(next.heard->exits.empty());
+}
+
+TEST_CASE("replay_buffer: nobody else says which version a receiver has applied") {
+  Fixture f;
+  const Peer receiver = f.add_peer(), other = f.add_peer();
+  receiver.tell(f.replay, Applied{3, {0, 0}});
+  other.tell(f.replay, Applied{3, {0, 0}});
+  f.run();
+  CHECK(f.state().receiver_of.size() == 1);
+  f.kill(other);
+  CHECK(f.state().store->applied_number() == 0);
+  f.kill(receiver);
+  CHECK(!f.state().store->applied_number());
+}
+
 TEST_CASE("replay_buffer: samples of a worker that ended are uncounted only if its last report is missing") {
   for (const bool last : {true, false}) {
     CAPTURE(last);
