@@ -188,13 +188,20 @@ void expel(Self self, uint64_t worker, const std::string& why) {
   if (!self->state.store->closed()) serve(self);
 }
 
+// The sender's hello does not make it a worker of the run. It is told to end: it would wait for credits for ever.
+void turn_away(Self self, uint64_t worker, const std::string& why) {
+  drop("the hello of worker " + std::to_string(worker), why);
+  if (self->state.worker_of.contains(self->current_sender()->address())) return;  // it has another number, and works
+  self->send_exit(caf::actor_cast<caf::actor>(self->current_sender()), make_error(Fault::bad_message, why));
+}
+
 void on_hello(Self self, const WorkerHello& hello) {
   auto& st = self->state;
   if (!self->current_sender() || st.training_ended || st.stopping)
     return;  // its connection is lost already, or nobody needs it
-  const std::string who = "the hello of worker " + std::to_string(hello.worker);
-  if (const auto why = misfit(st.wiring->config, hello)) return drop(who, *why);
-  if (is_taken(self, st.worker_of, hello.worker)) return drop(who, "its number belongs to another worker");
+  if (const auto why = misfit(st.wiring->config, hello)) return turn_away(self, hello.worker, *why);
+  if (is_taken(self, st.worker_of, hello.worker))
+    return turn_away(self, hello.worker, "its number belongs to another worker");
   auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
   st.store->join(hello.worker, hello.groups, hello.samples_per_rollout);
   st.workers[hello.worker] = worker;

@@ -43,12 +43,21 @@ struct Fixture : OneActor {
 
 }  // namespace
 
+TEST_CASE("replay_buffer: a worker whose hello does not fit the run is told to end") {
+  Fixture f;
+  const Peer worker = f.joined(1, /*groups=*/1000);
+  CHECK(f.state().workers.empty());
+  REQUIRE(worker.heard->exits.size() == 1);
+  CHECK(fault_of(worker.heard->exits[0]) == Fault::bad_message);
+}
+
 TEST_CASE("replay_buffer: a number belongs to the worker that holds it until that one ends") {
   Fixture f;
   const Peer holder = f.joined(1), other = f.joined(1);
   CHECK(f.state().workers.at(1).address() == holder.actor.address());
   CHECK(f.state().worker_of.size() == 1);
   CHECK(holder.heard->exits.empty());
+  CHECK(other.heard->exits.size() == 1);
   f.kill(holder);
   const Peer next = f.joined(1);
   CHECK(f.state().workers.at(1).address() == next.actor.address());
