@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <torch/version.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
@@ -24,6 +25,11 @@ using Kind = TransferError::Kind;
 
 // Between two looks for a key: c10d's own wait cannot be stopped, and logs each time that it ends without the key.
 constexpr milliseconds kFirstPause{1}, kLongestPause{20};
+
+// The event-driven server bounds what a client may send and never waits for one. The other one reads each message to its end, so a
+// client that stops in the middle of one stops all others; only PyTorch 2.4 gets it, whose event-driven server takes no listening
+// socket.
+constexpr bool kEventDriven = TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 5;
 
 [[noreturn]] void refuse_address(const std::string& address, const std::string& why) {
   throw ConfigError("cannot listen on " + address + ": " + why +
@@ -125,7 +131,7 @@ std::unique_ptr<GroupStore> GroupStore::listen(const std::string& address) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
   options.waitWorkers = false;
-  options.useLibUV = false;  // before PyTorch 2.5 the libuv server takes no listening socket
+  options.useLibUV = kEventDriven;
   options.masterListenFd = listen_on(address, options.port);
   auto impl = std::make_unique<Impl>();
   impl->store = c10::make_intrusive<c10d::TCPStore>(address, options);

@@ -1,14 +1,17 @@
 // The weight plane between processes, and the parts of the gloo backend that only processes and addresses can show.
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "runtime/process_group_store.h"
 #include "runtime/weight_sender.h"
@@ -102,6 +105,28 @@ class Peer {
   std::string text_;
 };
 
+// A connection to a port of this machine.
+class RawConnection {
+ public:
+  explicit RawConnection(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  }
+  RawConnection(RawConnection&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~RawConnection() {
+    if (fd_ >= 0) close(fd_);
+  }
+  void send(const std::vector<uint8_t>& bytes) {
+    CHECK(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+  }
+
+ private:
+  int fd_;
+};
+
 // A sender in this process and receivers in their own.
 struct Plane {
   explicit Plane(int64_t count = 1000, ChannelOptions options = {.connect_timeout = 20s, .transfer_timeout = 20s})
@@ -131,6 +156,26 @@ struct Plane {
 };
 
 }  // namespace
+
+TEST_CASE("gloo: a connection that stops in the middle of a message holds up nobody, not even the end") {
+  using Bytes = std::vector<uint8_t>;
+  const Bytes magic{0x00, 0xCE, 0xF7, 0x85, 0x3C};
+  // A message's kind alone; the begin of a text; a text of 1 GiB.
+  for (const Bytes& rest : {Bytes{}, Bytes{1}, Bytes{1, 200}, Bytes{1, 0, 0, 0, 0x40, 0, 0, 0, 0, 'a'}}) {
+    const auto store = GroupStore::listen("127.0.0.1");
+    const std::vector<Bytes> beginnings{{0}, magic};
+    std::vector<RawConnection> held;
+    for (const Bytes& beginning : beginnings)
+      for (size_t i = 0; i < 4; ++i) {
+        held.emplace_back(store->port());
+        held.back().send(beginning);
+        held.back().send(rest);
+      }
+    const auto other = GroupStore::connect("127.0.0.1", store->port(), 20s);
+    other->set("key", "value");
+    CHECK(store->get("key", 1, Deadline(20s), {}) == "value");
+  }
+}
 
 TEST_CASE("gloo: weights reach two processes, and a third one that comes later gets the current ones first") {
   Plane plane(3'000'000);
