@@ -136,7 +136,9 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
       [self](const ServeRequest& request) { return serve(self, request); },
       [self](const Serving& serving) { on_serving(self, serving.receiver); },
       [self](const ReceiverLost& lost) {
-        if (self->state.inference.contains(lost.receiver)) lose_remote_inference(self, lost.receiver, lost.why);
+        // Once the children have been told to stop, their ends are waited for.
+        if (self->state.phase == Phase::stopping || !self->state.inference.contains(lost.receiver)) return;
+        lose_remote_inference(self, lost.receiver, lost.why);
       },
       [self](status_atom) {
         auto& st = self->state;

@@ -1,6 +1,9 @@
 // The supervisor with workers of other processes that this test plays itself, on one thread and a clock that the test moves.
 #include "actors/supervisor.h"
 
+#include <functional>
+#include <stdexcept>
+
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
@@ -53,9 +56,9 @@ SilentHost::behavior_type silent_host(SilentHost::stateful_pointer<SilentHostSta
   };
 }
 
-RunConfig small_config() {
+RunConfig small_config(int64_t workers = 0) {
   RunConfig config;
-  config.workers.count = 0;
+  config.workers.count = workers;
   config.env.rows = 2;
   config.workers.groups = 1;
   config.rollout.length = 4;
@@ -77,16 +80,23 @@ class BrokenLearner final : public Learner {
 };
 
 struct Run {
-  explicit Run(std::shared_ptr<Learner> learner = nullptr) : world(Scenario{.config = small_config()}) {
+  // `can_make_env` is asked before a worker's environment is made, which throws when the answer is no.
+  explicit Run(
+      std::shared_ptr<Learner> learner = nullptr, int64_t workers = 0,
+      std::function<bool()> can_make_env = [] { return true; })
+      : world(Scenario{.config = small_config(workers)}) {
     open_log(nullptr, {.to_stderr = false});
     register_messages(system_config);
     configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
     system = std::make_unique<caf::actor_system>(system_config);
     scheduler = &dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler());
     auto wiring = std::make_shared<Wiring>();
-    wiring->config = small_config();
+    wiring->config = small_config(workers);
     wiring->spec = fake_spec();
-    wiring->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
+    wiring->make_env = [this, can_make_env](const EnvConfig& env) {
+      if (!can_make_env()) throw std::runtime_error("no simulator");
+      return std::make_unique<FakeEnv>(world, env.rows);
+    };
     wiring->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
     wiring->make_policy = [this] { return fake_policy(world); };
     wiring->threads = false;
@@ -114,6 +124,13 @@ struct Run {
   void join(const SilentHost& host) {
     caf::anon_send(host, begin_atom_v);
     scheduler->run();
+  }
+  // Lets time pass until the run has ended or `most` is over.
+  void wait(std::chrono::milliseconds most) {
+    for (std::chrono::milliseconds time{0}; !outcome && time < most; time += 100ms) {
+      scheduler->clock().advance_time(100ms);
+      scheduler->run();
+    }
   }
   // Tells the run to stop and lets time pass until it has. How long that took.
   std::chrono::milliseconds stop() {
@@ -198,4 +215,49 @@ TEST_CASE("supervisor: an exception in a run ends it with the reason and leaves 
   CHECK(run.outcome->error.find("the supervisor failed: ") == 0);
   CHECK(run.ends == 1);
   CHECK(run.system->registry().running() == 1);  // the host, which belongs to another process
+}
+
+TEST_CASE("supervisor: a receiver lost while the run stops does not hold up its end") {
+  Run run;
+  run.add_host();  // is waited for, so the run is still stopping when the message comes
+  caf::anon_send(run.root, Stop{"interrupted"});
+  run.scheduler->run();
+  REQUIRE(!run.outcome);
+  SupervisorState& state = run.state();
+  REQUIRE(!state.inference.empty());
+  caf::anon_send(run.root, ReceiverLost{state.inference.begin()->first, "a transfer broke"});
+  run.scheduler->run();
+  CHECK(!state.inference.empty());
+  run.stop();
+  REQUIRE(run.outcome);
+  CHECK(run.outcome->error == "");
+}
+
+TEST_CASE("supervisor: when the only worker ends too often, the run ends with its last error") {
+  Run run(nullptr, 1, [] { return false; });
+  run.wait(11min);
+  REQUIRE(run.outcome);
+  CHECK(run.outcome->error.find("worker 0 ended 101 times within 10 minutes, the last time with: ") == 0);
+  CHECK(run.outcome->error.find("no simulator") != std::string::npos);
+}
+
+TEST_CASE("supervisor: a worker that ends too often is given up while others are there") {
+  int made = 0;
+  Run run(nullptr, 2, [&made] { return ++made == 1; });  // the second worker never gets one
+  run.wait(11min);
+  CHECK(!run.outcome);
+  CHECK(run.state().members.size() == 1);
+  CHECK(run.state().resting_workers.empty());
+}
+
+TEST_CASE("supervisor: an inference actor that ends too often ends the run") {
+  Run run;
+  for (int i = 0; i < 102 && !run.outcome; ++i) {
+    for (const auto& [id, inference] : run.state().inference)
+      caf::anon_send_exit(inference.local, caf::exit_reason::kill);
+    run.scheduler->run();
+    run.wait(6s);  // longer than any pause
+  }
+  REQUIRE(run.outcome);
+  CHECK(run.outcome->error.find(" ended 101 times within 10 minutes, the last time with: ") != std::string::npos);
 }
