@@ -23,7 +23,7 @@ void SamplingWatch::stepped(uint64_t worker, uint64_t env_steps) {
 
 void SamplingWatch::sampled() {
   failing_since_.reset();
-  for (auto& [id, other] : workers_) other.failing = false;
+  for (auto& [id, other] : workers_) other.failed.reset();
 }
 
 void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::time_point now) {
@@ -31,7 +31,7 @@ void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::ti
   if (!failing_since_) failing_since_ = now;
   last_failure_ = now;
   error_ = error;
-  if (const auto it = workers_.find(worker); it != workers_.end()) it->second.failing = true;
+  if (const auto it = workers_.find(worker); it != workers_.end()) it->second.failed = now;
 }
 
 void SamplingWatch::forget_the_absent(Clock::time_point now) {
@@ -43,7 +43,8 @@ std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
   if (workers_.empty() && now - last_failure_ > kNew) return std::nullopt;  // nobody is there who fails
   const bool hopeful = std::ranges::any_of(workers_, [now](const auto& entry) {
     const Worker& worker = entry.second;
-    return !worker.failing && now - worker.joined >= kNew;
+    const bool fails = worker.failed && now - *worker.failed <= kSilence;
+    return !fails && now - worker.joined >= kNew;
   });
   if (hopeful) return std::nullopt;
   return "no environment has made a step for " + std::to_string(patience_.count()) +

@@ -22,6 +22,9 @@ class SamplingWatch {
   // environments included. Where all workers were away for longer, the time begins anew with those that come.
   static constexpr std::chrono::seconds kAbsence{30};
 
+  // A worker whose environments fail says so every second: one that is silent for longer is inside a step or a start.
+  static constexpr std::chrono::seconds kSilence{5};
+
   // `patience` 0 = never fails.
   explicit SamplingWatch(std::chrono::milliseconds patience) : patience_(patience) {}
 
@@ -43,7 +46,8 @@ class SamplingWatch {
   struct Worker {
     Clock::time_point joined;
     uint64_t env_steps = 0;
-    bool failing = false;
+    std::optional<Clock::time_point>
+        failed;  // when it last said that all of its environments fail, since the last step of any worker
   };
 
   // Called before somebody comes or fails.

@@ -150,3 +150,13 @@ TEST_CASE("sampling_watch: without patience it never fails") {
   run.fail_for({0}, 1000s);
   CHECK(!run.failed());
 }
+
+TEST_CASE("sampling_watch: a worker that failed and is silent since is inside a step or a start, and is waited for") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.fail_for({0}, 30s);
+  run.now += 10min;
+  CHECK(!run.failed());
+  run.fail_for({0}, 2s);  // it came back, and fails again: nothing was sampled in all that time
+  CHECK(run.failed());
+}
