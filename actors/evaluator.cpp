@@ -47,7 +47,8 @@ Evaluation summarize(const EvaluatorState& st) {
 }
 
 Evaluation failed(const EvaluatorState& st, const std::string& error) {
-  log_warn("evaluator", "the evaluation of version " + st.job.weights->version.text() + " failed: " + error);
+  const std::string line = "the evaluation of version " + st.job.weights->version.text() + " failed: " + error;
+  st.job.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command shows how the last one failed
   Evaluation result = summarize(st);
   result.error = error;
   return result;

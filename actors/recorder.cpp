@@ -44,7 +44,8 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
           throw;
         } catch (const std::exception& e) {
           written.error = e.what();
-          log_error("recorder", "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what());
+          const std::string line = "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what();
+          message.last ? log_info("recorder", line) : log_error("recorder", line);  // the command shows the last one's
         }
         self->send(supervisor, written);
       },

@@ -49,7 +49,7 @@ void on_sampling_failed(Self self, const std::string& error) {
   if (st.phase != Phase::running || !st.outcome.error.empty()) return;
   st.outcome.reason = "environments fail";
   if (st.wiring->in_turns) return fail(self, error);
-  log_error("supervisor", error);
+  log_info("supervisor", error);  // the command shows it, when the run has ended
   st.outcome.error = error;
   self->send(st.trainer, Stop{st.outcome.reason});
 }
@@ -96,7 +96,7 @@ std::string cause_of(const std::exception_ptr& failure) {
 caf::error abandon(Self self, const std::exception_ptr& failure) {
   auto& st = self->state;
   const std::string error = "the supervisor failed: " + cause_of(failure);
-  log_error("supervisor", error);
+  log_info("supervisor", error);  // the command shows it, when the run has ended
   if (st.outcome.error.empty()) st.outcome.error = error;
   if (st.outcome.reason.empty()) st.outcome.reason = "failed";
   const auto end = [self](const auto& child) {

@@ -77,7 +77,7 @@ void stop_when_complete(Self self) {
 
 void fail(Self self, const std::string& error) {
   auto& st = self->state;
-  log_error("supervisor", error);
+  log_info("supervisor", error);  // the command shows it, when the run has ended
   if (st.outcome.error.empty()) st.outcome.error = error;
   stop_all(self);
 }

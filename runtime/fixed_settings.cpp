@@ -82,6 +82,20 @@ std::optional<std::string> config_conflict(const std::string& stored, const std:
   return first_conflict("", &before, &after, is_deterministic(after));
 }
 
+std::optional<std::string> changed_setting(const std::string& stored, const std::string& now, const std::string& path) {
+  std::string pointer = '/' + path;
+  std::ranges::replace(pointer, '.', '/');
+  const auto value = [&](const std::string& config, const char* name) {
+    const Json parsed = parse_strict(config, name);
+    const Json::json_pointer at(pointer);
+    return parsed.contains(at) ? parsed.at(at) : Json();
+  };
+  const Json before = value(stored, "the stored config"), after = value(now, "this config");
+  if (before == after) return std::nullopt;
+  return path + " was " + text_of(before.is_null() ? nullptr : &before) + " and is now " +
+         text_of(after.is_null() ? nullptr : &after);
+}
+
 std::string fixed_settings(const std::string& config) {
   Json settings = parse_strict(config, "this config");
   if (settings.is_object()) remove_changeable(settings, "", is_deterministic(settings));

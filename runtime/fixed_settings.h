@@ -17,6 +17,9 @@ using UpgradeConfig = std::function<std::string(const std::string&)>;
 // results, only the first five and the name.
 std::optional<std::string> config_conflict(const std::string& stored, const std::string& now);
 
+// "stop.updates was 10 and is now 20"; nothing when both configs give the field at this dotted path the same value.
+std::optional<std::string> changed_setting(const std::string& stored, const std::string& now, const std::string& path);
+
 // The config without the fields that may change, as compact JSON. Equal for every start of a run.
 std::string fixed_settings(const std::string& config);
 

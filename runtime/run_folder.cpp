@@ -146,6 +146,7 @@ void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& u
       throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
     }
     if (conflict) replace_settings(*conflict);
+    config_before_ = std::move(stored);
   }
   disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
 }

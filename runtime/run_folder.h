@@ -40,6 +40,8 @@ class RunFolder {
   bool resuming() const { return resuming_; }
   // How the settings differ from those that the folder held, where they took their place because nothing was trained yet.
   const std::optional<std::string>& replaced_settings() const { return replaced_; }
+  // The config that the run had before this start, brought up to date; empty for a new run.
+  const std::string& config_before() const { return config_before_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
   // Writes a checkpoint and removes all but the newest `keep` (0 keeps all). Throws IoError.
   void save_checkpoint(const Checkpoint& checkpoint, uint64_t keep);
@@ -93,6 +95,7 @@ class RunFolder {
   std::string path_;
   bool resuming_ = false;
   std::optional<std::string> replaced_;
+  std::string config_before_;
   std::unique_ptr<FileLock> lock_;
   bool endpoints_written_ = false;
   CheckpointStore checkpoints_;

@@ -1,6 +1,5 @@
 #include "tools/run_report.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,10 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/bottleneck.h"
 #include "runtime/console.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
 #include "runtime/process_stats.h"
+#include "tools/terminal.h"
 
 namespace troupe {
 
@@ -22,11 +23,6 @@ using Json = nlohmann::ordered_json;
 
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-size_t terminal_width() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 // nlohmann writes NaN and infinities as null.
@@ -39,6 +35,23 @@ Json evaluation_of(const Evaluation& e) {
 
 std::string success_text(double rate) {
   return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
+}
+
+// A closing line, which the log keeps too.
+void close_with(const std::string& line) {
+  std::cout << line << '\n';
+  log_info("train", line);
+}
+
+std::string evaluation_text(const Evaluation& e) {
+  return "evaluation: return " + format_number(e.return_mean, 2) + " +- " + format_number(e.return_std, 2) +
+         success_text(e.success_rate) + " over " + std::to_string(e.episodes) + " episodes";
+}
+
+std::string failures_text(const StatsSnapshot& last) {
+  const uint64_t failures = env_failures_of(last);
+  return "environments failed " + format_count(failures) + (failures == 1 ? " time" : " times") +
+         (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
 }
 
 }  // namespace
@@ -88,8 +101,10 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     // Lines that came in between stay: the block is drawn anew below them.
     const uint64_t written = stderr_lines();
     if (std::exchange(stderr_lines_, written) != written && isatty(STDERR_FILENO) != 0) lines_drawn_ = 0;
-    const std::vector<std::string> lines = console_block(config_.name, shown, terminal_width());
-    std::cout << console_redraw(lines, lines_drawn_) << std::flush;
+    const TerminalSize size = terminal_size();
+    const std::vector<std::string> lines = console_block(config_.name, shown, size.columns, size.drawable_rows());
+    // Lines that have left the top of a terminal made lower cannot be drawn over.
+    std::cout << console_redraw(lines, std::min(lines_drawn_, size.drawable_rows())) << std::flush;
     lines_drawn_ = lines.size();
   } else {
     std::cout << console_line(shown) << std::endl;
@@ -114,7 +129,8 @@ StatsSnapshot RunReport::with_times(StatsSnapshot s) {
 void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   write_held();
   const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
-  Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", outcome.reason}};
+  const std::string reason = outcome.reason.empty() ? "failed" : outcome.reason;
+  Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", reason}};
   if (!outcome.error.empty()) summary["error"] = outcome.error;
   summary["wall_seconds"] = run_seconds;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
@@ -142,15 +158,11 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
                            {"env_steps", new_steps},
                            {"updates", outcome.version.number - start_.version.number}};
   folder_.write_summary(summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  std::cout << outcome.reason << " after " << format_count(last_.env_steps) << " environment steps, "
-            << format_count(outcome.version.number) << " updates, " << format_seconds(run_seconds) << '\n';
-  if (outcome.evaluation && !outcome.evaluation->error.empty())
-    std::cout << "evaluation failed after " << outcome.evaluation->episodes
-              << " episodes: " << outcome.evaluation->error << '\n';
-  else if (outcome.evaluation)
-    std::cout << "evaluation: return " << format_number(outcome.evaluation->return_mean, 2) << " +- "
-              << format_number(outcome.evaluation->return_std, 2) << success_text(outcome.evaluation->success_rate)
-              << " over " << outcome.evaluation->episodes << " episodes\n";
+  close_with(reason + " after " + format_count(last_.env_steps) + " environment steps, " +
+             format_count(outcome.version.number) + " updates, " + format_seconds(run_seconds));
+  // What ended the run is told by the command, once.
+  if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
+  if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation));
   std::cout << "Run folder: " << folder_.path() << std::endl;
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <cstring>
 #include <iostream>
 #include <mutex>
 #include <optional>
@@ -45,6 +46,11 @@ void say(const std::string& text) {
 
 }  // namespace
 
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
+}
+
 void hold_stop_signals() {
   // Shells start background jobs with INT ignored. It asks to stop all the same.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_DFL);
@@ -67,8 +73,9 @@ struct StopSignals::State {
   const int signals, closing;  // descriptors
   std::mutex mutex;
   std::condition_variable changed;
-  bool begun = false, asked = false, ended = false;
-  std::string message;
+  bool begun = false, ended = false;
+  int first = 0;  // signal that asked to stop
+  std::function<std::string(int signal)> message;
   std::function<std::string()> at_quit;
   std::optional<Clock::time_point> interrupted_at;  // by the first INT
 };
@@ -103,8 +110,10 @@ void StopSignals::State::take(int signal) {
     if (interrupted_at && now - *interrupted_at >= kSecondInterrupt) quit();
     if (!interrupted_at) interrupted_at = now;
   }
-  if (!asked) say(message);
-  asked = true;
+  if (first == 0) {
+    first = signal;
+    if (message) say(message(signal));
+  }
   changed.notify_all();
 }
 
@@ -121,7 +130,7 @@ StopSignals::~StopSignals() {
   thread_.join();
 }
 
-void StopSignals::begin(const std::string& message) {
+void StopSignals::begin(const std::function<std::string(int signal)>& message) {
   const std::lock_guard lock(state_->mutex);
   state_->message = message;
   state_->begun = true;
@@ -139,12 +148,17 @@ StopSignals::AtQuit::~AtQuit() {
 
 bool StopSignals::asked() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->asked;
+  return state_->first != 0;
+}
+
+int StopSignals::first() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->first;
 }
 
 bool StopSignals::wait() const {
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [this] { return state_->asked || state_->ended; });
+  state_->changed.wait(lock, [this] { return state_->first != 0 || state_->ended; });
   return !state_->ended;
 }
 

@@ -18,6 +18,9 @@ constexpr std::chrono::seconds kTidyTime{1};
 // Keeps these signals pending, also across exec, until a StopSignals takes them. Call it before the first thread starts.
 void hold_stop_signals();
 
+// "SIGTERM".
+std::string signal_name(int signal);
+
 class StopSignals {
  public:
   // Holds the signals and takes them on a thread of its own, until it is destroyed. Call it before any other thread starts.
@@ -27,8 +30,8 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   // Until this is called a signal ends the process with kExitInterrupted, because there is nothing to lose. From now on a signal
-  // asks to stop; the first one prints `message` on stderr, unless it is empty.
-  void begin(const std::string& message);
+  // asks to stop; the first one prints what `message` says of it on stderr, unless there is none.
+  void begin(const std::function<std::string(int signal)>& message);
   // While it exists, a second INT calls `tidy` before it ends the process and prints what that returns on stderr. `tidy` runs on the
   // thread of the signals for at most kTidyTime, and must not wait for the thread of the command.
   class AtQuit {
@@ -44,6 +47,8 @@ class StopSignals {
 
   // Whether a signal asked to stop. Usable from any thread.
   bool asked() const;
+  // The first signal that asked; 0 while none has.
+  int first() const;
   // Blocks until a signal asks to stop (true) or end() was called (false).
   bool wait() const;
   // Blocks until end() was called.

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <csignal>
 
 #include <chrono>
@@ -20,6 +22,7 @@
 #include "runtime/caf_owned_system.h"
 #include "runtime/caf_system.h"
 #include "runtime/config.h"
+#include "runtime/fixed_settings.h"
 #include "runtime/log.h"
 #include "runtime/process_stats.h"
 #include "tools/command_line.h"
@@ -29,14 +32,18 @@
 #include "tools/learn_wiring.h"
 #include "tools/run_report.h"
 #include "tools/stop_signals.h"
+#include "tools/this_command.h"
 
 namespace troupe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kStopping =
-    "\nstopping: writing a checkpoint (press Ctrl-C again after 1 s to quit without it)\n";
+std::string stopping_line(int signal) {
+  const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
+  return std::string(terminal ? "\n" : "") + "stopping at " + signal_name(signal) + ": writing a checkpoint" +
+         (terminal ? " (press Ctrl-C again after 1 s to quit without it)" : "") + '\n';
+}
 
 // Where a run begins, or goes on.
 struct Beginning {
@@ -151,6 +158,19 @@ void open_stats(std::optional<StatsSocket>& socket, const Address& address, cons
   }
 }
 
+// Schedules end where the run does. A run that is made longer or shorter has other values from here on.
+void tell_moved_schedules(const RunFolder& folder, const RunConfig& config) {
+  const std::string lr = config.trainer.lr_schedule;
+  const bool others = config.algorithm.entropy_coef_end >= 0 || config.model.log_std == "scheduled";
+  if (lr == "constant" && !others) return;
+  for (const char* limit : {"stop.env_steps", "stop.updates"})
+    if (const auto change = changed_setting(folder.config_before(), to_json(config), limit))
+      log_warn("train",
+               *change + ": from here on " +
+                   (lr == "constant" ? "schedules" : "the learning rate (trainer.lr_schedule \"" + lr + "\")") +
+                   " will follow the new limit");
+}
+
 // Opens the log and the metrics of a folder, and restores from it what there is.
 ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner, Wiring& wiring) {
   open_log(folder.open_log_file());
@@ -162,6 +182,7 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
     std::cout << line << '\n';
   }
   Beginning beginning = restore(folder, learner, wiring);
+  if (beginning.resume) tell_moved_schedules(folder, config);
   // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
   if (!wiring.in_turns)
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
@@ -172,8 +193,8 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
 
 // Says where the run lies and listens, on the console and to programs.
 void announce(RunFolder& folder, const std::string& workers, const std::string& stats) {
-  std::cout << "run folder " << folder.path() << "\nworkers    troupe worker --connect " << workers << "\nstatistics "
-            << stats << std::endl;
+  std::cout << "run folder " << folder.path() << "\nworkers    troupe worker --connect " << workers
+            << "\ninference  troupe inference --connect " << workers << "\nstatistics " << stats << std::endl;
   folder.write_endpoints(nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2));
 }
 
@@ -190,9 +211,14 @@ std::string quit(RunFolder& folder) {
   }
 }
 
+void log_stop(const StopSignals& signals) {
+  if (const int signal = signals.first(); signal != 0) log_info("train", "stopping at " + signal_name(signal));
+}
+
 // Waits for the end of the run, which a signal brings about early. True when one did.
 bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals) {
   const bool interrupted = signals.wait();
+  log_stop(signals);
   if (interrupted)
     caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(supervisor), Stop{"interrupted"});
   signals.wait_for_end();
@@ -204,6 +230,7 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
                   const bool& ended) {
   bool interrupted = false;
   run_in_turns(system, supervisor, ended, [&] { return interrupted = signals.asked(); });
+  log_stop(signals);
   return interrupted;
 }
 
@@ -217,6 +244,7 @@ int close_run(const RunOutcome& outcome, bool interrupted) {
   const bool evaluation_failed = outcome.evaluation && !outcome.evaluation->error.empty();
   if (evaluation_failed) std::cerr << "troupe: the last evaluation failed: " << outcome.evaluation->error << '\n';
   if (!outcome.error.empty() || !outcome.checkpoint_error.empty() || evaluation_failed) return kExitFailure;
+  if (interrupted) std::cout << "To resume: " << this_command() << std::endl;
   return interrupted ? kExitInterrupted : 0;
 }
 
@@ -255,7 +283,7 @@ int run_train(const TrainOptions& options) {
     std::optional<OpenGate> gate;
     if (!config.deterministic) open_gate(gate, system, options.listen, path);
 
-    signals.begin(kStopping);
+    signals.begin(stopping_line);
     folder.emplace(posix_disk(), path, to_json(config), upgrade_config);
     const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
     report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start,

@@ -38,6 +38,9 @@ void check_ends_with_reason(TrainProcess& run) {
   REQUIRE(run.summary().is_object());
   CHECK(run.summary().at("reason") == "environments fail");
   CHECK(has(run.summary().at("error"), "workers.failure_timeout_ms"));
+  const std::string err = run.process().err();
+  CHECK(err.find("workers.failure_timeout_ms") == err.rfind("workers.failure_timeout_ms"));  // told once
+  CHECK(!has(run.process().out(), "bottleneck: none"));
   CHECK(run.summary().at("env_failures").at("Synthetic").get<uint64_t>() > 0);
   CHECK(checkpoints_of(run.folder()).size() == 1);
 }

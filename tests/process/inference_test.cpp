@@ -54,6 +54,8 @@ TEST_CASE(
   const auto worker = start_worker(run.workers_at());
   REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
   CHECK(run.updates() == 0);
+  REQUIRE(eventually(
+      [&] { return run.process().out().find("bottleneck: waiting for an inference process") != std::string::npos; }));
   const auto inference = start_inference(run.workers_at());
   CHECK(run.process().wait().value_or(-1) == 0);
   check_summary(run.summary());
@@ -72,6 +74,27 @@ TEST_CASE("inference: one is killed, its workers go on with the run's own") {
   inference->signal(SIGKILL);
   REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 is gone"); }));
   CHECK(run.goes_on(5));
+  check_end(run);
+}
+
+TEST_CASE("inference: the last one is killed: the run says what it waits for, in its own words") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kUntilStopped + set({"inference.count=0"}));
+  const auto inference = start_inference(run.workers_at());
+  REQUIRE(serves(run, 0));
+  REQUIRE(run.goes_on(2));
+  inference->signal(SIGKILL);
+  CHECK(eventually([&] {
+    const std::string out = run.process().out();
+    const size_t last = out.rfind("bottleneck: ");
+    return last != std::string::npos && out.compare(last, 44, "bottleneck: waiting for an inference process") == 0;
+  }));
+  CHECK(metrics_of(run.folder()).at("inference").at("up") == 0);
+  for (const std::string& text : {run.process().err(), text_of(run.folder() + "/log.txt")}) {
+    CHECK(text.find("GLHF") == std::string::npos);
+    CHECK(text.find("/pair.cc") == std::string::npos);
+    CHECK(text.find("is connected to") == std::string::npos);
+  }
   check_end(run);
 }
 

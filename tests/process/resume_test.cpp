@@ -138,6 +138,38 @@ TEST_CASE("train: a run that failed before it trained or saved anything is repai
   CHECK(has(refusal(train_line(run, set({"stop.updates=1"}))), "algorithm.gamma was 0.5 and is now 0.98"));
 }
 
+TEST_CASE("train: a stopped run names the signal, and how to resume, on the console and in its log") {
+  TempFolder folder;
+  TrainProcess run(folder / "a run", kEndless);
+  REQUIRE(run.goes_on(1));
+  run.process().signal(SIGTERM);
+  CHECK(run.process().wait().value_or(-1) == 130);
+  CHECK(run.process().err() == "stopping at SIGTERM: writing a checkpoint\n");  // no hint at Ctrl-C: it is no terminal
+  CHECK(run.process().out().find("\nTo resume: ") != std::string::npos);
+  CHECK(run.process().out().find("troupe train cartpole --run '" + run.folder() + "' --set ") != std::string::npos);
+  CHECK(log_has(run.folder(), "train: stopping at SIGTERM\n"));
+  CHECK(run.process().out().find("\ninference  troupe inference --connect " + run.workers_at() + '\n') !=
+        std::string::npos);
+}
+
+TEST_CASE("train: a finished run that is made longer says that its learning rate follows the new limit") {
+  TempFolder folder;
+  const auto train = [&](const std::string& updates, const std::string& schedule) {
+    return CommandLine(train_line(
+        folder / schedule, set({"stop.env_steps=0", "stop.updates=" + updates, "trainer.lr_schedule=" + schedule})));
+  };
+  const CommandLine first = train("2", "linear");
+  CHECK(first.exit_code == 0);
+  CHECK(log_has(folder / "linear", "train: evaluation: return "));
+  const CommandLine longer = train("4", "linear");
+  CHECK(longer.exit_code == 0);
+  CHECK(longer.err.find("stop.updates was 2 and is now 4: from here on the learning rate (trainer.lr_schedule "
+                        "\"linear\") will follow the new limit\n") != std::string::npos);
+  CHECK(train("4", "linear").err == "");
+  CHECK(train("2", "constant").exit_code == 0);
+  CHECK(train("4", "constant").err == "");
+}
+
 TEST_CASE("train: Ctrl-C during the last evaluation ends the run in order") {
   TempFolder folder;
   TrainProcess run(folder / "run", set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"}));

@@ -26,6 +26,14 @@ TEST_CASE("config_conflict: the first conflict of two configs") {
   for (const Case& each : cases) CHECK(config_conflict(each.stored, each.now).value_or("") == each.conflict);
 }
 
+TEST_CASE("changed_setting: both values of a field, nothing when they are equal") {
+  const std::string before = R"({"stop": {"updates": 10, "seconds": 1}})",
+                    now = R"({"stop": {"updates": 20, "seconds": 1}})";
+  CHECK(changed_setting(before, now, "stop.updates") == "stop.updates was 10 and is now 20");
+  CHECK(changed_setting(before, now, "stop.seconds") == std::nullopt);
+  CHECK(changed_setting("{}", now, "stop.updates") == "stop.updates was not set and is now 20");
+}
+
 TEST_CASE("config_conflict: what decides about a deterministic run may not change, what does not may") {
   const std::string before = R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 5}})";
   CHECK(config_conflict(before, R"({"deterministic": true, "workers": {"count": 2}, "stop": {"updates": 5}})") ==

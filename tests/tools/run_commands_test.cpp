@@ -155,8 +155,10 @@ TEST_CASE("eval and the end of train say that the environment fails in every epi
               "evaluation.env_params.exception_probability=1"});
   const std::string reason = "the environment failed 100";  // and so many times, one for each row of the last step more
   CHECK(trained.exit_code == 1);
-  CHECK(trained.out.find("\nevaluation failed after 0 episodes: " + reason) != std::string::npos);
-  CHECK(trained.out.find("evaluation: return") == std::string::npos);
+  CHECK(trained.err.starts_with("troupe: the last evaluation failed: " + reason));
+  CHECK(std::ranges::count(trained.err, '\n') == 1);
+  CHECK(trained.out.find("evaluation") == std::string::npos);
+  CHECK(read(run + "/log.txt").find("failed: " + reason) != std::string::npos);
   const CommandResult evaluated = troupe({"eval", run, "--json"});
   CHECK(evaluated.exit_code == 1);
   CHECK(evaluated.out == "");
@@ -209,6 +211,25 @@ TEST_CASE("play: writes plain frames when its output is no terminal") {
   CHECK(result.out.find("episode 2/2  step 1  return 1.00\n") != std::string::npos);
   CHECK(result.out.ends_with("  over\n"));
   CHECK(result.out.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("play: an environment that fails again and again ends it after five failures, with one line on stderr") {
+  const test::TempFolder folder;
+  const std::string run = folder / "run";
+  const CommandResult trained = troupe(
+      {"train", "synthetic", "--run", run, "--set", "stop.updates=1", "--set", "stop.env_steps=0", "--set",
+       R"(env.params={"image_height": 4, "image_width": 4, "exception_probability": 0.5, "episode_length": 1000})",
+       "--set", R"(evaluation.env_params={"exception_probability": 0, "episode_length": 10})", "--set",
+       "workers.restart_backoff_ms=1", "--set", "workers.quarantine_after=1000"});
+  CAPTURE(trained.err);
+  REQUIRE(trained.exit_code == 0);
+  CHECK(trained.out.find("\nenvironments failed ") != std::string::npos);
+  CHECK(trained.out.find(", the last error: ") != std::string::npos);
+  const CommandResult played = troupe({"play", run});
+  CHECK(played.exit_code == 1);
+  CHECK(played.err.starts_with("troupe: the environment failed 5 times, the last time with: "));
+  CHECK(std::ranges::count(played.err, '\n') == 1);
+  CHECK(std::ranges::count(played.out, '\n') < 500);
 }
 
 TEST_CASE("play: Ctrl-C ends it with exit code 130") {
