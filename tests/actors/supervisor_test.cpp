@@ -256,7 +256,7 @@ TEST_CASE("supervisor: an inference actor that ends too often ends the run") {
     for (const auto& [id, inference] : run.state().inference)
       caf::anon_send_exit(inference.local, caf::exit_reason::kill);
     run.scheduler->run();
-    run.wait(6s);  // longer than any pause
+    run.wait(5100ms);  // longer than any pause
   }
   REQUIRE(run.outcome);
   CHECK(run.outcome->error.find(" ended 101 times within 10 minutes, the last time with: ") != std::string::npos);
