@@ -22,10 +22,12 @@
 #include <utility>
 
 #include "actors/restart_limit.h"
+#include "runtime/descriptor.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
 #include "tools/close_descriptors.h"
 #include "tools/launch.h"
+#include "tools/write_if_read.h"
 
 namespace troupe {
 
@@ -34,31 +36,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Command = std::shared_ptr<const std::vector<std::string>>;
 
-constexpr size_t kLongestLine = 4096;  // bytes; a longer line appears in pieces
+constexpr size_t kLongestLine = 4000;  // bytes; a longer line appears in pieces, each within PIPE_BUF with its prefix
 constexpr int kReadsAtOnce =
     32;  // of kLongestLine bytes: more than a pipe holds, so that no child keeps the others waiting
+constexpr const char* kEnding = "the node is ending";
 constexpr std::chrono::milliseconds kLook{1000};  // between looks at the children on a system without pidfd_open
 
 std::string system_error() { return std::strerror(errno); }
-
-// Closes at the end.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_ = -1;
-};
 
 // In the child, between fork and exec: system calls only.
 [[noreturn]] void become(char* const* arguments, int output, pid_t parent) {
@@ -113,7 +97,7 @@ class ChildProcesses::Loop {
     std::future<Started> started = request->started.get_future();
     {
       const std::lock_guard lock(mutex_);
-      if (stop_at_) return {0, "the node is ending"};
+      if (stop_patience_) return {0, kEnding};
       requests_.push_back(std::move(request));
     }
     wake();
@@ -123,7 +107,7 @@ class ChildProcesses::Loop {
   void stop(std::chrono::milliseconds patience) {
     {
       const std::lock_guard lock(mutex_);
-      if (!stop_at_) stop_at_ = Clock::now() + patience;
+      if (!stop_patience_) stop_patience_ = patience;
     }
     wake();
     if (thread_.joinable()) thread_.join();
@@ -158,20 +142,24 @@ class ChildProcesses::Loop {
   void run();
   void wait_for_something();
   void take_requests();
+  std::optional<std::chrono::milliseconds> stop_asked();
+  void stop_when_asked();
   std::string start_one(const Command& command, const RestartLimit& restarts);
   void read_output(Child& child);
   static void pass_on(Child& child, std::string_view text);
   bool reap(Child& child);
   void on_end(Child& child, EndStatus status);
+  void start_again(const std::string& what, const Command& command, RestartLimit restarts);
   void restart_those_due();
   void signal_all(int signal) const;
 
   std::mutex mutex_;  // for these two
   std::vector<std::unique_ptr<Request>> requests_;
-  std::optional<Clock::time_point> stop_at_;
+  std::optional<std::chrono::milliseconds> stop_patience_;  // once it was asked to stop
 
   Descriptor wake_;
-  bool stopping_ = false, killed_ = false;
+  bool stopping_ = false;
+  std::optional<Clock::time_point> kill_at_;  // while it stops, until it has killed those that are left
   std::list<Child> children_;
   std::list<Resting> resting_;
   std::thread thread_;
@@ -185,6 +173,7 @@ void ChildProcesses::Loop::run() {
   while (!stopping_ || !children_.empty()) {
     wait_for_something();
     take_requests();
+    stop_when_asked();
     for (auto child = children_.begin(); child != children_.end();) {
       if (std::exchange(child->has_output, false)) read_output(*child);
       const bool gone = std::exchange(child->may_have_ended, false) && reap(*child);
@@ -198,16 +187,17 @@ void ChildProcesses::Loop::wait_for_something() {
   std::vector<pollfd> watched{{wake_.number(), POLLIN, 0}};
   std::optional<Clock::time_point> until;
   const auto no_later_than = [&](Clock::time_point time) { until = until ? std::min(*until, time) : time; };
+  // Only open ones: poll refuses a list that is longer than the number of files this process may have open.
+  const auto watch = [&](const Descriptor& descriptor) {
+    if (descriptor.number() >= 0) watched.push_back({descriptor.number(), POLLIN, 0});
+  };
   for (const Child& child : children_) {
-    watched.push_back({child.output.number(), POLLIN, 0});  // poll skips negative numbers
-    watched.push_back({child.ended.number(), POLLIN, 0});
+    watch(child.output);
+    watch(child.ended);
     if (child.ended.number() < 0) no_later_than(Clock::now() + kLook);
   }
   for (const Resting& resting : resting_) no_later_than(resting.due);
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_ && !killed_) no_later_than(*stop_at_);
-  }
+  if (kill_at_) no_later_than(*kill_at_);
   int timeout = -1;
   if (until) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
@@ -216,34 +206,44 @@ void ChildProcesses::Loop::wait_for_something() {
   if (poll(watched.data(), watched.size(), timeout) < 0) return;
   auto seen = watched.begin() + 1;
   for (Child& child : children_) {
-    child.has_output = (seen++)->revents != 0;
-    child.may_have_ended = (seen++)->revents != 0 || child.ended.number() < 0;
+    child.has_output = child.output.number() >= 0 && (seen++)->revents != 0;
+    child.may_have_ended = child.ended.number() < 0 || (seen++)->revents != 0;
   }
   uint64_t wakes = 0;
   if (read(wake_.number(), &wakes, sizeof wakes) < 0) return;  // it was something else
 }
 
+std::optional<std::chrono::milliseconds> ChildProcesses::Loop::stop_asked() {
+  const std::lock_guard lock(mutex_);
+  return stop_patience_;
+}
+
 void ChildProcesses::Loop::take_requests() {
   std::vector<std::unique_ptr<Request>> requests;
-  std::optional<Clock::time_point> stop_at;
   {
     const std::lock_guard lock(mutex_);
     requests.swap(requests_);
-    stop_at = stop_at_;
   }
   for (const auto& request : requests) {
     Started started;
-    for (; started.count < request->count && started.error.empty(); started.count += started.error.empty())
-      started.error = start_one(request->command, {});
+    while (started.count < request->count && started.error.empty()) {
+      started.error = stop_asked() ? kEnding : start_one(request->command, {});
+      started.count += started.error.empty();
+    }
     request->started.set_value(std::move(started));
   }
-  if (!stop_at) return;
+}
+
+void ChildProcesses::Loop::stop_when_asked() {
+  const auto patience = stop_asked();
+  if (!patience) return;
   if (!std::exchange(stopping_, true)) {
     resting_.clear();
     signal_all(SIGTERM);
+    kill_at_ = Clock::now() + *patience;
   }
-  if (!killed_ && Clock::now() >= *stop_at) {
-    killed_ = true;
+  if (kill_at_ && Clock::now() >= *kill_at_) {
+    kill_at_.reset();
     signal_all(SIGKILL);
   }
 }
@@ -251,7 +251,7 @@ void ChildProcesses::Loop::take_requests() {
 // Why it cannot; empty when it runs.
 std::string ChildProcesses::Loop::start_one(const Command& command, const RestartLimit& restarts) {
   if (children_.size() + resting_.size() >= kMost)
-    return "the node has " + std::to_string(kMost) + " workers, expected at most as many";
+    return "the node already runs " + std::to_string(kMost) + " workers, the most it can";
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_error();
   Descriptor output(ends[0]);
@@ -288,7 +288,7 @@ void ChildProcesses::Loop::pass_on(Child& child, std::string_view text) {
   const auto write_line = [&] {
     const std::string line = "worker process " + std::to_string(child.id) + ": " + child.line + '\n';
     child.line.clear();
-    if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // nobody is left to tell
+    write_if_read(line);
   };
   for (const char c : text) {
     if (c != '\n') child.line += c;
@@ -314,12 +314,18 @@ void ChildProcesses::Loop::on_end(Child& child, EndStatus status) {
     const bool mistake = WEXITSTATUS(*status) == kExitUserMistake;
     return mistake ? log_warn("node", what + "; it is not started again") : log_info("node", what);
   }
-  const auto pause = child.restarts.next_pause(Clock::now());
+  start_again(what, child.command, child.restarts);
+}
+
+// After the pause that `restarts` asks for; gives the worker up when there were too many.
+void ChildProcesses::Loop::start_again(const std::string& what, const Command& command, RestartLimit restarts) {
+  const auto pause = restarts.next_pause(Clock::now());
   if (!pause)
     return log_error("node", what + ", after " + std::to_string(RestartLimit::kMost) + " restarts within " +
                                  std::to_string(RestartLimit::kWindow.count()) + " minutes; it is not started again");
-  log_warn("node", what + "; starting another in " + std::to_string(pause->count()) + " ms");
-  resting_.push_back({Clock::now() + *pause, child.command, child.restarts});
+  const std::string after = pause->count() == 0 ? "" : " in " + std::to_string(pause->count()) + " ms";
+  log_warn("node", what + "; starting another" + after);
+  resting_.push_back({Clock::now() + *pause, command, restarts});
 }
 
 void ChildProcesses::Loop::restart_those_due() {
@@ -329,12 +335,9 @@ void ChildProcesses::Loop::restart_those_due() {
     if (resting->due <= Clock::now()) due.splice(due.end(), resting_, resting);
     resting = next;
   }
-  for (Resting& resting : due) {
+  for (const Resting& resting : due) {
     const std::string error = start_one(resting.command, resting.restarts);
-    if (error.empty()) continue;
-    log_warn("node", "a worker process cannot be started: " + error);
-    if (const auto pause = resting.restarts.next_pause(Clock::now()))
-      resting_.push_back({Clock::now() + *pause, resting.command, resting.restarts});
+    if (!error.empty()) start_again("a worker process cannot be started: " + error, resting.command, resting.restarts);
   }
 }
 

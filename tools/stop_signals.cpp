@@ -17,6 +17,7 @@
 
 #include "runtime/log.h"
 #include "tools/launch.h"
+#include "tools/write_if_read.h"
 
 namespace troupe {
 namespace {
@@ -37,11 +38,11 @@ int checked(int descriptor) {
   return descriptor;
 }
 
-// In one write, and without the locks of a stream: the process may end right after it.
+// Never waits for a reader: this thread takes the signals that end the process. It may end right after this.
 void say(const std::string& text) {
   if (text.empty()) return;
   note_stderr_line();
-  if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody reads
+  write_if_read(text);
 }
 
 }  // namespace
@@ -110,11 +111,9 @@ void StopSignals::State::take(int signal) {
     if (interrupted_at && now - *interrupted_at >= kSecondInterrupt) quit();
     if (!interrupted_at) interrupted_at = now;
   }
-  if (first == 0) {
-    first = signal;
-    if (message) say(message(signal));
-  }
+  const bool is_first = std::exchange(first, first == 0 ? signal : first) == 0;
   changed.notify_all();
+  if (is_first && message) say(message(signal));
 }
 
 StopSignals::StopSignals() {

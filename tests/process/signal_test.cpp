@@ -1,5 +1,8 @@
 // Signals that ask a command to stop: at every moment of a run, several at once, and ignored ones that are inherited.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -207,6 +210,23 @@ TEST_CASE("signals: a worker started with HUP ignored stays at HUP and ends at T
   worker.signal(SIGTERM);
   CHECK(worker.wait().value_or(-1) == 130);
   CHECK(run.interrupt().value_or(-1) == 130);
+}
+
+TEST_CASE("signals: a run whose stderr nobody reads stops all the same") {
+  TempFolder folder;
+  const std::string at = folder / "run", pipe = folder / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(reader >= 0);
+  while (write(reader, "x", 1) == 1) {
+  }
+  Words line = train_line(at, kEndless);
+  line[0] = testing::built_program(line[0]);
+  Process run(Words{"/bin/sh", "-c", R"(errors=$1; shift; exec "$@" 2> "$errors")", "sh", pipe} + line);
+  CHECK(eventually([&] { return updates_of(at) > 0; }));
+  run.signal(SIGINT);
+  check_stopped(run, at);
+  close(reader);
 }
 
 }  // namespace troupe::test

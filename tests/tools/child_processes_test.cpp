@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <string>
 
@@ -171,6 +172,65 @@ TEST_CASE("child_processes: every way to close inherited descriptors leaves the 
     CHECK(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == 3);
   }
+}
+
+TEST_CASE("child_processes: stop ends a start that is under way, and leaves what was started its patience") {
+  CapturedErrors errors;
+  const Ids ids;
+  ChildProcesses children;
+  const std::string script = "trap 'echo bye; exit 0' TERM; " + ids.script("while :; do sleep 0.05; done");
+  auto started = std::async(std::launch::async, [&] { return children.start(shell(script), 1000); });
+  REQUIRE(eventually([&] { return !ids.all().empty(); }));
+  children.stop(60s);
+  const auto result = started.get();
+  CHECK(result.count < 1000);
+  CHECK(result.error == "the node is ending");
+  CHECK(errors.has("worker process " + std::to_string(ids.all().at(0)) + ": bye\n"));
+  for (const pid_t id : ids.all()) CHECK(!exists(id));
+}
+
+TEST_CASE(
+    "child_processes: ends are noticed when the children that were started are more than the files that may be open") {
+  CapturedErrors errors;
+  const Ids ids;
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator{});
+  };
+  ChildProcesses children;
+  const auto before = open_files();
+  constexpr int kCount = 40;
+  CHECK(children.start(shell("exec > /dev/null 2>&1; " + ids.script("exec sleep 1000")), kCount).count == kCount);
+  // Each has closed its output by then, so that one descriptor is left for its end.
+  REQUIRE(eventually([&] { return ids.all().size() == kCount && open_files() == before + kCount; }));
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit lower{60, limit.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &lower) == 0);
+  kill(ids.all().at(0), SIGKILL);
+  CHECK(eventually([&] { return errors.has("was ended by signal 9"); }));
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST_CASE("child_processes: a reader that does not read stderr does not keep the children from being ended") {
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+  while (write(ends[1], "x", 1) == 1) {
+  }
+  fcntl(ends[1], F_SETFL, 0);  // now a write waits for a reader
+  const int saved = dup(STDERR_FILENO);
+  open_log(nullptr, {.to_stderr = false});
+  const Ids ids;
+  {
+    ChildProcesses children;
+    CHECK(children.start(shell(ids.script("echo line; exec sleep 1000")), 1).count == 1);
+    dup2(ends[1], STDERR_FILENO);
+    REQUIRE(eventually([&] { return ids.all().size() == 1; }));
+    children.stop(10s);
+  }
+  dup2(saved, STDERR_FILENO);
+  close_log();
+  for (const int descriptor : {ends[0], ends[1], saved}) close(descriptor);
+  CHECK(!exists(ids.all().at(0)));
 }
 
 TEST_CASE("child_processes: none outlives the process that started it") {
