@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "tests/process/train_process.h"
+#include "tests/support/run_command.h"
 #include "tests/support/test.h"
 
 namespace troupe::test {
@@ -76,5 +77,19 @@ TEST_CASE("start and stop: every node that is told to end does, with 130, idle o
   }
   CHECK(end_of(run.process(), SIGTERM) == 130);
 }
+
+// A sanitizer needs more address space than this leaves.
+#if !defined(__SANITIZE_ADDRESS__)
+TEST_CASE("start and stop: a run that cannot start another thread ends with the reason") {
+  TempFolder folder;
+  Words line = train_line(folder / "run", kEndless + set({"workers.count=200"}));
+  line[0] = testing::built_program(line[0]);
+  // 4 GiB of address space for each stack, 128 GiB for all.
+  Process run(Words{"/bin/sh", "-c", "ulimit -s 4194304 && ulimit -v 134217728 && exec \"$@\"", "sh"} + line);
+  CHECK(run.wait().value_or(-1) == 1);
+  CHECK(run.err().find("the system starts no further thread") != std::string::npos);
+  CHECK(json_of(folder / "run/summary.json").is_object());
+}
+#endif
 
 }  // namespace troupe::test
