@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/address.h"
 #include "runtime/log.h"
 
 namespace troupe {
@@ -26,9 +27,7 @@ JoinRequest join_request(const std::string& kind) {
   return {kProtocolVersion, kind, host_name(), static_cast<uint64_t>(getpid())};
 }
 
-std::string RunAddress::text() const {
-  return (host.find(':') == std::string::npos ? host : '[' + host + ']') + ':' + std::to_string(port);
-}
+std::string RunAddress::text() const { return address_text(host, port); }
 
 std::chrono::seconds patience_of(const Joining& joining) {
   return joining.found_run ? joining.run.patience.after_loss : joining.run.patience.at_start;

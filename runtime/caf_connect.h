@@ -1,6 +1,7 @@
 #pragma once
 // Connecting to an actor of another process with a deadline, and a check that it is the actor we take it for.
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <set>
@@ -12,37 +13,56 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "runtime/address.h"
 #include "runtime/caf_keep_alive.h"
 #include "runtime/caf_system.h"
 
 namespace troupe {
+
+namespace detail {
+// An actor that, asked with connect_atom, answers with the numeric addresses of a host once it has reached one of them at `port`, or with
+// an error at the deadline. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address that
+// does not answer would hold up every other one for minutes.
+caf::actor spawn_probe(caf::actor_system& system, const std::string& host, uint16_t port,
+                       std::chrono::milliseconds deadline);
+}  // namespace detail
 
 // Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a handle;
 // `wrong` when something else answers there, so that another attempt is useless; or `failed`. The last two get one line that says why.
 template <class Handle, class Self, class Ok, class Failed, class Wrong>
 void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, const Ok& ok,
                 const Failed& failed, const Wrong& wrong) {
-  const std::string where =
-      (host.find(':') == std::string::npos ? host : '[' + host + ']') + ':' + std::to_string(port);
-  self->request(self->system().middleman().actor_handle(), deadline, caf::connect_atom_v, host, port)
-      .then(
-          [=](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
-            if (!actor) {
-              failed(where + ": a troupe process answers, but no run is open there");
-            } else if (!self->system().assignable(interface,
-                                                  self->system().message_types(caf::detail::type_list<Handle>{}))) {
-              wrong(where + ": another program, or another version of troupe, answers there");
-            } else {
-              ok(caf::actor_cast<Handle>(actor));
-            }
-          },
-          [=](const caf::error& error) {
-            if (error == caf::sec::request_timeout) abandon_connects(self->system());
-            failed(where + ": cannot connect: " + describe(error) +
-                   (error == caf::sec::cannot_connect_to_node
-                        ? " (has the run started?)"
-                        : " (is it the address that `troupe train` prints for workers?)"));
-          });
+  const std::string where = address_text(host, port);
+  const auto until = std::chrono::steady_clock::now() + deadline;
+  const auto give_up = [=](const caf::error& error) {
+    failed(where + ": cannot connect: " + describe(error) +
+           (error == caf::sec::cannot_connect_to_node
+                ? " (has the run started?)"
+                : " (is it the address that `troupe train` prints for workers?)"));
+  };
+  const auto connect = [=](const std::set<std::string>& addresses) {
+    constexpr std::chrono::milliseconds kLeast{100};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    self->request(self->system().middleman().actor_handle(), std::max(left, kLeast), caf::connect_atom_v, host, port)
+        .then(
+            [=](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
+              if (!actor) {
+                failed(where + ": a troupe process answers, but no run is open there");
+              } else if (!self->system().assignable(interface,
+                                                    self->system().message_types(caf::detail::type_list<Handle>{}))) {
+                wrong(where + ": another program, or another version of troupe, answers there");
+              } else {
+                ok(caf::actor_cast<Handle>(actor));
+              }
+            },
+            [=](const caf::error& error) {
+              if (error == caf::sec::request_timeout) abandon_connects(self->system(), addresses, port);
+              give_up(error);
+            });
+  };
+  constexpr std::chrono::milliseconds kMargin{500};  // for the probe to answer at its deadline
+  self->request(detail::spawn_probe(self->system(), host, port, deadline), deadline + kMargin, caf::connect_atom_v)
+      .then(connect, give_up);
 }
 
 // The same, where it does not matter whether another attempt could succeed.

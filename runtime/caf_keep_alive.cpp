@@ -53,13 +53,15 @@ caf::actor keep_alive(caf::actor_system& system, const caf::actor_addr& peer, co
   return system.middleman().spawn_broker(beating, broker_of(system), peer.node(), network, owner);
 }
 
-void abandon_connects(caf::actor_system& system) {
-  system.middleman().backend().post([connections = broker_of(system)] {
+void abandon_connects(caf::actor_system& system, const std::set<std::string>& addresses, uint16_t port) {
+  system.middleman().backend().post([connections = broker_of(system), addresses, port] {
     basp_broker* const broker = running(connections);
     if (broker == nullptr) return;
     std::vector<caf::io::connection_handle> waiting;
     for (const auto& [connection, context] : broker->ctx)
-      if (context.callback) waiting.push_back(connection);
+      if (context.callback && broker->remote_port(connection) == port &&
+          addresses.contains(broker->remote_addr(connection)))
+        waiting.push_back(connection);
     for (const auto& connection : waiting) drop(*broker, connection);
   });
 }

@@ -3,6 +3,9 @@
 // timeout for all connections of an actor system, fixed when it starts; a process that joins a run learns the run's only then.
 
 #include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
 
 #include <caf/actor.hpp>
 #include <caf/actor_addr.hpp>
@@ -17,14 +20,14 @@ namespace troupe {
 std::chrono::milliseconds beat_interval(const NetworkConfig& network);
 
 // Starts a broker that sends signs of life to the process of `peer`, and closes the connection when nothing came from there for
-// network.peer_timeout; who monitors an actor there hears of it. It ends with an exit message, and when `owner` ends. It runs
+// network.peer_timeout; actors that monitor an actor there are then told that it is gone. It ends with an exit message, and when `owner` ends. It runs
 // on CAF's network thread, so that environments which keep the other threads busy do not delay it. Needs an actor system that
 // is configured for the network.
 caf::actor keep_alive(caf::actor_system& system, const caf::actor_addr& peer, const NetworkConfig& network,
                       const caf::strong_actor_ptr& owner);
 
-// Gives up the connections of this process whose other side was asked to introduce itself and has not. Otherwise CAF would
-// wait for it at every later attempt to connect to the same address.
-void abandon_connects(caf::actor_system& system);
+// Gives up the connections of this process to one of these numeric addresses and this port whose other side was asked to introduce
+// itself and has not. Otherwise CAF would wait for it at every later attempt to connect there.
+void abandon_connects(caf::actor_system& system, const std::set<std::string>& addresses, uint16_t port);
 
 }  // namespace troupe

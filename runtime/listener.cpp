@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/address.h"
 #include "runtime/file.h"
 
 namespace troupe {
@@ -43,7 +44,7 @@ int listen_at(const addrinfo& at) {
 
 int open_listener(const std::string& host, uint16_t port) {
   const auto refuse = [&](const std::string& why) -> int {
-    throw IoError(host + ':' + std::to_string(port), "cannot listen: " + why);
+    throw IoError(address_text(host, port), "cannot listen: " + why);
   };
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;

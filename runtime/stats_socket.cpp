@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/address.h"
 #include "runtime/file.h"
 #include "runtime/limited_log.h"
 #include "runtime/listener.h"
@@ -51,8 +52,7 @@ constexpr std::chrono::milliseconds kAcceptPause{200};  // after accept() failed
 Message line_of(std::string message) { return std::make_shared<const std::string>(std::move(message) + '\n'); }
 
 std::string text_of(const tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  return (endpoint.address().is_v6() ? '[' + address + ']' : address) + ':' + std::to_string(endpoint.port());
+  return address_text(endpoint.address().to_string(), endpoint.port());
 }
 
 }  // namespace

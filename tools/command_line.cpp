@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "runtime/address.h"
 #include "runtime/errors.h"
 #include "runtime/suggest.h"
 #include "tools/command_help.h"
@@ -397,9 +398,7 @@ const Command& find_command(const std::string& name) {
 
 }  // namespace
 
-std::string Address::text() const {
-  return (host.find(':') == std::string::npos ? host : '[' + host + ']') + ':' + std::to_string(port);
-}
+std::string Address::text() const { return address_text(host, port); }
 
 Address parse_address(std::string_view flag, const std::string& text) { return parse_host_and_port(flag, text, 1); }
 

@@ -1,11 +1,15 @@
 // `troupe node`: each of its workers is a process of its own, so that a crash costs one worker, and none outlives the node.
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
+#include "runtime/descriptor.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
@@ -180,6 +184,47 @@ TEST_CASE("node: 64 workers join one run") {
   CHECK(it.run.goes_on());
   it.node.process().signal(SIGTERM);
   CHECK(it.node.process().wait().value_or(-1) == 130);
+}
+
+// An address at which connections are neither accepted nor refused: its queue is full.
+class SilentAddress {
+ public:
+  SilentAddress() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(listener_.number(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(listener_.number(), 0) == 0);
+    REQUIRE(::getsockname(listener_.number(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    text_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    for (bool connected = true; connected;) {
+      Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      ::connect(client.number(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+      pollfd ready{client.number(), POLLOUT, 0};
+      connected = ::poll(&ready, 1, 200) == 1;
+      clients_.push_back(std::move(client));
+    }
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  Descriptor listener_;
+  std::vector<Descriptor> clients_;
+  std::string text_;
+};
+
+TEST_CASE("node: an address that does not answer keeps it from nothing else") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRun);
+  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));
+  NodeProcess node;
+  const SilentAddress silent;
+  const CommandLine refused = node.spawn(1, silent.text());
+  CHECK(refused.exit_code == 2);
+  CHECK(has(refused.err, silent.text() + ": cannot connect: no answer in time"));
+  CHECK(node.spawn(1, run.workers_at()).exit_code == 0);
+  CHECK(run.goes_on());
 }
 
 }  // namespace troupe::test
