@@ -70,6 +70,8 @@ class FrameCheck {
   // Why the next piece must be kept from CAF, in words that continue "it ..."; empty when CAF can have it. A piece is a header of
   // kFrameHeaderBytes or, when that has announced one, its whole payload.
   std::string check(std::span<const char> piece);
+  // Bytes of the payload that the last header announced; 0 when the next piece is a header.
+  size_t awaits() const { return in_payload_ ? header_.payload_bytes : 0; }
   // Whether the peer has said who it is.
   bool introduced() const { return handshakes_ > 0; }
 

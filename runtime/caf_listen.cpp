@@ -35,6 +35,7 @@ struct Port {
   ListenLimits limits;
   const AcceptedMessages& messages;
   size_t open = 0;
+  size_t buffer_bytes = 0;             // of all connections
   std::set<GuardedScribe*> newcomers;  // that have not introduced themselves
   LimitedLog log{"network"};
 };
@@ -53,12 +54,14 @@ class GuardedScribe : public network::scribe_impl {
   ~GuardedScribe() override {
     port_->newcomers.erase(this);
     --port_->open;
+    port_->buffer_bytes -= buffer_bytes_;
   }
 
   bool consume(caf::execution_unit* context, const void* bytes, size_t count) override {
     if (detached()) return false;
-    const std::string why = frames_.check({static_cast<const char*>(bytes), count});
+    std::string why = frames_.check({static_cast<const char*>(bytes), count});
     if (frames_.introduced()) port_->newcomers.erase(this);
+    if (why.empty()) why = reserve(frames_.awaits());
     if (why.empty()) return scribe_impl::consume(context, bytes, count);
     close(why);
     io_failure(context, network::operation::read);
@@ -73,7 +76,21 @@ class GuardedScribe : public network::scribe_impl {
   }
 
  private:
+  // CAF makes room for a payload when its header has come, and keeps it until the connection ends. Why it must not; else empty.
+  std::string reserve(size_t bytes) {
+    if (bytes <= buffer_bytes_) return "";
+    const size_t more = bytes - buffer_bytes_, limit = port_->limits.buffer_bytes;
+    if (more > limit - std::min(limit, port_->buffer_bytes))
+      return "announced a payload of " + std::to_string(bytes) +
+             " bytes; the buffers of all connections already hold " + std::to_string(port_->buffer_bytes) +
+             " bytes of at most " + std::to_string(limit);
+    buffer_bytes_ = bytes;
+    port_->buffer_bytes += more;
+    return "";
+  }
+
   std::shared_ptr<Port> port_;
+  size_t buffer_bytes_ = 0;  // of this connection
   FrameCheck frames_;
   std::string address_;
   Clock::time_point since_ = Clock::now();

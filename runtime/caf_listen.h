@@ -16,8 +16,9 @@
 namespace troupe {
 
 struct ListenLimits {
-  size_t message_bytes = 32 << 20;  // one message; network.chunk_bytes is at most 8 MiB
-  size_t connections = 4096;        // at once; at most half the files the process may open
+  size_t message_bytes = 32 << 20;  // one message
+  size_t buffer_bytes = 1 << 30;  // for the messages of all connections, which CAF makes room for as they are announced
+  size_t connections = 4096;      // at once; at most half the files the process may open
   std::chrono::seconds introduction{10};
 };
 

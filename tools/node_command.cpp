@@ -26,6 +26,9 @@ namespace {
 
 constexpr uint32_t kMaxWorkersPerRequest = ChildProcesses::kMost;
 constexpr std::chrono::seconds kDeadline{5};
+// A SpawnRequest and what processes tell each other when they meet are a few hundred bytes; a host name has at most 255.
+constexpr size_t kRequestBytes = 16 << 10;
+constexpr size_t kConnections = 256;
 constexpr std::chrono::milliseconds kPerWorker{100};  // to start its process, on a busy machine
 constexpr std::chrono::milliseconds kPatience = kFarewell + std::chrono::milliseconds(500);  // with workers at the end
 
@@ -80,7 +83,9 @@ int run_node(const NodeOptions& options) {
   return with_network(1, {}, [&](caf::actor_system& system) {
     const auto children = std::make_shared<ChildProcesses>();
     const NodeActor actor = system.spawn(node, system.spawn<caf::detached>(starter, children));
-    const uint16_t port = listen(system, actor, options.listen.host, options.listen.port, messages_to_node());
+    const uint16_t port = listen(
+        system, actor, options.listen.host, options.listen.port, messages_to_node(),
+        {.message_bytes = kRequestBytes, .buffer_bytes = kRequestBytes * kConnections, .connections = kConnections});
     std::cout << "node listening on " << Address{options.listen.host, port}.text() << std::endl;
     signals.wait();
     children->stop(kPatience);

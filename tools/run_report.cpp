@@ -126,8 +126,16 @@ StatsSnapshot RunReport::with_times(StatsSnapshot s) {
   return s;
 }
 
-void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
-  write_held();
+std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
+  std::string refused;
+  const auto attempt = [&](const auto& write) {
+    try {
+      write();
+    } catch (const IoError& error) {
+      if (refused.empty()) refused = error.what();
+    }
+  };
+  attempt([&] { write_held(); });
   const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
   const std::string reason = outcome.reason.empty() ? "failed" : outcome.reason;
   Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", reason}};
@@ -157,13 +165,14 @@ void RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   summary["last_start"] = {{"wall_seconds", wall_seconds},
                            {"env_steps", new_steps},
                            {"updates", outcome.version.number - start_.version.number}};
-  folder_.write_summary(summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  attempt([&] { folder_.write_summary(summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); });
   close_with(reason + " after " + format_count(last_.env_steps) + " environment steps, " +
              format_count(outcome.version.number) + " updates, " + format_seconds(run_seconds));
   // What ended the run is told by the command, once.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
   if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation));
   std::cout << "Run folder: " << folder_.path() << std::endl;
+  return refused;
 }
 
 }  // namespace troupe

@@ -35,8 +35,9 @@ class RunReport : public RunSink {
   void record(const StatsSnapshot& snapshot) override;
   void show(const StatsSnapshot& snapshot) override;
 
-  // After the run ended: summary.json, and the closing lines on the console.
-  void finish(const RunOutcome& outcome, double wall_seconds);
+  // After the run ended: summary.json, and the closing lines on the console. Why summary.json or the last line of metrics.jsonl could
+  // not be written; empty when both are.
+  std::string finish(const RunOutcome& outcome, double wall_seconds);
 
  private:
   struct Line {

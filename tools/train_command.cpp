@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "runtime/config.h"
 #include "runtime/fixed_settings.h"
 #include "runtime/log.h"
+#include "runtime/machine.h"
 #include "runtime/process_stats.h"
 #include "tools/command_line.h"
 #include "tools/commands.h"
@@ -98,10 +100,10 @@ Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
 class OpenGate {
  public:
   // Throws ConfigError when the address is taken.
-  OpenGate(caf::actor_system& system, const Address& at)
+  OpenGate(caf::actor_system& system, const Address& at, const ListenLimits& limits)
       : system_(system),
         gate_(system.spawn(gate)),
-        address_{at.host, listen(system, GateActor(gate_), at.host, at.port, messages_to_run())} {}
+        address_{at.host, listen(system, GateActor(gate_), at.host, at.port, messages_to_run(), limits)} {}
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
   ~OpenGate() {
@@ -135,15 +137,30 @@ std::optional<Address> address_left_behind(const std::string& folder, const std:
   return {};
 }
 
-void open_gate(std::optional<OpenGate>& gate, caf::actor_system& system, const Address& at, const std::string& folder) {
-  if (at.port == 0) {
-    try {
-      if (const auto before = address_left_behind(folder, at.host)) gate.emplace(system, *before);
-    } catch (const ConfigError&) {
-      log_info("train", "the port of the last start is taken; another one is used");
-    }
+constexpr size_t kMessageOverhead = 1 << 20;
+constexpr size_t kLargestMessages = 64;  // at a time, where memory is scarce
+
+// What peers may make this process hold. Arrays above network.chunk_bytes come in parts; beside them a message has lists, like those of the
+// episodes that ended, which can be larger than small arrays.
+ListenLimits limits_of(const NetworkConfig& network) {
+  const size_t message = 4 * static_cast<size_t>(network.chunk_bytes) + kMessageOverhead;
+  return {.message_bytes = message,
+          .buffer_bytes = std::max<size_t>(kLargestMessages * message, available_memory() / 8)};
+}
+
+// The port of the last start that is taken by now, so that its workers do not find this one; 0 when there is none.
+uint16_t open_gate(std::optional<OpenGate>& gate, caf::actor_system& system, const Address& at,
+                   const std::string& folder, const NetworkConfig& network) {
+  const ListenLimits limits = limits_of(network);
+  const std::optional<Address> before = at.port == 0 ? address_left_behind(folder, at.host) : std::nullopt;
+  try {
+    gate.emplace(system, before.value_or(at), limits);
+    return 0;
+  } catch (const ConfigError&) {
+    if (!before) throw;
   }
-  if (!gate) gate.emplace(system, at);
+  gate.emplace(system, at, limits);
+  return before->port;
 }
 
 void open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config) {
@@ -191,7 +208,7 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
   return beginning.start;
 }
 
-// Says where the run lies and listens, on the console and to programs.
+// Prints the run folder and the addresses, and writes them to endpoints.json for programs.
 void announce(RunFolder& folder, const std::string& workers, const std::string& stats) {
   std::cout << "run folder " << folder.path() << "\nworkers    troupe worker --connect " << workers
             << "\ninference  troupe inference --connect " << workers << "\nstatistics " << stats << std::endl;
@@ -235,15 +252,18 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
 }
 
 // The closing lines of a run, and its exit code.
-int close_run(const RunOutcome& outcome, bool interrupted) {
+int close_run(const RunOutcome& outcome, const std::string& summary_error, bool interrupted) {
   log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
+  if (!summary_error.empty()) log_error("train", summary_error);
   close_log();
   if (!outcome.error.empty()) std::cerr << "troupe: the run ended: " << outcome.error << '\n';
   if (!outcome.checkpoint_error.empty())
     std::cerr << "troupe: the last checkpoint is not written: " << outcome.checkpoint_error << '\n';
+  if (!summary_error.empty()) std::cerr << "troupe: the summary is not written: " << summary_error << '\n';
   const bool evaluation_failed = outcome.evaluation && !outcome.evaluation->error.empty();
   if (evaluation_failed) std::cerr << "troupe: the last evaluation failed: " << outcome.evaluation->error << '\n';
-  if (!outcome.error.empty() || !outcome.checkpoint_error.empty() || evaluation_failed) return kExitFailure;
+  if (!outcome.error.empty() || !outcome.checkpoint_error.empty() || !summary_error.empty() || evaluation_failed)
+    return kExitFailure;
   if (interrupted) std::cout << "To resume: " << this_command() << std::endl;
   return interrupted ? kExitInterrupted : 0;
 }
@@ -281,11 +301,17 @@ int run_train(const TrainOptions& options) {
                       register_messages);
     caf::actor_system& system = owned.get();
     std::optional<OpenGate> gate;
-    if (!config.deterministic) open_gate(gate, system, options.listen, path);
+    uint16_t taken_port = 0;
+    if (!config.deterministic)
+      taken_port = open_gate(gate, system, options.listen, path, config.network);
 
     signals.begin(stopping_line);
     folder.emplace(posix_disk(), path, to_json(config), upgrade_config);
     const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
+    if (taken_port != 0)
+      log_warn("train",
+               "port " + std::to_string(taken_port) +
+                   ", on which the last start of this run listened, is taken; its workers must be started again");
     report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start,
                                          wiring->state_of(kMetricsHeld));
     if (gate) announce(*folder, gate->address(), socket->address());
@@ -303,8 +329,9 @@ int run_train(const TrainOptions& options) {
     gate.reset();
     const auto patience = outcome.left_behind.empty() ? kFarewell : std::chrono::milliseconds(0);
     if (!owned.await_actors(patience)) leave_threads_behind();
-    report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
-    code = close_run(outcome, interrupted);
+    const std::string summary_error =
+        report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
+    code = close_run(outcome, summary_error, interrupted);
     if (socket) socket->stop();
     at_quit.reset();
     folder.reset();

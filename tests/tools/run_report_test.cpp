@@ -1,5 +1,6 @@
 #include "tools/run_report.h"
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -30,11 +31,11 @@ struct Fixture {
     s.updates = updates;
     return s;
   }
-  void finish() {
+  std::string finish() {
     RunOutcome outcome;
     outcome.version = {0, start.version.number + 2};
     outcome.reason = "stop.updates reached";
-    report->finish(outcome, 10);
+    return report->finish(outcome, 10);
   }
 
   MemoryDisk disk;
@@ -119,4 +120,18 @@ TEST_CASE("run_report: a deterministic checkpoint keeps the line that is held ba
   const Checkpoint saved = f.folder.checkpoints().load(1);
   CHECK(saved.scalars.at(kMetricsLines) == 1);
   CHECK(env_steps_of(saved.extras.at(kMetricsHeld)) == 20);
+}
+
+TEST_CASE("run_report: a disk that refuses the summary is told, and the console has the closing lines all the same") {
+  Fixture f;
+  f.report->record(f.at(10, 1));
+  f.disk.set_fault({.first = f.disk.operations(), .count = 1000});
+  std::ostringstream console;
+  std::streambuf* const before = std::cout.rdbuf(console.rdbuf());
+  const std::string refused = f.finish();
+  std::cout.rdbuf(before);
+  CHECK(refused.find("summary.json") != std::string::npos);
+  CHECK(console.str().find("Run folder: run") != std::string::npos);
+  f.disk.clear_fault();
+  CHECK(f.finish() == "");
 }
