@@ -244,9 +244,20 @@ Checkpoint CheckpointStore::load(uint64_t step) const {
 }
 
 CheckpointStore::Newest CheckpointStore::find_newest() const {
+  std::vector<uint64_t> steps = list();
+  while (true) {
+    try {
+      return find_newest(steps);
+    } catch (const IoError&) {
+      // A trainer may have replaced all of them since they were listed.
+      if (std::exchange(steps, list()) == steps) throw;
+    }
+  }
+}
+
+CheckpointStore::Newest CheckpointStore::find_newest(const std::vector<uint64_t>& steps) const {
   Newest result;
   std::vector<std::string> problems;
-  const std::vector<uint64_t> steps = list();
   for (auto step = steps.rbegin(); step != steps.rend() && !result.checkpoint; ++step) {
     try {
       result.checkpoint = load(*step);

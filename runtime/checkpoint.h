@@ -77,6 +77,7 @@ class CheckpointStore {
     std::vector<uint64_t> unusable;  // newer ones
   };
   Newest find_newest() const;
+  Newest find_newest(const std::vector<uint64_t>& steps) const;
   void remove_leftovers();
 
   Disk* disk_;

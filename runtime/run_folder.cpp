@@ -192,7 +192,11 @@ std::unique_ptr<AppendFile> RunFolder::open_log_file() {
 void RunFolder::save_checkpoint(const Checkpoint& checkpoint, uint64_t keep) {
   lock_->check();
   checkpoints_.save(checkpoint);
-  checkpoints_.prune(keep, checkpoint.updates);
+  try {
+    checkpoints_.prune(keep, checkpoint.updates);
+  } catch (const IoError& refused) {
+    log_warn(kComponent, std::string(refused.what()) + "; an old checkpoint is kept");
+  }
 }
 
 void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>& resume) {

@@ -43,7 +43,8 @@ class RunFolder {
   // The config that the run had before this start, brought up to date; empty for a new run.
   const std::string& config_before() const { return config_before_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
-  // Writes a checkpoint and removes all but the newest `keep` (0 keeps all). Throws IoError.
+  // Writes a checkpoint and removes all but the newest `keep` (0 keeps all). Throws IoError when it cannot be written; an old one
+  // that cannot be removed is a warning.
   void save_checkpoint(const Checkpoint& checkpoint, uint64_t keep);
   // log.txt, for open_log(). Throws ConfigError.
   std::unique_ptr<AppendFile> open_log_file();
@@ -62,8 +63,8 @@ class RunFolder {
   // metrics.jsonl cannot be read or cut.
   void begin_metrics(double wall_time, const std::optional<ResumePoint>& resume);
 
-  // These two throw only LockLost: a write that the disk refuses is lost and counted, the first of a row is logged, the run goes
-  // on.
+  // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first of several
+  // refusals in a row is logged.
   // `json` is one object without line breaks.
   void write_metrics(const std::string& json);
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -41,6 +43,32 @@ std::string io_error_of(auto action) {
   }
   return "no error";
 }
+
+// A disk in memory on which something happens right after the next listing of a folder.
+class BusyDisk final : public Disk {
+ public:
+  std::unique_ptr<ReadFile> open_read(const std::string& path) const override { return disk_.open_read(path); }
+  void write_atomic(const std::string& path, std::span<const std::string_view> parts) override {
+    disk_.write_atomic(path, parts);
+  }
+  std::unique_ptr<AppendFile> open_append(const std::string& path) override { return disk_.open_append(path); }
+  void truncate(const std::string& path, uint64_t bytes) override { disk_.truncate(path, bytes); }
+  void rename(const std::string& from, const std::string& to) override { disk_.rename(from, to); }
+  void remove(const std::string& path) override { disk_.remove(path); }
+  void make_directory(const std::string& path) override { disk_.make_directory(path); }
+  bool exists(const std::string& path) const override { return disk_.exists(path); }
+  std::vector<std::string> list(const std::string& path) const override {
+    const std::vector<std::string> names = disk_.list(path);
+    if (const auto action = std::exchange(after_listing, nullptr)) action();
+    return names;
+  }
+  std::unique_ptr<FileLock> lock(const std::string& path) override { return disk_.lock(path); }
+
+  mutable std::function<void()> after_listing;
+
+ private:
+  MemoryDisk disk_;
+};
 
 // Stores on a disk in memory; warnings go to a file in memory.
 struct Fixture {
@@ -329,4 +357,17 @@ TEST_CASE("checkpoint: saved to a real disk, it is read again") {
   store.prune(1, 2);
   CHECK(store.recover() == checkpoint_at(2));
   CHECK(posix_disk().list(folder / "checkpoints") == std::vector<std::string>{"000000000002"});
+}
+
+TEST_CASE("checkpoint: beside a trainer that keeps one, the newest is found although the listed one is gone") {
+  BusyDisk disk;
+  CheckpointStore trainer(disk, "run", {}), reader(disk, "run", {});
+  trainer.save(checkpoint_at(150));
+  disk.after_listing = [&] {
+    trainer.save(checkpoint_at(160));
+    trainer.prune(1, 160);
+  };
+  const std::optional<Checkpoint> newest = reader.load_newest();
+  REQUIRE(newest);
+  CHECK(newest->updates == 160);
 }

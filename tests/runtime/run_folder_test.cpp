@@ -465,3 +465,21 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: the summary is replaced whole or not at 
   CHECK(disk.read("run/summary.json") == "{\"a\":1}\n");
   CHECK_FALSE(disk.exists("run/endpoints.json"));
 }
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: an old checkpoint that cannot be removed does not make the new one fail") {
+  RunFolder folder(disk, "run", kConfig);
+  Checkpoint checkpoint;
+  const auto save = [&](uint64_t updates) {
+    checkpoint.updates = checkpoint.version.number = updates;
+    folder.save_checkpoint(checkpoint, 1);
+  };
+  save(1);
+  const uint64_t begun = disk.operations();
+  save(2);
+  const uint64_t last = disk.operations() - begun - 1;  // of the removal
+  disk.set_fault({.first = disk.operations() + last, .count = 1});
+  save(3);
+  disk.clear_fault();
+  CHECK(folder.checkpoints().load_newest()->updates == 3);
+  CHECK(log().find("; an old checkpoint is kept") != std::string::npos);
+}
