@@ -111,12 +111,20 @@ TEST_CASE("validate: super-batches that whole rollouts never fill are refused") 
   CHECK(error_with({"rollout.length=256", "replay.max_policy_lag=3"}) == "");
 }
 
+TEST_CASE("validate: replay may be given the capacity that it has by default, whatever the lag") {
+  CHECK(error_with({"replay.max_policy_lag=100", "replay.capacity=32768"}) == "");
+  CHECK(error_with({"replay.max_policy_lag=100", "replay.capacity=65536"}) == "");
+}
+
 TEST_CASE("validate: a replay buffer too small for its promises is refused") {
   check_all({
       {{"replay.capacity=2048"},
        "replay.capacity: 2048 is less than the 4096 samples of trainer.super_batch 2048 x (replay.max_policy_lag 1 + "
        "1); use "
        "at least 4096, or 0"},
+      {{"replay.max_policy_lag=100", "replay.capacity=20000"},
+       "replay.capacity: 20000 is less than the 32768 samples of trainer.super_batch 2048 x 16; use at least 32768, or "
+       "0"},
       {{"replay.mode=reuse", "replay.capacity=2000"},
        "replay.capacity: 2000 is less than the 2048 samples of trainer.super_batch 2048; use at least 2048, or 0"},
       {{"replay.mode=reuse", "replay.capacity=2049", "rollout.length=50", "replay.max_policy_lag=8"},
