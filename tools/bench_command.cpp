@@ -57,8 +57,9 @@ void check_plot(const std::string& file) {
   if (!std::filesystem::exists(kPlotScript)) refuse(std::string(kPlotScript) + " draws plots and is missing");
   if (std::filesystem::is_directory(file)) refuse("is a folder, expected a file name like gae.svg");
   const std::string parent = std::filesystem::path(file).parent_path().string();
-  if (::access(parent.empty() ? "." : parent.c_str(), W_OK) != 0)
-    refuse("cannot be written: " + parent + ": " + std::generic_category().message(errno));
+  const std::string folder = parent.empty() ? "." : parent;
+  if (::access(folder.c_str(), W_OK) != 0)
+    refuse("cannot be written: " + folder + ": " + std::generic_category().message(errno));
 }
 
 // Runs tools/plot_bench.py of the source tree, which draws it.
@@ -80,12 +81,12 @@ void plot(const std::string& json, const std::string& file) {
 int run_bench(const BenchOptions& options) {
   if (!options.plot.empty()) check_plot(options.plot);
   const BenchReport report = measure(options.what, options.seconds);
-  if (!options.plot.empty()) plot(report.json, options.plot);
   if (options.json) {
-    std::cout << report.json << '\n';
+    std::cout << report.json << std::endl;
   } else {
-    for (const std::string& line : report.lines) std::cout << line << '\n';
+    for (const std::string& line : report.lines) std::cout << line << std::endl;
   }
+  if (!options.plot.empty()) plot(report.json, options.plot);
   return 0;
 }
 

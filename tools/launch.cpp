@@ -62,7 +62,8 @@ int run_program(const std::function<int()>& body) {
   // A file that reaches the limit of `ulimit -f` is then an error of its write, like a full disk, and does not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
   const int code = exit_code_of(body);
-  if (threads_left_behind) _exit(code);  // the streams are flushed: std::cerr always, std::cout by exit_code_of
+  std::cout.flush();  // also after an exception; std::cerr has no buffer
+  if (threads_left_behind) _exit(code);
   return code;
 }
 

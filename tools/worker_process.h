@@ -25,7 +25,7 @@ NetworkConfig joining_network();
 // Runs `body` with an actor system on the network, whose actors share `threads` threads.
 int with_network(size_t threads, const NetworkConfig& network, const std::function<int(caf::actor_system&)>& body);
 
-// What the hosts of one process come to: lines on the console, and the exit code. Used by the hosts' actors and by the command.
+// How the hosts of one process fare: lines on the console, and the exit code. Used by the hosts' actors and by the command.
 class JoinReport : public std::enable_shared_from_this<JoinReport> {
  public:
   // Where to find the run. The hosts report here and keep this alive. `wait` is in seconds.

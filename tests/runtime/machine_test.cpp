@@ -85,6 +85,18 @@ TEST_CASE("machine: a group without limits, and files that are not there, say no
   CHECK(available_memory("/no/such/folder") > available_memory(machine.root));
 }
 
+TEST_CASE("machine: what is left of the limit of address space counts") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  const Machine machine;
+  const rlim_t limit = rlim_t{1} << 60;  // far above what any process uses, in the test as in a sanitizer
+  const rlimit low{std::min(limit, before.rlim_max), before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_AS, &low) == 0);
+  machine.write("/proc/self/status", "Name:\ttest\nVmSize:\t" + std::to_string(low.rlim_cur / 1024 - 3072) + " kB\n");
+  CHECK(machine.mebibytes() == 3);
+  setrlimit(RLIMIT_AS, &before);
+}
+
 TEST_CASE("machine: the limit of open files is raised to the highest that the system allows") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
