@@ -302,8 +302,7 @@ int run_train(const TrainOptions& options) {
     caf::actor_system& system = owned.get();
     std::optional<OpenGate> gate;
     uint16_t taken_port = 0;
-    if (!config.deterministic)
-      taken_port = open_gate(gate, system, options.listen, path, config.network);
+    if (!config.deterministic) taken_port = open_gate(gate, system, options.listen, path, config.network);
 
     signals.begin(stopping_line);
     folder.emplace(posix_disk(), path, to_json(config), upgrade_config);

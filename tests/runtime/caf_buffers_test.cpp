@@ -9,8 +9,10 @@
 #include <vector>
 
 #include <caf/event_based_actor.hpp>
+#include <caf/io/basp/message_type.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/node_id.hpp>
+#include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include "runtime/caf_owned_system.h"
