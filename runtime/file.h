@@ -69,7 +69,7 @@ class Disk {
   // The whole file. Throws IoError, without reading it, when it holds more than `max_bytes`.
   std::string read(const std::string& path, uint64_t max_bytes = kMaxReadBytes) const;
   // Replaces a file by the concatenated `parts`: afterwards, also after a kill or a power cut, it holds the old bytes or the
-  // new ones. When it throws, the old file is untouched.
+  // new ones. When it throws, the file holds the old bytes, or, where only the sync of the directory failed, the new ones.
   virtual void write_atomic(const std::string& path, std::span<const std::string_view> parts) = 0;
   void write_atomic(const std::string& path, std::string_view bytes) { write_atomic(path, {&bytes, 1}); }
   // Opens a file for appending and makes it if it is absent.

@@ -12,9 +12,9 @@ namespace troupe {
 using UpgradeConfig = std::function<std::string(const std::string&)>;
 
 // One line naming the first field that differs between two configs and may not change within a run: "trainer.epochs was 4 and is
-// now 8"; nothing when the run may go on. Fields that may change: stopping, evaluation, checkpoints, stats, network, numbers of
-// workers and inference actors, compute threads and device, and the name; in a deterministic run, where those decide about
-// results, only the first five and the name.
+// now 8"; nothing when the run may go on. Fields that may change: the name, all of stop, evaluation, checkpoint, stats, network,
+// workers and inference, and trainer.threads, trainer.device and trainer.max_skipped. In a deterministic run workers and inference
+// may not change: they decide about the results.
 std::optional<std::string> config_conflict(const std::string& stored, const std::string& now);
 
 // "stop.updates was 10 and is now 20"; nothing when both configs give the field at this dotted path the same value.
