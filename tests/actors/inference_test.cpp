@@ -87,12 +87,12 @@ TEST_CASE("inference: a request asked again replaces the one before") {
 
 TEST_CASE("inference: the parts of a sender that ended before its first request was whole are freed") {
   Fixture f;
-  const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), 1, 64);
+  const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), 1, 32);
   REQUIRE(parts.size() > 2);
   f.client.tell(f.inference, parts[0]);
   f.client.tell(f.inference, parts[1]);
   f.run();
-  CHECK(f.state().parts.bytes() == 128);
+  CHECK(f.state().parts.bytes() == 64);
   f.kill(f.client);
   CHECK(f.state().parts.bytes() == 0);
   CHECK(f.state().clients.empty());

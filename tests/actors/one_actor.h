@@ -22,6 +22,7 @@ namespace troupe::testing {
 
 // What a peer was sent.
 struct Heard {
+  std::vector<uint64_t> requests;  // ids of ActRequests
   std::vector<ActReply> replies;
   std::vector<ReplayReport> replay;
   std::vector<WorkerReport> workers;
@@ -35,7 +36,6 @@ struct PeerState {
 };
 
 inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
-  self->set_default_handler(caf::drop);
   self->set_exit_handler([heard](const caf::exit_msg& exit) { heard->exits.push_back(exit.reason); });
   return {
       [heard](const ActReply& reply) { heard->replies.push_back(reply); },
@@ -43,6 +43,14 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [heard](const WorkerReport& report) { heard->workers.push_back(report); },
       [heard](const EnvironmentsFailing& failing) { heard->failing.push_back(failing); },
       [heard](const Credits& credits) { heard->credits += credits.count; },
+      // A message without a handler would be answered with an error, which ends its sender.
+      [heard](const ActRequest& request) { heard->requests.push_back(request.id); },
+      [](const Pause&) {},
+      [](const WorkerHello&) {},
+      [](const RolloutMessage&) {},
+      [](const InferenceReport&) {},
+      [](const Applied&) {},
+      [](next_atom) {},
   };
 }
 

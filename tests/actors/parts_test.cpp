@@ -4,7 +4,7 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <caf/event_based_actor.hpp>
+#include <caf/scoped_actor.hpp>
 
 #include "runtime/caf_system.h"
 #include "tests/support/test.h"
@@ -70,21 +70,19 @@ TEST_CASE("parts: unfinished messages of all senders together hold no more than 
   caf::actor_system_config config;
   configure(config, {SchedulerKind::single_step, 1, false, {}});
   caf::actor_system system(config);
-  std::vector<caf::actor> senders;
-  for (int i = 0; i < 4; ++i) senders.push_back(system.spawn([](caf::event_based_actor*) { return caf::behavior{}; }));
+  const caf::scoped_actor a(system), b(system), c(system), d(system);
   PartAssembler assembler(kMaxArrayBytes, 25);
   const auto parts = split(counting(20), 1, 10);
-  assembler.add(senders[0].address(), parts[0]);
-  assembler.add(senders[1].address(), parts[0]);
+  assembler.add(a.address(), parts[0]);
+  assembler.add(b.address(), parts[0]);
   CHECK(assembler.bytes() == 20);
-  CHECK_THROWS_AS(assembler.add(senders[2].address(), parts[0]), InvariantError);
+  CHECK_THROWS_AS(assembler.add(c.address(), parts[0]), InvariantError);
   CHECK(assembler.bytes() == 20);
-  assembler.forget(senders[1].address());
+  assembler.forget(b.address());
   CHECK(assembler.bytes() == 10);
-  CHECK(*assembler.add(senders[0].address(), parts[1]) == counting(20));
+  CHECK(*assembler.add(a.address(), parts[1]) == counting(20));
   CHECK(assembler.bytes() == 0);
-  for (int round = 0; round < 10; ++round)
-    assembler.add(senders[3].address(), parts[0]);  // each replaces the one before
+  for (int round = 0; round < 10; ++round) assembler.add(d.address(), parts[0]);  // each replaces the one before
   CHECK(assembler.bytes() == 10);
 }
 
