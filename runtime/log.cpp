@@ -2,14 +2,15 @@
 
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
-#include <cstdio>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "runtime/output.h"
+#include "runtime/suggest.h"
 
 namespace troupe {
 
@@ -43,8 +44,7 @@ class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mut
       file_->append({line.data(), line.size()});
     } catch (const IoError& error) {
       if (lost_++ > 0) return;
-      std::fprintf(stderr, "troupe: log lines are lost: %s\n", error.what());
-      ++lines_on_stderr;
+      print_error(std::string("troupe: log lines are lost: ") + error.what());
     }
   }
   void flush_() override {}
@@ -54,23 +54,18 @@ class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mut
   uint64_t lost_ = 0;
 };
 
-// One line whatever the text holds: bytes below space become \n, \t or \xNN.
-std::string escaped(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f)
-      out += c;
-    else if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else
-      out += fmt::format("\\x{:02x}", byte);
+// Writes formatted lines to stderr, as long as somebody reads it.
+class ErrorSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    write_error({line.data(), line.size()});
   }
-  return out;
-}
+  void flush_() override {}
+};
+
+std::string escaped(std::string_view text) { return printable(text, std::string::npos); }
 
 // The process's log. Its mutex covers the sinks and the filter.
 class Log {
@@ -86,11 +81,7 @@ class Log {
       file_sink_ = std::make_shared<FileSink>(std::move(file));
       add(file_sink_, options.file_level);
     }
-    stderr_sink_.reset();
-    if (options.to_stderr) {
-      stderr_sink_ = std::make_shared<spdlog::sinks::stderr_sink_st>();
-      add(stderr_sink_, options.stderr_level);
-    }
+    if (options.to_stderr) add(std::make_shared<ErrorSink>(), options.stderr_level);
   }
 
   void write(LogLevel level, std::string_view component, std::string_view text) {
@@ -123,17 +114,13 @@ class Log {
 
   void emit(LogLevel level, const std::string& line) {
     const spdlog::details::log_msg message("", spdlog_level(level), line);
-    for (const spdlog::sink_ptr& sink : sinks_) {
-      if (!sink->should_log(message.level)) continue;
-      sink->log(message);
-      if (sink == stderr_sink_) ++lines_on_stderr;
-    }
+    for (const spdlog::sink_ptr& sink : sinks_)
+      if (sink->should_log(message.level)) sink->log(message);
   }
 
   std::mutex mutex_;
   std::vector<spdlog::sink_ptr> sinks_;
   std::shared_ptr<FileSink> file_sink_;
-  spdlog::sink_ptr stderr_sink_;  // one of the sinks; none where nothing goes to stderr
   RepeatFilter filter_;
 };
 

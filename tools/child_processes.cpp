@@ -25,9 +25,9 @@
 #include "runtime/descriptor.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
+#include "runtime/output.h"
 #include "tools/close_descriptors.h"
 #include "tools/launch.h"
-#include "tools/write_if_read.h"
 
 namespace troupe {
 
@@ -286,9 +286,8 @@ void ChildProcesses::Loop::read_output(Child& child) {
 
 void ChildProcesses::Loop::pass_on(Child& child, std::string_view text) {
   const auto write_line = [&] {
-    const std::string line = "worker process " + std::to_string(child.id) + ": " + child.line + '\n';
+    print_error("worker process " + std::to_string(child.id) + ": " + child.line);
     child.line.clear();
-    write_if_read(line);
   };
   for (const char c : text) {
     if (c != '\n') child.line += c;

@@ -5,7 +5,9 @@
 
 #include "actors/episode_player.h"
 #include "runtime/console.h"
+#include "runtime/output.h"
 #include "runtime/rng.h"
+#include "runtime/suggest.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
 #include "tools/trained_run.h"
@@ -25,8 +27,8 @@ EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t s
 
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
-  std::cout << folder << ": " << run.wiring->config.env.id << " after " << format_count(run.version.number)
-            << " updates, " << format_count(run.env_steps) << " environment steps\n"
+  std::cout << printable(folder, std::string::npos) << ": " << run.wiring->config.env.id << " after "
+            << format_count(run.version.number) << " updates, " << format_count(run.env_steps) << " environment steps\n"
             << "episodes " << s.episodes << '\n'
             << "return   " << number(s.return_mean) << " +- " << number(s.return_std) << ", from "
             << number(s.return_min) << " to " << number(s.return_max) << '\n'
@@ -52,7 +54,7 @@ int run_eval(const EvalOptions& options) try {
   std::cout << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   return 0;
 } catch (const EnvironmentFailed& failure) {
-  std::cerr << "troupe: " << failure.what() << '\n';
+  print_error(std::string("troupe: ") + failure.what());
   return kExitFailure;
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/errors.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"
+#include "runtime/output.h"
 
 namespace troupe {
 
@@ -32,26 +33,31 @@ bool is_out_of_memory(const std::exception& failure) {
 
 std::atomic<bool> threads_left_behind = false;
 
+void tell(const std::string& mistake) {
+  begin_closing_lines();
+  print_error("troupe: " + mistake);
+}
+
 int exit_code_of(const std::function<int()>& body) {
   try {
     const int code = body();
     std::cout.flush();
     if (std::cout) return code;
-    std::cerr << "troupe: the output cannot be written\n";
+    tell("the output cannot be written");
     return kExitFailure;
   } catch (const ConfigError& mistake) {
-    std::cerr << "troupe: " << mistake.what() << '\n';
+    tell(mistake.what());
     return kExitUserMistake;
   } catch (const IoError& refused) {
-    std::cerr << "troupe: " << refused.what() << '\n';
+    tell(refused.what());
     return kExitFailure;
   } catch (const std::exception& failure) {
     if (is_out_of_memory(failure)) {
-      std::cerr << "troupe: out of memory while " << current_step << "; " << format_bytes(available_memory())
-                << " are available here\n";
+      tell("out of memory while " + std::string(current_step) + "; " + format_bytes(available_memory()) +
+           " are available here");
       return kExitFailure;
     }
-    std::cerr << "troupe: internal error: " << failure.what() << '\n';
+    tell(std::string("internal error: ") + failure.what());
     return kExitFailure;
   }
 }
@@ -61,6 +67,7 @@ int exit_code_of(const std::function<int()>& body) {
 int run_program(const std::function<int()>& body) {
   // A file that reaches the limit of `ulimit -f` is then an error of its write, like a full disk, and does not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  hold_standard_descriptors();
   const int code = exit_code_of(body);
   std::cout.flush();  // also after an exception; std::cerr has no buffer
   if (threads_left_behind) _exit(code);
@@ -71,7 +78,7 @@ void leave_threads_behind() { threads_left_behind = true; }
 
 void begin_step(const char* step) { current_step = step; }
 
-void warn(const std::string& text) { std::cerr << "troupe: warning: " << text << std::endl; }
+void warn(const std::string& text) { print_error("troupe: warning: " + text); }
 
 std::string program_folder() {
   std::error_code failed;

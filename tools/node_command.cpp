@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <iostream>
 #include <memory>
 
 #include <caf/scoped_actor.hpp>
@@ -15,6 +14,7 @@
 #include "runtime/caf_listen.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
+#include "runtime/output.h"
 #include "tools/child_processes.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
@@ -86,10 +86,9 @@ int run_node(const NodeOptions& options) {
     const uint16_t port = listen(
         system, actor, options.listen.host, options.listen.port, messages_to_node(),
         {.message_bytes = kRequestBytes, .buffer_bytes = kRequestBytes * kConnections, .connections = kConnections});
-    std::cout << "node listening on " << Address{options.listen.host, port}.text() << std::endl;
+    print_line("node listening on " + Address{options.listen.host, port}.text());
     signals.wait();
     children->stop(kPatience);
-    std::cout.flush();
     _exit(kExitInterrupted);
     return kExitInterrupted;
   });
@@ -122,7 +121,8 @@ int run_spawn(const SpawnOptions& options) {
             fail);
     if (node_actor)
       self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
-          .receive([&](uint32_t started) { std::cout << started << " workers started on " << node << '\n'; }, refuse);
+          .receive([&](uint32_t started) { print_line(std::to_string(started) + " workers started on " + node); },
+                   refuse);
     if (!error.empty()) throw ConfigError(error);
     return 0;
   });

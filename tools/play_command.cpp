@@ -8,7 +8,9 @@
 #include "actors/episode_player.h"
 #include "runtime/console.h"
 #include "runtime/errors.h"
+#include "runtime/output.h"
 #include "runtime/rng.h"
+#include "runtime/suggest.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
 #include "tools/terminal.h"
@@ -55,7 +57,7 @@ class Screen {
 
   // A line that stays; the next frame begins below it.
   void say(const std::string& line) {
-    std::cout << line << '\n' << std::flush;
+    std::cout << printable(line, std::string::npos) << '\n' << std::flush;
     drawn_ = 0;
   }
 
@@ -113,7 +115,7 @@ int run_play(const PlayOptions& options) try {
   return play(run, options.episodes, screen) || !std::cout ? 0 : kExitInterrupted;
 } catch (const EnvironmentFailed& failure) {
   std::cout.flush();
-  std::cerr << "troupe: " << failure.what() << '\n';
+  print_error(std::string("troupe: ") + failure.what());
   return kExitFailure;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,7 @@
 #include "runtime/errors.h"
 #include "runtime/log.h"
 #include "runtime/process_stats.h"
+#include "runtime/suggest.h"
 #include "tools/terminal.h"
 
 namespace troupe {
@@ -37,12 +37,6 @@ std::string success_text(double rate) {
   return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
 }
 
-// A closing line, which the log keeps too.
-void close_with(const std::string& line) {
-  std::cout << line << '\n';
-  log_info("train", line);
-}
-
 std::string evaluation_text(const Evaluation& e) {
   return "evaluation: return " + format_number(e.return_mean, 2) + " +- " + format_number(e.return_std, 2) +
          success_text(e.success_rate) + " over " + std::to_string(e.episodes) + " episodes";
@@ -64,8 +58,13 @@ uint64_t env_steps_of(const std::string& line) {
 }
 
 RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, const ReplayStart& start,
-                     const std::string* held)
-    : folder_(folder), socket_(socket), config_(config), start_(start), terminal_(isatty(STDOUT_FILENO) != 0) {
+                     const std::string* held, Output& console)
+    : folder_(folder),
+      socket_(socket),
+      config_(config),
+      start_(start),
+      console_(console),
+      terminal_(isatty(STDOUT_FILENO) != 0) {
   if (held != nullptr) held_ = Line{env_steps_of(*held), wall_clock(), *held};
   if (!config.deterministic) written_ = start.env_steps;  // at least: the lines up to there were kept
 }
@@ -102,12 +101,13 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     const uint64_t written = stderr_lines();
     if (std::exchange(stderr_lines_, written) != written && isatty(STDERR_FILENO) != 0) lines_drawn_ = 0;
     const TerminalSize size = terminal_size();
-    const std::vector<std::string> lines = console_block(config_.name, shown, size.columns, size.drawable_rows());
+    const std::vector<std::string> lines =
+        console_block(printable(config_.name, std::string::npos), shown, size.columns, size.drawable_rows());
     // Lines that have left the top of a terminal made lower cannot be drawn over.
-    std::cout << console_redraw(lines, std::min(lines_drawn_, size.drawable_rows())) << std::flush;
-    lines_drawn_ = lines.size();
+    if (draw(console_redraw(lines, std::min(lines_drawn_, size.drawable_rows())), console_))
+      lines_drawn_ = lines.size();
   } else {
-    std::cout << console_line(shown) << std::endl;
+    print_line(console_line(shown), console_);
   }
 }
 
@@ -124,6 +124,12 @@ StatsSnapshot RunReport::with_times(StatsSnapshot s) {
   if (s.updates_per_second > 0 && s.progress > 0)
     s.eta_seconds = static_cast<double>(s.updates) * (1 - s.progress) / s.progress / s.updates_per_second;
   return s;
+}
+
+// The log keeps a closing line too.
+void RunReport::close_with(const std::string& line) {
+  print_line(line, console_);
+  log_info("train", line);
 }
 
 std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
@@ -171,7 +177,7 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   // What ended the run is told by the command, once.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
   if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation));
-  std::cout << "Run folder: " << folder_.path() << std::endl;
+  print_line("Run folder: " + folder_.path(), console_);
   return refused;
 }
 

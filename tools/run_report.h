@@ -10,6 +10,7 @@
 
 #include "actors/recorder.h"
 #include "actors/supervisor.h"
+#include "runtime/output.h"
 #include "runtime/run_folder.h"
 #include "runtime/stats_snapshot.h"
 #include "runtime/stats_socket.h"
@@ -27,7 +28,7 @@ class RunReport : public RunSink {
  public:
   // `start` is what the run starts from, `held` the line that a resumed deterministic run held back.
   RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, const ReplayStart& start,
-            const std::string* held = nullptr);
+            const std::string* held = nullptr, Output& console = standard_output());
 
   void save(const Checkpoint& checkpoint) override;
   // The newest point is held back until one with more environment steps comes, or the end: so there is one line for each number
@@ -46,6 +47,7 @@ class RunReport : public RunSink {
     std::string json;
   };
   void write_held();
+  void close_with(const std::string& line);
   StatsSnapshot with_times(StatsSnapshot snapshot);
 
   RunFolder& folder_;
@@ -57,6 +59,7 @@ class RunReport : public RunSink {
   StatsSnapshot last_;    // shown
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
+  Output& console_;
   bool terminal_;
   size_t lines_drawn_ = 0;
   uint64_t stderr_lines_ = 0;  // when the block was drawn last

@@ -9,15 +9,13 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
-#include <iostream>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <utility>
 
-#include "runtime/log.h"
+#include "runtime/output.h"
 #include "tools/launch.h"
-#include "tools/write_if_read.h"
 
 namespace troupe {
 namespace {
@@ -36,13 +34,6 @@ sigset_t stop_signals() {
 int checked(int descriptor) {
   if (descriptor < 0) throw std::system_error(errno, std::generic_category(), "cannot watch for signals");
   return descriptor;
-}
-
-// Never waits for a reader: this thread takes the signals that end the process. It may end right after this.
-void say(const std::string& text) {
-  if (text.empty()) return;
-  note_stderr_line();
-  write_if_read(text);
 }
 
 }  // namespace
@@ -96,14 +87,14 @@ void StopSignals::State::quit() const {
     std::this_thread::sleep_for(kTidyTime);
     _exit(kExitInterrupted);
   }).detach();
-  if (at_quit) say(at_quit());
+  if (at_quit) print_error(at_quit());
   _exit(kExitInterrupted);
 }
 
 void StopSignals::State::take(int signal) {
   const std::lock_guard lock(mutex);
   if (!begun) {
-    say("troupe: stopped before the run began; nothing was written\n");
+    print_error("troupe: stopped before the run began; nothing was written");
     _exit(kExitInterrupted);
   }
   const Clock::time_point now = Clock::now();
@@ -113,7 +104,7 @@ void StopSignals::State::take(int signal) {
   }
   const bool is_first = std::exchange(first, first == 0 ? signal : first) == 0;
   changed.notify_all();
-  if (is_first && message) say(message(signal));
+  if (is_first && message) write_error(message(signal));
 }
 
 StopSignals::StopSignals() {

@@ -32,8 +32,8 @@ class StopSignals {
   // Until this is called a signal ends the process with kExitInterrupted, because there is nothing to lose. From now on a signal
   // asks to stop; the first one prints what `message` says of it on stderr, unless there is none.
   void begin(const std::function<std::string(int signal)>& message);
-  // While it exists, a second INT calls `tidy` before it ends the process and prints what that returns on stderr. `tidy` runs on the
-  // thread of the signals for at most kTidyTime, and must not wait for the thread of the command.
+  // While it exists, a second INT calls `tidy` before it ends the process and prints the line that it returns on stderr. `tidy`
+  // runs on the thread of the signals for at most kTidyTime, and must not wait for the thread of the command.
   class AtQuit {
    public:
     AtQuit(StopSignals& signals, std::function<std::string()> tidy);

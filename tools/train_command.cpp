@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <optional>
 
 #include <caf/actor_system.hpp>
@@ -26,6 +25,7 @@
 #include "runtime/fixed_settings.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
+#include "runtime/output.h"
 #include "runtime/process_stats.h"
 #include "tools/command_line.h"
 #include "tools/commands.h"
@@ -92,7 +92,8 @@ Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
   }
   const ReplayStart& start = beginning.start;
   log_info("train", "resuming at update " + std::to_string(start.version.number));
-  std::cout << "resuming at update " << start.version.number << ", " << start.env_steps << " environment steps\n";
+  print_line("resuming at update " + std::to_string(start.version.number) + ", " + std::to_string(start.env_steps) +
+             " environment steps");
   return beginning;
 }
 
@@ -196,7 +197,7 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
   if (const auto& change = folder.replaced_settings()) {
     const std::string line = "nothing was trained in " + folder.path() + " yet; its settings are replaced: " + *change;
     log_info("train", line);
-    std::cout << line << '\n';
+    print_line(line);
   }
   Beginning beginning = restore(folder, learner, wiring);
   if (beginning.resume) tell_moved_schedules(folder, config);
@@ -210,8 +211,10 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
 
 // Prints the run folder and the addresses, and writes them to endpoints.json for programs.
 void announce(RunFolder& folder, const std::string& workers, const std::string& stats) {
-  std::cout << "run folder " << folder.path() << "\nworkers    troupe worker --connect " << workers
-            << "\ninference  troupe inference --connect " << workers << "\nstatistics " << stats << std::endl;
+  print_line("run folder " + folder.path());
+  print_line("workers    troupe worker --connect " + workers);
+  print_line("inference  troupe inference --connect " + workers);
+  print_line("statistics " + stats);
   folder.write_endpoints(nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2));
 }
 
@@ -221,10 +224,10 @@ std::string quit(RunFolder& folder) {
   try {
     folder.remove_endpoints();
     const std::vector<uint64_t> saved = folder.checkpoints().list();
-    if (saved.empty()) return start + "none was written before\n";
-    return start + "the newest one is " + folder.checkpoints().path_of(saved.back()) + '\n';
+    if (saved.empty()) return start + "none was written before";
+    return start + "the newest one is " + folder.checkpoints().path_of(saved.back());
   } catch (const std::exception& unreadable) {
-    return start + unreadable.what() + '\n';
+    return start + unreadable.what();
   }
 }
 
@@ -256,15 +259,15 @@ int close_run(const RunOutcome& outcome, const std::string& summary_error, bool 
   log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
   if (!summary_error.empty()) log_error("train", summary_error);
   close_log();
-  if (!outcome.error.empty()) std::cerr << "troupe: the run ended: " << outcome.error << '\n';
+  if (!outcome.error.empty()) print_error("troupe: the run ended: " + outcome.error);
   if (!outcome.checkpoint_error.empty())
-    std::cerr << "troupe: the last checkpoint is not written: " << outcome.checkpoint_error << '\n';
-  if (!summary_error.empty()) std::cerr << "troupe: the summary is not written: " << summary_error << '\n';
+    print_error("troupe: the last checkpoint is not written: " + outcome.checkpoint_error);
+  if (!summary_error.empty()) print_error("troupe: the summary is not written: " + summary_error);
   const bool evaluation_failed = outcome.evaluation && !outcome.evaluation->error.empty();
-  if (evaluation_failed) std::cerr << "troupe: the last evaluation failed: " << outcome.evaluation->error << '\n';
+  if (evaluation_failed) print_error("troupe: the last evaluation failed: " + outcome.evaluation->error);
   if (!outcome.error.empty() || !outcome.checkpoint_error.empty() || !summary_error.empty() || evaluation_failed)
     return kExitFailure;
-  if (interrupted) std::cout << "To resume: " << this_command() << std::endl;
+  if (interrupted) print_line("To resume: " + this_command());
   return interrupted ? kExitInterrupted : 0;
 }
 
@@ -272,9 +275,9 @@ int close_run(const RunOutcome& outcome, const std::string& summary_error, bool 
 
 int run_train(const TrainOptions& options) {
   const auto begun = Clock::now() - process_age();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the run
   StopSignals signals;
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the run
 
   const std::shared_ptr<Wiring> wiring = learn_wiring(config);
   if (!config.deterministic) wiring->started = begun;
@@ -328,6 +331,7 @@ int run_train(const TrainOptions& options) {
     gate.reset();
     const auto patience = outcome.left_behind.empty() ? kFarewell : std::chrono::milliseconds(0);
     if (!owned.await_actors(patience)) leave_threads_behind();
+    begin_closing_lines();
     const std::string summary_error =
         report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
     code = close_run(outcome, summary_error, interrupted);

@@ -1,6 +1,7 @@
 // The program troupe: workers, nodes and all that needs no LibTorch. The other commands are checked here, in milliseconds, and
 // then done by troupe-learn.
 
+#include <csignal>
 #include <iostream>
 
 #include "runtime/errors.h"
@@ -28,6 +29,7 @@ struct Run {
   int operator()(const EnvsOptions& options) const { return run_envs(options); }
   int operator()(const VersionOptions& options) const { return run_version(options); }
   int operator()(const TrainOptions& options) const {
+    std::signal(SIGPIPE, SIG_IGN);  // as in run_train
     const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
     if (config.deterministic) require_no_addresses(options);
     const EnvSpec env = environment_of(config);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <iostream>
 #include <thread>
 
 #include "actors/messages.h"
@@ -10,6 +9,7 @@
 #include "runtime/caf_owned_system.h"
 #include "runtime/config.h"
 #include "runtime/log.h"
+#include "runtime/output.h"
 #include "tools/launch.h"
 
 namespace troupe {
@@ -37,8 +37,7 @@ void JoinReport::tell(const JoinNews& news) {
   if (news.kind == JoinNews::Kind::searching || news.kind == JoinNews::Kind::lost) return log_warn(news.who, news.text);
   const std::lock_guard lock(mutex_);
   if (news.kind == JoinNews::Kind::joined) joined_ = true;
-  std::cout << news.who << ": " << news.text << std::endl;
-  std::cout.clear();  // nobody may be reading
+  print_line(news.who + ": " + news.text);
 }
 
 void JoinReport::fail(const std::string& error) {
@@ -50,7 +49,8 @@ int JoinReport::exit_code(bool interrupted) const {
   const std::lock_guard lock(mutex_);
   if (error_.empty()) return interrupted ? kExitInterrupted : 0;
   if (!joined_) throw ConfigError("--connect " + error_);
-  std::cerr << "troupe: " << error_ << '\n';
+  begin_closing_lines();
+  print_error("troupe: " + error_);
   return kExitFailure;
 }
 

@@ -1,10 +1,15 @@
 #include "tools/run_report.h"
 
-#include <iostream>
-#include <nlohmann/json.hpp>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/memory_disk.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -13,9 +18,10 @@ using nlohmann::json;
 namespace {
 
 struct Fixture {
-  explicit Fixture(const ReplayStart& from = {}, const std::string* held = nullptr) : start(from) {
+  explicit Fixture(const ReplayStart& from = {}, const std::string* held = nullptr, Output& console = standard_output())
+      : start(from) {
     folder.begin_metrics(1.0, std::nullopt);
-    report.emplace(folder, nullptr, config, start, held);
+    report.emplace(folder, nullptr, config, start, held, console);
   }
   std::vector<json> lines() const {
     std::vector<json> result;
@@ -123,15 +129,18 @@ TEST_CASE("run_report: a deterministic checkpoint keeps the line that is held ba
 }
 
 TEST_CASE("run_report: a disk that refuses the summary is told, and the console has the closing lines all the same") {
-  Fixture f;
+  const test::TempFolder folder;
+  const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
+  Output console(file);
+  Fixture f({}, nullptr, console);
   f.report->record(f.at(10, 1));
   f.disk.set_fault({.first = f.disk.operations(), .count = 1000});
-  std::ostringstream console;
-  std::streambuf* const before = std::cout.rdbuf(console.rdbuf());
   const std::string refused = f.finish();
-  std::cout.rdbuf(before);
   CHECK(refused.find("summary.json") != std::string::npos);
-  CHECK(console.str().find("Run folder: run") != std::string::npos);
+  std::ostringstream shown;
+  shown << std::ifstream(folder / "out").rdbuf();
+  CHECK(shown.str().find("Run folder: run") != std::string::npos);
   f.disk.clear_fault();
   CHECK(f.finish() == "");
+  close(file);
 }
