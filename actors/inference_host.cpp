@@ -76,7 +76,7 @@ InferenceHostState::~InferenceHostState() {
 }
 
 InferenceHostActor::behavior_type inference_host(Self self, InferenceHostParts parts) {
-  guard(self);
+  guard_joining(self);
   auto& st = self->state;
   st.joining = {.run = std::move(parts.run),
                 .kind = "inference",

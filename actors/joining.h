@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "actors/messages.h"
 #include "runtime/caf_connect.h"
@@ -97,6 +98,20 @@ void end_joining(Self self, const std::string& why, const std::string& error) {
 template <class Self>
 void fail_joining(Self self, const std::string& error) {
   end_joining(self, error, error);
+}
+
+// After an exception, like that of a thread that cannot be started, the host ends with an error.
+template <class Self>
+void guard_joining(Self self) {
+  self->set_exception_handler([self](std::exception_ptr& failure) {
+    Joining& joining = self->state.joining;
+    caf::error fault = fault_of_exception(failure);
+    if (!std::exchange(joining.ending, true)) {
+      leave_run(self, "the host ends");
+      joining.on_end(describe(fault));
+    }
+    return fault;
+  });
 }
 
 // Stop comes from the run, which ended, or from this process.

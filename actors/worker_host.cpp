@@ -45,7 +45,7 @@ void on_down(Self self, const caf::down_msg& down) {
 WorkerHostActor::behavior_type worker_host(Self self, RunAddress run,
                                            std::function<WiringPtr(const std::string&)> make_wiring,
                                            std::function<void(const std::string&)> on_end) {
-  guard(self);
+  guard_joining(self);
   auto& st = self->state;
   st.make_wiring = std::move(make_wiring);
   st.joining = {.run = std::move(run),

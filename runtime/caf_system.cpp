@@ -1,5 +1,7 @@
 #include "runtime/caf_system.h"
 
+#include <system_error>
+
 #include <caf/atom.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/message.hpp>
@@ -10,6 +12,9 @@ namespace troupe {
 namespace {
 
 const caf::atom_value kFaultCategory = caf::atom("troupe");
+
+constexpr const char* kNoThread =
+    "the system starts no further thread (see `ulimit -u`, `ulimit -v` and the limits of the container)";
 
 std::string in_words(caf::exit_reason reason) {
   switch (reason) {
@@ -103,6 +108,8 @@ caf::error fault_of_exception(const std::exception_ptr& pointer) {
     std::rethrow_exception(pointer);
   } catch (const NotRestored& e) {
     return make_error(Fault::not_restored, e.what());
+  } catch (const std::system_error& e) {
+    return make_error(Fault::internal, e.code() == std::errc::resource_unavailable_try_again ? kNoThread : e.what());
   } catch (const std::exception& e) {
     return make_error(Fault::internal, e.what());
   } catch (...) {

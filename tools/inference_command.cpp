@@ -36,7 +36,9 @@ int run_inference(const InferenceOptions& options) {
     return learn_wiring(parse_config(config, "the run's config"));
   };
   bool interrupted = false;
-  with_network(2, joining_network(), [&](caf::actor_system& system) {
+  constexpr size_t kActors = 3;  // host, inference, intake
+  constexpr size_t kMore = 8;    // of LibTorch, and of the connections that bring weights
+  with_network(2, kActors + kMore, joining_network(), [&](caf::actor_system& system) {
     const InferenceHostActor host = system.spawn<caf::detached>(
         inference_host,
         InferenceHostParts{shared->report->address(options.connect, options.wait), make_wiring, route_to, on_end});

@@ -31,6 +31,11 @@ bool is_out_of_memory(const std::exception& failure) {
          what.find("out of memory") != what.npos;
 }
 
+bool is_out_of_threads(const std::exception& failure) {
+  const auto* refused = dynamic_cast<const std::system_error*>(&failure);
+  return refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again;
+}
+
 std::atomic<bool> threads_left_behind = false;
 
 void tell(const std::string& mistake) {
@@ -52,6 +57,11 @@ int exit_code_of(const std::function<int()>& body) {
     tell(refused.what());
     return kExitFailure;
   } catch (const std::exception& failure) {
+    if (is_out_of_threads(failure)) {
+      std::cerr
+          << "troupe: cannot start a thread: raise `ulimit -u`, `ulimit -v` or the container's limit of processes\n";
+      return kExitFailure;
+    }
     if (is_out_of_memory(failure)) {
       tell("out of memory while " + std::string(current_step) + "; " + format_bytes(available_memory()) +
            " are available here");

@@ -80,7 +80,7 @@ int run_node(const NodeOptions& options) {
   StopSignals signals;
   signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
-  return with_network(1, {}, [&](caf::actor_system& system) {
+  return with_network(1, /*more=*/3, {}, [&](caf::actor_system& system) {
     const auto children = std::make_shared<ChildProcesses>();
     const NodeActor actor = system.spawn(node, system.spawn<caf::detached>(starter, children));
     const uint16_t port = listen(
@@ -95,7 +95,7 @@ int run_node(const NodeOptions& options) {
 }
 
 int run_spawn(const SpawnOptions& options) {
-  return with_network(1, {}, [&](caf::actor_system& system) {
+  return with_network(1, /*more=*/0, {}, [&](caf::actor_system& system) {
     caf::scoped_actor self(system);
     std::string error;
     const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host,

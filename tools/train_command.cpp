@@ -27,11 +27,13 @@
 #include "runtime/machine.h"
 #include "runtime/output.h"
 #include "runtime/process_stats.h"
+#include "runtime/threads.h"
 #include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/config_lookup.h"
 #include "tools/launch.h"
 #include "tools/learn_wiring.h"
+#include "tools/machine_check.h"
 #include "tools/run_report.h"
 #include "tools/stop_signals.h"
 #include "tools/this_command.h"
@@ -283,6 +285,7 @@ int run_train(const TrainOptions& options) {
   if (!config.deterministic) wiring->started = begun;
   const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
   if (!any_address) wiring->network_address = options.listen.host;
+  require_threads(threads_needed(config), "lower workers.count");
   begin_step("building the model");
   std::shared_ptr<Learner> learner = learner_of(*wiring);
   begin_step("training");

@@ -32,7 +32,8 @@ int run_worker(const WorkerOptions& options) {
     if (--shared->left == 0) shared->signals.end();
   };
   bool interrupted = false;
-  with_network(threads_for(static_cast<size_t>(options.count)), joining_network(), [&](caf::actor_system& system) {
+  const auto count = static_cast<size_t>(options.count);
+  with_network(threads_for(count), /*more=*/count + 1, joining_network(), [&](caf::actor_system& system) {
     std::vector<WorkerHostActor> hosts;
     for (int64_t i = 0; i < options.count; ++i)
       hosts.push_back(

@@ -10,6 +10,7 @@
 #include "runtime/config.h"
 #include "runtime/log.h"
 #include "runtime/output.h"
+#include "runtime/threads.h"
 #include "tools/launch.h"
 
 namespace troupe {
@@ -23,6 +24,7 @@ WiringPtr worker_wiring(const std::string& config) {
   wiring->spec = make_env(one)->spec();
   // Workers share the threads of the actor system. One whose environment waits would hold up the others, and the hosts, with it.
   wiring->threads = wiring->spec.blocks;
+  if (wiring->threads) require_threads(1);
   return wiring;
 }
 
@@ -64,7 +66,10 @@ NetworkConfig joining_network() {
   return network;
 }
 
-int with_network(size_t threads, const NetworkConfig& network, const std::function<int(caf::actor_system&)>& body) {
+int with_network(size_t threads, size_t more, const NetworkConfig& network,
+                 const std::function<int(caf::actor_system&)>& body) {
+  constexpr size_t kSystem = 3;  // timer, network, the end of the system
+  require_threads(threads + kSystem + more);
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the process
   OwnedSystem system(
       {.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = network},

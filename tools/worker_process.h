@@ -22,8 +22,10 @@ WiringPtr worker_wiring(const std::string& config);
 // out of the way: the hosts watch the connection with the run's settings (runtime/caf_keep_alive.h).
 NetworkConfig joining_network();
 
-// Runs `body` with an actor system on the network, whose actors share `threads` threads.
-int with_network(size_t threads, const NetworkConfig& network, const std::function<int(caf::actor_system&)>& body);
+// Runs `body` with an actor system on the network, whose actors share `threads` threads. Throws ConfigError when these, CAF's own and
+// `more` threads that the process will start cannot be started.
+int with_network(size_t threads, size_t more, const NetworkConfig& network,
+                 const std::function<int(caf::actor_system&)>& body);
 
 // How the hosts of one process fare: lines on the console, and the exit code. Used by the hosts' actors and by the command.
 class JoinReport : public std::enable_shared_from_this<JoinReport> {

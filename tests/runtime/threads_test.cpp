@@ -1,0 +1,66 @@
+#include "runtime/threads.h"
+
+#include <atomic>
+#include <system_error>
+
+#include "runtime/errors.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+// Starts as many threads as the limit allows, and counts those that have not ended.
+struct LimitedStart {
+  size_t limit;
+  std::atomic<size_t> begun = 0, running = 0, at_once = 0;
+
+  StartThread start() {
+    return [this](const std::function<void()>& body) {
+      if (begun == limit)
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "thread");
+      ++begun;
+      at_once = ++running;
+      return std::thread([this, body] {
+        body();
+        --running;
+      });
+    };
+  }
+};
+
+std::string refusal_of(size_t count, const std::string& advice, const StartThread& start) {
+  try {
+    require_threads(count, advice, start);
+  } catch (const ConfigError& refused) {
+    return refused.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("threads: as many as are needed run at once and have ended afterwards") {
+  for (const size_t count : {0, 1, 50}) {
+    CAPTURE(count);
+    LimitedStart limited{.limit = count};
+    CHECK(refusal_of(count, "", limited.start()).empty());
+    CHECK(limited.at_once == count);
+    CHECK(limited.running == 0);
+  }
+  require_threads(10);
+}
+
+TEST_CASE("threads: a limit is named with what was started, and those have ended") {
+  for (const size_t limit : {0, 1, 7}) {
+    CAPTURE(limit);
+    LimitedStart limited{.limit = limit};
+    const std::string start = "cannot start 8 threads, " + std::to_string(limit) +
+                              " started: raise `ulimit -u`, `ulimit -v` or the container's limit of processes";
+    CHECK(refusal_of(8, "", limited.start()) == start);
+    CHECK(limited.running == 0);
+    CHECK(limited.at_once == limit);
+    LimitedStart again{.limit = limit};
+    CHECK(refusal_of(8, "lower workers.count", again.start()) == start + ", or lower workers.count");
+  }
+}
