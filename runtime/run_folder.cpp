@@ -22,6 +22,7 @@ using nlohmann::ordered_json;
 constexpr const char* kComponent = "run folder";
 constexpr const char* kConfigFile = "/config.json";
 constexpr const char* kMetricsFile = "/metrics.jsonl";
+constexpr const char* kSummaryFile = "/summary.json";
 constexpr const char* kLockFile = "/run.lock";
 constexpr const char* kEndpointsFile = "/endpoints.json";
 constexpr const char* kEpochFile = "/epoch";
@@ -137,6 +138,7 @@ void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& u
   lock_ = disk_->lock(path_ + kLockFile);
   resuming_ = disk_->exists(path_ + kConfigFile);
   if (resuming_) {
+    require_checkpoint_of_summary();
     std::string stored = disk_->read(path_ + kConfigFile, kMaxConfigBytes);
     std::optional<std::string> conflict;
     try {
@@ -149,6 +151,18 @@ void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& u
     config_before_ = std::move(stored);
   }
   disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
+}
+
+// A run that ended has written a checkpoint before its summary. Throws ConfigError when the summary tells of updates and there is none.
+void RunFolder::require_checkpoint_of_summary() const {
+  const std::string path = path_ + kSummaryFile, folder = path_ + "/checkpoints";
+  if (!disk_->exists(path) || !disk_->list(folder).empty()) return;
+  const json summary = json::parse(disk_->read(path), nullptr, false);
+  const bool untrained = summary.is_object() && summary.contains("updates") && summary["updates"] == 0;
+  if (untrained) return;
+  throw ConfigError(folder + ": holds no checkpoint, but " + path +
+                    " is of a run that has trained; restore the checkpoints, use another run folder, or remove " +
+                    path + " to begin anew");
 }
 
 // Whether metrics.jsonl holds a line after the first update, or anything that cannot be read.
@@ -217,6 +231,7 @@ void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
   const std::string path = path_ + kMetricsFile;
   if (!disk_->exists(path)) return;
   const std::unique_ptr<ReadFile> file = disk_->open_read(path);
+  if (!resume && file->size() > 0) return set_metrics_aside();
   Lines kept;
   if (resume && resume->lines)
     kept = first_lines(*file, file->size(), *resume->lines);
@@ -227,6 +242,15 @@ void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
   if (resume && resume->lines && lines_ < *resume->lines)
     log_warn(kComponent, path + ": holds " + std::to_string(lines_) + " lines, there were " +
                              std::to_string(*resume->lines) + " at the checkpoint; the others are lost");
+}
+
+// To the first free one of metrics.jsonl.1, metrics.jsonl.2 and so on.
+void RunFolder::set_metrics_aside() {
+  const std::string path = path_ + kMetricsFile;
+  uint64_t number = 1;
+  while (disk_->exists(path + '.' + std::to_string(number))) ++number;
+  former_metrics_ = path + '.' + std::to_string(number);
+  disk_->rename(path, *former_metrics_);
 }
 
 void RunFolder::best_effort(const std::string& file, Losses& losses, const std::function<void()>& write) {
@@ -273,7 +297,7 @@ void RunFolder::write_endpoints(const std::string& json_text) {
 
 void RunFolder::write_summary(const std::string& json_text) {
   lock_->check();
-  disk_->write_atomic(path_ + "/summary.json", json_text + '\n');
+  disk_->write_atomic(path_ + kSummaryFile, json_text + '\n');
 }
 
 }  // namespace troupe

@@ -28,8 +28,8 @@ class RunFolder {
  public:
   // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text. It takes the place of a
   // conflicting one as long as the folder has no checkpoint and no metrics of an update.
-  // Throws ConfigError: another process has the folder (names it), it is not empty and no run folder, its config conflicts
-  // with `config`, or the disk refuses.
+  // Throws ConfigError: another process has the folder (names it), it is not empty and no run folder, its summary tells of updates and
+  // there is no checkpoint, its config conflicts with `config`, or the disk refuses.
   RunFolder(Disk& disk, std::string path, const std::string& config, const UpgradeConfig& upgrade = nullptr);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -59,9 +59,12 @@ class RunFolder {
     std::optional<int64_t> tensorboard_step = std::nullopt;
   };
   // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and what lies
-  // past the resume point (everything when there is none). `wall_time` is in seconds since 1970. Throws ConfigError when
-  // metrics.jsonl cannot be read or cut.
+  // past the resume point. Without a resume point, a metrics.jsonl with lines is renamed. `wall_time` is in seconds since 1970. Throws
+  // ConfigError when metrics.jsonl cannot be read, cut or renamed.
   void begin_metrics(double wall_time, const std::optional<ResumePoint>& resume);
+
+  // The new name of the metrics.jsonl of a run that begins anew; nothing unless begin_metrics() renamed one.
+  const std::optional<std::string>& former_metrics() const { return former_metrics_; }
 
   // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first of several
   // refusals in a row is logged.
@@ -88,14 +91,16 @@ class RunFolder {
   void open_or_create(const std::string& config, const UpgradeConfig& upgrade);
   void refuse_foreign_folder() const;
   bool has_metrics_of_updates() const;
+  void require_checkpoint_of_summary() const;
   void replace_settings(const std::string& conflict);
   void rewind_metrics(const std::optional<ResumePoint>& resume);
+  void set_metrics_aside();
   void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
 
   Disk* disk_;
   std::string path_;
   bool resuming_ = false;
-  std::optional<std::string> replaced_;
+  std::optional<std::string> replaced_, former_metrics_;
   std::string config_before_;
   std::unique_ptr<FileLock> lock_;
   bool endpoints_written_ = false;

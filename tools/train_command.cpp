@@ -208,6 +208,12 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   folder.begin_metrics(wall_time, beginning.resume);
+  if (const auto& former = folder.former_metrics()) {
+    const std::string line = "no checkpoint was written in " + folder.path() +
+                             ": training begins anew; the former metrics are in " + *former;
+    log_info("train", line);
+    std::cout << line << '\n';
+  }
   return beginning.start;
 }
 
@@ -280,12 +286,12 @@ int run_train(const TrainOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the run
   StopSignals signals;
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
+  require_threads(threads_needed(config), "lower workers.count");
 
   const std::shared_ptr<Wiring> wiring = learn_wiring(config);
   if (!config.deterministic) wiring->started = begun;
   const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
   if (!any_address) wiring->network_address = options.listen.host;
-  require_threads(threads_needed(config), "lower workers.count");
   begin_step("building the model");
   std::shared_ptr<Learner> learner = learner_of(*wiring);
   begin_step("training");

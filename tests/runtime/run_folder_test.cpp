@@ -408,7 +408,6 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: on resume a torn line and lines past the
       {two + "{\"upd", {{1, 10, 2}}, two},
       {two, {{2, 20, 0}}, ""},
       {two, {{2, 20, 3}}, two},
-      {two, std::nullopt, ""},
       {"{\"updates\":2", {{2, 20}}, ""},
       {"\n", {{2, 20}}, ""},
       {"", {{2, 20}}, ""},
@@ -422,6 +421,43 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: on resume a torn line and lines past the
     run.write_metrics("{\"updates\":9}");
     CHECK(metrics() == each.after + "{\"updates\":9}\n");
   }
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a run without a checkpoint begins anew and keeps the lines of every start") {
+  for (const std::string start : {"1", "2", "3"}) {
+    RunFolder run(disk, "run", kConfig);
+    run.begin_metrics(1.0, std::nullopt);
+    CHECK(run.metrics_lines() == 0);
+    run.write_metrics("{\"updates\":" + start + "}");
+    const auto& former = run.former_metrics();
+    CHECK(former ==
+          (start == "1" ? std::nullopt : std::optional("run/metrics.jsonl." + std::to_string(std::stoi(start) - 1))));
+  }
+  CHECK(disk.read("run/metrics.jsonl.1") == "{\"updates\":1}\n");
+  CHECK(disk.read("run/metrics.jsonl.2") == "{\"updates\":2}\n");
+  CHECK(metrics() == "{\"updates\":3}\n");
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a summary of a run that has trained is refused without a checkpoint") {
+  const std::string other = replaced(kConfig, "\"name\": \"a\"", "\"name\": \"b\"");
+  for (const std::string summary : {R"({"updates": 4})", R"({"env_steps": 4})", "torn", ""}) {
+    CAPTURE(summary);
+    disk = MemoryDisk();
+    disk.write_atomic("run/config.json", kConfig);
+    disk.write_atomic("run/metrics.jsonl", std::string("{\"updates\":4}\n"));
+    disk.write_atomic("run/summary.json", summary);
+    CHECK(config_error_of([&] { RunFolder(disk, "run", other); }) ==
+          "run/checkpoints: holds no checkpoint, but run/summary.json is of a run that has trained; restore the "
+          "checkpoints, use "
+          "another run folder, or remove run/summary.json to begin anew");
+    CHECK(disk.read("run/config.json") == kConfig);
+    CHECK(metrics() == "{\"updates\":4}\n");
+  }
+  disk.write_atomic("run/summary.json", std::string(R"({"updates": 0})"));
+  CHECK(RunFolder(disk, "run", other).resuming());
+  disk.write_atomic("run/summary.json", std::string(R"({"updates": 4})"));
+  disk.make_directory("run/checkpoints/000000000004.damaged");  // what it is worth is for recover() to say
+  CHECK(RunFolder(disk, "run", other).resuming());
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a full disk costs lines, is logged once, and the run goes on") {
