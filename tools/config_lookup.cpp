@@ -17,21 +17,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> config_folders() {
-  return {"configs", fs::path(TROUPE_SOURCE_DIR) / "configs",
-          fs::path(program_folder()) / ".." / "share" / "troupe" / "configs"};
+bool is_within(const fs::path& path, const fs::path& folder) {
+  return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
 
-// Names of the run files in configs/, sorted, each once.
+// The folder of the built-in run files: the one installed with the program, or the source's for a program in its build folder.
+fs::path config_folder() {
+  std::error_code failed;
+  const fs::path program = program_folder(), build = fs::canonical(TROUPE_BUILD_DIR, failed);
+  const fs::path installed = program.parent_path() / "share" / "troupe" / "configs";
+  const bool built_here = !build.empty() && is_within(program, build);
+  return built_here && !fs::is_directory(installed, failed) ? fs::path(TROUPE_SOURCE_DIR) / "configs" : installed;
+}
+
+// Names of the built-in run files, sorted.
 std::vector<std::string> config_names() {
   std::vector<std::string> names;
-  for (const fs::path& folder : config_folders()) {
-    std::error_code missing;
-    for (const auto& entry : fs::directory_iterator(folder, missing))
-      if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  }
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(config_folder(), missing))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
   std::ranges::sort(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
@@ -116,13 +121,16 @@ std::string inside_a_run(const fs::path& path) {
 }  // namespace
 
 std::string find_config(const std::string& name) {
-  if (is_file(name)) return name;
-  const bool relative = !name.empty() && !name.starts_with('/') && !name.starts_with('.');
-  if (relative) {
-    for (const fs::path& folder : config_folders())
-      for (const std::string& file : {name, name + ".json"})
-        if (is_file(folder / file)) return (folder / file).string();
+  if (name.empty())
+    throw ConfigError("the name of the run file is empty, expected a path or the name of a built-in one");
+  const bool path = name.find('/') != std::string::npos || name.ends_with(".json");
+  if (path && is_file(name)) return name;
+  const bool relative = !name.starts_with('/') && !name.starts_with('.');
+  if (relative && !name.ends_with(".json")) {
+    const fs::path built_in = config_folder() / (name + ".json");
+    if (is_file(built_in)) return built_in.string();
   }
+  if (is_file(name)) return name;
   std::error_code failed;
   if (is_run_folder(name)) return fs::path(name) / "config.json";
   if (fs::is_directory(name, failed)) refuse_folder(name);

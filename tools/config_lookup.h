@@ -12,9 +12,10 @@
 
 namespace troupe {
 
-// The path of a run file given by path, or by its name in configs/, like cartpole or algorithms/surrogate_sapo: of the current folder,
-// of the source tree, or installed beside the program. The folder of a run stands for the config.json in it. Throws ConfigError with
-// the nearest name.
+// The path of a run file given by path, or by the name of a built-in one, like cartpole or algorithms/surrogate_sapo. The built-in ones
+// are those installed with the program, or those of the source tree for a program in its build folder; no file of the current folder
+// takes the place of one, except at a path: a name with a slash or that ends in .json. The folder of a run stands for the config.json in it.
+// Throws ConfigError with the nearest name.
 std::string find_config(const std::string& name);
 
 // The run file with overrides and seed applied, named after its file when it has no name. All that can be checked without a model and

@@ -214,6 +214,7 @@ TEST_CASE("troupe: wrong run files and folders end in one line before anything s
   std::filesystem::resize_file(large, uint64_t{6} << 30);
   const std::string hang = folder.file("hang.json", R"({"stop": {"env_steps": 0}})");
   check_all({
+      {{"train", ""}, "the name of the run file is empty, expected a path or the name of a built-in one"},
       {{"train", "cartpol"}, "cartpol: no such run file, did you mean cartpole?"},
       {{"train", folder.path.string()},
        folder.path.string() +

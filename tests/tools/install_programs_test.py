@@ -38,6 +38,24 @@ class InstalledPrograms(unittest.TestCase):
         self.assertEqual(self.troupe("eval", "run", "--episodes", "2").returncode, 0)
         self.assertEqual(self.troupe("play", "run", "--episodes", "1").returncode, 0)
 
+    def test_a_name_is_that_of_an_installed_run_file(self):
+        here = pathlib.Path(self.folder.name, "configs")
+        here.mkdir()
+        for name in ("configs/cartpole.json", "configs/cartpole", "configs/own.json", "cartpole.json", "cartpole"):
+            pathlib.Path(self.folder.name, name).write_text('{"seed": 4321}')
+        installed = self.prefix / "share/troupe/configs/cartpole.json"
+        before = installed.read_text()
+        try:
+            installed.write_text(json.dumps({**json.loads(before), "seed": 1234}))
+            self.assertEqual(json.loads(self.troupe("config", "cartpole").stdout)["seed"], 1234)
+        finally:
+            installed.write_text(before)
+        for path in ("configs/cartpole.json", "configs/cartpole", "configs/own.json", "cartpole.json", "./cartpole"):
+            self.assertEqual(json.loads(self.troupe("config", path).stdout)["seed"], 4321, path)
+        unknown = self.troupe("config", "own")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertIn("own: no such run file", unknown.stderr)
+
     def test_the_installed_run_files_are_complete(self):
         source = pathlib.Path(__file__).resolve().parents[2] / "configs"
         installed = self.prefix / "share/troupe/configs"
