@@ -36,12 +36,20 @@ std::chrono::seconds patience_of(const Joining& joining) {
 std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chrono::steady_clock::time_point now) {
   if (joining.member_since && now - *joining.member_since >= std::max(kLived, 10 * joining.backoff))
     joining.backoff = std::chrono::milliseconds{0};
-  if (joining.backoff.count() == 0 || joining.member_since) joining.lost_at = now;
+  if (!joining.lost_at || joining.member_since) joining.lost_at = now;
   joining.member_since.reset();
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(joining.lost_at + patience_of(joining) - now);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*joining.lost_at + patience_of(joining) - now);
   if (left.count() <= 0) return std::nullopt;
   joining.backoff = std::clamp(joining.backoff * 2, kFirstPause, kLongestPause);
   return std::min(joining.backoff, left);
+}
+
+std::chrono::milliseconds attempt_deadline(Joining& joining, std::chrono::steady_clock::time_point now) {
+  if (!joining.lost_at) joining.lost_at = now;
+  const std::chrono::milliseconds patience = patience_of(joining), most = kJoinDeadline;
+  if (patience.count() == 0) return most;  // one attempt
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*joining.lost_at + patience - now);
+  return std::clamp(left, kLeastJoinDeadline, most);
 }
 
 void tell_news(const Joining& joining, JoinNews::Kind kind, const std::string& text) {

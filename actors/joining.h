@@ -18,7 +18,8 @@
 
 namespace troupe {
 
-constexpr std::chrono::seconds kJoinDeadline{5};  // of one connect, and of one request to the gate
+constexpr std::chrono::seconds kJoinDeadline{5};              // of one connect, and of one request to the gate, at most
+constexpr std::chrono::milliseconds kLeastJoinDeadline{500};  // also at the end of patience
 
 // For how long a host looks for a run.
 struct JoinPatience {
@@ -58,7 +59,7 @@ struct Joining {
   bool trying_again = false;   // begin_atom is on its way
   uint64_t attempt = 0;        // of joining; what an earlier one brings comes too late
   bool ending = false;
-  std::chrono::steady_clock::time_point lost_at = {};
+  std::optional<std::chrono::steady_clock::time_point> lost_at = {};  // or since when the first run is looked for
   std::chrono::milliseconds backoff{0};  // the pause before the last attempt; 0 = none, or the membership has lasted
   // When the membership became of use: a worker was started, or inference serves.
   std::optional<std::chrono::steady_clock::time_point> member_since = {};
@@ -70,6 +71,8 @@ JoinRequest join_request(const std::string& kind);
 std::chrono::seconds patience_of(const Joining& joining);
 // The next pause, which is never beyond the end of patience; nothing when that has come.
 std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chrono::steady_clock::time_point now);
+// How long an attempt that begins now may take. It does not go beyond the end of patience by more than kLeastJoinDeadline.
+std::chrono::milliseconds attempt_deadline(Joining& joining, std::chrono::steady_clock::time_point now);
 // Tells on_news, or the log.
 void tell_news(const Joining& joining, JoinNews::Kind kind, const std::string& text);
 
@@ -163,12 +166,12 @@ void joined(Self self, const std::string& member, const RunConfig& config) {
 
 // Asks the gate; `ok` gets its answer unless another attempt has begun.
 template <class Result, class Self, class Request, class Ok>
-void ask_gate(Self self, Request request, Ok ok) {
+void ask_gate(Self self, Request request, Ok ok, std::chrono::milliseconds deadline = kJoinDeadline) {
   Joining& joining = self->state.joining;
   const auto refused = [self, attempt = joining.attempt](const caf::error& error) {
     if (attempt == self->state.joining.attempt) on_join_refused(self, error);
   };
-  auto asked = self->request(joining.gate, kJoinDeadline, std::move(request));
+  auto asked = self->request(joining.gate, deadline, std::move(request));
   if constexpr (std::is_void_v<Result>) {
     asked.then(ok, refused);
   } else {
@@ -200,7 +203,9 @@ void join_at(Self self, const GateActor& gate) {
   Joining& joining = self->state.joining;
   joining.gate = gate;
   self->monitor(gate);
-  ask_gate<Welcome>(self, join_request(joining.kind), [self](const Welcome& welcome) { on_welcome(self, welcome); });
+  ask_gate<Welcome>(
+      self, join_request(joining.kind), [self](const Welcome& welcome) { on_welcome(self, welcome); },
+      attempt_deadline(joining, self->clock().now()));
 }
 
 // What a host does at begin_atom, which it sends itself at its start and join_again() later.
@@ -214,8 +219,8 @@ void begin_joining(Self self) {
     return gate ? join_at(self, gate) : join_again(self, "no run is open there");
   }
   connect_to<GateActor>(
-      self, joining.run.host, joining.run.port, kJoinDeadline, [self](const GateActor& gate) { join_at(self, gate); },
-      [self](const std::string& why) { join_again(self, why); },
+      self, joining.run.host, joining.run.port, attempt_deadline(joining, self->clock().now()),
+      [self](const GateActor& gate) { join_at(self, gate); }, [self](const std::string& why) { join_again(self, why); },
       [self](const std::string& why) { fail_joining(self, why); });
 }
 

@@ -37,6 +37,22 @@ TEST_CASE("joining: a worker that ends soon after each join pauses for longer ea
   CHECK(host.lost_after(1h) == 100ms);
 }
 
+TEST_CASE("joining: an attempt ends with the patience, which begins with the first one") {
+  Driven host;
+  host.joining.run.patience = {.at_start = 7s, .after_loss = 20s};
+  CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);
+  host.now += 5s;  // nobody answered
+  CHECK(host.pause() == 100ms);
+  CHECK(attempt_deadline(host.joining, host.now) == 1900ms);
+  host.now += 1900ms;
+  CHECK_FALSE(next_pause(host.joining, host.now));
+  CHECK(attempt_deadline(host.joining, host.now) == kLeastJoinDeadline);
+  CHECK(host.lost_after(1s) == 200ms);
+  CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);
+  host.joining = {.run = {.patience = {0s, 0s}}};
+  CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);  // of the only one
+}
+
 TEST_CASE("joining: patience begins anew with each loss, whatever the pause") {
   Driven host;
   for (int i = 0; i < 1000; ++i) host.lost_after(50ms);  // longer than the patience in all
