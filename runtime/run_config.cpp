@@ -22,8 +22,10 @@ Limits table_name(std::string_view example) { return matching("^[A-Za-z0-9_+-]{1
 using Fields = std::vector<Field>;
 
 void describe_run(RunConfig& c, Fields& f) {
-  f.push_back({"name", &c.name, matching("^([A-Za-z0-9_][A-Za-z0-9._-]{0,99})?$", "up to 100 of A-Z a-z 0-9 . _ -"),
-               "shown in reports; empty = the config file's name"});
+  f.push_back(
+      {"name", &c.name,
+       matching("^([A-Za-z0-9_][A-Za-z0-9._-]{0,99})?$", "up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"),
+       "shown in reports; empty = the config file's name"});
   f.push_back({"seed", &c.seed, between(0, 18446744073709551615.0), "the one source of all randomness"});
   f.push_back({"deterministic", &c.deterministic, anything(), "every actor on one thread, in a fixed order"});
 }

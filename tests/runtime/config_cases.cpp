@@ -141,7 +141,7 @@ std::vector<BadFile> values() {
       {"empty environment", R"({"env": {"id": ""}})",
        R"(: env.id: "" is not allowed, expected an environment id like CartPole-v1)", kRefused},
       {"name that is a path", R"({"name": "../x"})",
-       R"(: name: "../x" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -)", kRefused},
+       R"(: name: "../x" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -)", kRefused},
       {"duration in text", R"({"network": {"heartbeat_ms": "1s"}})",
        R"(: network.heartbeat_ms: "1s" is a string, expected whole milliseconds in [10, 600000])", kRefused},
       {"negative duration", R"({"inference": {"timeout_us": -1}})",
@@ -159,7 +159,9 @@ std::vector<BadFile> values() {
       {"parameters as text", R"({"env": {"params": "{}"}})", R"(: env.params: "{}" is a string, expected an object)",
        kRefused},
       {"very long value", R"({"name": ")" + std::string(5000, 'x') + R"("})",
-       ": name: \"" + std::string(59, 'x') + "... is too long, expected up to 100 of A-Z a-z 0-9 . _ -", kRefused},
+       ": name: \"" + std::string(59, 'x') +
+           "... is too long, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -",
+       kRefused},
   };
 }
 
