@@ -95,8 +95,10 @@ void lose_worker(Self self, const SupervisorState::Member& ended, const caf::err
   forget_worker(self, ended);
   if (ended.local) return replace_worker(self, ended, reason);
   const bool last = st.members.empty() && st.resting_workers.empty();
-  log_warn("supervisor", "worker " + std::to_string(ended.id) + " ended: " + describe(reason) +
-                             (last ? "; no worker is left, the run waits for one to join" : ""));
+  const std::string waits = last ? "; no worker is left, the run waits for one to join" : "";
+  const std::string what = "worker " + std::to_string(ended.id);
+  if (!reason) return log_info("supervisor", what + " left in order" + waits);
+  log_warn("supervisor", what + " ended: " + describe(reason) + waits);
 }
 
 }  // namespace
