@@ -35,8 +35,8 @@ std::optional<std::vector<char>> PartAssembler::add(const caf::actor_addr& sende
     forget(sender);
     TROUPE_CHECK(fits, "part", part.index, "of", part.count, "does not continue its message");
     TROUPE_CHECK(size <= most_of_one_, "a message in parts is larger than any of this run:", size, "of", most_of_one_);
-    TROUPE_CHECK(together <= most_together_, "unfinished messages are larger than they may be together:", together, "of",
-                 most_together_);
+    TROUPE_CHECK(together <= most_together_, "unfinished messages are larger than they may be together:", together,
+                 "of", most_together_);
   }
   const auto* data = reinterpret_cast<const char*>(part.data.data());
   open.bytes.insert(open.bytes.end(), data, data + part.data.bytes());
