@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
@@ -139,19 +140,21 @@ TEST_CASE("joining: workers and inference processes give signs of life as often 
   }));
 }
 
-// The environments hold every thread of the worker's actors for longer than the timeout.
+// There are at least as many workers as the process has threads for them, and their environments compute for longer than the timeout.
 TEST_CASE("joining: a worker whose environments are slow gives signs of life all the same") {
   TempFolder folder;
+  const unsigned workers = std::max(4u, std::thread::hardware_concurrency());
   int attempts = 0;
   CHECK(eventually([&] {
     const std::string at = folder / std::to_string(attempts++);
     Process train(Words{"troupe", "train", "synthetic", "--run", at} + kRemoteOnly +
-                  set({"env.params.step_us=1500000", "env.params.step_mode=sleep", "env.rows=1", "rollout.length=1",
-                       "trainer.super_batch=8", "trainer.minibatches=1", "stats.interval_ms=100",
-                       "network.heartbeat_ms=100", "network.peer_timeout_ms=300"}));
+                  set({"env.params.step_us=1000000", "env.params.step_mode=busy", "env.rows=1", "rollout.length=1",
+                       "trainer.super_batch=" + std::to_string(workers), "trainer.minibatches=1",
+                       "stats.interval_ms=100", "network.heartbeat_ms=100", "network.peer_timeout_ms=300"}));
     REQUIRE(eventually([&] { return !json_of(at + "/endpoints.json").is_null(); }));
-    const auto worker = start("worker", json_of(at + "/endpoints.json").at("workers"), {"--count", "8"});
-    REQUIRE(eventually([&] { return log_count(at, " joined from") >= 8; }));
+    const auto worker =
+        start("worker", json_of(at + "/endpoints.json").at("workers"), {"--count", std::to_string(workers)});
+    REQUIRE(eventually([&] { return log_count(at, " joined from") >= workers; }));
     REQUIRE(eventually([&] { return updates_of(at) >= 2 || log_count(at, " ended: ") > 0; }));
     return log_count(at, " ended: ") == 0;
   }));
