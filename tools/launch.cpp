@@ -58,8 +58,7 @@ int exit_code_of(const std::function<int()>& body) {
     return kExitFailure;
   } catch (const std::exception& failure) {
     if (is_out_of_threads(failure)) {
-      std::cerr
-          << "troupe: cannot start a thread: raise `ulimit -u`, `ulimit -v` or the container's limit of processes\n";
+      tell("cannot start a thread: raise `ulimit -u`, `ulimit -v` or the container's limit of processes");
       return kExitFailure;
     }
     if (is_out_of_memory(failure)) {

@@ -212,7 +212,7 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
     const std::string line = "no checkpoint was written in " + folder.path() +
                              ": training begins anew; the former metrics are in " + *former;
     log_info("train", line);
-    std::cout << line << '\n';
+    print_line(line);
   }
   return beginning.start;
 }
