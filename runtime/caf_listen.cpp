@@ -1,5 +1,6 @@
 #include "runtime/caf_listen.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -28,6 +29,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSweepInterval{1};
 
+// CAF names a connection by its descriptor's number and cleans up behind an ended one some messages later. A new connection that got the
+// number in the meantime would lose its entry: its process is taken for gone, and never hears so. So numbers go round.
+constexpr int kFirstNumber = 64, kLastNumber = 1 << 16;
+
 class GuardedScribe;
 
 // What the connections of one port share. Used by the network's thread alone, but for the end of the process.
@@ -37,6 +42,7 @@ struct Port {
   size_t open = 0;
   size_t buffer_bytes = 0;             // of all connections
   std::set<GuardedScribe*> newcomers;  // that have not introduced themselves
+  int next_number = kFirstNumber;      // least one for the descriptor of the next connection
   LimitedLog log{"network"};
 };
 
@@ -142,13 +148,24 @@ class GuardedDoorman : public network::doorman_impl {
       return true;
     }
     auto& loop = acceptor_.backend();
-    auto scribe = caf::make_counted<GuardedScribe>(loop, socket, port_);
+    auto scribe = caf::make_counted<GuardedScribe>(loop, renumbered(socket), port_);
     const auto handle = scribe->hdl();
     parent()->add_scribe(std::move(scribe));
     return doorman::new_connection(&loop, handle);
   }
 
  private:
+  // The same connection under a number that no recent one had, as far as the limit of open files allows.
+  network::native_socket renumbered(network::native_socket socket) {
+    int& next = port_->next_number;
+    int fresh = ::fcntl(socket, F_DUPFD_CLOEXEC, next);
+    if (fresh < 0) fresh = ::fcntl(socket, F_DUPFD_CLOEXEC, next = kFirstNumber);
+    if (fresh < 0) return socket;
+    next = fresh < kLastNumber ? fresh + 1 : kFirstNumber;
+    network::close_socket(socket);
+    return fresh;
+  }
+
   std::shared_ptr<Port> port_;
 };
 

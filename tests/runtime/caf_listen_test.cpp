@@ -77,4 +77,19 @@ TEST_CASE("caf_listen: nothing is kept of processes whose connections have ended
   CHECK(eventually([&] { return listening.known_processes() == 0; }));
 }
 
+TEST_CASE("caf_listen: a connection that follows an ended one at once is not taken for it") {
+  constexpr uint32_t kPeers = 300;
+  Listening listening;
+  const std::string address = "127.0.0.1:" + std::to_string(listening.port);
+  std::vector<Client> open;
+  for (uint32_t number = 1; number <= kPeers; ++number) {
+    Client(address).send("x");  // ends before it has introduced itself
+    open.push_back(listening.peer(number));
+  }
+  open.push_back(listening.peer(kPeers + 1));
+  CHECK(eventually([&] { return listening.known_processes() == kPeers + 1; }));
+  open.pop_back();  // is forgotten together with all that have no connection
+  CHECK(eventually([&] { return listening.known_processes() == kPeers; }));
+}
+
 }  // namespace troupe::test
