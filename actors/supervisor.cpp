@@ -137,7 +137,9 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
       [self](const Serving& serving) { on_serving(self, serving.receiver); },
       [self](const ReceiverLost& lost) {
         // Once the children have been told to stop, their ends are waited for.
-        if (self->state.phase == Phase::stopping || !self->state.inference.contains(lost.receiver)) return;
+        const auto& st = self->state;
+        const auto it = st.inference.find(lost.receiver);
+        if (st.phase == Phase::stopping || it == st.inference.end() || it->second.local) return;
         lose_remote_inference(self, lost.receiver, lost.why);
       },
       [self](status_atom) {

