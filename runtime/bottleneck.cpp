@@ -48,7 +48,7 @@ Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (const uint64_t failures = env_failures_of(s); failures > 0 && !samples(s))
     return {"environments fail", format_count(failures) + " failures, the last: " + fitted(s.last_error, 60), ""};
   if (Bottleneck missing = missing_processes(s); !missing.what.empty()) return missing;
-  if (s.env_steps == 0 && s.updates == 0) return {"none yet", "the first rollouts are not complete", ""};
+  if (s.env_steps == 0 && s.updates == 0) return {"not known yet", "the first rollouts are not complete", ""};
   const uint64_t dropped = s.ledger.dropped_stale + s.ledger.dropped_full;
   if (s.ledger.produced > 0 && static_cast<double>(dropped) > kMuchDropped * static_cast<double>(s.ledger.produced))
     return {"waste",
@@ -57,7 +57,7 @@ Bottleneck find_bottleneck(const StatsSnapshot& s) {
                 (s.ledger.dropped_stale >= s.ledger.dropped_full ? "most as stale" : "most for want of room"),
             ""};
   if (!std::isfinite(s.trainer_wait_fraction)) {
-    if (s.updates == 0) return {"none yet", "the first update is not complete", ""};
+    if (s.updates == 0) return {"not known yet", "the first update is not complete", ""};
     return {"unknown", "a deterministic run does one thing at a time", ""};
   }
   const std::string waits = "the trainer waits " + format_percent(s.trainer_wait_fraction) + " of the time";

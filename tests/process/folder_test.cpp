@@ -21,7 +21,7 @@ const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpo
 // A run of `updates` updates with a checkpoint after each, which is over.
 Words short_run(int updates, int seed = 1) {
   return set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates), "checkpoint.every_updates=1",
-              "checkpoint.keep=0", "seed=" + std::to_string(seed)});
+              "checkpoint.keep=0", "trainer.lr_schedule=constant", "seed=" + std::to_string(seed)});
 }
 
 CommandLine train(const std::string& folder, const Words& more) { return CommandLine(train_line(folder, more)); }

@@ -276,7 +276,7 @@ TEST_CASE("console: the verdict names what limits the run") {
   CHECK(verdict_with([](auto& s) {
           s.trainer_wait_fraction = kUnknown;
           s.updates = 0;
-        }) == "none yet: the first update is not complete");
+        }) == "not known yet: the first update is not complete");
   CHECK(verdict_with([](auto& s) { s.trainer_wait_fraction = kUnknown; }) ==
         "unknown: a deterministic run does one thing at a time");
   CHECK(verdict_with([](auto& s) {
@@ -296,7 +296,7 @@ TEST_CASE("console: the verdict names what limits the run") {
   CHECK(hungry(1, 1, 8).find("workers wait for their actions") != std::string::npos);
   StatsSnapshot fresh;
   fresh.workers_up = fresh.inference_up = 1;
-  CHECK(text_of(find_bottleneck(fresh)) == "none yet: the first rollouts are not complete");
+  CHECK(text_of(find_bottleneck(fresh)) == "not known yet: the first rollouts are not complete");
 }
 
 TEST_CASE("console: the verdict names the processes that a run waits for") {
