@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -201,7 +202,8 @@ class SilentAddress {
     text_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
     for (bool connected = true; connected;) {
       Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      ::connect(client.number(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+      if (::connect(client.number(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+        REQUIRE(errno == EINPROGRESS);
       pollfd ready{client.number(), POLLOUT, 0};
       connected = ::poll(&ready, 1, 200) == 1;
       clients_.push_back(std::move(client));
