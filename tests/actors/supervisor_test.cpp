@@ -86,7 +86,7 @@ struct Run {
   // `can_make_env` is asked before a worker's environment is made, which throws when the answer is no.
   explicit Run(
       std::shared_ptr<Learner> learner = nullptr, int64_t workers = 0,
-      std::function<bool()> can_make_env = [] { return true; })
+      const std::function<bool()>& can_make_env = [] { return true; })
       : world(Scenario{.config = small_config(workers)}) {
     open_log(nullptr, {.to_stderr = false});
     register_messages(system_config);
