@@ -177,7 +177,7 @@ void Checker::replay_takes(caf::mailbox_element& element) {
 void Checker::inference_takes(caf::actor_id id, caf::mailbox_element& element) {
   InferenceAccount& account = inference_[id];
   if (const auto* request = content_of<ActRequest>(element)) {
-    account.open[{request->worker, request->group}] = {request->id, sender_of(element)};
+    account.open[{sender_of(element), request->group}] = {request->id, sender_of(element)};
     if (!account.asked.emplace(sender_of(element), request->id).second)
       world_.violate(name_of(id) + " is asked request " + std::to_string(request->id) + " twice");
   } else if (const auto* weights = content_of<WeightsMessage>(element)) {

@@ -63,7 +63,7 @@ class Checker {
     caf::actor_id client = 0;
   };
   struct InferenceAccount {
-    std::map<std::pair<uint64_t, uint32_t>, Request> open;         // by worker and group
+    std::map<std::pair<uint64_t, uint32_t>, Request> open;         // by sender and group
     std::set<std::pair<caf::actor_id, uint64_t>> asked, answered;  // client, request
     std::map<caf::actor_id, PolicyVersion> said;                   // the last version by client
     PolicyVersion received;
