@@ -177,8 +177,10 @@ void Checker::replay_takes(caf::mailbox_element& element) {
 void Checker::inference_takes(caf::actor_id id, caf::mailbox_element& element) {
   InferenceAccount& account = inference_[id];
   if (const auto* request = content_of<ActRequest>(element)) {
-    account.open[{sender_of(element), request->group}] = {request->id, sender_of(element)};
-    if (!account.asked.emplace(sender_of(element), request->id).second)
+    const caf::actor_id client = sender_of(element);
+    if (client == 0) return;  // its connection is lost: nobody is owed an answer
+    account.open[{client, request->group}] = {request->id, client};
+    if (!account.asked.emplace(client, request->id).second)
       world_.violate(name_of(id) + " is asked request " + std::to_string(request->id) + " twice");
   } else if (const auto* weights = content_of<WeightsMessage>(element)) {
     const PolicyVersion version = weights->weights->version;

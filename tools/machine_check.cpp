@@ -57,7 +57,7 @@ std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const M
 size_t threads_needed(const RunConfig& config) {
   constexpr int64_t kSystem = 6;     // two of the scheduler, timer, network, the end of the system, statistics socket
   constexpr int64_t kEssential = 4;  // recorder, prefetcher, evaluator, trainer
-  constexpr int64_t kMore = 8;
+  constexpr int64_t kMore = 8;       // main, signals, and what LibTorch and Gloo start
   const int64_t policies = 1 + (config.deterministic ? 0 : config.inference.count);  // with the evaluator's
   const int64_t compute = config.trainer.threads - 1 + policies * (config.inference.threads - 1);
   const int64_t actors = config.deterministic ? 0 : config.workers.count + config.inference.count + kEssential;
