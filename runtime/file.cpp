@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/descriptor.h"
+
 namespace troupe {
 
 namespace {
@@ -45,43 +47,35 @@ void require_regular(const std::string& path, const struct stat& status) {
     throw IoError(path, std::string("is ") + kind + ", expected a regular file");
 }
 
-// An open file descriptor, closed at the end of its scope.
-class Descriptor {
+// A file or directory that this process has open.
+class OpenFile {
  public:
   // Opening never waits. Without O_DIRECTORY the path must lead to a regular file, or to nothing where `flags` allow that.
-  Descriptor(const std::string& path, int flags, const char* problem) : path_(path) {
+  OpenFile(const std::string& path, int flags, const char* problem) : path_(path) {
     const bool directory = (flags & O_DIRECTORY) != 0;
     struct stat status{};
     // Looked at before it is opened, because opening a device can do something.
     const bool there = ((flags & O_NOFOLLOW) != 0 ? ::lstat : ::stat)(path.c_str(), &status) == 0;
     if (there && !directory) require_regular(path, status);
-    do fd_ = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
-    while (fd_ < 0 && errno == EINTR);
-    if (fd_ < 0) throw IoError(path, problem, errno);
-    try {
-      if (!directory) require_regular(path, this->status());
-    } catch (const IoError&) {
-      ::close(fd_);
-      throw;
-    }
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
+    int fd = -1;
+    do fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0) throw IoError(path, problem, errno);
+    descriptor_ = Descriptor(fd);
+    if (!directory) require_regular(path, this->status());
   }
 
-  int get() const { return fd_; }
+  int get() const { return descriptor_.number(); }
   const std::string& path() const { return path_; }
   struct stat status() const {
     struct stat result{};
-    if (::fstat(fd_, &result) != 0) throw IoError(path_, "cannot read", errno);
+    if (::fstat(get(), &result) != 0) throw IoError(path_, "cannot read", errno);
     return result;
   }
 
   void write_all(std::string_view bytes) const {
     while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      const ssize_t written = ::write(get(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) throw IoError(path_, "cannot write", errno);
       bytes.remove_prefix(static_cast<size_t>(written));
@@ -89,23 +83,23 @@ class Descriptor {
   }
 
   void sync() const {
-    if (::fsync(fd_) != 0) throw IoError(path_, "cannot sync", errno);
+    if (::fsync(get()) != 0) throw IoError(path_, "cannot sync", errno);
   }
 
   // Closes now and reports what only close() can know (a full network file system).
   void close() {
-    if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) throw IoError(path_, "cannot close", errno);
+    if (::close(descriptor_.release()) != 0 && errno != EINTR) throw IoError(path_, "cannot close", errno);
   }
 
  private:
   std::string path_;
-  int fd_ = -1;
+  Descriptor descriptor_;
 };
 
 // Makes a rename or a new name in `directory` survive a power cut. File systems that cannot sync a directory say EINVAL.
 void sync_directory(const std::string& directory) {
-  const Descriptor descriptor(directory, O_RDONLY | O_DIRECTORY, "cannot open directory");
-  if (::fsync(descriptor.get()) != 0 && errno != EINVAL) throw IoError(directory, "cannot sync directory", errno);
+  const OpenFile open(directory, O_RDONLY | O_DIRECTORY, "cannot open directory");
+  if (::fsync(open.get()) != 0 && errno != EINVAL) throw IoError(directory, "cannot sync directory", errno);
 }
 
 class PosixReadFile final : public ReadFile {
@@ -131,7 +125,7 @@ class PosixReadFile final : public ReadFile {
   }
 
  private:
-  Descriptor file_;
+  OpenFile file_;
   uint64_t size_;
 };
 
@@ -157,12 +151,12 @@ class PosixAppendFile final : public AppendFile {
     torn_at_ = -1;
   }
 
-  Descriptor file_;
+  OpenFile file_;
   off_t torn_at_ = -1;  // where a part of a failed write begins that could not be cut off; -1 = nowhere
 };
 
 // Whether another holder has it. File systems that cannot lock a directory say so with other numbers.
-bool is_locked(const Descriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
+bool is_locked(const OpenFile& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
 
 constexpr const char* kInUse = " is using this folder; end it first, or use another folder";
 
@@ -185,7 +179,7 @@ class PosixFileLock final : public FileLock {
   }
 
  private:
-  static void check(const Descriptor& held) {
+  static void check(const OpenFile& held) {
     const struct stat mine = held.status();
     struct stat now{};
     if (::stat(held.path().c_str(), &now) != 0) {
@@ -208,8 +202,8 @@ class PosixFileLock final : public FileLock {
   }
 
   std::string path_;
-  Descriptor directory_;
-  std::optional<Descriptor> file_;
+  OpenFile directory_;
+  std::optional<OpenFile> file_;
 };
 
 class PosixDisk final : public Disk {
@@ -222,7 +216,7 @@ class PosixDisk final : public Disk {
     const std::string temporary = temporary_name(path);
     ::unlink(temporary.c_str());  // whatever a killed process or somebody else left there
     try {
-      Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "cannot open");
+      OpenFile file(temporary, O_WRONLY | O_CREAT | O_EXCL, "cannot open");
       for (std::string_view part : parts) file.write_all(part);
       file.sync();
       file.close();
