@@ -193,17 +193,29 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
       write_tensors(*disk_, temporary, "extras.safetensors", extras_as_arrays(checkpoint.extras), files);
     document["crc32c"] = crc_of_state(document);
     disk_->write_atomic(temporary + kStateFile, document.dump(2) + '\n');
+    const std::string old = target + kOldSuffix;
     const bool replaces = disk_->exists(target);
-    if (replaces) disk_->rename(target, target + kOldSuffix);
-    disk_->rename(temporary, target);
-    if (replaces) disk_->remove(target + kOldSuffix);
-  } catch (const IoError&) {
-    try {
-      remove_leftovers();
-    } catch (const IoError&) {
-      // The disk refuses this too: recover() will do it. The first error says why.
+    if (replaces) {
+      disk_->remove(old);
+      disk_->rename(target, old);
     }
+    disk_->rename(temporary, target);
+    if (replaces) disk_->remove(old);
+  } catch (const IoError&) {
+    undo_save(target);
     throw;
+  }
+}
+
+// After a failed save. Where the new checkpoint is in place and only its directory could not be synced, the old one stays
+// beside it until the next save or recover().
+void CheckpointStore::undo_save(const std::string& target) {
+  const std::string old = target + kOldSuffix;
+  try {
+    disk_->remove(temporary_name(target));
+    if (!disk_->exists(target) && disk_->exists(old)) disk_->rename(old, target);
+  } catch (const IoError&) {
+    // The disk refuses this too: recover() will do it. The first error says why.
   }
 }
 
@@ -302,12 +314,14 @@ void CheckpointStore::prune(uint64_t keep, uint64_t newest) {
   std::vector<uint64_t> steps = list();
   std::erase_if(steps, [&](uint64_t step) { return step > newest; });  // not ours: recover() set ours aside
   if (keep == 0 || steps.size() <= keep) return;
-  for (size_t i = 0; i < steps.size() - keep; ++i) {
-    // Renamed first: a removal that is cut short must not leave a checkpoint without some of its files.
-    const std::string path = path_of(steps[i]);
-    disk_->rename(path, temporary_name(path));
-    disk_->remove(temporary_name(path));
-  }
+  for (size_t i = 0; i < steps.size() - keep; ++i) remove(steps[i]);
+}
+
+void CheckpointStore::remove(uint64_t step) {
+  // Renamed first: a removal that is cut short must not leave a checkpoint without some of its files.
+  const std::string path = path_of(step);
+  disk_->rename(path, temporary_name(path));
+  disk_->remove(temporary_name(path));
 }
 
 }  // namespace troupe

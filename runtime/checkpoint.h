@@ -68,6 +68,8 @@ class CheckpointStore {
   // Of the checkpoints up to `newest`, removes all but the newest `keep`; 0 keeps all.
   void prune(uint64_t keep, uint64_t newest);
 
+  void remove(uint64_t step);
+
   // The directory of a checkpoint.
   std::string path_of(uint64_t step) const;
 
@@ -78,6 +80,7 @@ class CheckpointStore {
   };
   Newest find_newest() const;
   Newest find_newest(const std::vector<uint64_t>& steps) const;
+  void undo_save(const std::string& target);
   void remove_leftovers();
 
   Disk* disk_;

@@ -18,12 +18,17 @@ struct MemoryDisk::Contents {
   std::set<std::string> locks;
   std::optional<DiskFault> fault;
   uint64_t operations = 0;
+  bool unsynced = false;  // the operation that was counted last is not to be synced
 
   // Counts an operation on `path` and throws when it is to fail; a crash runs `half` first.
   template <class Half>
   void count(const std::string& path, Half half) {
     const uint64_t index = operations++;
     if (!fault || index < fault->first) return;
+    if (fault->kind == DiskFault::Kind::unsynced) {
+      unsynced = index < fault->first + fault->count;
+      return;
+    }
     if (fault->kind == DiskFault::Kind::refuse) {
       if (index < fault->first + fault->count) throw IoError(path, "cannot write", ENOSPC);
       return;
@@ -33,6 +38,11 @@ struct MemoryDisk::Contents {
   }
   void count(const std::string& path) {
     count(path, [] {});
+  }
+
+  // Ends a rename or an atomic write, which sync the directory of `path`.
+  void sync_directory(const std::string& path) {
+    if (std::exchange(unsynced, false)) throw IoError(path, "cannot sync directory", EIO);
   }
 
   const std::string& file(const std::string& path) const {
@@ -113,6 +123,7 @@ void MemoryDisk::write_atomic(const std::string& path, std::span<const std::stri
   contents_->count(path, [&] { contents_->files[temporary] = bytes; });
   contents_->files[path] = std::move(bytes);
   contents_->files.erase(temporary);
+  contents_->sync_directory(path);
 }
 
 std::unique_ptr<AppendFile> MemoryDisk::open_append(const std::string& path) {
@@ -143,6 +154,7 @@ void MemoryDisk::rename(const std::string& from, const std::string& to) {
   }
   contents_->files = std::move(files);
   if (contents_->directories.erase(from) > 0) contents_->directories.insert(to);
+  contents_->sync_directory(to);
 }
 
 void MemoryDisk::remove(const std::string& path) {

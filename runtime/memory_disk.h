@@ -15,8 +15,9 @@ namespace troupe {
 // temporary file, then the rename), every other call is one.
 struct DiskFault {
   enum class Kind : uint8_t {
-    refuse,  // the operation changes nothing and throws "No space left on device"
-    crash,   // half of the operation's bytes are written, then this and every later operation throws: a killed process
+    refuse,    // the operation changes nothing and throws "No space left on device"
+    unsynced,  // the operation is done, then throws: a directory that cannot be synced
+    crash,  // half of the operation's bytes are written, then this and every later operation throws: a killed process
   };
   Kind kind = Kind::refuse;
   uint64_t first = 0;  // the operation at which it begins

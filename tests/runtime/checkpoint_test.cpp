@@ -348,6 +348,32 @@ TEST_CASE("checkpoint: a full disk at any operation keeps what was there, and th
   }
 }
 
+TEST_CASE("checkpoint: the one that is replaced stays until its successor is synced") {
+  int seen = 0;
+  for (uint64_t at = 0; at < 16; ++at) {
+    CAPTURE(at);
+    Fixture f;
+    f.store.save(checkpoint_at(1));
+    const std::string target = f.store.path_of(1);
+    f.disk.set_fault({DiskFault::Kind::unsynced, f.disk.operations() + at, 1});
+    std::string error;
+    try {
+      f.store.save(checkpoint_at(1));
+    } catch (const IoError& thrown) {
+      error = thrown.what();
+    }
+    f.disk.clear_fault();
+    const bool unsynced = error == target + ": cannot sync directory: Input/output error";
+    seen += unsynced;
+    CHECK(f.disk.exists(target));
+    CHECK(f.disk.exists(target + ".old") == unsynced);
+    f.store.save(checkpoint_at(1));
+    CHECK(f.disk.list("run/checkpoints") == std::vector<std::string>{"000000000001"});
+    CHECK(f.store.recover()->updates == 1);
+  }
+  CHECK(seen == 1);
+}
+
 TEST_CASE("checkpoint: saved to a real disk, it is read again") {
   test::TempFolder folder;
   CheckpointStore store(posix_disk(), folder / "checkpoints");
