@@ -177,13 +177,11 @@ bool RunFolder::has_metrics_of_updates() const {
 void RunFolder::replace_settings(const std::string& conflict) {
   const bool trained = has_metrics_of_updates();
   const bool saved = !disk_->list(path_ + "/checkpoints").empty();
-  if (!trained && !saved) {
-    replaced_ = conflict;
-    return;
-  }
-  const bool only_first = !trained && checkpoints_.list() == std::vector<uint64_t>{0};
-  throw ConfigError(path_ + ": cannot resume: " + conflict + "; give it the old value, or use another run folder" +
-                    (only_first ? "; or, since nothing was trained here, remove " + path_ + "/checkpoints first" : ""));
+  const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0};  // the weights before the first update
+  if (trained || (saved && !only_first))
+    throw ConfigError(path_ + ": cannot resume: " + conflict + "; give it the old value, or use another run folder");
+  if (only_first) checkpoints_.remove(0);
+  replaced_ = conflict;
 }
 
 void RunFolder::refuse_foreign_folder() const {
