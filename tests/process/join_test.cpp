@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "tests/process/raw_connection.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
@@ -119,6 +120,27 @@ TEST_CASE("joining: a run that is killed and started again gets its workers and 
     CHECK(worker->wait().value_or(-1) == 0);
     CHECK(inference->wait().value_or(-1) == 0);
   }
+}
+
+TEST_CASE("joining: a resumed run whose last port is taken says so and listens on another") {
+  TempFolder folder;
+  std::string before;
+  {
+    TrainProcess killed(folder / "run", kEndless);
+    before = killed.workers_at();
+    killed.process().signal(SIGKILL);
+    REQUIRE(killed.process().wait().value_or(-1) == 137);
+  }
+  const Server other("", port_of(before));
+  TrainProcess run(folder / "run", kEndless);
+  CHECK(run.workers_at() != before);
+  CHECK(log_has(run.folder(),
+                "port " + std::to_string(port_of(before)) +
+                    ", on which the last start of this run listened, is taken; its workers must be started again"));
+  const auto worker = start("worker", run.workers_at());
+  CHECK(run.goes_on());
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(worker->wait().value_or(-1) == 0);
 }
 
 // A process that sends signs of life too rarely is lost every time. One whose machine stands still for a moment, or the run's, is lost

@@ -73,10 +73,12 @@ class Client {
 // Accepts connections, sends each one a text, and says nothing more.
 class Server {
  public:
-  explicit Server(std::string text)
+  explicit Server(std::string text, uint16_t port = 0)
       : text_(std::move(text)), socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address = loopback(0);
+    sockaddr_in address = loopback(port);
     socklen_t size = sizeof address;
+    const int reuse = 1;  // connections of the port's last owner may linger
+    ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket_, 8) != 0 ||
         ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
       throw std::runtime_error("cannot listen");
