@@ -1,6 +1,7 @@
 #include "actors/worker_host.h"
 
 #include "actors/worker.h"
+#include "runtime/caf_route.h"
 
 namespace troupe {
 
@@ -16,8 +17,14 @@ void stop_worker(Self self, const std::string& why) {
   st.worker = nullptr;
 }
 
+// The run's process passes on what workers and inference processes say to each other.
+void reach_through_run(Self self, const InferenceDoor& inference) {
+  if (inference) route_through(self->system(), self->state.joining.gate.node(), inference.node());
+}
+
 void start_worker(Self self, const Welcome& welcome) {
   auto& st = self->state;
+  reach_through_run(self, welcome.inference);
   WiringPtr wiring;
   try {
     wiring = st.make_wiring(welcome.config);
@@ -57,6 +64,7 @@ WorkerHostActor::behavior_type worker_host(Self self, RunAddress run,
   self->send(self, begin_atom_v);
   return {
       [self](const InferenceReplaced& replaced) {
+        reach_through_run(self, replaced.inference);
         if (self->state.worker) self->send(self->state.worker, replaced);
       },
       [self](const Stop& stop) { stop_joining(self, stop); },

@@ -123,6 +123,26 @@ TEST_CASE(
   CHECK(late->wait().value_or(-1) == 0);
 }
 
+TEST_CASE("inference: a worker that loses the run for a while gets its answers when it is back") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=0", "inference.count=0",
+                                                        "network.heartbeat_ms=100", "network.peer_timeout_ms=1000"}));
+  const auto inference = start_inference(run.workers_at());
+  const auto process = start_worker(run.workers_at());
+  REQUIRE(serves(run, 0));
+  for (int worker = 1; worker < 4; ++worker) {
+    REQUIRE(goes_on_serving(run, 0));
+    const std::string lost = "worker " + std::to_string(worker - 1) + " ended: ";
+    process->signal(SIGSTOP);
+    REQUIRE(eventually([&] { return log_has(run.folder(), lost); }));
+    process->signal(SIGCONT);
+    REQUIRE(eventually([&] { return log_has(run.folder(), "worker " + std::to_string(worker) + " joined"); }));
+  }
+  CHECK(goes_on_serving(run, 0));
+  CHECK(run.goes_on(5));
+  check_end(run);
+}
+
 TEST_CASE("inference: Ctrl-C ends it with 130 and the run goes on; an address without a run is an error") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped);
