@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <system_error>
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
@@ -19,13 +20,14 @@
 
 namespace troupe {
 
-namespace detail {
 // An actor that, asked with connect_atom, answers with the numeric addresses of a host once it has reached one of them at `port`, or with
 // an error at the deadline. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address that
-// does not answer would hold up every other one for minutes.
+// does not answer would hold up every other one for minutes. Throws std::system_error when no thread can be started.
 caf::actor spawn_probe(caf::actor_system& system, const std::string& host, uint16_t port,
                        std::chrono::milliseconds deadline);
-}  // namespace detail
+
+// For the probe to answer at its deadline.
+inline constexpr std::chrono::milliseconds kProbeMargin{500};
 
 // Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a handle;
 // `wrong` when something else answers there, so that another attempt is useless; or `failed`. The last two get one line that says why.
@@ -60,9 +62,12 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
               give_up(error);
             });
   };
-  constexpr std::chrono::milliseconds kMargin{500};  // for the probe to answer at its deadline
-  self->request(detail::spawn_probe(self->system(), host, port, deadline), deadline + kMargin, caf::connect_atom_v)
-      .then(connect, give_up);
+  try {
+    self->request(spawn_probe(self->system(), host, port, deadline), deadline + kProbeMargin, caf::connect_atom_v)
+        .then(connect, give_up);
+  } catch (const std::system_error& error) {
+    failed(where + ": cannot start a thread to connect: " + error.code().message());
+  }
 }
 
 // The same, where it does not matter whether another attempt could succeed.

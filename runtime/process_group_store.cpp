@@ -1,9 +1,7 @@
 #include "runtime/process_group_store.h"
 
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <torch/version.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -15,6 +13,9 @@
 #include <mutex>
 #include <system_error>
 #include <utility>
+
+#include "runtime/descriptor.h"
+#include "runtime/tcp_probe.h"
 
 namespace troupe {
 
@@ -28,7 +29,7 @@ constexpr milliseconds kFirstPause{1}, kLongestPause{20};
 
 // The event-driven server bounds what a client may send and never waits for one. The other one reads each message to its end, so a
 // client that stops in the middle of one stops all others; only PyTorch 2.4 gets it, whose event-driven server takes no listening
-// socket.
+// socket, and a PyTorch that was built without libuv.
 constexpr bool kEventDriven = TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 5;
 
 [[noreturn]] void refuse_address(const std::string& address, const std::string& why) {
@@ -48,51 +49,32 @@ AddressList resolve(const std::string& host, uint16_t port, std::string& error) 
   return {found, freeaddrinfo};
 }
 
-struct Socket {
-  explicit Socket(int descriptor) : fd(descriptor) {}
-  ~Socket() {
-    if (fd >= 0) close(fd);
-  }
-  int fd;
-};
-
 // A socket that listens on a free port of that interface only; TCPStore by itself would listen on all of them.
 int listen_on(const std::string& address, uint16_t& port) {
   if (address.empty() || address == "0.0.0.0" || address == "::") refuse_address(address, "it means every interface");
   std::string error;
   const AddressList found = resolve(address, 0, error);
   if (!found) refuse_address(address, error);
-  Socket listening(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor listening(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
-  if (listening.fd < 0 || bind(listening.fd, found->ai_addr, found->ai_addrlen) != 0 ||
-      ::listen(listening.fd, 128) != 0 || getsockname(listening.fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0)
+  if (listening.number() < 0 || bind(listening.number(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::listen(listening.number(), 128) != 0 ||
+      getsockname(listening.number(), reinterpret_cast<sockaddr*>(&bound), &size) != 0)
     refuse_address(address, std::generic_category().message(errno));
   char service[NI_MAXSERV];
   getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, service, sizeof service, NI_NUMERICSERV);
   port = static_cast<uint16_t>(std::stoi(service));
-  return std::exchange(listening.fd, -1);
+  return listening.release();
 }
 
-// Whether somebody listens there; "" or why not. TCPStore would retry until its deadline and log a backtrace each time.
-std::string why_unreachable(const std::string& host, uint16_t port, milliseconds timeout) {
-  std::string error;
-  const AddressList list = resolve(host, port, error);
-  for (const addrinfo* each = list.get(); each; each = each->ai_next) {
-    const Socket trying(socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    pollfd waiting{trying.fd, POLLOUT, 0};
-    int result = 0;
-    socklen_t size = sizeof result;
-    if (connect(trying.fd, each->ai_addr, each->ai_addrlen) != 0 && errno != EINPROGRESS)
-      result = errno;
-    else if (poll(&waiting, 1, static_cast<int>(timeout.count())) <= 0)
-      result = ETIMEDOUT;
-    else
-      getsockopt(trying.fd, SOL_SOCKET, SO_ERROR, &result, &size);
-    if (result == 0) return {};
-    error = std::generic_category().message(result);
-  }
-  return error;
+c10::intrusive_ptr<c10d::TCPStore> serve(const std::string& address, bool event_driven) {
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.useLibUV = event_driven;
+  options.masterListenFd = listen_on(address, options.port);
+  return c10::make_intrusive<c10d::TCPStore>(address, options);
 }
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
@@ -128,19 +110,21 @@ GroupStore::GroupStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 GroupStore::~GroupStore() = default;
 
 std::unique_ptr<GroupStore> GroupStore::listen(const std::string& address) {
-  c10d::TCPStoreOptions options;
-  options.isServer = true;
-  options.waitWorkers = false;
-  options.useLibUV = kEventDriven;
-  options.masterListenFd = listen_on(address, options.port);
   auto impl = std::make_unique<Impl>();
-  impl->store = c10::make_intrusive<c10d::TCPStore>(address, options);
+  try {
+    impl->store = serve(address, kEventDriven);
+  } catch (const c10::Error&) {
+    impl->store = serve(address, false);
+  }
   return std::unique_ptr<GroupStore>(new GroupStore(std::move(impl)));
 }
 
 std::unique_ptr<GroupStore> GroupStore::connect(const std::string& host, uint16_t port, milliseconds timeout) {
-  if (const std::string error = why_unreachable(host, port, timeout); !error.empty())
-    throw missing_ranks(Kind::peer_lost, {0}, "cannot reach " + host + ':' + std::to_string(port) + ": " + error);
+  // TCPStore would retry until its deadline and log a backtrace each time.
+  const TcpProbe probe = probe_tcp(host, port, std::chrono::steady_clock::now() + timeout);
+  if (!probe.problem.empty())
+    throw missing_ranks(Kind::peer_lost, {0},
+                        "cannot reach " + host + ':' + std::to_string(port) + ": " + probe.problem);
   c10d::TCPStoreOptions options;
   options.port = port;
   options.waitWorkers = false;

@@ -1,0 +1,21 @@
+#pragma once
+// Whether something accepts TCP connections at an address, found out by connecting once. Blocks its thread; any thread.
+
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace troupe {
+
+struct TcpProbe {
+  std::string problem;              // why nothing was reached; empty = reached
+  bool late = false;                // the deadline passed
+  std::set<std::string> addresses;  // numeric ones of the host
+};
+
+// The addresses of the host are tried in turn, each for its share of the time that is left. Looking the name up takes as long as the
+// system's resolver takes, whatever the deadline.
+TcpProbe probe_tcp(const std::string& host, uint16_t port, std::chrono::steady_clock::time_point deadline);
+
+}  // namespace troupe
