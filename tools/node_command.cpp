@@ -32,9 +32,12 @@ constexpr size_t kConnections = 256;
 constexpr std::chrono::milliseconds kPerWorker{100};  // to start its process, on a busy machine
 constexpr std::chrono::milliseconds kPatience = kFarewell + std::chrono::milliseconds(500);  // with workers at the end
 
+constexpr uint32_t kMostAtOnce = 32;  // requests whose runs are being reached, a thread each
+
 struct NodeState {
   static inline const char* name = "node";
   NodeActor starter;
+  uint32_t reaching = 0;
 };
 
 using NodeSelf = NodeActor::stateful_pointer<NodeState>;
@@ -61,15 +64,26 @@ caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) 
   if (request.workers == 0 || request.workers > kMaxWorkersPerRequest)
     return make_error(Fault::bad_message, "workers is " + std::to_string(request.workers) + ", expected 1 to " +
                                               std::to_string(kMaxWorkersPerRequest));
+  if (self->state.reaching == kMostAtOnce)
+    return make_error(Fault::not_ready, "the node is looking for the runs of " + std::to_string(kMostAtOnce) +
+                                            " other requests; ask again");
+  ++self->state.reaching;
   auto promise = std::make_shared<caf::typed_response_promise<uint32_t>>(self->make_response_promise<uint32_t>());
-  const auto start = [self, request, promise](const GateActor&) { promise->delegate(self->state.starter, request); };
-  const auto refuse = [promise](const std::string& why) { promise->deliver(make_error(Fault::peer_gone, why)); };
+  const auto start = [self, request, promise](const GateActor&) {
+    --self->state.reaching;
+    promise->delegate(self->state.starter, request);
+  };
+  const auto refuse = [self, promise](const std::string& why) {
+    --self->state.reaching;
+    promise->deliver(make_error(Fault::peer_gone, why));
+  };
   connect_to<GateActor>(static_cast<NodeActor::base*>(self), request.host, request.port, kDeadline, start, refuse);
   return *promise;
 }
 
 NodeActor::behavior_type node(NodeSelf self, NodeActor starter) {
   guard(self);
+  self->link_to(starter);
   self->state.starter = std::move(starter);
   return {[self](const SpawnRequest& request) { return start_workers(self, request); }};
 }
@@ -80,17 +94,23 @@ int run_node(const NodeOptions& options) {
   StopSignals signals;
   signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
+  std::string failure;  // of the node's actors, which end only by one; written before signals.end()
   return with_network(1, /*more=*/3, {}, [&](caf::actor_system& system) {
     const auto children = std::make_shared<ChildProcesses>();
     const NodeActor actor = system.spawn(node, system.spawn<caf::detached>(starter, children));
+    caf::actor_cast<caf::strong_actor_ptr>(actor)->get()->attach_functor([&](const caf::error& why) {
+      failure = describe(why);
+      signals.end();
+    });
     const uint16_t port = listen(
         system, actor, options.listen.host, options.listen.port, messages_to_node(),
         {.message_bytes = kRequestBytes, .buffer_bytes = kRequestBytes * kConnections, .connections = kConnections});
     print_line("node listening on " + Address{options.listen.host, port}.text());
-    signals.wait();
+    const bool asked = signals.wait();
+    if (!asked) print_error("troupe: the node failed: " + failure);
     children->stop(kPatience);
-    _exit(kExitInterrupted);
-    return kExitInterrupted;
+    _exit(asked ? kExitInterrupted : kExitFailure);
+    return kExitFailure;
   });
 }
 
@@ -109,16 +129,21 @@ int run_spawn(const SpawnOptions& options) {
       if (fault_of(e) == Fault::peer_gone) error = "--run " + describe(e) + "; the node " + node + " tried it";
     };
     NodeActor node_actor;
-    self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, options.node.host, node_port)
-        .receive(
-            [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
-              if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
-                node_actor = caf::actor_cast<NodeActor>(actor);
-              } else {
-                error = "--node " + node + ": a troupe process answers there, but it is not a `troupe node`";
-              }
-            },
-            fail);
+    const auto connect = [&](const std::set<std::string>&) {
+      self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, options.node.host, node_port)
+          .receive(
+              [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
+                if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
+                  node_actor = caf::actor_cast<NodeActor>(actor);
+                } else {
+                  error = "--node " + node + ": a troupe process answers there, but it is not a `troupe node`";
+                }
+              },
+              fail);
+    };
+    self->request(spawn_probe(system, options.node.host, node_port, kDeadline), kDeadline + kProbeMargin,
+                  caf::connect_atom_v)
+        .receive(connect, fail);
     if (node_actor)
       self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
           .receive([&](uint32_t started) { print_line(std::to_string(started) + " workers started on " + node); },
