@@ -11,6 +11,7 @@
 #include "runtime/console.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
+#include "runtime/output.h"
 #include "runtime/process_stats.h"
 #include "runtime/suggest.h"
 #include "tools/terminal.h"
@@ -172,6 +173,7 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
                            {"env_steps", new_steps},
                            {"updates", outcome.version.number - start_.version.number}};
   attempt([&] { folder_.write_summary(summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); });
+  begin_closing_lines();
   close_with(reason + " after " + format_count(last_.env_steps) + " environment steps, " +
              format_count(outcome.version.number) + " updates, " + format_seconds(run_seconds));
   // What ended the run is told by the command, once.

@@ -340,7 +340,6 @@ int run_train(const TrainOptions& options) {
     gate.reset();
     const auto patience = outcome.left_behind.empty() ? kFarewell : std::chrono::milliseconds(0);
     if (!owned.await_actors(patience)) leave_threads_behind();
-    begin_closing_lines();
     const std::string summary_error =
         report->finish(outcome, std::chrono::duration<double>(Clock::now() - begun).count());
     code = close_run(outcome, summary_error, interrupted);
