@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -97,6 +98,8 @@ std::string program_folder() {
 
 void continue_as_learn(char** arguments) {
   const std::string program = program_folder() + "/troupe-learn";
+  // Read while LibTorch is loaded. Its warnings are backtraces, and whoever reaches the port of the group store can cause them.
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   execv(program.c_str(), arguments);
   throw ConfigError(program + ": cannot be started: " + std::generic_category().message(errno) + "; `troupe " +
                     arguments[1] + "` needs it beside troupe");

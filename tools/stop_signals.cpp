@@ -83,10 +83,14 @@ void StopSignals::State::watch() {
 
 void StopSignals::State::quit() const {
   // A disk that does not answer may be why the user presses Ctrl-C again.
-  std::thread([] {
-    std::this_thread::sleep_for(kTidyTime);
-    _exit(kExitInterrupted);
-  }).detach();
+  try {
+    std::thread([] {
+      std::this_thread::sleep_for(kTidyTime);
+      _exit(kExitInterrupted);
+    }).detach();
+  } catch (const std::system_error&) {
+    _exit(kExitInterrupted);  // no more threads: nothing would bound the time
+  }
   if (at_quit) print_error(at_quit());
   _exit(kExitInterrupted);
 }
