@@ -89,7 +89,7 @@ class GuardedScribe : public network::scribe_impl {
     if (more > limit - std::min(limit, port_->buffer_bytes))
       return "announced a payload of " + std::to_string(bytes) +
              " bytes; the buffers of all connections already hold " + std::to_string(port_->buffer_bytes) +
-             " bytes of at most " + std::to_string(limit);
+             " bytes of at most " + std::to_string(limit) + " (a lower network.chunk_bytes makes messages smaller)";
     buffer_bytes_ = bytes;
     port_->buffer_bytes += more;
     return "";

@@ -18,6 +18,7 @@
 #include "runtime/caf_owned_system.h"
 #include "runtime/descriptor.h"
 #include "runtime/log.h"
+#include "runtime/memory_disk.h"
 #include "tests/support/test.h"
 
 namespace troupe {
@@ -58,6 +59,11 @@ class RawPeer {
     send(header(caf::io::basp::message_type::client_handshake, static_cast<uint32_t>(node.size()), 0) + node);
   }
   void announce(uint32_t payload_bytes) { send(header(caf::io::basp::message_type::direct_message, payload_bytes, 1)); }
+  // What nobody can read, so that the connection is closed once the whole of it has come. The other side may close earlier.
+  void send_payload(size_t bytes) const {
+    const std::string payload(bytes, '\0');
+    [[maybe_unused]] const ssize_t sent = ::send(socket_.number(), payload.data(), payload.size(), MSG_NOSIGNAL);
+  }
   // Whether the other side closes the connection before the deadline.
   bool is_closed(std::chrono::milliseconds deadline) const {
     for (char buffer[4096];;) {
@@ -77,8 +83,9 @@ class RawPeer {
 }  // namespace
 
 TEST_CASE("caf_listen: all connections together may announce so many bytes, and one that ends gives its share back") {
-  open_log(nullptr, {.to_stderr = false});
-  const AcceptedMessages none;
+  MemoryDisk log;
+  open_log(log.open_append("log"), {.to_stderr = false});
+  static const AcceptedMessages none;  // outlives the actor system
   {
     OwnedSystem owned({.threads = 1, .network = true, .network_config = {}}, [](caf::actor_system_config&) {});
     const Published actor = owned.get().spawn(published);
@@ -95,17 +102,20 @@ TEST_CASE("caf_listen: all connections together may announce so many bytes, and 
         peers.back().announce(1000);
       }
       // The order in which the three headers are read is not known: one of them is the first above the limit.
+      const auto end = std::chrono::steady_clock::now() + kPatience;
       int closed = 0;
-      while (closed == 0)
+      while (closed == 0 && std::chrono::steady_clock::now() < end)
         for (const RawPeer& peer : peers) closed += peer.is_closed(std::chrono::milliseconds(10)) ? 1 : 0;
       CHECK(closed == 1);
     }
-    // A peer is closed until the ends of the others are noticed.
+    // A peer is closed at its announcement until the ends of the others are noticed; from then on at what it sends.
     uint32_t process = 100;
     const auto accepted = [&] {
       RawPeer peer(port, process++);
       peer.announce(1000);
-      return !peer.is_closed(std::chrono::milliseconds(200));
+      peer.send_payload(1000);
+      REQUIRE(peer.is_closed(kPatience));
+      return log.read("log").find("it sent ") != std::string::npos;
     };
     const auto end = std::chrono::steady_clock::now() + kPatience;
     bool again = false;
