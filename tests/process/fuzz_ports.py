@@ -342,6 +342,8 @@ def main():
     parser.add_argument("--stats", action="store_true", help="attack the statistics ports alone")
     options = parser.parse_args()
     rng = random.Random(options.seed)
+    suppressions = pathlib.Path(__file__).resolve().parents[1] / "support/ubsan.supp"
+    os.environ.setdefault("UBSAN_OPTIONS", f"suppressions={suppressions}:print_stacktrace=1:halt_on_error=1")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options.programs, pathlib.Path(folder))
         try:
