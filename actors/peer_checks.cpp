@@ -189,6 +189,12 @@ Misfit misfit(const InferenceReport& report) {
   return check("latency_us", report.latency_us, DType::f32, Shape{report.latency_us.size()});
 }
 
+bool is_taken(const NumberHolders& holders, const caf::actor_addr& sender, uint64_t number) {
+  const auto own = holders.find(sender);
+  if (own != holders.end()) return own->second != number;
+  return std::ranges::any_of(holders, [&](const auto& holder) { return holder.second == number; });
+}
+
 size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec) {
   const auto& action = spec.action;
   const size_t masks = action.masked ? static_cast<size_t>(action.mask_size()) : 0;

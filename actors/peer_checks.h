@@ -1,9 +1,13 @@
 #pragma once
 // Whether what a peer sent fits the run. Replay and stats end the run when they fail, so a message of another process is checked
-// before it is used: one that does not fit is dropped with a warning. Pure functions.
+// before it is used. Pure functions.
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+
+#include <caf/actor_addr.hpp>
 
 #include "actors/messages.h"
 #include "envs/env.h"
@@ -18,6 +22,11 @@ std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, 
 std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, PolicyVersion newest,
                                   const Rollout& rollout);
 std::optional<std::string> misfit(const InferenceReport& report);
+
+// Workers and receivers state their own numbers. Who has which one.
+using NumberHolders = std::map<caf::actor_addr, uint64_t>;
+// Whether the sender may not have that number: it has another one, or another actor has it.
+bool is_taken(const NumberHolders& holders, const caf::actor_addr& sender, uint64_t number);
 
 // Bytes on the wire that no rollout and no request of the run exceeds.
 size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec);

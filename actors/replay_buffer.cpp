@@ -7,7 +7,6 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/peer_checks.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
 #include "runtime/suggest.h"
@@ -168,12 +167,9 @@ bool is_from(Self self, uint64_t worker) {
   return it != self->state.worker_of.end() && it->second == worker;
 }
 
-// Whether the sender may not have that number: it has another one, or another actor that has not ended has it.
-template <class Holders>
-bool is_taken(Self self, const Holders& holders, uint64_t number) {
-  const auto own = holders.find(self->current_sender()->address());
-  if (own != holders.end()) return own->second != number;
-  return std::ranges::any_of(holders, [&](const auto& holder) { return holder.second == number; });
+// Whether the sender of the message at hand may not have that number.
+bool is_taken(Self self, const NumberHolders& holders, uint64_t number) {
+  return troupe::is_taken(holders, self->current_sender()->address(), number);
 }
 
 bool is_remote(Self self) { return self->current_sender()->node() != self->node(); }

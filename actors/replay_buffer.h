@@ -10,6 +10,7 @@
 
 #include "actors/messages.h"
 #include "actors/parts.h"
+#include "actors/peer_checks.h"
 #include "actors/replay_store.h"
 #include "actors/sampling_watch.h"
 #include "actors/wiring.h"
@@ -21,10 +22,10 @@ struct ReplayState {
   WiringPtr wiring;
   std::optional<ReplayStore> store;
   StatsActor stats;
-  std::map<uint64_t, CreditHolder> workers;       // by worker id
-  std::set<uint64_t> seen;                        // every worker id there was
-  std::map<caf::actor_addr, uint64_t> worker_of;  // who may speak for a worker
-  std::map<caf::actor_addr, uint64_t> receiver_of;
+  std::map<uint64_t, CreditHolder> workers;  // by worker id
+  std::set<uint64_t> seen;                   // every worker id there was
+  NumberHolders worker_of;                   // who may speak for a worker
+  NumberHolders receiver_of;
   std::set<uint64_t> gone;           // receivers that no longer count, whatever they still say
   caf::strong_actor_ptr prefetcher;  // asked for a batch and waits
   PartAssembler parts;

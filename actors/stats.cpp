@@ -4,7 +4,6 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/peer_checks.h"
 #include "runtime/caf_system.h"
 #include "runtime/log.h"
 
@@ -27,6 +26,29 @@ void show(Self self, const RecorderActor& recorder) {
                              /*shown=*/true});
 }
 
+// Whether the sender of the message at hand is the worker or receiver of that number. The first one that states a number has it until
+// it ends.
+bool is_from(Self self, NumberHolders& holders, uint64_t number) {
+  const caf::strong_actor_ptr& sender = self->current_sender();
+  if (!sender || is_taken(holders, sender->address(), number)) return false;
+  if (holders.try_emplace(sender->address(), number).second) self->monitor(caf::actor_cast<caf::actor>(sender));
+  return true;
+}
+
+void on_report(Self self, const WorkerReport& report) {
+  auto& st = self->state;
+  if (!is_from(self, st.worker_of, report.worker)) return;
+  if (const auto why = st.core->add(report, self->clock().now()))
+    log_warn("stats", "a report of worker " + std::to_string(report.worker) + " is dropped: " + *why);
+}
+
+void on_report(Self self, const InferenceReport& report) {
+  auto& st = self->state;
+  if (!is_from(self, st.receiver_of, report.receiver)) return;
+  if (const auto why = misfit(report)) return log_warn("stats", "a report of inference is dropped: " + *why);
+  st.core->add(report);
+}
+
 }  // namespace
 
 StatsActor::behavior_type stats_actor(Self self, WiringPtr wiring, RecorderActor recorder, ReplayStart start) {
@@ -36,17 +58,17 @@ StatsActor::behavior_type stats_actor(Self self, WiringPtr wiring, RecorderActor
   const auto interval = wiring->config.stats.interval;
   if (const std::string* state = wiring->state_of("stats"))
     restoring([&] { self->state.core->load(*state, self->clock().now()); });
+  self->set_down_handler([self](const caf::down_msg& down) {
+    self->state.worker_of.erase(down.source);
+    self->state.receiver_of.erase(down.source);
+  });
   beat_after(self, *wiring, interval);
   return {
-      [self](const WorkerReport& report) {
-        if (const auto why = self->state.core->add(report, self->clock().now()))
-          log_warn("stats", "a report of worker " + std::to_string(report.worker) + " is dropped: " + *why);
+      [self](const WorkerReport& report) { on_report(self, report); },
+      [self](const InferenceReport& report) { on_report(self, report); },
+      [self](const Applied& applied) {
+        if (is_from(self, self->state.receiver_of, applied.receiver)) self->state.core->add(applied);
       },
-      [self](const InferenceReport& report) {
-        if (const auto why = misfit(report)) return log_warn("stats", "a report of inference is dropped: " + *why);
-        self->state.core->add(report);
-      },
-      [self](const Applied& applied) { self->state.core->add(applied); },
       [self, recorder](const ReplayReport& report) {
         self->state.core->add(report, self->clock().now());
         if (self->state.core->take_point_due()) record(self, recorder);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "actors/messages.h"
+#include "actors/peer_checks.h"
 #include "actors/replay_buffer.h"
 #include "actors/stats_core.h"
 #include "actors/wiring.h"
@@ -14,6 +15,7 @@ namespace troupe {
 struct StatsState {
   static inline const char* name = "stats";
   std::unique_ptr<StatsCore> core;
+  NumberHolders worker_of, receiver_of;  // watched
 };
 
 // `start` is where a resumed run stands.

@@ -28,8 +28,7 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   if (!workers_.contains(report.worker)) {
     if (workers_.size() >= kApart) set_silent_apart(now);
     if (workers_.size() >= kMost) return "there are " + std::to_string(workers_.size()) + " workers already";
-    if (closed_ && report.worker <= *closed_ && !silent_.contains(report.worker))
-      return "it was silent for too long, its counts are closed";
+    workers_[report.worker].closed = closed_of(report);
     silent_.erase(report.worker);
   }
   Seen& seen = workers_[report.worker];
@@ -39,8 +38,23 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   // Every report repeats the worker's last error.
   const bool new_error = kept.last_error != seen.report.last_error || kept.env_failures > seen.report.env_failures;
   if (new_error && !kept.last_error.empty()) last_error_ = kept.last_error;
-  seen = {std::move(kept), now};
+  seen.report = std::move(kept);
+  seen.at = now;
   return std::nullopt;
+}
+
+// What base_ has of a worker that reports for the first time, or after a silence. One that is not known and has a number among those
+// that are closed may be one of them: all that it has counted so far is taken as closed.
+WorkerTable::Counts WorkerTable::closed_of(const WorkerReport& report) const {
+  if (const auto it = silent_.find(report.worker); it != silent_.end()) return it->second.closed;
+  return closed_ && report.worker <= *closed_ ? counts_of(report) : Counts{};
+}
+
+WorkerTable::Counts WorkerTable::counts_of(const WorkerReport& report) { return {report.env_failures, report.retries}; }
+
+// Of one worker, beyond those that base_ has.
+uint64_t WorkerTable::open(const Counts& counts, const Counts& closed, uint64_t Counts::* count) {
+  return counts.*count - std::min(counts.*count, closed.*count);
 }
 
 // A deterministic run keeps all reports: they are its state, and none comes from another process.
@@ -50,14 +64,13 @@ void WorkerTable::set_silent_apart(Clock::time_point now) {
   std::erase_if(workers_, [&](const auto& entry) {
     const auto& [id, seen] = entry;
     if (now - seen.at <= kSilent) return false;
-    const Counts counts{seen.report.env_failures, seen.report.retries};
-    if (counts.env_failures + counts.retries > 0) silent_[id] = counts;
+    silent_[id] = {counts_of(seen.report), seen.closed};
     return true;
   });
   while (silent_.size() > kMost) {
     const auto first = silent_.begin();
-    base_.env_failures = std::min(base_.env_failures + first->second.env_failures, kMostExact);
-    base_.retries = std::min(base_.retries + first->second.retries, kMostExact);
+    for (const auto count : {&Counts::env_failures, &Counts::retries})
+      base_.*count = std::min(base_.*count + open(first->second.counts, first->second.closed, count), kMostExact);
     closed_ = std::max(closed_.value_or(0), first->first);
     silent_.erase(first);
   }
@@ -65,8 +78,8 @@ void WorkerTable::set_silent_apart(Clock::time_point now) {
 
 uint64_t WorkerTable::total(uint64_t Counts::* count) const {
   uint64_t sum = base_.*count;
-  for (const auto& [id, counts] : silent_) sum += counts.*count;
-  for (const auto& [id, seen] : workers_) sum += Counts{seen.report.env_failures, seen.report.retries}.*count;
+  for (const auto& [id, silent] : silent_) sum += open(silent.counts, silent.closed, count);
+  for (const auto& [id, seen] : workers_) sum += open(counts_of(seen.report), seen.closed, count);
   return std::min(sum, kMostExact);
 }
 
@@ -89,7 +102,7 @@ WorkerTable::Saved WorkerTable::save(Clock::time_point now) const {
 void WorkerTable::load(const Saved& reports, const std::string& last_error, Clock::time_point now) {
   base_ = {};  // in the reports
   last_error_ = last_error;
-  for (const auto& [report, age] : reports) workers_[report.worker] = {report, now - Clock::duration(age)};
+  for (const auto& [report, age] : reports) workers_[report.worker] = {report, now - Clock::duration(age), {}};
 }
 
 }  // namespace troupe

@@ -46,15 +46,22 @@ class WorkerTable {
   struct Seen {
     WorkerReport report;
     Clock::time_point at;
+    Counts closed;  // what base_ has of this worker
+  };
+  struct Silent {
+    Counts counts, closed;
   };
 
+  static Counts counts_of(const WorkerReport& report);
+  static uint64_t open(const Counts& counts, const Counts& closed, uint64_t Counts::* count);
+  Counts closed_of(const WorkerReport& report) const;
   void set_silent_apart(Clock::time_point now);
   uint64_t total(uint64_t Counts::* count) const;
 
   RunConfig config_;
   Counts base_;                        // of the starts before, and of workers whose counts are closed
   std::map<uint64_t, Seen> workers_;   // by number
-  std::map<uint64_t, Counts> silent_;  // may go on: a step of an environment can take long
+  std::map<uint64_t, Silent> silent_;  // may go on: a step of an environment can take long
   std::optional<uint64_t> closed_;     // the highest number whose counts are closed
   Clock::time_point set_apart_at_;     // when the silent ones were last looked for
   std::string last_error_;

@@ -281,8 +281,35 @@ TEST_CASE("stats: of very many silent workers the counts are closed, and none of
   for (report.worker = 0; report.worker < kWorkers; ++report.worker, now += std::chrono::seconds(1))
     core.add(report, now);
   report.worker = 0;
-  CHECK(core.add(report, now).has_value());
+  CHECK_FALSE(core.add(report, now));  // it comes back
   CHECK(core.totals(now).env_failures == kWorkers);
+  report.env_failures = 4;
+  CHECK_FALSE(core.add(report, now));
+  CHECK(core.totals(now).env_failures == kWorkers + 3);
+  // Set apart again, and back again.
+  for (report.worker = kWorkers, report.env_failures = 0; report.worker < kWorkers + 100; ++report.worker)
+    core.add(report, now += std::chrono::seconds(1));
+  report.worker = 0;
+  report.env_failures = 5;
+  CHECK_FALSE(core.add(report, now));
+  CHECK(core.totals(now).env_failures == kWorkers + 4);
+}
+
+TEST_CASE(
+    "stats: one that had nothing to count is not taken for one that is closed, when others with higher numbers are") {
+  StatsCore core(config_of(100), false, kStart);
+  WorkerReport report, quiet;
+  report.env_failures = 1;
+  auto now = kStart;
+  const uint64_t kWorkers = WorkerTable::kMost + 2 * WorkerTable::kApart;
+  for (report.worker = 1; report.worker < kWorkers; ++report.worker, now += std::chrono::seconds(1)) {
+    core.add(report, now);
+    if (report.worker < kWorkers - 1200) CHECK_FALSE(core.add(quiet, now));
+  }
+  CHECK_FALSE(core.add(quiet, now));
+  quiet.env_failures = 2;
+  CHECK_FALSE(core.add(quiet, now));
+  CHECK(core.totals(now).env_failures == kWorkers - 1 + 2);
 }
 
 TEST_CASE("stats: receivers that are gone keep their batches and rows, and there are only so many of them") {

@@ -1,0 +1,73 @@
+#include "actors/stats.h"
+
+#include "tests/actors/one_actor.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::testing;
+
+namespace {
+
+struct Fixture : OneActor {
+  Fixture() : OneActor(RunConfig{}) {
+    stats = keep(system->spawn(stats_actor, WiringPtr(wiring), peers.as<RecorderActor>(), ReplayStart{}));
+    run();
+  }
+  void report(const Peer& from, uint64_t worker, uint64_t env_failures) {
+    WorkerReport message;
+    message.worker = worker;
+    message.env_failures = env_failures;
+    from.tell(stats, message);
+    run();
+  }
+  void serves(const Peer& from, uint64_t receiver, uint64_t rows) {
+    InferenceReport message;
+    message.receiver = receiver;
+    message.rows = rows;
+    message.batch_rows = Array(DType::i32, {0});
+    message.latency_us = Array(DType::f32, {0});
+    from.tell(stats, message);
+    from.tell(stats, Applied{receiver, {0, 0}});
+    run();
+  }
+  StatsState& state() { return state_of<StatsState>(stats); }
+  StatsSnapshot view() { return state().core->take_view({}); }
+
+  Peer peers = add_peer(), first = add_peer(), second = add_peer();
+  StatsActor stats;
+};
+
+}  // namespace
+
+TEST_CASE("stats: an actor reports for one worker, and a worker's reports come from one actor") {
+  Fixture f;
+  f.report(f.first, 0, 1);
+  for (uint64_t invented = 1000; invented < 1100; ++invented) f.report(f.first, invented, 1);
+  f.report(f.second, 0, 50);
+  CHECK(f.view().env_failures.begin()->second == 1);
+  f.report(f.second, 1, 7);
+  CHECK(f.view().env_failures.begin()->second == 8);
+  CHECK(f.state().worker_of.size() == 2);
+}
+
+TEST_CASE("stats: an actor reports for one receiver, and a receiver's reports come from one actor") {
+  Fixture f;
+  f.serves(f.first, 0, 1);
+  for (uint64_t invented = 1000; invented < 1100; ++invented) f.serves(f.first, invented, 1);
+  f.serves(f.second, 0, 50);
+  CHECK(f.view().rows_served == std::map<std::string, uint64_t>{{"inference 0", 1}});
+  CHECK(f.view().inference_up == 1);
+  f.serves(f.second, 1, 7);
+  CHECK(f.view().rows_served == std::map<std::string, uint64_t>{{"inference 0", 1}, {"inference 1", 7}});
+}
+
+TEST_CASE("stats: of an actor that has ended nothing is kept but its counts") {
+  Fixture f;
+  f.report(f.first, 0, 1);
+  f.serves(f.second, 0, 1);
+  f.kill(f.first);
+  f.kill(f.second);
+  CHECK(f.state().worker_of.empty());
+  CHECK(f.state().receiver_of.empty());
+  CHECK(f.view().env_failures.begin()->second == 1);
+}
