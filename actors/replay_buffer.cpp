@@ -312,7 +312,7 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, const Repl
   st.wiring = wiring;
   st.stats = stats;
   st.parts = PartAssembler(most_bytes_of_rollout(config, wiring->spec));
-  st.sampling = SamplingWatch(config.workers.failure_timeout);
+  st.sampling = SamplingWatch(config.workers.failure_timeout, wiring->in_turns);
   const auto watch_sampling = [self, supervisor] {
     auto& st = self->state;
     if (st.sampling_failed) return;

@@ -41,9 +41,9 @@ void SamplingWatch::forget_the_absent(Clock::time_point now) {
 std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
   if (patience_.count() == 0 || !failing_since_ || now - *failing_since_ < patience_) return std::nullopt;
   if (workers_.empty() && now - last_failure_ > kNew) return std::nullopt;  // nobody is there who fails
-  const bool hopeful = std::ranges::any_of(workers_, [now](const auto& entry) {
+  const bool hopeful = std::ranges::any_of(workers_, [&](const auto& entry) {
     const Worker& worker = entry.second;
-    const bool fails = worker.failed && now - *worker.failed <= kSilence;
+    const bool fails = worker.failed && (in_turns_ || now - *worker.failed <= kSilence);
     return !fails && now - worker.joined >= kNew;
   });
   if (hopeful) return std::nullopt;

@@ -27,6 +27,7 @@ struct Heard {
   std::vector<ReplayReport> replay;
   std::vector<WorkerReport> workers;
   std::vector<EnvironmentsFailing> failing;
+  std::vector<SamplingFailed> sampling_failed;
   uint32_t credits = 0;
   std::vector<caf::error> exits;  // the reasons with which it was told to end; it lives on
 };
@@ -42,6 +43,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [heard](const ReplayReport& report) { heard->replay.push_back(report); },
       [heard](const WorkerReport& report) { heard->workers.push_back(report); },
       [heard](const EnvironmentsFailing& failing) { heard->failing.push_back(failing); },
+      [heard](const SamplingFailed& failed) { heard->sampling_failed.push_back(failed); },
       [heard](const Credits& credits) { heard->credits += credits.count; },
       // A message without a handler would be answered with an error, which ends its sender.
       [heard](const ActRequest& request) { heard->requests.push_back(request.id); },

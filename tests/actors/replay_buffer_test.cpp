@@ -20,7 +20,8 @@ RunConfig small_config() {
 }
 
 struct Fixture : OneActor {
-  Fixture() : OneActor(small_config()) {
+  explicit Fixture(bool in_turns = false) : OneActor(small_config()) {
+    wiring->in_turns = in_turns;
     replay = keep(system->spawn(replay_buffer, WiringPtr(wiring), ReplayStart{}, peers.as<StatsActor>(),
                                 peers.as<caf::typed_actor<caf::reacts_to<SamplingFailed>>>()));
     run();
@@ -95,4 +96,20 @@ TEST_CASE("replay_buffer: samples of a worker that ended are uncounted only if i
     CHECK(f.uncounted() == (last ? 0 : 2 * 8 - 5));
     CHECK(f.state().store->ledger().lost_in_crash == 5);
   }
+}
+
+TEST_CASE("replay_buffer: in turns workers that fail at moments far apart end the run") {
+  Fixture f(/*in_turns=*/true);
+  const Peer first = f.joined(0), second = f.joined(1);
+  first.tell(f.replay, EnvironmentsFailing{0, "broken"});
+  f.run();
+  f.pass(30s);
+  second.tell(f.replay, EnvironmentsFailing{1, "broken"});
+  f.run();
+  f.pass(34s);
+  CHECK(f.peers.heard->sampling_failed.empty());
+  first.tell(f.replay, EnvironmentsFailing{0, "broken"});
+  f.run();
+  REQUIRE(f.peers.heard->sampling_failed.size() == 1);
+  CHECK(f.peers.heard->sampling_failed[0].error.find("broken") != std::string::npos);
 }

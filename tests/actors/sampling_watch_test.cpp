@@ -160,3 +160,19 @@ TEST_CASE("sampling_watch: a worker that failed and is silent since is inside a 
   run.fail_for({0}, 2s);  // it came back, and fails again: nothing was sampled in all that time
   CHECK(run.failed());
 }
+
+TEST_CASE("sampling_watch: in turns a worker reports only at its own steps, so its silence is no step") {
+  for (const bool in_turns : {false, true}) {
+    CAPTURE(in_turns);
+    Driven run;
+    run.watch = SamplingWatch(60s, in_turns);
+    run.watch.joined(0, run.now);
+    run.watch.joined(1, run.now);
+    run.watch.failing(0, "row 0: broken", run.now);
+    run.now += 30s;
+    run.watch.failing(1, "row 0: broken", run.now);
+    run.now += 34s;
+    run.watch.failing(0, "row 0: broken", run.now);
+    CHECK(run.failed() == in_turns);
+  }
+}
