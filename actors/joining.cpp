@@ -33,10 +33,15 @@ std::chrono::seconds patience_of(const Joining& joining) {
   return joining.found_run ? joining.run.patience.after_loss : joining.run.patience.at_start;
 }
 
+void taken_in(Joining& joining) {
+  joining.found_run = true;
+  joining.lost_at.reset();
+}
+
 std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chrono::steady_clock::time_point now) {
   if (joining.member_since && now - *joining.member_since >= std::max(kLived, 10 * joining.backoff))
     joining.backoff = std::chrono::milliseconds{0};
-  if (!joining.lost_at || joining.member_since) joining.lost_at = now;
+  if (!joining.lost_at) joining.lost_at = now;
   joining.member_since.reset();
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*joining.lost_at + patience_of(joining) - now);
   if (left.count() <= 0) return std::nullopt;

@@ -59,9 +59,10 @@ struct Joining {
   bool trying_again = false;   // begin_atom is on its way
   uint64_t attempt = 0;        // of joining; what an earlier one brings comes too late
   bool ending = false;
-  std::optional<std::chrono::steady_clock::time_point> lost_at = {};  // or since when the first run is looked for
+  // When the last membership was lost, or the first run was first looked for; nothing while the host is a member.
+  std::optional<std::chrono::steady_clock::time_point> lost_at = {};
   std::chrono::milliseconds backoff{0};  // the pause before the last attempt; 0 = none, or the membership has lasted
-  // When the membership became of use: a worker was started, or inference serves.
+  // When the membership became of use: a worker was started, or inference serves. next_pause() sees from it whether it has lasted.
   std::optional<std::chrono::steady_clock::time_point> member_since = {};
 };
 
@@ -69,6 +70,8 @@ struct Joining {
 JoinRequest join_request(const std::string& kind);
 // The patience that counts now: before a run has answered, or after.
 std::chrono::seconds patience_of(const Joining& joining);
+// The run took the host in: its patience begins anew with the next loss.
+void taken_in(Joining& joining);
 // The next pause, which is never beyond the end of patience; nothing when that has come.
 std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chrono::steady_clock::time_point now);
 // How long an attempt that begins now may take. It does not go beyond the end of patience by more than kLeastJoinDeadline.
@@ -130,7 +133,7 @@ void join_again(Self self, const std::string& why) {
   if (joining.ending || joining.trying_again) return;
   leave_run(self, "the connection to the run is lost");
   ++joining.attempt;
-  const bool first = joining.backoff.count() == 0 || joining.member_since;
+  const bool first = joining.backoff.count() == 0 || !joining.lost_at;
   const auto pause = next_pause(joining, self->clock().now());
   const auto seconds = patience_of(joining).count();
   const std::string patience = std::to_string(seconds) + " s";
@@ -158,7 +161,7 @@ void on_join_refused(Self self, const caf::error& error) {
 template <class Self>
 void joined(Self self, const std::string& member, const RunConfig& config) {
   Joining& joining = self->state.joining;
-  joining.found_run = true;
+  taken_in(joining);
   joining.member = member;
   tell_news(joining, JoinNews::Kind::joined,
             "joined " + config.name + " (" + config.env.id + ") at " + joining.run.text());

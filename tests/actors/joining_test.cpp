@@ -1,8 +1,14 @@
 #include "actors/joining.h"
 
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
+using namespace troupe::testing;
 using namespace std::chrono_literals;
 
 namespace {
@@ -13,7 +19,7 @@ struct Driven {
 
   // The pause after a membership of this length.
   std::chrono::milliseconds lost_after(std::chrono::milliseconds membership) {
-    joining.found_run = true;
+    taken_in(joining);
     joining.member_since = now;
     now += membership;
     return pause();
@@ -26,7 +32,79 @@ struct Driven {
   }
 };
 
+// A host whose memberships never become of use, like an inference process that weights never reach.
+using Host = caf::typed_actor<caf::reacts_to<begin_atom>>;
+struct HostState {
+  static inline const char* name = "host";
+  Joining joining;
+};
+
+GateActor::behavior_type open_gate(GateActor::pointer, int* joins) {
+  return {
+      [joins](const JoinRequest&) {
+        ++*joins;
+        return Welcome{};
+      },
+      [](const ServeRequest&) {},
+      [](const Serving&) {},
+      [](status_atom) { return StatusReply{}; },
+  };
+}
+
+struct HostFixture : OneActor {
+  HostFixture() : OneActor(RunConfig{}) {
+    Joining joining;
+    joining.run = {.local = [this] { return gate; },
+                   .patience = {20s, 20s},
+                   .on_news =
+                       [this](const JoinNews& one) {
+                         if (one.kind == JoinNews::Kind::lost) ++losses_told;
+                       }};
+    joining.on_lost = [](const std::string&) {};
+    joining.on_end = [this](const std::string& error) { ended_with = error; };
+    host = keep(system->spawn([joining](Host::stateful_pointer<HostState> self) -> Host::behavior_type {
+      self->state.joining = joining;
+      self->state.joining.on_welcome = [self](const Welcome&) { joined(self, "inference 0", RunConfig{}); };
+      self->set_down_handler([self](const caf::down_msg& down) { on_gate_down(self, down); });
+      self->send(self, begin_atom_v);
+      return {[self](begin_atom) { begin_joining(self); }};
+    }));
+  }
+  void open() {
+    gate = keep(system->spawn(open_gate, &joins));
+    run();
+  }
+  void close() {
+    caf::anon_send_exit(gate, caf::exit_reason::kill);
+    gate = nullptr;
+    run();
+  }
+
+  GateActor gate;
+  Host host;
+  int joins = 0, losses_told = 0;
+  std::optional<std::string> ended_with;
+};
+
 }  // namespace
+
+TEST_CASE("joining: patience begins anew with the loss of a membership that was never of use") {
+  HostFixture f;
+  f.open();
+  for (int loss = 1; loss <= 3; ++loss) {
+    REQUIRE(f.joins == loss);
+    f.pass(31s);  // longer than the patience
+    f.close();
+    CHECK(f.losses_told == loss);
+    f.open();
+    f.pass(3s);
+    REQUIRE_FALSE(f.ended_with);
+  }
+  f.close();
+  for (int i = 0; i < 30; ++i) f.pass(1s);
+  REQUIRE(f.ended_with);
+  CHECK(f.ended_with->find("gave up after 20 s") != std::string::npos);
+}
 
 TEST_CASE("joining: a worker that ends soon after each join pauses for longer each time") {
   Driven host;
