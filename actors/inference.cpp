@@ -23,6 +23,9 @@ using Pending = InferenceState::Pending;
 constexpr std::chrono::milliseconds kReportInterval{500};
 constexpr size_t kMaxLatencies = 4096;  // kept between two reports
 constexpr uint64_t kOpenRequests = 16;  // of the largest size, that may be under way in parts at a time
+// After its last message: how long a client's unfinished request in parts is kept, and how long the client itself. The parts of a
+// request follow each other at once, and a worker without an answer asks again after 10 s.
+constexpr std::chrono::seconds kPartsKept{10}, kClientKept{60};
 
 int64_t value_rows(const ActRequest& request) {
   return request.value_observations.empty() ? 0 : request.value_observations[0].second.dim(0);
@@ -198,7 +201,29 @@ InferenceState::Client& sending_client(Self self) {
     it->second.number = st.next_client++;
     self->monitor(caf::actor_cast<caf::actor>(sender));
   }
+  it->second.heard = self->clock().now();
   return it->second;
+}
+
+bool waits(const InferenceState& st, const InferenceState::Client& client) {
+  return std::ranges::any_of(st.pending, [&](const auto& entry) { return entry.second.id.worker == client.number; });
+}
+
+// A client of a third process talks by way of the run, and CAF does not report the loss of the connection behind it. So what is held
+// for a client that stays silent is freed. One that was inside a long step and asks again is a new client.
+void forget_silent(Self self) {
+  auto& st = self->state;
+  const auto now = self->clock().now();
+  std::erase_if(st.clients, [&](const auto& entry) {
+    const auto& [address, client] = entry;
+    const auto silence = now - client.heard;
+    if (silence >= kPartsKept) st.parts.forget(address);
+    if (silence < kClientKept || waits(st, client)) return false;
+    st.batcher->forget(client.number);
+    self->demonitor(address);
+    return true;
+  });
+  run_ready(self);
 }
 
 void on_request(Self self, const ActRequest& request) {
@@ -241,6 +266,7 @@ void on_pause(Self self, const Pause& pause) {
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender) return;  // its connection is lost already
   if (const auto own = st.clients.find(sender->address()); own != st.clients.end()) {
+    own->second.heard = self->clock().now();
     st.batcher->pause({own->second.number, pause.group});
   } else if (sender->node() == st.peers.replay.node()) {
     for (const auto& [address, client] : st.clients)
@@ -313,6 +339,7 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
       },
       [self, wiring](beat_atom) {
         report(self);
+        if (!wiring->in_turns) forget_silent(self);  // in turns every client is of this process
         beat_after(self, *wiring, kReportInterval);
       },
       [self, name](const SaveMessage& save) {

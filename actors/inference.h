@@ -31,8 +31,9 @@ struct InferenceState {
   };
   // Who sends requests is told apart by its address: a worker's number is what it says itself.
   struct Client {
-    uint64_t number = 0;             // in the batcher's ids
-    std::optional<uint64_t> worker;  // of its last request
+    uint64_t number = 0;                      // in the batcher's ids
+    std::optional<uint64_t> worker;           // of its last request
+    RequestBatcher::Clock::time_point heard;  // when it sent its last message
   };
 
   WiringPtr wiring;

@@ -23,8 +23,8 @@ namespace troupe {
 std::vector<Part> split(const std::vector<char>& bytes, uint64_t stream, size_t chunk_bytes);
 
 // Puts parts together again, per sender. A sender has at most one message under way; one that skips a part or sends more than a
-// message may have loses it, and so does one for which no room is left. Call forget() when a sender ends: its parts are kept until
-// then.
+// message may have loses it, and so does one for which no room is left. Parts are kept until the message is whole or forget() is
+// called: call it when a sender ends, and, where ends may go unnoticed, when one has been silent for long.
 class PartAssembler {
  public:
   // Bytes of one message, and of the unfinished messages of all senders together.

@@ -41,7 +41,7 @@ class RequestBatcher {
   bool add(const Request& request, std::optional<uint64_t>& replaced);
   // The client has nothing to ask until its next request (no credit).
   void pause(ClientId client);
-  // The worker is gone; tickets of its pending requests are returned.
+  // The worker is gone, or no longer counts; `worker` is the number in its ClientIds. Tickets of its pending requests are returned.
   std::vector<uint64_t> forget(uint64_t worker);
 
   // Whether a batch must leave now, and why.

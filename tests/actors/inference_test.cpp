@@ -132,3 +132,54 @@ TEST_CASE("inference: a pause counts for the sender alone, and for a worker when
   f.run();
   CHECK(f.client.heard->replies.size() == 3);
 }
+
+TEST_CASE("inference: the parts of a client whose end nobody reports are freed, and its entry after it") {
+  Fixture f;
+  f.serve();
+  const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), 1, 32);
+  REQUIRE(parts.size() > 2);
+  f.client.tell(f.inference, parts[0]);
+  f.client.tell(f.inference, parts[1]);
+  f.run();
+  for (int i = 0; i < 9; ++i) f.pass(1s);
+  CHECK(f.state().parts.bytes() == 64);
+  for (int i = 0; i < 2; ++i) f.pass(1s);
+  CHECK(f.state().parts.bytes() == 0);
+  CHECK(f.state().clients.size() == 1);
+  for (int i = 0; i < 50; ++i) f.pass(1s);
+  CHECK(f.state().clients.empty());
+}
+
+TEST_CASE("inference: a client that was silent for long is not waited for, and is answered when it asks again") {
+  Fixture f;
+  f.serve();
+  f.client.tell(f.inference, f.request(5, 1));
+  f.other.tell(f.inference, f.request(9, 2));
+  f.run();
+  for (int i = 0; i < 61; ++i) {
+    f.pass(1s);
+    f.other.tell(f.inference, f.request(10, 2));
+    f.run();
+  }
+  CHECK(f.state().clients.size() == 1);
+  const size_t before = f.other.heard->replies.size();
+  f.other.tell(f.inference, f.request(11, 2));
+  f.run();
+  CHECK(f.other.heard->replies.size() > before);  // at once
+  f.client.tell(f.inference, f.request(6, 1));
+  f.run();
+  f.pass(10ms);
+  REQUIRE(f.client.heard->replies.size() == 2);
+  CHECK(f.client.heard->replies[1].id == 6);
+}
+
+TEST_CASE("inference: a client that waits for the first weights is kept, however long that takes") {
+  Fixture f;
+  f.client.tell(f.inference, f.request(5, 1));
+  f.run();
+  for (int i = 0; i < 61; ++i) f.pass(1s);
+  CHECK(f.state().clients.size() == 1);
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].fault == Fault::none);
+}
