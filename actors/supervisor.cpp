@@ -1,7 +1,6 @@
 #include "actors/supervisor.h"
 
 #include <exception>
-#include <system_error>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -77,25 +76,11 @@ void begin(Self self) {
   }
 }
 
-std::string cause_of(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::system_error& refused) {
-    if (refused.code() == std::errc::resource_unavailable_try_again)
-      return "the system starts no further thread (see `ulimit -u`, `ulimit -v` and the limits of the container); use "
-             "fewer workers.count";
-    return refused.what();
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "unknown exception";
-  }
-}
-
 // After an exception nobody can lead the run any more: ends every child at once, without a last checkpoint, and tells on_end why.
 caf::error abandon(Self self, const std::exception_ptr& failure) {
   auto& st = self->state;
-  const std::string error = "the supervisor failed: " + cause_of(failure);
+  const caf::error fault = fault_of_exception(failure);
+  const std::string error = "the supervisor failed: " + describe(fault);
   log_info("supervisor", error);  // the command shows it, when the run has ended
   if (st.outcome.error.empty()) st.outcome.error = error;
   if (st.outcome.reason.empty()) st.outcome.reason = "failed";
@@ -120,7 +105,7 @@ caf::error abandon(Self self, const std::exception_ptr& failure) {
   end(st.stats);
   end(st.recorder);
   st.parts.on_end(st.outcome);
-  return fault_of_exception(failure);
+  return fault;
 }
 
 }  // namespace
