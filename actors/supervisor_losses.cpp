@@ -38,8 +38,9 @@ std::string after(std::chrono::milliseconds pause) {
   return pause.count() == 0 ? "" : " in " + std::to_string(pause.count()) + " ms";
 }
 
+// Each one that is started has a number of its own, `what` has that of the last.
 std::string too_many(const std::string& what, const caf::error& reason) {
-  return what + " ended " + std::to_string(RestartLimit::kMost + 1) + " times within " +
+  return what + " and those that it replaced ended " + std::to_string(RestartLimit::kMost + 1) + " times within " +
          std::to_string(RestartLimit::kWindow.count()) + " minutes, the last time with: " + describe(reason);
 }
 
