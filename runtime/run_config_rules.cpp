@@ -95,16 +95,16 @@ void check_replay(const RunConfig& c) {
            "lets no sample be used twice, but replay.mode is \"reuse\"; use at least 1");
   if (r.capacity == 0) return;
   const bool once = r.mode == "consume_once";
-  const int64_t super_batches = once ? std::min(r.max_policy_lag + 1, kMostSuperBatches) : 1;
+  const bool bounded = r.max_policy_lag + 1 > kMostSuperBatches;
+  const int64_t super_batches = !once ? 1 : bounded ? kMostSuperBatches : r.max_policy_lag + 1;
   const int64_t needed = super_batches * c.trainer.super_batch;
   if (r.capacity < needed)
-    refuse(
-        "replay.capacity", r.capacity,
-        "is less than the " + text(needed) + " samples of trainer.super_batch " + text(c.trainer.super_batch) +
-            (!once                                ? ""
-             : super_batches == kMostSuperBatches ? " x " + text(super_batches)
-                                                  : " x (replay.max_policy_lag " + text(r.max_policy_lag) + " + 1)") +
-            "; " + use_at_least("replay.capacity", needed, "0"));
+    refuse("replay.capacity", r.capacity,
+           "is less than the " + text(needed) + " samples of trainer.super_batch " + text(c.trainer.super_batch) +
+               (!once     ? ""
+                : bounded ? " x " + text(super_batches)
+                          : " x (replay.max_policy_lag " + text(r.max_policy_lag) + " + 1)") +
+               "; " + use_at_least("replay.capacity", needed, "0"));
   const int64_t rollout = c.rollout.length * c.env.rows;
   if (r.capacity / rollout * rollout < c.trainer.super_batch)
     refuse("replay.capacity", r.capacity,

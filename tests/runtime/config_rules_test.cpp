@@ -122,6 +122,9 @@ TEST_CASE("validate: a replay buffer too small for its promises is refused") {
       {{"replay.max_policy_lag=100", "replay.capacity=20000"},
        "replay.capacity: 20000 is less than the 32768 samples of trainer.super_batch 2048 x 16; use at least 32768, or "
        "0"},
+      {{"replay.max_policy_lag=15", "replay.capacity=20000"},
+       "replay.capacity: 20000 is less than the 32768 samples of trainer.super_batch 2048 x (replay.max_policy_lag 15 "
+       "+ 1); use at least 32768, or 0"},
       {{"replay.mode=reuse", "replay.capacity=2000"},
        "replay.capacity: 2000 is less than the 2048 samples of trainer.super_batch 2048; use at least 2048, or 0"},
       {{"replay.mode=reuse", "replay.capacity=2049", "rollout.length=50", "replay.max_policy_lag=8"},
