@@ -262,7 +262,8 @@ CheckpointStore::Newest CheckpointStore::find_newest() const {
       return find_newest(steps);
     } catch (const IoError&) {
       // A trainer may have replaced all of them since they were listed.
-      if (std::exchange(steps, list()) == steps) throw;
+      const std::vector<uint64_t> before = std::exchange(steps, list());
+      if (steps == before) throw;
     }
   }
 }
