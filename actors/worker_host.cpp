@@ -19,7 +19,8 @@ void stop_worker(Self self, const std::string& why) {
 
 // The run's process passes on what workers and inference processes say to each other.
 void reach_through_run(Self self, const InferenceDoor& inference) {
-  if (inference) route_through(self->system(), self->state.joining.gate.node(), inference.node());
+  const GateActor& gate = self->state.joining.gate;  // none when the run was left meanwhile
+  if (inference && gate) route_through(self->system(), gate.node(), inference.node());
 }
 
 void start_worker(Self self, const Welcome& welcome) {
