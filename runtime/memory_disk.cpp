@@ -24,6 +24,7 @@ struct MemoryDisk::Contents {
   template <class Half>
   void count(const std::string& path, Half half) {
     const uint64_t index = operations++;
+    unsynced = false;
     if (!fault || index < fault->first) return;
     if (fault->kind == DiskFault::Kind::unsynced) {
       unsynced = index < fault->first + fault->count;
@@ -212,6 +213,7 @@ void MemoryDisk::clear_fault() {
   const std::lock_guard guard(contents_->mutex);
   if (contents_->fault && contents_->fault->kind == DiskFault::Kind::crash) contents_->locks.clear();
   contents_->fault.reset();
+  contents_->unsynced = false;
 }
 
 uint64_t MemoryDisk::operations() const {
