@@ -1,6 +1,7 @@
 #include "envs/make_env.h"
 
 #include <algorithm>
+#include <cctype>
 #include <span>
 
 #include "envs/acrobot.h"
@@ -79,13 +80,26 @@ std::span<const Entry> table() {
   return entries;
 }
 
+// An id without its version, which is what users leave out or get wrong: "CartPole" of "CartPole-v1".
+std::string without_version(const std::string& id) {
+  const size_t mark = id.find_last_not_of("0123456789");
+  const bool version = mark != std::string::npos && mark > 0 && mark + 1 < id.size() && std::tolower(id[mark]) == 'v' &&
+                       (id[mark - 1] == '-' || id[mark - 1] == '_');
+  return version ? id.substr(0, mark - 1) : id;
+}
+
+// The id that was probably meant, or empty.
+std::string nearest_id(const std::string& id) {
+  std::vector<std::string> names;
+  for (const Entry& entry : table()) names.push_back(without_version(entry.id));
+  const auto found = std::ranges::find(names, closest(without_version(id), names));
+  return found == names.end() ? "" : table()[static_cast<size_t>(found - names.begin())].id;
+}
+
 std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation_params) {
-  std::vector<std::string> ids;
-  for (const Entry& entry : table()) {
+  for (const Entry& entry : table())
     if (config.id == entry.id) return entry.make(entry.id, config, evaluation_params).env;
-    ids.push_back(entry.id);
-  }
-  const std::string near = closest(config.id, ids);
+  const std::string near = nearest_id(config.id);
   throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
 }

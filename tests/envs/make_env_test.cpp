@@ -28,6 +28,10 @@ std::string refusal(const std::string& id, const std::string& params, int64_t ro
 TEST_CASE("make_env: an unknown id is refused with the closest one") {
   CHECK(refusal("CartPole-v2", "{}") == "env.id: \"CartPole-v2\" is unknown, did you mean \"CartPole-v1\"?");
   CHECK(refusal("gridworld", "{}") == "env.id: \"gridworld\" is unknown, did you mean \"GridWorld\"?");
+  for (const char* id : {"CartPole", "cartpole", "cart_pole", "CartPol", "CartPole-v0", "cartpole_V1", "CartPole-V17"})
+    CHECK(refusal(id, "{}") == "env.id: \"" + std::string(id) + "\" is unknown, did you mean \"CartPole-v1\"?");
+  CHECK(refusal("MountainCar", "{}") == "env.id: \"MountainCar\" is unknown, did you mean \"MountainCar-v0\"?");
+  CHECK(refusal("-v1", "{}") == "env.id: \"-v1\" is unknown, `troupe envs` lists them");
   CHECK(refusal("", "{}") == "env.id: \"\" is unknown, `troupe envs` lists them");
   CHECK(refusal("Breakout", "{}") == "env.id: \"Breakout\" is unknown, `troupe envs` lists them");
 }
