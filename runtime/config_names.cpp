@@ -21,11 +21,20 @@ size_t slips(std::string_view wrong, std::string_view right) {
   return std::min(edit_distance(wrong, right), edit_distance(key_of(wrong), key_of(right)) + elsewhere);
 }
 
-// The field or section that was probably meant, or empty.
+// The fields that another library calls `key`: "trainer.policy_lr and trainer.value_lr"; empty when none does.
+std::string named_elsewhere(std::string_view key) {
+  std::string paths;
+  for (const Alias& alias : field_aliases())
+    if (alias.name == key) paths.append(paths.empty() ? "" : " and ").append(alias.path);
+  return paths;
+}
+
+// The field or section that was probably meant, or empty. A name from elsewhere goes before a slip of the hand.
 std::string meant_by(const std::vector<Field>& fields, std::string_view path) {
   constexpr size_t kLongestPath = 100;  // the distance is quadratic in it
   if (path.size() > kLongestPath) return "";
-  std::string best;
+  std::string best = named_elsewhere(key_of(path));
+  if (!best.empty()) return best;
   size_t least = std::max<size_t>(1, key_of(path).size() / 3) + 1;
   const auto consider = [&](std::string_view candidate, size_t distance) {
     if (candidate.empty() || distance >= least) return;
@@ -36,8 +45,6 @@ std::string meant_by(const std::vector<Field>& fields, std::string_view path) {
     consider(field.path, slips(path, field.path));
     consider(field.section(), edit_distance(path, field.section()));
   }
-  for (const Alias& alias : field_aliases())
-    if (alias.name == key_of(path)) consider(alias.path, 1);
   return best;
 }
 
@@ -63,12 +70,17 @@ const std::vector<Alias>& field_aliases() {
       {"loss_agg_mode", "algorithm.aggregation"},
       {"kl_penalty", "algorithm.kl"},
       {"clip_coef", "algorithm.clip_low"},
+      {"clip_coef", "algorithm.clip_high"},
       {"clip_range", "algorithm.clip_low"},
+      {"clip_range", "algorithm.clip_high"},
       {"clip_eps", "algorithm.clip_low"},
+      {"clip_eps", "algorithm.clip_high"},
       {"vf_coef", "algorithm.value_coef"},
       {"ent_coef", "algorithm.entropy_coef"},
       {"learning_rate", "trainer.policy_lr"},
+      {"learning_rate", "trainer.value_lr"},
       {"lr", "trainer.policy_lr"},
+      {"lr", "trainer.value_lr"},
       {"anneal_lr", "trainer.lr_schedule"},
       {"num_minibatches", "trainer.minibatches"},
       {"update_epochs", "trainer.epochs"},

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// What another library calls a field of ours.
+// What another library calls a field of ours. One name may stand for several fields.
 struct Alias {
   std::string_view name;
   std::string_view path;

@@ -83,7 +83,7 @@ std::vector<BadFile> structure() {
        ": trainer.gamma: unknown key, did you mean algorithm.gamma?", kRefused},
       {"key outside its section", R"({"gamma": 1})", ": gamma: unknown key, did you mean algorithm.gamma?", kRefused},
       {"another library's name", R"({"learning_rate": 1})",
-       ": learning_rate: unknown key, did you mean trainer.policy_lr?", kRefused},
+       ": learning_rate: unknown key, did you mean trainer.policy_lr and trainer.value_lr?", kRefused},
       {"duration without its unit", R"({"inference": {"timeout": 5}})",
        ": inference.timeout: unknown key, did you mean inference.timeout_us?", kRefused},
       {"key near nothing", R"({"replay": {"foo": 1}})",

@@ -234,6 +234,8 @@ TEST_CASE("override: each wrong assignment gives exactly its line and changes no
       {"algorithm.gamma=2", "--set: algorithm.gamma: 2 is out of range, expected a number in [0, 1]"},
       {"algoritm.gamma=1", "--set: algoritm.gamma: unknown key, did you mean algorithm.gamma?"},
       {"gamma=1", "--set: gamma: unknown key, did you mean algorithm.gamma?"},
+      {"trainer.lr=3e-4", "--set: trainer.lr: unknown key, did you mean trainer.policy_lr and trainer.value_lr?"},
+      {"clip_range=0.2", "--set: clip_range: unknown key, did you mean algorithm.clip_low and algorithm.clip_high?"},
       {"replay={}", "--set: replay: is a section, set one of its keys: mode, capacity, max_policy_lag, max_reuse"},
       {"replay.mode=\"fifo\"", "--set: replay.mode: \"fifo\" is unknown, expected one of: consume_once, reuse"},
       {"name=a=b",
