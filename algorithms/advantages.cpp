@@ -1,6 +1,8 @@
 #include "algorithms/advantages.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "algorithms/group_advantages.h"
@@ -114,11 +116,12 @@ std::span<const AdvantageEntry> advantage_table() { return kTable; }
 const AdvantageEntry& find_advantage(std::string_view name, std::string_view path) {
   std::vector<std::string_view> names;
   for (const AdvantageEntry& entry : kTable) {
+    if (entry.name == name || std::ranges::find(entry.aliases, name) != entry.aliases.end()) return entry;
     names.push_back(entry.name);
-    for (const std::string_view alias : entry.aliases)
-      if (alias == name) return entry;
+    names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
   }
-  return kTable[find_name(path, name, names)];
+  find_name(path, name, names);  // throws
+  throw InvariantError("a name that is known and not found: " + std::string(name));
 }
 
 void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, const ParameterValues& parameters,

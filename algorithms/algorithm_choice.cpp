@@ -33,7 +33,9 @@ const AdvantageEntry* choose_advantage(const AlgorithmConfig& config) {
   for (const AdvantageEntry& entry : advantage_table()) {
     if (entry.name == config.advantage || std::ranges::find(entry.aliases, config.advantage) != entry.aliases.end())
       return &entry;
-    if (entry.name != "gae") names.push_back(entry.name);
+    if (entry.name == "gae") continue;
+    names.push_back(entry.name);
+    names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
   }
   find_name("algorithm.advantage", config.advantage, names);  // throws
   return nullptr;

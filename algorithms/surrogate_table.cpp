@@ -219,13 +219,15 @@ Surrogate make_surrogate(std::string_view name, std::string_view path) {
   std::vector<std::string_view> names;
   for (const SurrogateEntry& entry : kTable) {
     if (entry.name == name) return {&entry, ParameterValues(entry.parameters)};
+    names.push_back(entry.name);
     for (const SurrogateAlias& alias : entry.aliases) {
-      if (alias.name.empty() || alias.name != name) continue;
+      if (alias.name.empty()) continue;
+      names.push_back(alias.name);
+      if (alias.name != name) continue;
       Surrogate found{&entry, ParameterValues(entry.parameters)};
       if (!alias.key.empty()) found.parameters.set(path, alias.key, alias.value);
       return found;
     }
-    names.push_back(entry.name);
   }
   find_name(path, name, names);  // throws
   throw InvariantError("a name that is known and not found: " + std::string(name));

@@ -553,6 +553,8 @@ TEST_CASE("advantages: an unknown name, an unknown parameter and a bad value are
   CHECK_THROWS_WITH_AS(find_advantage("grop"),
                        doctest::Contains("algorithm.advantage: unknown name \"grop\", did you mean \"grpo\"?"),
                        ConfigError);
+  CHECK_THROWS_WITH_AS(find_advantage("rloo_vectorised"), doctest::Contains("did you mean \"rloo_vectorized\"?"),
+                       ConfigError);
   CHECK_THROWS_AS(find_advantage("GRPO"), ConfigError);
   const Batch batch(2, 2, 1, 3, true);
   const auto refuses = [&](std::string_view name, std::string_view key, const ParameterValue& value, const char* part) {

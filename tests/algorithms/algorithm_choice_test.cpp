@@ -185,6 +185,11 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
   }
   CHECK(
       error_with({"surrogate=cilp"}).starts_with("algorithm.surrogate: unknown name \"cilp\", did you mean \"clip\"?"));
+  CHECK(error_with({"surrogate=ppoo"})
+            .starts_with(
+                "algorithm.surrogate: unknown name \"ppoo\", did you mean \"ppo\"? (known: clip, ppo, ppo_clip, "));
+  CHECK(error_with({"advantage=reinforce+"})
+            .starts_with("algorithm.advantage: unknown name \"reinforce+\", did you mean \"reinforce++\"?"));
   CHECK(error_with({"advantage=gea"}).starts_with("algorithm.advantage: unknown name \"gea\", did you mean \"gae\"?"));
   CHECK(
       error_with({"whitening=velr"}).starts_with("algorithm.whitening: unknown name \"velr\", did you mean \"verl\"?"));
