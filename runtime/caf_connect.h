@@ -21,7 +21,8 @@
 namespace troupe {
 
 // An actor that, asked with connect_atom, answers with the numeric addresses of a host once it has reached one of them at `port`, or with
-// an error at the deadline. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address that
+// an error at the deadline: Fault::io_failed when the host has no address, Fault::peer_gone when none of its addresses accepts the
+// connection. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address that
 // does not answer would hold up every other one for minutes. Throws std::system_error when no thread can be started.
 caf::actor spawn_probe(caf::actor_system& system, const std::string& host, uint16_t port,
                        std::chrono::milliseconds deadline);
@@ -38,7 +39,7 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
   const auto until = std::chrono::steady_clock::now() + deadline;
   const auto give_up = [=](const caf::error& error) {
     failed(where + ": cannot connect: " + describe(error) +
-           (error == caf::sec::cannot_connect_to_node
+           (fault_of(error) == Fault::peer_gone || error == caf::sec::cannot_connect_to_node
                 ? " (has the run started?)"
                 : " (is it the address that `troupe train` prints for workers?)"));
   };

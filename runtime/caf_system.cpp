@@ -32,8 +32,7 @@ std::string in_words(caf::exit_reason reason) {
 // What CAF reports of a connection or a request. The address stands before it.
 std::string in_words(caf::sec code) {
   switch (code) {
-    case caf::sec::cannot_connect_to_node:
-      return "the connection was refused, or the host is unknown or cannot be reached";
+    case caf::sec::cannot_connect_to_node: return "the connection was refused";
     case caf::sec::disconnect_during_handshake: return "it closed the connection";
     case caf::sec::request_timeout: return "no answer in time";
     case caf::sec::connection_timeout: return "nothing was heard from it in time";

@@ -52,7 +52,12 @@ TcpProbe probe_tcp(const std::string& host, uint16_t port, Clock::time_point dea
   addrinfo* first = nullptr;
   const int unknown = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &first);
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(first, &::freeaddrinfo);
-  if (unknown != 0) return {.problem = ::gai_strerror(unknown), .late = Clock::now() >= deadline, .addresses = {}};
+  if (unknown != 0) {
+    const std::string reason = ::gai_strerror(unknown);
+    return {.problem = "the host name cannot be resolved: " + reason,
+            .late = Clock::now() >= deadline,
+            .unknown_host = true};
+  }
 
   TcpProbe result;
   int untried = 0;
@@ -60,7 +65,7 @@ TcpProbe probe_tcp(const std::string& host, uint16_t port, Clock::time_point dea
   for (const addrinfo* at = first; at != nullptr; at = at->ai_next, --untried) {
     const Clock::time_point now = Clock::now();
     const int error = try_connect(*at, now + (deadline - now) / untried);
-    if (error == 0) return {.problem = "", .late = false, .addresses = std::move(result.addresses)};
+    if (error == 0) return {.problem = "", .addresses = std::move(result.addresses)};
     result.problem = std::generic_category().message(error);
   }
   result.late = Clock::now() >= deadline;

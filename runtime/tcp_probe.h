@@ -11,6 +11,7 @@ namespace troupe {
 struct TcpProbe {
   std::string problem;              // why nothing was reached; empty = reached
   bool late = false;                // the deadline passed
+  bool unknown_host = false;        // the host has no address
   std::set<std::string> addresses;  // numeric ones of the host
 };
 

@@ -143,7 +143,7 @@ int run_spawn(const SpawnOptions& options) {
     };
     self->request(spawn_probe(system, options.node.host, node_port, kDeadline), kDeadline + kProbeMargin,
                   caf::connect_atom_v)
-        .receive(connect, fail);
+        .receive(connect, [&](const caf::error& e) { error = "--node " + node + ": cannot connect: " + describe(e); });
     if (node_actor)
       self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
           .receive([&](uint32_t started) { print_line(std::to_string(started) + " workers started on " + node); },

@@ -156,14 +156,15 @@ TEST_CASE("node: spawn names the address that is wrong, the node's or the run's"
   const CommandLine no_run = node.spawn(1, "127.0.0.1:1");
   CHECK(no_run.exit_code == 2);
   CHECK(no_run.err ==
-        "troupe: --run 127.0.0.1:1: cannot connect: the connection was refused, or the host is unknown or "
-        "cannot be reached (has the run started?); the node " +
+        "troupe: --run 127.0.0.1:1: cannot connect: Connection refused (has the run started?); the node " +
             node.address() + " tried it\n");
   const CommandLine no_node({"troupe", "spawn", "--node", "127.0.0.1:1", "--workers", "1", "--run", "127.0.0.1:2"});
   CHECK(no_node.exit_code == 2);
-  CHECK(no_node.err ==
-        "troupe: --node 127.0.0.1:1: the connection was refused, or the host is unknown or cannot be "
-        "reached\n");
+  CHECK(no_node.err == "troupe: --node 127.0.0.1:1: cannot connect: Connection refused\n");
+  const CommandLine no_host(
+      {"troupe", "spawn", "--node", "no.host.invalid:1", "--workers", "1", "--run", "127.0.0.1:2"});
+  CHECK(
+      no_host.err.starts_with("troupe: --node no.host.invalid:1: cannot connect: the host name cannot be resolved: "));
   TrainProcess run(folder / "run", kRun);
   const CommandLine not_a_node(
       {"troupe", "spawn", "--node", run.workers_at(), "--workers", "1", "--run", run.workers_at()});
