@@ -225,8 +225,11 @@ std::string console_redraw(const std::vector<std::string>& lines, size_t lines_b
 
 std::string console_line(const StatsSnapshot& s) {
   const std::vector<LinePart> parts = line_parts(s);
-  constexpr int kHighestRank = 7;
+  constexpr int kHighestRank = 7, kFailures = 1;
   std::string line = joined(parts, /*compact=*/false, kHighestRank);
+  // Numbers are abbreviated only where failures would be left out otherwise, so that the lines of a run are alike.
+  for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= kFailures; --rank)
+    line = joined(parts, /*compact=*/false, rank);
   for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= 0; --rank)
     line = joined(parts, /*compact=*/true, rank);
   return line;

@@ -179,15 +179,29 @@ TEST_CASE("console: 80 columns hold the block and 159 the line, whatever the fig
   }
 }
 
-TEST_CASE("console: a long line abbreviates its numbers and leaves out what matters least") {
+TEST_CASE("console: lines of one run write numbers alike, whatever else is in them") {
+  StatsSnapshot s = running();
+  for (const double success : {kUnknown, 0.0, 1.0})
+    for (const double eta : {3.0, 3725.0})
+      for (const uint64_t failures : {0, 123'456}) {
+        s.success_rate = success;
+        s.eta_seconds = eta;
+        s.env_failures = {{"Maze", failures}};
+        const std::string line = console_line(s);
+        CHECK((failures == 0 || line.find("  env failures 123,456  lost 64  ") != std::string::npos));
+        CHECK(line.size() < kLineColumns);
+        CHECK_MESSAGE(line.find("  steps 312,500 (103,512/s)  updates 152") != std::string::npos, line);
+      }
+}
+
+TEST_CASE("console: a long line leaves out what matters least, and abbreviates its numbers where that is not enough") {
   StatsSnapshot s = running();
   s.env_steps = 1'000'000'000'000;
   s.return_mean = 1e6;
   s.ledger.dropped_stale = 123'456;
   CHECK(console_line(s) ==
-        "0:12  62 %  steps 1T (104k/s)  updates 152 (12.3/s)  return 1M  KL 0.0123  lost 64  bottleneck: waste  "
-        "workers 2  "
-        "ETA 1:02:05  lag p95 1 of 1  dropped 123k");
+        "0:12  62 %  steps 1T (103,512/s)  updates 152 (12.3/s)  return 1M  KL 0.0123  lost 64  bottleneck: waste  "
+        "workers 2  lag p95 1 of 1  dropped 123,456");
   s.elapsed_seconds = s.eta_seconds = 9e8;
   s.success_rate = 0.5;
   s.workers_up = s.workers_total = 10'000'000;
@@ -247,7 +261,7 @@ TEST_CASE("console: one line for a pipe") {
 TEST_CASE("console: what is dropped are samples that were stale or had no room; lost ones are named apart") {
   StatsSnapshot s = running();
   CHECK(console_line(s).find("  lost 64  ") != std::string::npos);
-  CHECK(console_line(s).ends_with("  dropped 1k"));
+  CHECK(console_line(s).ends_with("  dropped 1,000"));
 }
 
 TEST_CASE("console: a small KL is not shown as none") {
