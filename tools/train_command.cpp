@@ -31,6 +31,7 @@
 #include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/config_lookup.h"
+#include "tools/finished_run.h"
 #include "tools/launch.h"
 #include "tools/learn_wiring.h"
 #include "tools/machine_check.h"
@@ -92,11 +93,16 @@ Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
   } catch (const ConfigError& misfit) {
     throw ConfigError(folder.checkpoints().path_of(checkpoint->updates) + ": " + misfit.what());
   }
-  const ReplayStart& start = beginning.start;
-  log_info("train", "resuming at update " + std::to_string(start.version.number));
-  print_line("resuming at update " + std::to_string(start.version.number) + ", " + std::to_string(start.env_steps) +
-             " environment steps");
   return beginning;
+}
+
+// False when the run has nothing left to do. Says which.
+bool tell_resumed(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {
+  const std::string finished = finished_line(folder, config, start);
+  const std::string resuming = "resuming at update " + std::to_string(start.version.number);
+  log_info("train", finished.empty() ? resuming : finished);
+  print_line(finished.empty() ? resuming + ", " + std::to_string(start.env_steps) + " environment steps" : finished);
+  return finished.empty();
 }
 
 // The gate for workers, on the network from its construction on. Nothing outlives it, so that a start that fails ends at once.
@@ -191,8 +197,9 @@ void tell_moved_schedules(const RunFolder& folder, const RunConfig& config) {
                    " will follow the new limit");
 }
 
-// Opens the log and the metrics of a folder, and restores from it what there is.
-ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner, Wiring& wiring) {
+// Opens the log and the metrics of a folder, and restores from it what there is; nothing when the run has nothing left to do.
+std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
+                                           Wiring& wiring) {
   open_log(folder.open_log_file());
   log_info("train",
            config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
@@ -202,6 +209,7 @@ ReplayStart begin_or_resume(RunFolder& folder, const RunConfig& config, Learner&
     print_line(line);
   }
   Beginning beginning = restore(folder, learner, wiring);
+  if (beginning.resume && !tell_resumed(folder, config, beginning.start)) return std::nullopt;
   if (beginning.resume) tell_moved_schedules(folder, config);
   // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
   if (!wiring.in_turns)
@@ -318,18 +326,22 @@ int run_train(const TrainOptions& options) {
 
     signals.begin(stopping_line);
     folder.emplace(posix_disk(), path, to_json(config), upgrade_config);
-    const ReplayStart start = begin_or_resume(*folder, config, *learner, *wiring);
+    const std::optional<ReplayStart> start = begin_or_resume(*folder, config, *learner, *wiring);
+    if (!start) {
+      close_log();
+      return 0;
+    }
     if (taken_port != 0)
       log_warn("train",
                "port " + std::to_string(taken_port) +
                    ", on which the last start of this run listened, is taken; its workers must be started again");
-    report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, start,
+    report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, *start,
                                          wiring->state_of(kMetricsHeld));
     if (gate) announce(*folder, gate->address(), socket->address());
     std::optional<StopSignals::AtQuit> at_quit;
     at_quit.emplace(signals, [&folder] { return quit(*folder); });
 
-    RunParts parts{std::move(learner), start, report, [&](const RunOutcome& result) {
+    RunParts parts{std::move(learner), *start, report, [&](const RunOutcome& result) {
                      outcome = result;
                      ended = true;
                      signals.end();

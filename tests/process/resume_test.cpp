@@ -104,10 +104,11 @@ TEST_CASE("train: with --run, the config of a run makes another run with those s
   TempFolder folder;
   const std::string run = folder / "mine", other = folder / "other";
   REQUIRE(CommandLine(train_line(run, set({"stop.updates=1"}))).exit_code == 0);
-  for (const std::string& config : {run, run + "/config.json"}) {
-    const CommandLine again({"troupe", "train", config, "--run", other, "--seed", "99", "--set", "stop.updates=2"});
-    CHECK(again.exit_code == 0);
-  }
+  const auto train = [&](const std::string& config, const std::string& limit) {
+    return CommandLine({"troupe", "train", config, "--run", other, "--seed", "99", "--set", limit}).exit_code;
+  };
+  CHECK(train(run, "stop.updates=2") == 0);
+  CHECK(train(run + "/config.json", "stop.updates=3") == 0);
   CHECK(json_of(other + "/config.json").at("seed") == 99);
   CHECK(json_of(other + "/summary.json").at("starts") == 2);
   CHECK(json_of(run + "/summary.json").at("updates") == 1);
@@ -152,7 +153,9 @@ TEST_CASE("train: a stopped run names the signal, and how to resume, on the cons
         std::string::npos);
 }
 
-TEST_CASE("train: a finished run that is made longer says that its learning rate follows the new limit") {
+TEST_CASE(
+    "train: a finished run that is made longer says that its learning rate follows the new limit, and else trains no "
+    "more") {
   TempFolder folder;
   const auto train = [&](const std::string& updates, const std::string& schedule) {
     return CommandLine(train_line(
@@ -165,7 +168,13 @@ TEST_CASE("train: a finished run that is made longer says that its learning rate
   CHECK(longer.exit_code == 0);
   CHECK(longer.err.find("stop.updates was 2 and is now 4: from here on the learning rate (trainer.lr_schedule "
                         "\"linear\") will follow the new limit\n") != std::string::npos);
-  CHECK(train("4", "linear").err == "");
+  const std::string summary = json_of(folder / "linear/summary.json").dump();
+  const CommandLine again = train("4", "linear");
+  CHECK(again.exit_code == 0);
+  CHECK(again.err == "");
+  CHECK(again.out.starts_with((folder / "linear") + ": this run has reached stop.updates 4 (4 updates, "));
+  CHECK(again.out.ends_with("; to train further, raise the limit, like --set stop.updates=8\n"));
+  CHECK(json_of(folder / "linear/summary.json").dump() == summary);
   CHECK(train("2", "constant").exit_code == 0);
   CHECK(train("4", "constant").err == "");
 }
