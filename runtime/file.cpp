@@ -250,6 +250,9 @@ class PosixDisk final : public Disk {
   void make_directory(const std::string& path) override {
     std::error_code error;
     std::filesystem::create_directories(path, error);
+    // Folders above it are made too, so that none is missing: /proc and the like answer so.
+    if (error == std::errc::no_such_file_or_directory)
+      throw IoError(path, "cannot make directory: the file system there accepts no new folders");
     if (error) throw IoError(path, "cannot make directory", error.value());
   }
 

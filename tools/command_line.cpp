@@ -55,10 +55,15 @@ double parse_seconds(std::string_view flag, const std::string& text) {
   return value;
 }
 
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
 Address parse_host_and_port(std::string_view flag, const std::string& text, int64_t lowest_port) {
   const std::string example = "expected HOST:PORT, like 127.0.0.1:5555";
   const size_t colon = text.rfind(':');
-  if (colon == std::string::npos) refuse(flag, '"' + printable(text) + "\" has no port, " + example);
+  if (colon == std::string::npos)
+    refuse(flag, '"' + printable(text) + (is_number(text) ? "\" has no host, " : "\" has no port, ") + example);
   std::string host = text.substr(0, colon);
   const bool bracketed = host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
@@ -403,8 +408,10 @@ std::string Address::text() const { return address_text(host, port); }
 Address parse_address(std::string_view flag, const std::string& text) { return parse_host_and_port(flag, text, 1); }
 
 Address parse_listen_address(std::string_view flag, const std::string& text) {
-  const bool port_alone = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  return parse_host_and_port(flag, port_alone ? kLoopbackAnyPort.host + ':' + text : text, 0);
+  if (is_number(text)) return parse_host_and_port(flag, kLoopbackAnyPort.host + ':' + text, 0);
+  if (text.find(':') == std::string::npos)
+    refuse(flag, '"' + printable(text) + "\" is not right, expected HOST:PORT or a port, like 127.0.0.1:5555 or 5555");
+  return parse_host_and_port(flag, text, 0);
 }
 
 std::optional<Options> parse_command_line(const std::vector<std::string>& arguments, std::ostream& out) {

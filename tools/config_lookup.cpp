@@ -79,6 +79,34 @@ void check_environment(const RunConfig& config) {
   if (config.deterministic) require_saveable(*env);
 }
 
+// What is wrong with a config, beginning with the field; empty when nothing is.
+std::string mistake_in(const RunConfig& config) {
+  try {
+    check_names(config.algorithm);
+    validate(config);
+    check_algorithm(config);
+    check_device(config.trainer);
+    check_environment(config);
+    return "";
+  } catch (const ConfigError& mistake) {
+    return mistake.what();
+  }
+}
+
+// Whether `inner` is the field `outer` or lies inside it: env.params.size inside env.params.
+bool is_inside(std::string_view inner, std::string_view outer) {
+  return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '.');
+}
+
+// Whether the field that the mistake begins with was given by one of the overrides.
+bool is_about(std::string_view mistake, const std::vector<std::string>& overrides) {
+  const std::string_view field = mistake.substr(0, mistake.find(": "));
+  return std::ranges::any_of(overrides, [&](std::string_view assignment) {
+    const std::string_view given = assignment.substr(0, assignment.find('='));
+    return is_inside(field, given) || is_inside(given, field);
+  });
+}
+
 // Every start leaves run.lock; checkpoints/ tells a run whose lock somebody removed from a folder with a run file named config.json.
 bool is_run_folder(const fs::path& path) {
   return is_file(path / "config.json") && (is_file(path / "run.lock") || posix_disk().exists(path / "checkpoints"));
@@ -86,6 +114,36 @@ bool is_run_folder(const fs::path& path) {
 
 // The folder of a file, so that a path can be put behind it.
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+// Folders of runs in `folder`, by their names.
+std::vector<std::string> runs_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(folder, missing))
+    if (is_run_folder(entry.path())) names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+// The last part of a path, whether or not a slash ends it.
+fs::path last_part(const fs::path& path) {
+  return path.has_filename() ? path.filename() : path.parent_path().filename();
+}
+
+// runs/NAME where that is the folder of a run, else empty: where `troupe train NAME` works.
+std::string run_named(const fs::path& path) {
+  const fs::path run = fs::path("runs") / last_part(path);
+  return run.has_filename() && is_run_folder(run) ? run.string() : "";
+}
+
+// The folder of a run whose name is nearly that of `path`, beside it or in runs/; empty when there is none.
+std::string run_near(const fs::path& path) {
+  const fs::path name = last_part(path), at = path.has_filename() ? path : path.parent_path();
+  for (const fs::path& folder : {folder_of(at), fs::path("runs")})
+    if (const std::string near = closest(name.string(), runs_in(folder)); !near.empty())
+      return folder == "." ? near : (folder / near).string();
+  return "";
+}
 
 // Why `path`, which is inside the folder of a run, is not what was asked for; empty when it is not inside one.
 std::string inside_a_run(const fs::path& path) {
@@ -111,11 +169,15 @@ std::string inside_a_run(const fs::path& path) {
 
 [[noreturn]] void refuse_name(const std::string& name) {
   const std::vector<std::string> names = config_names();
-  const std::string near = closest(fs::path(name).stem().string(), names);
+  std::string near = run_named(name);
+  const bool like_a_folder = name.find('/') != std::string::npos && !name.ends_with(".json");
+  if (near.empty() && like_a_folder) near = run_near(name);
+  if (near.empty()) near = closest(fs::path(name).stem().string(), names);
+  if (near.empty()) near = run_near(name);
   std::string all;
   for (const std::string& known : names) all += (all.empty() ? "" : ", ") + known;
   throw ConfigError(printable(name, 200) + ": no such run file, " +
-                    (near.empty() ? "the built-in ones are: " + all : "did you mean " + near + '?'));
+                    (near.empty() ? "the built-in ones are: " + all : "did you mean " + printable(near, 200) + '?'));
 }
 
 }  // namespace
@@ -146,20 +208,16 @@ EnvSpec environment_of(const RunConfig& config) {
 RunConfig load_run_config(const std::string& name, const std::vector<std::string>& overrides,
                           std::optional<uint64_t> seed) {
   const std::string path = find_config(name);
-  RunConfig config = load_config(path);
+  const RunConfig of_file = load_config(path);
+  RunConfig config = of_file;
   for (const std::string& assignment : overrides) apply_override(config, assignment);
   if (seed) config.seed = *seed;
   if (config.name.empty()) config.name = fs::path(path).stem().string();
-  try {
-    check_names(config.algorithm);
-    validate(config);
-    check_algorithm(config);
-    check_device(config.trainer);
-    check_environment(config);
-  } catch (const ConfigError& mistake) {
-    throw ConfigError(path + ": " + mistake.what());
-  }
-  return config;
+  const std::string mistake = mistake_in(config);
+  if (mistake.empty()) return config;
+  const bool in_file = overrides.empty() || mistake_in(of_file) == mistake;
+  const std::string source = in_file ? path : is_about(mistake, overrides) ? "--set" : path + " with --set";
+  throw ConfigError(source + ": " + mistake);
 }
 
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
@@ -167,6 +225,20 @@ std::string run_folder_of(const TrainOptions& options, const RunConfig& config) 
   const fs::path file = find_config(options.config), folder = folder_of(file);
   const bool of_a_run = file.filename() == "config.json" && is_run_folder(folder);
   return of_a_run ? folder.string() : "runs/" + config.name;
+}
+
+void require_room_for_folder(const TrainOptions& options, const RunConfig& config) {
+  const std::string path = run_folder_of(options, config);
+  const std::string where = (options.run_dir.empty() ? "" : "--run: ") + printable(path, 200);
+  std::error_code failed;
+  for (fs::path at = path; !at.empty(); at = at.parent_path()) {
+    if (fs::is_directory(at, failed)) return;
+    if (fs::exists(at, failed))
+      throw ConfigError(where + ": " +
+                        (at == path ? "is not a folder, expected a new one, an empty one or that of a run"
+                                    : printable(at.string(), 200) + " is not a folder"));
+    if (at == at.parent_path()) return;
+  }
 }
 
 RunConfig load_stored_config(const std::string& path) {
@@ -181,7 +253,11 @@ RunConfig load_stored_config(const std::string& path) {
 
 void require_run_folder(const std::string& path) {
   std::error_code failed;
-  if (!fs::exists(path, failed)) throw ConfigError(printable(path, 200) + ": no such run folder");
+  if (!fs::exists(path, failed)) {
+    const std::string named = run_named(path), near = named.empty() ? run_near(path) : named;
+    throw ConfigError(printable(path, 200) + ": no such run folder" +
+                      (near.empty() ? "" : ", did you mean " + printable(near, 200) + '?'));
+  }
   if (posix_disk().exists(path + "/config.json")) return;
   const std::string inside = inside_a_run(path);
   if (!inside.empty()) throw ConfigError(printable(path, 200) + ": " + inside);

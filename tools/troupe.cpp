@@ -32,6 +32,7 @@ struct Run {
     std::signal(SIGPIPE, SIG_IGN);  // as in run_train
     const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
     if (config.deterministic) require_no_addresses(options);
+    require_room_for_folder(options, config);
     const EnvSpec env = environment_of(config);
     const Machine machine = Machine::here();
     const std::string shortage = memory_shortage(config, env, machine);

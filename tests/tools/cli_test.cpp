@@ -182,10 +182,11 @@ TEST_CASE("troupe: wrong numbers end in one line") {
 }
 
 TEST_CASE("troupe: wrong addresses end in one line") {
+  const std::string listening = " is not right, expected HOST:PORT or a port, like 127.0.0.1:5555 or 5555";
   check_all({
       {{"worker"}, "worker: --connect is required, `troupe worker --help` shows examples"},
       {{"worker", "--connect", "localhost"}, "--connect: \"localhost\" has no port" + kExample},
-      {{"worker", "--connect", "5555"}, "--connect: \"5555\" has no port" + kExample},
+      {{"worker", "--connect", "5555"}, "--connect: \"5555\" has no host" + kExample},
       {{"worker", "--connect", ":5555"}, "--connect: \":5555\" has no host" + kExample},
       {{"worker", "--connect", ""}, "--connect: \"\" has no port" + kExample},
       {{"worker", "--connect", "h:"}, "--connect port: \"\" is not an integer, expected an integer in [1, 65535]"},
@@ -196,6 +197,9 @@ TEST_CASE("troupe: wrong addresses end in one line") {
       {{"inference", "--connect", "::1:5"},
        "--connect: \"::1:5\" has several colons, an IPv6 address needs brackets, like [::1]:5555"},
       {{"inference", "--connect", "a b:5"}, "--connect: \"a b\" is not a host name" + kExample},
+      {{"node", "--listen", "5555x"}, "--listen: \"5555x\"" + listening},
+      {{"train", "cartpole", "--stats", "localhost"}, "--stats: \"localhost\"" + listening},
+      {{"node", "--listen", ""}, "--listen: \"\"" + listening},
       {{"node", "--listen", "70000"}, "--listen port: 70000 is out of range, expected an integer in [0, 65535]"},
       {{"spawn", "--node", "a:1", "--workers", "3"}, "spawn: --run is required, `troupe spawn --help` shows examples"},
       {{"train", "cartpole", "--listen", "5", "--stats", "5"},
@@ -262,6 +266,58 @@ TEST_CASE("troupe: what is inside the folder of a run is answered with that run"
              {{"play", checkpoint + "/state.json"}, checkpoint + "/state.json" + part}});
 }
 
+TEST_CASE("troupe: a mistake is blamed on the file, on --set, or on both, as it was made") {
+  const Folder folder;
+  const std::string file = folder.file("grid.json", R"({"env": {"id": "GridWorld", "params": {"size": 5}}})");
+  const std::string bad = folder.file("bad.json", R"({"env": {"id": "GridWorld", "params": {"sise": 5}}})");
+  const std::string unknown = "env.params.sise: unknown key, did you mean env.params.size?";
+  const std::string other_env = "env.params.size: unknown key, this environment has no parameters";
+  check_all({
+      {{"train", file, "--set", "env.params.sise=2"}, "--set: " + unknown},
+      {{"config", file, "--set", R"(env.params={"sise":2})"}, "--set: " + unknown},
+      {{"config", bad}, bad + ": " + unknown},
+      {{"config", bad, "--set", "trainer.epochs=2"}, bad + ": " + unknown},
+      {{"config", bad, "--set", "env.params.sise=2"}, bad + ": " + unknown},
+      {{"config", file, "--set", "env.id=CartPole-v1"}, file + " with --set: " + other_env},
+      {{"config", "cartpole", "--set", "stop.env_steps=0"},
+       "--set: stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
+  });
+}
+
+TEST_CASE("troupe: where a run folder is missing, the nearest one is suggested") {
+  const Folder folder;
+  const std::filesystem::path runs = folder.path / "runs";
+  for (const char* name : {"cartpole", "second_try"}) {
+    std::filesystem::create_directories(runs / name);
+    for (const char* file : {"config.json", "run.lock"}) std::ofstream(runs / name / file) << "{}";
+  }
+  const auto error = [&](const std::string& words) {
+    return testing::run_command({"/bin/sh", "-c", "cd \"$0\" && \"$1\" " + words, folder.path.string(),
+                                 testing::built_program("troupe")})
+        .err;
+  };
+  const std::string none = ": no such run folder, did you mean runs/cartpole?\n";
+  CHECK(error("eval cartpole") == "troupe: cartpole" + none);
+  CHECK(error("play cartpole/") == "troupe: cartpole/" + none);
+  CHECK(error("eval runs/cartpol") == "troupe: runs/cartpol" + none);
+  CHECK(error("eval elsewhere/cartpole") == "troupe: elsewhere/cartpole" + none);
+  CHECK(error("eval nothing_like_it") == "troupe: nothing_like_it: no such run folder\n");
+  CHECK(error("train second_try") == "troupe: second_try: no such run file, did you mean runs/second_try?\n");
+  CHECK(error("train runs/second_tri") == "troupe: runs/second_tri: no such run file, did you mean runs/second_try?\n");
+}
+
+TEST_CASE("troupe: train refuses a run folder where a file is in its place or above it") {
+  const Folder folder;
+  const std::string file = folder.file("a_file", "");
+  const std::string wanted = ": is not a folder, expected a new one, an empty one or that of a run";
+  check_all({
+      {{"train", "cartpole", "--run", file}, "--run: " + file + wanted},
+      {{"train", "cartpole", "--run", "/dev/full"}, "--run: /dev/full" + wanted},
+      {{"train", "cartpole", "--run", file + "/run"}, "--run: " + file + "/run: " + file + " is not a folder"},
+      {{"train", "cartpole", "--run", "/dev/null/a/b"}, "--run: /dev/null/a/b: /dev/null is not a folder"},
+  });
+}
+
 TEST_CASE("troupe: config takes the folder of a run for its config.json") {
   const Folder folder;
   std::filesystem::create_directories(folder.path / "run");
@@ -278,9 +334,9 @@ TEST_CASE("troupe: an unknown environment or parameter ends in one line before a
   const std::string file = folder.file("run.json", "{}");
   check_all({
       {{"train", file, "--set", "env.id=CartPol-v1"},
-       file + ": env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
+       "--set: env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
       {{"config", file, "--set", "env.params.gravty=3"},
-       file + ": env.params.gravty: unknown key, this environment has no parameters"},
+       "--set: env.params.gravty: unknown key, this environment has no parameters"},
   });
 }
 
@@ -289,27 +345,27 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
   const std::string file = folder.file("run.json", "{}");
   const std::vector<BadLine> lines = {
       {{file, "--set", "evaluation.env_params.foo=1"},
-       file + ": evaluation.env_params.foo: unknown key, this environment has no parameters"},
+       "--set: evaluation.env_params.foo: unknown key, this environment has no parameters"},
       {{file, "--set", "env.id=GridWorld", "--set", "evaluation.env_params.size=4"},
-       file + ": evaluation.env_params: {\"size\":4} change what is observed or which actions there are, so that the "
-              "run's policy does not fit; leave such parameters to env.params"},
+       "--set: evaluation.env_params: {\"size\":4} change what is observed or which actions there are, so that the "
+       "run's policy does not fit; leave such parameters to env.params"},
       {{file, "--set", "env.id=Pendulum-v1", "--set", "algorithm.advantage=optimal_token_baseline"},
-       file + ": algorithm.advantage: \"optimal_token_baseline\" needs probabilities of categories, but the actions of "
-              "Pendulum-v1 are continuous"},
+       "--set: algorithm.advantage: \"optimal_token_baseline\" needs probabilities of categories, but the actions of "
+       "Pendulum-v1 are continuous"},
       {{file, "--set", "algorithm.advantage=grpo", "--set", "algorithm.group_by=task"},
-       file + ": algorithm.group_by: \"task\", but CartPole-v1 has no tasks; use \"batch\""},
+       "--set: algorithm.group_by: \"task\", but CartPole-v1 has no tasks; use \"batch\""},
       {{file, "--set", "model.log_std_start=-1"},
-       file + ": model.log_std_start: -1 has no effect with env.id \"CartPole-v1\", whose actions are discrete; change "
-              "that, or leave this at 0"},
+       "--set: model.log_std_start: -1 has no effect with env.id \"CartPole-v1\", whose actions are discrete; change "
+       "that, or leave this at 0"},
       {{file, "--set", "model.log_std=scheduled"},
-       file + ": model.log_std: \"scheduled\" has no effect with env.id \"CartPole-v1\", whose actions are discrete; "
-              "change that, or leave this at \"state_independent\""},
+       "--set: model.log_std: \"scheduled\" has no effect with env.id \"CartPole-v1\", whose actions are discrete; "
+       "change that, or leave this at \"state_independent\""},
       {{file, "--set", "algorithm.ratio=per_dimension"},
-       file + ": algorithm.ratio: \"per_dimension\" has no effect with env.id \"CartPole-v1\", whose actions have one "
-              "dimension and one step; change that, or leave this at \"joint\""},
+       "--set: algorithm.ratio: \"per_dimension\" has no effect with env.id \"CartPole-v1\", whose actions have one "
+       "dimension and one step; change that, or leave this at \"joint\""},
       {{file, "--set", "env.id=Pendulum-v1", "--set", "model.log_std=scheduled", "--set", "algorithm.entropy_coef=0.1"},
-       file + ": algorithm.entropy_coef: 0.1 has no effect with model.log_std \"scheduled\", which sets the entropy of "
-              "continuous actions; change that, or leave this at 0"},
+       "--set: algorithm.entropy_coef: 0.1 has no effect with model.log_std \"scheduled\", which sets the entropy of "
+       "continuous actions; change that, or leave this at 0"},
   };
   for (const char* command : {"config", "train"})
     for (BadLine line : lines) {
@@ -326,13 +382,13 @@ TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have 
   const std::string kl = " (known: k1, kl, abs, k2, mse, k3, low_var_kl, full)";
   check_all({
       {{"config", file, "--set", "algorithm.kl=k33"},
-       file + ": algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
+       "--set: algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
       {{"train", file, "--set", "algorithm.kl=k33", "--set", "algorithm.kl_coef=0.1"},
-       file + ": algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
+       "--set: algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
   });
   const Words advantage{"config", file, "--set", "algorithm.advantage=vtrac", "--set", "algorithm.rho_bar=2"};
-  CHECK(troupe(advantage).err.starts_with("troupe: " + file +
-                                          ": algorithm.advantage: unknown name \"vtrac\", did you mean \"vtrace\"?"));
+  CHECK(troupe(advantage).err.starts_with(
+      "troupe: --set: algorithm.advantage: unknown name \"vtrac\", did you mean \"vtrace\"?"));
 }
 
 TEST_CASE("troupe: config and train refuse a device that this build cannot use" *
@@ -342,8 +398,8 @@ TEST_CASE("troupe: config and train refuse a device that this build cannot use" 
   const std::string why = ", but this build has no CUDA; use \"cpu\", or build with the preset gpu";
   for (const char* command : {"config", "train"})
     check_all({
-        {{command, file, "--set", "trainer.device=cuda"}, file + ": trainer.device: \"cuda\"" + why},
-        {{command, file, "--set", "trainer.device=cuda:1"}, file + ": trainer.device: \"cuda:1\"" + why},
+        {{command, file, "--set", "trainer.device=cuda"}, "--set: trainer.device: \"cuda\"" + why},
+        {{command, file, "--set", "trainer.device=cuda:1"}, "--set: trainer.device: \"cuda:1\"" + why},
     });
 }
 
