@@ -12,10 +12,15 @@ import argparse
 import json
 import time
 
-import gymnasium
-import numpy as np
-import torch
-from torch import nn
+try:
+    import gymnasium
+    import numpy as np
+    import torch
+    from torch import nn
+
+    missing = None
+except ModuleNotFoundError as error:  # --help works without
+    missing = error.name
 
 try:
     import troupe.algorithms as ta
@@ -102,6 +107,8 @@ def main():
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--json", help="also write the curve and the seconds to this file")
     args = parser.parse_args()
+    if missing:
+        parser.error(f"the module {missing} is missing: pip install torch gymnasium")
     if args.parts == "troupe" and ta is None:
         parser.error("--parts troupe needs the package: pip install ./python")
     gae, loss_of = (torch_gae, torch_loss) if args.parts == "torch" else (troupe_gae, troupe_loss)

@@ -42,7 +42,8 @@ def watch(address, topic):
 
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: stats_client.py HOST:PORT [TOPIC]")
+        print("usage: stats_client.py HOST:PORT [TOPIC]", file=sys.stderr)
+        sys.exit(2)
     try:
         sys.exit(watch(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "env_steps_per_second"))
     except KeyboardInterrupt:

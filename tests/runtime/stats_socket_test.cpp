@@ -461,7 +461,7 @@ TEST_CASE("stats_socket: the Python client answers a mistake with one line") {
   };
   for (const auto& [arguments, expected] : mistakes) {
     const test::ProgramResult result = answer(arguments);
-    CHECK(result.exit_code == 1);
+    CHECK(result.exit_code == (arguments.empty() ? 2 : 1));
     CHECK_MESSAGE(result.output.starts_with(expected), result.output);
     CHECK(std::ranges::count(result.output, '\n') == 1);
   }
