@@ -48,6 +48,7 @@ struct ReplayStart {
   Ledger ledger;
   uint64_t uncounted = 0;
   StatsTotals totals;
+  double time_progress = 0;  // 0..1 of stop.seconds, where the last start ended, see actors/run_progress.h
 };
 
 ReplayActor::behavior_type replay_buffer(ReplayActor::stateful_pointer<ReplayState> self, WiringPtr wiring,

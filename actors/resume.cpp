@@ -1,6 +1,7 @@
 #include "actors/resume.h"
 
 #include <cmath>
+#include <limits>
 
 #include "runtime/errors.h"
 
@@ -27,6 +28,14 @@ void for_each_count(AnyLedger& ledger, AnyTotals& totals, AnyCount& uncounted, F
   function("stats.request_retries", totals.request_retries);
   function("stats.skipped_steps", totals.skipped_steps);
   function("stats.starts", totals.starts);
+}
+
+// The scalar of that name, 0 without one. Throws ConfigError when it is not in [0, most].
+double saved_time(const Checkpoint& checkpoint, const std::string& name, double most) {
+  const auto found = checkpoint.scalars.find(name);
+  const double value = found == checkpoint.scalars.end() ? 0 : found->second;
+  if (!(value >= 0 && value <= most)) throw ConfigError("its scalar " + name + " is out of range");
+  return value;
 }
 
 }  // namespace
@@ -56,8 +65,8 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
     if (checkpoint.scalars.contains(name)) count = saved_count(checkpoint, name);
   });
   if (!start.ledger.balances()) throw ConfigError("its ledger does not balance: " + start.ledger.text());
-  if (const auto it = checkpoint.scalars.find(kElapsed); it != checkpoint.scalars.end())
-    start.totals.elapsed_seconds = it->second;
+  start.totals.elapsed_seconds = saved_time(checkpoint, kElapsed, std::numeric_limits<double>::max());
+  start.time_progress = saved_time(checkpoint, kTimeProgress, 1);
   if (const auto it = checkpoint.extras.find(kWindow); it != checkpoint.extras.end()) start.totals.window = it->second;
   return start;
 }

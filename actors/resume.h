@@ -9,6 +9,9 @@
 
 namespace troupe {
 
+// The scalar that holds ReplayStart::time_progress; the trainer puts it beside the learner's.
+inline constexpr const char* kTimeProgress = "stats.time_progress";
+
 // Ledger and totals of the run.
 void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message);
 

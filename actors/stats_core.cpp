@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actors/run_progress.h"
 #include "actors/state_bytes.h"
 #include "runtime/process_stats.h"
 
@@ -61,7 +62,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
     : config_(config),
       reports_success_(reports_success),
       started_(started),
-      base_(start.totals),
+      start_(start),
       points_(config, start.ledger.produced),
       point_env_steps_(start.env_steps),
       episodes_(static_cast<size_t>(config.stats.window)),
@@ -74,10 +75,10 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   now_.env_steps = start.env_steps;
   now_.ledger = start.ledger;
   now_.uncounted_at_most = start.uncounted;
-  now_.episodes = base_.episodes;
-  now_.skipped_steps = base_.skipped_steps;
-  if (!base_.window.empty()) episodes_.load(base_.window);
-  progress_before_ = progress(now_.env_steps, now_.updates, 0);
+  now_.episodes = start_.totals.episodes;
+  now_.skipped_steps = start_.totals.skipped_steps;
+  if (!start_.totals.window.empty()) episodes_.load(start_.totals.window);
+  progress_before_ = progress(0);
   env_rate_.add(started, now_.env_steps);
   update_rate_.add(started, now_.updates);
 }
@@ -160,26 +161,21 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   totals.request_retries = workers_.retries();
   totals.skipped_steps = now_.skipped_steps;
   if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
-  totals.elapsed_seconds = base_.elapsed_seconds + seconds(now - started_);
-  totals.starts = base_.starts + 1;
+  totals.elapsed_seconds = start_.totals.elapsed_seconds + seconds(now - started_);
+  totals.starts = start_.totals.starts + 1;
   totals.window = episodes_.save();
   return totals;
 }
 
-// Of the first stop criterion to be met.
-double StatsCore::progress(uint64_t env_steps, uint64_t updates, double seconds_of_start) const {
-  const StopConfig& stop = config_.stop;
-  double done = 0;
-  if (stop.env_steps > 0) done = std::max(done, static_cast<double>(env_steps) / static_cast<double>(stop.env_steps));
-  if (stop.updates > 0) done = std::max(done, static_cast<double>(updates) / static_cast<double>(stop.updates));
-  if (stop.seconds > 0) done = std::max(done, seconds_of_start / stop.seconds);
-  return std::min(done, 1.0);
+double StatsCore::progress(double seconds_of_start) const {
+  return run_progress(config_.stop, now_.env_steps, now_.updates,
+                      time_progress(config_.stop, seconds_of_start, start_));
 }
 
 void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
   const double elapsed = seconds(now - started_);
-  s.elapsed_seconds = base_.elapsed_seconds + elapsed;
-  s.progress = progress(s.env_steps, s.updates, elapsed);
+  s.elapsed_seconds = start_.totals.elapsed_seconds + elapsed;
+  s.progress = progress(elapsed);
   if (s.progress > progress_before_) s.eta_seconds = elapsed * (1 - s.progress) / (s.progress - progress_before_);
   s.env_steps_per_second = env_rate_.over(now, kShort);
   s.env_steps_per_second_60s = env_rate_.over(now, kLong);

@@ -69,12 +69,12 @@ class StatsCore {
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
   void fill_inference(StatsSnapshot& s) const;
   void fill_workers(StatsSnapshot& s, Clock::time_point now) const;
-  double progress(uint64_t env_steps, uint64_t updates, double seconds_of_start) const;
+  double progress(double seconds_of_start) const;
 
   RunConfig config_;
   bool reports_success_;
   Clock::time_point started_;
-  StatsTotals base_;  // of the starts before
+  ReplayStart start_;
   double progress_before_ = 0;
   StatsSnapshot now_;
   CurvePoints points_;

@@ -134,7 +134,7 @@ void spawn_essential(Self self) {
       spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
   st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
   st.trainer =
-      spawn_on(system, threads, trainer, st.wiring, st.parts.learner, st.parts.start.version, st.parts.start.env_steps,
+      spawn_on(system, threads, trainer, st.wiring, st.parts.learner, st.parts.start,
                TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, SupervisorActor(self)});
   watch(self, st.recorder, "recorder");
   watch(self, st.stats, "stats");

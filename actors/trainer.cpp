@@ -6,6 +6,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/resume.h"
+#include "actors/run_progress.h"
 #include "actors/state_bytes.h"
 #include "actors/turns.h"
 #include "runtime/caf_system.h"
@@ -22,15 +24,12 @@ double seconds(TrainerState::Clock::duration d) { return std::chrono::duration<d
 
 double elapsed(Self self) { return seconds(self->clock().now() - self->state.started); }
 
-// How much of the run's budget is used, in [0, 1]: drives the schedules.
-double progress(const TrainerState& st) {
-  const StopConfig& stop = st.wiring->config.stop;
-  double done = 0;
-  if (stop.env_steps > 0)
-    done = std::max(done, static_cast<double>(st.env_steps) / static_cast<double>(stop.env_steps));
-  if (stop.updates > 0)
-    done = std::max(done, static_cast<double>(st.version.number) / static_cast<double>(stop.updates));
-  return std::min(done, 1.0);
+double time_used(Self self) { return time_progress(self->state.wiring->config.stop, elapsed(self), self->state.start); }
+
+// Drives the schedules.
+double progress(Self self) {
+  const auto& st = self->state;
+  return run_progress(st.wiring->config.stop, st.env_steps, st.version.number, time_used(self));
 }
 
 // Why training must end now, or nothing.
@@ -50,8 +49,10 @@ bool due(uint64_t number, int64_t every) {
 
 void checkpoint(Self self, bool last) {
   auto& st = self->state;
+  LearnerState learner = st.learner->save();
+  if (st.wiring->config.stop.seconds > 0) learner.scalars[kTimeProgress] = time_used(self);
   CheckpointMessage message;
-  message.learner = std::make_shared<const LearnerState>(st.learner->save());
+  message.learner = std::make_shared<const LearnerState>(std::move(learner));
   message.version = st.version;
   message.last = last;
   self->send(st.peers.replay, std::move(message));
@@ -121,7 +122,7 @@ void update(Self self, const StagedMessage& message) {
   const auto begun = self->clock().now();
   TROUPE_CHECK(message.batch->index == st.version.number, message.batch->index, st.version.number);
   st.env_steps = message.env_steps;
-  auto report = std::make_shared<const UpdateReport>(st.learner->update(*message.batch, progress(st)));
+  auto report = std::make_shared<const UpdateReport>(st.learner->update(*message.batch, progress(self)));
   ++st.version.number;
   WeightsPtr weights = st.learner->snapshot(st.version);
   self->send(st.peers.publisher, WeightsMessage{weights});
@@ -158,15 +159,16 @@ void load(TrainerState& st, const std::string& bytes) {
 }  // namespace
 
 TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr<Learner> learner,
-                                    PolicyVersion version, uint64_t env_steps, TrainerPeers peers) {
+                                    const ReplayStart& start, TrainerPeers peers) {
   guard(self);
   auto& st = self->state;
   st.wiring = wiring;
   st.learner = std::move(learner);
   st.peers = peers;
-  st.version = version;
-  st.env_steps = env_steps;
-  st.resumed_at = version.number;
+  st.version = start.version;
+  st.env_steps = start.env_steps;
+  st.start = start;
+  st.resumed_at = start.version.number;
   if (const std::string* state = wiring->state_of("trainer")) restoring([&] { load(st, *state); });
   return {
       [self](begin_atom) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "actors/messages.h"
+#include "actors/replay_buffer.h"
 #include "actors/wiring.h"
 
 namespace troupe {
@@ -30,6 +31,7 @@ struct TrainerState {
   TrainerPeers peers;
   PolicyVersion version;
   uint64_t env_steps = 0;
+  ReplayStart start;
   uint64_t skipped_in_a_row = 0;
   double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
   Clock::time_point started, asked;
@@ -42,7 +44,6 @@ struct TrainerState {
 };
 
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self, WiringPtr wiring,
-                                    std::shared_ptr<Learner> learner, PolicyVersion version, uint64_t env_steps,
-                                    TrainerPeers peers);
+                                    std::shared_ptr<Learner> learner, const ReplayStart& start, TrainerPeers peers);
 
 }  // namespace troupe

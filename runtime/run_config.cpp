@@ -181,8 +181,10 @@ void describe_trainer(TrainerConfig& c, Fields& f) {
   f.push_back({"trainer.epochs", &c.epochs, between(1, 1000), "passes over the super-batch per update"});
   f.push_back({"trainer.policy_lr", &c.policy_lr, between(0, 10), "learning rate of the policy"});
   f.push_back({"trainer.value_lr", &c.value_lr, between(0, 10), "learning rate of the value function"});
-  f.push_back({"trainer.lr_schedule", &c.lr_schedule, one_of({"constant", "linear", "cosine", "wsd"}),
-               "over the whole run; wsd = at the peak for lr_stable_ratio of it, then the cosine"});
+  f.push_back(
+      {"trainer.lr_schedule", &c.lr_schedule, one_of({"constant", "linear", "cosine", "wsd"}),
+       "over the run, up to the nearest of stop.env_steps, stop.updates and stop.seconds; wsd = at the peak for "
+       "lr_stable_ratio of it, then the cosine"});
   f.push_back({"trainer.lr_min_ratio", &c.lr_min_ratio, between(0, 1),
                "of the peak learning rate, at the end of the schedule"});
   f.push_back({"trainer.lr_stable_ratio", &c.lr_stable_ratio, between(0, 1),
@@ -207,7 +209,7 @@ void describe_trainer(TrainerConfig& c, Fields& f) {
 void describe_course(RunConfig& c, Fields& f) {
   f.push_back({"stop.env_steps", &c.stop.env_steps, between(0, 1e15), "0 = no limit"});
   f.push_back({"stop.updates", &c.stop.updates, between(0, kMany), "0 = no limit"});
-  f.push_back({"stop.seconds", &c.stop.seconds, between(0, 1e9), "0 = no limit"});
+  f.push_back({"stop.seconds", &c.stop.seconds, between(0, 1e9), "seconds of training in one start; 0 = no limit"});
   f.push_back({"stop.eval_return", &c.stop.eval_return, between(-1e12, 1e12),
                "stop when an evaluation during training reaches this mean return; 0 = off"});
   f.push_back({"evaluation.every_updates", &c.evaluation.every_updates, between(0, kMany),

@@ -78,8 +78,7 @@ class Training {
                              system_.stop_at_end(system.spawn(silent_recorder)),
                              system_.stop_at_end(system.spawn(silent_evaluator)),
                              caf::actor_cast<decltype(TrainerPeers::supervisor)>(me)};
-    const auto train =
-        system_.stop_at_end(spawn_on(system, true, trainer, wiring, learner, PolicyVersion{}, uint64_t{0}, peers));
+    const auto train = system_.stop_at_end(spawn_on(system, true, trainer, wiring, learner, ReplayStart{}, peers));
     self_->send(train, begin_atom_v);
     while (!asker_) receive();
   }

@@ -189,7 +189,7 @@ void tell_moved_schedules(const RunFolder& folder, const RunConfig& config) {
   const std::string lr = config.trainer.lr_schedule;
   const bool others = config.algorithm.entropy_coef_end >= 0 || config.model.log_std == "scheduled";
   if (lr == "constant" && !others) return;
-  for (const char* limit : {"stop.env_steps", "stop.updates"})
+  for (const char* limit : {"stop.env_steps", "stop.updates", "stop.seconds"})
     if (const auto change = changed_setting(folder.config_before(), to_json(config), limit))
       log_warn("train",
                *change + ": from here on " +

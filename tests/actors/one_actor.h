@@ -53,6 +53,10 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [](const InferenceReport&) {},
       [](const Applied&) {},
       [](next_atom) {},
+      [](const WeightsMessage&) {},
+      [](const UpdateMessage&) {},
+      [](const CheckpointMessage&) {},
+      [](const EvaluateMessage&) {},
   };
 }
 

@@ -376,6 +376,20 @@ TEST_CASE("stats: totals go on over a resume, and so does the window of episodes
   CHECK(second.totals(kStart).starts == 2);
 }
 
+TEST_CASE("stats: progress of a run that time limits continues over a resume") {
+  RunConfig config = config_of(100);
+  config.stop.env_steps = 0;
+  config.stop.seconds = 20;
+  ReplayStart start;
+  start.totals.elapsed_seconds = 10;
+  start.time_progress = 0.5;
+  StatsCore second(config, false, kStart, start);
+  CHECK(second.take_view(kStart).progress == 0.5);
+  const StatsSnapshot view = second.take_view(kStart + std::chrono::seconds(10));
+  CHECK(view.progress == 0.75);
+  CHECK(view.eta_seconds == 10);
+}
+
 TEST_CASE("stats: when training has ended there is no alarm") {
   StatsCore core(config_of(100), false, kStart);
   core.add(Applied{3, {0, 0}});

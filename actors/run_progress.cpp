@@ -1,0 +1,22 @@
+#include "actors/run_progress.h"
+
+#include <algorithm>
+
+namespace troupe {
+
+double time_progress(const StopConfig& stop, double seconds, const ReplayStart& start) {
+  if (!(stop.seconds > 0)) return 0;
+  const double done = start.time_progress < 1
+                          ? start.time_progress + (1 - start.time_progress) * seconds / stop.seconds
+                          : (start.totals.elapsed_seconds + seconds) / (start.totals.elapsed_seconds + stop.seconds);
+  return std::clamp(done, 0.0, 1.0);
+}
+
+double run_progress(const StopConfig& stop, uint64_t env_steps, uint64_t updates, double time) {
+  double done = time;
+  if (stop.env_steps > 0) done = std::max(done, static_cast<double>(env_steps) / static_cast<double>(stop.env_steps));
+  if (stop.updates > 0) done = std::max(done, static_cast<double>(updates) / static_cast<double>(stop.updates));
+  return std::min(done, 1.0);
+}
+
+}  // namespace troupe

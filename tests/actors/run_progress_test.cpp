@@ -1,0 +1,55 @@
+#include "actors/run_progress.h"
+
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+StopConfig seconds_only(double seconds) {
+  StopConfig stop;
+  stop.env_steps = 0;
+  stop.seconds = seconds;
+  return stop;
+}
+
+}  // namespace
+
+TEST_CASE("run_progress: the nearest limit counts, those that are not set do not") {
+  StopConfig stop;
+  stop.env_steps = 100;
+  stop.updates = 10;
+  CHECK(run_progress(stop, 20, 1, 0) == 0.2);
+  CHECK(run_progress(stop, 20, 4, 0) == 0.4);
+  CHECK(run_progress(stop, 20, 4, 0.7) == 0.7);
+  CHECK(run_progress(stop, 300, 4, 0.7) == 1);
+  CHECK(run_progress(seconds_only(8), 300, 4, 0.25) == 0.25);
+  CHECK(time_progress(stop, 1e6, {}) == 0);
+}
+
+TEST_CASE("run_progress: time goes from 0 to 1 over the start of a new run") {
+  const StopConfig stop = seconds_only(8);
+  CHECK(time_progress(stop, 0, {}) == 0);
+  CHECK(time_progress(stop, 2, {}) == 0.25);
+  CHECK(time_progress(stop, 8, {}) == 1);
+  CHECK(time_progress(stop, 9, {}) == 1);
+}
+
+TEST_CASE("run_progress: a resumed start continues where the interrupted one was, and ends at 1") {
+  const StopConfig stop = seconds_only(8);
+  ReplayStart start;
+  start.totals.elapsed_seconds = 4;
+  start.time_progress = 0.5;
+  CHECK(time_progress(stop, 0, start) == 0.5);
+  CHECK(time_progress(stop, 4, start) == 0.75);
+  CHECK(time_progress(stop, 8, start) == 1);
+}
+
+TEST_CASE("run_progress: a start after one that used its time up makes the run longer") {
+  const StopConfig stop = seconds_only(10);
+  ReplayStart start;
+  start.totals.elapsed_seconds = 30;
+  start.time_progress = 1;
+  CHECK(time_progress(stop, 0, start) == 0.75);
+  CHECK(time_progress(stop, 10, start) == 1);
+}

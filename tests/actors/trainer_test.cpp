@@ -1,0 +1,95 @@
+#include "actors/trainer.h"
+
+#include "tests/actors/one_actor.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Keeps the progress that each update is given.
+class RecordingLearner final : public Learner {
+ public:
+  explicit RecordingLearner(sim::World& world) : fake_(world, 0) {}
+  std::shared_ptr<const Signature> signature() const override { return fake_.signature(); }
+  WeightsPtr snapshot(PolicyVersion version) const override { return fake_.snapshot(version); }
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override { return fake_.stage(batch); }
+  UpdateReport update(StagedBatch&, double progress) override {
+    seen.push_back(progress);
+    return {.steps = 1};
+  }
+  LearnerState save() const override { return fake_.save(); }
+  void load(const LearnerState& state) override { fake_.load(state); }
+
+  std::vector<double> seen;
+
+ private:
+  sim::FakeLearner fake_;
+};
+
+RunConfig limited(double seconds, int64_t updates = 0) {
+  RunConfig config;
+  config.stop.env_steps = 0;
+  config.stop.updates = updates;
+  config.stop.seconds = seconds;
+  return config;
+}
+
+struct Fixture : OneActor {
+  explicit Fixture(const RunConfig& config, const ReplayStart& start = {})
+      : OneActor(config), learner(std::make_shared<RecordingLearner>(world)) {
+    const auto supervisor = caf::typed_actor<caf::reacts_to<TrainingEnded>, caf::reacts_to<save_atom>>();
+    const auto all = add_peer();
+    trainer =
+        keep(system->spawn(troupe::trainer, WiringPtr(wiring), std::shared_ptr<Learner>(learner), start,
+                           TrainerPeers{all.as<PrefetcherActor>(), all.as<ReplayActor>(), all.as<PublisherActor>(),
+                                        all.as<RecorderActor>(), all.as<EvaluatorActor>(), supervisor}));
+    peer = all;
+    peer.tell(trainer, begin_atom_v);
+    run();
+  }
+  void update() {
+    StagedMessage staged;
+    staged.batch = learner->stage(SuperBatch{.index = learner->seen.size()});
+    peer.tell(trainer, std::move(staged));
+    run();
+  }
+
+  std::shared_ptr<RecordingLearner> learner;
+  TrainerActor trainer;
+  Peer peer;
+};
+
+}  // namespace
+
+TEST_CASE("trainer: with stop.seconds alone the schedules follow the time") {
+  Fixture f(limited(8));
+  f.update();
+  f.pass(2s);
+  f.update();
+  f.pass(4s);
+  f.update();
+  CHECK(f.learner->seen == std::vector<double>{0, 0.25, 0.75});
+}
+
+TEST_CASE("trainer: of updates and time the one that is further drives the schedules") {
+  Fixture f(limited(8, 5));
+  f.update();
+  f.update();
+  f.pass(4s);
+  f.update();
+  CHECK(f.learner->seen == std::vector<double>{0, 0.2, 0.5});
+}
+
+TEST_CASE("trainer: the schedules of a resumed run continue where the interrupted start was") {
+  ReplayStart start;
+  start.totals.elapsed_seconds = 4;
+  start.time_progress = 0.5;
+  Fixture f(limited(8), start);
+  f.update();
+  f.pass(4s);
+  f.update();
+  CHECK(f.learner->seen == std::vector<double>{0.5, 0.75});
+}
