@@ -115,15 +115,6 @@ uint64_t left_of_groups(const std::string& root, uint64_t swap) {
   return least;
 }
 
-// What is left of `ulimit -v`.
-uint64_t address_space(const std::string& root) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;
-  const uint64_t kibibytes = number_of(root + "/proc/self/status", "VmSize:");
-  const uint64_t used = kibibytes == kUnknown ? 0 : 1024 * kibibytes;
-  return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used);
-}
-
 }  // namespace
 
 uint64_t processors() {
@@ -132,10 +123,18 @@ uint64_t processors() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+uint64_t available_address_space(const std::string& root) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;
+  const uint64_t kibibytes = number_of(root + "/proc/self/status", "VmSize:");
+  const uint64_t used = kibibytes == kUnknown ? 0 : 1024 * kibibytes;
+  return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used);
+}
+
 uint64_t available_memory(const std::string& root) {
   const uint64_t free_swap = meminfo(root, "SwapFree:"), swap = free_swap == kUnknown ? 0 : free_swap;
   const uint64_t free = saturating_sum(meminfo(root, "MemAvailable:"), swap);
-  return std::min({free, left_of_groups(root, swap), address_space(root)});
+  return std::min({free, left_of_groups(root, swap), available_address_space(root)});
 }
 
 std::vector<std::string> own_host_names() {

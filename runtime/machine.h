@@ -14,6 +14,9 @@ uint64_t processors();
 // `ulimit -v` where these are tighter. The largest number when the system does not say. `root` stands before /proc and /sys, for tests.
 uint64_t available_memory(const std::string& root = "");
 
+// Bytes of address space that `ulimit -v` leaves this process; the largest number without that limit.
+uint64_t available_address_space(const std::string& root = "");
+
 // Raises the number of files this process may have open (`ulimit -n`) as far as the system allows. Returns that number.
 uint64_t raise_open_files();
 

@@ -1,10 +1,14 @@
 #include "runtime/threads.h"
 
+#include <malloc.h>
+#include <pthread.h>
+
 #include <latch>
 #include <system_error>
 #include <vector>
 
 #include "runtime/errors.h"
+#include "runtime/text_format.h"
 
 namespace troupe {
 namespace {
@@ -33,7 +37,34 @@ class WaitingThreads {
 
 std::thread start_thread(const std::function<void()>& body) { return std::thread(body); }
 
+// The stack of a thread, as the C library sets it from `ulimit -s` when the process starts.
+uint64_t stack_bytes() {
+  constexpr uint64_t kUsual = 8 << 20;
+  pthread_attr_t attributes;
+  size_t bytes = 0;
+  if (pthread_getattr_default_np(&attributes) != 0) return kUsual;
+  const bool known = pthread_attr_getstacksize(&attributes, &bytes) == 0;
+  pthread_attr_destroy(&attributes);
+  return known ? bytes : kUsual;
+}
+
 }  // namespace
+
+AddressSpace address_space_for(size_t threads, uint64_t memory) {
+  constexpr uint64_t kArena = 128 << 20;     // glibc reserves twice the 64 MiB of an arena while it aligns one
+  constexpr uint64_t kLibraries = 64 << 20;  // code, tables and buffers of libraries that come with use
+  const uint64_t needed = threads * stack_bytes() + memory + kLibraries;
+  return {.needed = needed, .wished = needed + threads * kArena};
+}
+
+void require_address_space(size_t threads, uint64_t memory, uint64_t available, const std::string& advice) {
+  const AddressSpace space = address_space_for(threads, memory);
+  if (available < space.needed)
+    throw ConfigError("`ulimit -v` leaves " + format_bytes(available) + " of address space, " +
+                      format_bytes(space.needed) + " are needed for " + std::to_string(threads) +
+                      " threads and the data: raise it" + (advice.empty() ? "" : ", or " + advice));
+  if (available < space.wished) mallopt(M_ARENA_MAX, 1);
+}
 
 void require_threads(size_t count, const std::string& advice, const StartThread& start) {
   WaitingThreads threads;

@@ -3,6 +3,7 @@
 // word, or waits for it for ever. Called before an actor system is made, by the thread that makes it.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -14,5 +15,16 @@ using StartThread = std::function<std::thread(const std::function<void()>& body)
 // Starts `count` threads at once and ends them again. Throws ConfigError with how many could be started; `advice` says what else would
 // help, like "lower workers.count". `start` is for tests.
 void require_threads(size_t count, const std::string& advice = {}, const StartThread& start = {});
+
+// What `threads` threads beside this one and `memory` bytes take of the address space.
+struct AddressSpace {
+  uint64_t needed = 0;  // with one allocation arena for all threads
+  uint64_t wished = 0;  // with an arena for each thread, which the C library makes as long as it can
+};
+AddressSpace address_space_for(size_t threads, uint64_t memory);
+
+// Throws ConfigError when `available` bytes of address space (available_address_space()) are fewer than needed. When they are fewer than
+// wished, all threads of the process share one allocation arena from now on: the arenas would leave nothing for stacks and data.
+void require_address_space(size_t threads, uint64_t memory, uint64_t available, const std::string& advice = {});
 
 }  // namespace troupe

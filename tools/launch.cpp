@@ -1,5 +1,6 @@
 #include "tools/launch.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -39,6 +40,22 @@ bool is_out_of_threads(const std::exception& failure) {
 
 std::atomic<bool> threads_left_behind = false;
 
+// The main thread and every other one has a stack of `ulimit -s`. Too small a one is a segmentation fault.
+void require_stack() {
+  constexpr rlim_t kLeast = 128 << 10;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kLeast)
+    throw ConfigError("`ulimit -s` allows stacks of " + std::to_string(limit.rlim_cur >> 10) + " KiB, at least " +
+                      std::to_string(kLeast >> 10) + " KiB are needed: raise it");
+}
+
+// LibTorch ends the process when it cannot name the folder it is started in.
+void require_working_folder() {
+  std::error_code failed;
+  if (std::filesystem::current_path(failed).empty())
+    throw ConfigError("the working directory cannot be read: " + failed.message() + "; change to one that exists");
+}
+
 void tell(const std::string& mistake) {
   begin_closing_lines();
   print_error("troupe: " + mistake);
@@ -46,6 +63,7 @@ void tell(const std::string& mistake) {
 
 int exit_code_of(const std::function<int()>& body) {
   try {
+    require_stack();
     const int code = body();
     std::cout.flush();
     if (std::cout) return code;
@@ -97,6 +115,7 @@ std::string program_folder() {
 }
 
 void continue_as_learn(char** arguments) {
+  require_working_folder();
   const std::string program = program_folder() + "/troupe-learn";
   // Read while LibTorch is loaded. Its warnings are backtraces, and whoever reaches the port of the group store can cause them.
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);

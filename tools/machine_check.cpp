@@ -54,6 +54,11 @@ std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const M
          " are available here; use less";
 }
 
+uint64_t memory_needed(const RunConfig& config, const EnvSpec& env) {
+  constexpr double kMost = 1e18;
+  return static_cast<uint64_t>(std::min(total(memory_needs(config, env)), kMost));
+}
+
 size_t threads_needed(const RunConfig& config) {
   constexpr int64_t kSystem = 6;     // two of the scheduler, timer, network, the end of the system, statistics socket
   constexpr int64_t kEssential = 4;  // recorder, prefetcher, evaluator, trainer

@@ -21,6 +21,9 @@ struct Machine {
 // Why the run cannot have the memory it needs, beginning with the setting that takes most of it; empty when it fits.
 std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const Machine& machine);
 
+// Bytes that the run needs at least.
+uint64_t memory_needed(const RunConfig& config, const EnvSpec& env);
+
 // What is likely a mistake on this machine, but may work: one line each, beginning with the setting.
 std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec& env, const Machine& machine);
 

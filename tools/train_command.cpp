@@ -294,6 +294,8 @@ int run_train(const TrainOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the run
   StopSignals signals;
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
+  require_address_space(threads_needed(config), memory_needed(config, environment_of(config)),
+                        available_address_space(), "lower workers.count");
   require_threads(threads_needed(config), "lower workers.count");
 
   const std::shared_ptr<Wiring> wiring = learn_wiring(config);

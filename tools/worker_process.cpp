@@ -9,6 +9,7 @@
 #include "runtime/caf_owned_system.h"
 #include "runtime/config.h"
 #include "runtime/log.h"
+#include "runtime/machine.h"
 #include "runtime/output.h"
 #include "runtime/threads.h"
 #include "tools/launch.h"
@@ -69,6 +70,7 @@ NetworkConfig joining_network() {
 int with_network(size_t threads, size_t more, const NetworkConfig& network,
                  const std::function<int(caf::actor_system&)>& body) {
   constexpr size_t kSystem = 3;  // timer, network, the end of the system
+  require_address_space(threads + kSystem + more, /*memory=*/0, available_address_space());
   require_threads(threads + kSystem + more);
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the process
   OwnedSystem system(

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "runtime/errors.h"
+#include "runtime/text_format.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -39,6 +40,23 @@ std::string refusal_of(size_t count, const std::string& advice, const StartThrea
 }
 
 }  // namespace
+
+TEST_CASE("threads: address space for stacks and data is required, arenas are not") {
+  constexpr uint64_t kData = 100 << 20;
+  const AddressSpace space = address_space_for(20, kData);
+  CHECK(space.needed > kData);
+  CHECK(space.wished > space.needed);
+  CHECK(address_space_for(21, kData).needed > space.needed);
+  CHECK(address_space_for(20, 2 * kData).needed == space.needed + kData);
+  CHECK_NOTHROW(require_address_space(20, kData, space.wished));
+  CHECK_NOTHROW(require_address_space(20, kData, space.needed));
+  CHECK_THROWS_WITH_AS(require_address_space(20, kData, 5 << 20, "lower workers.count"),
+                       ("`ulimit -v` leaves 5 MB of address space, " + format_bytes(space.needed) +
+                        " are needed for 20 threads and the data: raise it, or lower workers.count")
+                           .c_str(),
+                       ConfigError);
+  CHECK_THROWS_AS(require_address_space(20, kData, space.needed - 1), ConfigError);
+}
 
 TEST_CASE("threads: as many as are needed run at once and have ended afterwards") {
   for (const size_t count : {0, 1, 50}) {
