@@ -93,10 +93,10 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
       uint32_t last = 0;
       const char* const end = text.data() + text.size();
       const auto [stop, error] = std::from_chars(text.data(), end, last);
-      if (error != std::errc() || std::string_view(stop, static_cast<size_t>(end - stop)) != "\n" ||
-          last == std::numeric_limits<uint32_t>::max())
-        throw ConfigError(
-            path + ": does not contain a number; remove it once no process of an earlier start of this run is left");
+      constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max() - 1;
+      if (error != std::errc() || std::string_view(stop, static_cast<size_t>(end - stop)) != "\n" || last > kMost)
+        throw ConfigError(path + ": does not contain an integer from 0 to " + std::to_string(kMost) +
+                          "; remove it once no process of an earlier start of this run is left");
       epoch = std::max(epoch, last + 1);
     }
     disk.write_atomic(path, std::to_string(epoch) + '\n');
@@ -231,9 +231,9 @@ void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
   const std::unique_ptr<ReadFile> file = disk_->open_read(path);
   if (!resume && file->size() > 0) return set_metrics_aside();
   Lines kept;
-  if (resume && resume->lines)
-    kept = first_lines(*file, file->size(), *resume->lines);
-  else if (resume)
+  if (resume && resume->lines) kept = first_lines(*file, file->size(), *resume->lines);
+  // Without a count, or where the file is not the one that was counted.
+  if (resume && (!resume->lines || kept.count < *resume->lines))
     kept = first_lines(*file, bytes_until(*file, *resume), std::numeric_limits<uint64_t>::max());
   lines_ = kept.count;
   if (kept.bytes < file->size()) disk_->truncate(path, kept.bytes);
@@ -264,23 +264,73 @@ void RunFolder::best_effort(const std::string& file, Losses& losses, const std::
   losses.in_a_row = 0;
 }
 
+// 0 when it cannot be read.
+uint64_t RunFolder::size_of(const std::string& path) const {
+  try {
+    return disk_->open_read(path)->size();
+  } catch (const IoError&) {
+    return 0;
+  }
+}
+
+// Whether a file that held that many bytes is gone, or another one that holds fewer.
+bool RunFolder::was_replaced(const std::string& path, uint64_t bytes) const {
+  try {
+    return !disk_->exists(path) || disk_->open_read(path)->size() < bytes;
+  } catch (const IoError&) {
+    return false;  // the write will say why
+  }
+}
+
+// Whole lines of a file, 0 without one.
+uint64_t RunFolder::lines_in(const std::string& path) const {
+  if (!disk_->exists(path)) return 0;
+  const std::unique_ptr<ReadFile> file = disk_->open_read(path);
+  return first_lines(*file, file->size(), std::numeric_limits<uint64_t>::max()).count;
+}
+
+void RunFolder::open_metrics() {
+  const std::string path = path_ + kMetricsFile;
+  if (metrics_ && was_replaced(path, metrics_bytes_)) {
+    log_warn(kComponent, path + ": was renamed, removed or cut while the run wrote to it; it is begun anew");
+    metrics_.reset();
+    lines_ = lines_in(path);
+  }
+  if (metrics_) return;
+  metrics_ = disk_->open_append(path);
+  metrics_bytes_ = size_of(path);
+}
+
 void RunFolder::write_metrics(const std::string& json_line) {
   TROUPE_CHECK(json_line.find('\n') == std::string::npos, json_line);
   lock_->check();
   best_effort("metrics.jsonl", lost_metrics_, [&] {
-    if (!metrics_) metrics_ = disk_->open_append(path_ + kMetricsFile);
+    open_metrics();
     metrics_->append(json_line + '\n');
+    metrics_bytes_ += json_line.size() + 1;
     ++lines_;
   });
+}
+
+void RunFolder::open_events() {
+  if (events_ && was_replaced(events_path_, events_bytes_)) {
+    log_warn(kComponent, events_path_ + ": was renamed, removed or cut while the run wrote to it; it is begun anew");
+    events_.reset();
+    events_resume_.reset();
+  }
+  if (events_) return;
+  auto file = disk_->open_append(events_path_);
+  events_bytes_ = 0;
+  events_ = std::make_unique<EventWriter>(std::move(file), events_start_, events_resume_);
 }
 
 void RunFolder::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
   TROUPE_CHECK(!events_path_.empty());
   lock_->check();
   best_effort("events", lost_events_, [&] {
-    if (!events_)
-      events_ = std::make_unique<EventWriter>(disk_->open_append(events_path_), events_start_, events_resume_);
+    open_events();
     events_->add(wall_time, step, scalars);
+    events_bytes_ = size_of(events_path_);
   });
 }
 

@@ -68,6 +68,7 @@ class RunFolder {
 
   // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first of several
   // refusals in a row is logged.
+  // A file that was renamed, removed or cut since the write before is begun anew, with a warning.
   // `json` is one object without line breaks.
   void write_metrics(const std::string& json);
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
@@ -95,6 +96,11 @@ class RunFolder {
   void replace_settings(const std::string& conflict);
   void rewind_metrics(const std::optional<ResumePoint>& resume);
   void set_metrics_aside();
+  uint64_t size_of(const std::string& path) const;
+  uint64_t lines_in(const std::string& path) const;
+  bool was_replaced(const std::string& path, uint64_t bytes) const;
+  void open_metrics();
+  void open_events();
   void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
 
   Disk* disk_;
@@ -112,6 +118,7 @@ class RunFolder {
   std::unique_ptr<EventWriter> events_;
   Losses lost_metrics_, lost_events_;
   uint64_t lines_ = 0;
+  uint64_t metrics_bytes_ = 0, events_bytes_ = 0;  // least that the files hold while they are the ones that were opened
 };
 
 }  // namespace troupe

@@ -367,7 +367,9 @@ TEST_CASE_FIXTURE(Fixture, "take_epoch: a file that holds something else is name
   for (const char* text : {"", "x\n", "3", "3\n4\n", "-1\n", "4294967295\n", "99999999999\n"}) {
     CAPTURE(text);
     disk.write_atomic("run/epoch", std::string(text));
-    CHECK(config_error_of([&] { take_epoch(disk, "run", 0); }).find("run/epoch: does not contain a number") == 0);
+    CHECK(config_error_of([&] {
+            take_epoch(disk, "run", 0);
+          }).find("run/epoch: does not contain an integer from 0 to 4294967294; ") == 0);
   }
 }
 
@@ -480,6 +482,52 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a full disk costs lines, is logged once,
   CHECK(metrics() == "{\"updates\":1}\n{\"updates\":3}\n");
   CHECK(log().find("metrics.jsonl: cannot write: No space left on device; the run goes on") != std::string::npos);
   CHECK(log().find("metrics.jsonl: writable again, 4 writes were lost") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "run_folder: files that are renamed, removed or cut under it are begun anew, with a warning") {
+  const std::string one = "{\"updates\":1,\"env_steps\":1}", two = "{\"updates\":2,\"env_steps\":2}";
+  const std::filesystem::path events = event_file_name(1.0, 0);
+  enum class Change { renamed, rotated, removed, cut };
+  for (const Change change : {Change::renamed, Change::rotated, Change::removed, Change::cut}) {
+    CAPTURE(static_cast<int>(change));
+    test::TempFolder folder;
+    const std::filesystem::path path = folder / "run";
+    RunFolder run(posix_disk(), path.string(), kConfig);
+    run.begin_metrics(1.0, std::nullopt);
+    const size_t warned = log().size();
+    for (int i = 0; i < 3; ++i) run.write_metrics(one);
+    run.write_scalars(1.0, 1, {{"x", 1}});
+    for (const std::filesystem::path& file : {path / "metrics.jsonl", path / events}) {
+      if (change == Change::cut) std::filesystem::resize_file(file, 0);
+      if (change == Change::removed) std::filesystem::remove(file);
+      if (change == Change::renamed || change == Change::rotated) std::filesystem::rename(file, file.string() + ".1");
+      if (change == Change::rotated) std::ofstream(file).flush();
+    }
+    for (int i = 0; i < 2; ++i) run.write_metrics(two);
+    for (int i = 0; i < 2; ++i) run.write_scalars(2.0, 2, {{"x", 2}});
+    CHECK(posix_disk().read((path / "metrics.jsonl").string()) == two + '\n' + two + '\n');
+    CHECK(run.metrics_lines() == 2);
+    const std::string scalar = tfrecord(event_scalars(2.0, 2, {{"x", 2}}));
+    CHECK(posix_disk().read((path / events).string()) == tfrecord(event_file_version(1.0)) + scalar + scalar);
+    CHECK(run.lost_writes() == 0);
+    const std::string lines = log().substr(warned);
+    for (const std::string& name : {std::string("metrics.jsonl"), events.string()}) {
+      const std::string line = name + ": was renamed, removed or cut while the run wrote to it; it is begun anew";
+      const size_t first = lines.find(line);
+      CHECK(first != std::string::npos);
+      CHECK(lines.find(line, first + 1) == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: where metrics were begun anew after a checkpoint, later lines are cut off") {
+  disk.write_atomic("run/config.json", kConfig);
+  disk.write_atomic("run/metrics.jsonl", std::string("{\"updates\":3,\"env_steps\":30}\n"));
+  RunFolder run(disk, "run", kConfig);
+  run.begin_metrics(1.0, RunFolder::ResumePoint{2, 20, 2});
+  CHECK(metrics().empty());
+  CHECK(run.metrics_lines() == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: TensorBoard gets a file per process, and a restart mark when resumed") {
