@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cstdint>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "runtime/stats_protocol.h"
@@ -63,9 +66,36 @@ std::vector<std::string_view> header_values(std::string_view head, std::string_v
   return values;
 }
 
+// Whether every line of the head behind the first, up to an empty one, is a header: a name of token characters, then a colon. A name with
+// white space before the colon, or a folded line, means different things to different readers (RFC 9112, 5.1 and 5.2).
+bool are_headers(std::string_view head) {
+  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+  const auto in_name = [&](unsigned char c) {
+    return (c < 0x80 && std::isalnum(c) != 0) || kMarks.find(static_cast<char>(c)) != kMarks.npos;
+  };
+  for (size_t at = head.find('\n'); at != std::string_view::npos;) {
+    const size_t next = head.find('\n', at + 1);
+    std::string_view line = head.substr(at + 1, next == std::string_view::npos ? next : next - at - 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) return true;
+    const std::string_view name = line.substr(0, line.find(':'));
+    if (name.empty() || name.size() == line.size() || !std::ranges::all_of(name, in_name)) return false;
+    at = next;
+  }
+  return true;
+}
+
 bool is_address(int family, std::string_view text) {
   in6_addr address{};
   return inet_pton(family, std::string(text).c_str(), &address) == 1;
+}
+
+// Whether `text` is empty or ":" with a port, or with nothing, behind it.
+bool is_port(std::string_view text) {
+  if (text.empty() || text == ":") return true;
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), port);
+  return text[0] == ':' && error == std::errc() && end == text.data() + text.size();
 }
 
 // Whether "HOST" or "HOST:PORT" names this machine in a way that no other party's DNS can.
@@ -80,8 +110,7 @@ bool is_trusted_host(std::string_view authority, const std::vector<std::string>&
     host = authority.substr(0, colon);
     port = authority.substr(colon);
   }
-  const bool port_ok = port.empty() || (port[0] == ':' && std::all_of(port.begin() + 1, port.end(), ::isdigit));
-  if (!port_ok || host.empty()) return false;
+  if (!is_port(port) || host.empty()) return false;
   if (authority.starts_with('[')) return is_address(AF_INET6, host);
   if (is_address(AF_INET, host) || equal_ignoring_case(host, "localhost")) return true;
   return std::ranges::any_of(own_hosts, [&](const std::string& own) { return equal_ignoring_case(host, own); });
@@ -120,6 +149,7 @@ std::string http_response(std::string_view head, const std::string& page, const 
   const auto request = parse_request_line(head.substr(0, head.find('\n')));
   if (!request) return http_error("400 Bad Request");
   if (!request->version.starts_with("HTTP/1.")) return http_error("505 HTTP Version Not Supported");
+  if (!are_headers(head)) return http_error("400 Bad Request");
   if (const std::string refused = refuse_host(head, own_hosts); !refused.empty()) return refused;
   if (request->method != "GET" && request->method != "HEAD")
     return response("405 Method Not Allowed", "text/plain", "405 Method Not Allowed\n", true, "Allow: GET, HEAD\r\n");

@@ -173,7 +173,8 @@ TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answer
     CHECK(status("HOST:" + std::string(host) + "\r\nOrigin: http://" + host) == "200");
   }
   for (const char* host : {"attacker.example", "localhost.attacker.example", "127.0.0.1.attacker.example", "127.1", "",
-                           "[::1", "[::1]x", "::1", "localhost:80x", "localhost:80:80", "a\xff"}) {
+                           "[::1", "[::1]x", "::1", "localhost:80x", "localhost:80:80", "localhost:65536",
+                           "127.0.0.1:99999999", "[::1]:99999999", "localhost:-1", "a\xff"}) {
     CAPTURE(host);
     CHECK(status("Host: " + std::string(host)) == "421");
     CHECK(status("Host: localhost\r\norigin: http://" + std::string(host)) == "403");
@@ -184,6 +185,10 @@ TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answer
   CHECK(status("Host: gpu7.lab:4711", {"gpu8.lab"}) == "421");
   CHECK(status("Origin: null") == "403");
   CHECK(status("Host: localhost\r\nHost: attacker.example") == "400");
+  for (const char* line :
+       {"Host : localhost", "Host : a.example", "Host\t: a.example", " Host: a.example", ": a", "Host"})
+    CHECK(status("Host: localhost\r\n" + std::string(line)) == "400");
+  CHECK(status("Host: localhost\r\nAccept: */*\r\nX-Empty:\r\n\r\nno header") == "200");
   CHECK(status("") == "200");
   CHECK(http_response("GET /stats HTTP/1.1\r\nHost: a.example", "p", "{}").find("{}") == std::string::npos);
 }
