@@ -83,6 +83,32 @@ void log_failures(Self self, const std::string& name) {
   st.failures_logged = report.env_failures;
 }
 
+// As a user can find it.
+std::string name_of_inference(Self self) {
+  const auto& peers = self->state.peers;
+  if (!peers.inference) return "inference, of which there is none now";
+  if (peers.inference.node() == self->node()) return "the inference actor of this process";
+  const std::string node = to_string(peers.inference.node()), pid = node.substr(node.rfind('#') + 1);
+  return (peers.inference.node() == peers.replay.node() ? "the inference actor of the run, process "
+                                                        : "the inference process ") +
+         pid;
+}
+
+// Once when requests have gone unanswered, at most once in kBetweenFailureLines, and once when answers come again.
+void log_silence(Self self, const std::string& name) {
+  auto& st = self->state;
+  const uint32_t beats = st.core->beats_without_answer();
+  const auto now = self->clock().now();
+  if (beats == 0 && st.silence_logged) log_warn(name, "inference answers again");
+  if (beats > 0 && !st.silence_logged) {
+    if (now < st.next_silence_line) return;
+    st.next_silence_line = now + kBetweenFailureLines;
+    log_warn(name, "no answer from " + name_of_inference(self) + " for " + std::to_string((beats * kBeat).count()) +
+                       " s; the worker keeps asking");
+  }
+  st.silence_logged = beats > 0;
+}
+
 // Call it behind report(): replay first hears of the steps that were made.
 void report_failing(Self self, uint64_t worker) {
   if (const auto error = self->state.core->failing())
@@ -148,6 +174,7 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
         report(self);
         report_failing(self, worker);
         log_failures(self, name);
+        log_silence(self, name);
         beat_after(self, *wiring, kBeat);
       },
       [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },

@@ -27,6 +27,8 @@ struct WorkerState {
   std::unique_ptr<WorkerCore> core;
   uint64_t failures_logged = 0;
   std::chrono::steady_clock::time_point next_failure_line = {};
+  bool silence_logged = false;  // that inference does not answer
+  std::chrono::steady_clock::time_point next_silence_line = {};
 };
 
 WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerState> self, WiringPtr wiring,

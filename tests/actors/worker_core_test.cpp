@@ -267,6 +267,23 @@ TEST_CASE("worker_core: an error is asked again after a pause, a silence after k
   CHECK(f.port.requests.size() == 1);
 }
 
+TEST_CASE("worker_core: a silence counts from the third request that was asked again in vain, until an answer") {
+  Fixture f;
+  f.core->add_credits(1);
+  constexpr uint32_t kSilent = WorkerCore::kSilentRetries * WorkerCore::kPatienceBeats;
+  for (uint32_t i = 0; i + 1 < kSilent; ++i) f.core->beat();
+  CHECK(f.core->beats_without_answer() == 0);
+  f.core->beat();
+  CHECK(f.core->beats_without_answer() == kSilent);
+  f.core->beat();
+  CHECK(f.core->beats_without_answer() == kSilent + 1);
+  ActReply failed;
+  failed.id = f.port.requests.back().id;
+  failed.fault = Fault::forward_failed;
+  f.core->on_reply(failed);
+  CHECK(f.core->beats_without_answer() == 0);
+}
+
 TEST_CASE("worker_core: two groups run against one credit each") {
   Fixture f(2, 2, 2);
   f.core->add_credits(1);

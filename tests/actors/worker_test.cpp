@@ -1,6 +1,8 @@
 #include "actors/worker.h"
 
 #include "envs/batched.h"
+#include "runtime/log.h"
+#include "runtime/memory_disk.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
 
@@ -76,6 +78,27 @@ TEST_CASE("worker: while its environments fail it sends one report per beat, and
   REQUIRE(f.replay.heard->workers.size() == before + 1);
   CHECK(f.stats.heard->workers.size() == before + 1);
   CHECK(!f.replay.heard->workers.back().last);
+}
+
+TEST_CASE("worker: that inference does not answer is logged once, and once that it does again") {
+  Fixture f;
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  const auto count = [&](const std::string& text) {
+    const std::string log = disk.read("log");
+    size_t times = 0;
+    for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++times;
+    return times;
+  };
+  for (int i = 0; i < 29; ++i) f.pass(1s);
+  CHECK(count("no answer") == 0);
+  for (int i = 0; i < 40; ++i) f.pass(1s);
+  CHECK(count("no answer from the inference actor of this process for 30 s") == 1);
+  CHECK(count("no answer") == 1);
+  CHECK(count("answers again") == 0);
+  f.answer();
+  for (int i = 0; i < 2; ++i) f.pass(1s);
+  CHECK(count("inference answers again") == 1);
 }
 
 TEST_CASE("worker: the report before its end is its last one, whether it is stopped or ends with an error") {
