@@ -143,6 +143,10 @@ void check_algorithm(const RunConfig& c) {
                " - 1) turn the sign of kl_coef; use more than " + text(least_horizon));
   if (c.trainer.policy_lr == 0 && c.trainer.value_lr == 0)
     refuse("trainer.policy_lr", c.trainer.policy_lr, "and trainer.value_lr 0 learn nothing; raise one");
+  constexpr double kLeastNorm = 1e-6;
+  if (c.trainer.max_grad_norm > 0 && c.trainer.max_grad_norm < kLeastNorm)
+    refuse("trainer.max_grad_norm", c.trainer.max_grad_norm,
+           "leaves nothing of the gradients; use 0 (off) or at least " + text(kLeastNorm) + ", like 0.5");
   if (c.trainer.value_only_updates > 0 && (c.trainer.value_lr == 0 || a.value_coef == 0))
     refuse("trainer.value_only_updates", c.trainer.value_only_updates,
            std::string("learn nothing with ") + (a.value_coef == 0 ? "algorithm.value_coef 0" : "trainer.value_lr 0") +

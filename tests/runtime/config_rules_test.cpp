@@ -153,6 +153,8 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
        "algorithm.kl_horizon: 400 lets one update of up to 2079 samples (trainer.super_batch 2048 + rollout.length 32 "
        "- 1) "
        "turn the sign of kl_coef; use more than 415.8"},
+      {{"trainer.max_grad_norm=1e-300"},
+       "trainer.max_grad_norm: 1e-300 leaves nothing of the gradients; use 0 (off) or at least 1e-06, like 0.5"},
       {{"trainer.policy_lr=0", "trainer.value_lr=0"},
        "trainer.policy_lr: 0 and trainer.value_lr 0 learn nothing; raise one"},
       {{"trainer.value_only_updates=3", "trainer.value_lr=0"},
