@@ -292,6 +292,7 @@ Options parse_bench(CLI::App& app, const Words& words) {
                                (near.empty() ? "expected one of: " + all : "did you mean " + near + '?'));
   }
   if (app.count("--seconds")) options.seconds = parse_seconds("--seconds", seconds);
+  if (app.count("--plot") && options.plot.empty()) refuse(app.get_name(), "--plot: the name of the file is empty");
   if (!options.plot.empty() && std::find(drawable.begin(), drawable.end(), options.what) == drawable.end())
     refuse(app.get_name(), "--plot: " + options.what + " cannot be drawn, only " + drawn);
   return options;

@@ -174,6 +174,9 @@ std::string inside_a_run(const fs::path& path) {
   if (near.empty() && like_a_folder) near = run_near(name);
   if (near.empty()) near = closest(fs::path(name).stem().string(), names);
   if (near.empty()) near = run_near(name);
+  if (near.empty() && names.empty())
+    throw ConfigError(printable(name, 200) + ": no such run file, and " + config_folder().string() +
+                      " holds no built-in ones; install troupe again, or give the path of a run file");
   std::string all;
   for (const std::string& known : names) all += (all.empty() ? "" : ", ") + known;
   throw ConfigError(printable(name, 200) + ": no such run file, " +
