@@ -82,15 +82,20 @@ TEST_CASE("start and stop: every node that is told to end does, with 130, idle o
 
 // A sanitizer needs more address space than this leaves.
 #if !defined(__SANITIZE_ADDRESS__)
-TEST_CASE("start and stop: a run whose threads cannot be started is refused and writes nothing") {
+TEST_CASE("start and stop: a run that the address space has no room for is refused and writes nothing") {
   TempFolder folder;
-  Words line = train_line(folder / "run", kEndless + set({"workers.count=200"}));
-  line[0] = testing::built_program(line[0]);
-  // 4 GiB of address space for each stack, 128 GiB for all.
-  Process run(Words{"/bin/sh", "-c", "ulimit -s 4194304 && ulimit -v 134217728 && exec \"$@\"", "sh"} + line);
-  CHECK(run.wait().value_or(-1) == 2);
-  CHECK(run.err().find("troupe: cannot start ") != std::string::npos);
-  CHECK(run.err().find("lower workers.count\n") != std::string::npos);
+  const auto run_with = [&](const std::string& limits, const Words& settings) {
+    Words line = train_line(folder / "run", kEndless + settings);
+    line[0] = testing::built_program(line[0]);
+    return CommandLine(Words{"/bin/sh", "-c", limits + " && exec \"$@\"", "sh"} + line);
+  };
+  // 4 GiB for each stack, 128 GiB for all; then no room for the few threads of a small run.
+  for (const CommandLine& run : {run_with("ulimit -s 4194304 && ulimit -v 134217728", set({"workers.count=200"})),
+                                 run_with("ulimit -v 600000", {})}) {
+    CHECK(run.exit_code == 2);
+    CHECK_MESSAGE(run.err.find("troupe: `ulimit -v` leaves ") != std::string::npos, run.err);
+    CHECK(run.err.find("raise it, or lower workers.count\n") != std::string::npos);
+  }
   CHECK_FALSE(std::filesystem::exists(folder / "run"));
 }
 #endif
