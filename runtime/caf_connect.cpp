@@ -8,9 +8,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-caf::result<std::set<std::string>> reach(const std::string& host, uint16_t port, Clock::time_point until) {
+caf::result<std::string> reach(const std::string& host, uint16_t port, Clock::time_point until) {
   const TcpProbe probe = probe_tcp(host, port, until);
-  if (probe.problem.empty()) return probe.addresses;
+  if (!probe.address.empty()) return probe.address;
   if (probe.unknown_host) return make_error(Fault::io_failed, probe.problem);
   if (probe.late) return caf::sec::request_timeout;
   return make_error(Fault::peer_gone, probe.problem);

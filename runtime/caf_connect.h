@@ -20,10 +20,10 @@
 
 namespace troupe {
 
-// An actor that, asked with connect_atom, answers with the numeric addresses of a host once it has reached one of them at `port`, or with
-// an error at the deadline: Fault::io_failed when the host has no address, Fault::peer_gone when none of its addresses accepts the
-// connection. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address that
-// does not answer would hold up every other one for minutes. Throws std::system_error when no thread can be started.
+// An actor that, asked with connect_atom, answers with the numeric address at which it has reached a host at `port`, or with an error
+// at the deadline: Fault::io_failed when the name means nothing, Fault::peer_gone when no address accepts the connection. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address that does not
+// answer would hold up every other one for minutes. So CAF is given the address, not the name, which may have others. Throws
+// std::system_error when no thread can be started.
 caf::actor spawn_probe(caf::actor_system& system, const std::string& host, uint16_t port,
                        std::chrono::milliseconds deadline);
 
@@ -43,10 +43,10 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
                 ? " (has the run started?)"
                 : " (is it the address that `troupe train` prints for workers?)"));
   };
-  const auto connect = [=](const std::set<std::string>& addresses) {
+  const auto connect = [=](const std::string& address) {
     constexpr std::chrono::milliseconds kLeast{100};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    self->request(self->system().middleman().actor_handle(), std::max(left, kLeast), caf::connect_atom_v, host, port)
+    self->request(self->system().middleman().actor_handle(), std::max(left, kLeast), caf::connect_atom_v, address, port)
         .then(
             [=](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
               if (!actor) {
@@ -59,7 +59,7 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
               }
             },
             [=](const caf::error& error) {
-              if (error == caf::sec::request_timeout) abandon_connects(self->system(), addresses, port);
+              if (error == caf::sec::request_timeout) abandon_connects(self->system(), address, port);
               give_up(error);
             });
   };

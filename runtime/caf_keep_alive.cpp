@@ -53,14 +53,13 @@ caf::actor keep_alive(caf::actor_system& system, const caf::actor_addr& peer, co
   return system.middleman().spawn_broker(beating, broker_of(system), peer.node(), network, owner);
 }
 
-void abandon_connects(caf::actor_system& system, const std::set<std::string>& addresses, uint16_t port) {
-  system.middleman().backend().post([connections = broker_of(system), addresses, port] {
+void abandon_connects(caf::actor_system& system, const std::string& address, uint16_t port) {
+  system.middleman().backend().post([connections = broker_of(system), address, port] {
     basp_broker* const broker = running(connections);
     if (broker == nullptr) return;
     std::vector<caf::io::connection_handle> waiting;
     for (const auto& [connection, context] : broker->ctx)
-      if (context.callback && broker->remote_port(connection) == port &&
-          addresses.contains(broker->remote_addr(connection)))
+      if (context.callback && broker->remote_port(connection) == port && broker->remote_addr(connection) == address)
         waiting.push_back(connection);
     for (const auto& connection : waiting) drop(*broker, connection);
   });

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <set>
 #include <string>
 
 #include <caf/actor.hpp>
@@ -26,8 +25,8 @@ std::chrono::milliseconds beat_interval(const NetworkConfig& network);
 caf::actor keep_alive(caf::actor_system& system, const caf::actor_addr& peer, const NetworkConfig& network,
                       const caf::strong_actor_ptr& owner);
 
-// Gives up the connections of this process to one of these numeric addresses and this port whose other side was asked to introduce
+// Gives up the connections of this process to this numeric address and port whose other side was asked to introduce
 // itself and has not. Otherwise CAF would wait for it at every later attempt to connect there.
-void abandon_connects(caf::actor_system& system, const std::set<std::string>& addresses, uint16_t port);
+void abandon_connects(caf::actor_system& system, const std::string& address, uint16_t port);
 
 }  // namespace troupe

@@ -8,7 +8,7 @@ namespace troupe {
 
 void route_through(caf::actor_system& system, const caf::node_id& near, const caf::node_id& far) {
   if (!system.has_middleman() || far == system.node() || far == near) return;
-  // Messages take the same way, so those sent after this call find the route.
+  // A message that is sent before the network thread comes here can still be lost; its sender asks again.
   system.middleman().backend().post([connections = broker_of(system), near, far] {
     if (caf::io::basp_broker* const broker = running(connections)) broker->instance.tbl().add_indirect(near, far);
   });

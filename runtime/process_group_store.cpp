@@ -122,7 +122,7 @@ std::unique_ptr<GroupStore> GroupStore::listen(const std::string& address) {
 std::unique_ptr<GroupStore> GroupStore::connect(const std::string& host, uint16_t port, milliseconds timeout) {
   // TCPStore would retry until its deadline and log a backtrace each time.
   const TcpProbe probe = probe_tcp(host, port, std::chrono::steady_clock::now() + timeout);
-  if (!probe.problem.empty())
+  if (probe.address.empty())
     throw missing_ranks(Kind::peer_lost, {0},
                         "cannot reach " + host + ':' + std::to_string(port) + ": " + probe.problem);
   c10d::TCPStoreOptions options;

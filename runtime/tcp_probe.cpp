@@ -54,18 +54,16 @@ TcpProbe probe_tcp(const std::string& host, uint16_t port, Clock::time_point dea
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(first, &::freeaddrinfo);
   if (unknown != 0) {
     const std::string reason = ::gai_strerror(unknown);
-    return {.problem = "the host name cannot be resolved: " + reason,
-            .late = Clock::now() >= deadline,
-            .unknown_host = true};
+    return {.address = "", .problem = "the host name cannot be resolved: " + reason, .unknown_host = true};
   }
 
   TcpProbe result;
   int untried = 0;
-  for (const addrinfo* at = first; at != nullptr; at = at->ai_next, ++untried) result.addresses.insert(numeric(*at));
+  for (const addrinfo* at = first; at != nullptr; at = at->ai_next) ++untried;
   for (const addrinfo* at = first; at != nullptr; at = at->ai_next, --untried) {
     const Clock::time_point now = Clock::now();
     const int error = try_connect(*at, now + (deadline - now) / untried);
-    if (error == 0) return {.problem = "", .addresses = std::move(result.addresses)};
+    if (error == 0) return {.address = numeric(*at), .problem = ""};
     result.problem = std::generic_category().message(error);
   }
   result.late = Clock::now() >= deadline;

@@ -3,16 +3,15 @@
 
 #include <chrono>
 #include <cstdint>
-#include <set>
 #include <string>
 
 namespace troupe {
 
 struct TcpProbe {
-  std::string problem;              // why nothing was reached; empty = reached
-  bool late = false;                // the deadline passed
-  bool unknown_host = false;        // the host has no address
-  std::set<std::string> addresses;  // numeric ones of the host
+  std::string address;        // of the host, numeric, that accepted the connection; empty = none did
+  std::string problem;        // why none did
+  bool late = false;          // the deadline passed
+  bool unknown_host = false;  // the host has no address
 };
 
 // The addresses of the host are tried in turn, each for its share of the time that is left. Looking the name up takes as long as the

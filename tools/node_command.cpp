@@ -115,7 +115,7 @@ int run_node(const NodeOptions& options) {
 }
 
 int run_spawn(const SpawnOptions& options) {
-  return with_network(1, /*more=*/0, {}, [&](caf::actor_system& system) {
+  return with_network(1, /*more=*/1, {}, [&](caf::actor_system& system) {
     caf::scoped_actor self(system);
     std::string error;
     const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host,
@@ -129,8 +129,8 @@ int run_spawn(const SpawnOptions& options) {
       if (fault_of(e) == Fault::peer_gone) error = "--run " + describe(e) + "; the node " + node + " tried it";
     };
     NodeActor node_actor;
-    const auto connect = [&](const std::set<std::string>&) {
-      self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, options.node.host, node_port)
+    const auto connect = [&](const std::string& address) {
+      self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, address, node_port)
           .receive(
               [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
                 if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
