@@ -19,7 +19,7 @@ bool is_of_finished_run(const Json& summary, uint64_t updates) {
   const Json reason = summary.value("reason", Json()), last = summary.value("updates", Json());
   const Json evaluation = summary.value("eval", Json());
   return reason.is_string() && reason.get<std::string>().starts_with("stop.") && last == updates &&
-         !(evaluation.is_object() && evaluation.contains("error"));
+         evaluation.is_object() && !evaluation.contains("error");
 }
 
 bool ended_in_order(const RunFolder& folder, uint64_t updates) {
@@ -41,12 +41,15 @@ std::string finished_line(const RunFolder& folder, const RunConfig& config, cons
   const bool updates_reached = by_updates > 0 && updates >= by_updates;
   const bool steps_reached = by_steps > 0 && start.env_steps >= by_steps;
   if (config.deterministic || !(updates_reached || steps_reached) || !ended_in_order(folder, updates)) return "";
-  const std::string limit = updates_reached ? "stop.updates" : "stop.env_steps";
-  const uint64_t value = updates_reached ? by_updates : by_steps, done = updates_reached ? updates : start.env_steps;
-  return folder.path() + ": this run has reached " + limit + ' ' + std::to_string(value) + " (" +
-         format_count(updates) + " updates, " + format_count(start.env_steps) +
-         " environment steps); to train further, raise the limit, like --set " + limit + '=' +
-         std::to_string(2 * std::max(value, done));
+  std::string reached, raised;
+  const auto add = [&](const char* limit, uint64_t value, uint64_t done) {
+    reached += (reached.empty() ? "" : " and ") + std::string(limit) + ' ' + std::to_string(value);
+    raised += " --set " + std::string(limit) + '=' + std::to_string(2 * std::max(value, done));
+  };
+  if (updates_reached) add("stop.updates", by_updates, updates);
+  if (steps_reached) add("stop.env_steps", by_steps, start.env_steps);
+  return folder.path() + ": this run has reached " + reached + " (" + format_count(updates) + " updates, " +
+         format_count(start.env_steps) + " environment steps); to train further, raise the limit, like" + raised;
 }
 
 }  // namespace troupe

@@ -8,9 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/file.h"
 #include "runtime/memory_disk.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
+#include "tools/finished_run.h"
 
 using namespace troupe;
 using nlohmann::json;
@@ -52,6 +54,40 @@ struct Fixture {
 };
 
 }  // namespace
+
+TEST_CASE("finished_run: a run at its limit whose start wrote its summary and evaluation has nothing left to do") {
+  test::TempFolder temporary;
+  const std::string path = temporary / "run";
+  RunFolder folder(posix_disk(), path, "{}");
+  RunConfig config;
+  config.stop.updates = 4;
+  ReplayStart start;
+  start.version.number = 4;
+  start.env_steps = 9;
+  const auto line_after = [&](json summary, const json& change = json::object()) {
+    summary.update(change);
+    std::ofstream(path + "/summary.json") << summary;
+    return finished_line(folder, config, start);
+  };
+  CHECK(finished_line(folder, config, start).empty());  // no summary
+  const json whole = {{"reason", "stop.updates reached"}, {"updates", 4}, {"eval", {{"return_mean", 1.0}}}};
+  CHECK(line_after(whole) ==
+        path +
+            ": this run has reached stop.updates 4 (4 updates, 9 environment steps); to train further, "
+            "raise the limit, like --set stop.updates=8");
+  CHECK(line_after(whole, {{"reason", "interrupted"}}).empty());
+  CHECK(line_after(whole, {{"updates", 3}}).empty());
+  CHECK(line_after(whole, {{"error", "the trainer failed"}}).empty());
+  CHECK(line_after(whole, {{"eval", nullptr}}).empty());  // interrupted in the last evaluation
+  CHECK(line_after(whole, {{"eval", {{"error", "no episode ended"}}}}).empty());
+  std::ofstream(path + "/summary.json") << "[1]";
+  CHECK(finished_line(folder, config, start).empty());
+
+  config.stop.env_steps = 6;
+  CHECK(line_after(whole).ends_with("like --set stop.updates=8 --set stop.env_steps=18"));
+  std::ofstream(path + "/endpoints.json") << "{}";  // a later start was killed
+  CHECK(line_after(whole).empty());
+}
 
 TEST_CASE("run_report: one line for each number of steps, with the newest figures, written when the next comes") {
   Fixture f;
