@@ -41,14 +41,6 @@ void warn_of_actors(const char* setting, int64_t count, const char* actors, uint
                   std::to_string(processors) + (processors == 1 ? " processor" : " processors") + "; " + advice);
 }
 
-// On any machine.
-void warn_of_settings(const RunConfig& config, std::vector<std::string>& out) {
-  const AlgorithmConfig& a = config.algorithm;
-  if (a.kl_coef > 0 && (a.kl == "k1" || a.kl == "kl"))
-    out.push_back("algorithm.kl: \"" + a.kl +
-                  "\" has an expected gradient of 0, so algorithm.kl_coef only adds noise; use \"k2\"");
-}
-
 }  // namespace
 
 Machine Machine::here() { return {troupe::processors(), available_memory()}; }
@@ -79,7 +71,6 @@ size_t threads_needed(const RunConfig& config) {
 
 std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
   std::vector<std::string> warnings;
-  warn_of_settings(config, warnings);
   warn_of_threads("trainer.threads", config.trainer.threads, machine.processors, warnings);
   warn_of_threads("inference.threads", config.inference.threads, machine.processors, warnings);
   warn_of_actors("workers.count", config.workers.count, "workers", machine.processors,
