@@ -126,17 +126,17 @@ TEST_CASE(
 TEST_CASE("inference: a worker that loses the run for a while gets its answers when it is back") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=0", "inference.count=0",
-                                                        "network.heartbeat_ms=100", "network.peer_timeout_ms=1000"}));
+                                                        "network.heartbeat_ms=200", "network.peer_timeout_ms=3000"}));
   const auto inference = start_inference(run.workers_at());
   const auto process = start_worker(run.workers_at());
   REQUIRE(serves(run, 0));
-  for (int worker = 1; worker < 4; ++worker) {
+  for (int cycle = 0; cycle < 2; ++cycle) {
     REQUIRE(goes_on_serving(run, 0));
-    const std::string lost = "worker " + std::to_string(worker - 1) + " ended: ";
+    const size_t ended = log_count(run.folder(), " ended: "), joined = log_count(run.folder(), " joined from");
     process->signal(SIGSTOP);
-    REQUIRE(eventually([&] { return log_has(run.folder(), lost); }));
+    REQUIRE(eventually([&] { return log_count(run.folder(), " ended: ") > ended; }));
     process->signal(SIGCONT);
-    REQUIRE(eventually([&] { return log_has(run.folder(), "worker " + std::to_string(worker) + " joined"); }));
+    REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") > joined; }));
   }
   CHECK(goes_on_serving(run, 0));
   CHECK(run.goes_on(5));
