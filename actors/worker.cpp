@@ -109,6 +109,23 @@ void log_silence(Self self, const std::string& name) {
   st.silence_logged = beats > 0;
 }
 
+// Inference takes no request of this worker: its environment is another one than the run's. Asking again would never help, and a worker
+// that keeps its credits can hold up all others.
+void end_refused(Self self, const ActReply& reply) {
+  report(self, /*last=*/true);
+  self->quit(make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +
+                                                 " (is the environment the same as in the run's program?)"));
+}
+
+// The worker asks again at once, so this is told from time to time.
+void log_failed_forward(Self self, const std::string& name, const ActReply& reply) {
+  auto& st = self->state;
+  const auto now = self->clock().now();
+  if (now < st.next_forward_line) return;
+  st.next_forward_line = now + kBetweenFailureLines;
+  log_warn(name, "inference failed: " + reply.error + "; the worker asks again");
+}
+
 // Call it behind report(): replay first hears of the steps that were made.
 void report_failing(Self self, uint64_t worker) {
   if (const auto error = self->state.core->failing())
@@ -152,8 +169,10 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
   self->send(self, begin_atom_v);
   const std::string name = "worker " + std::to_string(worker);
   return {
-      [self, wiring, worker](const ActReply& reply) {
+      [self, wiring, worker, name](const ActReply& reply) {
         auto& st = self->state;
+        if (reply.fault == Fault::bad_message) return end_refused(self, reply);
+        if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, reply);
         st.core->on_reply(reply);
         if (!wiring->in_turns || !st.core->failing()) return;
         report(self);  // its turn would never come

@@ -28,7 +28,7 @@ struct WorkerState {
   uint64_t failures_logged = 0;
   std::chrono::steady_clock::time_point next_failure_line = {};
   bool silence_logged = false;  // that inference does not answer
-  std::chrono::steady_clock::time_point next_silence_line = {};
+  std::chrono::steady_clock::time_point next_silence_line = {}, next_forward_line = {};
 };
 
 WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerState> self, WiringPtr wiring,

@@ -44,6 +44,8 @@ void on_down(Self self, const caf::down_msg& down) {
   if (on_gate_down(self, down)) return;
   if (st.worker && down.source == st.worker.address()) {
     st.worker = nullptr;
+    if (fault_of(down.reason) == Fault::incompatible)
+      return fail_joining(self, st.joining.run.text() + ": " + describe(down.reason));
     join_again(self, "the worker ended (" + describe(down.reason) + ")");
   }
 }

@@ -209,8 +209,10 @@ void Batched<Row>::write_row(int64_t i) {
   const Row& row = slots_[static_cast<size_t>(i)].row;
   row.observe(RowWriter(buffers_.observations, i));
   buffers_.require_finite(spec_, buffers_.observations, i);
-  if constexpr (requires(std::span<uint8_t> allowed) { row.mask(allowed); })
+  if constexpr (requires(std::span<uint8_t> allowed) { row.mask(allowed); }) {
     row.mask(std::span<uint8_t>(buffers_.mask + i * buffers_.mask_size, static_cast<size_t>(buffers_.mask_size)));
+    buffers_.require_choices(spec_, i);
+  }
   if constexpr (requires { row.task(); }) buffers_.task[i] = row.task();
 }
 

@@ -74,6 +74,11 @@ void detail::throw_not_finite_observation(const EnvSpec& spec, size_t index) {
   throw std::runtime_error("observation " + spec.observations[index].name + " is not finite");
 }
 
+void StepBuffers::throw_no_choice(const EnvSpec& spec, size_t choice) {
+  const std::string which = spec.action.dims() == 1 ? "" : " for choice " + std::to_string(choice);
+  throw std::runtime_error("the action mask allows no action" + which);
+}
+
 void check_spec(const EnvSpec& spec) {
   TROUPE_CHECK(!spec.observations.empty(), spec.id, "has no observation");
   std::set<std::string> names;

@@ -20,6 +20,7 @@
 //
 // Any of these may throw: the adapter marks the row as failed and resets it; the other rows go on.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -102,6 +103,13 @@ class StepBuffers {
   void blank(int64_t i);
   // Throws std::runtime_error naming the observation when row i of `fields` holds a NaN or an infinity.
   static void require_finite(const EnvSpec& spec, std::span<const ObservationField> fields, int64_t i);
+  // Throws std::runtime_error naming the choice when the mask of row i allows no action for it.
+  void require_choices(const EnvSpec& spec, int64_t i) const {
+    const uint8_t* allowed = mask + i * mask_size;
+    for (size_t a = 0; a < spec.action.bins.size(); allowed += spec.action.bins[a++])
+      if (std::none_of(allowed, allowed + spec.action.bins[a], [](uint8_t entry) { return entry != 0; })) [[unlikely]]
+        throw_no_choice(spec, a);
+  }
 
   std::vector<ObservationField> observations, final_observations;
   uint8_t* mask = nullptr;
@@ -111,6 +119,8 @@ class StepBuffers {
   int32_t *executed = nullptr, *task = nullptr;
 
  private:
+  [[noreturn]] static void throw_no_choice(const EnvSpec& spec, size_t choice);
+
   int64_t rows_;
 };
 

@@ -72,6 +72,7 @@ std::string in_words(Fault fault) {
     case Fault::env_failed: return "the environment failed";
     case Fault::io_failed: return "a file or a connection failed";
     case Fault::not_restored: return "the checkpoint does not fit";
+    case Fault::incompatible: return "its messages do not fit the run";
     default: return to_string(fault);
   }
 }

@@ -17,6 +17,7 @@ std::string to_string(Fault fault) {
     case Fault::io_failed: return "io_failed";
     case Fault::internal: return "internal";
     case Fault::not_restored: return "not_restored";
+    case Fault::incompatible: return "incompatible";
   }
   return "unknown";
 }

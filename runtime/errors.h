@@ -52,6 +52,7 @@ enum class Fault : uint8_t {
   io_failed = 10,          // a file or socket refused
   internal = 11,           // an exception escaped; the context holds what()
   not_restored = 12,       // what a checkpoint holds of an actor does not fit; the context says why
+  incompatible = 13,       // what the peer is built to send does not fit the run; joining again is useless
 };
 
 // The name of a fault, for logs.

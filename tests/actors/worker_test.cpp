@@ -101,6 +101,32 @@ TEST_CASE("worker: that inference does not answer is logged once, and once that 
   CHECK(count("inference answers again") == 1);
 }
 
+TEST_CASE("worker: it asks again when a forward failed, and ends when its requests do not fit the run") {
+  Fixture f;
+  ActReply reply;
+  reply.id = f.inference.heard->requests.back();
+  reply.fault = Fault::forward_failed;
+  reply.error = "out of memory";
+  f.inference.tell(f.worker, reply);
+  f.pass(1s);
+  REQUIRE(f.inference.heard->requests.back() != reply.id);
+  CHECK_FALSE(f.replay.heard->workers.back().last);
+
+  reply.id = f.inference.heard->requests.back();
+  reply.fault = Fault::bad_message;
+  reply.error = "observation position is missing";
+  caf::error reason;
+  caf::actor_cast<caf::strong_actor_ptr>(f.worker)->get()->attach_functor([&](const caf::error& why) { reason = why; });
+  f.inference.tell(f.worker, reply);
+  f.run();
+  CHECK(f.replay.heard->workers.back().last);
+  CHECK(f.replay.heard->workers.back().env_failures == 0);
+  CHECK(fault_of(reason) == Fault::incompatible);
+  CHECK(describe(reason) ==
+        "inference refuses its requests: observation position is missing (is the environment the same as in "
+        "the run's program?)");
+}
+
 TEST_CASE("worker: the report before its end is its last one, whether it is stopped or ends with an error") {
   SUBCASE("stopped") {
     Fixture f;

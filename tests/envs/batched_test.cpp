@@ -194,6 +194,49 @@ TEST_CASE("batched: a failure inside a chunk voids the whole chunk") {
   CHECK(step.rewards.view<float>()[0] == 0.0f);
 }
 
+// Its mask allows one action until step 2 of an episode, then none of the second choice.
+class Stuck {
+ public:
+  static EnvSpec spec() {
+    EnvSpec spec;
+    spec.id = "Stuck";
+    spec.observations = {{"o", DType::f32, {1}}};
+    spec.action = {ActionKind::multi_discrete, {2, 3}, {}, {}, 1, true};
+    return spec;
+  }
+  void reset(Rng&) { steps_ = 0; }
+  RowStep step(std::span<const int32_t>, Rng&) {
+    ++steps_;
+    return {};
+  }
+  void observe(RowWriter out) const { out.array<float>()[0] = 0; }
+  void mask(std::span<uint8_t> allowed) const {
+    std::ranges::fill(allowed, uint8_t{0});
+    allowed[1] = 1;
+    if (steps_ < 2) allowed[4] = 1;
+  }
+
+ private:
+  int32_t steps_ = 0;
+};
+
+TEST_CASE("batched: a row whose mask allows no action fails and is started anew") {
+  Batched<Stuck> env(Stuck::spec(), 1);
+  EnvStep step = EnvStep::allocate(env.spec(), 1);
+  env.reset(1, 0, step);
+  const Array actions = Array::of<int32_t>({1, 1, 2}, {1, 2});
+  const std::vector<uint8_t> allowed = {0, 1, 0, 0, 1};
+  for (int episode = 0; episode < 3; ++episode) {
+    env.step(actions, step);
+    CHECK(step.failed.view<uint8_t>()[0] == 0);
+    env.step(actions, step);
+    CHECK(step.failed.view<uint8_t>()[0] == static_cast<uint8_t>(Failed::now));
+    REQUIRE(step.errors.size() == 1);
+    CHECK(step.errors[0].ends_with("the action mask allows no action for choice 1"));
+    CHECK(std::ranges::equal(step.action_mask.view<uint8_t>(), allowed));
+  }
+}
+
 TEST_CASE("batched: a spec that makes no sense is refused") {
   const auto build = [](const std::function<void(EnvSpec&)>& change, int64_t rows = 1) {
     EnvSpec spec = Moody::spec(1);

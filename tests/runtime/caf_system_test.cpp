@@ -77,7 +77,7 @@ TEST_CASE("describe: every error of CAF is told in plain words") {
 TEST_CASE("describe: a fault is told by its context, or in plain words without one") {
   CHECK(describe(make_error(Fault::bad_message, "workers is 0, expected 1 to 4096")) ==
         "workers is 0, expected 1 to 4096");
-  for (int code = 1; code <= static_cast<int>(Fault::not_restored); ++code)
+  for (int code = 1; code <= static_cast<int>(Fault::incompatible); ++code)
     check_words(describe(make_error(static_cast<Fault>(code))));
 }
 
