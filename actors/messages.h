@@ -119,6 +119,11 @@ struct ReceiverGone {
   uint64_t receiver = 0;
 };
 
+// This worker is gone: its process has joined again, under another number.
+struct WorkerGone {
+  uint64_t worker = 0;
+};
+
 // To the inference process that holds `receiver`: come to this group and receive.
 struct Invitation {
   uint64_t receiver = 0;
@@ -365,6 +370,9 @@ template <class I> typename I::result_type inspect(I& f, Applied& x) {
 template <class I> typename I::result_type inspect(I& f, ReceiverGone& x) {
   return f(caf::meta::type_name("ReceiverGone"), x.receiver);
 }
+template <class I> typename I::result_type inspect(I& f, WorkerGone& x) {
+  return f(caf::meta::type_name("WorkerGone"), x.worker);
+}
 template <class I> typename I::result_type inspect(I& f, Invitation& x) {
   return f(caf::meta::type_name("Invitation"), x.receiver, x.rendezvous);
 }
@@ -485,6 +493,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::WorkerReport))
 CAF_ADD_TYPE_ID(troupe, (troupe::EnvironmentsFailing))
 CAF_ADD_TYPE_ID(troupe, (troupe::Applied))
 CAF_ADD_TYPE_ID(troupe, (troupe::ReceiverGone))
+CAF_ADD_TYPE_ID(troupe, (troupe::WorkerGone))
 CAF_ADD_TYPE_ID(troupe, (troupe::Invitation))
 CAF_ADD_TYPE_ID(troupe, (troupe::Expelled))
 CAF_ADD_TYPE_ID(troupe, (troupe::Serving))
@@ -538,8 +547,8 @@ using StatsActor = StatsDoor::extend<caf::reacts_to<ReplayReport>, caf::reacts_t
                                      caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using ReplayActor =
     ReplayDoor::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<CheckpointMessage>,
-                       caf::reacts_to<ReceiverGone>, caf::reacts_to<beat_atom>, caf::reacts_to<due_atom>,
-                       caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+                       caf::reacts_to<ReceiverGone>, caf::reacts_to<WorkerGone>, caf::reacts_to<beat_atom>,
+                       caf::reacts_to<due_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using InferenceActor =
     InferenceDoor::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>, caf::reacts_to<beat_atom>,
                           caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;

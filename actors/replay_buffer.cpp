@@ -157,6 +157,17 @@ void on_down(Self self, const caf::down_msg& down) {
   serve(self);
 }
 
+void on_gone(Self self, const WorkerGone& gone) {
+  auto& st = self->state;
+  st.gone_workers.insert(gone.worker);
+  const auto worker = st.workers.find(gone.worker);
+  if (worker == st.workers.end()) return;
+  const caf::actor_addr address = worker->second.address();
+  st.parts.forget(address);
+  forget_worker(self, address, {});
+  if (!st.store->closed()) serve(self);
+}
+
 // A message of another process that does not fit the run: that peer loses it, replay goes on.
 void drop(const std::string& what, const std::string& why) { log_warn("replay", what + " is dropped: " + why); }
 
@@ -195,6 +206,7 @@ void on_hello(Self self, const WorkerHello& hello) {
   auto& st = self->state;
   if (!self->current_sender() || st.training_ended || st.stopping)
     return;  // its connection is lost already, or nobody needs it
+  if (st.gone_workers.contains(hello.worker)) return;
   if (const auto why = misfit(st.wiring->config, hello)) return turn_away(self, hello.worker, *why);
   if (is_taken(self, st.worker_of, hello.worker))
     return turn_away(self, hello.worker, "its number belongs to another worker");
@@ -340,6 +352,7 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, const Repl
         self->state.prefetcher = self->current_sender();
         serve(self);
       },
+      [self](const WorkerGone& gone) { on_gone(self, gone); },
       [self](const ReceiverGone& gone) {
         auto& st = self->state;
         st.gone.insert(gone.receiver);

@@ -125,12 +125,14 @@ void on_restart_due(Self self, const RestartDue& due) {
   tell(self, st.placement.add_inference(id));
 }
 
+// CAF reports no end of an actor whose process has another connection by now, so replay would wait for the former worker's rollouts.
 void forget_former_worker(Self self, const caf::actor_addr& host) {
   auto& st = self->state;
   const auto former = st.members.find(host);
   if (former == st.members.end()) return;
   self->demonitor(host);
   log_warn("supervisor", "worker " + std::to_string(former->second.id) + " ended; its process joins again");
+  self->send(st.replay, WorkerGone{former->second.id});
   forget_worker(self, SupervisorState::Member(former->second));
 }
 
