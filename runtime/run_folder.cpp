@@ -1,6 +1,7 @@
 #include "runtime/run_folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,7 @@ constexpr const char* kSummaryFile = "/summary.json";
 constexpr const char* kLockFile = "/run.lock";
 constexpr const char* kEndpointsFile = "/endpoints.json";
 constexpr const char* kEpochFile = "/epoch";
+constexpr const char* kChanged = ": was renamed, removed or cut during the run";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr uint64_t kMaxEpochBytes = 64;
 constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; longer ones are not ours
@@ -80,6 +82,18 @@ uint64_t bytes_until(const ReadFile& file, const RunFolder::ResumePoint& resume)
     end = begin;
   }
   return end;
+}
+
+// The file, or null where there is none. Throws IoError for a broken link, and when the file system does not answer: that says nothing about
+// the file.
+std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& path) {
+  try {
+    return disk.open_read(path);
+  } catch (const IoError& error) {
+    const bool absent = error.error_number() == ENOENT || error.error_number() == ENOTDIR;
+    if (!absent || disk.exists(path)) throw;
+    return nullptr;
+  }
 }
 
 }  // namespace
@@ -168,8 +182,8 @@ void RunFolder::require_checkpoint_of_summary() const {
 // Whether metrics.jsonl holds a line after the first update, or anything that cannot be read.
 bool RunFolder::has_metrics_of_updates() const {
   const std::string path = path_ + kMetricsFile;
-  if (!disk_->exists(path)) return false;
-  const std::unique_ptr<ReadFile> file = disk_->open_read(path);
+  const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+  if (!file) return false;
   return bytes_until(*file, {.updates = 0, .env_steps = std::numeric_limits<uint64_t>::max()}) < file->size();
 }
 
@@ -218,17 +232,15 @@ void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>
     throw ConfigError(error.what());
   }
   events_start_ = wall_time;
-  int index = 0;
-  do events_path_ = path_ + '/' + event_file_name(wall_time, index++);
-  while (disk_->exists(events_path_));
+  name_events();
   if (resuming_)
     events_resume_ = resume ? resume->tensorboard_step.value_or(static_cast<int64_t>(resume->env_steps) + 1) : 0;
 }
 
 void RunFolder::rewind_metrics(const std::optional<ResumePoint>& resume) {
   const std::string path = path_ + kMetricsFile;
-  if (!disk_->exists(path)) return;
-  const std::unique_ptr<ReadFile> file = disk_->open_read(path);
+  const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+  if (!file) return;
   if (!resume && file->size() > 0) return set_metrics_aside();
   Lines kept;
   if (resume && resume->lines) kept = first_lines(*file, file->size(), *resume->lines);
@@ -273,28 +285,34 @@ uint64_t RunFolder::size_of(const std::string& path) const {
   }
 }
 
-// Whether a file that held that many bytes is gone, or another one that holds fewer.
+// Whether a file that held that many bytes is gone, or holds fewer.
 bool RunFolder::was_replaced(const std::string& path, uint64_t bytes) const {
   try {
-    return !disk_->exists(path) || disk_->open_read(path)->size() < bytes;
+    const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+    return !file || file->size() < bytes;
   } catch (const IoError&) {
     return false;  // the write will say why
   }
 }
 
-// Whole lines of a file, 0 without one.
-uint64_t RunFolder::lines_in(const std::string& path) const {
-  if (!disk_->exists(path)) return 0;
-  const std::unique_ptr<ReadFile> file = disk_->open_read(path);
-  return first_lines(*file, file->size(), std::numeric_limits<uint64_t>::max()).count;
+// Cuts off what does not end a line. The number of lines that are left, 0 without a file.
+uint64_t RunFolder::cut_to_whole_lines(const std::string& path) {
+  const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+  if (!file) return 0;
+  const Lines whole = first_lines(*file, file->size(), std::numeric_limits<uint64_t>::max());
+  if (whole.bytes < file->size()) disk_->truncate(path, whole.bytes);
+  return whole.count;
 }
 
 void RunFolder::open_metrics() {
   const std::string path = path_ + kMetricsFile;
   if (metrics_ && was_replaced(path, metrics_bytes_)) {
-    log_warn(kComponent, path + ": was renamed, removed or cut while the run wrote to it; it is begun anew");
+    lines_ = cut_to_whole_lines(path);  // when the disk refuses, the next write tries again
     metrics_.reset();
-    lines_ = lines_in(path);
+    log_warn(kComponent, path + kChanged + "; " +
+                             (lines_ == 0 ? "a new file is begun"
+                                          : "the run appends to the " + std::to_string(lines_) +
+                                                (lines_ == 1 ? " whole line" : " whole lines") + " that it holds"));
   }
   if (metrics_) return;
   metrics_ = disk_->open_append(path);
@@ -312,11 +330,19 @@ void RunFolder::write_metrics(const std::string& json_line) {
   });
 }
 
+// To the first free name of this start. A name is never used twice: readers would go on in the middle of the new file.
+void RunFolder::name_events() {
+  do events_path_ = path_ + '/' + event_file_name(events_start_, events_index_++);
+  while (disk_->exists(events_path_));
+}
+
 void RunFolder::open_events() {
   if (events_ && was_replaced(events_path_, events_bytes_)) {
-    log_warn(kComponent, events_path_ + ": was renamed, removed or cut while the run wrote to it; it is begun anew");
+    const std::string changed = events_path_;
     events_.reset();
     events_resume_.reset();
+    name_events();
+    log_warn(kComponent, changed + kChanged + "; " + events_path_ + " continues it");
   }
   if (events_) return;
   auto file = disk_->open_append(events_path_);

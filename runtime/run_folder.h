@@ -68,7 +68,8 @@ class RunFolder {
 
   // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first of several
   // refusals in a row is logged.
-  // A file that was renamed, removed or cut since the write before is begun anew, with a warning.
+  // When a file was renamed, removed or cut since the write before, with a warning: metrics.jsonl continues after the whole lines that it still
+  // holds, and events go to a new file.
   // `json` is one object without line breaks.
   void write_metrics(const std::string& json);
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
@@ -97,9 +98,10 @@ class RunFolder {
   void rewind_metrics(const std::optional<ResumePoint>& resume);
   void set_metrics_aside();
   uint64_t size_of(const std::string& path) const;
-  uint64_t lines_in(const std::string& path) const;
   bool was_replaced(const std::string& path, uint64_t bytes) const;
+  uint64_t cut_to_whole_lines(const std::string& path);
   void open_metrics();
+  void name_events();
   void open_events();
   void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
 
@@ -114,6 +116,7 @@ class RunFolder {
   std::unique_ptr<AppendFile> metrics_;
   std::string events_path_;
   double events_start_ = 0;
+  int events_index_ = 0;  // of the next event file of this start
   std::optional<int64_t> events_resume_;
   std::unique_ptr<EventWriter> events_;
   Losses lost_metrics_, lost_events_;
