@@ -37,7 +37,7 @@ void describe_env(EnvConfig& c, Fields& f) {
   f.push_back({"env.rows", &c.rows, between(1, 65536), "sub-environments stepped together by one group of a worker"});
   f.push_back({"env.chunk", &c.chunk, between(0, 1024),
                "environment steps executed per action; 0 = the environment's own, 1 for most"});
-  f.push_back({"env.reward_scale", &c.reward_scale, between(1e-6, 1e6),
+  f.push_back({"env.reward_scale", &c.reward_scale, above(0, 1e9),
                "rewards are multiplied by this before training sees them; reports show unscaled returns"});
   f.push_back({"env.max_abs_reward", &c.max_abs_reward, between(0, 1e9),
                "scaled rewards are clipped to this magnitude; 0 = no clipping"});
@@ -84,7 +84,7 @@ void describe_model(ModelConfig& c, Fields& f) {
   f.push_back({"model.shared_trunk", &c.shared_trunk, anything(), "policy and value use one trunk"});
   f.push_back({"model.normalize_observations", &c.normalize_observations, anything(),
                "subtract the running mean, divide by the running deviation"});
-  f.push_back({"model.observation_clip", &c.observation_clip, between(0.01, 1e6),
+  f.push_back({"model.observation_clip", &c.observation_clip, above(0, 1e6),
                "magnitude normalised observations are clipped to"});
   f.push_back({"model.normalize_returns", &c.normalize_returns, anything(),
                "the value head predicts in units of the running return statistics"});

@@ -153,6 +153,18 @@ void check_algorithm(const RunConfig& c) {
                "; raise that, or use 0");
 }
 
+// What the policy and the losses see must be neither flattened to nothing nor beyond what 32-bit floats can square and sum.
+void check_scales(const RunConfig& c) {
+  constexpr double kLeastScale = 1e-6, kMostScale = 1e6, kLeastClip = 0.01;
+  if (c.env.reward_scale < kLeastScale || c.env.reward_scale > kMostScale)
+    refuse("env.reward_scale", c.env.reward_scale,
+           std::string("makes rewards too ") + (c.env.reward_scale < kLeastScale ? "small" : "large") +
+               " to learn from; use " + text(kLeastScale) + " to " + text(kMostScale) + ", like 1");
+  if (c.model.observation_clip < kLeastClip)
+    refuse("model.observation_clip", c.model.observation_clip,
+           "leaves nothing of the observations; use at least " + text(kLeastClip) + ", like 10");
+}
+
 // Most updates the run can make, or -1 when its limits do not say.
 int64_t most_updates(const RunConfig& c) {
   const bool counts_samples = c.stop.env_steps > 0 && c.replay.mode == "consume_once";
@@ -228,6 +240,7 @@ void validate(const RunConfig& config) {
   check_rollouts(config);
   check_replay(config);
   check_algorithm(config);
+  check_scales(config);
   check_stop(config);
   check_deterministic(config);
   check_network(config.network);

@@ -165,6 +165,22 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
   CHECK(error_with({"algorithm.dual_clip=3"}) == "");
 }
 
+TEST_CASE("validate: scales that leave nothing to learn from are refused, the ends of the range are not") {
+  const std::string rewards = " to learn from; use 1e-06 to 1000000, like 1";
+  check_all({
+      {{"env.reward_scale=1e-7"}, "env.reward_scale: 1e-07 makes rewards too small" + rewards},
+      {{"env.reward_scale=1e9"}, "env.reward_scale: 1000000000 makes rewards too large" + rewards},
+      {{"model.normalize_observations=true", "model.observation_clip=0.005"},
+       "model.observation_clip: 0.005 leaves nothing of the observations; use at least 0.01, like 10"},
+  });
+  for (const char* scale : {"env.reward_scale=1e-6", "env.reward_scale=1e6"}) CHECK(error_with({scale}) == "");
+  CHECK(error_with({"model.normalize_observations=true", "model.observation_clip=0.01"}) == "");
+  // eval and play only read the stored config of an older run.
+  const char* stored =
+      R"({"env": {"reward_scale": 1e9}, "model": {"normalize_observations": true, "observation_clip": 0.005}})";
+  CHECK_NOTHROW(parse_config(stored, "run.json"));
+}
+
 TEST_CASE("validate: a setting that another one switches off is refused") {
   check_all({
       {{"algorithm.rho_bar=2"},

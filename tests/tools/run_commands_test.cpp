@@ -6,6 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/checkpoint.h"
+#include "runtime/file.h"
+#include "runtime/fixed_settings.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -201,6 +204,29 @@ TEST_CASE("eval, play: a run whose settings this build would refuse to train wit
   const CommandResult unknown = troupe({"eval", copy});
   CHECK(unknown.exit_code == 2);
   CHECK(unknown.err.starts_with("troupe: " + copy + "/config.json: env.id: "));
+}
+
+TEST_CASE(
+    "eval, play: a run of an older build with scales that this one would refuse to train with can still be used") {
+  const test::TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(troupe({"train", "cartpole", "--run", run, "--set", "stop.updates=1", "--set", "evaluation.episodes=1",
+                  "--set", "model.normalize_observations=true", "--set", "model.observation_clip=5"})
+              .exit_code == 0);
+  json config = json::parse(read(run + "/config.json"));
+  config["model"]["observation_clip"] = 0.005;
+  config["env"]["reward_scale"] = 1e8;
+  overwrite(run + "/config.json", config.dump());
+  const Checkpoint checkpoint = CheckpointStore(posix_disk(), run + "/checkpoints").load(1);
+  CheckpointStore(posix_disk(), run + "/checkpoints", {fixed_settings(config.dump()), nullptr}).save(checkpoint);
+  for (const char* command : {"eval", "play"}) {
+    const CommandResult result = troupe({command, run, "--episodes", "1"});
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+  }
+  const CommandResult trained = troupe({"train", run});
+  CHECK(trained.exit_code == 2);
+  CHECK(trained.err.find("env.reward_scale: 100000000 makes rewards too large to learn from") != std::string::npos);
+  CHECK(std::ranges::count(trained.err, '\n') == 1);
 }
 
 TEST_CASE("play: writes plain frames when its output is no terminal") {
