@@ -3,11 +3,14 @@
 #include <malloc.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <latch>
 #include <system_error>
 #include <vector>
 
 #include "runtime/errors.h"
+#include "runtime/log.h"
+#include "runtime/machine.h"
 #include "runtime/text_format.h"
 
 namespace troupe {
@@ -50,20 +53,30 @@ uint64_t stack_bytes() {
 
 }  // namespace
 
-AddressSpace address_space_for(size_t threads, uint64_t memory) {
-  constexpr uint64_t kArena = 128 << 20;     // glibc reserves twice the 64 MiB of an arena while it aligns one
+AddressSpace address_space_for(size_t threads, uint64_t memory, uint64_t cores) {
   constexpr uint64_t kLibraries = 64 << 20;  // code, tables and buffers of libraries that come with use
-  const uint64_t needed = threads * stack_bytes() + memory + kLibraries;
-  return {.needed = needed, .wished = needed + threads * kArena};
+  constexpr uint64_t kArenasOfCore = 8;      // the limit of glibc (malloc/arena.c, NARENAS_FROM_NCORES)
+  return {.needed = threads * stack_bytes() + memory + kLibraries,
+          .arenas = std::max<uint64_t>(1, std::min<uint64_t>(threads, kArenasOfCore * cores))};
+}
+
+uint64_t AddressSpace::arenas_within(uint64_t available) const {
+  constexpr uint64_t kArena = 128 << 20;  // glibc reserves twice the 64 MiB of an arena while it aligns one
+  const uint64_t fit = available < needed ? 0 : (available - needed) / kArena;
+  return std::clamp<uint64_t>(fit, 1, arenas);
 }
 
 void require_address_space(size_t threads, uint64_t memory, uint64_t available, const std::string& advice) {
-  const AddressSpace space = address_space_for(threads, memory);
+  const AddressSpace space = address_space_for(threads, memory, processors());
   if (available < space.needed)
     throw ConfigError("`ulimit -v` leaves " + format_bytes(available) + " of address space, " +
                       format_bytes(space.needed) + " are needed for " + std::to_string(threads) +
                       " threads and the data: raise it" + (advice.empty() ? "" : ", or " + advice));
-  if (available < space.wished) mallopt(M_ARENA_MAX, 1);
+  const uint64_t arenas = space.arenas_within(available);
+  if (arenas == space.arenas) return;
+  mallopt(M_ARENA_MAX, static_cast<int>(arenas));
+  log_warn("memory", "`ulimit -v` leaves address space for " + std::to_string(arenas) + " of " +
+                         std::to_string(space.arenas) + " allocation arenas: threads share them, which can be slower");
 }
 
 void require_threads(size_t count, const std::string& advice, const StartThread& start) {

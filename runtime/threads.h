@@ -19,12 +19,15 @@ void require_threads(size_t count, const std::string& advice = {}, const StartTh
 // What `threads` threads beside this one and `memory` bytes take of the address space.
 struct AddressSpace {
   uint64_t needed = 0;  // with one allocation arena for all threads
-  uint64_t wished = 0;  // with an arena for each thread, which the C library makes as long as it can
-};
-AddressSpace address_space_for(size_t threads, uint64_t memory);
+  uint64_t arenas = 1;  // that the C library makes as long as it can: one for each thread, at most 8 for each core
 
-// Throws ConfigError when `available` bytes of address space (available_address_space()) are fewer than needed. When they are fewer than
-// wished, all threads of the process share one allocation arena from now on: the arenas would leave nothing for stacks and data.
+  // As many of them as `available` bytes hold beside what is needed, at least 1.
+  uint64_t arenas_within(uint64_t available) const;
+};
+AddressSpace address_space_for(size_t threads, uint64_t memory, uint64_t cores);
+
+// Throws ConfigError when `available` bytes of address space (available_address_space()) are fewer than needed. When they do not hold all
+// arenas, the C library makes only as many as fit from now on, and a warning says so: more would leave nothing for stacks and data.
 void require_address_space(size_t threads, uint64_t memory, uint64_t available, const std::string& advice = {});
 
 }  // namespace troupe

@@ -1,9 +1,13 @@
 #include "runtime/threads.h"
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <system_error>
 
 #include "runtime/errors.h"
+#include "runtime/log.h"
+#include "runtime/memory_disk.h"
 #include "runtime/text_format.h"
 #include "tests/support/test.h"
 
@@ -42,20 +46,46 @@ std::string refusal_of(size_t count, const std::string& advice, const StartThrea
 }  // namespace
 
 TEST_CASE("threads: address space for stacks and data is required, arenas are not") {
-  constexpr uint64_t kData = 100 << 20;
-  const AddressSpace space = address_space_for(20, kData);
+  constexpr uint64_t kData = 100 << 20, kUnlimited = std::numeric_limits<uint64_t>::max();
+  const AddressSpace space = address_space_for(20, kData, 2);
   CHECK(space.needed > kData);
-  CHECK(space.wished > space.needed);
-  CHECK(address_space_for(21, kData).needed > space.needed);
-  CHECK(address_space_for(20, 2 * kData).needed == space.needed + kData);
-  CHECK_NOTHROW(require_address_space(20, kData, space.wished));
+  CHECK(address_space_for(21, kData, 2).needed > space.needed);
+  CHECK(address_space_for(20, 2 * kData, 2).needed == space.needed + kData);
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {LogLevel::info, LogLevel::error, false});
+  CHECK_NOTHROW(require_address_space(20, kData, kUnlimited));
+  CHECK(disk.read("log").empty());
   CHECK_NOTHROW(require_address_space(20, kData, space.needed));
+  const std::string line = disk.read("log");
+  close_log();
+  CHECK(line.find("`ulimit -v` leaves address space for 1 of ") != std::string::npos);
+  CHECK(std::ranges::count(line, '\n') == 1);
   CHECK_THROWS_WITH_AS(require_address_space(20, kData, 5 << 20, "lower workers.count"),
                        ("`ulimit -v` leaves 5 MB of address space, " + format_bytes(space.needed) +
                         " are needed for 20 threads and the data: raise it, or lower workers.count")
                            .c_str(),
                        ConfigError);
   CHECK_THROWS_AS(require_address_space(20, kData, space.needed - 1), ConfigError);
+}
+
+TEST_CASE("threads: as many arenas as fit, at most one for each thread and 8 for each core") {
+  constexpr uint64_t kArena = 128 << 20, kUnlimited = std::numeric_limits<uint64_t>::max();
+  struct Case {
+    size_t threads;
+    uint64_t cores, all;
+  };
+  for (const Case& each : {Case{219, 2, 16}, {219, 64, 219}, {12, 2, 12}, {1, 2, 1}, {0, 2, 1}}) {
+    CAPTURE(each.threads);
+    CAPTURE(each.cores);
+    const AddressSpace space = address_space_for(each.threads, 0, each.cores);
+    CHECK(space.arenas == each.all);
+    CHECK(space.arenas_within(kUnlimited) == each.all);
+    CHECK(space.arenas_within(space.needed) == 1);
+    for (uint64_t i = 1; i < 2 * each.all; ++i) {
+      CHECK(space.arenas_within(space.needed + i * kArena) == std::min(i, each.all));
+      CHECK(space.arenas_within(space.needed + (i + 1) * kArena - 1) == std::min(i, each.all));
+    }
+  }
 }
 
 TEST_CASE("threads: as many as are needed run at once and have ended afterwards") {
