@@ -55,6 +55,7 @@ StatsActor::behavior_type stats_actor(Self self, WiringPtr wiring, RecorderActor
   guard(self);
   self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success,
                                                  wiring->started.value_or(self->clock().now()), start);
+  self->state.core->begin_training(self->clock().now());  // the supervisor starts both
   const auto interval = wiring->config.stats.interval;
   if (const std::string* state = wiring->state_of("stats"))
     restoring([&] { self->state.core->load(*state, self->clock().now()); });

@@ -62,6 +62,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
     : config_(config),
       reports_success_(reports_success),
       started_(started),
+      training_started_(started),
       start_(start),
       points_(config, start.ledger.produced),
       point_env_steps_(start.env_steps),
@@ -167,16 +168,16 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   return totals;
 }
 
-double StatsCore::progress(double seconds_of_start) const {
+double StatsCore::progress(double seconds_of_training) const {
   return run_progress(config_.stop, now_.env_steps, now_.updates,
-                      time_progress(config_.stop, seconds_of_start, start_));
+                      time_progress(config_.stop, seconds_of_training, start_));
 }
 
 void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
-  const double elapsed = seconds(now - started_);
-  s.elapsed_seconds = start_.totals.elapsed_seconds + elapsed;
-  s.progress = progress(elapsed);
-  if (s.progress > progress_before_) s.eta_seconds = elapsed * (1 - s.progress) / (s.progress - progress_before_);
+  s.elapsed_seconds = start_.totals.elapsed_seconds + seconds(now - started_);
+  const double trained = seconds(now - training_started_);
+  s.progress = progress(trained);
+  if (s.progress > progress_before_) s.eta_seconds = trained * (1 - s.progress) / (s.progress - progress_before_);
   s.env_steps_per_second = env_rate_.over(now, kShort);
   s.env_steps_per_second_60s = env_rate_.over(now, kLong);
   s.updates_per_second = update_rate_.over(now, kShort);

@@ -27,6 +27,9 @@ class StatsCore {
   // the checkpoint had.
   StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start = {});
 
+  // The trainer starts now: the used part of stop.seconds and the estimate of what is left count from here. Without this call from `started`.
+  void begin_training(Clock::time_point now) { training_started_ = now; }
+
   // Why the report is dropped: another process sent what no worker of this run can say. Nothing when it counts.
   std::optional<std::string> add(const WorkerReport& report, Clock::time_point now);
   void add(const InferenceReport& report);
@@ -69,11 +72,11 @@ class StatsCore {
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
   void fill_inference(StatsSnapshot& s) const;
   void fill_workers(StatsSnapshot& s, Clock::time_point now) const;
-  double progress(double seconds_of_start) const;
+  double progress(double seconds_of_training) const;
 
   RunConfig config_;
   bool reports_success_;
-  Clock::time_point started_;
+  Clock::time_point started_, training_started_;
   ReplayStart start_;
   double progress_before_ = 0;
   StatsSnapshot now_;

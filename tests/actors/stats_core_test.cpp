@@ -390,6 +390,20 @@ TEST_CASE("stats: progress of a run that time limits continues over a resume") {
   CHECK(view.eta_seconds == 10);
 }
 
+TEST_CASE("stats: progress and the time left of a run that time limits count from the start of training") {
+  RunConfig config = config_of(100);
+  config.stop.env_steps = 0;
+  config.stop.seconds = 2;
+  StatsCore core(config, false, kStart);
+  core.begin_training(kStart + std::chrono::seconds(5));
+  CHECK(core.take_view(kStart + std::chrono::seconds(5)).progress == 0);
+  const StatsSnapshot view = core.take_view(kStart + std::chrono::milliseconds(5500));
+  CHECK(view.progress == 0.25);
+  CHECK(view.eta_seconds == 1.5);
+  CHECK(view.elapsed_seconds == 5.5);
+  CHECK(core.take_view(kStart + std::chrono::seconds(7)).progress == 1);
+}
+
 TEST_CASE("stats: when training has ended there is no alarm") {
   StatsCore core(config_of(100), false, kStart);
   core.add(Applied{3, {0, 0}});

@@ -71,3 +71,24 @@ TEST_CASE("stats: of an actor that has ended nothing is kept but its counts") {
   CHECK(f.state().receiver_of.empty());
   CHECK(f.view().env_failures.begin()->second == 1);
 }
+
+TEST_CASE(
+    "stats: the used part of stop.seconds counts from the start of training, other times from that of the process") {
+  struct TimedRun : OneActor {
+    TimedRun() : OneActor(timed()) {}
+    static RunConfig timed() {
+      RunConfig config;
+      config.stop.env_steps = 0;
+      config.stop.seconds = 2;
+      return config;
+    }
+  } f;
+  const auto now = f.system->clock().now();
+  f.wiring->started = now - std::chrono::seconds(1);
+  const StatsActor stats =
+      f.keep(f.system->spawn(stats_actor, WiringPtr(f.wiring), f.add_peer().as<RecorderActor>(), ReplayStart{}));
+  f.run();
+  const StatsSnapshot view = f.state_of<StatsState>(stats).core->take_view(now + std::chrono::seconds(1));
+  CHECK(view.progress == 0.5);
+  CHECK(view.elapsed_seconds == 2);
+}
