@@ -7,7 +7,6 @@
 // run.lock was removed, renamed or replaced.
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +14,7 @@
 
 #include "runtime/checkpoint.h"
 #include "runtime/file.h"
-#include "runtime/tfevents.h"
+#include "runtime/run_metrics.h"
 
 namespace troupe {
 
@@ -50,21 +49,14 @@ class RunFolder {
   std::unique_ptr<AppendFile> open_log_file();
 
   // Where a resumed run goes on.
-  struct ResumePoint {
-    // Lines of metrics.jsonl with larger "updates" or "env_steps" are cut off, they will be written again.
-    uint64_t updates = 0;
-    uint64_t env_steps = 0;
-    std::optional<uint64_t> lines = std::nullopt;  // of metrics.jsonl; if known, this many are kept, whatever they say
-    // TensorBoard forgets this step and later ones; if not given, the steps after `env_steps`.
-    std::optional<int64_t> tensorboard_step = std::nullopt;
-  };
+  using ResumePoint = RunMetrics::ResumePoint;
   // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and what lies
   // past the resume point. Without a resume point, a metrics.jsonl with lines is renamed. `wall_time` is in seconds since 1970. Throws
   // ConfigError when metrics.jsonl cannot be read, cut or renamed.
   void begin_metrics(double wall_time, const std::optional<ResumePoint>& resume);
 
   // The new name of the metrics.jsonl of a run that begins anew; nothing unless begin_metrics() renamed one.
-  const std::optional<std::string>& former_metrics() const { return former_metrics_; }
+  const std::optional<std::string>& former_metrics() const { return metrics_.former(); }
 
   // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first of several
   // refusals in a row is logged.
@@ -74,9 +66,9 @@ class RunFolder {
   void write_metrics(const std::string& json);
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
   // Lines of metrics.jsonl now.
-  uint64_t metrics_lines() const { return lines_; }
+  uint64_t metrics_lines() const { return metrics_.lines(); }
   // Writes of those two that were lost.
-  uint64_t lost_writes() const { return lost_metrics_.total + lost_events_.total; }
+  uint64_t lost_writes() const { return metrics_.lost_writes(); }
 
   // Replaces endpoints.json, which is removed at the end. Part of the start: throws ConfigError.
   void write_endpoints(const std::string& json);
@@ -86,42 +78,20 @@ class RunFolder {
   void write_summary(const std::string& json);
 
  private:
-  struct Losses {
-    uint64_t total = 0;
-    uint64_t in_a_row = 0;
-  };
   void open_or_create(const std::string& config, const UpgradeConfig& upgrade);
   void refuse_foreign_folder() const;
-  bool has_metrics_of_updates() const;
   void require_checkpoint_of_summary() const;
   void replace_settings(const std::string& conflict);
-  void rewind_metrics(const std::optional<ResumePoint>& resume);
-  void set_metrics_aside();
-  uint64_t size_of(const std::string& path) const;
-  bool was_replaced(const std::string& path, uint64_t bytes) const;
-  uint64_t cut_to_whole_lines(const std::string& path);
-  void open_metrics();
-  void name_events();
-  void open_events();
-  void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
 
   Disk* disk_;
   std::string path_;
   bool resuming_ = false;
-  std::optional<std::string> replaced_, former_metrics_;
+  std::optional<std::string> replaced_;
   std::string config_before_;
   std::unique_ptr<FileLock> lock_;
   bool endpoints_written_ = false;
+  RunMetrics metrics_;
   CheckpointStore checkpoints_;
-  std::unique_ptr<AppendFile> metrics_;
-  std::string events_path_;
-  double events_start_ = 0;
-  int events_index_ = 0;  // of the next event file of this start
-  std::optional<int64_t> events_resume_;
-  std::unique_ptr<EventWriter> events_;
-  Losses lost_metrics_, lost_events_;
-  uint64_t lines_ = 0;
-  uint64_t metrics_bytes_ = 0, events_bytes_ = 0;  // least that the files hold while they are the ones that were opened
 };
 
 }  // namespace troupe
