@@ -24,6 +24,7 @@ def test_names_that_mean_the_same_are_accepted():
     want = ta.policy_loss("clip", X, Y, X, clip=0.1, aggregation="seq-mean-token-sum")
     for name in ("cliprange", "clip_range", "clip_coef", "clip_epsilon", "clip_ratio", "epsilon"):
         same(ta.policy_loss("clip", X, Y, X, **{name: 0.1}, loss_agg_mode="seq-mean-token-sum"), want)
+    same(ta.policy_loss("clip", X, Y, X, clip=0.1, clip_ratio=0.1, clip_eps=None, aggregation="seq-mean-token-sum"), want)
     same(ta.policy_loss("clip", log_prob=X, old_log_prob=Y, advantages=X, clip=0.1, aggregation="seq-mean-token-sum"), want)
     want = ta.policy_loss("clip", X, Y, X, X > 0)
     same(ta.policy_loss("clip", X, Y, X, response_mask=X > 0), want)
@@ -50,6 +51,12 @@ def test_names_that_mean_the_same_are_accepted():
         (lambda: ta.gae(X, Y, gamma=1, lam=1, gae_lambda=1), "gae: 'gae_lambda' is another name of 'lam', which is given too"),
         (lambda: ta.gae(X, Y, gamma=1, lmbda=1, gae_lambda=1), "gae: 'gae_lambda' is another name of 'lam', which is given too"),
         (lambda: ta.gae(X, Y, gamma=1, lam=1, reward=X), "gae: 'reward' is another name of 'rewards', which is given too"),
+        (lambda: ta.policy_loss("clip", X, Y, X, clip=0.2, clip_ratio=0.5), "policy_loss: 'clip_ratio' is 0.5, but 'clip', another name"),
+        (lambda: ta.policy_loss("clip", X, Y, X, clip_ratio=0.2, clip_eps=0.5), "'clip_eps' is 0.5, but 'clip_ratio', .* is 0.2; expected"),
+        (lambda: ta.policy_loss("clip", X, Y, X, epsilon=0.5, clip_ratio=0.2), "'clip_ratio' is 0.2, but 'epsilon', another .* is 0.5"),
+        (lambda: ta.policy_loss("clip", X, Y, X, cliprange=0.2, clip_ratio=0.3), "'clip_ratio' is 0.3, but 'clip', another name"),
+        (lambda: ta.policy_loss("clip", X, Y, X, clip_low=0.1, clip_ratio_low=0.4), "'clip_ratio_low' is 0.4, but 'clip_low'"),
+        (lambda: ta.policy_loss("clip", X, Y, X, clip=0.1, cliprange=0.2), "'cliprange' is another name of 'clip', which is given too"),
         (lambda: ta.gae(X, Y, 0.99, 0.95), "gae: 4 positional arguments, expected at most 2 \\(rewards, values\\); .* by name: gamma, lam"),
         (lambda: ta.policy_loss(X, Y, X, X), "name: is of type ndarray, expected one of: clip, "),
         (lambda: ta.policy_loss("clip", X, Y, X, cliprnge=0.2), "cliprnge: clip has no such parameter"),

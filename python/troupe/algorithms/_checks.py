@@ -69,6 +69,18 @@ def no_others(function: str, params: Mapping[str, Any], known: Sequence[str]) ->
             raise UnknownArgumentError(f"{name}: {function} has no such parameter{proposal} (it takes: {takes})")
 
 
+def one_value_each(function: str, given: Mapping[str, Any], key_of: Mapping[str, str]) -> None:
+    """Refuses two values for one parameter under different names; equal ones pass."""
+    first: dict[str, str] = {}
+    for name, value in given.items():
+        other = first.setdefault(key_of[name], name)
+        if given[other] != value:
+            raise UnknownArgumentError(
+                f"{function}: {name!r} is {value!r}, but {other!r}, another name of the same parameter, is {given[other]!r}; "
+                "expected one of the two"
+            )
+
+
 def _range(low: float, high: float, above: float | None) -> str:
     if above is not None:
         return f" > {above:g}" + (f" and <= {high:g}" if high < math.inf else "")

@@ -10,7 +10,7 @@ import numpy as np
 
 from troupe import _core
 from troupe.algorithms._arrays import Argument, Call, row_offsets, view_of
-from troupe.algorithms._checks import choice, integer, no_others, number
+from troupe.algorithms._checks import choice, integer, no_others, number, one_value_each
 from troupe.algorithms._devices import DeviceCall, loss_kernels
 from troupe.algorithms._tokens import (
     differentiable,
@@ -38,8 +38,9 @@ AGGREGATIONS = get_args(Aggregation)
 #: Every surrogate: name, aliases, parameters (key, default, expected, doc, source, aliases) and aggregation.
 SURROGATES = {entry["name"]: entry for entry in _core.surrogates()}
 _BY_ANY_NAME = {alias: entry for entry in SURROGATES.values() for alias in (entry["name"], *entry["aliases"])}
+# For every surrogate: the key of each parameter by that key and by its other names.
 _PARAMETER_NAMES = {
-    name: {key for p in entry["parameters"] for key in (p["key"], *filter(None, p["aliases"].split(",")))}
+    name: {key: p["key"] for p in entry["parameters"] for key in (p["key"], *filter(None, p["aliases"].split(",")))}
     for name, entry in SURROGATES.items()
 }
 
@@ -80,9 +81,12 @@ def policy_loss(
     entry = _BY_ANY_NAME[name]
     if aggregation is not None:
         choice("aggregation", aggregation, AGGREGATIONS)
-    settings = {key: params.pop(key) for key in tuple(params) if key in _PARAMETER_NAMES[entry["name"]]}
+    names = _PARAMETER_NAMES[entry["name"]]
+    settings = {key: params.pop(key) for key in tuple(params) if key in names}
     if "verl_compat" in settings:
         params["verl_compat"] = settings["verl_compat"]
+    settings = _settings(settings)
+    one_value_each("policy_loss", settings, names)
     normalisers = norms(**take_normalisers(params))
     no_others(entry["name"], params, [p["key"] for p in entry["parameters"]])
 
@@ -104,7 +108,7 @@ def policy_loss(
     grad = call.output("gradient", tokens.shape) if needs_gradient(logp) else None
     total, metrics = loss_kernels(call).policy_loss(
         name,
-        _settings(settings),
+        settings,
         tokens.view,
         old.view,
         advantage.view,
