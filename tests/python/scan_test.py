@@ -293,3 +293,34 @@ PACKED = {"rewards": np.zeros(5), "values": np.zeros(5), "gamma": 1, "lam": 1}
 def test_errors_name_the_argument_that_does_not_fit(function, arguments, message):
     with pytest.raises(ValueError, match=message):
         function(**arguments)
+
+
+@pytest.mark.parametrize("bootstrap", [np.zeros(4), [0.0] * 4, np.zeros(5)])
+def test_a_bootstrap_that_does_not_fit_names_the_layout(bootstrap):
+    x = np.zeros((4, 9), np.float32)
+    n = len(bootstrap)
+    want = f"bootstrap: shape \\({n},\\), expected \\(9,\\).*layout='TB' reads rewards of shape \\(4, 9\\) as \\[T, B\\]; pass layout='BT'"
+    with pytest.raises(ValueError, match=want):
+        ta.vtrace(x, 0.9, x, x, bootstrap)
+    with pytest.raises(ValueError, match="layout='BT' reads rewards of shape \\(9, 4\\) as \\[B, T\\]; pass layout='TB' if"):
+        ta.gae(x.T, x.T, gamma=0.9, lam=0.9, bootstrap=np.zeros(4))
+
+
+@pytest.mark.parametrize("single", [np.ones(1), [1.0]])
+def test_a_bootstrap_of_one_row_is_not_spread_over_its_steps(single):
+    x = np.zeros((1, 9), np.float32)
+    with pytest.raises(ValueError, match="layout='TB' reads rewards of shape \\(1, 9\\) as"):
+        ta.vtrace(x, 0.9, x, x, single)
+    with pytest.raises(ValueError, match="pass layout='TB' if they are"):
+        ta.gae(x.T, x.T, gamma=0.9, lam=0.9, bootstrap=single)
+    assert ta.vtrace(x, 0.9, x, x, single, layout="BT").vs.shape == (1, 9)
+    assert ta.vtrace(x, 0.9, x, x, 1.0).vs.shape == (1, 9)
+    square = np.zeros((3, 4), np.float32)
+    assert ta.vtrace(square, 0.9, square, square, single).vs.shape == (3, 4)  # one value for all sequences
+
+
+@pytest.mark.parametrize("discounts", [1.5, -0.1, float("nan"), np.full((3, 4), 1.5), np.array([0.9, 0.9, 0.9, np.nan]), [0.5, 2, 0, 0]])
+def test_discounts_of_vtrace_are_in_the_unit_interval(discounts):
+    x = np.zeros((3, 4), np.float32)
+    with pytest.raises(ValueError, match="discounts: .*expected .*in \\[0, 1\\]"):
+        ta.vtrace(x, discounts, x, x, 0.0)

@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
+
 from troupe.algorithms._arrays import Argument, row_offsets, view_of
 from troupe.algorithms._checks import choice, integer, number
 from troupe.algorithms._cuda_scan import kernels_for
@@ -192,7 +194,9 @@ def vtrace(
     layout: Layout = "TB",
     threads: int | None = None,
 ) -> VTrace:
-    """V-trace targets (Espeholt et al. 2018, eq. 1 and section 4.2): `(vs, pg_advantages)`, both float32 and of the shape of
+    """V-trace targets of arrays [T, B], time first: pass layout="BT" for [B, T]. The default of `gae` is the other one, "BT".
+
+    `(vs, pg_advantages)` (Espeholt et al. 2018, eq. 1 and section 4.2), both float32 and of the shape of
     `rewards`. With rho_t = exp(log_rho_t), clamped to exp(+-20):
 
         delta_t = min(rho_bar, rho_t) (r_t + discount_t V_{t+1} - V_t)
@@ -201,8 +205,8 @@ def vtrace(
 
     log_rho, rewards, values: [T, B], or [T] for a single sequence ([B, T] with layout "BT"); log_rho is log pi(a|s) -
         log mu(a|s), summed over the dimensions of the action.
-    discounts: gamma (1 - terminated), a number or an array that broadcasts to the shape of `rewards`. Nothing passes over a
-        discount of 0.
+    discounts: gamma (1 - terminated), in [0, 1]: a number or an array that broadcasts to the shape of `rewards`. Arrays on a
+        GPU are not checked. Nothing passes over a discount of 0.
     bootstrap: V after the last step of each sequence, [B] or a number.
     lam: in [0, 1], multiplies the trace after the minimum (seed_rl).
     rho_bar, c_bar, pg_rho_bar: bounds above 0; None or infinity = none. rho_bar >= c_bar, as in the paper.
@@ -224,7 +228,7 @@ def vtrace(
     )
     inputs = [
         problem.floats("log_rho"),
-        problem.floats("discounts", broadcast=True),
+        problem.bounded("discounts"),
         problem.rewards,
         problem.floats("values"),
         problem.bootstrap(),
@@ -272,6 +276,7 @@ class _Problem:
 
     def __init__(self, layout: str, threads: int | None, offsets: Any = None, **arrays: Any) -> None:
         time_major = choice("layout", layout, get_args(Layout)) == "TB"
+        self._sequences_last = time_major
         self.threads = _threads() if threads is None else integer("threads", threads, low=1, high=2**31 - 1)
         self._arrays = arrays
         self._call = DeviceCall(**arrays)
@@ -320,9 +325,32 @@ class _Problem:
             raise ValueError(f"{name}: holds {float(array[wrong][0]):g}, expected numbers in [0, 1]")
         return 1.0, self.floats(name, broadcast=True)
 
+    def bounded(self, name: str) -> Any:
+        """Numbers in [0, 1], or an array of them. Arrays on a device are not checked: that would wait for the device."""
+        if not getattr(self._arrays[name], "is_cuda", False):
+            _, array = self.factor(name)
+            if array is not None:
+                return array
+        return self.floats(name, broadcast=True)
+
     def bootstrap(self) -> Any:
+        self._check_bootstrap_layout()
         return self._keep(
             self._call.floats("bootstrap", shape=(self._sequences,), optional=True, broadcast=True)
+        )
+
+    def _check_bootstrap_layout(self) -> None:
+        """Refuses what fits the other layout alone, such as [1] for the only row of rewards [1, T] that are read as [T, B]."""
+        shape, whole = _shape_of(self._arrays["bootstrap"]), self._like.shape
+        if len(whole) != 2 or shape in (None, (), (self._sequences,)):
+            return
+        other = whole[0] if self._sequences_last else whole[1]
+        if shape == (1,) and other != 1:
+            return
+        given, turned = ("TB", "BT") if self._sequences_last else ("BT", "TB")
+        raise ValueError(
+            f"bootstrap: shape {shape}, expected ({self._sequences},), one for each sequence: layout={given!r} reads rewards of "
+            f"shape {whole} as [{given[0]}, {given[1]}]; pass layout={turned!r} if they are [{turned[0]}, {turned[1]}]"
         )
 
     def output(self, name: str) -> Argument:
@@ -337,6 +365,16 @@ class _Problem:
         if argument is not None:
             self._kept.append(argument)
         return view_of(argument)
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array, a number or lists; None where there is none."""
+    if value is None:
+        return None
+    try:
+        return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
+    except ValueError:  # lists of different lengths
+        return None
 
 
 def _rows_lie(array: Any) -> bool:
