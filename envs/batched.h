@@ -62,7 +62,7 @@ class Batched final : public Env {
   using Number = std::conditional_t<detail::Continuous<Row>, float, int32_t>;
 
   // N rows; `identity` distinguishes what save() writes from other environments' and parameters'. Throws
-  // InvariantError when the spec and the row class do not fit each other.
+  // ConfigError when the spec makes no sense or the row class does not fit it.
   Batched(EnvSpec spec, int64_t rows, Options options = {}, std::string identity = {});
   // Rows point into the object.
   Batched(const Batched&) = delete;
@@ -95,6 +95,8 @@ class Batched final : public Env {
     bool terminated = false, truncated = false, success = false;
   };
 
+  // The spec, which also fits the row class. Throws ConfigError.
+  static EnvSpec checked_spec(EnvSpec spec);
   static Row make_row(const Options& options) {
     if constexpr (std::is_same_v<Options, NoOptions>)
       return Row();
@@ -129,22 +131,32 @@ class Batched final : public Env {
 };
 
 template <class Row>
+EnvSpec Batched<Row>::checked_spec(EnvSpec spec) {
+  check_spec(spec);
+  const ActionSpec& action = spec.action;
+  constexpr bool masks = requires(const Row& row, std::span<uint8_t> allowed) { row.mask(allowed); };
+  const auto refuse = [&](const char* what) { refuse_spec(spec, what, "EnvSpec::action"); };
+  if (detail::Continuous<Row> && action.kind != ActionKind::continuous)
+    refuse("step() takes continuous actions, but the kind is discrete");
+  if (!detail::Continuous<Row> && action.kind == ActionKind::continuous)
+    refuse("step() takes discrete actions, but the kind is continuous");
+  if (detail::OneChoice<Row> && action.dims() != 1)
+    refuse("step() takes one choice as int32_t, but there are several bins; expected std::span<const int32_t>");
+  if (masks && !action.masked) refuse("the environment has mask(), but masked is false");
+  if (!masks && action.masked) refuse("masked is true, but the environment has no mask()");
+  return spec;
+}
+
+template <class Row>
 Batched<Row>::Batched(EnvSpec spec, int64_t rows, Options options, std::string identity)
-    : spec_(std::move(spec)),
+    : spec_(checked_spec(std::move(spec))),
       options_(std::move(options)),
       identity_(identity.empty() ? spec_.id : std::move(identity)),
       buffers_(spec_, rows) {
   static_assert(
       detail::OneChoice<Row> || detail::ManyChoices<Row> || detail::Continuous<Row>,
       "a row needs RowStep step(action, Rng&) with int32_t, std::span<const int32_t> or std::span<const float>");
-  check_spec(spec_);
   TROUPE_CHECK(rows >= 1, spec_.id, "rows:", rows);
-  TROUPE_CHECK((spec_.action.kind == ActionKind::continuous) == detail::Continuous<Row>, spec_.id,
-               "spec and step() disagree on whether actions are continuous");
-  TROUPE_CHECK(detail::Continuous<Row> || detail::ManyChoices<Row> || spec_.action.dims() == 1, spec_.id,
-               "step() takes one choice, the spec has", spec_.action.dims());
-  constexpr bool masks = requires(const Row& row, std::span<uint8_t> allowed) { row.mask(allowed); };
-  TROUPE_CHECK(spec_.action.masked == masks, spec_.id, "spec and row disagree on whether actions are masked");
   clipped_.resize(static_cast<size_t>(spec_.action.dims()));
   allowed_.resize(static_cast<size_t>(buffers_.mask_size));
   slots_.reserve(static_cast<size_t>(rows));

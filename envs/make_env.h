@@ -24,6 +24,7 @@ struct EnvInfo {
   std::string description;  // one line
   std::string params;       // parameters with their defaults: "size=8 slip=0"; empty when there are none
   EnvSpec spec;             // with default parameters
+  std::string error;  // why it cannot be made, naming it; empty when it can. Otherwise `params` and `spec` are empty
 };
 
 // Every environment, in the order of the table.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 
 namespace troupe {
@@ -79,28 +80,79 @@ void StepBuffers::throw_no_choice(const EnvSpec& spec, size_t choice) {
   throw std::runtime_error("the action mask allows no action" + which);
 }
 
-void check_spec(const EnvSpec& spec) {
-  TROUPE_CHECK(!spec.observations.empty(), spec.id, "has no observation");
+namespace {
+
+void check_observations(const EnvSpec& spec) {
+  const auto refuse = [&](const std::string& what) { refuse_spec(spec, what, "EnvSpec::observations"); };
+  if (spec.observations.empty()) refuse("there is no observation, expected at least one");
   std::set<std::string> names;
   for (const ArraySpec& array : spec.observations) {
-    TROUPE_CHECK(!array.name.empty() && names.insert(array.name).second, spec.id, "observation name:", array.name);
-    TROUPE_CHECK(array.shape.elements() > 0, spec.id, array.name, array.shape.text());
+    if (array.name.empty()) refuse("an observation has an empty name");
+    if (!names.insert(array.name).second) refuse("two observations are named \"" + array.name + "\"");
+    int64_t elements = 0;
+    try {
+      elements = array.shape.elements();
+    } catch (const InvariantError&) {  // a negative extent, or a product that overflows
+    }
+    if (elements < 1)
+      refuse("observation \"" + array.name + "\" has the shape " + array.shape.text() +
+             ", expected extents of at least 1 whose product fits in 63 bits");
   }
+}
+
+std::string number_text(float value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+void check_bounds(const EnvSpec& spec) {
   const ActionSpec& action = spec.action;
-  TROUPE_CHECK(action.chunk >= 1 && action.dims() >= 1, spec.id, "chunk:", action.chunk, "dims:", action.dims());
-  TROUPE_CHECK(spec.max_episode_steps >= 0, spec.id, spec.max_episode_steps);
-  if (action.kind == ActionKind::continuous) {
-    TROUPE_CHECK(action.low.size() == action.high.size() && action.bins.empty(), spec.id);
-    for (size_t a = 0; a < action.low.size(); ++a)
-      TROUPE_CHECK(std::isfinite(action.low[a]) && std::isfinite(action.high[a]) && action.low[a] < action.high[a],
-                   spec.id, "bounds:", action.low[a], action.high[a]);
-    TROUPE_CHECK(!action.masked, spec.id, "continuous actions cannot be masked");
-  } else {
-    TROUPE_CHECK(action.low.empty() && action.high.empty(), spec.id, "bounds are for continuous actions");
-    TROUPE_CHECK(action.kind == ActionKind::multi_discrete || action.dims() == 1, spec.id, "dims:", action.dims());
-    for (int32_t bins : action.bins) TROUPE_CHECK(bins >= 1, spec.id, "bins:", bins);
-    TROUPE_CHECK(!action.masked || action.chunk == 1, spec.id, "a mask is known for the first step of a chunk only");
+  const auto refuse = [&](const std::string& what) { refuse_spec(spec, what, "EnvSpec::action"); };
+  if (!action.bins.empty()) refuse("continuous actions have bins, expected low and high alone");
+  if (action.low.empty() && action.high.empty())
+    refuse("continuous actions have no bounds, expected low and high for each dimension");
+  if (action.low.size() != action.high.size())
+    refuse("continuous actions have " + std::to_string(action.low.size()) + " low and " +
+           std::to_string(action.high.size()) + " high bounds, expected as many of each");
+  for (size_t a = 0; a < action.low.size(); ++a) {
+    const std::string low = number_text(action.low[a]), high = number_text(action.high[a]);
+    if (!std::isfinite(action.low[a]) || !std::isfinite(action.high[a]))
+      refuse("the action bounds low " + low + " and high " + high + " are not both finite");
+    if (action.low[a] >= action.high[a]) refuse("action bound low " + low + " is not below high " + high);
   }
+  if (action.masked) refuse("continuous actions cannot be masked");
+}
+
+void check_bins(const EnvSpec& spec) {
+  const ActionSpec& action = spec.action;
+  const auto refuse = [&](const std::string& what) { refuse_spec(spec, what, "EnvSpec::action"); };
+  if (!action.low.empty() || !action.high.empty()) refuse("discrete actions have bounds, expected bins alone");
+  if (action.bins.empty()) refuse("discrete actions have no bins, expected the number of categories per dimension");
+  if (action.kind == ActionKind::discrete && action.bins.size() != 1)
+    refuse("actions of kind discrete have " + std::to_string(action.bins.size()) +
+           " bins, expected one, or the kind multi_discrete");
+  for (const int32_t bins : action.bins)
+    if (bins < 1) refuse("bins holds " + std::to_string(bins) + ", expected at least 1");
+  if (action.masked && action.chunk != 1)
+    refuse("masked actions have the chunk " + std::to_string(action.chunk) +
+           ", expected 1, because the action mask is known for one step only");
+}
+
+}  // namespace
+
+void refuse_spec(const EnvSpec& spec, const std::string& what, const std::string& where) {
+  throw ConfigError(spec.id + ": " + what + " (" + where + ")");
+}
+
+void check_spec(const EnvSpec& spec) {
+  check_observations(spec);
+  if (spec.action.chunk < 1)
+    refuse_spec(spec, "the chunk is " + std::to_string(spec.action.chunk) + ", expected at least 1", "EnvSpec::action");
+  if (spec.max_episode_steps < 0)
+    refuse_spec(spec, std::to_string(spec.max_episode_steps) + " is negative, expected 0 (no limit) or more",
+                "EnvSpec::max_episode_steps");
+  spec.action.kind == ActionKind::continuous ? check_bounds(spec) : check_bins(spec);
 }
 
 std::string row_error(int64_t row, const std::string& text) {

@@ -134,9 +134,10 @@ inline void StepBuffers::require_finite(const EnvSpec& spec, std::span<const Obs
   }
 }
 
-// Throws InvariantError naming the first thing in the spec that makes no sense: what an author of an environment got
-// wrong.
+// Throws ConfigError naming the environment and the first thing in its spec that makes no sense: a mistake of its author.
 void check_spec(const EnvSpec& spec);
+// That error: "Broken: there is no observation, expected at least one (EnvSpec::observations)".
+[[noreturn]] void refuse_spec(const EnvSpec& spec, const std::string& what, const std::string& where);
 
 // `text` on one line of bounded length: "row 3: text".
 std::string row_error(int64_t row, const std::string& text);

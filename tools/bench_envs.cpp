@@ -77,6 +77,10 @@ int main(int argc, char** argv) {
     config.rows = argc > 2 ? std::atoll(argv[2]) : 64;
     if (argc > 3) config.params = argv[3];
     if (argc > 1 && info.id != argv[1]) continue;
+    if (!info.error.empty()) {
+      std::fprintf(stderr, "%s\n", info.error.c_str());
+      continue;
+    }
     std::printf("%-26s %10.3f million steps/s, %lld rows\n", info.id.c_str(), steps_per_second(config) / 1e6,
                 static_cast<long long>(config.rows));
   }

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "envs/make_env.h"
+#include "runtime/output.h"
 #include "tools/command_help.h"
 #include "tools/commands.h"
+#include "tools/launch.h"
 
 namespace troupe {
 namespace {
@@ -70,14 +74,19 @@ Json as_json(const EnvInfo& info) {
 
 int run_envs(const EnvsOptions& options) {
   Json all = Json::array();
+  std::vector<std::string> errors;
   for (const EnvInfo& info : list_environments()) {
-    if (options.json)
+    if (!info.error.empty())
+      errors.push_back(info.error);
+    else if (options.json)
       all.push_back(as_json(info));
     else
       print_text(info);
   }
   if (options.json) std::cout << all.dump(2) << '\n';
-  return 0;
+  std::cout.flush();
+  for (const std::string& error : errors) print_error("troupe: " + error);
+  return errors.empty() ? 0 : kExitUserMistake;
 }
 
 }  // namespace troupe

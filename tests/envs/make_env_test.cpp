@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "envs/corridor.h"
+#include "envs/env_table.h"
+#include "envs/grid_world.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -151,7 +154,48 @@ TEST_CASE("list_environments: ids are unique and every line is filled") {
   CHECK(!infos.empty());
   for (size_t i = 0; i < infos.size(); ++i) {
     CHECK(!infos[i].description.empty());
+    CHECK(infos[i].error == "");
     CHECK(infos[i].spec.id == infos[i].id);
     for (size_t j = 0; j < i; ++j) CHECK(infos[i].id != infos[j].id);
   }
+}
+
+namespace {
+
+// Environments with a mistake in spec().
+struct Unseen : Corridor {
+  using Corridor::Corridor;
+  static EnvSpec spec(const Options& options) {
+    EnvSpec spec = Corridor::spec(options);
+    spec.observations.clear();
+    return spec;
+  }
+};
+struct Unmasked : GridWorld {
+  using GridWorld::GridWorld;
+  static EnvSpec spec(const Options& options) {
+    EnvSpec spec = GridWorld::spec(options);
+    spec.action.masked = false;
+    return spec;
+  }
+};
+struct Throwing : Corridor {
+  using Corridor::Corridor;
+  static EnvSpec spec(const Options&) { throw std::runtime_error("no such map"); }
+};
+
+}  // namespace
+
+TEST_CASE("list_environments: one that cannot be made is named and the others are listed") {
+  const EnvEntry table[] = {{"Unseen", "no observation", make_rows<Unseen>},
+                            {"Corridor", "as it is", make_rows<Corridor>},
+                            {"Unmasked", "mask() without masked", make_rows<Unmasked>},
+                            {"Throwing", "throws", make_rows<Throwing>}};
+  const std::vector<EnvInfo> infos = list_environments(table);
+  REQUIRE(infos.size() == 4);
+  CHECK(infos[0].error == "Unseen: there is no observation, expected at least one (EnvSpec::observations)");
+  CHECK(infos[1].error.empty());
+  CHECK(infos[1].spec.observations.size() == Corridor::spec({}).observations.size());
+  CHECK(infos[2].error == "Unmasked: the environment has mask(), but masked is false (EnvSpec::action)");
+  CHECK(infos[3].error == "Throwing: spec() failed: no such map");
 }

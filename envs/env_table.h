@@ -1,0 +1,72 @@
+#pragma once
+// A table of environments: how an entry is made and described. envs/make_env.cpp holds the table of the programs. Usable from any
+// thread.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "envs/batched.h"
+#include "envs/make_env.h"
+#include "envs/params.h"
+
+namespace troupe {
+
+struct MadeEnv {
+  std::unique_ptr<Env> env;
+  std::string params;  // as text: "size=8 slip=0"
+};
+
+struct EnvEntry {
+  const char* id;
+  const char* description;
+  MadeEnv (*make)(const char* id, const EnvConfig& config, const std::string& evaluation_params);
+};
+
+// Every environment of the table, in its order.
+std::vector<EnvInfo> list_environments(std::span<const EnvEntry> table);
+
+// Throws ConfigError for a number of rows that no environment takes.
+void require_rows(int64_t rows);
+// Writes env.chunk into the spec where it is given; throws ConfigError when the environment cannot have that.
+void apply_chunk(EnvSpec& spec, const EnvConfig& config);
+// What `make` returns; what it throws becomes ConfigError naming the environment.
+template <class Make>
+EnvSpec spec_of(const char* id, Make make);
+
+// The environment with N copies of Row. Throws ConfigError.
+template <class Row>
+MadeEnv make_rows(const char* id, const EnvConfig& config, const std::string& evaluation_params) {
+  using Options = typename Batched<Row>::Options;
+  require_rows(config.rows);
+  EnvParams params(config.params, evaluation_params);
+  Options options;
+  if constexpr (!std::is_same_v<Options, NoOptions>) options = Options::read(params);
+  params.finish();
+  EnvSpec spec = spec_of(id, [&] {
+    if constexpr (std::is_same_v<Options, NoOptions>)
+      return Row::spec();
+    else
+      return Row::spec(options);
+  });
+  spec.id = id;
+  apply_chunk(spec, config);
+  const std::string identity = spec.id + (params.text().empty() ? "" : " with " + params.text());
+  return {std::make_unique<Batched<Row>>(std::move(spec), config.rows, std::move(options), identity), params.text()};
+}
+
+template <class Make>
+EnvSpec spec_of(const char* id, Make make) {
+  try {
+    return make();
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw ConfigError(std::string(id) + ": spec() failed: " + error.what());
+  }
+}
+
+}  // namespace troupe
