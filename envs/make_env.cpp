@@ -72,6 +72,12 @@ bool fits_same_policy(const EnvSpec& a, const EnvSpec& b) {
 
 std::unique_ptr<Env> make_env(const EnvConfig& config) { return make(config, "{}"); }
 
+void require_environment_of(const std::string& run, const std::string& id) {
+  if (std::ranges::any_of(table(), [&](const EnvEntry& entry) { return entry.id == id; })) return;
+  throw ConfigError(run + ": the run needs the environment \"" + printable(id) +
+                    "\", which this program does not have; use a program built from the same sources as the run's");
+}
+
 std::unique_ptr<Env> make_evaluation_env(const RunConfig& config, int64_t rows) {
   EnvConfig of_run = config.env, of_evaluation = config.env;
   of_run.rows = 1;

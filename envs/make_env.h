@@ -15,7 +15,10 @@ namespace troupe {
 // the closest one) or a parameter is not right (its path begins the message).
 std::unique_ptr<Env> make_env(const EnvConfig& config);
 
-// The same for an evaluation: `rows` sub-environments, evaluation.env_params in place of some of env.params. Throws
+// Throws ConfigError when the run at the address `run` needs an environment that this program does not have.
+void require_environment_of(const std::string& run, const std::string& id);
+
+// As make_env, for an evaluation: `rows` sub-environments, evaluation.env_params in place of some of env.params. Throws
 // ConfigError also when these make an environment that the run's policy does not fit.
 std::unique_ptr<Env> make_evaluation_env(const RunConfig& config, int64_t rows);
 

@@ -5,6 +5,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/inference_host.h"
+#include "envs/make_env.h"
 #include "runtime/config.h"
 #include "runtime/log.h"
 #include "tools/commands.h"
@@ -32,8 +33,10 @@ int run_inference(const InferenceOptions& options) {
     if (!error.empty()) shared->report->fail(error);
     shared->signals.end();
   };
-  const auto make_wiring = [](const std::string& config) -> WiringPtr {
-    return learn_wiring(parse_config(config, "the run's config"));
+  const auto make_wiring = [run = options.connect.text()](const std::string& config) -> WiringPtr {
+    const RunConfig settings = parse_config(config, "the run's config");
+    require_environment_of(run, settings.env.id);
+    return learn_wiring(settings);
   };
   bool interrupted = false;
   constexpr size_t kActors = 3;  // host, inference, intake

@@ -16,9 +16,10 @@
 
 namespace troupe {
 
-WiringPtr worker_wiring(const std::string& config) {
+WiringPtr worker_wiring(const std::string& run, const std::string& config) {
   auto wiring = std::make_shared<Wiring>();
   wiring->config = parse_config(config, "the run's config");
+  require_environment_of(run, wiring->config.env.id);
   wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
   EnvConfig one = wiring->config.env;
   one.rows = 1;

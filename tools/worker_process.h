@@ -15,8 +15,8 @@
 
 namespace troupe {
 
-// Environments for a run's config (JSON), without policies. Throws ConfigError.
-WiringPtr worker_wiring(const std::string& config);
+// Environments for the config (JSON) of the run at the address `run`, without policies. Throws ConfigError.
+WiringPtr worker_wiring(const std::string& run, const std::string& config);
 
 // CAF's network settings in a process that joins a run. CAF fixes them before the run's are known, so its own limit on silence is
 // out of the way: the hosts watch the connection with the run's settings (runtime/caf_keep_alive.h).

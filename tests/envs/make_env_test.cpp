@@ -149,6 +149,15 @@ TEST_CASE("make_evaluation_env: its parameters go before those of training, and 
   CHECK(refuses("GridWorld", R"({"slip": 0.5})") == "accepted");
 }
 
+TEST_CASE("require_environment_of: a run whose environment is not in this program is named") {
+  require_environment_of("host:4000", "CartPole-v1");
+  CHECK_THROWS_WITH_AS(
+      require_environment_of("host:4000", "CartPole-v2"),
+      "host:4000: the run needs the environment \"CartPole-v2\", which this program does not have; use a "
+      "program built from the same sources as the run's",
+      ConfigError);
+}
+
 TEST_CASE("list_environments: ids are unique and every line is filled") {
   const std::vector<EnvInfo> infos = list_environments();
   CHECK(!infos.empty());
