@@ -106,6 +106,7 @@ void StopSignals::State::take(int signal) {
     if (interrupted_at && now - *interrupted_at >= kSecondInterrupt) quit();
     if (!interrupted_at) interrupted_at = now;
   }
+  if (ended) return;  // nothing is left that could stop
   const bool is_first = std::exchange(first, first == 0 ? signal : first) == 0;
   changed.notify_all();
   if (is_first && message) write_error(message(signal));

@@ -53,7 +53,8 @@ class StopSignals {
   bool wait() const;
   // Blocks until end() was called.
   void wait_for_end() const;
-  // The command has ended. Usable from any thread.
+  // The command has ended: a signal that comes later asks for nothing and prints nothing, except a second INT. Usable from any
+  // thread.
   void end();
 
  private:
