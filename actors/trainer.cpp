@@ -1,6 +1,7 @@
 #include "actors/trainer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -11,6 +12,7 @@
 #include "actors/state_bytes.h"
 #include "actors/turns.h"
 #include "runtime/caf_system.h"
+#include "runtime/log.h"
 
 namespace troupe {
 
@@ -116,6 +118,21 @@ void take_turn(Self self) {
   go_on(self, nullptr);
 }
 
+// Of the first only: a run may skip steps in every update.
+void warn_of_skipped(Self self, const UpdateReport& report) {
+  auto& st = self->state;
+  if (report.skipped == 0 || std::exchange(st.warned_of_skipped, true)) return;
+  log_warn(
+      "trainer",
+      "update " + std::to_string(st.version.number) + ": " + std::to_string(report.skipped) + " of " +
+          std::to_string(report.steps + report.skipped) +
+          " optimizer steps were skipped because the loss or its gradient was not finite; check the size of the "
+          "rewards (env.reward_scale) and the learning rates (trainer.policy_lr, trainer.value_lr). Further ones are "
+          "counted in skipped_steps without a warning; the run ends after " +
+          std::to_string(st.wiring->config.trainer.max_skipped) +
+          " updates in a row without a step (trainer.max_skipped)");
+}
+
 void update(Self self, const StagedMessage& message) {
   auto& st = self->state;
   st.waiting = false;
@@ -127,6 +144,7 @@ void update(Self self, const StagedMessage& message) {
   WeightsPtr weights = st.learner->snapshot(st.version);
   self->send(st.peers.publisher, WeightsMessage{weights});
 
+  warn_of_skipped(self, *report);
   const bool applied = report->steps > 0;
   st.skipped_in_a_row = applied ? 0 : st.skipped_in_a_row + 1;
   const UpdateMessage done{st.version,

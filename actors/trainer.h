@@ -33,6 +33,7 @@ struct TrainerState {
   uint64_t env_steps = 0;
   ReplayStart start;
   uint64_t skipped_in_a_row = 0;
+  bool warned_of_skipped = false;
   double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
   Clock::time_point started, asked;
   bool waiting = false;  // asked for a batch

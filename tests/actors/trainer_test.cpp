@@ -1,5 +1,9 @@
 #include "actors/trainer.h"
 
+#include <algorithm>
+
+#include "runtime/log.h"
+#include "runtime/memory_disk.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
 
@@ -18,12 +22,13 @@ class RecordingLearner final : public Learner {
   std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override { return fake_.stage(batch); }
   UpdateReport update(StagedBatch&, double progress) override {
     seen.push_back(progress);
-    return {.steps = 1};
+    return report;
   }
   LearnerState save() const override { return fake_.save(); }
   void load(const LearnerState& state) override { fake_.load(state); }
 
   std::vector<double> seen;
+  UpdateReport report{.steps = 1};
 
  private:
   sim::FakeLearner fake_;
@@ -92,4 +97,21 @@ TEST_CASE("trainer: the schedules of a resumed run continue where the interrupte
   f.pass(4s);
   f.update();
   CHECK(f.learner->seen == std::vector<double>{0.5, 0.75});
+}
+
+TEST_CASE("trainer: the first optimizer steps that are skipped are warned of, and no later ones") {
+  Fixture f(limited(0, 100));
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  f.update();
+  CHECK(disk.read("log") == "");
+  f.learner->report = {.steps = 3, .skipped = 13};
+  f.update();
+  f.learner->report = {.steps = 0, .skipped = 16};
+  f.update();
+  const std::string log = disk.read("log");
+  CHECK(std::count(log.begin(), log.end(), '\n') == 1);
+  CHECK(log.find("warning trainer: update 2: 13 of 16 optimizer steps were skipped") != std::string::npos);
+  CHECK(log.find("env.reward_scale") != std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
 }
