@@ -108,6 +108,7 @@ TEST_CASE("worker: it asks again when a forward failed, and ends when its reques
   reply.fault = Fault::forward_failed;
   reply.error = "out of memory";
   f.inference.tell(f.worker, reply);
+  f.run();
   f.pass(1s);
   REQUIRE(f.inference.heard->requests.back() != reply.id);
   CHECK_FALSE(f.replay.heard->workers.back().last);
