@@ -248,7 +248,7 @@ TEST_CASE("batched: a spec that makes no sense is the author's mistake, in one l
   };
   build([](EnvSpec&) {});
   CHECK_THROWS_AS(build([](EnvSpec&) {}, 0), InvariantError);
-  const auto continuous = [](std::vector<float> low, std::vector<float> high) {
+  const auto continuous = [](const std::vector<float>& low, const std::vector<float>& high) {
     return [low, high](EnvSpec& spec) {
       spec.action = {.kind = ActionKind::continuous, .bins = {}, .low = low, .high = high};
     };
