@@ -161,17 +161,14 @@ void WorkerCore::beat() {
   for (auto& group : groups_) {
     if (group->outstanding == 0) continue;
     ++group->beats_silent;
-    if (++group->beats_waiting < kPatienceBeats) continue;
-    ++group->silent_retries;
-    retry(group->id);
+    if (++group->beats_waiting >= kPatienceBeats) retry(group->id);
   }
 }
 
 uint32_t WorkerCore::beats_without_answer() const {
   uint32_t most = 0;
-  for (const auto& group : groups_)
-    if (group->silent_retries >= kSilentRetries) most = std::max(most, group->beats_silent);
-  return most;
+  for (const auto& group : groups_) most = std::max(most, group->beats_silent);
+  return most >= kSilentBeats ? most : 0;
 }
 
 void WorkerCore::check_reply(const Group& group, const ActReply& reply) const {
@@ -186,7 +183,7 @@ void WorkerCore::on_reply(const ActReply& reply) {
   if (reply.group >= groups_.size()) return;
   Group& group = *groups_[reply.group];
   if (group.outstanding == 0 || reply.id != group.outstanding) return;  // an answer to a request that was asked again
-  group.silent_retries = group.beats_silent = 0;
+  group.beats_silent = 0;
   if (reply.fault != Fault::none) {
     report_.last_error = reply.error;
     const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.attempts++, 7));

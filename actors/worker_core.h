@@ -62,9 +62,9 @@ class WorkerCore {
   uint32_t credits() const { return credits_; }
   // The last error, when no environment that has work made its last step: each failed, rests, or is left out.
   std::optional<std::string> failing() const;
-  // Calls of beat() for which the group that waits longest has had no answer; 0 unless it asked again kSilentRetries times in vain.
+  // Calls of beat() for which the group that waits longest has had no answer; 0 below kSilentBeats.
   uint32_t beats_without_answer() const;
-  static constexpr uint32_t kSilentRetries = 3;
+  static constexpr uint32_t kSilentBeats = 3 * kPatienceBeats;
   // Cumulative counts, and what partial rollouts hold.
   WorkerReport report() const;
 
@@ -96,8 +96,7 @@ class WorkerCore {
     bool parked = false;             // all rows rest: the next request waits for one
     uint32_t attempts = 0;           // of the request under way
     uint32_t beats_waiting = 0;      // since it was asked last
-    uint32_t silent_retries = 0;     // since the last answer
-    uint32_t beats_silent = 0;       // since the first of these
+    uint32_t beats_silent = 0;       // spent waiting since the last answer
   };
 
   void first_segment(Group& group);

@@ -270,13 +270,12 @@ TEST_CASE("worker_core: an error is asked again after a pause, a silence after k
 TEST_CASE("worker_core: a silence counts from the third request that was asked again in vain, until an answer") {
   Fixture f;
   f.core->add_credits(1);
-  constexpr uint32_t kSilent = WorkerCore::kSilentRetries * WorkerCore::kPatienceBeats;
-  for (uint32_t i = 0; i + 1 < kSilent; ++i) f.core->beat();
+  for (uint32_t i = 0; i + 1 < WorkerCore::kSilentBeats; ++i) f.core->beat();
   CHECK(f.core->beats_without_answer() == 0);
   f.core->beat();
-  CHECK(f.core->beats_without_answer() == kSilent);
+  CHECK(f.core->beats_without_answer() == WorkerCore::kSilentBeats);
   f.core->beat();
-  CHECK(f.core->beats_without_answer() == kSilent + 1);
+  CHECK(f.core->beats_without_answer() == WorkerCore::kSilentBeats + 1);
   ActReply failed;
   failed.id = f.port.requests.back().id;
   failed.fault = Fault::forward_failed;
