@@ -2,7 +2,9 @@
 // ends (runtime/caf_owned_system.h): a process that did would go on after its work, once in several ends.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "tests/process/train_process.h"
 #include "tests/support/run_command.h"
@@ -78,6 +80,35 @@ TEST_CASE("start and stop: every node that is told to end does, with 130, idle o
     CHECK_MESSAGE(end_of(node.process(), SIGTERM) == 130, "cycle " << cycle);
   }
   CHECK(end_of(run.process(), SIGTERM) == 130);
+}
+
+TEST_CASE("start and stop: a stack that is too small is refused, in every program, with one line") {
+  TempFolder folder;
+  const std::vector<Words> lines = {train_line(folder / "run"),
+                                    {"troupe", "worker", "--connect", "127.0.0.1:9"},
+                                    {"troupe", "node", "--listen", "127.0.0.1:0"},
+                                    {"troupe", "envs"}};
+  for (Words line : lines) {
+    CAPTURE(line[1]);
+    line[0] = testing::built_program(line[0]);
+    const CommandLine small(Words{"/bin/sh", "-c", "ulimit -s 100 && exec \"$@\"", "sh"} + line);
+    CHECK(small.exit_code == 2);
+    CHECK(small.err == "troupe: `ulimit -s` allows stacks of 100 KiB, at least 128 KiB are needed: raise it\n");
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "run"));
+}
+
+TEST_CASE("start and stop: a working directory that was deleted is refused with one line") {
+  TempFolder folder;
+  Words line = train_line(folder / "run");
+  line[0] = testing::built_program(line[0]);
+  const std::string gone = folder / "gone";
+  const CommandLine run(Words{"/bin/sh", "-c", "mkdir \"$0\" && cd \"$0\" && rmdir \"$0\" && exec \"$@\"", gone} +
+                        line);
+  CHECK(run.exit_code == 2);
+  CHECK_MESSAGE(run.err.starts_with("troupe: the working directory cannot be read: "), run.err);
+  CHECK(std::ranges::count(run.err, '\n') == 1);
+  CHECK_FALSE(std::filesystem::exists(folder / "run"));
 }
 
 // A sanitizer needs more address space than this leaves.
