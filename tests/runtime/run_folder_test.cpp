@@ -293,7 +293,12 @@ TEST_CASE("run_folder: metrics of any size are cut without reading them into mem
   run.begin_metrics(1.0, RunFolder::ResumePoint{1, 8});
   CHECK(posix_disk().read(path) == "{\"updates\":1,\"env_steps\":8}\n");
   CHECK(run.metrics_lines() == 1);
-  CHECK(peak() - before < (100 << 10));
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr long kMost = 512 << 10;  // of the file's 1 GiB: the sanitizer keeps up to 256 MiB of freed memory
+#else
+  constexpr long kMost = 100 << 10;
+#endif
+  CHECK(peak() - before < kMost);
 }
 
 TEST_CASE("run_folder: the owner notices that its folder or its lock is no longer its own, and writes nothing") {
