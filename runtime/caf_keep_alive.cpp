@@ -24,13 +24,20 @@ struct KeepAlive {
   static inline const char* name = "keep alive";
 };
 
+// A tick without a sender. CAF does not empty the mailbox of a broker that has ended, so a tick from the broker itself would keep it in
+// memory for ever; CAF's delayed_anon_send() names the sender all the same.
+void tick_after(caf::io::broker* self, std::chrono::milliseconds interval) {
+  self->clock().schedule_message(self->clock().now() + interval, self->ctrl(),
+                                 caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, caf::tick_atom::value));
+}
+
 caf::behavior beating(caf::stateful_actor<KeepAlive, caf::io::broker>* self, const caf::strong_actor_ptr& connections,
                       const caf::node_id& peer, const NetworkConfig& network, const caf::strong_actor_ptr& owner) {
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   self->monitor(caf::actor_cast<caf::actor>(owner));
-  self->send(self, caf::tick_atom::value);
+  caf::anon_send(caf::actor(self), caf::tick_atom::value);
   return {[=](caf::tick_atom) {
-    self->delayed_send(self, beat_interval(network), caf::tick_atom::value);
+    tick_after(self, beat_interval(network));
     basp_broker* const broker = running(connections);
     if (broker == nullptr) return;
     const auto connection = broker->instance.tbl().lookup_direct(peer);
