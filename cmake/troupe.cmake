@@ -37,7 +37,8 @@ function(troupe_test_properties name label timeout serial)
     TROUPE_BUILD_DIR=${CMAKE_BINARY_DIR}
     TROUPE_PYTHON=${TROUPE_TEST_PYTHON}
     UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/ubsan.supp:print_stacktrace=1:halt_on_error=1
-    ASAN_OPTIONS=detect_leaks=1)
+    ASAN_OPTIONS=detect_leaks=1
+    LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0)
   set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
   if(serial OR label STREQUAL "learn")
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
