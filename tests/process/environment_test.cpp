@@ -127,7 +127,7 @@ TEST_CASE("environment: one that fails now and then ends neither the run nor an 
   const Words fails = synthetic(R"("exception_probability": 0.05, "episode_length": 20)");
   TrainProcess run(folder / "run",
                    kShort + fails + set({"workers.failure_timeout_ms=1000", "workers.restart_backoff_ms=1"}));
-  CHECK(run.process().wait().value_or(-1) == 0);
+  CHECK_MESSAGE(run.process().wait().value_or(-1) == 0, run.process().err());
   CHECK(run.summary().at("env_failures").at("Synthetic").get<uint64_t>() > 0);
 }
 

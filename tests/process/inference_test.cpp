@@ -119,8 +119,8 @@ TEST_CASE(
   CHECK(run.goes_on(5));
   CHECK(count_of(run.folder(), "weights_behind", 3) <= 3);
   check_end(run);
-  CHECK(frozen->wait().value_or(-1) == 0);
-  CHECK(late->wait().value_or(-1) == 0);
+  CHECK_MESSAGE(frozen->wait().value_or(-1) == 0, frozen->err());
+  CHECK_MESSAGE(late->wait().value_or(-1) == 0, late->err());
 }
 
 TEST_CASE("inference: a worker that loses the run for a while gets its answers when it is back") {

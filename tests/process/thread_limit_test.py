@@ -13,6 +13,7 @@ import unittest
 BUILD = os.path.abspath(sys.argv.pop(1))
 USER = 100_000 + os.getpid()  # has no other process, so that the limit counts only ours
 LIMITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18)
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # the leak checker of a sanitized build cannot run as another user
 REFUSED = "raise `ulimit -u`, `ulimit -v` or the container's limit of processes"
 
 

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace troupe::testing {
+
+// Programs built with AddressSanitizer take many times the memory, so tests hold only the others to their bounds.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace troupe::testing
