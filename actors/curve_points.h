@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/errors.h"
-#include "runtime/suggest.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 

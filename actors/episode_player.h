@@ -11,7 +11,7 @@
 
 #include "envs/env.h"
 #include "models/policy.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "actors/state_bytes.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 

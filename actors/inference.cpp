@@ -9,8 +9,8 @@
 
 #include "actors/peer_checks.h"
 #include "actors/state_bytes.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 

@@ -3,7 +3,7 @@
 #include "actors/inference.h"
 #include "actors/weight_intake.h"
 #include "actors/weight_plane.h"
-#include "runtime/log.h"
+#include "runtime/base/log.h"
 
 namespace troupe {
 

@@ -12,8 +12,8 @@
 #include "actors/joining.h"
 #include "actors/messages.h"
 #include "actors/wiring.h"
-#include "runtime/route.h"
-#include "runtime/weight_receiver.h"
+#include "runtime/base/route.h"
+#include "runtime/weights/receiver.h"
 
 namespace troupe {
 

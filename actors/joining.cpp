@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "runtime/address.h"
-#include "runtime/log.h"
+#include "runtime/base/address.h"
+#include "runtime/base/log.h"
 
 namespace troupe {
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "actors/messages.h"
-#include "runtime/caf_connect.h"
-#include "runtime/caf_keep_alive.h"
-#include "runtime/config.h"
+#include "runtime/caf/connect.h"
+#include "runtime/caf/keep_alive.h"
+#include "runtime/config/config.h"
 
 namespace troupe {
 

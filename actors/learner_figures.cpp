@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "runtime/stats_snapshot.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/caf_inspect.h"
+#include "runtime/caf/inspect.h"
 
 namespace troupe {
 

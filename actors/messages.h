@@ -18,10 +18,10 @@
 
 #include "models/policy.h"
 #include "models/rollout.h"
-#include "runtime/caf_inspect.h"
-#include "runtime/ledger.h"
-#include "runtime/process_group.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/caf/inspect.h"
+#include "runtime/stats/ledger.h"
+#include "runtime/stats/snapshot.h"
+#include "runtime/weights/process_group.h"
 
 namespace troupe {
 

@@ -2,7 +2,7 @@
 // The messages that a process which listens takes from those that connect to it: what the interfaces take that it gives them
 // (actors/messages.h), and nothing else. Anything else that a peer sends closes its connection. The lists live for ever.
 
-#include "runtime/caf_frames.h"
+#include "runtime/caf/frames.h"
 
 namespace troupe {
 

@@ -11,7 +11,7 @@
 
 #include "actors/messages.h"
 #include "envs/env.h"
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

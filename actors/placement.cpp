@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace troupe {
 

@@ -4,7 +4,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "runtime/caf_system.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 

@@ -5,9 +5,9 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/weight_plane.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
-#include "runtime/weight_sender.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
+#include "runtime/weights/sender.h"
 
 namespace troupe {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/messages.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 

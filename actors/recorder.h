@@ -6,7 +6,7 @@
 
 #include "actors/messages.h"
 #include "actors/wiring.h"
-#include "runtime/checkpoint.h"
+#include "runtime/run_folder/checkpoint.h"
 
 namespace troupe {
 

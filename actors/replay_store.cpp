@@ -5,9 +5,9 @@
 
 #include "actors/messages.h"
 #include "actors/state_bytes.h"
-#include "runtime/errors.h"
-#include "runtime/replay_capacity.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/base/errors.h"
+#include "runtime/config/replay_capacity.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "models/rollout.h"
-#include "runtime/ledger.h"
-#include "runtime/rng.h"
-#include "runtime/run_config.h"
+#include "runtime/base/rng.h"
+#include "runtime/config/run_config.h"
+#include "runtime/stats/ledger.h"
 
 namespace troupe {
 

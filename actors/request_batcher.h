@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

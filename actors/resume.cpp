@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace troupe {
 

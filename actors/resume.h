@@ -4,8 +4,8 @@
 
 #include "actors/replay_buffer.h"
 #include "models/policy.h"
-#include "runtime/checkpoint.h"
-#include "runtime/ledger.h"
+#include "runtime/run_folder/checkpoint.h"
+#include "runtime/stats/ledger.h"
 
 namespace troupe {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "actors/replay_buffer.h"
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "algorithms/gae.h"
+#include "algorithms/advantages/gae.h"
 
 namespace troupe {
 

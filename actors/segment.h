@@ -8,7 +8,7 @@
 
 #include "envs/env.h"
 #include "models/rollout.h"
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -8,8 +8,8 @@
 #include <caf/binary_deserializer.hpp>
 #include <caf/serializer_impl.hpp>
 
-#include "runtime/caf_inspect.h"
-#include "runtime/ledger.h"
+#include "runtime/caf/inspect.h"
+#include "runtime/stats/ledger.h"
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 
 #include "actors/run_progress.h"
 #include "actors/state_bytes.h"
-#include "runtime/process_stats.h"
+#include "runtime/base/process_stats.h"
 
 namespace troupe {
 

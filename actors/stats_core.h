@@ -15,7 +15,7 @@
 #include "actors/receiver_table.h"
 #include "actors/replay_buffer.h"
 #include "actors/worker_table.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 

@@ -11,8 +11,8 @@
 #include "actors/supervisor_joins.h"
 #include "actors/supervisor_losses.h"
 #include "actors/turns.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 

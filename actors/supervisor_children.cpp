@@ -12,7 +12,7 @@
 #include "actors/stats.h"
 #include "actors/trainer.h"
 #include "actors/worker.h"
-#include "runtime/caf_system.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 

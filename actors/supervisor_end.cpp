@@ -7,8 +7,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/supervisor_children.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 

@@ -6,10 +6,10 @@
 
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_losses.h"
-#include "runtime/caf_system.h"
-#include "runtime/config.h"
-#include "runtime/log.h"
-#include "runtime/suggest.h"
+#include "runtime/base/log.h"
+#include "runtime/base/suggest.h"
+#include "runtime/caf/system.h"
+#include "runtime/config/config.h"
 
 namespace troupe {
 

@@ -8,8 +8,8 @@
 
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_end.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 

@@ -11,8 +11,8 @@
 #include "actors/run_progress.h"
 #include "actors/state_bytes.h"
 #include "actors/turns.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 

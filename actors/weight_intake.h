@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "actors/messages.h"
-#include "runtime/weight_receiver.h"
+#include "runtime/weights/receiver.h"
 
 namespace troupe {
 

@@ -6,9 +6,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
-#include "runtime/weight_sender.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
+#include "runtime/weights/sender.h"
 
 namespace troupe {
 

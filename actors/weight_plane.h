@@ -8,7 +8,7 @@
 
 #include "actors/messages.h"
 #include "actors/wiring.h"
-#include "runtime/weight_channel.h"
+#include "runtime/weights/channel.h"
 
 namespace troupe {
 

@@ -12,8 +12,8 @@
 #include "actors/messages.h"
 #include "envs/env.h"
 #include "models/policy.h"
-#include "runtime/process_group.h"
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
+#include "runtime/weights/process_group.h"
 
 namespace troupe {
 

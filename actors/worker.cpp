@@ -8,9 +8,9 @@
 
 #include "actors/parts.h"
 #include "actors/worker_core.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
-#include "runtime/process_stats.h"
+#include "runtime/base/log.h"
+#include "runtime/base/process_stats.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 

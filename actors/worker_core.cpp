@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "actors/state_bytes.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 namespace troupe {
 

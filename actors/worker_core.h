@@ -12,7 +12,7 @@
 #include "actors/messages.h"
 #include "actors/segment.h"
 #include "envs/env.h"
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

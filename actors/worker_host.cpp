@@ -1,7 +1,7 @@
 #include "actors/worker_host.h"
 
 #include "actors/worker.h"
-#include "runtime/caf_route.h"
+#include "runtime/caf/route.h"
 
 namespace troupe {
 

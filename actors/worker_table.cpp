@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/suggest.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 

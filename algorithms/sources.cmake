@@ -3,15 +3,15 @@
 # instruction set of a kernel, belong here too: they hold in the folder that includes the file.
 
 set(TROUPE_ALGORITHMS_SOURCES
-  advantages.cpp aggregation.cpp covariance_surrogate.cpp cpu.cpp gae.cpp group_advantages.cpp groups.cpp
-  karmarkar_karp.cpp kl.cpp logprob.cpp micro_batches.cpp moments.cpp names.cpp optimal_baseline.cpp parameters.cpp
-  partition.cpp returns.cpp reward_shaping.cpp rollout_correction.cpp rows.cpp running_normalizer.cpp scan.cpp
-  scan_avx2.cpp scan_avx512.cpp scan_sse2.cpp schedule.cpp sequence_surrogate.cpp surrogate.cpp surrogate_kernel.cpp
-  surrogate_table.cpp token_advantages.cpp value_loss.cpp vtrace.cpp)
+  advantages/advantages.cpp losses/aggregation.cpp losses/covariance_surrogate.cpp common/cpu.cpp advantages/gae.cpp advantages/group_advantages.cpp common/groups.cpp
+  balance/karmarkar_karp.cpp losses/kl.cpp losses/logprob.cpp balance/micro_batches.cpp common/moments.cpp common/names.cpp advantages/optimal_baseline.cpp common/parameters.cpp
+  balance/partition.cpp advantages/returns.cpp advantages/reward_shaping.cpp losses/rollout_correction.cpp common/rows.cpp common/running_normalizer.cpp scan/scan.cpp
+  scan/scan_avx2.cpp scan/scan_avx512.cpp scan/scan_sse2.cpp common/schedule.cpp losses/sequence_surrogate.cpp losses/surrogate.cpp losses/surrogate_kernel.cpp
+  losses/surrogate_table.cpp advantages/token_advantages.cpp losses/value_loss.cpp advantages/vtrace.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 # The part of runtime/ that they call: no CAF, no LibTorch, no JSON.
-set(TROUPE_ALGORITHMS_RUNTIME errors.cpp rng.cpp task_sampler.cpp)
+set(TROUPE_ALGORITHMS_RUNTIME base/errors.cpp base/rng.cpp base/task_sampler.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_RUNTIME PREPEND ${CMAKE_CURRENT_LIST_DIR}/../runtime/)
 
 # -O3 turns the tiles into vector code; without contraction to fused multiply-add the results do not depend on the
@@ -22,7 +22,7 @@ set(TROUPE_ALGORITHMS_OPTIONS -ffp-contract=off -fno-trapping-math -fno-math-err
 # The scan kernels, once for each instruction set; elsewhere than on x86-64 all but the first are empty. They keep everything in
 # an unnamed namespace, so that no function of theirs is taken for one of another file. Vectors pass between inlined functions
 # only: no ABI to warn of.
-set(scan_folder ${CMAKE_CURRENT_LIST_DIR})
+set(scan_folder ${CMAKE_CURRENT_LIST_DIR}/scan)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${scan_folder}/scan_sse2.cpp PROPERTIES COMPILE_OPTIONS "-Wno-psabi")
   set_source_files_properties(${scan_folder}/scan_avx2.cpp PROPERTIES COMPILE_OPTIONS "-Wno-psabi;-mavx2;-mfma")

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/array.h"
+#include "runtime/base/array.h"
 
 namespace troupe {
 

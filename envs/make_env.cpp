@@ -13,7 +13,7 @@
 #include "envs/pendulum.h"
 #include "envs/synthetic.h"
 #include "envs/token_reach.h"
-#include "runtime/suggest.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/errors.h"
-#include "runtime/strict_json.h"
-#include "runtime/suggest.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "envs/env.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 namespace troupe {
 

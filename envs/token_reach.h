@@ -1,13 +1,13 @@
 #pragma once
 // TokenReach: move a point in the plane to a target, in eight tasks that differ in dynamics, distance and precision.
 // Actions are tokens: two of 256 bins per step (token k is the number -1 + 2k/255), eight steps per decision. The
-// next task is drawn by how often it failed lately (runtime/task_sampler.h). A row, see envs/row.h.
+// next task is drawn by how often it failed lately (runtime/base/task_sampler.h). A row, see envs/row.h.
 
 #include <array>
 
 #include "envs/batched.h"
 #include "envs/params.h"
-#include "runtime/task_sampler.h"
+#include "runtime/base/task_sampler.h"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 #include "models/environment_rules.h"
 
-#include "algorithms/algorithm_choice.h"
-#include "runtime/setting_rules.h"
+#include "algorithms/common/algorithm_choice.h"
+#include "runtime/config/setting_rules.h"
 
 namespace troupe {
 

@@ -3,7 +3,7 @@
 // starts. Pure functions; any thread.
 
 #include "envs/env.h"
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

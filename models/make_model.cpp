@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "models/environment_rules.h"
-#include "models/tensor_models.h"
-#include "runtime/errors.h"
+#include "models/networks/tensor_models.h"
+#include "runtime/base/errors.h"
 
 namespace troupe {
 

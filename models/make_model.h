@@ -7,7 +7,7 @@
 
 #include "envs/env.h"
 #include "models/policy.h"
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -4,11 +4,11 @@
 #include <array>
 #include <utility>
 
-#include "models/heads.h"
-#include "models/mlp_parameters.h"
-#include "models/observations.h"
-#include "runtime/replay_capacity.h"
-#include "runtime/setting_rules.h"
+#include "models/heads/heads.h"
+#include "models/networks/mlp_parameters.h"
+#include "models/networks/observations.h"
+#include "runtime/config/replay_capacity.h"
+#include "runtime/config/setting_rules.h"
 
 namespace troupe {
 namespace {

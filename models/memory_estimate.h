@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "envs/env.h"
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "models/rollout.h"
-#include "runtime/array.h"
-#include "runtime/weights.h"
+#include "runtime/base/array.h"
+#include "runtime/weights/weights.h"
 
 namespace troupe {
 

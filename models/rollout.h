@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/array.h"
-#include "runtime/version.h"
+#include "runtime/base/array.h"
+#include "runtime/base/version.h"
 
 namespace troupe {
 

@@ -13,7 +13,7 @@
 
 #include "actors/replay_buffer.h"
 #include "actors/supervisor.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/stats/snapshot.h"
 #include "sim/fakes.h"
 
 namespace troupe::sim {

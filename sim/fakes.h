@@ -14,8 +14,8 @@
 
 #include "envs/env.h"
 #include "models/policy.h"
-#include "runtime/rng.h"
-#include "runtime/run_config.h"
+#include "runtime/base/rng.h"
+#include "runtime/config/run_config.h"
 #include "sim/scenario.h"
 
 namespace troupe::sim {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/errors.h"
-#include "runtime/rng.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/rng.h"
 
 namespace troupe::sim {
 

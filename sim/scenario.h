@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/run_config.h"
+#include "runtime/config/run_config.h"
 
 namespace troupe::sim {
 

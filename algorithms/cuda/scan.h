@@ -1,11 +1,11 @@
 #pragma once
-// The scan family on an NVIDIA GPU: the same tasks as algorithms/scan.h, with arrays in device memory. Needs no CUDA header;
+// The scan family on an NVIDIA GPU: the same tasks as algorithms/scan/scan.h, with arrays in device memory. Needs no CUDA header;
 // built by the preset gpu and, where nvcc is, by the Python package. Any thread.
 
 #include <cstdint>
 #include <stdexcept>
 
-#include "algorithms/scan.h"
+#include "algorithms/scan/scan.h"
 
 namespace troupe {
 

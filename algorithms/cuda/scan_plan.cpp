@@ -5,7 +5,7 @@
 
 #include "algorithms/cuda/scan_columns.h"
 #include "algorithms/cuda/scan_rows.h"
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace troupe::cuda {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "algorithms/scan.h"
+#include "algorithms/scan/scan.h"
 
 namespace troupe::cuda {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "algorithms/cuda/scan_plan.h"
-#include "algorithms/scan_rules.h"
+#include "algorithms/scan/scan_rules.h"
 
 #ifdef __CUDACC__
 #define TROUPE_UNROLL _Pragma("unroll")

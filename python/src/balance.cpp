@@ -3,8 +3,8 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
-#include "algorithms/micro_batches.h"
-#include "algorithms/partition.h"
+#include "algorithms/balance/micro_batches.h"
+#include "algorithms/balance/partition.h"
 #include "python/src/bind.h"
 
 namespace troupe::python {

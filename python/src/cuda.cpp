@@ -7,7 +7,7 @@
 
 #include "algorithms/cuda/scan.h"
 #include "python/src/scan_functions.h"
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace troupe::python {
 

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <tuple>
 
-#include "algorithms/advantages.h"
-#include "algorithms/groups.h"
-#include "algorithms/moments.h"
-#include "algorithms/reward_shaping.h"
-#include "algorithms/schedule.h"
+#include "algorithms/advantages/advantages.h"
+#include "algorithms/advantages/reward_shaping.h"
+#include "algorithms/common/groups.h"
+#include "algorithms/common/moments.h"
+#include "algorithms/common/schedule.h"
 #include "python/src/bind.h"
 #include "python/src/settings.h"
-#include "runtime/task_sampler.h"
+#include "runtime/base/task_sampler.h"
 
 namespace troupe::python {
 

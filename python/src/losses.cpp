@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/aggregation.h"
-#include "algorithms/kl.h"
-#include "algorithms/logprob.h"
-#include "algorithms/rollout_correction.h"
-#include "algorithms/subset_draw.h"
-#include "algorithms/surrogate.h"
-#include "algorithms/value_loss.h"
+#include "algorithms/common/subset_draw.h"
+#include "algorithms/losses/aggregation.h"
+#include "algorithms/losses/kl.h"
+#include "algorithms/losses/logprob.h"
+#include "algorithms/losses/rollout_correction.h"
+#include "algorithms/losses/surrogate.h"
+#include "algorithms/losses/value_loss.h"
 #include "python/src/bind.h"
 #include "python/src/settings.h"
 

@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "python/src/bind.h"
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace troupe::python {
 

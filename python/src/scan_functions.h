@@ -2,10 +2,10 @@
 // The bound functions of the scan family, once for the processor (scan.cpp) and once for the GPU (cuda.cpp). Arrays come as rows of
 // memory: [B, T] when time_major is false, [T, B] when it is; packed ones flat, with offsets.
 
-#include "algorithms/gae.h"
-#include "algorithms/returns.h"
-#include "algorithms/scan.h"
-#include "algorithms/vtrace.h"
+#include "algorithms/advantages/gae.h"
+#include "algorithms/advantages/returns.h"
+#include "algorithms/advantages/vtrace.h"
+#include "algorithms/scan/scan.h"
 #include "python/src/bind.h"
 
 namespace troupe::python {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "algorithms/parameters.h"
+#include "algorithms/common/parameters.h"
 
 namespace troupe::python {
 

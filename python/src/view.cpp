@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace troupe::python {
 

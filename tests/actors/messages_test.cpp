@@ -8,7 +8,7 @@
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
 
-#include "runtime/caf_system.h"
+#include "runtime/caf/system.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

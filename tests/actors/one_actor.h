@@ -14,8 +14,8 @@
 
 #include "actors/messages.h"
 #include "actors/wiring.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
 #include "sim/fakes.h"
 
 namespace troupe::testing {

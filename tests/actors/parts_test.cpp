@@ -6,7 +6,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/scoped_actor.hpp>
 
-#include "runtime/caf_system.h"
+#include "runtime/caf/system.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "actors/replay_store.h"
-#include "runtime/errors.h"
-#include "runtime/rng.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/rng.h"
 #include "tests/actors/rollouts.h"
 #include "tests/support/test.h"
 

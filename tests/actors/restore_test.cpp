@@ -8,9 +8,9 @@
 
 #include "actors/supervisor.h"
 #include "actors/turns.h"
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
+#include "runtime/stats/snapshot.h"
 #include "sim/fakes.h"
 #include "tests/support/test.h"
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/log.h"
+#include "runtime/base/log.h"
 #include "tests/support/test.h"
 
 namespace troupe::sim {

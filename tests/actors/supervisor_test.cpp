@@ -12,9 +12,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "runtime/caf_system.h"
-#include "runtime/log.h"
-#include "runtime/stats_snapshot.h"
+#include "runtime/base/log.h"
+#include "runtime/caf/system.h"
+#include "runtime/stats/snapshot.h"
 #include "sim/fakes.h"
 #include "tests/support/test.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/log.h"
-#include "runtime/memory_disk.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
 

@@ -17,10 +17,10 @@
 #include "actors/stats_core.h"
 #include "actors/supervisor.h"
 #include "envs/make_env.h"
-#include "runtime/caf_system.h"
-#include "runtime/stats_snapshot.h"
-#include "runtime/weight_sender.h"
-#include "tests/runtime/weight_fixture.h"
+#include "runtime/caf/system.h"
+#include "runtime/stats/snapshot.h"
+#include "runtime/weights/sender.h"
+#include "tests/runtime/weights/weight_fixture.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

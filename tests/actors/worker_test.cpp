@@ -1,8 +1,8 @@
 #include "actors/worker.h"
 
 #include "envs/batched.h"
-#include "runtime/log.h"
-#include "runtime/memory_disk.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
 

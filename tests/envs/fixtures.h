@@ -4,7 +4,7 @@
 #include <string>
 
 #include "envs/make_env.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 namespace troupe::testing {
 

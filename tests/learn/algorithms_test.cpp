@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "algorithms/advantages.h"
-#include "algorithms/surrogate.h"
+#include "algorithms/advantages/advantages.h"
+#include "algorithms/losses/surrogate.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 #include "models/memory_estimate.h"
 
-#include "runtime/replay_capacity.h"
+#include "runtime/config/replay_capacity.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

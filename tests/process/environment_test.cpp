@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "runtime/machine.h"
+#include "runtime/base/machine.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 

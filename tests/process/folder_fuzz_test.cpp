@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 #include "tests/process/train_process.h"
 #include "tests/support/bad_files.h"
 #include "tests/support/test.h"

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <set>
 
-#include "runtime/descriptor.h"
+#include "runtime/base/descriptor.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 

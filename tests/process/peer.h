@@ -10,7 +10,7 @@
 #include <caf/io/middleman.hpp>
 
 #include "actors/messages.h"
-#include "runtime/caf_system.h"
+#include "runtime/caf/system.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 

@@ -4,7 +4,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/network_messages.h"
-#include "runtime/caf_listen.h"
+#include "runtime/caf/listen.h"
 #include "tests/process/peer.h"
 #include "tests/process/raw_connection.h"
 #include "tests/process/train_process.h"

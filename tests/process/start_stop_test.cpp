@@ -1,5 +1,5 @@
 // Programs started and ended, again and again. In CAF 0.17.6 an actor system can wait for ever for a thread of its own when it
-// ends (runtime/caf_owned_system.h): a process that did would go on after its work, once in several ends.
+// ends (runtime/caf/owned_system.h): a process that did would go on after its work, once in several ends.
 #include <signal.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 """The kernels for GPUs against those for the processor. Needs a GPU; the logic of the kernels is tested without one in
-tests/algorithms/cuda_scan_test.cpp, the way to them in cuda_dispatch_test.py."""
+tests/algorithms/scan/cuda_scan_test.cpp, the way to them in cuda_dispatch_test.py."""
 
 import numpy as np
 import pytest

@@ -9,44 +9,44 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(
 import check_includes
 
 REFUSED = [
-    ("runtime/array.h", '"envs/env.h"'),
+    ("runtime/base/array.h", '"envs/env.h"'),
     ("envs/cart_pole.cpp", '"models/policy.h"'),
-    ("algorithms/gae.cpp", '"actors/messages.h"'),
-    ("models/mlp.h", "<torch/torch.h>"),
+    ("algorithms/advantages/gae.cpp", '"actors/messages.h"'),
+    ("models/networks/mlp.h", "<torch/torch.h>"),
     ("actors/messages.h", "<caf/all.hpp>"),
-    ("runtime/config.cpp", "<caf/actor.hpp>"),
-    ("models/mlp.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
+    ("runtime/config/config.cpp", "<caf/actor.hpp>"),
+    ("models/networks/mlp.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
     ("actors/stats.cpp", "<boost/asio.hpp>"),
-    ("runtime/config.h", "<nlohmann/json.hpp>"),
-    ("runtime/config.h", '"runtime/strict_json.h"'),
+    ("runtime/config/config.h", "<nlohmann/json.hpp>"),
+    ("runtime/config/config.h", '"runtime/base/strict_json.h"'),
     ("tools/train.cpp", "<spdlog/spdlog.h>"),
-    ("tests/runtime/array_test.cpp", "<doctest/doctest.h>"),
-    ("algorithms/gae.cpp", "<pybind11/pybind11.h>"),
+    ("tests/runtime/base/array_test.cpp", "<doctest/doctest.h>"),
+    ("algorithms/advantages/gae.cpp", "<pybind11/pybind11.h>"),
     ("python/src/scan.cpp", '"models/policy.h"'),
     ("actors/stats.cpp", '"sim/checker.h"'),
-    ("sim/checker.cpp", '"tools/commands.h"'),
-    ("examples/env.cpp", '"tools/commands.h"'),
+    ("sim/checker.cpp", '"tools/cli/commands.h"'),
+    ("examples/env.cpp", '"tools/cli/commands.h"'),
     ("algorithms/cuda/launch.cuh", '"models/policy.h"'),
 ]
 ALLOWED = [
-    ("runtime/array.h", '"runtime/errors.h"'),
-    ("models/mlp.cpp", "<torch/torch.h>"),
+    ("runtime/base/array.h", '"runtime/base/errors.h"'),
+    ("models/networks/mlp.cpp", "<torch/torch.h>"),
     ("sim/simulation.cpp", "<caf/actor_system.hpp>"),
     ("sim/fakes.cpp", '"actors/inference.h"'),
-    ("tools/simulate_command.cpp", '"sim/simulation.h"'),
+    ("tools/cli/simulate_command.cpp", '"sim/simulation.h"'),
     ("models/policy.h", '"envs/env.h"'),
     ("actors/messages.h", "<caf/type_id.hpp>"),
-    ("runtime/caf_system.cpp", "<caf/all.hpp>"),
-    ("runtime/process_group_gloo.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
-    ("runtime/stats_socket.cpp", "<boost/asio.hpp>"),
-    ("runtime/config.cpp", "<nlohmann/json.hpp>"),
-    ("runtime/stats_snapshot.h", "<nlohmann/json_fwd.hpp>"),
-    ("runtime/config.cpp", '"runtime/strict_json.h"'),
-    ("runtime/log.cpp", "<spdlog/spdlog.h>"),
+    ("runtime/caf/system.cpp", "<caf/all.hpp>"),
+    ("runtime/weights/process_group_gloo.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
+    ("runtime/stats/socket.cpp", "<boost/asio.hpp>"),
+    ("runtime/config/config.cpp", "<nlohmann/json.hpp>"),
+    ("runtime/stats/snapshot.h", "<nlohmann/json_fwd.hpp>"),
+    ("runtime/config/config.cpp", '"runtime/base/strict_json.h"'),
+    ("runtime/base/log.cpp", "<spdlog/spdlog.h>"),
     ("tests/support/test.h", "<doctest/doctest.h>"),
-    ("tests/runtime/array_test.cpp", '"tests/support/test.h"'),
+    ("tests/runtime/base/array_test.cpp", '"tests/support/test.h"'),
     ("python/src/bind.h", "<pybind11/pybind11.h>"),
-    ("python/src/scan.cpp", '"algorithms/gae.h"'),
+    ("python/src/scan.cpp", '"algorithms/advantages/gae.h"'),
 ]
 
 
@@ -64,8 +64,8 @@ class CheckIncludes(unittest.TestCase):
     def test_an_offence_is_named_with_its_line(self):
         lines = ["#pragma once\n", '  #  include "envs/env.h"\n']
         self.assertEqual(
-            list(check_includes.problems_in("runtime/array.h", lines)),
-            ["runtime/array.h:2: includes envs/env.h: runtime/ may include nothing of ours"],
+            list(check_includes.problems_in("runtime/base/array.h", lines)),
+            ["runtime/base/array.h:2: includes envs/env.h: runtime/ may include nothing of ours"],
         )
 
     def test_the_tree_is_clean(self):

@@ -1,4 +1,4 @@
-#include "tools/child_processes.h"
+#include "tools/cli/child_processes.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -13,10 +13,10 @@
 #include <iterator>
 #include <string>
 
-#include "runtime/log.h"
+#include "runtime/base/log.h"
 #include "tests/process/process.h"
 #include "tests/support/test.h"
-#include "tools/close_descriptors.h"
+#include "tools/cli/close_descriptors.h"
 
 namespace troupe::test {
 namespace {

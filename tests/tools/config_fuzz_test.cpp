@@ -9,15 +9,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/config.h"
-#include "runtime/errors.h"
-#include "runtime/fields.h"
-#include "runtime/rng.h"
-#include "runtime/suggest.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/suggest.h"
+#include "runtime/config/config.h"
+#include "runtime/config/fields.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
-#include "tools/command_line.h"
-#include "tools/config_lookup.h"
+#include "tools/cli/command_line.h"
+#include "tools/cli/config_lookup.h"
 
 namespace troupe {
 namespace {

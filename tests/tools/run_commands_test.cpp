@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/checkpoint.h"
-#include "runtime/file.h"
-#include "runtime/fixed_settings.h"
+#include "runtime/base/file.h"
+#include "runtime/config/fixed_settings.h"
+#include "runtime/run_folder/checkpoint.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"

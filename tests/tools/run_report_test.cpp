@@ -1,4 +1,4 @@
-#include "tools/run_report.h"
+#include "tools/cli/run_report.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,11 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/file.h"
-#include "runtime/memory_disk.h"
+#include "runtime/base/file.h"
+#include "runtime/base/memory_disk.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
-#include "tools/finished_run.h"
+#include "tools/cli/finished_run.h"
 
 using namespace troupe;
 using nlohmann::json;

@@ -1,4 +1,4 @@
-#include "tools/stop_signals.h"
+#include "tools/cli/stop_signals.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-"""The surrogates that treat the tokens of the largest covariance apart (algorithms/covariance_surrogate.cpp), on a device."""
+"""The surrogates that treat the tokens of the largest covariance apart (algorithms/losses/covariance_surrogate.cpp), on a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Value losses (algorithms/value_loss.h) and KL estimates (algorithms/kl.h) on a device."""
+"""Value losses (algorithms/losses/value_loss.h) and KL estimates (algorithms/losses/kl.h) on a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log-probabilities, entropies and exact KL from logits on a device (algorithms/logprob.h), some rows at a time, so that no other
+"""Log-probabilities, entropies and exact KL from logits on a device (algorithms/losses/logprob.h), some rows at a time, so that no other
 memory of the size of the logits is used."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sequences of tokens on a device, and their aggregation (algorithms/aggregation.h)."""
+"""Sequences of tokens on a device, and their aggregation (algorithms/losses/aggregation.h)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policy surrogates on a device: the rules of algorithms/surrogate.cpp and its neighbours as torch operations. Names, parameters,
+"""Policy surrogates on a device: the rules of algorithms/losses/surrogate.cpp and its neighbours as torch operations. Names, parameters,
 defaults and checks are those of `_core`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tokens on a device as the rules of the surrogates read them (algorithms/surrogate_kernel.h), and what a rule returns."""
+"""Tokens on a device as the rules of the surrogates read them (algorithms/losses/surrogate_kernel.h), and what a rule returns."""
 
 from __future__ import annotations
 

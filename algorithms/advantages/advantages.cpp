@@ -1,0 +1,145 @@
+#include "algorithms/advantages/advantages.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "algorithms/advantages/group_advantages.h"
+#include "algorithms/advantages/optimal_baseline.h"
+#include "algorithms/advantages/token_advantages.h"
+#include "algorithms/common/names.h"
+#include "algorithms/common/tile.h"
+
+namespace troupe {
+
+namespace {
+
+using Kind = Parameter::Kind;
+
+constexpr std::array<std::string_view, 2> kOutside = {"zero", "carry"};
+constexpr std::array<std::string_view, 2> kSingleton = {"zero", "score"};
+
+constexpr Parameter flag(std::string_view key, bool on, std::string_view doc, std::string_view source) {
+  return {.key = key, .kind = Kind::flag, .default_value = on ? 1.0 : 0.0, .doc = doc, .source = source};
+}
+
+constexpr Parameter fraction(std::string_view key, double value, std::string_view doc, std::string_view source,
+                             std::string_view alias = {}) {
+  return {.key = key, .default_value = value, .low = 0, .high = 1, .doc = doc, .source = source, .alias = alias};
+}
+
+constexpr Parameter positive(std::string_view key, double value, bool open, std::string_view doc,
+                             std::string_view source) {
+  return {.key = key, .default_value = value, .low = 0, .open_low = open, .doc = doc, .source = source};
+}
+
+constexpr Parameter choice(std::string_view key, std::span<const std::string_view> choices, std::string_view doc,
+                           std::string_view source) {
+  return {.key = key, .kind = Kind::choice, .choices = choices, .doc = doc, .source = source};
+}
+
+constexpr Parameter kGamma = fraction("gamma", 1, "discount per unmasked token", "verl 1");
+constexpr Parameter kLambda = fraction("lam", 1, "lambda of GAE", "verl 1", "lambda");
+constexpr Parameter kWhiten = flag("whiten", true, "whiten over all unmasked tokens, as verl does", "verl, always");
+constexpr Parameter kOutsideMask = choice(
+    "outside", kOutside, "what stands at masked tokens: 0, or what the recurrence carries past them", "verl: carry");
+constexpr Parameter kReset =
+    flag("reset_at_mask", true, "a masked token cuts off the rewards after it", "verl true; OpenRLHF, slime false");
+constexpr Parameter kEpsilon = positive("epsilon", 1e-6, false, "added to the standard deviation", "verl 1e-6");
+constexpr Parameter kVarianceFloor =
+    positive("epsilon", 1e-6, false, "the least variance, and added to the standard deviation", "verl 1e-6");
+constexpr Parameter kByStd = flag("norm_adv_by_std_in_grpo", true,
+                                  "divide by the standard deviation of the group; false is Dr.GRPO", "verl true");
+constexpr Parameter kCountMasked =
+    flag("count_masked_rewards", false, "the score sums rewards at masked tokens too", "verl true");
+constexpr Parameter kSingletonScore =
+    choice("singleton", kSingleton, "advantage of a row alone in its group: 0, or its score",
+           "verl rloo: score, rloo_vectorized: zero");
+constexpr Parameter kNorm = positive("f_norm", 1, true, "divides every advantage", "verl 1");
+constexpr Parameter kBaselineEpsilon = positive("epsilon", 1e-8, false, "added to the sum of weights", "verl 1e-8");
+constexpr Parameter kKeepTail =
+    flag("handle_zero_tail", false, "no baseline where only the longest row of a group has tokens", "verl false");
+constexpr Parameter kCutTail =
+    flag("handle_zero_tail", true, "no baseline where only the longest row of a group has tokens", "verl true");
+
+constexpr std::array kGaeParameters = {kGamma, kLambda, kWhiten, kOutsideMask};
+constexpr std::array kReinforceParameters = {kGamma, kWhiten, kReset};
+constexpr std::array kRemaxParameters = {kOutsideMask};
+constexpr std::array kGrpoParameters = {kEpsilon, kByStd, kCountMasked};
+constexpr std::array kGrpoVectorizedParameters = {kVarianceFloor, kByStd, kCountMasked};
+constexpr std::array kScoreParameters = {kCountMasked};
+constexpr std::array kBaselineParameters = {kWhiten, kCountMasked};
+constexpr std::array kRlooParameters = {kSingletonScore, kCountMasked};
+constexpr std::array kGpgParameters = {kNorm, kCountMasked};
+constexpr std::array kOptimalParameters = {kBaselineEpsilon, kKeepTail};
+constexpr std::array kTirOptimalParameters = {kBaselineEpsilon, kCutTail};
+
+constexpr std::array<std::string_view, 1> kReinforceAliases = {"reinforce++"};
+constexpr std::array<std::string_view, 1> kBaselineAliases = {"reinforce++_baseline"};
+constexpr std::array<std::string_view, 1> kRlooAliases = {"rloo_vectorized"};
+
+constexpr uint8_t kGroupsAndPolicy = kNeedsGroups | kNeedsPolicy;
+
+constexpr std::array kTable = {
+    AdvantageEntry{"gae", {}, gae_advantages, kNeedsValues, kGaeParameters},
+    AdvantageEntry{"grpo", {}, grpo, kNeedsGroups, kGrpoParameters},
+    AdvantageEntry{"grpo_vectorized", {}, grpo_vectorized, kNeedsGroups, kGrpoVectorizedParameters},
+    AdvantageEntry{"dr_grpo", {}, dr_grpo, kNeedsGroups, kScoreParameters},
+    AdvantageEntry{"grpo_passk", {}, grpo_passk, kNeedsGroups, kGrpoParameters},
+    AdvantageEntry{"reinforce_plus_plus", kReinforceAliases, reinforce_plus_plus, kNeedsNothing, kReinforceParameters},
+    AdvantageEntry{"reinforce_plus_plus_baseline", kBaselineAliases, reinforce_plus_plus_baseline, kNeedsGroups,
+                   kBaselineParameters},
+    AdvantageEntry{"rloo", kRlooAliases, rloo, kNeedsGroups, kRlooParameters},
+    AdvantageEntry{"remax", {}, remax, kNeedsBaselines, kRemaxParameters},
+    AdvantageEntry{"opo", {}, opo, kNeedsGroups, kScoreParameters},
+    AdvantageEntry{"gpg", {}, gpg, kNeedsGroups, kGpgParameters},
+    AdvantageEntry{"optimal_token_baseline", {}, optimal_token_baseline, kGroupsAndPolicy, kOptimalParameters},
+    AdvantageEntry{
+        "tir_optimal_token_baseline", {}, tir_optimal_token_baseline, kGroupsAndPolicy, kTirOptimalParameters},
+};
+
+// Throws ConfigError when `estimator` needs something that is not there, InvariantError when its size is wrong.
+template <class T>
+void check_need(std::string_view estimator, bool needed, std::string_view what, std::span<const T> given,
+                std::size_t wanted) {
+  if (!needed) return;
+  if (given.empty() && wanted > 0)
+    throw ConfigError(std::string(what) + ": missing, " + std::string(estimator) + " needs it");
+  TROUPE_CHECK(given.size() == wanted, what, given.size(), "want", wanted);
+}
+
+}  // namespace
+
+std::span<const AdvantageEntry> advantage_table() { return kTable; }
+
+const AdvantageEntry& find_advantage(std::string_view name, std::string_view path) {
+  std::vector<std::string_view> names;
+  for (const AdvantageEntry& entry : kTable) {
+    if (entry.name == name || std::ranges::find(entry.aliases, name) != entry.aliases.end()) return entry;
+    names.push_back(entry.name);
+    names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
+  }
+  find_name(path, name, names);  // throws
+  throw InvariantError("a name that is known and not found: " + std::string(name));
+}
+
+void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, const ParameterValues& parameters,
+                         const AdvantageOutput& out) {
+  const std::size_t tokens = in.rewards.size();
+  TROUPE_CHECK(in.rows.tokens() == static_cast<int64_t>(tokens), "rewards", tokens, "rows", in.rows.tokens());
+  const auto rows = static_cast<std::size_t>(in.rows.count());
+  TROUPE_CHECK(fits_or_empty(in.mask, tokens), "mask", in.mask.size(), "rewards", tokens);
+  TROUPE_CHECK(out.advantages.size() == tokens && out.returns.size() == tokens, "advantages", out.advantages.size(),
+               "returns", out.returns.size(), "rewards", tokens);
+  check_need(entry.name, entry.needs & kNeedsGroups, "groups", in.groups, rows);
+  check_need(entry.name, entry.needs & kNeedsValues, "values", in.values, tokens);
+  check_need(entry.name, entry.needs & kNeedsBaselines, "baselines", in.baselines, rows);
+  check_need(entry.name, entry.needs & kNeedsPolicy, "old_log_probs", in.old_log_probs, tokens);
+  check_need(entry.name, entry.needs & kNeedsPolicy, "sum_pi_squared", in.sum_pi_squared, tokens);
+  TROUPE_CHECK(in.rollout_is_weights.empty() || in.rollout_is_weights.size() == tokens, "rollout_is_weights",
+               in.rollout_is_weights.size(), "rewards", tokens);
+  entry.function(in, parameters, out);
+}
+
+}  // namespace troupe

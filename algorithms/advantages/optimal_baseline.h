@@ -1,0 +1,14 @@
+#pragma once
+// The optimal token baseline: a baseline per group and step that weights every answer by how much its tokens so far move the
+// gradient. Internal to algorithms/; by name through algorithms/advantages/advantages.h.
+
+#include "algorithms/advantages/advantages.h"
+
+namespace troupe {
+
+// Steps are positions in the row.
+void optimal_token_baseline(const AdvantageInput&, const ParameterValues&, const AdvantageOutput&);
+// Steps are the unmasked tokens of a row, counted: for answers with the output of tools in between.
+void tir_optimal_token_baseline(const AdvantageInput&, const ParameterValues&, const AdvantageOutput&);
+
+}  // namespace troupe

@@ -1,0 +1,69 @@
+#include "algorithms/advantages/token_advantages.h"
+
+#include "algorithms/advantages/gae.h"
+#include "algorithms/common/moments.h"
+
+namespace troupe {
+
+namespace {
+
+WhitenParams whitening(bool zero_masked) {
+  WhitenParams params = find_whiten_variant("verl");
+  params.zero_masked = zero_masked;
+  return params;
+}
+
+// reward + factor * carry at every token, where the carry of a token that does not count is what came after it, and 0 when
+// `reset` is set. Masked rewards are not read. The result of step(token, return) is kept by the caller.
+template <class Step>
+void for_each_return(const AdvantageInput& in, double factor, bool reset, Step step) {
+  for (int64_t row = 0; row < in.rows.count(); ++row) {
+    const auto [begin, end] = in.range(row);
+    double carry = 0;
+    for (std::size_t token = end; token-- > begin;) {
+      const bool counts = in.counts(token);
+      const double value = (counts ? double{in.rewards[token]} : 0.0) + factor * carry;
+      step(row, token, counts, value);
+      carry = counts || !reset ? value : 0.0;
+    }
+  }
+}
+
+}  // namespace
+
+void gae_advantages(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
+  const bool zero = parameters.choice("outside") == "zero";
+  GaeInput task;
+  task.layout = Layout::rows;
+  task.offsets = in.rows.offsets();
+  task.sequences = in.rows.count();
+  task.steps = in.rows.offsets().empty() ? in.rows.longest() : 0;
+  task.rewards = in.rewards;
+  task.values = in.values;
+  task.mask = in.mask;
+  task.outside = zero ? Outside::zero : Outside::carry;
+  task.gamma = static_cast<float>(parameters.number("gamma"));
+  task.lambda = static_cast<float>(parameters.number("lam"));
+  gae(task, out.advantages, out.returns);
+  if (parameters.flag("whiten")) whiten(out.advantages, in.mask, whitening(zero));
+}
+
+void reinforce_plus_plus(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
+  for_each_return(in, parameters.number("gamma"), parameters.flag("reset_at_mask"),
+                  [&](int64_t, std::size_t token, bool counts, double value) {
+                    out.returns[token] = static_cast<float>(value);
+                    out.advantages[token] = static_cast<float>(counts ? value : 0.0);
+                  });
+  if (parameters.flag("whiten")) whiten(out.advantages, in.mask, whitening(true));
+}
+
+void remax(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
+  const bool zero = parameters.choice("outside") == "zero";
+  for_each_return(in, 1.0, false, [&](int64_t row, std::size_t token, bool counts, double value) {
+    const double baseline = in.baselines[static_cast<std::size_t>(row)];
+    out.returns[token] = static_cast<float>(value);
+    out.advantages[token] = static_cast<float>(counts ? value - baseline : zero ? 0.0 : value);
+  });
+}
+
+}  // namespace troupe

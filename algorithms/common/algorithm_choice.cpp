@@ -1,0 +1,354 @@
+#include "algorithms/common/algorithm_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "algorithms/common/names.h"
+#include "algorithms/common/parameter_object.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+namespace {
+
+using Kind = Parameter::Kind;
+
+std::string in_quotes(std::string_view text) { return '"' + std::string(text) + '"'; }
+
+[[noreturn]] void refuse(const std::string& path, const std::string& value, const std::string& what) {
+  throw ConfigError(path + ": " + value + ' ' + what);
+}
+
+const AdvantageEntry* choose_advantage(const AlgorithmConfig& config) {
+  if (config.advantage == "gae" || config.advantage == "vtrace") return nullptr;
+  std::vector<std::string_view> names = {"gae", "vtrace"};
+  for (const AdvantageEntry& entry : advantage_table()) {
+    if (entry.name == config.advantage || std::ranges::find(entry.aliases, config.advantage) != entry.aliases.end())
+      return &entry;
+    if (entry.name == "gae") continue;
+    names.push_back(entry.name);
+    names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
+  }
+  find_name("algorithm.advantage", config.advantage, names);  // throws
+  return nullptr;
+}
+
+ParameterValues advantage_parameters(const AlgorithmConfig& config, const AdvantageEntry* entry) {
+  const std::string path = "algorithm.advantage_params";
+  if (entry == nullptr) {
+    if (config.advantage_params != "{}")
+      refuse(path, config.advantage_params,
+             "does not go with algorithm.advantage " + in_quotes(config.advantage) +
+                 ", whose parameters are fields of their own: algorithm.gamma, algorithm.lambda" +
+                 (config.advantage == "vtrace" ? ", algorithm.rho_bar, ..." : ""));
+    return ParameterValues();
+  }
+  ParameterValues values(entry->parameters);
+  if (values.has("gamma")) values.set("algorithm", "gamma", config.gamma);
+  if (values.has("lam")) values.set("algorithm", "lam", config.lambda);
+  ParameterObject(values, entry->name).read(config.advantage_params, path);
+  return values;
+}
+
+// The mode of clip_config that says something about the surrogate: by its very name, or by another name of the same one.
+std::string mode_of(const Json& modes, const std::string& name, const SurrogateEntry& entry) {
+  std::string found, all;
+  bool by_name = false;
+  for (const auto& [mode, values] : modes.items()) {
+    const std::string path = "algorithm.clip_config." + printable(mode);
+    Surrogate other = make_surrogate(mode, "algorithm.clip_config");
+    ParameterObject(other.parameters, other.entry->name).read(values, path);  // every mode is checked, used or not
+    all += (all.empty() ? "" : ", ") + mode;
+    if (other.entry != &entry || by_name) continue;
+    by_name = mode == name;
+    if (!found.empty() && !by_name)
+      throw ConfigError(path + ": names the same surrogate as algorithm.clip_config." + found + "; leave one of them");
+    found = mode;
+  }
+  if (found.empty() && !modes.empty())
+    throw ConfigError("algorithm.clip_config: has nothing for algorithm.surrogate " + in_quotes(name) +
+                      ", only for: " + all + "; set algorithm.surrogate to one of these");
+  return found;
+}
+
+// `clip` of the surrogate's parameters stands for clip_low and clip_high alike, so a common field beside it must say the same.
+void require_one_clip(const ParameterObject& values, const std::string& field, double value) {
+  const ParameterObject::Given* clip = values.given("clip");
+  if (clip == nullptr || std::get<double>(clip->value) == value) return;
+  const std::string in_place = clip->where.substr(0, clip->where.rfind('.') + 1) + field;
+  throw ConfigError("algorithm." + field + ": " + number_text(value) + " contradicts " + clip->where + ' ' +
+                    number_text(std::get<double>(clip->value)) + ", which sets clip_low and clip_high; leave out one " +
+                    "of them, or give " + in_place + " in place of algorithm." + field);
+}
+
+Surrogate choose_surrogate(const AlgorithmConfig& config) {
+  Surrogate result = make_surrogate(config.surrogate, "algorithm.surrogate");
+  ParameterObject values(result.parameters, result.entry->name);
+  values.read(config.surrogate_params, "algorithm.surrogate_params");
+  const Json modes = parse_strict(config.clip_config, "algorithm.clip_config");
+  const std::string mode = mode_of(modes, config.surrogate, *result.entry);
+  if (!mode.empty()) values.read(modes.at(mode), "algorithm.clip_config." + mode);
+  // The common fields, where they were changed.
+  const AlgorithmConfig defaults;
+  for (const auto& [key, member] :
+       {std::pair{"clip_low", &AlgorithmConfig::clip_low}, std::pair{"clip_high", &AlgorithmConfig::clip_high},
+        std::pair{"dual_clip", &AlgorithmConfig::dual_clip}}) {
+    if (config.*member == defaults.*member) continue;
+    if (!result.parameters.has(key))
+      refuse("algorithm." + std::string(key), number_text(config.*member),
+             "has no effect with algorithm.surrogate " + in_quotes(config.surrogate) + "; leave this at " +
+                 number_text(defaults.*member));
+    values.set("algorithm", key, config.*member);
+    if (std::string_view(key) != "dual_clip") require_one_clip(values, key, config.*member);
+  }
+  result(SurrogateInput{}, SurrogateOutput{});  // refuses parameters that do not fit each other
+  return result;
+}
+
+std::optional<WhitenParams> choose_whitening(const AlgorithmConfig& config, bool of_table) {
+  if (config.whitening == "auto") {
+    if (!config.normalize_advantages || of_table) return std::nullopt;
+    return WhitenParams{};
+  }
+  if (config.whitening == "none") return std::nullopt;
+  const WhitenParams params = find_whiten_variant(config.whitening, "algorithm.whitening");
+  if (!config.normalize_advantages)
+    throw ConfigError("algorithm.normalize_advantages: false contradicts algorithm.whitening " +
+                      in_quotes(config.whitening) + "; leave out one of them");
+  return params;
+}
+
+constexpr std::array<std::string_view, 3> kLevels = {"none", "token", "sequence"};
+constexpr std::array<std::string_view, 2> kBounds = {"truncate", "zero"};
+constexpr std::array kCorrectionParameters = {
+    Parameter{.key = "is",
+              .kind = Kind::choice,
+              .default_value = 2,
+              .choices = kLevels,
+              .doc = "what an importance weight is taken over",
+              .source = "verl",
+              .alias = "rollout_is"},
+    Parameter{.key = "is_threshold",
+              .default_value = 2,
+              .low = 0,
+              .high = 1e30,
+              .open_low = true,
+              .doc = "largest weight",
+              .source = "verl",
+              .alias = "rollout_is_threshold"},
+    Parameter{
+        .key = "is_low", .default_value = 0, .low = 0, .high = 1e30, .doc = "least weight", .source = "verl: none"},
+    Parameter{.key = "bound",
+              .kind = Kind::choice,
+              .choices = kBounds,
+              .doc = "a weight outside [is_low, is_threshold] is clamped, or set to 0 (ICEPOP)",
+              .source = "verl"},
+    Parameter{.key = "batch_normalize",
+              .kind = Kind::flag,
+              .doc = "divide the weights by their mean over the super-batch",
+              .source = "verl",
+              .alias = "rollout_is_batch_normalize"},
+    Parameter{.key = "opsm_delta",
+              .default_value = kUnset,
+              .low = 0,
+              .high = 1e30,
+              .doc = "a sequence of negative advantage whose mean of log(behaviour / start) is above this is rejected; "
+                     "unset: off",
+              .source = "slime: 1e-4"},
+};
+// Text, which no Parameter is.
+constexpr std::array<std::string_view, 2> kRejectionKeys = {"rejection", "rejection_threshold"};
+
+// Without weights, what shapes them must keep its default.
+void require_unweighted(const ParameterValues& values, const std::string& path) {
+  const ParameterValues defaults(kCorrectionParameters);
+  const bool same[] = {values.number("is_threshold") == defaults.number("is_threshold"),
+                       values.number("is_low") == defaults.number("is_low"),
+                       values.choice("bound") == defaults.choice("bound"),
+                       values.flag("batch_normalize") == defaults.flag("batch_normalize")};
+  constexpr std::array<std::string_view, 4> kKeys = {"is_threshold", "is_low", "bound", "batch_normalize"};
+  for (size_t i = 0; i < kKeys.size(); ++i)
+    if (!same[i])
+      throw ConfigError(path + '.' + std::string(kKeys[i]) + ": has no effect with " + path +
+                        ".is \"none\"; change that, or leave this out");
+}
+
+std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config) {
+  const std::string path = "algorithm.rollout_correction";
+  Json object = parse_strict(config.rollout_correction, path);
+  if (object.empty()) return std::nullopt;
+  std::array<std::string, 2> rejection;
+  for (size_t i = 0; i < rejection.size(); ++i) {
+    const std::string key(kRejectionKeys[i]);
+    if (!object.contains(key)) continue;
+    if (!object[key].is_string())
+      throw ConfigError(path + '.' + key + ": " + printable(object[key].dump()) + ", expected " +
+                        (i == 0 ? "rules like \"token_k1,seq_mean_k3\"" : "thresholds like \"0.5_2.0,0.1\""));
+    rejection[i] = object[key].get<std::string>();
+    object.erase(key);
+  }
+  ParameterValues values(kCorrectionParameters);
+  ParameterObject(values, "rollout_correction", kRejectionKeys).read(object, path);
+  RolloutCorrection result;
+  result.level = static_cast<WeightLevel>(std::ranges::find(kLevels, values.choice("is")) - kLevels.begin());
+  result.bound = values.choice("bound") == "zero" ? WeightBound::zero : WeightBound::truncate;
+  result.low = values.number("is_low");
+  result.high = values.number("is_threshold");
+  if (result.low > result.high)
+    refuse(path + ".is_low", number_text(result.low), "is above is_threshold " + number_text(result.high));
+  result.batch_normalize = values.flag("batch_normalize");
+  if (result.level == WeightLevel::none) require_unweighted(values, path);
+  result.opsm_delta = values.number_or("opsm_delta", result.opsm_delta);
+  if (rejection[0].empty() && !rejection[1].empty())
+    refuse(path + ".rejection_threshold", in_quotes(rejection[1]), "has no effect without " + path + ".rejection");
+  if (!rejection[0].empty()) result.rules = parse_rejection_rules(rejection[0], rejection[1], path + ".rejection");
+  return result;
+}
+
+}  // namespace
+
+AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
+  AlgorithmChoice result;
+  result.advantage = choose_advantage(config);
+  result.advantage_parameters = advantage_parameters(config, result.advantage);
+  result.vtrace = config.advantage == "vtrace";
+  result.whitening = choose_whitening(config, result.advantage != nullptr);
+  result.surrogate = choose_surrogate(config);
+  constexpr std::array<std::string_view, 2> kRatios = {"joint", "per_dimension"};
+  result.per_decision = find_name("algorithm.ratio", config.ratio, kRatios) == 1;
+  result.aggregation =
+      config.aggregation == "auto" ? result.surrogate.entry->aggregation : find_aggregation(config.aggregation);
+  if (config.aggregation_length > 0) result.aggregation_length = config.aggregation_length;
+  result.value_loss = {find_value_loss(config.value_loss), static_cast<float>(config.value_clip),
+                       static_cast<float>(config.huber_delta)};
+  result.kl = find_kl(config.kl);
+  if (result.kl.kind == KlKind::full)
+    refuse("algorithm.kl", in_quotes(config.kl),
+           "needs the logits of the behaviour policy, which rollouts do not carry; use k3");
+  result.correction = choose_correction(config);
+  if (result.correction && result.vtrace && config.vtrace_adv == "pg_rho")
+    refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
+           "and algorithm.rollout_correction both weight advantages by the importance ratio; leave out one of them");
+  result.whole_sequences =
+      result.surrogate.entry->needs == SurrogateNeeds::sequence || result.aggregation != Aggregation::token_mean;
+  result.sequences = result.whole_sequences || result.advantage || result.correction;
+  return result;
+}
+
+void check_names(const AlgorithmConfig& config) {
+  choose_advantage(config);
+  make_surrogate(config.surrogate, "algorithm.surrogate");
+  find_kl(config.kl);
+  if (config.whitening != "auto" && config.whitening != "none")
+    find_whiten_variant(config.whitening, "algorithm.whitening");
+}
+
+std::vector<std::string> names_for(std::string_view path) {
+  std::vector<std::string> names;
+  if (path == "algorithm.surrogate")
+    for (const SurrogateEntry& entry : surrogate_table()) names.emplace_back(entry.name);
+  if (path != "algorithm.advantage") return names;
+  names = {"gae", "vtrace"};
+  for (const AdvantageEntry& entry : advantage_table())
+    if (entry.name != "gae") names.emplace_back(entry.name);
+  return names;
+}
+
+bool needs_probabilities(const AlgorithmChoice& choice) {
+  return choice.advantage != nullptr && (choice.advantage->needs & kNeedsPolicy);
+}
+
+void check_algorithm(const RunConfig& config) {
+  const AlgorithmConfig& a = config.algorithm;
+  const AlgorithmChoice choice = choose_algorithm(a);
+  const AlgorithmConfig defaults;
+  if (!choice.advantage && a.incomplete != defaults.incomplete)
+    refuse("algorithm.incomplete", in_quotes(a.incomplete),
+           "has no effect with algorithm.advantage " + in_quotes(a.advantage) + "; leave this at " +
+               in_quotes(defaults.incomplete));
+  if (!(choice.advantage && (choice.advantage->needs & kNeedsGroups)) && a.group_by != defaults.group_by)
+    refuse("algorithm.group_by", in_quotes(a.group_by),
+           "has no effect with algorithm.advantage " + in_quotes(a.advantage) +
+               ", which has no groups; leave this at " + in_quotes(defaults.group_by));
+  if (choice.surrogate.entry->needs == SurrogateNeeds::batch && config.trainer.micro_batch > 0)
+    refuse("trainer.micro_batch", std::to_string(config.trainer.micro_batch),
+           "cuts the minibatch whose samples algorithm.surrogate " + in_quotes(a.surrogate) +
+               " compares with each other; use 0");
+}
+
+std::vector<ChoiceField> algorithm_fields() {
+  std::vector<ChoiceField> fields;
+  const auto add = [&](const std::string& path, std::string_view choice, std::span<const Parameter> parameters) {
+    for (const Parameter& p : parameters)
+      fields.push_back({path, std::string(choice), std::string(p.key), default_text(p), expected(p),
+                        std::string(p.doc) + (p.source.empty() ? "" : " (" + std::string(p.source) + ")")});
+  };
+  for (const AdvantageEntry& entry : advantage_table())
+    if (entry.name != "gae") add("algorithm.advantage_params", entry.name, entry.parameters);
+  for (const SurrogateEntry& entry : surrogate_table()) add("algorithm.surrogate_params", entry.name, entry.parameters);
+  add("algorithm.rollout_correction", "", kCorrectionParameters);
+  fields.push_back({"algorithm.rollout_correction", "", "rejection", "\"\"", "text",
+                    "rules like token_k1,seq_mean_k3: token_ or seq_sum_, seq_mean_, seq_max_, then k1, k2 or k3"});
+  fields.push_back({"algorithm.rollout_correction", "", "rejection_threshold", "\"\"", "text",
+                    "one for each rule, or one for all: k1 takes ratios LOW_HIGH, k2 and k3 an upper bound"});
+  return fields;
+}
+
+namespace {
+
+// "if the section names one of these, then its parameters are these".
+Json condition(const char* key, const char* params, const std::vector<std::string>& names, bool is_default,
+               std::span<const Parameter> parameters) {
+  Json test = {{"properties", {{key, {{"enum", names}}}}}};
+  if (!is_default) test["required"] = {key};
+  return {{"if", test}, {"then", {{"properties", {{params, object_schema(parameters)}}}}}};
+}
+
+}  // namespace
+
+std::string algorithm_schema(const std::string& schema) {
+  Json root = Json::parse(schema);
+  Json& section = root["properties"]["algorithm"];
+  Json& properties = section["properties"];
+  Json all_of = Json::array();
+  std::vector<std::string> names = {"gae", "vtrace"};
+  all_of.push_back(condition("advantage", "advantage_params", names, true, {}));
+  for (const AdvantageEntry& entry : advantage_table()) {
+    if (entry.name == "gae") continue;
+    std::vector<std::string> own = {std::string(entry.name)};
+    for (const std::string_view alias : entry.aliases) own.emplace_back(alias);
+    names.insert(names.end(), own.begin(), own.end());
+    all_of.push_back(condition("advantage", "advantage_params", own, false, entry.parameters));
+  }
+  properties["advantage"].erase("pattern");
+  properties["advantage"]["enum"] = names;
+  names.clear();
+  Json modes = Json::object();
+  for (const SurrogateEntry& entry : surrogate_table()) {
+    std::vector<std::string> own = {std::string(entry.name)};
+    for (const SurrogateAlias& alias : entry.aliases)
+      if (!alias.name.empty()) own.emplace_back(alias.name);
+    for (const std::string& name : own) modes[name] = object_schema(entry.parameters);
+    names.insert(names.end(), own.begin(), own.end());
+    all_of.push_back(condition("surrogate", "surrogate_params", own, entry.name == "clip", entry.parameters));
+  }
+  properties["surrogate"].erase("pattern");
+  properties["surrogate"]["enum"] = names;
+  properties["clip_config"]["properties"] = modes;
+  properties["clip_config"]["additionalProperties"] = false;
+  Json correction = object_schema(kCorrectionParameters);
+  for (const std::string_view key : kRejectionKeys) correction["properties"][std::string(key)] = {{"type", "string"}};
+  properties["rollout_correction"].update(correction);
+  section["allOf"] = all_of;
+  return root.dump(2) + '\n';
+}
+
+}  // namespace troupe

@@ -1,0 +1,46 @@
+#pragma once
+// Compiles one loop for every instruction set and runs the chosen one. The attribute is on a function of ours, not on a whole file, so
+// that no inline function of a header is compiled for instructions that another processor lacks. Internal to algorithms/.
+
+#include "algorithms/common/cpu.h"
+
+// Behind a lambda's parameters: it must be part of the function that is compiled for the instruction set.
+#define TROUPE_INLINE_LAMBDA __attribute__((always_inline))
+
+namespace troupe {
+
+namespace detail {
+template <class Body>
+void run_sse2(const Body& body) {
+  body();
+}
+#if defined(__x86_64__) && defined(__GNUC__)
+template <class Body>
+[[gnu::target("avx2")]] void run_avx2(const Body& body) {
+  body();
+}
+template <class Body>
+[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")]] void run_avx512(const Body& body) {
+  body();
+}
+#else
+template <class Body>
+void run_avx2(const Body& body) {
+  body();
+}
+template <class Body>
+void run_avx512(const Body& body) {
+  body();
+}
+#endif
+}  // namespace detail
+
+// Calls body, `[&]() TROUPE_INLINE_LAMBDA { ... }`; what it calls must be inline too.
+template <class Body>
+void with_isa(Isa isa, const Body& body) {
+  if (isa == Isa::avx512) return detail::run_avx512(body);
+  if (isa == Isa::avx2) return detail::run_avx2(body);
+  detail::run_sse2(body);
+}
+
+}  // namespace troupe

@@ -1,0 +1,107 @@
+// The surrogates whose token losses depend on the whole sequence. Every token of a sequence has the sequence's loss, and its gradient is
+// what the sequence's loss passes to it times the number of tokens: under any weights of rows the sum is right.
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/losses/surrogate_kernel.h"
+#include "algorithms/losses/surrogate_table.h"
+
+namespace troupe {
+
+namespace {
+
+using Tile = SurrogateTile;
+
+bool counts(const SurrogateInput& in, int64_t i) { return in.mask.empty() || in.mask[i] != 0; }
+
+double log_ratio_at(const SurrogateInput& in, int64_t i) {
+  return static_cast<double>(in.log_probs[i] - in.old_log_probs[i]);
+}
+
+struct GspoRule {
+  RatioBounds bounds;
+  float ratio;         // of the sequence
+  uint32_t unbounded;  // 0 where the bound of the log-ratio took effect: no gradient
+  [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
+    const float advantage = tile.advantage[i];
+    const uint32_t high = mask_of(advantage > 0) & mask_of(ratio > bounds.high);
+    const uint32_t low = mask_of(advantage < 0) & mask_of(ratio < bounds.low);
+    const float used = select(low, bounds.low, select(high, bounds.high, ratio));
+    tile.loss[i] = -advantage * used;
+    tile.grad[i] = select(unbounded & ~(high | low), -advantage * used);
+    tile.clipped[i] = high | low;
+  }
+};
+
+// The mean log-ratio of the unmasked tokens of a row; 0 when there is none.
+double mean_log_ratio(const SurrogateInput& in, int64_t begin, int64_t end) {
+  double sum = 0;
+  int64_t n = 0;
+  for (int64_t i = begin; i < end; ++i)
+    if (counts(in, i)) sum += log_ratio_at(in, i), ++n;
+  return sum / static_cast<double>(std::max<int64_t>(n, 1));
+}
+
+struct GeoMeanRule {
+  float low, high;  // of the log-ratio
+  float loss;       // of every token of the sequence
+  [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
+    const float advantage = tile.advantage[i], d = tile.log_ratio[i];
+    const uint32_t gain = mask_of(advantage > 0), pain = mask_of(advantage < 0);
+    const uint32_t above = mask_of(d > high), below = mask_of(d < low);
+    tile.loss[i] = loss;
+    // mu has a gradient where the clamp is not the smaller one, and none where A is 0; NaN stays NaN.
+    tile.grad[i] = select((gain & ~above) | (pain & ~below) | mask_of(advantage != advantage), loss);
+    tile.clipped[i] = gain & (above | below);
+    tile.lower[i] = pain & (above | below);
+  }
+};
+
+// -A R of one row: the mean advantage, and the geometric mean of the clipped ratios, times that of the rollout weights.
+float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t begin, int64_t end) {
+  double mu = 0, advantage = 0, log_weight = 0, n = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    if (!counts(in, i)) continue;
+    const double a = in.advantages[i], d = log_ratio_at(in, i);
+    const double sign = a > 0 ? 1.0 : a < 0 ? -1.0 : a;
+    mu += sign * std::min(sign * d, sign * std::clamp(d, low, high));
+    advantage += a;
+    if (!in.rollout_weights.empty()) log_weight += std::log(in.rollout_weights[i] + 1e-10);
+    n += 1;
+  }
+  return n == 0 ? 0.0f : static_cast<float>(-advantage / n * std::exp((mu + log_weight) / n));
+}
+
+}  // namespace
+
+// max(-A s, -A clip(s)) with s the geometric mean of the sequence's ratios (GSPO, Zheng et al. 2025; its token form, GSPO-token,
+// where advantages differ within a sequence).
+SurrogateSums gspo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
+  constexpr double kLargest = 10;  // bound of log s (verl)
+  const SurrogateJob job(in, p, out);
+  SurrogateLanes lanes;
+  for (int64_t row = 0; row < job.rows.count(); ++row) {
+    const int64_t begin = job.rows.begin(row), end = job.rows.end(row);
+    const double log_ratio = mean_log_ratio(in, begin, end);
+    const auto ratio = static_cast<float>(std::exp(log_ratio > kLargest ? kLargest : log_ratio));
+    run_rule(job, GspoRule{job.bounds, ratio, mask_of(!(log_ratio > kLargest))}, begin, end, lanes);
+  }
+  return lanes.total();
+}
+
+// -mean(A) exp(mean(mu)), mu the log-ratio clipped where that makes the objective smaller (GMPO, Zhao et al. 2025).
+SurrogateSums geo_mean_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
+  SurrogateJob job(in, p, out);
+  job.weigh_rollout = false;
+  const double low = -p.number_or("clip_low", p.number("clip")), high = p.number_or("clip_high", p.number("clip"));
+  SurrogateLanes lanes;
+  for (int64_t row = 0; row < job.rows.count(); ++row) {
+    const int64_t begin = job.rows.begin(row), end = job.rows.end(row);
+    const float loss = geo_mean_loss(in, low, high, begin, end);
+    run_rule(job, GeoMeanRule{static_cast<float>(low), static_cast<float>(high), loss}, begin, end, lanes);
+  }
+  return lanes.total();
+}
+
+}  // namespace troupe

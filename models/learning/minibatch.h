@@ -1,0 +1,70 @@
+#pragma once
+// Minibatch: the rows of a staged batch that one forward and backward works on, gathered into contiguous host arrays. Its buffers
+// are reused. One thread at a time.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/heads/heads.h"
+#include "models/learning/policy_loss.h"
+#include "models/learning/sequences.h"
+#include "models/learning/staging.h"
+#include "models/networks/observations.h"
+
+namespace troupe {
+
+// What an update makes of a staged batch before it trains on it, per row. C ratios per row.
+struct Targets {
+  std::vector<float> advantages;       // [R] or [R, D], whitened when the config says so
+  std::vector<float> values;           // [R] before the update, in units of the value head
+  std::vector<float> returns;          // [R] likewise
+  std::vector<float> old_log_probs;    // [R, D] of the policy before the update, or empty: the behaviour policy's serve
+  std::vector<float> rollout_weights;  // [R, C] or empty
+  std::vector<uint8_t> kept;           // [R, C] 0 = rejected, or a decision that was not executed; or empty = all
+};
+
+// Some rows in the order in which they are trained on: samples on their own, or whole sequences.
+struct RowRange {
+  std::span<const int64_t> rows;
+  std::span<const int64_t>
+      offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = on their own
+
+  int64_t size() const { return static_cast<int64_t>(rows.size()); }
+};
+
+class Minibatch {
+ public:
+  Minibatch(const Head& head, const ObservationEncoder& encoder) : head_(head), encoder_(encoder) {}
+
+  // [B, O] encoded observations.
+  std::span<float> inputs(const StagedRows& batch, std::span<const int64_t> rows, const FeatureScaling& scaling);
+  // Everything but what the network says about them: head.outputs, head.log_std and values are the caller's to fill in.
+  LossInput loss_input(const StagedRows& batch, const Targets& targets, RowRange range);
+  // [B, C] which ratios count, or empty = all. Valid until the next call of this or loss_input().
+  std::span<const uint8_t> kept(const StagedRows& batch, const Targets& targets, std::span<const int64_t> rows);
+  // Only what evaluating the stored actions needs.
+  LossInput action_input(const StagedRows& batch, std::span<const int64_t> rows);
+
+ private:
+  const Head& head_;
+  const ObservationEncoder& encoder_;
+  std::vector<float> inputs_, log_probs_, old_log_probs_, advantages_, values_, returns_, continuous_, weights_;
+  std::vector<int32_t> discrete_, executed_;
+  std::vector<uint8_t> mask_, kept_;
+};
+
+// The order of one epoch, a permutation drawn from the stream `key` alone: of samples, or of whole sequences.
+struct EpochOrder {
+  std::vector<int64_t> rows;
+  std::vector<int64_t> offsets;  // empty = samples
+};
+EpochOrder shuffled(std::span<const int64_t> rows, uint64_t key);
+EpochOrder shuffled(const Sequences& sequences, uint64_t key);
+
+// `parts` minibatches, in order: of equal numbers of rows within one, or of whole sequences, cut nearest to that. Some may be empty.
+std::vector<RowRange> minibatches(const EpochOrder& order, int64_t parts);
+// A minibatch in parts of at most `size` rows, or one longer sequence; size 0 = in one.
+std::vector<RowRange> micro_batches(RowRange minibatch, int64_t size);
+
+}  // namespace troupe

@@ -1,0 +1,182 @@
+#include "models/learning/policy_loss.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+double mean_of(std::span<const float> x) {
+  double sum = 0;
+  for (float value : x) sum += value;
+  return x.empty() ? 0.0 : sum / static_cast<double>(x.size());
+}
+
+double weighted(double a, double weight_a, double b, double weight_b) {
+  const double total = weight_a + weight_b;
+  return total == 0 ? 0.0 : (a * weight_a + b * weight_b) / total;
+}
+
+// Offsets of tokens from offsets of rows; without sequences all rows make one.
+void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::vector<int64_t>& out) {
+  out.clear();
+  for (const int64_t offset : offsets) out.push_back((offset - offsets.front()) * per_row);
+  if (out.empty()) out = {0, rows * per_row};
+  TROUPE_CHECK(out.back() == rows * per_row, out.back(), rows, per_row);
+}
+
+}  // namespace
+
+void LossReport::add_means(const LossReport& other) {
+  const double a = rows, b = other.rows;
+  for (auto member : {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction,
+                      &LossReport::entropy, &LossReport::kl, &LossReport::loss})
+    this->*member = weighted(this->*member, a, other.*member, b);
+  rows += b;
+}
+
+void LossReport::merge(const LossReport& other) {
+  add_means(other);
+  surrogate.merge(other.surrogate);
+}
+
+void LossReport::add_step(const LossReport& step) {
+  add_means(step);
+  SurrogateDiagnostics& mine = diagnostics;
+  const SurrogateDiagnostics theirs = diagnostics_of(step.surrogate);
+  const double n = mine.count, m = theirs.count;
+  for (auto member : {&SurrogateDiagnostics::kl_k1, &SurrogateDiagnostics::kl_k2, &SurrogateDiagnostics::kl_k3,
+                      &SurrogateDiagnostics::clip_fraction, &SurrogateDiagnostics::clip_fraction_lower,
+                      &SurrogateDiagnostics::outside_fraction, &SurrogateDiagnostics::dead_gradient_fraction,
+                      &SurrogateDiagnostics::saturated_fraction, &SurrogateDiagnostics::ess,
+                      &SurrogateDiagnostics::ess_clamped, &SurrogateDiagnostics::ratio_mean})
+    mine.*member = weighted(mine.*member, n, theirs.*member, m);
+  mine.ratio_max = std::max(mine.ratio_max, theirs.ratio_max);
+  mine.ratio_min = n == 0 ? theirs.ratio_min : m == 0 ? mine.ratio_min : std::min(mine.ratio_min, theirs.ratio_min);
+  mine.count += m;
+}
+
+PolicyLoss::PolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const Head& head)
+    : head_(head),
+      choice_(choice),
+      value_coef_(value_coef),
+      length_(choice.aggregation_length.value_or(length)),
+      per_row_(choice.per_decision ? head.decisions() : 1) {}
+
+LossTotals PolicyLoss::count(int64_t rows, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const {
+  std::vector<int64_t> tokens;
+  token_offsets(rows, offsets, per_row_, tokens);
+  return {rows, count_tokens(Rows(tokens), kept)};
+}
+
+LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals, const LossSettings& settings,
+                               LossGradients out) {
+  const int64_t rows = input.head.rows;
+  TROUPE_CHECK(totals.rows >= rows && rows >= 1, totals.rows, rows);
+  LossReport report;
+  report.rows = static_cast<double>(rows);
+  const double weight = 1.0 / static_cast<double>(totals.rows);
+  const double share = report.rows * weight;
+  log_probs_.resize(rows * head_.decisions());
+  entropy_.resize(rows);
+  head_.evaluate(input.head, input.actions, log_probs_, entropy_, scratch_);
+  report.entropy = mean_of(entropy_);
+  gather_elements(input);
+  weigh_rows(input, totals);
+  report.surrogate = run_surrogate(input, settings);
+  if (settings.train_policy) {
+    report.policy_loss = aggregate_loss(input, loss_) / share;
+    report.loss = report.policy_loss - settings.entropy_coef * report.entropy;
+    if (settings.kl_coef != 0.0) {
+      report.kl = add_kl(input, settings.kl_coef) / share;
+      report.loss += settings.kl_coef * report.kl;
+    }
+    backward(input, -settings.entropy_coef * weight, out);
+  } else {
+    std::ranges::fill(out.outputs, 0.0f);
+  }
+  loss_.resize(rows);
+  report.value_clip_fraction =
+      value_loss(input.values, input.old_values, input.returns, {}, choice_.value_loss, loss_, out.values);
+  report.value_loss = mean_of(loss_);
+  report.loss += value_coef_ * report.value_loss;
+  const auto value_weight = static_cast<float>(value_coef_ * weight);
+  for (float& gradient : out.values) gradient *= value_weight;
+  return report;
+}
+
+// One element per importance ratio: the decisions, or the rows with the log-probabilities of their executed decisions summed.
+void PolicyLoss::gather_elements(const LossInput& input) {
+  const int64_t rows = input.head.rows, decisions = head_.decisions();
+  const int64_t summed = decisions / per_row_, elements = rows * per_row_;
+  const int64_t advantages = static_cast<int64_t>(input.advantages.size()) / rows;
+  TROUPE_CHECK(advantages == 1 || advantages == per_row_, advantages, per_row_);
+  TROUPE_CHECK(per_row_ == 1 || input.head.executed.empty() || !input.kept.empty(), per_row_);
+  for (auto* buffer : {&new_, &old_, &behaviour_, &advantages_}) buffer->resize(elements);
+  const auto sum = [&](std::span<const float> source, int64_t e) {
+    const float* first = source.data() + e * summed;
+    const bool cut = per_row_ == 1 && !input.head.executed.empty();
+    return std::accumulate(first, first + (cut ? input.head.executed[e] : summed), 0.0f);
+  };
+  for (int64_t e = 0; e < elements; ++e) {
+    new_[e] = sum(log_probs_, e);
+    old_[e] = sum(input.old_log_probs, e);
+    behaviour_[e] = sum(input.behaviour_log_probs, e);
+    advantages_[e] = input.advantages[advantages == per_row_ ? e : e / per_row_];
+  }
+}
+
+void PolicyLoss::weigh_rows(const LossInput& input, const LossTotals& totals) {
+  token_offsets(input.head.rows, input.offsets, per_row_, offsets_);
+  row_weights_.resize(offsets_.size() - 1);
+  const Normalizers normalizers{
+      .tokens = totals.counts.tokens, .sequences = totals.counts.sequences, .length = length_};
+  aggregation_weights(choice_.aggregation, Rows(offsets_), input.kept, normalizers, row_weights_);
+}
+
+// Losses and gradients of the tokens, without the weights of their rows.
+SurrogateSums PolicyLoss::run_surrogate(const LossInput& input, const LossSettings& settings) {
+  loss_.resize(new_.size());
+  gradients_.resize(new_.size());
+  SurrogateInput in;
+  in.log_probs = new_;
+  in.old_log_probs = old_;
+  in.advantages = advantages_;
+  in.mask = input.kept;
+  in.rollout_weights = input.rollout_weights;
+  in.rows = Rows(offsets_);
+  in.key = settings.key;
+  return choice_.surrogate(in, settings.train_policy ? SurrogateOutput{loss_, gradients_} : SurrogateOutput{});
+}
+
+double PolicyLoss::aggregate_loss(const LossInput& input, std::span<const float> loss) const {
+  return aggregate(loss, Rows(offsets_), input.kept, row_weights_);
+}
+
+// Adds the gradient of the penalty; its aggregate. The samples come from the behaviour policy, so what they estimate without bias is
+// KL(behaviour || current): the derivative with respect to the reference is the negative one.
+double PolicyLoss::add_kl(const LossInput& input, double kl_coef) {
+  kl_.resize(new_.size());
+  kl_gradients_.resize(new_.size());
+  kl_estimate(choice_.kl, behaviour_, new_, input.kept, kl_, kl_gradients_);
+  const auto coefficient = static_cast<float>(kl_coef);
+  for (size_t e = 0; e < new_.size(); ++e) gradients_[e] -= coefficient * kl_gradients_[e];
+  return aggregate_loss(input, kl_);
+}
+
+void PolicyLoss::backward(const LossInput& input, double entropy_weight, LossGradients out) {
+  const int64_t decisions = head_.decisions(), summed = decisions / per_row_;
+  decision_gradients_.resize(input.head.rows * decisions);
+  for (size_t row = 0; row < row_weights_.size(); ++row) {
+    const auto weight = static_cast<float>(row_weights_[row]);
+    for (int64_t e = offsets_[row]; e < offsets_[row + 1]; ++e)
+      std::fill_n(decision_gradients_.begin() + e * summed, summed, gradients_[e] * weight);
+  }
+  head_.backward(input.head, input.actions, decision_gradients_, static_cast<float>(entropy_weight), scratch_,
+                 out.outputs, out.log_std);
+}
+
+}  // namespace troupe

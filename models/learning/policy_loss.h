@@ -1,0 +1,106 @@
+#pragma once
+// PolicyLoss: the loss of a minibatch and its gradients with respect to what the network said, in plain loops on host arrays: the
+// policy surrogate, the penalty on the distance to the behaviour policy, the entropy bonus and the value loss,
+//   L = agg(surrogate) + kl_coef * agg(kl) - entropy_coef * mean(H) + value_coef * mean(value loss),
+// agg over tokens (importance ratios) as the run file says, means over rows. No tensor library, so every part can be tested by
+// itself. Used by one thread at a time.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "algorithms/common/algorithm_choice.h"
+#include "models/heads/heads.h"
+
+namespace troupe {
+
+// Some rows of a minibatch. C ratios per row: 1, or D with one per decision.
+struct LossInput {
+  HeadInput head;
+  ActionsView actions;                         // [B, D]
+  std::span<const float> old_log_probs;        // [B, D] of the policy that ratios are taken to
+  std::span<const float> behaviour_log_probs;  // [B, D] of the policy that acted
+  std::span<const float> advantages;           // [B], or [B, D] with one per decision
+  std::span<const float> values;               // [B] in units of the value head, like the next two
+  std::span<const float> old_values;           // [B]
+  std::span<const float> returns;              // [B]
+  std::span<const float> rollout_weights;      // [B, C] constant factors of the surrogate, or empty = 1
+  // [B, C] 0 = without policy loss, or empty = all. Where each decision has its own ratio, those not executed (head.executed) are 0.
+  std::span<const uint8_t> kept;
+  std::span<const int64_t> offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = none
+};
+
+// Sums over the whole minibatch that the rows are part of: what its means divide by.
+struct LossTotals {
+  int64_t rows = 0;
+  TokenCounts counts;  // of ratios, and of sequences
+};
+
+struct LossSettings {
+  double entropy_coef = 0.0;
+  double kl_coef = 0.0;
+  bool train_policy = true;  // false: the value loss alone, with policy gradients of 0
+  uint64_t key = 0;          // of the random stream of surrogates that draw
+};
+
+// Written, except log_std, which is added to.
+struct LossGradients {
+  std::span<float> outputs;  // [B, P]
+  std::span<float> values;   // [B]
+  std::span<float> log_std;  // [D]; empty unless continuous
+};
+
+// Means over rows, and over tokens where each has its own ratio. A loss that is no mean is counted as if all rows of the
+// minibatch had these rows' share, so that the mean over its parts is the loss of the whole.
+struct LossReport {
+  double rows = 0;
+  double policy_loss = 0;
+  double value_loss = 0;
+  double value_clip_fraction = 0;    // rows whose value loss is clipped
+  double entropy = 0;                // per row
+  double kl = 0;                     // the estimate of the penalty; 0 while kl_coef is
+  double loss = 0;                   // the whole sum above
+  SurrogateSums surrogate;           // of one step's rows
+  SurrogateDiagnostics diagnostics;  // means over steps
+
+  // Of more rows of the same step: means over both, and their sums.
+  void merge(const LossReport& other);
+  // Of one more step: means over both. A step's diagnostics come from the sums over all its rows, since the effective sample size of
+  // these is no mean of their parts'.
+  void add_step(const LossReport& step);
+
+ private:
+  void add_means(const LossReport& other);
+};
+
+class PolicyLoss {
+ public:
+  // `length`: tokens of the longest sequence there can be, the L of seq-mean-token-sum-norm where the run file gives none.
+  PolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const Head& head);
+
+  // What these rows add to the totals of their minibatch.
+  LossTotals count(int64_t rows, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;
+  // The part of the minibatch's loss that comes from the given rows, and its gradients: rows that are handed over in several parts
+  // give the gradient of the whole.
+  LossReport compute(const LossInput& input, const LossTotals& totals, const LossSettings& settings, LossGradients out);
+
+ private:
+  void gather_elements(const LossInput& input);
+  void weigh_rows(const LossInput& input, const LossTotals& totals);
+  SurrogateSums run_surrogate(const LossInput& input, const LossSettings& settings);
+  double add_kl(const LossInput& input, double kl_coef);
+  double aggregate_loss(const LossInput& input, std::span<const float> loss) const;
+  void backward(const LossInput& input, double entropy_weight, LossGradients out);
+
+  const Head& head_;
+  AlgorithmChoice choice_;
+  double value_coef_, length_;
+  int64_t per_row_;  // C
+  HeadScratch scratch_;
+  std::vector<float> log_probs_, entropy_, decision_gradients_;
+  std::vector<float> new_, old_, behaviour_, advantages_, loss_, gradients_, kl_, kl_gradients_;  // per token
+  std::vector<int64_t> offsets_;                                                                  // [S + 1] of tokens
+  std::vector<double> row_weights_;                                                               // [S]
+};
+
+}  // namespace troupe

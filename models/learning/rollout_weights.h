@@ -1,0 +1,26 @@
+#pragma once
+// Rollout correction (algorithms/losses/rollout_correction.h) of a staged batch: how far the policy at the start of an update has come from
+// the one that acted, as weights and rejections of the samples. A pure function; any thread.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "algorithms/losses/rollout_correction.h"
+#include "models/learning/sequences.h"
+#include "models/learning/staging.h"
+
+namespace troupe {
+
+struct RolloutWeights {
+  std::vector<float> weights;  // [R, C] factors of the policy loss
+  std::vector<uint8_t> kept;   // [R, C] 0 = rejected, or a decision that was not executed
+  OffPolicyMetrics metrics;
+};
+
+// C is 1 (the log-probabilities of the D decisions of a row add up) or, per decision, D. log_probs [R, D] of the policy at the
+// start of the update; advantages [R, A] with A = 1 or D, or empty when there is no opsm_delta.
+RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedRows& batch, const Sequences& sequences,
+                             std::span<const float> log_probs, std::span<const float> advantages, bool per_decision);
+
+}  // namespace troupe

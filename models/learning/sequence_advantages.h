@@ -1,0 +1,43 @@
+#pragma once
+// The advantages of a staged batch by an estimator of the table (algorithms/advantages/advantages.h), its sequences being the answers. A pure
+// function; any thread.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "algorithms/common/algorithm_choice.h"
+#include "models/learning/sequences.h"
+#include "models/learning/staging.h"
+
+namespace troupe {
+
+// What the policy at the start of an update says about the stored actions; each [R, D], only where a sample is.
+struct StartProbabilities {
+  std::vector<float> log_probs;
+  std::vector<float> sum_pi_squared;  // sum over the categories of a decision of their squared probabilities
+};
+
+struct SequenceAdvantageInput {
+  const Sequences& sequences;
+  std::span<const int64_t> groups;  // [S]
+  double gamma = 1.0;               // of V(s') where a sequence does not end in a terminal state
+  int64_t decisions = 1;            // D
+  bool per_decision = false;        // estimators that weigh tokens by their probability take each decision for one
+  const StartProbabilities* start = nullptr;  // for those estimators
+  std::span<const float> weights = {};        // for those, [R] or [R, D] per token: rollout weights, or empty
+};
+
+struct TokenAdvantages {
+  int64_t per_row = 1;        // C: 1, or D
+  std::vector<float> values;  // [R, C]; 0 in rows of no sequence and at decisions that were not executed
+};
+
+// A token is a step, but for estimators that need probabilities, see per_decision; decisions that were not executed are none. The
+// reward of a step is at its last token, gamma
+// V(s') of an incomplete sequence with the last of them; the greedy answer's reward, which ReMax asks for, is the critic's value of
+// the first state.
+TokenAdvantages estimate_sequences(const AlgorithmChoice& choice, const SequenceAdvantageInput& in,
+                                   const StagedRows& batch);
+
+}  // namespace troupe

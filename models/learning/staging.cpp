@@ -1,0 +1,195 @@
+#include "models/learning/staging.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+// Rows [begin, begin + count) of a rollout's arrays, seen as [T * N, ...], that follow each other in the batch too.
+struct Run {
+  int64_t begin;
+  int64_t count;
+};
+
+std::vector<Run> runs_of(const RolloutColumns& part, bool whole_columns) {
+  const Rollout& rollout = *part.rollout;
+  const auto valid = rollout.valid.view<uint8_t>();
+  std::vector<Run> result;
+  for (int64_t t = 0; t < rollout.steps(); ++t) {
+    for (int32_t column : part.columns) {
+      const int64_t row = t * rollout.columns() + column;
+      if (!whole_columns && !valid[row]) continue;
+      if (!result.empty() && result.back().begin + result.back().count == row)
+        ++result.back().count;
+      else
+        result.push_back({row, 1});
+    }
+  }
+  return result;
+}
+
+struct StagedPart {
+  const RolloutColumns* columns;
+  std::vector<Run> runs;
+};
+
+// The runs of one array of every part, one after the other: [R] + row_shape.
+template <class ArrayOf>
+Array gather(const std::vector<StagedPart>& parts, int64_t rows, DType dtype, const Shape& row_shape, const char* name,
+             ArrayOf array_of) {
+  Array result = Array::uninitialized(dtype, row_shape.prepended(rows));
+  const size_t row_bytes = static_cast<size_t>(row_shape.elements()) * size_of(dtype);
+  std::byte* out = result.mutable_data();
+  for (const StagedPart& part : parts) {
+    const Rollout& rollout = *part.columns->rollout;
+    const Array& source = array_of(rollout);
+    const int64_t wanted = rollout.steps() * rollout.columns() * row_shape.elements();
+    if (source.dtype() != dtype || source.size() != wanted)
+      throw InvariantError("rollout " + std::to_string(rollout.sequence) + " of worker " +
+                           std::to_string(rollout.worker) + ": " + name + " is " +
+                           std::string(name_of(source.dtype())) + ' ' + source.shape().text() + ", expected " +
+                           std::string(name_of(dtype)) + " [" + std::to_string(rollout.steps()) + ", " +
+                           std::to_string(rollout.columns()) + "] times " + row_shape.text());
+    for (const Run& run : part.runs) {
+      std::memcpy(out, source.data() + static_cast<size_t>(run.begin) * row_bytes,
+                  static_cast<size_t>(run.count) * row_bytes);
+      out += static_cast<size_t>(run.count) * row_bytes;
+    }
+  }
+  return result;
+}
+
+void check_part(const RolloutColumns& part) {
+  TROUPE_CHECK(part.rollout != nullptr);
+  const Rollout& rollout = *part.rollout;
+  TROUPE_CHECK(rollout.values.rank() == 2 && rollout.valid.size() == rollout.values.size(),
+               rollout.values.shape().text());
+  for (int32_t column : part.columns)
+    TROUPE_CHECK(column >= 0 && column < rollout.columns(), column, rollout.columns());
+}
+
+// The observations that follow a segment's last step and each cut inside it, appended row by row.
+class Bootstraps {
+ public:
+  explicit Bootstraps(const EnvSpec& env) : env_(env) {}
+
+  void add(const RolloutColumns& part, int64_t first_row) {
+    const Rollout& rollout = *part.rollout;
+    const auto columns = static_cast<int64_t>(part.columns.size());
+    if (rollout.last_observations.empty()) return;  // the stored next_values serve
+    for (int64_t c = 0; c < columns; ++c)
+      rows_.push_back({&rollout.last_observations, part.columns[c], first_row + (rollout.steps() - 1) * columns + c});
+    const int64_t cuts = rollout.final_steps.empty() ? 0 : rollout.final_steps.dim(0);
+    for (int64_t f = 0; f < cuts; ++f) {
+      const auto step = rollout.final_steps.view<int32_t>().subspan(2 * f, 2);
+      const auto column = std::ranges::find(part.columns, step[1]);
+      if (column == part.columns.end()) continue;
+      // After the segment's own last rows, so that a cut at the last step wins over the next episode's first observation.
+      rows_.push_back(
+          {&rollout.final_observations, f, first_row + step[0] * columns + (column - part.columns.begin())});
+    }
+  }
+
+  void write(StagedRows& out) const {
+    for (const ArraySpec& spec : env_.observations) {
+      Array array = Array::uninitialized(spec.dtype, spec.shape.prepended(static_cast<int64_t>(rows_.size())));
+      const size_t row_bytes = static_cast<size_t>(spec.shape.elements()) * size_of(spec.dtype);
+      for (size_t i = 0; i < rows_.size(); ++i) {
+        const Array& source = rows_[i].observations->at(spec.name);
+        TROUPE_CHECK(source.dtype() == spec.dtype && source.shape().without_first() == spec.shape, spec.name,
+                     source.shape().text());
+        std::memcpy(array.mutable_data() + i * row_bytes, source.data() + rows_[i].index * row_bytes, row_bytes);
+      }
+      out.bootstrap_observations.set(spec.name, std::move(array));
+    }
+    for (const Row& row : rows_) out.bootstrap_rows.push_back(row.target);
+  }
+
+ private:
+  struct Row {
+    const Arrays* observations;
+    int64_t index;
+    int64_t target;
+  };
+  const EnvSpec& env_;
+  std::vector<Row> rows_;
+};
+
+void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, StagedRows& out) {
+  const auto column = [&](const char* name, DType dtype, auto member) {
+    return gather(parts, out.rows, dtype, {}, name, [member](const Rollout& r) -> const Array& { return r.*member; });
+  };
+  out.rewards = column("rewards", DType::f32, &Rollout::rewards);
+  out.next_values = column("next_values", DType::f32, &Rollout::next_values);
+  out.terminated = column("terminated", DType::u8, &Rollout::terminated);
+  out.truncated = column("truncated", DType::u8, &Rollout::truncated);
+  out.valid = column("valid", DType::u8, &Rollout::valid);
+  const auto has_tasks = [](const StagedPart& part) { return !part.columns->rollout->task.empty(); };
+  if (std::ranges::any_of(parts, has_tasks)) out.task = column("task", DType::i32, &Rollout::task);
+  Bootstraps bootstraps(env);
+  int64_t first_row = 0;
+  for (const StagedPart& part : parts) {
+    const int64_t steps = part.columns->rollout->steps(), columns = static_cast<int64_t>(part.columns->columns.size());
+    out.segments.push_back({first_row, steps, columns});
+    bootstraps.add(*part.columns, first_row);
+    first_row += steps * columns;
+  }
+  bootstraps.write(out);
+}
+
+// Rollouts say how many environment steps of a chunk were executed; a step has one decision per action dimension.
+Array stage_executed(const std::vector<StagedPart>& parts, const EnvSpec& env, int64_t rows) {
+  const auto has_counts = [](const StagedPart& part) { return !part.columns->rollout->executed.empty(); };
+  if (std::ranges::none_of(parts, has_counts)) return {};
+  Array result =
+      gather(parts, rows, DType::i32, {}, "executed", [](const Rollout& r) -> const Array& { return r.executed; });
+  for (int32_t& count : result.mutable_view<int32_t>()) {
+    TROUPE_CHECK(count >= 0 && count <= env.action.chunk, count, env.action.chunk);
+    count *= static_cast<int32_t>(env.action.dims());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool whole_columns) {
+  auto out = std::make_unique<StagedRows>();
+  out->index = batch.index;
+  std::vector<StagedPart> parts;
+  for (const RolloutColumns& part : batch.parts) {
+    check_part(part);
+    parts.push_back({&part, runs_of(part, whole_columns)});
+    for (const Run& run : parts.back().runs) out->rows += run.count;
+  }
+  const auto column = [&](const char* name, DType dtype, const Shape& shape, auto member) {
+    return gather(parts, out->rows, dtype, shape, name,
+                  [member](const Rollout& r) -> const Array& { return r.*member; });
+  };
+  for (const ArraySpec& spec : env.observations)
+    out->observations.set(spec.name,
+                          gather(parts, out->rows, spec.dtype, spec.shape, spec.name.c_str(),
+                                 [&](const Rollout& r) -> const Array& { return r.observations.at(spec.name); }));
+  const int64_t decisions = env.action.decisions();
+  out->actions = column("actions", env.action.dtype(), {decisions}, &Rollout::actions);
+  out->log_probs = column("log_probs", DType::f32, {decisions}, &Rollout::log_probs);
+  out->executed = stage_executed(parts, env, out->rows);
+  if (env.action.masked)
+    out->action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
+  out->values = column("values", DType::f32, {}, &Rollout::values);
+  out->advantages = column("advantages", DType::f32, {}, &Rollout::advantages);
+  out->returns = column("returns", DType::f32, {}, &Rollout::returns);
+  if (whole_columns) stage_segments(parts, env, *out);
+  for (int64_t row = 0; row < out->rows; ++row)
+    if (!whole_columns || out->valid.view<uint8_t>()[row]) out->sample_rows.push_back(row);
+  out->samples = out->sample_rows.size();
+  return out;
+}
+
+}  // namespace troupe

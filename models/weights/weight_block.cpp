@@ -1,0 +1,107 @@
+#include "models/weights/weight_block.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+WeightBlock::WeightBlock(Signature signature) : signature_(std::make_shared<const Signature>(std::move(signature))) {
+  offsets_ = signature_->offsets();
+  flat_ = Array(DType::u8, {static_cast<int64_t>(signature_->total_bytes())});
+  parameter_bytes_ = signature_->total_bytes();
+  for (size_t i = signature_->tensors.size(); i-- > 0;) {
+    const TensorSpec& spec = signature_->tensors[i];
+    if (spec.kind == TensorKind::buffer) {
+      TROUPE_CHECK(parameter_count_ == 0, spec.text());  // buffers come after all parameters
+      parameter_bytes_ = offsets_[i];
+    } else {
+      TROUPE_CHECK(spec.dtype == DType::f32, spec.text());
+      ++parameter_count_;
+    }
+  }
+}
+
+bool WeightBlock::has(std::string_view name) const {
+  return std::any_of(signature_->tensors.begin(), signature_->tensors.end(),
+                     [&](const TensorSpec& spec) { return spec.name == name; });
+}
+
+size_t WeightBlock::index_of(std::string_view name) const {
+  for (size_t i = 0; i < signature_->tensors.size(); ++i)
+    if (signature_->tensors[i].name == name) return i;
+  throw InvariantError("the model has no tensor " + std::string(name));
+}
+
+Array WeightBlock::tensor(size_t i) const {
+  const TensorSpec& spec = signature_->tensors[i];
+  const auto begin = static_cast<int64_t>(offsets_[i]);
+  const auto bytes = spec.shape.elements() * static_cast<int64_t>(size_of(spec.dtype));
+  return flat_.slice(begin, begin + bytes).reinterpreted(spec.dtype, spec.shape);
+}
+
+std::span<float> WeightBlock::floats(std::string_view name) { return tensor(index_of(name)).mutable_view<float>(); }
+std::span<const float> WeightBlock::floats(std::string_view name) const { return tensor(index_of(name)).view<float>(); }
+std::span<double> WeightBlock::doubles(std::string_view name) { return tensor(index_of(name)).mutable_view<double>(); }
+std::span<const double> WeightBlock::doubles(std::string_view name) const {
+  return tensor(index_of(name)).view<double>();
+}
+
+std::span<float> WeightBlock::parameters() {
+  return {reinterpret_cast<float*>(flat_.mutable_data()), parameter_bytes_ / sizeof(float)};
+}
+
+WeightsPtr WeightBlock::snapshot(PolicyVersion version) const {
+  auto result = std::make_shared<WeightSnapshot>();
+  result->version = version;
+  result->signature = signature_;
+  result->flat = flat_.clone();
+  return result;
+}
+
+void WeightBlock::load(const WeightSnapshot& weights) {
+  if (weights.signature == nullptr) throw ConfigError("weights " + weights.version.text() + ": they have no signature");
+  if (weights.signature != signature_ && weights.signature->hash() != signature_->hash())
+    throw ConfigError("weights " + weights.version.text() + ": " +
+                      signature_->first_difference(*weights.signature).value_or("the signatures differ"));
+  if (weights.flat.bytes() != flat_.bytes())
+    throw ConfigError("weights " + weights.version.text() + ": " + std::to_string(weights.flat.bytes()) +
+                      " bytes, expected " + std::to_string(flat_.bytes()));
+  std::memcpy(flat_.mutable_data(), weights.flat.data(), flat_.bytes());
+}
+
+std::map<std::string, Array> WeightBlock::save() const {
+  std::map<std::string, Array> result;
+  for (size_t i = 0; i < signature_->tensors.size(); ++i) result[signature_->tensors[i].name] = tensor(i).clone();
+  return result;
+}
+
+void WeightBlock::check(const std::map<std::string, Array>& tensors) const {
+  for (const TensorSpec& spec : signature_->tensors) check_tensor(tensors, spec.name, spec.shape, spec.dtype, "model");
+  for (const auto& [name, array] : tensors)
+    if (!has(name))
+      throw ConfigError("model tensor " + name + ' ' + array.shape().text() + ": the run's model has no such tensor");
+}
+
+void WeightBlock::load(const std::map<std::string, Array>& tensors) {
+  check(tensors);
+  for (size_t i = 0; i < signature_->tensors.size(); ++i) {
+    const Array& source = tensors.at(signature_->tensors[i].name);
+    if (!source.empty()) std::memcpy(flat_.mutable_data() + offsets_[i], source.data(), source.bytes());
+  }
+}
+
+void check_tensor(const std::map<std::string, Array>& tensors, const std::string& name, const Shape& shape, DType dtype,
+                  const std::string& what) {
+  const std::string wanted = std::string(name_of(dtype)) + ' ' + shape.text();
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) throw ConfigError(what + " tensor " + name + ": missing, expected " + wanted);
+  const Array& array = found->second;
+  if (array.dtype() != dtype || !(array.shape() == shape))
+    throw ConfigError(what + " tensor " + name + ": is " + std::string(name_of(array.dtype())) + ' ' +
+                      array.shape().text() + ", expected " + wanted);
+}
+
+}  // namespace troupe

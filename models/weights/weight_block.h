@@ -1,0 +1,58 @@
+#pragma once
+// WeightBlock: the tensors of a model in one flat block, laid out as its signature says, so that a snapshot is one copy and an
+// optimizer is one pass. Plain bytes, no tensor library. Owned by a policy or a learner; used by one thread at a time.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/weights/weights.h"
+
+namespace troupe {
+
+class WeightBlock {
+ public:
+  explicit WeightBlock(Signature signature);
+
+  const std::shared_ptr<const Signature>& signature() const { return signature_; }
+  bool has(std::string_view name) const;
+  // The elements of a tensor. Throws InvariantError when there is none of that name or its dtype is another.
+  std::span<float> floats(std::string_view name);
+  std::span<const float> floats(std::string_view name) const;
+  std::span<double> doubles(std::string_view name);
+  std::span<const double> doubles(std::string_view name) const;
+
+  // All parameters as one run of float32, padding (always 0) included; parameter i starts at element parameter_offset(i).
+  std::span<float> parameters();
+  size_t parameter_count() const { return parameter_count_; }  // tensors
+  size_t parameter_offset(size_t i) const { return offsets_[i] / sizeof(float); }
+
+  WeightsPtr snapshot(PolicyVersion version) const;
+  // Takes over a snapshot. Throws ConfigError naming the first difference, and then changes nothing.
+  void load(const WeightSnapshot& weights);
+
+  std::map<std::string, Array> save() const;
+  // Throws ConfigError when the tensors are not exactly those of the signature.
+  void check(const std::map<std::string, Array>& tensors) const;
+  void load(const std::map<std::string, Array>& tensors);
+
+ private:
+  size_t index_of(std::string_view name) const;
+  Array tensor(size_t i) const;
+
+  std::shared_ptr<const Signature> signature_;
+  std::vector<size_t> offsets_;
+  size_t parameter_count_ = 0;
+  size_t parameter_bytes_ = 0;
+  Array flat_;  // [total_bytes] uint8
+};
+
+// Throws ConfigError unless `tensors` holds an array of each spec's name, shape and dtype. `what` begins the message.
+void check_tensor(const std::map<std::string, Array>& tensors, const std::string& name, const Shape& shape, DType dtype,
+                  const std::string& what);
+
+}  // namespace troupe

@@ -1,0 +1,176 @@
+#include "runtime/base/log.h"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/output.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S.%e %-7l %v";
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug: return spdlog::level::debug;
+    case LogLevel::info: return spdlog::level::info;
+    case LogLevel::warning: return spdlog::level::warn;
+    case LogLevel::error: return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+std::atomic<uint64_t> lines_on_stderr = 0;
+
+// Writes formatted lines through the disk seam. A line that is refused is counted and said once on stderr.
+class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit FileSink(std::unique_ptr<AppendFile> file) : file_(std::move(file)) {}
+  uint64_t lost() const { return lost_; }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    try {
+      file_->append({line.data(), line.size()});
+    } catch (const IoError& error) {
+      if (lost_++ > 0) return;
+      print_error(std::string("troupe: log lines are lost: ") + error.what());
+    }
+  }
+  void flush_() override {}
+
+ private:
+  std::unique_ptr<AppendFile> file_;
+  uint64_t lost_ = 0;
+};
+
+// Writes formatted lines to stderr, as long as somebody reads it.
+class ErrorSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    write_error({line.data(), line.size()});
+  }
+  void flush_() override {}
+};
+
+std::string escaped(std::string_view text) { return printable(text, std::string::npos); }
+
+// The process's log. Its mutex covers the sinks and the filter.
+class Log {
+ public:
+  Log() { use(nullptr, {}); }
+
+  void use(std::unique_ptr<AppendFile> file, LogOptions options) {
+    const std::lock_guard guard(mutex_);
+    write_held_back();
+    sinks_.clear();
+    file_sink_.reset();
+    if (file) {
+      file_sink_ = std::make_shared<FileSink>(std::move(file));
+      add(file_sink_, options.file_level);
+    }
+    if (options.to_stderr) add(std::make_shared<ErrorSink>(), options.stderr_level);
+  }
+
+  void write(LogLevel level, std::string_view component, std::string_view text) {
+    const std::string line = escaped(component) + ": " + escaped(text);
+    const std::lock_guard guard(mutex_);
+    uint64_t repeats = 0;
+    if (!filter_.pass(std::string(1, static_cast<char>('0' + static_cast<int>(level))) + line,
+                      RepeatFilter::Clock::now(), repeats))
+      return;
+    emit(level, repeats > 0 ? fmt::format("{} (and {} times since it was written last)", line, repeats) : line);
+  }
+
+  void write_held_back() {
+    filter_.drain([&](const std::string& key, uint64_t repeats) {
+      emit(static_cast<LogLevel>(key[0] - '0'), fmt::format("{} (and {} times more)", key.substr(1), repeats));
+    });
+  }
+
+  uint64_t lost() {
+    const std::lock_guard guard(mutex_);
+    return file_sink_ ? file_sink_->lost() : 0;
+  }
+
+ private:
+  void add(spdlog::sink_ptr sink, LogLevel level) {
+    sink->set_level(spdlog_level(level));
+    sink->set_pattern(kPattern);
+    sinks_.push_back(std::move(sink));
+  }
+
+  void emit(LogLevel level, const std::string& line) {
+    const spdlog::details::log_msg message("", spdlog_level(level), line);
+    for (const spdlog::sink_ptr& sink : sinks_)
+      if (sink->should_log(message.level)) sink->log(message);
+  }
+
+  std::mutex mutex_;
+  std::vector<spdlog::sink_ptr> sinks_;
+  std::shared_ptr<FileSink> file_sink_;
+  RepeatFilter filter_;
+};
+
+// Never destroyed: threads may still log while the process ends.
+Log& the_log() {
+  static Log& log = *new Log;
+  return log;
+}
+
+void write(LogLevel level, std::string_view component, std::string_view text) noexcept {
+  try {
+    the_log().write(level, component, text);
+  } catch (...) {
+    // Out of memory, or stderr is gone: there is nobody left to tell.
+  }
+}
+
+}  // namespace
+
+void log_debug(std::string_view component, std::string_view text) { write(LogLevel::debug, component, text); }
+void log_info(std::string_view component, std::string_view text) { write(LogLevel::info, component, text); }
+void log_warn(std::string_view component, std::string_view text) { write(LogLevel::warning, component, text); }
+void log_error(std::string_view component, std::string_view text) { write(LogLevel::error, component, text); }
+
+void open_log(std::unique_ptr<AppendFile> file, LogOptions options) { the_log().use(std::move(file), options); }
+void close_log() { the_log().use(nullptr, {}); }
+uint64_t log_lines_lost() { return the_log().lost(); }
+uint64_t stderr_lines() { return lines_on_stderr; }
+void note_stderr_line() { ++lines_on_stderr; }
+
+bool RepeatFilter::pass(const std::string& line, Clock::time_point now, uint64_t& repeats) {
+  repeats = 0;
+  const auto found = lines_.find(line);
+  if (found == lines_.end()) {
+    if (lines_.size() >= kMaxLines && now >= next_purge_) {
+      std::erase_if(lines_,
+                    [&](const auto& item) { return item.second.repeats == 0 && now - item.second.written >= window_; });
+      next_purge_ = now + window_;
+    }
+    if (lines_.size() < kMaxLines) lines_[line] = {now, 0};
+    return true;
+  }
+  Entry& entry = found->second;
+  if (now - entry.written < window_) {
+    ++entry.repeats;
+    return false;
+  }
+  repeats = std::exchange(entry.repeats, 0);
+  entry.written = now;
+  return true;
+}
+
+}  // namespace troupe

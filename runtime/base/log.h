@@ -1,0 +1,73 @@
+#pragma once
+// The log: one line per event, with time, level and component, to the run's log file; warnings and errors to stderr as well.
+// One per process. Every function may be called from any thread and never throws; a file that refuses a line loses it.
+// Whoever handles an error logs it, once.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "runtime/base/file.h"
+
+namespace troupe {
+
+enum class LogLevel : uint8_t { debug = 0, info = 1, warning = 2, error = 3 };
+
+// `component` is the actor or part that speaks, such as "trainer" or "worker 3". Control characters in `text` are escaped.
+void log_debug(std::string_view component, std::string_view text);
+void log_info(std::string_view component, std::string_view text);
+void log_warn(std::string_view component, std::string_view text);
+void log_error(std::string_view component, std::string_view text);
+
+struct LogOptions {
+  LogLevel file_level = LogLevel::info;
+  LogLevel stderr_level = LogLevel::warning;
+  bool to_stderr = true;
+};
+
+// Sends lines to `file` (may be null: stderr only) from now on. Until the first call, warnings and errors go to stderr.
+void open_log(std::unique_ptr<AppendFile> file, LogOptions options = {});
+// Writes what the repeat filter still holds and closes the file; later lines go to stderr as before open_log().
+void close_log();
+// Lines that the file refused since open_log().
+uint64_t log_lines_lost();
+
+// Lines that this process has written to stderr: by the log, and as note_stderr_line() says. Who redraws a part of the terminal
+// must not draw over them.
+uint64_t stderr_lines();
+void note_stderr_line();
+
+// Holds back identical lines: of those that come within `window` of the first, only that one passes. Used by the log, and
+// tested by itself; not thread-safe.
+class RepeatFilter {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit RepeatFilter(Clock::duration window = std::chrono::seconds(10)) : window_(window) {}
+
+  // Whether `line` is to be written now. `repeats` becomes the number held back since it was written last.
+  bool pass(const std::string& line, Clock::time_point now, uint64_t& repeats);
+  // Calls `report(line, repeats)` for every line with repeats that were held back, and forgets all lines.
+  template <class Report>
+  void drain(Report report) {
+    for (const auto& [line, entry] : lines_)
+      if (entry.repeats > 0) report(line, entry.repeats);
+    lines_.clear();
+  }
+
+ private:
+  struct Entry {
+    Clock::time_point written;
+    uint64_t repeats = 0;
+  };
+  static constexpr size_t kMaxLines = 1000;  // beyond, lines that are not remembered pass
+
+  Clock::duration window_;
+  Clock::time_point next_purge_;  // a full map is searched for old lines once per window, not at every line
+  std::unordered_map<std::string, Entry> lines_;
+};
+
+}  // namespace troupe

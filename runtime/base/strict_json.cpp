@@ -1,0 +1,146 @@
+#include "runtime/base/strict_json.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+namespace {
+
+// "SOURCE:line:column" of the byte before `position` (nlohmann counts the bytes read, the offending one included).
+std::string place_of(std::string_view text, size_t position, const std::string& source) {
+  const std::string_view before = text.substr(0, position == 0 ? 0 : position - 1);
+  size_t line = 1, column = 1;
+  for (const char c : before) {
+    column = c == '\n' ? 1 : column + 1;
+    line += c == '\n' ? 1 : 0;
+  }
+  return source + ':' + std::to_string(line) + ':' + std::to_string(column);
+}
+
+// nlohmann's message without its preamble and without the text it has just read: "unexpected '}'; expected string literal".
+std::string reason_of(std::string what) {
+  const size_t overflow = what.find("number overflow");
+  if (overflow != std::string::npos) return what.substr(overflow);
+  const size_t preamble = what.find(" - ");
+  if (preamble != std::string::npos) what.erase(0, preamble + 3);
+  const size_t read = what.find("; last read: ");
+  const size_t wanted = what.rfind("; expected ");
+  if (read != std::string::npos)
+    what.erase(read, wanted == std::string::npos || wanted < read ? std::string::npos : wanted - read);
+  return what;
+}
+
+// What people write that JSON does not have, judged by the word around the offending byte.
+std::string hint_for(std::string_view text, size_t position) {
+  const auto in_word = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  size_t at = std::min(position == 0 ? 0 : position - 1, text.size());
+  while (at > 0 && at <= text.size() && in_word(text[at - 1])) --at;
+  const std::string_view word = text.substr(at);
+  if (word.starts_with('/') || word.starts_with('#')) return "JSON has no comments";
+  if (word.starts_with('\'')) return "JSON strings are in double quotes";
+  for (const std::string_view not_finite : {"NaN", "nan", "Inf", "inf"})
+    if (word.starts_with(not_finite)) return "JSON has no NaN and no Infinity";
+  for (const std::string_view python : {"True", "False", "None"})
+    if (word.starts_with(python)) return "JSON spells true, false and null in small letters";
+  return "";
+}
+
+class TreeBuilder : public nlohmann::json_sax<Json> {
+ public:
+  TreeBuilder(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+
+  Json take() { return std::move(root_); }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    open_.back().key = name;
+    if (!open_.back().keys.insert(name).second) throw ConfigError(source_ + ": " + path() + ": the key is there twice");
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) override {
+    const std::string hint = hint_for(text_, position);
+    throw ConfigError(place_of(text_, position, source_) +
+                      ": not valid JSON: " + (hint.empty() ? printable(reason_of(error.what()), 160) : hint));
+  }
+
+ private:
+  // A container around the current place. Only the innermost one grows, so the pointers to all of them stay valid.
+  struct Open {
+    Json* value;
+    std::string key;  // the one last seen, if it is an object
+    std::set<std::string> keys = {};
+  };
+
+  Json& place(Json value) {
+    if (open_.empty()) return root_ = std::move(value);
+    const Open& around = open_.back();
+    if (around.value->is_array()) return around.value->emplace_back(std::move(value));
+    // Not operator[], which would search all keys before this one.
+    return around.value->get_ref<Json::object_t&>().emplace_back(around.key, std::move(value)).second;
+  }
+
+  bool put(Json value) {
+    place(std::move(value));
+    return true;
+  }
+
+  bool open(Json container) {
+    if (open_.size() >= static_cast<size_t>(kMaxJsonDepth))
+      throw ConfigError(source_ + ": nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
+    Json& placed = place(std::move(container));
+    open_.push_back({&placed, ""});
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::string path() const {
+    std::string text;
+    for (const Open& each : open_) text += (text.empty() || each.key.empty() ? "" : ".") + printable(each.key);
+    return text;
+  }
+
+  std::string_view text_;
+  const std::string& source_;
+  Json root_;
+  std::vector<Open> open_;
+};
+
+}  // namespace
+
+Json parse_strict(std::string_view text, const std::string& source) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    throw ConfigError(source + ": is empty, expected a JSON value");
+  const size_t zero = text.find('\0');  // nlohmann/json takes it for the end of the text and ignores what follows
+  if (zero != std::string_view::npos)
+    throw ConfigError(place_of(text, zero + 1, source) + ": not valid JSON: a zero byte");
+  TreeBuilder builder(text, source);
+  Json::sax_parse(text, &builder);
+  return builder.take();
+}
+
+}  // namespace troupe

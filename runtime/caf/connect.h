@@ -1,0 +1,81 @@
+#pragma once
+// Connecting to an actor of another process with a deadline, and a check that it is the actor we take it for.
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+#include <system_error>
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/base/address.h"
+#include "runtime/caf/keep_alive.h"
+#include "runtime/caf/system.h"
+
+namespace troupe {
+
+// An actor that, asked with connect_atom, answers with the numeric address at which it has reached a host at `port`, or with an error
+// at the deadline: Fault::io_failed when the name means nothing, Fault::peer_gone when no address accepts the connection. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address that does not
+// answer would hold up every other one for minutes. So CAF is given the address, not the name, which may have others. Throws
+// std::system_error when no thread can be started.
+caf::actor spawn_probe(caf::actor_system& system, const std::string& host, uint16_t port,
+                       std::chrono::milliseconds deadline);
+
+// For the probe to answer at its deadline.
+inline constexpr std::chrono::milliseconds kProbeMargin{500};
+
+// Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a handle;
+// `wrong` when something else answers there, so that another attempt is useless; or `failed`. The last two get one line that says why.
+template <class Handle, class Self, class Ok, class Failed, class Wrong>
+void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, const Ok& ok,
+                const Failed& failed, const Wrong& wrong) {
+  const std::string where = address_text(host, port);
+  const auto until = std::chrono::steady_clock::now() + deadline;
+  const auto give_up = [=](const caf::error& error) {
+    failed(where + ": cannot connect: " + describe(error) +
+           (fault_of(error) == Fault::peer_gone || error == caf::sec::cannot_connect_to_node
+                ? " (has the run started?)"
+                : " (is it the address that `troupe train` prints for workers?)"));
+  };
+  const auto connect = [=](const std::string& address) {
+    constexpr std::chrono::milliseconds kLeast{100};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    self->request(self->system().middleman().actor_handle(), std::max(left, kLeast), caf::connect_atom_v, address, port)
+        .then(
+            [=](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
+              if (!actor) {
+                failed(where + ": a troupe process answers, but no run is open there");
+              } else if (!self->system().assignable(interface,
+                                                    self->system().message_types(caf::detail::type_list<Handle>{}))) {
+                wrong(where + ": another program, or another version of troupe, answers there");
+              } else {
+                ok(caf::actor_cast<Handle>(actor));
+              }
+            },
+            [=](const caf::error& error) {
+              if (error == caf::sec::request_timeout) abandon_connects(self->system(), address, port);
+              give_up(error);
+            });
+  };
+  try {
+    self->request(spawn_probe(self->system(), host, port, deadline), deadline + kProbeMargin, caf::connect_atom_v)
+        .then(connect, give_up);
+  } catch (const std::system_error& error) {
+    failed(where + ": cannot start a thread to connect: " + error.code().message());
+  }
+}
+
+// The same, where it does not matter whether another attempt could succeed.
+template <class Handle, class Self, class Ok, class Failed>
+void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, const Ok& ok,
+                const Failed& failed) {
+  connect_to<Handle>(self, host, port, deadline, ok, failed, failed);
+}
+
+}  // namespace troupe

@@ -1,0 +1,50 @@
+#pragma once
+// An actor system whose end takes a bounded time. In CAF 0.17.6 the destructor of an actor system sometimes waits for ever for
+// the thread of a detached actor that has ended: at Ctrl-C about every fourth worker process did, and at its end one in tens of
+// trainers that had remote workers. An actor whose environment is inside a step cannot be ended at all. Used by the functions that
+// start the actors of a process, on their thread.
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include "runtime/caf/system.h"
+
+namespace troupe {
+
+class OwnedSystem {
+ public:
+  OwnedSystem(const SystemOptions& options, void (*register_messages)(caf::actor_system_config&));
+  // CAF has a moment to end its threads; the ones that do not end are left to the end of the process. Every actor must have been told
+  // to end.
+  ~OwnedSystem();
+  OwnedSystem(const OwnedSystem&) = delete;
+  OwnedSystem& operator=(const OwnedSystem&) = delete;
+
+  caf::actor_system& get() { return *parts_->system; }
+
+  // Waits until every actor has ended, as they were told to before, but not longer than `deadline`. Whether they have.
+  bool await_actors(std::chrono::milliseconds deadline);
+
+ private:
+  // Shared with the thread that ends the system. Whoever destroys the last reference must not have to wait for an actor, so the
+  // thread keeps one until the system is gone.
+  struct Parts {
+    void end_when_told();
+
+    caf::actor_system_config config;
+    std::unique_ptr<caf::actor_system> system;  // refers to config
+    std::mutex mutex;                           // for all below
+    std::condition_variable changed;
+    bool awaiting = false, ending = false;    // what the owner has told the thread
+    bool actors_done = false, ended = false;  // what the thread has done
+  };
+  std::shared_ptr<Parts> parts_;
+  bool abandoned_ = false;  // to an actor that has not ended
+};
+
+}  // namespace troupe

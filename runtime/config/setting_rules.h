@@ -1,0 +1,40 @@
+#pragma once
+// What the rules between settings share: how they refuse a value. Pure functions; any thread.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/errors.h"
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+inline std::string setting_text(int64_t value) { return std::to_string(value); }
+inline std::string setting_text(double value) { return number_text(value); }
+inline std::string setting_text(bool value) { return value ? "true" : "false"; }
+inline std::string setting_text(const std::string& value) { return '"' + value + '"'; }
+inline std::string setting_text(std::chrono::milliseconds value) { return std::to_string(value.count()); }
+
+// Throws "trainer.micro_batch: 600 is larger than ...": path, value and `what`.
+template <class T>
+[[noreturn]] void refuse_setting(std::string_view path, const T& value, const std::string& what) {
+  throw ConfigError(std::string(path) + ": " + setting_text(value) + ' ' + what);
+}
+
+// Throws unless a setting that another one switches off (`used` is false) keeps its default: its effect would never come.
+template <class T>
+void require_effect(std::string_view path, const T& value, const T& fallback, bool used, const std::string& because) {
+  if (!used && value != fallback)
+    refuse_setting(path, value,
+                   "has no effect with " + because + "; change that, or leave this at " + setting_text(fallback));
+}
+
+// The largest value that a numeric field accepts.
+double highest_of(std::string_view path);
+
+// "use at least 4096, or 0": the first half only where the field's range holds that value.
+std::string use_at_least(std::string_view path, int64_t least, const std::string& otherwise = "");
+
+}  // namespace troupe

@@ -1,0 +1,92 @@
+#pragma once
+// Checkpoints of a run: one directory per checkpoint, complete or absent. Written to a temporary directory that is renamed at
+// the end; state.json, written last, holds the size and CRC of every file, so that damage is noticed when it is read.
+//   checkpoints/000000000150/{model.safetensors, optimizer.safetensors, extras.safetensors (if any), state.json}
+// A checkpoint counts only under the number of its updates, and only in a run with the settings it was made with: a copy under
+// another name, or from another run, is treated like a damaged one.
+// Functions block on the disk. One CheckpointStore writes to a folder at a time (the run folder's lock sees to that); others
+// may read beside it.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
+#include "runtime/base/version.h"
+#include "runtime/config/fixed_settings.h"
+
+namespace troupe {
+
+// Everything a run needs to go on as if it had never stopped.
+struct Checkpoint {
+  PolicyVersion version;
+  uint64_t env_steps = 0;
+  uint64_t updates = 0;
+  uint64_t seed = 0;
+  std::map<std::string, double> scalars;  // counters of schedules, statistics; NaN and infinities survive
+  std::map<std::string, Array> model;
+  std::map<std::string, Array> optimizer;
+  std::map<std::string, std::string> extras;  // opaque bytes of other parts, by UTF-8 name
+
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+
+// The run whose checkpoints they are.
+struct CheckpointOwner {
+  std::string settings;   // fixed_settings() of its config; empty = checkpoints of any run are accepted
+  UpgradeConfig upgrade;  // for the settings in a checkpoint; may be empty
+};
+
+class CheckpointStore {
+ public:
+  // `folder` need not exist yet.
+  CheckpointStore(Disk& disk, std::string folder, CheckpointOwner owner = {})
+      : disk_(&disk), folder_(std::move(folder)), owner_(std::move(owner)) {}
+
+  // Bounds the files that load() reads by what a model with `bytes` of weights needs.
+  void expect_weights(uint64_t bytes) { weight_bytes_ = bytes; }
+
+  // Writes a checkpoint under the number of its updates, in place of one that has it already. Throws IoError, and then what was
+  // there before is still there, at the latest after recover().
+  void save(const Checkpoint& checkpoint);
+
+  // Numbers of the checkpoints, ascending; those being written are not among them.
+  std::vector<uint64_t> list() const;
+  // Throws IoError naming the file and why it cannot be used.
+  Checkpoint load(uint64_t step) const;
+  // The newest checkpoint that can be used; nothing when there are none at all. Logs a warning for each newer one that cannot.
+  // Throws IoError, naming what is wrong with the newest, when there are some and none can be used. Changes nothing.
+  std::optional<Checkpoint> load_newest() const;
+
+  // For the owner of the run, before anything is saved: removes what a killed process left over, finishes a replacement that
+  // it began, and gives what load_newest() does; renames those that are newer than the result to "<step>.damaged".
+  std::optional<Checkpoint> recover();
+  // Of the checkpoints up to `newest`, removes all but the newest `keep`; 0 keeps all.
+  void prune(uint64_t keep, uint64_t newest);
+
+  void remove(uint64_t step);
+
+  // The directory of a checkpoint.
+  std::string path_of(uint64_t step) const;
+
+ private:
+  struct Newest {
+    std::optional<Checkpoint> checkpoint;
+    std::vector<uint64_t> unusable;  // newer ones
+  };
+  Newest find_newest() const;
+  Newest find_newest(const std::vector<uint64_t>& steps) const;
+  void undo_save(const std::string& target);
+  void remove_leftovers();
+
+  Disk* disk_;
+  std::string folder_;
+  CheckpointOwner owner_;
+  std::optional<uint64_t> weight_bytes_;
+};
+
+}  // namespace troupe

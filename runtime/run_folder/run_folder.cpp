@@ -1,0 +1,187 @@
+#include "runtime/run_folder/run_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/log.h"
+#include "runtime/base/strict_json.h"
+
+namespace troupe {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kComponent = "run folder";
+constexpr const char* kConfigFile = "/config.json";
+constexpr const char* kSummaryFile = "/summary.json";
+constexpr const char* kLockFile = "/run.lock";
+constexpr const char* kEndpointsFile = "/endpoints.json";
+constexpr const char* kEpochFile = "/epoch";
+constexpr uint64_t kMaxConfigBytes = 1 << 20;
+constexpr uint64_t kMaxEpochBytes = 64;
+
+// What a run folder may hold before its config is there: a process killed at the start leaves these.
+constexpr std::string_view kOwnNames[] = {"run.lock", "log.txt", "config.json.tmp"};
+
+}  // namespace
+
+uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
+  const std::string path = folder + kEpochFile;
+  try {
+    uint32_t epoch = at_least;
+    if (disk.exists(path)) {
+      const std::string text = disk.read(path, kMaxEpochBytes);
+      uint32_t last = 0;
+      const char* const end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data(), end, last);
+      constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max() - 1;
+      if (error != std::errc() || std::string_view(stop, static_cast<size_t>(end - stop)) != "\n" || last > kMost)
+        throw ConfigError(path + ": does not contain an integer from 0 to " + std::to_string(kMost) +
+                          "; remove it once no process of an earlier start of this run is left");
+      epoch = std::max(epoch, last + 1);
+    }
+    disk.write_atomic(path, std::to_string(epoch) + '\n');
+    return epoch;
+  } catch (const IoError& error) {
+    throw ConfigError(std::string(error.what()) +
+                      "; the start's number cannot be recorded, and workers of an earlier start could rejoin");
+  }
+}
+
+RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, const UpgradeConfig& upgrade)
+    : disk_(&disk),
+      path_(std::move(path)),
+      metrics_(disk, path_),
+      checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config), upgrade}) {
+  try {
+    open_or_create(config, upgrade);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+RunFolder::~RunFolder() { remove_endpoints(); }
+
+void RunFolder::remove_endpoints() const {
+  if (!endpoints_written_) return;
+  try {
+    lock_->check();
+    disk_->remove(path_ + kEndpointsFile);
+  } catch (const LockLost&) {
+    // They are another process's by now.
+  } catch (const IoError& error) {
+    log_warn(kComponent, error.what());
+  }
+}
+
+void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& upgrade) {
+  refuse_foreign_folder();
+  disk_->make_directory(path_);
+  lock_ = disk_->lock(path_ + kLockFile);
+  resuming_ = disk_->exists(path_ + kConfigFile);
+  if (resuming_) {
+    require_checkpoint_of_summary();
+    std::string stored = disk_->read(path_ + kConfigFile, kMaxConfigBytes);
+    std::optional<std::string> conflict;
+    try {
+      if (upgrade) stored = upgrade(stored);
+      conflict = config_conflict(stored, config);
+    } catch (const std::runtime_error& error) {
+      throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
+    }
+    if (conflict) replace_settings(*conflict);
+    config_before_ = std::move(stored);
+  }
+  disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
+}
+
+// A run that ended has written a checkpoint before its summary. Throws ConfigError when the summary tells of updates and there is none.
+void RunFolder::require_checkpoint_of_summary() const {
+  const std::string path = path_ + kSummaryFile, folder = path_ + "/checkpoints";
+  if (!disk_->exists(path) || !disk_->list(folder).empty()) return;
+  const json summary = json::parse(disk_->read(path), nullptr, false);
+  const bool untrained = summary.is_object() && summary.contains("updates") && summary["updates"] == 0;
+  if (untrained) return;
+  throw ConfigError(folder + ": holds no checkpoint, but " + path +
+                    " is of a run that has trained; restore the checkpoints, use another run folder, or remove " +
+                    path + " to begin anew");
+}
+
+// Throws ConfigError when something was made with the old settings.
+void RunFolder::replace_settings(const std::string& conflict) {
+  const bool trained = metrics_.has_updates();
+  const bool saved = !disk_->list(path_ + "/checkpoints").empty();
+  const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0};  // the weights before the first update
+  if (trained || (saved && !only_first))
+    throw ConfigError(path_ + ": cannot resume: " + conflict + "; give it the old value, or use another run folder");
+  if (only_first) checkpoints_.remove(0);
+  replaced_ = conflict;
+}
+
+void RunFolder::refuse_foreign_folder() const {
+  const std::vector<std::string> names = disk_->list(path_);
+  if (std::find(names.begin(), names.end(), "config.json") != names.end()) return;
+  for (const std::string& name : names)
+    if (std::find(std::begin(kOwnNames), std::end(kOwnNames), name) == std::end(kOwnNames))
+      throw ConfigError(path_ + ": not a run folder, it holds " + name +
+                        " and no config.json; use an empty or a new folder");
+}
+
+std::unique_ptr<AppendFile> RunFolder::open_log_file() {
+  try {
+    return disk_->open_append(path_ + "/log.txt");
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+void RunFolder::save_checkpoint(const Checkpoint& checkpoint, uint64_t keep) {
+  lock_->check();
+  checkpoints_.save(checkpoint);
+  try {
+    checkpoints_.prune(keep, checkpoint.updates);
+  } catch (const IoError& refused) {
+    log_warn(kComponent, std::string(refused.what()) + "; an old checkpoint is kept");
+  }
+}
+
+void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>& resume) {
+  try {
+    metrics_.begin(wall_time, resuming_, resume);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+void RunFolder::write_metrics(const std::string& json_line) {
+  lock_->check();
+  metrics_.write_line(json_line);
+}
+
+void RunFolder::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
+  lock_->check();
+  metrics_.write_scalars(wall_time, step, scalars);
+}
+
+void RunFolder::write_endpoints(const std::string& json_text) {
+  try {
+    disk_->write_atomic(path_ + kEndpointsFile, json_text + '\n');
+    endpoints_written_ = true;
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+void RunFolder::write_summary(const std::string& json_text) {
+  lock_->check();
+  disk_->write_atomic(path_ + kSummaryFile, json_text + '\n');
+}
+
+}  // namespace troupe

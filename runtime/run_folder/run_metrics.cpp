@@ -1,0 +1,223 @@
+#include "runtime/run_folder/run_metrics.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/log.h"
+
+namespace troupe {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kComponent = "run folder";
+constexpr const char* kMetricsFile = "/metrics.jsonl";
+constexpr const char* kChanged = ": was renamed, removed or cut during the run";
+constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; longer ones are not ours
+constexpr uint64_t kBlockBytes = 16 << 10;   // metrics.jsonl can be larger than memory: it is read in blocks
+
+// Whether a line of metrics.jsonl is of a moment after the one from which the run goes on. A line that cannot be read is.
+bool is_after(std::string_view line, const RunMetrics::ResumePoint& resume) {
+  const json value = json::parse(line, nullptr, false);
+  if (!value.is_object()) return true;
+  const auto exceeds = [&](const char* key, uint64_t limit) {
+    return !value.contains(key) || !value[key].is_number_unsigned() || value[key].get<uint64_t>() > limit;
+  };
+  return exceeds("updates", resume.updates) || exceeds("env_steps", resume.env_steps);
+}
+
+// Where the line begins that the byte before `end` is in.
+uint64_t begin_of_line(const ReadFile& file, uint64_t end) {
+  while (end > 0) {
+    const uint64_t begin = end - std::min(end, kBlockBytes);
+    const size_t line_break = file.read(begin, end - begin).rfind('\n');
+    if (line_break != std::string::npos) return begin + line_break + 1;
+    end = begin;
+  }
+  return 0;
+}
+
+struct Lines {
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+};
+
+// The whole lines in the first `end` bytes, at most `max_count` of them.
+Lines first_lines(const ReadFile& file, uint64_t end, uint64_t max_count) {
+  Lines lines;
+  for (uint64_t begin = 0; begin < end; begin += kBlockBytes) {
+    const std::string block = file.read(begin, std::min(kBlockBytes, end - begin));
+    for (size_t i = block.find('\n'); i != std::string::npos && lines.count < max_count; i = block.find('\n', i + 1))
+      lines = {lines.count + 1, begin + i + 1};
+  }
+  return lines;
+}
+
+// Bytes of the lines up to the moment from which the run resumes, which come before all others.
+uint64_t bytes_until(const ReadFile& file, const RunMetrics::ResumePoint& resume) {
+  uint64_t end = begin_of_line(file, file.size());  // a last line without its end is torn
+  while (end > 0) {
+    const uint64_t begin = begin_of_line(file, end - 1);
+    if (end - begin <= kMaxLineBytes && !is_after(file.read(begin, end - begin), resume)) break;
+    end = begin;
+  }
+  return end;
+}
+
+// The file, or null where there is none. Throws IoError for a broken link, and when the file system does not answer: that says nothing about
+// the file.
+std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& path) {
+  try {
+    return disk.open_read(path);
+  } catch (const IoError& error) {
+    const bool absent = error.error_number() == ENOENT || error.error_number() == ENOTDIR;
+    if (!absent || disk.exists(path)) throw;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+bool RunMetrics::has_updates() const {
+  const std::string path = folder_ + kMetricsFile;
+  const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+  if (!file) return false;
+  return bytes_until(*file, {.updates = 0, .env_steps = std::numeric_limits<uint64_t>::max()}) < file->size();
+}
+
+void RunMetrics::begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume) {
+  rewind(resume);
+  events_start_ = wall_time;
+  name_events();
+  if (resuming)
+    events_resume_ = resume ? resume->tensorboard_step.value_or(static_cast<int64_t>(resume->env_steps) + 1) : 0;
+}
+
+void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
+  const std::string path = folder_ + kMetricsFile;
+  const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+  if (!file) return;
+  if (!resume && file->size() > 0) return set_aside();
+  Lines kept;
+  if (resume && resume->lines) kept = first_lines(*file, file->size(), *resume->lines);
+  // Without a count, or where the file is not the one that was counted.
+  if (resume && (!resume->lines || kept.count < *resume->lines))
+    kept = first_lines(*file, bytes_until(*file, *resume), std::numeric_limits<uint64_t>::max());
+  lines_ = kept.count;
+  if (kept.bytes < file->size()) disk_->truncate(path, kept.bytes);
+  if (resume && resume->lines && lines_ < *resume->lines)
+    log_warn(kComponent, path + ": holds " + std::to_string(lines_) + " lines, there were " +
+                             std::to_string(*resume->lines) + " at the checkpoint; the others are lost");
+}
+
+// To the first free one of metrics.jsonl.1, metrics.jsonl.2 and so on.
+void RunMetrics::set_aside() {
+  const std::string path = folder_ + kMetricsFile;
+  uint64_t number = 1;
+  while (disk_->exists(path + '.' + std::to_string(number))) ++number;
+  former_ = path + '.' + std::to_string(number);
+  disk_->rename(path, *former_);
+}
+
+void RunMetrics::best_effort(const std::string& file, Losses& losses, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const IoError& error) {
+    ++losses.total;
+    if (losses.in_a_row++ == 0) log_error(kComponent, std::string(error.what()) + "; the run goes on without it");
+    return;
+  }
+  if (losses.in_a_row > 0)
+    log_warn(kComponent, file + ": writable again, " + std::to_string(losses.in_a_row) + " writes were lost");
+  losses.in_a_row = 0;
+}
+
+// 0 when it cannot be read.
+uint64_t RunMetrics::size_of(const std::string& path) const {
+  try {
+    return disk_->open_read(path)->size();
+  } catch (const IoError&) {
+    return 0;
+  }
+}
+
+// Whether a file that held that many bytes is gone, or holds fewer.
+bool RunMetrics::was_replaced(const std::string& path, uint64_t bytes) const {
+  try {
+    const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+    return !file || file->size() < bytes;
+  } catch (const IoError&) {
+    return false;  // the write will say why
+  }
+}
+
+// Cuts off what does not end a line. The number of lines that are left, 0 without a file.
+uint64_t RunMetrics::cut_to_whole_lines(const std::string& path) {
+  const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+  if (!file) return 0;
+  const Lines whole = first_lines(*file, file->size(), std::numeric_limits<uint64_t>::max());
+  if (whole.bytes < file->size()) disk_->truncate(path, whole.bytes);
+  return whole.count;
+}
+
+void RunMetrics::open_lines() {
+  const std::string path = folder_ + kMetricsFile;
+  if (file_ && was_replaced(path, line_bytes_)) {
+    lines_ = cut_to_whole_lines(path);  // when the disk refuses, the next write tries again
+    file_.reset();
+    log_warn(kComponent, path + kChanged + "; " +
+                             (lines_ == 0 ? "a new file is begun"
+                                          : "the run appends to the " + std::to_string(lines_) +
+                                                (lines_ == 1 ? " whole line" : " whole lines") + " that it holds"));
+  }
+  if (file_) return;
+  file_ = disk_->open_append(path);
+  line_bytes_ = size_of(path);
+}
+
+void RunMetrics::write_line(const std::string& json_line) {
+  TROUPE_CHECK(json_line.find('\n') == std::string::npos, json_line);
+  best_effort("metrics.jsonl", lost_lines_, [&] {
+    open_lines();
+    file_->append(json_line + '\n');
+    line_bytes_ += json_line.size() + 1;
+    ++lines_;
+  });
+}
+
+// To the first free name of this start. A name is never used twice: readers would go on in the middle of the new file.
+void RunMetrics::name_events() {
+  do events_path_ = folder_ + '/' + event_file_name(events_start_, events_index_++);
+  while (disk_->exists(events_path_));
+}
+
+void RunMetrics::open_events() {
+  if (events_ && was_replaced(events_path_, events_bytes_)) {
+    const std::string changed = events_path_;
+    events_.reset();
+    events_resume_.reset();
+    name_events();
+    log_warn(kComponent, changed + kChanged + "; " + events_path_ + " continues it");
+  }
+  if (events_) return;
+  auto file = disk_->open_append(events_path_);
+  events_bytes_ = 0;
+  events_ = std::make_unique<EventWriter>(std::move(file), events_start_, events_resume_);
+}
+
+void RunMetrics::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
+  TROUPE_CHECK(!events_path_.empty());
+  best_effort("events", lost_events_, [&] {
+    open_events();
+    events_->add(wall_time, step, scalars);
+    events_bytes_ = size_of(events_path_);
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,76 @@
+#pragma once
+// RunMetrics: metrics.jsonl and the TensorBoard event files of a run folder. Owned by the RunFolder, which holds the lock of the folder; one
+// thread at a time.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/base/file.h"
+#include "runtime/stats/tfevents.h"
+
+namespace troupe {
+
+class RunMetrics {
+ public:
+  RunMetrics(Disk& disk, std::string folder) : disk_(&disk), folder_(std::move(folder)) {}
+
+  // Where a resumed run goes on.
+  struct ResumePoint {
+    // Lines of metrics.jsonl with larger "updates" or "env_steps" are cut off, they will be written again.
+    uint64_t updates = 0;
+    uint64_t env_steps = 0;
+    std::optional<uint64_t> lines = std::nullopt;  // of metrics.jsonl; if known, this many are kept, whatever they say
+    // TensorBoard forgets this step and later ones; if not given, the steps after `env_steps`.
+    std::optional<int64_t> tensorboard_step = std::nullopt;
+  };
+
+  // Whether metrics.jsonl holds a line after the first update, or anything that cannot be read. Throws IoError.
+  bool has_updates() const;
+  // As RunFolder::begin_metrics(); `resuming` is whether a run was here before. Throws IoError.
+  void begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume);
+  // The new name of the metrics.jsonl that begin() renamed.
+  const std::optional<std::string>& former() const { return former_; }
+
+  // As RunFolder::write_metrics() and write_scalars(); the caller has checked the lock.
+  void write_line(const std::string& json);
+  void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
+  // Lines of metrics.jsonl now.
+  uint64_t lines() const { return lines_; }
+  // Writes of those two that were lost.
+  uint64_t lost_writes() const { return lost_lines_.total + lost_events_.total; }
+
+ private:
+  struct Losses {
+    uint64_t total = 0;
+    uint64_t in_a_row = 0;
+  };
+  void rewind(const std::optional<ResumePoint>& resume);
+  void set_aside();
+  uint64_t size_of(const std::string& path) const;
+  bool was_replaced(const std::string& path, uint64_t bytes) const;
+  uint64_t cut_to_whole_lines(const std::string& path);
+  void open_lines();
+  void name_events();
+  void open_events();
+  void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
+
+  Disk* disk_;
+  std::string folder_;
+  std::optional<std::string> former_;
+  std::unique_ptr<AppendFile> file_;
+  std::string events_path_;
+  double events_start_ = 0;
+  int events_index_ = 0;  // of the next event file of this start
+  std::optional<int64_t> events_resume_;
+  std::unique_ptr<EventWriter> events_;
+  Losses lost_lines_, lost_events_;
+  uint64_t lines_ = 0;
+  uint64_t line_bytes_ = 0, events_bytes_ = 0;  // least that the files hold while they are the ones that were opened
+};
+
+}  // namespace troupe

@@ -1,0 +1,24 @@
+#pragma once
+// What limits a run: the verdict on a snapshot, for the console. Pure functions; any thread.
+
+#include <string>
+
+#include "runtime/stats/snapshot.h"
+
+namespace troupe {
+
+struct Bottleneck {
+  std::string what;    // "sampling", "waiting for workers": at most 34 columns; empty once training has ended
+  std::string why;     // what that rests on: "the trainer waits 63 % of the time"; may be empty
+  std::string advice;  // what would help; may be empty
+};
+
+Bottleneck find_bottleneck(const StatsSnapshot& snapshot);
+
+// In one line: "sampling: the trainer waits 63 % of the time; batches leave full: more inference actors, or a larger batch_size".
+std::string text_of(const Bottleneck& bottleneck);
+
+// All failures of environments, whatever their environment.
+uint64_t env_failures_of(const StatsSnapshot& snapshot);
+
+}  // namespace troupe

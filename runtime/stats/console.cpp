@@ -1,0 +1,238 @@
+#include "runtime/stats/console.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "runtime/base/text_format.h"
+#include "runtime/stats/bottleneck.h"
+
+namespace troupe {
+
+namespace {
+
+// With `format` for the number.
+std::string rate(double per_second, std::string (*format)(uint64_t) = format_short) {
+  if (!std::isfinite(per_second)) return "-";
+  return format(static_cast<uint64_t>(std::clamp(std::round(per_second), 0.0, 1e18)));
+}
+
+std::string compact_lag(double lag) {
+  return lag >= 0 && lag < 1e18 ? format_compact(static_cast<uint64_t>(std::llround(lag))) : format_compact_figure(lag);
+}
+
+// KL and the like, which matter also when they are small.
+std::string small_figure(double value) {
+  if (!std::isfinite(value) || value == 0 || (std::abs(value) >= 0.001 && std::abs(value) < 1000))
+    return format_figure(value, 4);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
+std::string share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? "-" : format_percent(static_cast<double>(part) / static_cast<double>(whole));
+}
+
+double learner_metric(const StatsSnapshot& s, const char* name) {
+  const auto found = s.learner.find(name);
+  return found != s.learner.end() ? found->second : kUnknown;
+}
+
+uint64_t most_behind(const StatsSnapshot& s) {
+  uint64_t most = 0;
+  for (const auto& [receiver, behind] : s.weights_behind) most = std::max(most, behind);
+  return most;
+}
+
+std::string progress_bar(double progress, size_t width) {
+  const double known = std::isfinite(progress) ? std::clamp(progress, 0.0, 1.0) : 0.0;
+  const auto filled = static_cast<size_t>(std::floor(known * static_cast<double>(width)));
+  return '[' + std::string(filled, '#') + std::string(width - filled, '.') + ']';
+}
+
+// The figures beside the name make room for it, the least important first.
+std::string head_line(const std::string& run, const StatsSnapshot& s, size_t width) {
+  constexpr size_t kBarWidth = 12;
+  std::vector<std::string> figures = {progress_bar(s.progress, kBarWidth) + ' ' + format_percent(s.progress),
+                                      format_seconds(s.elapsed_seconds), "ETA " + format_seconds(s.eta_seconds),
+                                      format_bytes(s.rss_bytes)};
+  const auto rest = [&] {
+    std::string text;
+    for (const std::string& figure : figures) text += (text.empty() ? " " : "  ") + figure;
+    return text;
+  };
+  const size_t name = std::min(display_width(run), std::max<size_t>(width / 3, 8));
+  if (name + rest().size() > width) figures[0] = format_percent(s.progress);
+  while (!figures.empty() && name + rest().size() > width) figures.pop_back();
+  return fitted(run, width - std::min(width, rest().size())) + rest();
+}
+
+std::string steps_line(const StatsSnapshot& s) {
+  return "  steps      " + format_short(s.env_steps) + " env-steps  " + rate(s.env_steps_per_second) +
+         "/s (60 s: " + rate(s.env_steps_per_second_60s) + "/s)";
+}
+
+std::string workers_line(const StatsSnapshot& s) {
+  const Ledger& ledger = s.ledger;
+  const std::string joined = s.workers_total > s.workers_up ? ", " + format_compact(s.workers_total) + " joined" : "";
+  return "  workers    " + format_compact(s.workers_up) + " up" + joined + "  dropped " +
+         format_short(ledger.dropped_stale) + " stale, " + format_short(ledger.dropped_full) + " full";
+}
+
+std::string times(uint64_t count) { return format_short(count) + (count == 1 ? " time" : " times"); }
+
+// Empty unless something failed.
+std::string failures_line(const StatsSnapshot& s) {
+  std::string text;
+  if (const uint64_t failures = env_failures_of(s)) text = "environments failed " + times(failures);
+  if (s.ledger.lost_in_crash > 0)
+    text += (text.empty() ? "" : ", ") + format_short(s.ledger.lost_in_crash) + " samples lost";
+  return text.empty() ? "" : "  failures   " + text;
+}
+
+std::string inference_line(const StatsSnapshot& s) {
+  return "  inference  batch " + format_figure(s.batch_size_p50, 0) + "  p50 " + format_figure(s.inference_p50_ms, 2) +
+         " ms  p99 " + format_figure(s.inference_p99_ms, 2) + " ms";
+}
+
+std::string batches_line(const StatsSnapshot& s) {
+  const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
+  return "  batches    " + share(s.batches_full, batches) + " left full, " + share(s.batches_timeout, batches) +
+         " on timeout, " + share(s.batches_all_waiting, batches) + " with all workers waiting";
+}
+
+std::string training_line(const StatsSnapshot& s) {
+  return "  training   " + format_short(s.updates) + " updates (" + format_figure(s.updates_per_second, 1) +
+         "/s)  reuse " + format_figure(s.reuse, 1) + "  waits " + format_percent(s.trainer_wait_fraction);
+}
+
+std::string lag_line(const StatsSnapshot& s) {
+  return "  lag        median " + format_figure(s.lag_p50, 0) + "  p95 " + format_figure(s.lag_p95, 0) + "  max " +
+         format_figure(s.lag_max, 0) + "  bound " + format_short(s.lag_bound);
+}
+
+// Empty unless a receiver has not applied the newest weights.
+std::string weights_line(const StatsSnapshot& s) {
+  if (most_behind(s) <= 1) return "";
+  return "  weights    " + format_short(most_behind(s)) + " versions behind at one inference actor";
+}
+
+std::string return_line(const StatsSnapshot& s) {
+  if (!std::isfinite(s.return_mean)) return "  return     no episode is complete yet";
+  return "  return     " + format_figure(s.return_mean, 1) + " +- " + format_figure(s.return_std, 1) + "  length " +
+         format_figure(s.length_mean, 0) + "  success " + format_percent(s.success_rate);
+}
+
+std::string learning_line(const StatsSnapshot& s) {
+  return "  learning   KL " + small_figure(learner_metric(s, "kl")) + "  clipped " +
+         format_percent(learner_metric(s, "clip_fraction")) + "  ESS " + format_figure(learner_metric(s, "ess"), 2);
+}
+
+std::string evaluation_line(const StatsSnapshot& s) {
+  if (!s.evaluation) return "";
+  const EvaluationResult& e = *s.evaluation;
+  return "  evaluation at update " + format_short(e.updates) + ": return " + format_figure(e.return_mean, 1) + " +- " +
+         format_figure(e.return_std, 1) + ", success " + format_percent(e.success_rate);
+}
+
+std::string bottleneck_line(const StatsSnapshot& s) {
+  const Bottleneck verdict = find_bottleneck(s);
+  return verdict.what.empty() ? "" : "  bottleneck " + text_of({verdict.what, verdict.why, ""});
+}
+
+std::string advice_line(const StatsSnapshot& s) {
+  const std::string advice = find_bottleneck(s).advice;
+  return advice.empty() ? "" : "             " + advice;
+}
+
+// A line of the block. Where there is no room for all, those with the highest rank are left out.
+struct BlockLine {
+  int rank;
+  std::string text;
+};
+
+std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& s, size_t width) {
+  return {{0, head_line(run, s, width)}, {1, steps_line(s)},    {4, workers_line(s)},  {5, failures_line(s)},
+          {11, inference_line(s)},       {12, batches_line(s)}, {3, training_line(s)}, {6, lag_line(s)},
+          {8, weights_line(s)},          {2, return_line(s)},   {9, learning_line(s)}, {7, evaluation_line(s)},
+          {1, bottleneck_line(s)},       {10, advice_line(s)}};
+}
+
+// A part of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0 never.
+struct LinePart {
+  int rank;
+  std::string full, compact;
+  bool close = false;  // follows its neighbour after one space
+};
+
+LinePart counted(int rank, const std::string& name, uint64_t count) {
+  return {rank, name + ' ' + format_short(count), name + ' ' + format_compact(count)};
+}
+
+std::vector<LinePart> line_parts(const StatsSnapshot& s) {
+  const auto same = [](int rank, const std::string& text) { return LinePart{rank, text, text}; };
+  const auto steps = [&](auto format) {
+    return "steps " + format(s.env_steps) + " (" + rate(s.env_steps_per_second, format) + "/s)";
+  };
+  const std::string updates_rate = "(" + format_figure(s.updates_per_second, 1) + "/s)";
+  const std::string lag = "lag p95 ", of = " of ";
+  std::vector<LinePart> parts = {
+      same(2, format_seconds(s.elapsed_seconds)),
+      same(3, format_percent(s.progress)),
+      {0, steps(format_short), steps(format_compact)},
+      counted(0, "updates", s.updates),
+      {4, updates_rate, updates_rate, true},
+      {0, "return " + format_figure(s.return_mean, 1), "return " + format_compact_figure(s.return_mean)}};
+  if (std::isfinite(s.success_rate)) parts.push_back(same(5, "success " + format_percent(s.success_rate)));
+  parts.push_back(same(6, "KL " + small_figure(learner_metric(s, "kl"))));
+  if (const uint64_t failures = env_failures_of(s)) parts.push_back(counted(1, "env failures", failures));
+  if (s.ledger.lost_in_crash > 0) parts.push_back(counted(1, "lost", s.ledger.lost_in_crash));
+  if (const std::string what = find_bottleneck(s).what; !what.empty()) parts.push_back(same(0, "bottleneck: " + what));
+  parts.push_back(counted(0, "workers", s.workers_up));
+  parts.push_back(same(7, "ETA " + format_seconds(s.eta_seconds)));
+  parts.push_back({0, lag + format_figure(s.lag_p95, 0) + of + format_short(s.lag_bound),
+                   lag + compact_lag(s.lag_p95) + of + format_compact(s.lag_bound)});
+  parts.push_back(counted(0, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));
+  return parts;
+}
+
+std::string joined(const std::vector<LinePart>& parts, bool compact, int highest_rank) {
+  std::string line;
+  for (const LinePart& part : parts)
+    if (part.rank <= highest_rank)
+      line += (line.empty() ? "" : part.close ? " " : "  ") + (compact ? part.compact : part.full);
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> console_block(const std::string& run, const StatsSnapshot& s, size_t width, size_t height) {
+  std::vector<BlockLine> lines = block_lines(run, s, width);
+  std::erase_if(lines, [](const BlockLine& line) { return line.text.empty() && line.rank > 0; });
+  while (lines.size() > std::max<size_t>(height, 1)) lines.erase(std::ranges::max_element(lines, {}, &BlockLine::rank));
+  std::vector<std::string> result;
+  for (const BlockLine& line : lines) result.push_back(fitted(line.text, width));
+  return result;
+}
+
+std::string console_redraw(const std::vector<std::string>& lines, size_t lines_before) {
+  std::string out = lines_before > 0 ? "\x1b[" + std::to_string(lines_before) + "A" : "";
+  for (const std::string& line : lines) out += "\r\x1b[2K" + line + '\n';
+  // A block that has become shorter leaves nothing of the old one below.
+  return out + "\x1b[J";
+}
+
+std::string console_line(const StatsSnapshot& s) {
+  const std::vector<LinePart> parts = line_parts(s);
+  constexpr int kHighestRank = 7, kFailures = 1;
+  std::string line = joined(parts, /*compact=*/false, kHighestRank);
+  // Numbers are abbreviated only where failures would be left out otherwise, so that the lines of a run are alike.
+  for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= kFailures; --rank)
+    line = joined(parts, /*compact=*/false, rank);
+  for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= 0; --rank)
+    line = joined(parts, /*compact=*/true, rank);
+  return line;
+}
+
+}  // namespace troupe

@@ -1,0 +1,163 @@
+// The HTTP part of runtime/stats/protocol.h.
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "runtime/stats/protocol.h"
+
+namespace troupe {
+
+namespace {
+
+struct RequestLine {
+  std::string_view method, target, version;
+};
+
+std::optional<RequestLine> parse_request_line(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const size_t first = line.find(' '), last = line.rfind(' ');
+  if (first == std::string_view::npos || last <= first + 1) return std::nullopt;
+  const RequestLine parts{line.substr(0, first), line.substr(first + 1, last - first - 1), line.substr(last + 1)};
+  const bool method_ok = !parts.method.empty() && std::all_of(parts.method.begin(), parts.method.end(),
+                                                              [](char c) { return c >= 'A' && c <= 'Z'; });
+  const bool target_ok =
+      std::all_of(parts.target.begin(), parts.target.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  if (!method_ok || !target_ok || !parts.version.starts_with("HTTP/")) return std::nullopt;
+  return parts;
+}
+
+std::string response(const std::string& status, const std::string& type, const std::string& body, bool with_body,
+                     const std::string& more_headers = "") {
+  return "HTTP/1.1 " + status + "\r\nContent-Type: " + type +
+         "; charset=utf-8\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n" + more_headers +
+         "Connection: close\r\n\r\n" + (with_body ? body : "");
+}
+
+bool equal_ignoring_case(std::string_view left, std::string_view right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+// The values of a header, in order.
+std::vector<std::string_view> header_values(std::string_view head, std::string_view name) {
+  std::vector<std::string_view> values;
+  for (size_t at = head.find('\n'); at != std::string_view::npos;) {
+    const size_t next = head.find('\n', at + 1);
+    const std::string_view line = head.substr(at + 1, next == std::string_view::npos ? next : next - at - 1);
+    const size_t colon = line.find(':');
+    if (colon != std::string_view::npos && equal_ignoring_case(line.substr(0, colon), name))
+      values.push_back(trimmed(line.substr(colon + 1)));
+    at = next;
+  }
+  return values;
+}
+
+// Whether every line of the head behind the first, up to an empty one, is a header: a name of token characters, then a colon. A name with
+// white space before the colon, or a folded line, means different things to different readers (RFC 9112, 5.1 and 5.2).
+bool are_headers(std::string_view head) {
+  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+  const auto in_name = [&](unsigned char c) {
+    return (c < 0x80 && std::isalnum(c) != 0) || kMarks.find(static_cast<char>(c)) != kMarks.npos;
+  };
+  for (size_t at = head.find('\n'); at != std::string_view::npos;) {
+    const size_t next = head.find('\n', at + 1);
+    std::string_view line = head.substr(at + 1, next == std::string_view::npos ? next : next - at - 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) return true;
+    const std::string_view name = line.substr(0, line.find(':'));
+    if (name.empty() || name.size() == line.size() || !std::ranges::all_of(name, in_name)) return false;
+    at = next;
+  }
+  return true;
+}
+
+bool is_address(int family, std::string_view text) {
+  in6_addr address{};
+  return inet_pton(family, std::string(text).c_str(), &address) == 1;
+}
+
+// Whether `text` is empty or ":" with a port, or with nothing, behind it.
+bool is_port(std::string_view text) {
+  if (text.empty() || text == ":") return true;
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), port);
+  return text[0] == ':' && error == std::errc() && end == text.data() + text.size();
+}
+
+// Whether "HOST" or "HOST:PORT" names this machine in a way that no other party's DNS can.
+bool is_trusted_host(std::string_view authority, const std::vector<std::string>& own_hosts) {
+  std::string_view host = authority, port;
+  if (authority.starts_with('[')) {
+    const size_t end = authority.find(']');
+    if (end == std::string_view::npos) return false;
+    host = authority.substr(1, end - 1);
+    port = authority.substr(end + 1);
+  } else if (const size_t colon = authority.find(':'); colon != std::string_view::npos) {
+    host = authority.substr(0, colon);
+    port = authority.substr(colon);
+  }
+  if (!is_port(port) || host.empty()) return false;
+  if (authority.starts_with('[')) return is_address(AF_INET6, host);
+  if (is_address(AF_INET, host) || equal_ignoring_case(host, "localhost")) return true;
+  return std::ranges::any_of(own_hosts, [&](const std::string& own) { return equal_ignoring_case(host, own); });
+}
+
+constexpr const char* kTrustedHosts =
+    " must be localhost, an IP address, the host that --stats was given, or, where that is no loopback address, the "
+    "name of this machine";
+
+// The answer to a request that names another host; empty when it does not.
+std::string refuse_host(std::string_view head, const std::vector<std::string>& own_hosts) {
+  const auto refuse = [](const std::string& status, const std::string& why) {
+    return response(status, "text/plain", status + ": " + why + '\n', true);
+  };
+  const auto hosts = header_values(head, "host");
+  if (hosts.size() > 1) return refuse("400 Bad Request", "more than one Host header");
+  for (const std::string_view host : hosts)
+    if (!is_trusted_host(host, own_hosts))
+      return refuse("421 Misdirected Request", std::string("the Host") + kTrustedHosts);
+  for (std::string_view origin : header_values(head, "origin")) {
+    const size_t scheme = origin.find("://");
+    if (scheme == std::string_view::npos || !is_trusted_host(origin.substr(scheme + 3), own_hosts))
+      return refuse("403 Forbidden", std::string("the Origin") + kTrustedHosts);
+  }
+  return "";
+}
+
+}  // namespace
+
+bool is_http_request_line(std::string_view line) { return parse_request_line(line).has_value(); }
+
+std::string http_error(const std::string& status) { return response(status, "text/plain", status + "\n", true); }
+
+std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
+                          const std::vector<std::string>& own_hosts) {
+  const auto request = parse_request_line(head.substr(0, head.find('\n')));
+  if (!request) return http_error("400 Bad Request");
+  if (!request->version.starts_with("HTTP/1.")) return http_error("505 HTTP Version Not Supported");
+  if (!are_headers(head)) return http_error("400 Bad Request");
+  if (const std::string refused = refuse_host(head, own_hosts); !refused.empty()) return refused;
+  if (request->method != "GET" && request->method != "HEAD")
+    return response("405 Method Not Allowed", "text/plain", "405 Method Not Allowed\n", true, "Allow: GET, HEAD\r\n");
+  const bool with_body = request->method == "GET";
+  const std::string_view path = request->target.substr(0, request->target.find('?'));
+  if (path == "/") return response("200 OK", "text/plain", page, with_body);
+  if (path == "/stats") return response("200 OK", "application/json", stats + '\n', with_body);
+  return response("404 Not Found", "text/plain", "404 Not Found: there are / and /stats\n", with_body);
+}
+
+}  // namespace troupe

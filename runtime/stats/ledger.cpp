@@ -1,0 +1,12 @@
+#include "runtime/stats/ledger.h"
+
+namespace troupe {
+
+std::string Ledger::text() const {
+  return "produced " + std::to_string(produced) + " = trained " + std::to_string(trained) + " + stale " +
+         std::to_string(dropped_stale) + " + full " + std::to_string(dropped_full) + " + lost " +
+         std::to_string(lost_in_crash) + " + left over " + std::to_string(left_over) + " + waiting " +
+         std::to_string(waiting);
+}
+
+}  // namespace troupe

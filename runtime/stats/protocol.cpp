@@ -1,0 +1,157 @@
+#include "runtime/stats/protocol.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
+
+namespace troupe {
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr size_t kMaxTopicBytes = 256;
+constexpr uint64_t kMaxLast = 100'000;
+
+// Text of a peer may be no UTF-8; it must not make our own message fail.
+std::string dump(const ordered_json& message) { return message.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+// The value at a dotted path. Keys may hold dots themselves: the longest key that fits is tried first.
+const json* find_topic(const json& object, std::string_view topic) {
+  for (size_t end = topic.size(); end != std::string_view::npos && end > 0 && object.is_object();
+       end = topic.rfind('.', end - 1)) {
+    const auto found = object.find(std::string(topic.substr(0, end)));
+    if (found == object.end()) continue;
+    if (end == topic.size()) return &*found;
+    if (const json* value = find_topic(*found, topic.substr(end + 1))) return value;
+  }
+  return nullptr;
+}
+
+std::string value_text(const json& snapshot, const std::string& topic) {
+  const json* value = find_topic(snapshot, topic);
+  return value != nullptr ? value->dump() : "null";
+}
+
+std::string text_field(const json& value, const char* key) {
+  if (!value.is_string()) throw RequestError(std::string(key) + " is not a string");
+  std::string text = value.get<std::string>();
+  if (text.size() > kMaxTopicBytes) throw RequestError(std::string(key) + " is longer than 256 bytes");
+  return text;
+}
+
+uint64_t number_field(const json& value, const char* key, uint64_t most) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 || value.get<uint64_t>() > most)
+    throw RequestError(std::string(key) + " is not a whole number from 1 to " + std::to_string(most));
+  return value.get<uint64_t>();
+}
+
+StatsRequest::Kind kind_of(const json& message) {
+  const auto type = message.find("type");
+  if (type == message.end()) throw RequestError("a request needs a \"type\"");
+  if (*type == "history") return StatsRequest::Kind::history;
+  if (*type == "subscribe") return StatsRequest::Kind::subscribe;
+  if (*type == "ping") return StatsRequest::Kind::ping;
+  throw RequestError("unknown type " + type->dump() + ", known are \"history\", \"subscribe\", \"ping\"");
+}
+
+}  // namespace
+
+StatsRequest parse_stats_request(std::string_view line) {
+  json message;
+  try {
+    message = parse_strict(line, "request");
+  } catch (const ConfigError& error) {
+    throw RequestError(error.what());
+  }
+  if (!message.is_object()) throw RequestError("a request is a JSON object");
+  StatsRequest request;
+  request.kind = kind_of(message);
+  const bool history = request.kind == StatsRequest::Kind::history;
+  for (const auto& [key, value] : message.items()) {
+    if (key == "type") continue;
+    if (key == "topic" && request.kind != StatsRequest::Kind::ping)
+      request.topic = text_field(value, "topic");
+    else if (key == "last" && history)
+      request.last = number_field(value, "last", kMaxLast);
+    else if (key == "before" && history)
+      request.before = number_field(value, "before", UINT64_MAX);
+    else
+      throw RequestError("unknown field \"" + key.substr(0, 64) + "\"");
+  }
+  return request;
+}
+
+std::string hello_message(const std::string& run, const std::string& config) {
+  ordered_json message = {{"type", "hello"}, {"protocol", kStatsProtocolVersion}, {"program", "troupe"}, {"run", run}};
+  message["config"] = ordered_json::parse(config);
+  return dump(message);
+}
+
+std::string error_message(const std::string& reason) { return dump({{"type", "error"}, {"reason", reason}}); }
+
+std::string subscribed_message(const std::string& topic) { return dump({{"type", "subscribed"}, {"topic", topic}}); }
+
+std::string pong_message() { return R"({"type":"pong"})"; }
+
+struct StatsHistory::Parsed {
+  json value;
+};
+
+StatsHistory::StatsHistory(size_t max_snapshots, size_t max_bytes)
+    : max_snapshots_(std::max<size_t>(max_snapshots, 1)), max_bytes_(max_bytes), newest_(std::make_unique<Parsed>()) {}
+
+StatsHistory::~StatsHistory() = default;
+
+bool StatsHistory::add(const std::string& snapshot) {
+  // Kept in the order of its keys; the parsed copy is for looking up topics.
+  const ordered_json value = ordered_json::parse(snapshot, nullptr, false);
+  if (!value.is_object()) return false;
+  std::string text = dump(value);
+  newest_->value = json::parse(text);
+  bytes_ += text.size();
+  entries_.push_back({++sequence_, std::move(text)});
+  while (entries_.size() > max_snapshots_ || (bytes_ > max_bytes_ && entries_.size() > 1)) {
+    bytes_ -= entries_.front().text.size();
+    entries_.pop_front();
+  }
+  return true;
+}
+
+std::string StatsHistory::latest_message() const {
+  return R"({"type":"stats","sequence":)" + std::to_string(sequence_) + R"(,"stats":)" +
+         (entries_.empty() ? "null" : entries_.back().text) + '}';
+}
+
+std::string StatsHistory::topic_message(const std::string& topic) const {
+  return R"({"type":"topic","topic":)" + dump(topic) + R"(,"sequence":)" + std::to_string(sequence_) + R"(,"value":)" +
+         value_text(newest_->value, topic) + '}';
+}
+
+bool StatsHistory::has_topic(const std::string& topic) const {
+  return entries_.empty() || find_topic(newest_->value, topic) != nullptr;
+}
+
+std::string StatsHistory::history_message(const StatsRequest& request, size_t max_bytes) const {
+  std::deque<std::string> items;
+  size_t bytes = 0;
+  for (auto entry = entries_.rbegin(); entry != entries_.rend() && items.size() < request.last; ++entry) {
+    if (request.before > 0 && entry->sequence >= request.before) continue;
+    const std::string& value =
+        request.topic.empty() ? entry->text : value_text(json::parse(entry->text), request.topic);
+    std::string item = '[' + std::to_string(entry->sequence) + ',' + value + ']';
+    if (bytes + item.size() + 1 > max_bytes) break;
+    bytes += item.size() + 1;
+    items.push_front(std::move(item));
+  }
+  std::string message = R"({"type":"history","topic":)" + dump(request.topic) + R"(,"available":)" +
+                        std::to_string(entries_.size()) + R"(,"points":[)";
+  for (size_t i = 0; i < items.size(); ++i) message += (i > 0 ? "," : "") + items[i];
+  return message + "]}";
+}
+
+}  // namespace troupe

@@ -1,0 +1,91 @@
+#pragma once
+// StatsSnapshot: what a run says about itself at one moment. The Stats actor fills it; the console, metrics.jsonl and the stats
+// socket show it. Plain values. A number that is not there yet is NaN, which JSON shows as null.
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "runtime/stats/ledger.h"
+
+namespace troupe {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+struct EvaluationResult {
+  uint64_t updates = 0;  // of the policy that was evaluated
+  uint64_t episodes = 0;
+  double return_mean = kUnknown;
+  double return_std = kUnknown;
+  double length_mean = kUnknown;
+  double success_rate = kUnknown;  // unknown where the environment does not report success
+};
+
+struct StatsSnapshot {
+  double elapsed_seconds = 0;  // over all starts of the run
+  double progress = kUnknown;  // 0..1 of the first stop criterion to be met; unknown without one
+  double eta_seconds = kUnknown;
+
+  uint64_t env_steps = 0;
+  double env_steps_per_second = kUnknown;  // over the last 10 s
+  double env_steps_per_second_60s = kUnknown;
+  uint64_t updates = 0;
+  double seconds_to_first_update = kUnknown;
+  double updates_per_second = kUnknown;
+  double reuse = kUnknown;                  // updates per trained sample
+  double trainer_wait_fraction = kUnknown;  // of the trainer's time, waiting for data
+
+  double lag_p50 = kUnknown;  // updates between a sample's weights and its use
+  double lag_p95 = kUnknown;
+  double lag_max = kUnknown;
+  uint64_t lag_bound = 0;
+  Ledger ledger;
+  uint64_t uncounted_at_most = 0;  // samples that crashed workers may have made beyond those in the ledger
+
+  uint64_t inference_up = 0;         // inference actors that serve, in this process and others
+  uint64_t inference_own = 0;        // configured in this process; not in the JSON
+  double batch_size_p50 = kUnknown;  // rows
+  uint64_t batches_full = 0;         // batches that left because they were full,
+  uint64_t batches_timeout = 0;      // because the oldest request had waited long enough,
+  uint64_t batches_all_waiting = 0;  // because nobody was left who could add to them
+  uint64_t batches_failed = 0;       // whose forward failed
+  double inference_p50_ms = kUnknown;
+  double inference_p99_ms = kUnknown;
+
+  uint64_t episodes = 0;
+  double return_mean = kUnknown;  // over the statistics window, unscaled
+  double return_std = kUnknown;
+  double length_mean = kUnknown;
+  double success_rate = kUnknown;
+  std::map<std::string, double> learner;  // of the updates since the last report: kl, ess, losses, learning rates
+
+  bool training_ended = false;
+  uint64_t workers_up = 0;  // once training has ended: when it did
+  uint64_t workers_total = 0;
+  std::map<std::string, uint64_t> rows_served;     // by inference actor
+  std::map<std::string, uint64_t> weights_behind;  // versions published and not yet applied, by receiver
+  std::map<std::string, uint64_t> env_failures;    // one entry: the environment's id; none without a failure
+  uint64_t request_retries = 0;                    // inference requests that workers asked again
+  uint64_t quarantined = 0;                        // rows left out now
+  uint64_t skipped_steps = 0;                      // optimizer steps that were not finite
+  std::string last_error;                          // of an environment or a request
+  uint64_t rss_bytes = 0;                          // 0 = unknown
+  std::optional<EvaluationResult> evaluation;      // the last one
+};
+
+// Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and memory.
+void forget_times(StatsSnapshot& snapshot);
+
+// One JSON object on one line, keys as docs/run_folder.md lists them; numbers that are not finite are null.
+std::string to_json(const StatsSnapshot& snapshot);
+std::string to_json(const EvaluationResult& result);
+std::string to_json(const Ledger& ledger);
+
+// All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard. The second form
+// takes what to_json() gave.
+std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot);
+std::map<std::string, double> scalars_of(const std::string& json);
+
+}  // namespace troupe

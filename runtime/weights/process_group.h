@@ -1,0 +1,133 @@
+#pragma once
+// ProcessGroup: a fixed set of ranks that move raw memory between them, and GroupBackend, which makes groups. The weight plane
+// runs on it; the backends are "in_process" (threads of one process), "gloo" (TCP between hosts) and "nccl" (CUDA builds).
+//
+// Every rank calls the same operations in the same order, each group from one thread at a time. A group that has thrown
+// TransferError is of no further use (but see survives_timeout): destroy it and join again under a later generation. The rendezvous and the data
+// connections are neither encrypted nor authenticated: bind them to loopback or to a trusted network.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+enum class Device : uint8_t { host = 0, cuda = 1 };
+
+// Memory of the caller, which must outlive the operation on it.
+struct Buffer {
+  void* data = nullptr;
+  size_t bytes = 0;
+  Device device = Device::host;
+};
+
+// An operation of a group ended without its result. ranks() are the members it was waiting for, as far as they are known.
+class TransferError : public std::runtime_error {
+ public:
+  enum class Kind : uint8_t {
+    timeout,    // the deadline passed
+    peer_lost,  // a connection broke, or a member left
+    stopped,    // the caller's stop token was triggered
+    protocol,   // the peer sent what does not fit: another version of the program, or damaged data
+  };
+
+  TransferError(Kind kind, std::vector<int> ranks, const std::string& text)
+      : std::runtime_error(text), kind_(kind), ranks_(std::move(ranks)) {}
+  Kind kind() const { return kind_; }
+  const std::vector<int>& ranks() const { return ranks_; }
+
+ private:
+  Kind kind_;
+  std::vector<int> ranks_;
+};
+
+// How one member finds the others; small enough for a message. Groups of one host and port are told apart by the generation.
+struct Rendezvous {
+  std::string host;
+  uint16_t port = 0;
+  uint64_t generation = 0;
+  int rank = 0;
+  int size = 0;
+  friend bool operator==(const Rendezvous&, const Rendezvous&) = default;
+};
+
+// An operation under way. Destroying it gives its memory back at once; if it was not complete, the group is broken.
+// It must not outlive its group.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  // Blocks until the memory holds the data (or, at the root, may be reused). Throws TransferError. Call it at most once.
+  virtual void wait(std::chrono::milliseconds timeout) = 0;
+};
+
+// For a wait that only the arrival of data, a lost peer or the stop token ends.
+inline constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // Whether the group is still good after a wait that timed out, so that a wait may be a poll. Only "in_process" groups are.
+  virtual bool survives_timeout() const { return false; }
+
+  // Starts to copy the root's bytes into every other rank's buffer of the same size; several may be under way and are to be
+  // waited for in the order in which they were started. That the root is done does not say that anybody has the bytes yet.
+  virtual std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) = 0;
+  // At the root, `all` gets every rank's `bytes` bytes (host memory) in rank order; elsewhere `all` is unused. Blocks.
+  virtual void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) = 0;
+
+  void broadcast(Buffer buffer, int root, std::chrono::milliseconds timeout);
+  // Returns when every rank has called it.
+  void barrier(std::chrono::milliseconds timeout);
+
+ protected:
+  ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
+
+ private:
+  int rank_;
+  int size_;
+};
+
+// Shared by the threads of a process.
+class GroupBackend {
+ public:
+  virtual ~GroupBackend() = default;
+  virtual std::string_view name() const = 0;
+  // Where members find each other when rank 0 is in this process; starts to listen at the first call. The generation, rank
+  // and size are the caller's to fill in. Throws ConfigError when the address cannot be bound.
+  virtual Rendezvous host() = 0;
+  // A member of the group. May block until every member has come; a backend that does not notices a missing member at the
+  // first exchange. Every later operation ends early with TransferError::Kind::stopped once `stop` is triggered.
+  virtual std::unique_ptr<ProcessGroup> join(const Rendezvous& rendezvous, std::chrono::milliseconds timeout,
+                                             std::stop_token stop = {}) = 0;
+};
+
+// A backend for threads of one process. Groups are found within this object only; join and the root of a broadcast never
+// block, so a single thread can play all ranks in turn.
+std::shared_ptr<GroupBackend> make_in_process_backend();
+
+struct BackendOptions {
+  std::string address = "127.0.0.1";  // the interface that the other members reach this process by; not 0.0.0.0
+};
+
+// "in_process", "gloo" or "nccl"; throws ConfigError for another name or one that this build lacks. Defined in the library
+// troupe_process_groups, which links LibTorch.
+std::shared_ptr<GroupBackend> make_group_backend(std::string_view name, const BackendOptions& options);
+
+// For backends: the error "ranks 1, 3: <what>".
+TransferError missing_ranks(TransferError::Kind kind, std::vector<int> ranks, const std::string& what);
+
+// For backends: throws InvariantError unless the rendezvous describes a group and `rank` is in it.
+void check_rendezvous(const Rendezvous& rendezvous);
+
+}  // namespace troupe

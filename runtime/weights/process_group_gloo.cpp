@@ -1,0 +1,281 @@
+// A broadcast is a send to every other rank rather than Gloo's own tree: a send can be aborted from another thread, it tells
+// which rank is late or lost, and it needs no hand-over to Gloo's worker threads.
+//
+// Gloo does not tell an operation that has begun to move bytes when its connection breaks (gloo/transport/tcp/pair.cc,
+// Pair::signalException walks the operations still queued): it would wait for its deadline. It does tell a receive that is still
+// queued. So each connection carries one receive that is never answered, and a thread that waits for it to fail.
+
+#include "runtime/weights/process_group_gloo.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "runtime/base/deadline.h"
+#include "runtime/weights/process_group_store.h"
+
+namespace troupe {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Kind = TransferError::Kind;
+using Gloo = c10d::ProcessGroupGloo;
+using Work = c10::intrusive_ptr<c10d::Work>;
+
+at::Tensor tensor_over(const void* data, size_t bytes) {
+  return at::from_blob(const_cast<void*>(data), {static_cast<int64_t>(bytes)}, at::kByte);
+}
+
+// c10d takes 0 for "no limit".
+milliseconds at_least_one(milliseconds timeout) { return std::max(timeout, milliseconds(1)); }
+
+// One send or receive and the rank at its other end.
+struct Part {
+  int rank;
+  Work work;
+};
+
+class GlooGroup : public ProcessGroup {
+ public:
+  GlooGroup(const Rendezvous& r, std::unique_ptr<GroupStore> connection, c10::intrusive_ptr<Gloo> gloo,
+            std::stop_token stop)
+      : ProcessGroup(r.rank, r.size),
+        connection_(std::move(connection)),
+        gloo_(std::move(gloo)),
+        stop_(stop),
+        lost_(static_cast<size_t>(r.size)),
+        on_stop_(std::move(stop), [this] { abort_all(); }) {
+    for (int other = 0; other < size(); ++other)
+      if (other != rank()) watch(other);
+  }
+  ~GlooGroup() override {
+    for (const Work& work : unanswered_) work->abort();
+  }
+
+  std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) override {
+    TROUPE_CHECK(buffer.device == Device::host && root >= 0 && root < size(), "root", root, "of", size());
+    std::vector<Part> parts;
+    const int tag = next_tag();
+    if (buffer.bytes == 0) return std::make_unique<InFlight>(*this, std::move(parts));
+    if (rank() != root) {
+      parts.push_back(start(root, tag, buffer.data, buffer.bytes, &Gloo::recv));
+    } else {
+      for (int to = 0; to < size(); ++to)
+        if (to != root) parts.push_back(start(to, tag, buffer.data, buffer.bytes, &Gloo::send));
+    }
+    return std::make_unique<InFlight>(*this, std::move(parts));
+  }
+
+  void gather(const void* mine, void* all, size_t bytes, int root, milliseconds timeout) override {
+    TROUPE_CHECK(bytes > 0 && root >= 0 && root < size(), "root", root, "of", size());
+    std::vector<Part> parts;
+    const int tag = next_tag();
+    if (rank() != root) {
+      parts.push_back(start(root, tag, mine, bytes, &Gloo::send));
+    } else {
+      auto* place = static_cast<std::byte*>(all);
+      std::memcpy(place + static_cast<size_t>(root) * bytes, mine, bytes);
+      for (int from = 0; from < size(); ++from)
+        if (from != root)
+          parts.push_back(start(from, tag, place + static_cast<size_t>(from) * bytes, bytes, &Gloo::recv));
+    }
+    InFlight(*this, std::move(parts)).wait(timeout);
+  }
+
+ private:
+  using Operation = Work (Gloo::*)(std::vector<at::Tensor>&, int, int);
+
+  class InFlight : public Transfer {
+   public:
+    InFlight(GlooGroup& group, std::vector<Part> parts) : group_(group), parts_(std::move(parts)) {}
+    ~InFlight() override { group_.forget(parts_); }
+    void wait(milliseconds timeout) override { group_.finish(parts_, timeout); }
+
+   private:
+    GlooGroup& group_;
+    std::vector<Part> parts_;
+  };
+
+  Part start(int other, int tag, const void* data, size_t bytes, Operation operation) {
+    std::vector<at::Tensor> tensors{tensor_over(data, bytes)};
+    try {
+      Part part{other, ((*gloo_).*operation)(tensors, other, tag)};
+      std::lock_guard lock(mutex_);
+      if (stop_.stop_requested()) throw_stopped();
+      if (lost_[other]) throw missing_ranks(Kind::peer_lost, {other}, *lost_[other]);
+      pending_.push_back(part);
+      return part;
+    } catch (const TransferError&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw missing_ranks(Kind::peer_lost, {other}, plain_reason(error));
+    }
+  }
+
+  // Everything that is late when the deadline passes is named; a broken connection is reported at once.
+  void finish(std::vector<Part>& parts, milliseconds timeout) {
+    const Deadline deadline(timeout);
+    {
+      std::lock_guard lock(mutex_);
+      waiting_until_ = deadline;
+    }
+    std::vector<int> late;
+    for (Part& part : parts) {
+      std::string error;
+      try {
+        if (part.work->wait(at_least_one(deadline.left()))) continue;
+        error = why_lost(part.rank);
+      } catch (const std::exception& exception) {
+        error = plain_reason(exception);
+      }
+      if (stop_.stop_requested()) throw_stopped();
+      if (!deadline.passed()) throw missing_ranks(Kind::peer_lost, {part.rank}, error);
+      late.push_back(part.rank);
+    }
+    if (!late.empty())
+      throw missing_ranks(Kind::timeout, std::move(late),
+                          "no progress within " + std::to_string(timeout.count()) + " ms");
+  }
+
+  void forget(const std::vector<Part>& parts) {
+    std::lock_guard lock(mutex_);
+    for (const Part& part : parts) std::erase_if(pending_, [&](const Part& each) { return each.work == part.work; });
+  }
+
+  // Calls lose() when the connection to that rank breaks.
+  void watch(int other) {
+    std::vector<at::Tensor> nothing{tensor_over(&never_written_, 1)};
+    Work work;
+    try {
+      work = gloo_->recv(nothing, other, kUnansweredTag);
+    } catch (const std::exception& error) {
+      lost_[other] = plain_reason(error);
+      return;
+    }
+    unanswered_.push_back(work);
+    watchers_.emplace_back([this, other, work] {
+      try {
+        work->wait(kForever);
+      } catch (const std::exception& error) {
+        lose(other, plain_reason(error));
+      }
+    });
+  }
+
+  void lose(int other, const std::string& error) {
+    std::lock_guard lock(mutex_);
+    lost_[other] = error;
+    // At a timeout Gloo itself closes all connections; whoever waits knows by then, and must still tell late from answered.
+    if (waiting_until_ && waiting_until_->passed()) return;
+    for (const Part& part : pending_)
+      if (part.rank == other) part.work->abort();
+  }
+
+  std::string why_lost(int other) {
+    std::lock_guard lock(mutex_);
+    return lost_[other].value_or("the connection broke");
+  }
+
+  void abort_all() {
+    std::lock_guard lock(mutex_);
+    for (const Part& part : pending_) part.work->abort();
+  }
+
+  [[noreturn]] void throw_stopped() const { throw TransferError(Kind::stopped, {}, "the group was stopped"); }
+
+  static constexpr int kUnansweredTag = 0;
+  int next_tag() { return tag_ = tag_ % 0x7FFFFFFE + 1; }  // never kUnansweredTag, never negative
+
+  const std::unique_ptr<GroupStore> connection_;  // Gloo keeps using it
+  const c10::intrusive_ptr<Gloo> gloo_;
+  const std::stop_token stop_;
+  int tag_ = 0;
+  std::mutex mutex_;
+  std::vector<Part> pending_;
+  std::vector<std::optional<std::string>> lost_;  // by rank: why its connection broke
+  std::optional<Deadline> waiting_until_;         // of the newest wait
+  std::byte never_written_{};
+  std::vector<Work> unanswered_;
+  const std::stop_callback<std::function<void()>> on_stop_;  // these two use the others
+  std::vector<std::jthread> watchers_;
+};
+
+class GlooBackend : public GroupBackend {
+ public:
+  explicit GlooBackend(BackendOptions options) : options_(std::move(options)) {
+    struct sigaction now{};
+    if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+  }
+
+  std::string_view name() const override { return "gloo"; }
+
+  Rendezvous host() override {
+    std::lock_guard lock(mutex_);
+    if (!listener_) listener_ = GroupStore::listen(options_.address);
+    return {.host = options_.address, .port = listener_->port()};
+  }
+
+  std::unique_ptr<ProcessGroup> join(const Rendezvous& r, milliseconds timeout, std::stop_token stop) override {
+    auto [connection, gloo] = connect(r, timeout, stop);
+    return std::make_unique<GlooGroup>(r, std::move(connection), std::move(gloo), std::move(stop));
+  }
+
+  std::pair<std::unique_ptr<GroupStore>, c10::intrusive_ptr<Gloo>> connect(const Rendezvous& r, milliseconds timeout,
+                                                                           const std::stop_token& stop) {
+    check_rendezvous(r);
+    const Deadline deadline(timeout);
+    auto connection = GroupStore::connect(r.host, r.port, timeout);
+    connection->meet(r, deadline, stop);
+    auto options = Gloo::Options::create(at_least_one(deadline.left()));
+    options->threads = 1;
+    auto store = c10::make_intrusive<c10d::PrefixStore>(
+        group_key(r, "gloo"), c10::intrusive_ptr<c10d::Store>::reclaim_copy(&connection->raw()));
+    try {
+      options->devices.push_back(Gloo::createDeviceForHostname(options_.address));
+      return {std::move(connection), c10::make_intrusive<Gloo>(store, r.rank, r.size, options)};
+    } catch (const std::exception& error) {
+      throw TransferError(deadline.passed() ? Kind::timeout : Kind::peer_lost, {},
+                          "the members met, but could not connect: " + plain_reason(error));
+    }
+  }
+
+ private:
+  const BackendOptions options_;
+  std::mutex mutex_;
+  std::unique_ptr<GroupStore> listener_;
+};
+
+class C10dBroadcast : public BareBroadcast {
+ public:
+  C10dBroadcast(GlooBackend& backend, const Rendezvous& r, milliseconds timeout)
+      : parts_(backend.connect(r, timeout, {})) {}
+  void run(void* data, size_t bytes, int root) override {
+    std::vector<at::Tensor> tensors{tensor_over(data, bytes)};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    parts_.second->broadcast(tensors, options)->wait();
+  }
+
+ private:
+  std::pair<std::unique_ptr<GroupStore>, c10::intrusive_ptr<Gloo>> parts_;
+};
+
+}  // namespace
+
+std::shared_ptr<GroupBackend> make_gloo_backend(const BackendOptions& options) {
+  return std::make_shared<GlooBackend>(options);
+}
+
+std::unique_ptr<BareBroadcast> make_bare_broadcast(GroupBackend& backend, const Rendezvous& rendezvous,
+                                                   milliseconds timeout) {
+  return std::make_unique<C10dBroadcast>(dynamic_cast<GlooBackend&>(backend), rendezvous, timeout);
+}
+
+}  // namespace troupe

@@ -1,0 +1,124 @@
+#include "runtime/weights/receiver.h"
+
+#include <utility>
+
+namespace troupe {
+
+using Did = ReceiverStep::Did;
+
+WeightReceiver::WeightReceiver(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature,
+                               std::shared_ptr<WeightSlot> slot, ChannelOptions options)
+    : backend_(std::move(backend)), signature_(std::move(signature)), slot_(std::move(slot)), options_(options) {}
+
+void WeightReceiver::invite(const Rendezvous& rendezvous) {
+  check_rendezvous(rendezvous);
+  std::lock_guard lock(mutex_);
+  const bool same_sender = rendezvous.host == last_.host && rendezvous.port == last_.port;
+  if (same_sender && rendezvous.generation <= last_.generation) return;
+  invitation_ = last_ = rendezvous;
+  leave_.request_stop();
+  changed_.notify_all();
+}
+
+void WeightReceiver::stop() {
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
+  leave_.request_stop();
+  changed_.notify_all();
+}
+
+ReceiverStep WeightReceiver::step(std::chrono::milliseconds idle) {
+  std::optional<Rendezvous> invitation;
+  std::stop_token leave;
+  {
+    std::unique_lock lock(mutex_);
+    if (!group_ && !lost_after_swap_) changed_.wait_for(lock, idle, [this] { return invitation_ || stopped_; });
+    if (stopped_) return {Did::stopped, nullptr, {}};
+    invitation = std::exchange(invitation_, std::nullopt);
+    if (invitation) leave_ = {};
+    leave = leave_.get_token();
+  }
+  const auto lost = std::exchange(lost_after_swap_, std::nullopt);
+  try {
+    if (invitation) return join(*invitation, leave);
+    if (lost) return {Did::lost, nullptr, *lost};
+    return group_ ? receive(idle) : ReceiverStep{};
+  } catch (const TransferError& error) {
+    group_.reset();
+    std::unique_lock lock(mutex_);
+    if (stopped_) return {Did::stopped, nullptr, {}};
+    if (invitation_) {
+      lock.unlock();
+      return step(idle);
+    }
+    return {Did::lost, nullptr, error.what()};
+  }
+}
+
+ReceiverStep WeightReceiver::join(const Rendezvous& invitation, std::stop_token leave) {
+  group_.reset();
+  group_ = backend_->join(invitation, options_.connect_timeout, std::move(leave));
+  return {Did::joined, nullptr, {}};
+}
+
+bool WeightReceiver::begins(TransferHeader& header, std::chrono::milliseconds idle) {
+  try {
+    group_->broadcast({&header, sizeof header}, 0, idle);
+    return true;
+  } catch (const TransferError& error) {
+    if (error.kind() == TransferError::Kind::timeout && group_->survives_timeout()) return false;
+    throw;
+  }
+}
+
+ReceiverStep WeightReceiver::receive(std::chrono::milliseconds idle) {
+  TransferHeader header;
+  if (!begins(header, idle)) return {};
+  if (const auto fault = fault_in(header, *signature_)) throw TransferError(TransferError::Kind::protocol, {0}, *fault);
+
+  const Deadline deadline(options_.transfer_timeout);
+  Array block = Array::uninitialized(DType::u8, {static_cast<int64_t>(header.bytes)});
+  const uint64_t checksum = move_buckets(*group_, block.mutable_data(), header.bytes, header.bucket_bytes, deadline);
+  TransferSeal seal;
+  group_->broadcast({&seal, sizeof seal}, 0, deadline.left());
+  TransferAnswer answer;
+  ReceiverStep result = swap_in(header, std::move(block), checksum == seal.checksum, answer);
+  try {
+    group_->gather(&answer, nullptr, sizeof answer, 0, deadline.left());
+  } catch (const TransferError& error) {
+    // The swap stands, and must be reported: a sender that misses the answer sends again, and that will be "unchanged".
+    if (result.did != Did::applied) throw;
+    group_.reset();
+    lost_after_swap_ = error.what();
+  }
+  return result;
+}
+
+ReceiverStep WeightReceiver::swap_in(const TransferHeader& header, Array block, bool intact, TransferAnswer& answer) {
+  const PolicyVersion version{header.epoch, header.number};
+  ReceiverStep result{Did::unchanged, nullptr, {}};
+  if (!intact) {
+    answer.status = TransferStatus::corrupt;
+    result.error = "the checksum of version " + version.text() + " does not match";
+  } else {
+    auto weights = std::make_shared<const WeightSnapshot>(WeightSnapshot{version, signature_, std::move(block)});
+    switch (slot_->offer(weights)) {
+      case WeightSlot::Offer::applied:
+        answer.status = TransferStatus::applied;
+        result = {Did::applied, std::move(weights), {}};
+        break;
+      case WeightSlot::Offer::same: answer.status = TransferStatus::same; break;
+      case WeightSlot::Offer::older:
+        answer.status = TransferStatus::older;
+        result.error = "refused version " + version.text() + ": versions never go backwards";
+        break;
+    }
+  }
+  if (const WeightsPtr now = slot_->get()) {
+    answer.epoch = now->version.epoch;
+    answer.number = now->version.number;
+  }
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,70 @@
+#pragma once
+// WeightReceiver: an inference process's end of the weight plane. Receives into a second buffer, checks it, then puts it into the slot
+// and returns it from step(). The caller sends it to the inference actor, which serves from the old weights until then.
+//
+// step() belongs to one thread; everything else may be called from any thread and returns at once:
+//   while (handle(receiver.step()).did != ReceiverStep::Did::stopped) {}
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "runtime/weights/channel.h"
+
+namespace troupe {
+
+struct ReceiverStep {
+  enum class Did : uint8_t {
+    nothing,    // no invitation, or no transfer, within the time given
+    joined,     // in the group of the newest invitation
+    applied,    // new weights are in the slot
+    unchanged,  // a transfer came, but the slot has that version, or a newer one, or its checksum was wrong
+    lost,       // the group is gone; the next step waits for an invitation. If none comes, ask to be admitted again.
+    stopped,
+  };
+  Did did = Did::nothing;
+  WeightsPtr weights;  // with `applied`
+  std::string error;   // with `lost`, and with `unchanged` unless the version is the same
+};
+
+class WeightReceiver {
+ public:
+  WeightReceiver(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature,
+                 std::shared_ptr<WeightSlot> slot, ChannelOptions options = {});
+
+  // Makes step() leave its group, even in the middle of a transfer, and join this one. An invitation to an earlier generation of
+  // the same sender is ignored.
+  void invite(const Rendezvous& rendezvous);
+  // Joins the newest invitation if there is one, else receives one snapshot. Waits at most `idle` for an invitation or for a
+  // transfer to begin. A group that does not survive a timeout is lost when no transfer has begun by then: wait without limit
+  // there, and let invite() or stop() end it.
+  ReceiverStep step(std::chrono::milliseconds idle = kForever);
+  // For good: a step under way ends early, later ones do nothing.
+  void stop();
+
+ private:
+  ReceiverStep join(const Rendezvous& invitation, std::stop_token leave);
+  ReceiverStep receive(std::chrono::milliseconds idle);
+  bool begins(TransferHeader& header, std::chrono::milliseconds idle);
+  ReceiverStep swap_in(const TransferHeader& header, Array block, bool intact, TransferAnswer& answer);
+
+  const std::shared_ptr<GroupBackend> backend_;
+  const std::shared_ptr<const Signature> signature_;
+  const std::shared_ptr<WeightSlot> slot_;
+  const ChannelOptions options_;
+
+  std::mutex mutex_;  // guards all down to the blank line
+  std::condition_variable changed_;
+  std::optional<Rendezvous> invitation_;  // not yet acted on
+  Rendezvous last_;                       // the newest one seen
+  std::stop_source leave_;                // ends what the present group does
+  bool stopped_ = false;
+
+  std::unique_ptr<ProcessGroup> group_;         // this and below: the stepping thread only
+  std::optional<std::string> lost_after_swap_;  // for the next step to report
+};
+
+}  // namespace troupe

@@ -1,0 +1,234 @@
+#include "runtime/weights/sender.h"
+
+#include <utility>
+
+namespace troupe {
+
+using State = ReceiverReport::State;
+using Did = SenderStep::Did;
+
+WeightSender::WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature,
+                           Deliver deliver, ChannelOptions options)
+    : backend_(std::move(backend)),
+      signature_(std::move(signature)),
+      deliver_(std::move(deliver)),
+      options_(options),
+      host_(backend_->host()) {
+  TROUPE_CHECK(options_.bucket_bytes > 0);
+}
+
+std::optional<std::string> WeightSender::admit(ReceiverId id, const Signature& theirs) {
+  if (auto difference = signature_->first_difference(theirs)) return difference;
+  std::lock_guard lock(mutex_);
+  Member& member = members_[id] = {};
+  member.admission = ++admissions_;
+  regroup_ = true;
+  work_.notify_all();
+  return std::nullopt;
+}
+
+void WeightSender::remove(ReceiverId id) {
+  std::lock_guard lock(mutex_);
+  const auto found = members_.find(id);
+  if (found == members_.end()) return;
+  if (found->second.state != State::lost) {
+    regroup_ = true;
+    leave_.request_stop();
+  }
+  members_.erase(found);
+  work_.notify_all();
+}
+
+bool WeightSender::publish(WeightsPtr weights) {
+  TROUPE_CHECK(weights && weights->signature);
+  if (weights->signature != signature_) {
+    const auto difference = signature_->first_difference(*weights->signature);
+    TROUPE_CHECK(!difference, "weights of another policy published:", *difference);
+  }
+  TROUPE_CHECK(weights->flat.bytes() == signature_->total_bytes(), weights->flat.bytes(), signature_->total_bytes());
+  std::lock_guard lock(mutex_);
+  if (newest_ && weights->version == newest_->version) return false;
+  TROUPE_CHECK(!newest_ || newest_->version < weights->version, "policy version", weights->version.text(),
+               "published after", newest_->version.text());
+  if (begun_ < published_ && something_to_send()) ++skipped_;
+  newest_ = std::move(weights);
+  ++published_;
+  work_.notify_all();
+  return true;
+}
+
+WeightsPtr WeightSender::newest() const {
+  std::lock_guard lock(mutex_);
+  return newest_;
+}
+
+bool WeightSender::something_to_send() const {
+  if (!newest_) return false;
+  for (const auto& [id, member] : members_)
+    if (member.state != State::lost && member.applied_seq < published_) return true;
+  return false;
+}
+
+bool WeightSender::has_work() const { return regroup_ || sending_ || something_to_send(); }
+
+bool WeightSender::wait_for_work(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return work_.wait_for(lock, stop_.get_token(), timeout, [this] { return has_work(); }) && !stop_.stop_requested();
+}
+
+void WeightSender::stop() {
+  stop_.request_stop();
+  std::lock_guard lock(mutex_);
+  leave_.request_stop();
+}
+
+SenderStep WeightSender::step() {
+  if (stop_.stop_requested()) return {Did::stopped, {}, {}};
+  try {
+    if (sending_) return collect();
+    bool regroup, work;
+    {
+      std::lock_guard lock(mutex_);
+      regroup = regroup_;
+      work = something_to_send();
+    }
+    if (regroup) return connect();
+    return work && group_ ? send() : SenderStep{};
+  } catch (const TransferError& error) {
+    return fail(error);
+  }
+}
+
+SenderStep WeightSender::connect() {
+  Rendezvous invitation = host_;
+  seats_.clear();
+  std::stop_token leave;
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_.stop_requested()) return {Did::stopped, {}, {}};
+    leave_ = {};
+    leave = leave_.get_token();
+    regroup_ = false;
+    invitation.generation = ++generation_;
+    for (auto& [id, member] : members_) {
+      if (member.state == State::lost) continue;
+      member.state = State::waiting;
+      seats_.push_back({id, member.admission});
+    }
+  }
+  group_.reset();
+  if (seats_.empty()) return {};
+  invitation.size = static_cast<int>(seats_.size()) + 1;
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    invitation.rank = static_cast<int>(i) + 1;
+    deliver_(seats_[i].id, invitation);
+  }
+  invitation.rank = 0;
+  group_ = backend_->join(invitation, options_.connect_timeout, leave);
+  std::lock_guard lock(mutex_);
+  for (const Seat& seat : seats_)
+    if (Member* member = member_at(seat)) member->state = State::connected;
+  return {Did::connected, {}, {}};
+}
+
+SenderStep WeightSender::send() {
+  {
+    std::lock_guard lock(mutex_);
+    sending_ = Sending{newest_, published_, Deadline(options_.transfer_timeout)};
+    begun_ = published_;
+  }
+  const WeightSnapshot& weights = *sending_->weights;
+  TransferHeader header = make_header(weights, options_.bucket_bytes);
+  group_->broadcast({&header, sizeof header}, 0, sending_->deadline.left());
+  // The root only reads.
+  auto* block = const_cast<std::byte*>(weights.flat.data());
+  TransferSeal seal{move_buckets(*group_, block, weights.flat.bytes(), options_.bucket_bytes, sending_->deadline)};
+  group_->broadcast({&seal, sizeof seal}, 0, sending_->deadline.left());
+  return {Did::sent, {}, {}};
+}
+
+SenderStep WeightSender::collect() {
+  const TransferAnswer mine;
+  std::vector<TransferAnswer> answers(seats_.size() + 1);
+  group_->gather(&mine, answers.data(), sizeof mine, 0, sending_->deadline.left());
+  SenderStep result{Did::delivered, {}, {}};
+  {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < seats_.size(); ++i) {
+      const TransferAnswer& answer = answers[i + 1];
+      Member* member = member_at(seats_[i]);
+      if (!member) continue;  // removed, or admitted anew, while the answer was under way
+      const PolicyVersion now{answer.epoch, answer.number};
+      if (answer.status == TransferStatus::applied || answer.status == TransferStatus::same) {
+        member->applied = now;
+        member->applied_seq = sending_->seq;
+      } else if (answer.status == TransferStatus::older) {
+        set_aside(seats_[i], "runs on version " + now.text() + ", newer than " + sending_->weights->version.text(),
+                  result.lost);
+      } else {
+        set_aside(seats_[i], "the checksum of version " + sending_->weights->version.text() + " did not match",
+                  result.lost);
+      }
+      if (!result.lost.empty() && result.error.empty()) result.error = member->trouble;
+    }
+  }
+  sending_.reset();
+  if (!result.lost.empty()) {
+    result.did = Did::failed;
+    group_.reset();
+  }
+  return result;
+}
+
+SenderStep WeightSender::fail(const TransferError& error) {
+  group_.reset();
+  sending_.reset();
+  if (stop_.stop_requested()) return {Did::stopped, {}, {}};
+  std::lock_guard lock(mutex_);
+  if (error.kind() == TransferError::Kind::stopped) {  // a member was removed
+    regroup_ = true;
+    return {Did::failed, {}, {}};
+  }
+  SenderStep result{Did::failed, {}, error.what()};
+  for (const int rank : error.ranks())
+    if (rank >= 1 && static_cast<size_t>(rank) <= seats_.size())
+      set_aside(seats_[static_cast<size_t>(rank) - 1], error.what(), result.lost);
+  regroup_ = true;
+  return result;
+}
+
+// The member that a seat was given to, unless it has been removed or admitted anew since. Needs the lock.
+WeightSender::Member* WeightSender::member_at(const Seat& seat) {
+  const auto found = members_.find(seat.id);
+  return found != members_.end() && found->second.admission == seat.admission ? &found->second : nullptr;
+}
+
+// Needs the lock.
+void WeightSender::set_aside(const Seat& seat, const std::string& trouble, std::vector<ReceiverId>& lost) {
+  Member* member = member_at(seat);
+  if (!member) return;
+  member->state = State::lost;
+  member->trouble = trouble;
+  lost.push_back(seat.id);
+  regroup_ = true;
+}
+
+std::vector<ReceiverReport> WeightSender::receivers() const {
+  std::lock_guard lock(mutex_);
+  std::vector<ReceiverReport> result;
+  for (const auto& [id, member] : members_)
+    result.push_back({id, member.state, member.applied, published_ - member.applied_seq, member.trouble});
+  return result;
+}
+
+uint64_t WeightSender::generation() const {
+  std::lock_guard lock(mutex_);
+  return generation_;
+}
+
+uint64_t WeightSender::skipped() const {
+  std::lock_guard lock(mutex_);
+  return skipped_;
+}
+
+}  // namespace troupe

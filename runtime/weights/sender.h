@@ -1,0 +1,133 @@
+#pragma once
+// WeightSender: the trainer's end of the weight plane. It keeps the newest snapshot, the list of receivers and their group, and
+// brings every receiver up to the newest version. A receiver that misses a deadline or breaks its connection is set aside, so that
+// it costs the others one deadline, and the group is rebuilt without it under the next generation; it comes back by being
+// admitted again.
+//
+// Everything but step() and wait_for_work() may be called from any thread and returns at once; those two belong to one thread:
+//   while (!done) if (sender.wait_for_work(1s)) handle(sender.step());
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/weights/channel.h"
+
+namespace troupe {
+
+using ReceiverId = uint64_t;
+
+struct ReceiverReport {
+  enum class State : uint8_t {
+    waiting,    // admitted, not in a group yet
+    connected,  // in the group
+    lost,       // set aside; `trouble` says why
+  };
+  ReceiverId id = 0;
+  State state = State::waiting;
+  std::optional<PolicyVersion> applied;
+  uint64_t behind = 0;  // snapshots published - applied
+  std::string trouble;
+};
+
+struct SenderStep {
+  enum class Did : uint8_t {
+    nothing,    // no work, or nobody to work for
+    connected,  // a new group stands
+    sent,       // all bytes are on their way; the next step collects the answers
+    delivered,  // every member of the group has answered
+    failed,     // the group is torn down; the next step rebuilds it from the members that are left
+    stopped,
+  };
+  Did did = Did::nothing;
+  std::vector<ReceiverId> lost;  // set aside in this step
+  std::string error;             // empty with `failed` when a member was removed
+};
+
+class WeightSender {
+ public:
+  // Hands an invitation to a receiver (WeightReceiver::invite) over the control plane; must not block.
+  using Deliver = std::function<void(ReceiverId, const Rendezvous&)>;
+
+  WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature, Deliver deliver,
+               ChannelOptions options = {});
+
+  // Takes a receiver in, or back in after a restart. Returns the first difference if its signature is another one: it is refused.
+  std::optional<std::string> admit(ReceiverId id, const Signature& theirs);
+  // What the group is doing is broken off, so that a receiver known to be gone does not cost the others its deadline.
+  void remove(ReceiverId id);
+
+  // Makes these the newest weights; the ones before them are skipped where they were not sent yet. Returns false when that version
+  // is the newest already. Throws InvariantError when the version goes backwards or the signature is not the run's.
+  bool publish(WeightsPtr weights);
+  WeightsPtr newest() const;
+
+  // One phase of the work: connect, send, or collect answers. Blocks no longer than the options allow.
+  SenderStep step();
+  // True as soon as step() has something to do; false after `timeout` or once stopped.
+  bool wait_for_work(std::chrono::milliseconds timeout);
+  // For good: a step under way ends early, later ones do nothing.
+  void stop();
+
+  std::vector<ReceiverReport> receivers() const;
+  uint64_t generation() const;  // of the newest group
+  uint64_t skipped() const;     // snapshots replaced by a newer one before any receiver got them
+
+ private:
+  struct Member {
+    ReceiverReport::State state = ReceiverReport::State::waiting;
+    uint64_t admission = 0;    // tells a restarted receiver from the one before it
+    uint64_t applied_seq = 0;  // 1 is the first snapshot published
+    std::optional<PolicyVersion> applied;
+    std::string trouble;
+  };
+  struct Seat {  // index + 1 is the rank
+    ReceiverId id;
+    uint64_t admission;
+  };
+  struct Sending {
+    WeightsPtr weights;
+    uint64_t seq;
+    Deadline deadline;
+  };
+
+  SenderStep connect();
+  SenderStep send();
+  SenderStep collect();
+  SenderStep fail(const TransferError& error);
+  Member* member_at(const Seat& seat);
+  void set_aside(const Seat& seat, const std::string& trouble, std::vector<ReceiverId>& lost);
+  bool something_to_send() const;
+  bool has_work() const;
+
+  const std::shared_ptr<GroupBackend> backend_;
+  const std::shared_ptr<const Signature> signature_;
+  const Deliver deliver_;
+  const ChannelOptions options_;
+  const Rendezvous host_;
+  std::stop_source stop_;
+
+  mutable std::mutex mutex_;  // guards all down to the blank line
+  std::condition_variable_any work_;
+  std::map<ReceiverId, Member> members_;
+  bool regroup_ = false;    // the group does not fit the members
+  std::stop_source leave_;  // ends what the present group does
+  WeightsPtr newest_;
+  uint64_t published_ = 0;
+  uint64_t begun_ = 0;  // the newest snapshot whose transfer has begun
+  uint64_t skipped_ = 0;
+  uint64_t admissions_ = 0;
+  uint64_t generation_ = 0;
+
+  std::unique_ptr<ProcessGroup> group_;  // this and below: the stepping thread only
+  std::vector<Seat> seats_;
+  std::optional<Sending> sending_;
+};
+
+}  // namespace troupe

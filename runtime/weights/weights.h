@@ -1,0 +1,71 @@
+#pragma once
+// What travels on the weight plane: the signature (which tensors, in which order) and a snapshot (their bytes, one flat block).
+// Immutable once made; shared between threads by pointer.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/base/version.h"
+
+namespace troupe {
+
+enum class TensorKind : uint8_t { parameter = 0, buffer = 1 };
+
+struct TensorSpec {
+  TensorKind kind = TensorKind::parameter;
+  std::string name;
+  Shape shape;
+  DType dtype = DType::f32;
+
+  // "parameter policy.0.weight float32 [64, 4]".
+  std::string text() const;
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+// The ordered list of tensors of a policy: parameters sorted by name, then buffers (normaliser state) sorted by name.
+struct Signature {
+  std::vector<TensorSpec> tensors;
+
+  // Equal signatures have equal hashes on every machine.
+  uint64_t hash() const;
+  // Where tensor `i` starts in the flat block; every tensor starts at a multiple of 64 bytes.
+  std::vector<size_t> offsets() const;
+  // Bytes of the flat block.
+  size_t total_bytes() const;
+  // One line naming the first tensor that differs, or nothing when both are the same.
+  std::optional<std::string> first_difference(const Signature& other) const;
+};
+
+struct WeightSnapshot {
+  PolicyVersion version;
+  std::shared_ptr<const Signature> signature;
+  Array flat;  // [signature->total_bytes()] uint8; padding bytes are zero
+
+  // Tensor `i` as an array that shares the flat block.
+  Array tensor(size_t i) const;
+};
+
+using WeightsPtr = std::shared_ptr<const WeightSnapshot>;
+
+// XXH3 of a block (64 bits, order- and length-sensitive; not cryptographic): three times as fast as memory where the block lies
+// in a cache.
+uint64_t checksum_of(const void* data, size_t bytes);
+
+// The same checksum of a block that comes in pieces.
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  void update(const void* data, size_t bytes);
+  uint64_t value() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,590 @@
+#include "algorithms/advantages/advantages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "algorithms/common/moments.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/rng.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+using Table = std::vector<std::vector<double>>;  // [B][tokens of the row]
+
+// A random batch of rows of any lengths, padded rows included, with gaps in the mask.
+struct Batch {
+  std::vector<int64_t> offsets{0}, groups;
+  std::vector<float> rewards, values, baselines, old_log_probs, sum_pi_squared, weights;
+  std::vector<uint8_t> mask;
+
+  Batch(int64_t rows, int64_t longest, int64_t group_count, uint64_t seed, bool padded = false, double gaps = 0.25) {
+    Rng rng(derive_key(seed, "batch"));
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto length = padded ? longest : static_cast<int64_t>(rng.below(static_cast<uint64_t>(longest) + 1));
+      offsets.push_back(offsets.back() + length);
+      groups.push_back(static_cast<int64_t>(rng.below(static_cast<uint64_t>(group_count))) * 1000 - 3);
+      baselines.push_back(rng.normal());
+    }
+    for (int64_t i = 0; i < offsets.back(); ++i) {
+      rewards.push_back(rng.normal());
+      values.push_back(rng.normal());
+      old_log_probs.push_back(-2 * rng.uniform());
+      sum_pi_squared.push_back(rng.uniform());
+      weights.push_back(0.5f + rng.uniform());
+      mask.push_back(rng.uniform_double() >= gaps);
+    }
+  }
+
+  int64_t rows() const { return static_cast<int64_t>(groups.size()); }
+  bool counts(std::size_t i) const { return mask.empty() || mask[i] != 0; }
+
+  AdvantageInput input() const {
+    AdvantageInput in;
+    in.rows = Rows(offsets);
+    in.rewards = rewards;
+    in.mask = mask;
+    in.groups = groups;
+    in.values = values;
+    in.baselines = baselines;
+    in.old_log_probs = old_log_probs;
+    in.sum_pi_squared = sum_pi_squared;
+    in.rollout_is_weights = weights;
+    return in;
+  }
+
+  // Puts `x` wherever the mask is 0.
+  void poison(float x) {
+    for (std::size_t i = 0; i < mask.size(); ++i)
+      if (!mask[i]) rewards[i] = values[i] = old_log_probs[i] = sum_pi_squared[i] = weights[i] = x;
+  }
+};
+
+struct Result {
+  std::vector<float> advantages, returns;
+};
+
+using Settings = std::map<std::string, ParameterValue>;
+
+Result run(std::string_view name, const AdvantageInput& in, const Settings& settings = {}) {
+  const AdvantageEntry& entry = find_advantage(name);
+  ParameterValues parameters(entry.parameters);
+  for (const auto& [key, value] : settings) parameters.set("test", key, value);
+  Result out{std::vector<float>(in.rewards.size(), kNaN), std::vector<float>(in.rewards.size(), kNaN)};
+  estimate_advantages(entry, in, parameters, {out.advantages, out.returns});
+  return out;
+}
+
+// --- The oracle: one row, one group, one token at a time, in double.
+
+struct Oracle {
+  const Batch& b;
+
+  std::size_t rows() const { return b.groups.size(); }
+  std::size_t length(std::size_t row) const { return static_cast<std::size_t>(b.offsets[row + 1] - b.offsets[row]); }
+  std::size_t at(std::size_t row, std::size_t t) const { return static_cast<std::size_t>(b.offsets[row]) + t; }
+  bool m(std::size_t row, std::size_t t) const { return b.counts(at(row, t)); }
+  double r(std::size_t row, std::size_t t) const { return m(row, t) ? double{b.rewards[at(row, t)]} : 0.0; }
+
+  double score(std::size_t row) const {
+    double sum = 0;
+    for (std::size_t t = 0; t < length(row); ++t) sum += r(row, t);
+    return sum;
+  }
+  double tokens(std::size_t row) const {
+    double sum = 0;
+    for (std::size_t t = 0; t < length(row); ++t) sum += m(row, t);
+    return sum;
+  }
+  std::vector<std::size_t> peers(std::size_t row) const {
+    std::vector<std::size_t> out;
+    for (std::size_t other = 0; other < rows(); ++other)
+      if (b.groups[other] == b.groups[row]) out.push_back(other);
+    return out;
+  }
+  double mean(std::size_t row) const {
+    double sum = 0;
+    for (const std::size_t peer : peers(row)) sum += score(peer);
+    return sum / static_cast<double>(peers(row).size());
+  }
+  double deviation(std::size_t row) const {
+    double sum = 0;
+    for (const std::size_t peer : peers(row)) sum += std::pow(score(peer) - mean(row), 2);
+    return std::sqrt(sum / static_cast<double>(peers(row).size() - 1));
+  }
+  bool alone(std::size_t row) const { return peers(row).size() == 1; }
+
+  // `per_row` at the unmasked tokens.
+  template <class F>
+  Table broadcast(F per_row) const {
+    Table out;
+    for (std::size_t row = 0; row < rows(); ++row) {
+      out.emplace_back();
+      for (std::size_t t = 0; t < length(row); ++t) out.back().push_back(m(row, t) ? per_row(row) : 0.0);
+    }
+    return out;
+  }
+  template <class F>
+  Table per_token(F f) const {
+    Table out;
+    for (std::size_t row = 0; row < rows(); ++row) {
+      out.emplace_back();
+      for (std::size_t t = 0; t < length(row); ++t) out.back().push_back(f(row, t));
+    }
+    return out;
+  }
+  // Unbiased, over all unmasked tokens, masked ones 0.
+  Table whitened(const Table& x) const {
+    double n = 0, sum = 0, squares = 0;
+    for (std::size_t row = 0; row < rows(); ++row)
+      for (std::size_t t = 0; t < length(row); ++t)
+        if (m(row, t)) n += 1, sum += x[row][t];
+    for (std::size_t row = 0; row < rows(); ++row)
+      for (std::size_t t = 0; t < length(row); ++t)
+        if (m(row, t)) squares += std::pow(x[row][t] - sum / n, 2);
+    const double scale = n > 1 ? 1 / std::sqrt(squares / (n - 1) + 1e-8) : 1;
+    return per_token([&](std::size_t row, std::size_t t) { return m(row, t) ? (x[row][t] - sum / n) * scale : 0.0; });
+  }
+  // The advantage of the next unmasked token of the row, itself included, by the definition as a sum.
+  double gae(std::size_t row, std::size_t t, double gamma, double lambda) const {
+    std::vector<std::size_t> valid;
+    for (std::size_t u = t; u < length(row); ++u)
+      if (m(row, u)) valid.push_back(u);
+    double sum = 0;
+    for (std::size_t k = 0; k < valid.size(); ++k) {
+      const double next = k + 1 < valid.size() ? double{b.values[at(row, valid[k + 1])]} : 0.0;
+      const double delta = r(row, valid[k]) + gamma * next - double{b.values[at(row, valid[k])]};
+      sum += std::pow(gamma * lambda, static_cast<double>(k)) * delta;
+    }
+    return sum;
+  }
+  double to_go(std::size_t row, std::size_t t) const {
+    double sum = 0;
+    for (std::size_t u = t; u < length(row); ++u) sum += r(row, u);
+    return sum;
+  }
+  double weight(std::size_t row, std::size_t t, bool importance) const {
+    double sum = 0;
+    for (std::size_t u = 0; u <= t; ++u) {
+      if (!m(row, u)) continue;
+      const std::size_t i = at(row, u);
+      const double rho = importance ? double{b.weights[i]} : 1.0;
+      sum += (1 - 2 * std::exp(double{b.old_log_probs[i]}) + double{b.sum_pi_squared[i]}) * rho * rho;
+    }
+    return sum;
+  }
+  // Its step: position, or number of unmasked tokens before it.
+  std::size_t step(std::size_t row, std::size_t t, bool compact) const {
+    if (!compact) return t;
+    std::size_t before = 0;
+    for (std::size_t u = 0; u < t; ++u) before += m(row, u);
+    return before;
+  }
+  double optimal(std::size_t row, std::size_t t, bool compact, bool cut, bool importance) const {
+    const std::vector<std::size_t> others = peers(row);
+    if (others.size() == 1) return to_go(row, t);
+    std::vector<double> lengths;
+    for (const std::size_t peer : others) lengths.push_back(tokens(peer));
+    std::sort(lengths.rbegin(), lengths.rend());
+    const bool longest = tokens(row) == lengths[0] && lengths[0] > lengths[1];
+    if (cut && longest && static_cast<double>(step(row, t, compact)) >= lengths[1]) return to_go(row, t);
+    double top = 0, bottom = 0;
+    for (const std::size_t peer : others)
+      for (std::size_t u = 0; u < length(peer); ++u) {
+        if (!m(peer, u) || step(peer, u, compact) != step(row, t, compact)) continue;
+        top += to_go(peer, u) * weight(peer, u, importance);
+        bottom += weight(peer, u, importance);
+      }
+    return to_go(row, t) - top / (bottom + 1e-8);
+  }
+};
+
+void check_equal(const std::vector<float>& got, const Table& want) {
+  std::size_t at = 0;
+  double largest = 0;
+  for (const auto& row : want)
+    for (const double x : row) largest = std::max(largest, std::abs(x));
+  for (const auto& row : want)
+    for (const double x : row) {
+      REQUIRE(at < got.size());
+      REQUIRE(std::abs(got[at++] - x) <= 1e-5 + 2e-5 * largest);
+    }
+  REQUIRE(at == got.size());
+}
+
+// Rows, longest row, groups: empty, single and ordinary ones.
+struct Shape {
+  int64_t rows, longest, groups;
+};
+const Shape kShapes[] = {{0, 5, 1}, {1, 0, 1}, {1, 1, 1}, {1, 7, 1}, {3, 9, 3}, {8, 12, 2}, {20, 17, 6}, {40, 33, 40}};
+
+template <class F>
+void for_each_batch(F f) {
+  uint64_t seed = 1;
+  for (const Shape& shape : kShapes)
+    for (const bool padded : {false, true})
+      for (const double gaps : {0.0, 0.25, 1.0}) {
+        const Batch batch(shape.rows, shape.longest, shape.groups, ++seed, padded, gaps);
+        f(batch, Oracle{batch});
+      }
+}
+
+// Runs an estimator on every batch and compares the advantages (and, unless they differ, the returns) with `want`.
+template <class F>
+void check_against(std::string_view name, const Settings& settings, F want) {
+  for_each_batch([&](const Batch& batch, const Oracle& oracle) {
+    const Result got = run(name, batch.input(), settings);
+    check_equal(got.advantages, want(oracle));
+    check_equal(got.returns, want(oracle));
+  });
+}
+
+// Every estimator on this batch; grpo_passk where no row is alone.
+template <class F>
+void for_each_estimator(const Batch& batch, F f) {
+  for (const AdvantageEntry& entry : advantage_table()) {
+    bool alone = false;
+    for (std::size_t row = 0; row < batch.groups.size(); ++row) alone = alone || Oracle{batch}.alone(row);
+    if (entry.name != "grpo_passk" || !alone) f(entry);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("advantages: gae skips masked tokens, whitens and leaves returns raw") {
+  for_each_batch([](const Batch& batch, const Oracle& o) {
+    const auto raw =
+        o.per_token([&](std::size_t row, std::size_t t) { return o.m(row, t) ? o.gae(row, t, .97, .9) : 0.0; });
+    const auto returns = o.per_token([&](std::size_t row, std::size_t t) {
+      return o.m(row, t) ? raw[row][t] + double{batch.values[o.at(row, t)]} : 0.0;
+    });
+    const Settings settings{{"gamma", .97}, {"lam", .9}};
+    const Result whitened = run("gae", batch.input(), settings);
+    check_equal(whitened.advantages, o.whitened(raw));
+    check_equal(whitened.returns, returns);
+    check_equal(run("gae", batch.input(), {{"gamma", .97}, {"lambda", .9}, {"whiten", false}}).advantages, raw);
+  });
+}
+
+TEST_CASE("advantages: gae can carry the next advantage past masked tokens, as verl does") {
+  for_each_batch([](const Batch& batch, const Oracle& o) {
+    const Settings settings{{"gamma", .9}, {"lam", .8}, {"whiten", false}, {"outside", "carry"}};
+    const Result got = run("gae", batch.input(), settings);
+    const auto want = o.per_token([&](std::size_t row, std::size_t t) { return o.gae(row, t, .9, .8); });
+    check_equal(got.advantages, want);
+    check_equal(got.returns, o.per_token([&](std::size_t row, std::size_t t) {
+      return want[row][t] + double{batch.values[o.at(row, t)]};
+    }));
+  });
+}
+
+TEST_CASE("advantages: gae of a single unmasked token is 0, of none too") {
+  Batch one(1, 1, 1, 3, true, 0.0);
+  CHECK(run("gae", one.input()).advantages == std::vector<float>{0});
+  one.mask = {0};
+  CHECK(run("gae", one.input()).advantages == std::vector<float>{0});
+}
+
+TEST_CASE("advantages: grpo is the score standardised in its group, alone it is the score") {
+  check_against("grpo", {}, [](const Oracle& o) {
+    return o.broadcast([&](std::size_t row) {
+      return o.alone(row) ? o.score(row) / (1 + 1e-6) : (o.score(row) - o.mean(row)) / (o.deviation(row) + 1e-6);
+    });
+  });
+}
+
+TEST_CASE("advantages: dr_grpo is grpo without the deviation") {
+  const auto want = [](const Oracle& o) {
+    return o.broadcast([&](std::size_t row) { return o.score(row) - (o.alone(row) ? 0.0 : o.mean(row)); });
+  };
+  check_against("dr_grpo", {}, want);
+  check_against("grpo", {{"norm_adv_by_std_in_grpo", false}}, want);
+}
+
+TEST_CASE("advantages: grpo_vectorized floors the variance") {
+  check_against("grpo_vectorized", {{"epsilon", .5}}, [](const Oracle& o) {
+    return o.broadcast([&](std::size_t row) {
+      if (o.alone(row)) return o.score(row) / 1.5;
+      return (o.score(row) - o.mean(row)) / (std::sqrt(std::max(std::pow(o.deviation(row), 2), .5)) + .5);
+    });
+  });
+}
+
+TEST_CASE("advantages: equal scores give grpo advantages of 0, with and without the floor") {
+  Batch batch(4, 1, 1, 5, true, 0.0);
+  batch.rewards.assign(4, 0.3f);
+  for (const char* name : {"grpo", "grpo_vectorized", "dr_grpo", "rloo", "grpo_passk", "opo", "gpg"})
+    for (const float x : run(name, batch.input()).advantages) CHECK(x == 0);
+}
+
+TEST_CASE("advantages: grpo_passk pays only the best row, by its lead over the second") {
+  Batch batch(5, 1, 1, 5, true, 0.0);
+  batch.groups = {7, 9, 7, 9, 7};
+  batch.rewards = {1, 5, 4, 5, 2.5f};
+  const double deviation = Oracle{batch}.deviation(0);
+  const Result got = run("grpo_passk", batch.input());
+  CHECK(got.advantages[2] == doctest::Approx(1.5 / (deviation + 1e-6)));
+  for (const std::size_t i : {0u, 1u, 3u, 4u}) CHECK(got.advantages[i] == 0);
+  CHECK(run("grpo_passk", batch.input(), {{"norm_adv_by_std_in_grpo", false}}).advantages[2] == doctest::Approx(1.5));
+}
+
+TEST_CASE("advantages: grpo_passk refuses a row that is alone, and names it") {
+  Batch batch(3, 1, 1, 5, true, 0.0);
+  batch.groups = {1, 2, 1};
+  CHECK_THROWS_WITH_AS(run("grpo_passk", batch.input()),
+                       "groups: row 1 is alone in its group, grpo_passk needs at least 2 rows in each", ConfigError);
+}
+
+TEST_CASE("advantages: rloo compares with the mean of the others; alone it is 0, or the score on request") {
+  const auto others = [](const Oracle& o, std::size_t row) {
+    double sum = 0;
+    for (const std::size_t peer : o.peers(row)) sum += peer == row ? 0 : o.score(peer);
+    return o.score(row) - sum / static_cast<double>(o.peers(row).size() - 1);
+  };
+  for (const char* name : {"rloo", "rloo_vectorized"})
+    check_against(name, {}, [&](const Oracle& o) {
+      return o.broadcast([&](std::size_t row) { return o.alone(row) ? 0.0 : others(o, row); });
+    });
+  check_against("rloo", {{"singleton", "score"}}, [&](const Oracle& o) {
+    return o.broadcast([&](std::size_t row) { return o.alone(row) ? o.score(row) : others(o, row); });
+  });
+}
+
+TEST_CASE("advantages: opo weights the baseline by length") {
+  check_against("opo", {}, [](const Oracle& o) {
+    return o.broadcast([&](std::size_t row) {
+      double top = 0, bottom = 0;
+      for (const std::size_t peer : o.peers(row)) top += o.tokens(peer) * o.score(peer), bottom += o.tokens(peer);
+      return o.score(row) - (o.alone(row) || bottom == 0 ? 0.0 : top / bottom);
+    });
+  });
+}
+
+TEST_CASE("advantages: gpg scales by the share of rows with a score") {
+  const auto want = [](double norm) {
+    return [norm](const Oracle& o) {
+      double some = 0;
+      for (std::size_t row = 0; row < o.rows(); ++row) some += o.score(row) != 0;
+      const double alpha = static_cast<double>(o.rows()) / std::max(some, 1.0);
+      return o.broadcast(
+          [&](std::size_t row) { return alpha * (o.score(row) - (o.alone(row) ? 0.0 : o.mean(row))) / norm; });
+    };
+  };
+  check_against("gpg", {}, want(1));
+  check_against("gpg", {{"f_norm", 2.5}}, want(2.5));
+  Batch batch(4, 1, 1, 5, true, 0.0);
+  batch.rewards = {0, 1, 0, 1};
+  CHECK(run("gpg", batch.input()).advantages == std::vector<float>{-1, 1, -1, 1});
+}
+
+TEST_CASE("advantages: reinforce_plus_plus_baseline whitens the centred score over tokens") {
+  check_against("reinforce_plus_plus_baseline", {}, [](const Oracle& o) {
+    return o.whitened(o.broadcast([&](std::size_t row) { return o.score(row) - (o.alone(row) ? 0.0 : o.mean(row)); }));
+  });
+}
+
+TEST_CASE("advantages: reinforce_plus_plus forgets what comes after a masked token, unless told not to") {
+  for (const bool reset : {true, false})
+    for_each_batch([&](const Batch& batch, const Oracle& o) {
+      const auto returns = o.per_token([&](std::size_t row, std::size_t t) {
+        double sum = 0, factor = 1;
+        for (std::size_t u = t; u < o.length(row); ++u) {
+          if (reset && u > t && !o.m(row, u)) break;
+          sum += factor * o.r(row, u);
+          factor *= .9;
+        }
+        return sum;
+      });
+      const Result got = run("reinforce_plus_plus", batch.input(), {{"gamma", .9}, {"reset_at_mask", reset}});
+      check_equal(got.returns, returns);
+      check_equal(got.advantages, o.whitened(returns));
+    });
+}
+
+TEST_CASE("advantages: remax subtracts the reward of the greedy answer from the reward to go") {
+  for_each_batch([](const Batch& batch, const Oracle& o) {
+    const auto returns = o.per_token([&](std::size_t row, std::size_t t) { return o.to_go(row, t); });
+    const Result zero = run("remax", batch.input()), carry = run("remax", batch.input(), {{"outside", "carry"}});
+    check_equal(zero.returns, returns);
+    check_equal(zero.advantages, o.per_token([&](std::size_t row, std::size_t t) {
+      return o.m(row, t) ? returns[row][t] - double{batch.baselines[row]} : 0.0;
+    }));
+    check_equal(carry.advantages, o.per_token([&](std::size_t row, std::size_t t) {
+      return returns[row][t] - (o.m(row, t) ? double{batch.baselines[row]} : 0.0);
+    }));
+  });
+}
+
+TEST_CASE("advantages: the optimal baselines, by position and by unmasked token, with and without the tail") {
+  for (const bool compact : {false, true})
+    for (const bool cut : {false, true})
+      for (const bool importance : {false, true})
+        for_each_batch([&](const Batch& batch, const Oracle& o) {
+          AdvantageInput in = batch.input();
+          if (!importance) in.rollout_is_weights = {};
+          const Result got =
+              run(compact ? "tir_optimal_token_baseline" : "optimal_token_baseline", in, {{"handle_zero_tail", cut}});
+          check_equal(got.returns, o.per_token([&](std::size_t row, std::size_t t) { return o.to_go(row, t); }));
+          check_equal(got.advantages, o.per_token([&](std::size_t row, std::size_t t) {
+            return o.m(row, t) ? o.optimal(row, t, compact, cut, importance) : 0.0;
+          }));
+        });
+}
+
+TEST_CASE("advantages: only the multi-turn baseline cuts the tail by default") {
+  const auto tail = [](std::string_view name) {
+    const AdvantageEntry& entry = find_advantage(name);
+    return ParameterValues(entry.parameters).flag("handle_zero_tail");
+  };
+  CHECK_FALSE(tail("optimal_token_baseline"));
+  CHECK(tail("tir_optimal_token_baseline"));
+}
+
+TEST_CASE("advantages: what stands at masked tokens changes no byte") {
+  Batch batch(12, 9, 3, 17);
+  for (std::size_t row = 0; row < 12; ++row) batch.groups[row] = static_cast<int64_t>(row % 3);
+  for_each_estimator(batch, [&](const AdvantageEntry& entry) {
+    const Result want = run(entry.name, batch.input());
+    for (const float x : {kNaN, std::numeric_limits<float>::infinity(), -1e30f}) {
+      Batch poisoned = batch;
+      poisoned.poison(x);
+      const Result got = run(entry.name, poisoned.input());
+      INFO(entry.name);
+      CHECK(got.advantages == want.advantages);
+      CHECK(got.returns == want.returns);
+    }
+  });
+}
+
+TEST_CASE("advantages: a padded batch and the same rows without padding agree") {
+  const Batch ragged(9, 8, 3, 23);
+  Batch padded = ragged;
+  padded.rewards.assign(9 * 8, kNaN);
+  padded.values = padded.old_log_probs = padded.sum_pi_squared = padded.weights = padded.rewards;
+  padded.mask.assign(9 * 8, 0);
+  std::vector<std::size_t> place;
+  for (std::size_t row = 0; row < 9; ++row)
+    for (int64_t t = 0; t < ragged.offsets[row + 1] - ragged.offsets[row]; ++t)
+      place.push_back(row * 8 + static_cast<std::size_t>(t));
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    padded.rewards[place[i]] = ragged.rewards[i];
+    padded.values[place[i]] = ragged.values[i];
+    padded.old_log_probs[place[i]] = ragged.old_log_probs[i];
+    padded.sum_pi_squared[place[i]] = ragged.sum_pi_squared[i];
+    padded.weights[place[i]] = ragged.weights[i];
+    padded.mask[place[i]] = ragged.mask[i];
+  }
+  AdvantageInput in = padded.input();
+  in.rows = Rows(9, 8);
+  for_each_estimator(ragged, [&](const AdvantageEntry& entry) {
+    INFO(entry.name);
+    const Result want = run(entry.name, ragged.input()), got = run(entry.name, in);
+    for (std::size_t i = 0; i < place.size(); ++i)
+      REQUIRE(got.advantages[place[i]] == doctest::Approx(want.advantages[i]).epsilon(1e-6));
+  });
+}
+
+TEST_CASE("advantages: the names of groups and the order of rows do not matter") {
+  const Batch batch(12, 5, 3, 31, true);
+  for_each_estimator(batch, [&](const AdvantageEntry& entry) {
+    Batch renamed = batch;
+    for (int64_t& group : renamed.groups) group = 50 - 7 * group;
+    INFO(entry.name);
+    CHECK(run(entry.name, renamed.input()).advantages == run(entry.name, batch.input()).advantages);
+  });
+}
+
+TEST_CASE("advantages: rewards at masked tokens count when asked for") {
+  Batch batch(2, 2, 1, 3, true, 0.0);
+  batch.rewards = {1, 2, 4, 8};
+  batch.mask = {1, 0, 1, 0};
+  CHECK(run("dr_grpo", batch.input()).advantages[0] == doctest::Approx(batch.groups[0] == batch.groups[1] ? -1.5 : 1));
+  batch.groups = {0, 0};
+  CHECK(run("dr_grpo", batch.input(), {{"count_masked_rewards", true}}).advantages ==
+        std::vector<float>{-4.5, 0, 4.5, 0});
+}
+
+TEST_CASE("advantages: an empty mask array means all tokens") {
+  Batch batch(6, 7, 2, 41, true, 0.0);
+  for_each_estimator(batch, [&](const AdvantageEntry& entry) {
+    AdvantageInput in = batch.input();
+    in.mask = {};
+    INFO(entry.name);
+    CHECK(run(entry.name, in).advantages == run(entry.name, batch.input()).advantages);
+  });
+}
+
+TEST_CASE("advantages: a NaN in an unmasked reward is not hidden") {
+  Batch batch(6, 4, 1, 43, true, 0.0);
+  batch.rewards[0] = kNaN;
+  for_each_estimator(batch, [&](const AdvantageEntry& entry) {
+    const std::vector<float> got = run(entry.name, batch.input()).advantages;
+    INFO(entry.name);
+    CHECK(std::any_of(got.begin(), got.end(), [](float x) { return std::isnan(x); }));
+  });
+}
+
+TEST_CASE("advantages: every entry is complete and its names are unique") {
+  std::set<std::string_view> names;
+  for (const AdvantageEntry& entry : advantage_table()) {
+    CHECK(names.insert(entry.name).second);
+    for (const std::string_view alias : entry.aliases) {
+      CHECK(names.insert(alias).second);
+      CHECK(find_advantage(alias).name == entry.name);
+    }
+    CHECK(&find_advantage(entry.name) == &entry);
+    for (const Parameter& parameter : entry.parameters) {
+      CHECK_FALSE(parameter.doc.empty());
+      CHECK_FALSE(parameter.source.empty());
+      ParameterValues values(entry.parameters);
+      values.set("test", parameter.key, default_value(parameter));
+    }
+  }
+}
+
+TEST_CASE("advantages: an unknown name, an unknown parameter and a bad value are refused with what would be right") {
+  CHECK_THROWS_WITH_AS(find_advantage("grop"),
+                       doctest::Contains("algorithm.advantage: unknown name \"grop\", did you mean \"grpo\"?"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(find_advantage("rloo_vectorised"), doctest::Contains("did you mean \"rloo_vectorized\"?"),
+                       ConfigError);
+  CHECK_THROWS_AS(find_advantage("GRPO"), ConfigError);
+  const Batch batch(2, 2, 1, 3, true);
+  const auto refuses = [&](std::string_view name, std::string_view key, const ParameterValue& value, const char* part) {
+    ParameterValues values(find_advantage(name).parameters);
+    CHECK_THROWS_WITH_AS(values.set("advantages", key, value), doctest::Contains(part), ConfigError);
+  };
+  refuses("gae", "gama", 0.5, "gamma");
+  refuses("gae", "gamma", -0.1, "advantages.gamma: -0.1, expected a number in [0, 1]");
+  refuses("gae", "lam", 1.5, "expected a number in [0, 1]");
+  refuses("gae", "gamma", double{kNaN}, "expected a number in [0, 1]");
+  refuses("gae", "whiten", 1.0, "expected true or false");
+  refuses("gae", "outside", "none", "one of: zero, carry");
+  refuses("gpg", "f_norm", 0.0, "above 0");
+}
+
+TEST_CASE("advantages: what an estimator needs and does not get, and sizes that do not fit, are refused") {
+  const Batch batch(4, 3, 2, 3, true, 0.0);
+  const auto without = [&](std::string_view name, auto change) {
+    AdvantageInput in = batch.input();
+    change(in);
+    run(name, in);
+  };
+  CHECK_THROWS_WITH_AS(without("grpo", [](auto& in) { in.groups = {}; }), "groups: missing, grpo needs it",
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(without("gae", [](auto& in) { in.values = {}; }), "values: missing, gae needs it", ConfigError);
+  CHECK_THROWS_WITH_AS(without("remax", [](auto& in) { in.baselines = {}; }), "baselines: missing, remax needs it",
+                       ConfigError);
+  CHECK_THROWS_AS(without("optimal_token_baseline", [](auto& in) { in.sum_pi_squared = {}; }), ConfigError);
+  CHECK_THROWS_AS(without("grpo", [](auto& in) { in.groups = in.groups.first(3); }), InvariantError);
+  CHECK_THROWS_AS(without("gae", [](auto& in) { in.values = in.values.first(3); }), InvariantError);
+  CHECK_THROWS_AS(without("grpo", [](auto& in) { in.mask = in.mask.first(3); }), InvariantError);
+  CHECK_THROWS_AS(without("grpo", [](auto& in) { in.rows = Rows(5, 3); }), InvariantError);
+}

@@ -1,0 +1,264 @@
+// What a run file chooses from the tables, and the exact line of everything it may get wrong.
+#include "algorithms/common/algorithm_choice.h"
+
+#include <cmath>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/config/config.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+RunConfig with(const std::vector<std::string>& overrides) {
+  RunConfig config;
+  for (const std::string& assignment : overrides) apply_override(config, "algorithm." + assignment);
+  return config;
+}
+
+AlgorithmChoice chosen(const std::vector<std::string>& overrides) {
+  return choose_algorithm(with(overrides).algorithm);
+}
+
+std::string error_with(const std::vector<std::string>& overrides) {
+  const RunConfig config = with(overrides);
+  try {
+    check_algorithm(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("algorithm choice: the defaults are clipped PPO on GAE") {
+  const AlgorithmChoice choice = chosen({});
+  CHECK(choice.advantage == nullptr);
+  CHECK_FALSE(choice.vtrace);
+  CHECK(choice.surrogate.entry->name == "clip");
+  CHECK(choice.aggregation == Aggregation::token_mean);
+  CHECK(choice.whitening.has_value());
+  CHECK(choice.kl.kind == KlKind::k3);
+  CHECK_FALSE(choice.correction.has_value());
+  CHECK_FALSE(choice.sequences);
+  CHECK_FALSE(choice.whole_sequences);
+  CHECK(error_with({}) == "");
+}
+
+TEST_CASE("algorithm choice: every name and alias of the tables is accepted") {
+  for (const AdvantageEntry& entry : advantage_table()) {
+    CAPTURE(entry.name);
+    const AlgorithmChoice choice = chosen({"advantage=" + std::string(entry.name)});
+    CHECK((choice.advantage == nullptr) == (entry.name == "gae"));
+    CHECK(choice.sequences == (entry.name != "gae"));
+    for (const std::string_view alias : entry.aliases)
+      CHECK(chosen({"advantage=" + std::string(alias)}).advantage == &entry);
+  }
+  for (const SurrogateEntry& entry : surrogate_table()) {
+    CAPTURE(entry.name);
+    CHECK(chosen({"surrogate=" + std::string(entry.name)}).surrogate.entry == &entry);
+    for (const SurrogateAlias& alias : entry.aliases)
+      if (!alias.name.empty()) CHECK(chosen({"surrogate=" + std::string(alias.name)}).surrogate.entry == &entry);
+  }
+  CHECK(chosen({"surrogate=soft_clip_alpha-2"}).surrogate.parameters.number("alpha") == 2);
+}
+
+TEST_CASE("algorithm choice: whole sequences where the surrogate or the aggregation needs them") {
+  CHECK(chosen({"surrogate=gspo"}).whole_sequences);
+  CHECK(chosen({"surrogate=gspo"}).aggregation == Aggregation::seq_mean_token_mean);
+  CHECK(chosen({"surrogate=gspo", "aggregation=token-mean"}).aggregation == Aggregation::token_mean);
+  CHECK(chosen({"aggregation=seq-mean-token-sum"}).whole_sequences);
+  CHECK_FALSE(chosen({"advantage=grpo"}).whole_sequences);
+  CHECK(chosen({"advantage=grpo"}).sequences);
+  CHECK(chosen({"rollout_correction.is=token"}).sequences);
+}
+
+TEST_CASE("algorithm choice: parameters come from their object, from clip_config and from the common fields") {
+  CHECK(chosen({"surrogate=sapo", "surrogate_params.tau_pos=2"}).surrogate.parameters.number("tau_pos") == 2);
+  const AlgorithmChoice mapped = chosen({"surrogate=sapo_gate", R"(clip_config={"sapo_soft_clip": {"tau_neg": 2,
+      "sapo_w_thresh": 0.1, "ratio_min": 1e-6, "ratio_max": 1e6}, "ce-gppo_clip": {"beta1": 0.5}})"});
+  CHECK(mapped.surrogate.parameters.number("tau_neg") == 2);
+  CHECK(mapped.surrogate.parameters.number("saturation") == 0.1);
+  CHECK(mapped.surrogate.parameters.number("ratio_max") == 1e6);
+  const AlgorithmChoice cispo =
+      chosen({"surrogate=is_clip", R"(clip_config={"cispo": {"eps_is_low": null, "eps_is_high": 0.3}})"});
+  CHECK(std::isnan(cispo.surrogate.parameters.number("clip_low")));
+  CHECK(cispo.surrogate.parameters.number("clip_high") == 0.3);
+  CHECK(chosen({"surrogate=soft_clip", R"(clip_config={"soft_clip_alpha-2": {"soft_clip_alpha": 3}})"})
+            .surrogate.parameters.number("alpha") == 3);
+  CHECK(chosen({"clip_high=0.28"}).surrogate.parameters.number("clip_high") == 0.28);
+  CHECK(chosen({"surrogate=dual_clip"}).surrogate.parameters.number("dual_clip") == 3);
+  CHECK(chosen({"surrogate=dual_clip", "dual_clip=4"}).surrogate.parameters.number("dual_clip") == 4);
+  CHECK(chosen({"advantage=reinforce++"}).advantage_parameters.number("gamma") == 0.99);
+  CHECK(chosen({"advantage=reinforce++", "advantage_params.gamma=1"}).advantage_parameters.number("gamma") == 1);
+}
+
+TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said with its path") {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"surrogate=sapo", "surrogate_params.tua_pos=1"},
+       "algorithm.surrogate_params.tua_pos: unknown key, did you mean tau_pos?"},
+      {{"surrogate_params.tau_pos=1"},
+       "algorithm.surrogate_params.tau_pos: unknown key, clip has: clip, clip_low, clip_high, dual_clip"},
+      {{"surrogate=sapo", "surrogate_params.tau_pos=0"},
+       "algorithm.surrogate_params.tau_pos: 0, expected a number above 0"},
+      {{"surrogate=sapo", "surrogate_params.tau_pos=high"},
+       "algorithm.surrogate_params.tau_pos: \"high\", expected a number above 0"},
+      {{"surrogate=sapo", "surrogate_params.tau_pos=[1]"},
+       "algorithm.surrogate_params.tau_pos: [1], expected a number above 0"},
+      {{"surrogate=cispo", "surrogate_params.form=logits"},
+       "algorithm.surrogate_params.form: \"logits\", expected one of: logp, ratio"},
+      {{"surrogate=cispo", "surrogate_params.verl_compat=1"},
+       "algorithm.surrogate_params.verl_compat: 1, expected true or false"},
+      {{"surrogate=sapo", "surrogate_params.tau_pos=1", "surrogate_params.sapo_tau_pos=2"},
+       "algorithm.surrogate_params.sapo_tau_pos: 2.0 contradicts algorithm.surrogate_params.tau_pos 1.0; leave out one "
+       "of them"},
+      {{"surrogate=sapo", "surrogate_params.tau_pos=1", "clip_config.sapo.tau_pos=2"},
+       "algorithm.clip_config.sapo.tau_pos: 2.0 contradicts algorithm.surrogate_params.tau_pos 1.0; leave out one of "
+       "them"},
+      {{"clip_low=0.3", "surrogate_params.clip_low=0.1"},
+       "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip_low 0.1; leave out one of them"},
+      {{"clip_low=0.3", "surrogate_params.clip=0.1"},
+       "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip 0.1, which sets clip_low and clip_high; "
+       "leave out one of them, or give algorithm.surrogate_params.clip_low in place of algorithm.clip_low"},
+      {{"surrogate=gspo", "clip_high=0.3", "surrogate_params.eps_clip=0.2"},
+       "algorithm.clip_high: 0.3 contradicts algorithm.surrogate_params.eps_clip 0.2, which sets clip_low and "
+       "clip_high; leave out one of them, or give algorithm.surrogate_params.clip_high in place of "
+       "algorithm.clip_high"},
+      {{"clip_low=0.3", "clip_config.clip.clip=0.1"},
+       "algorithm.clip_low: 0.3 contradicts algorithm.clip_config.clip.clip 0.1, which sets clip_low and clip_high; "
+       "leave out one of them, or give algorithm.clip_config.clip.clip_low in place of algorithm.clip_low"},
+      {{"clip_config.sapo.tau_pos=2"},
+       "algorithm.clip_config: has nothing for algorithm.surrogate \"clip\", only for: sapo; set algorithm.surrogate "
+       "to "
+       "one of these"},
+      {{"surrogate=sapo", "clip_config.sapo_gate={}", "clip_config.sapo_soft_clip={}"},
+       "algorithm.clip_config.sapo_soft_clip: names the same surrogate as algorithm.clip_config.sapo_gate; leave one "
+       "of "
+       "them"},
+      {{"clip_config.clip={}", "clip_config.sapo.beta1=1"},
+       "algorithm.clip_config.sapo.beta1: unknown key, sapo has: clip, clip_low, clip_high, tau_pos, tau_neg, "
+       "saturation, "
+       "ratio_min, ratio_max"},
+      {{"surrogate=sapo", "dual_clip=3"},
+       "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"sapo\"; leave this at 0"},
+      {{"advantage_params.gamma=1"},
+       "algorithm.advantage_params: {\"gamma\":1} does not go with algorithm.advantage \"gae\", whose parameters are "
+       "fields of their own: algorithm.gamma, algorithm.lambda"},
+      {{"advantage=grpo", "advantage_params.epsilon=-1"},
+       "algorithm.advantage_params.epsilon: -1, expected a number of at least 0"},
+      {{"incomplete=drop"},
+       "algorithm.incomplete: \"drop\" has no effect with algorithm.advantage \"gae\"; leave this at \"bootstrap\""},
+      {{"advantage=remax", "group_by=task"},
+       "algorithm.group_by: \"task\" has no effect with algorithm.advantage \"remax\", which has no groups; leave this "
+       "at \"batch\""},
+      {{"whitening=verl", "normalize_advantages=false"},
+       "algorithm.normalize_advantages: false contradicts algorithm.whitening \"verl\"; leave out one of them"},
+      {{"kl=full", "kl_coef=1"},
+       "algorithm.kl: \"full\" needs the logits of the behaviour policy, which rollouts do not carry; use k3"},
+      {{"rollout_correction.iss=token"}, "algorithm.rollout_correction.iss: unknown key, did you mean is?"},
+      {{"rollout_correction.is_low=3"}, "algorithm.rollout_correction.is_low: 3 is above is_threshold 2"},
+      {{"rollout_correction.is=none", "rollout_correction.bound=zero"},
+       "algorithm.rollout_correction.bound: has no effect with algorithm.rollout_correction.is \"none\"; change that, "
+       "or "
+       "leave this out"},
+      {{"rollout_correction.is=none", "rollout_correction.is_threshold=3"},
+       "algorithm.rollout_correction.is_threshold: has no effect with algorithm.rollout_correction.is \"none\"; change "
+       "that, or leave this out"},
+      {{"rollout_correction.rejection=1"},
+       "algorithm.rollout_correction.rejection: 1, expected rules like \"token_k1,seq_mean_k3\""},
+      {{"rollout_correction.rejection_threshold=2_3"},
+       "algorithm.rollout_correction.rejection_threshold: \"2_3\" has no effect without "
+       "algorithm.rollout_correction.rejection"},
+      {{"advantage=vtrace", "vtrace_adv=pg_rho", "rollout_correction.is=token"},
+       "algorithm.vtrace_adv: \"pg_rho\" and algorithm.rollout_correction both weight advantages by the importance "
+       "ratio; leave out one of them"},
+  };
+  for (const auto& [overrides, error] : cases) {
+    CAPTURE(overrides);
+    CHECK(error_with(overrides) == error);
+  }
+  CHECK(
+      error_with({"surrogate=cilp"}).starts_with("algorithm.surrogate: unknown name \"cilp\", did you mean \"clip\"?"));
+  CHECK(error_with({"surrogate=ppoo"})
+            .starts_with(
+                "algorithm.surrogate: unknown name \"ppoo\", did you mean \"ppo\"? (known: clip, ppo, ppo_clip, "));
+  CHECK(error_with({"advantage=reinforce+"})
+            .starts_with("algorithm.advantage: unknown name \"reinforce+\", did you mean \"reinforce++\"?"));
+  CHECK(error_with({"advantage=gea"}).starts_with("algorithm.advantage: unknown name \"gea\", did you mean \"gae\"?"));
+  CHECK(
+      error_with({"whitening=velr"}).starts_with("algorithm.whitening: unknown name \"velr\", did you mean \"verl\"?"));
+  CHECK(error_with({"kl=k4"}).starts_with("algorithm.kl: unknown name \"k4\""));
+  CHECK(error_with({"clip_low=0.1", "surrogate_params.clip=0.1"}) == "");
+  CHECK(error_with({"surrogate_params.clip=0.3", "surrogate_params.clip_low=0.1"}) == "");
+  CHECK(error_with({"clip_config.cilp={}"}).starts_with("algorithm.clip_config: unknown name \"cilp\""));
+}
+
+TEST_CASE("algorithm choice: a surrogate that compares the samples of a minibatch does without micro-batches") {
+  RunConfig config = with({"surrogate=kl_cov"});
+  CHECK_NOTHROW(check_algorithm(config));
+  config.trainer.micro_batch = 16;
+  CHECK_THROWS_WITH_AS(
+      check_algorithm(config),
+      "trainer.micro_batch: 16 cuts the minibatch whose samples algorithm.surrogate \"kl_cov\" compares "
+      "with each other; use 0",
+      ConfigError);
+}
+
+TEST_CASE("algorithm choice: rollout correction is read") {
+  const AlgorithmChoice choice = chosen({R"(rollout_correction={"is": "token", "is_threshold": 3, "bound": "zero",
+      "rejection": "token_k1,seq_max_k2", "rejection_threshold": "0.5_2.0,0.1", "opsm_delta": 1e-4})"});
+  REQUIRE(choice.correction.has_value());
+  CHECK(choice.correction->level == WeightLevel::token);
+  CHECK(choice.correction->bound == WeightBound::zero);
+  CHECK(choice.correction->high == 3);
+  CHECK(choice.correction->opsm_delta == 1e-4);
+  REQUIRE(choice.correction->rules.size() == 2);
+  CHECK(choice.correction->rules[1].over == RejectionRule::Over::seq_max);
+}
+
+TEST_CASE("algorithm choice: every parameter of the tables is in the fields and in the schema") {
+  std::set<std::string> fields;
+  for (const ChoiceField& field : algorithm_fields()) {
+    fields.insert(field.path + '/' + field.choice + '/' + field.key);
+    CHECK_FALSE(field.help.empty());
+    CHECK_FALSE(field.expected.empty());
+    CHECK_NOTHROW(Json::parse(field.fallback));
+  }
+  const Json section = Json::parse(algorithm_schema(json_schema())).at("properties").at("algorithm");
+  std::set<std::string> in_schema;
+  for (const Json& rule : section.at("allOf"))
+    for (const char* kind : {"advantage", "surrogate"}) {
+      if (!rule.at("if").at("properties").contains(kind)) continue;
+      const std::string name = rule.at("if").at("properties").at(kind).at("enum").at(0),
+                        params = std::string(kind) + "_params";
+      const Json& object = rule.at("then").at("properties").at(params);
+      CHECK(object.at("additionalProperties") == false);
+      for (const auto& [key, value] : object.at("properties").items())
+        in_schema.insert("algorithm." + params + '/' + name + '/' + key);
+    }
+  size_t surrogates = 0;
+  for (const SurrogateEntry& entry : surrogate_table()) {
+    for (const Parameter& p : entry.parameters) {
+      const std::string name = "algorithm.surrogate_params/" + std::string(entry.name) + '/' + std::string(p.key);
+      CHECK(fields.contains(name));
+      CHECK(in_schema.contains(name));
+    }
+    surrogates += 1;
+    for (const SurrogateAlias& alias : entry.aliases) surrogates += !alias.name.empty();
+  }
+  for (const AdvantageEntry& entry : advantage_table())
+    if (entry.name != "gae")
+      for (const Parameter& p : entry.parameters) {
+        const std::string name = "algorithm.advantage_params/" + std::string(entry.name) + '/' + std::string(p.key);
+        CHECK(fields.contains(name));
+        CHECK(in_schema.contains(name));
+      }
+  CHECK(section.at("properties").at("surrogate").at("enum").size() == surrogates);
+  CHECK(section.at("properties").at("rollout_correction").at("properties").contains("rejection"));
+}

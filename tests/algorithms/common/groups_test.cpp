@@ -1,0 +1,71 @@
+#include "algorithms/common/groups.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "runtime/base/errors.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+TEST_CASE("groups: rows are listed by group, ascending") {
+  const std::vector<int64_t> ids = {5, -1, 5, 3, -1};
+  const GroupIndex index = index_groups(ids);
+  REQUIRE(index.count() == 3);
+  const auto rows = [&](int64_t g) { return std::vector<int64_t>(index.group(g).begin(), index.group(g).end()); };
+  CHECK(rows(0) == std::vector<int64_t>{1, 4});
+  CHECK(rows(1) == std::vector<int64_t>{3});
+  CHECK(rows(2) == std::vector<int64_t>{0, 2});
+  CHECK(index_groups({}).count() == 0);
+}
+
+TEST_CASE("groups: those whose metric is the same everywhere are dropped, those of one row are kept") {
+  const std::vector<int64_t> ids = {1, 2, 1, 2, 3, 4, 4};
+  const std::vector<float> metric = {0.1f, 1, 0.1f, 0, 7, 1, std::numeric_limits<float>::quiet_NaN()};
+  CHECK(groups_with_spread(metric, ids) == std::vector<uint8_t>{0, 1, 0, 1, 1, 0, 0});
+  CHECK(filter_groups(metric, ids) == std::vector<int64_t>{1, 3, 4});
+}
+
+TEST_CASE("groups: the first so many groups by appearance are kept") {
+  const std::vector<int64_t> ids = {9, 2, 9, 2, 1, 1};
+  const std::vector<float> metric = {0, 0, 1, 1, 0, 1};
+  CHECK(filter_groups(metric, ids, 2) == std::vector<int64_t>{0, 1, 2, 3});
+  CHECK(filter_groups(metric, ids, 1) == std::vector<int64_t>{0, 2});
+  CHECK(filter_groups(metric, ids, 0).empty());
+  CHECK(filter_groups({}, {}).empty());
+}
+
+TEST_CASE("groups: the three resampling weights") {
+  const std::vector<float> scores = {-3, 1, 2, -3};
+  const auto near = [&](ResampleWeight weight, const std::vector<double>& want) {
+    const std::vector<double> got = resample_weights(scores, weight, 2);
+    for (std::size_t i = 0; i < want.size(); ++i) CHECK(got[i] == doctest::Approx(want[i] + 1e-8).epsilon(1e-12));
+  };
+  near(ResampleWeight::pow, {9, 1, 4, 9});
+  near(ResampleWeight::max_min, {1, 0, 1, 1});
+  near(ResampleWeight::max_random, {.1, .1, .4, .1});
+  CHECK(find_resample_weight("max_random") == ResampleWeight::max_random);
+  CHECK_THROWS_AS(find_resample_weight("max"), ConfigError);
+  CHECK_THROWS_AS(resample_weights(std::vector<float>{INFINITY}, ResampleWeight::pow), InvariantError);
+}
+
+TEST_CASE("groups: rows are drawn as often as their weight says, and the same for a seed") {
+  const std::vector<double> weights = {0, 1, 3, 0, 4, 0};
+  const std::vector<int64_t> rows = draw_rows(weights, 80000, 7);
+  std::vector<double> share(6, 0);
+  for (const int64_t row : rows) share[static_cast<std::size_t>(row)] += 1.0 / 80000;
+  const double want[] = {0, .125, .375, 0, .5, 0};
+  for (std::size_t i = 0; i < 6; ++i) CHECK(std::abs(share[i] - want[i]) < 5 * std::sqrt(.25 / 80000));
+  CHECK(share[0] + share[3] + share[5] == 0);
+  CHECK(draw_rows(weights, 100, 7) == std::vector<int64_t>(rows.begin(), rows.begin() + 100));
+  CHECK(draw_rows(weights, 100, 8) != draw_rows(weights, 100, 7));
+  CHECK(draw_rows({}, 0, 1).empty());
+}
+
+TEST_CASE("groups: weights that cannot be drawn from are refused") {
+  CHECK_THROWS_AS(draw_rows(std::vector<double>{0, 0}, 1, 1), InvariantError);
+  CHECK_THROWS_AS(draw_rows(std::vector<double>{-1, 2}, 1, 1), InvariantError);
+  CHECK_THROWS_AS(draw_rows(std::vector<double>{NAN}, 1, 1), InvariantError);
+  CHECK_THROWS_AS(draw_rows({}, 1, 1), InvariantError);
+}

@@ -1,0 +1,248 @@
+// GSPO, GMPO, Clip-Cov and KL-Cov.
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "algorithms/losses/surrogate.h"
+#include "tests/algorithms/common/tokens.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+// Log-ratios in double, moved at one token, so that a finite difference has digits.
+struct Moved {
+  const Tokens& tokens;
+  std::size_t token = 0;
+  double by = 0;
+  double log_ratio(std::size_t i) const { return tokens.log_ratio(i) + (i == token ? by : 0.0); }
+};
+
+template <class RowLoss>
+double total(const Moved& moved, RowLoss row_loss) {
+  double sum = 0;
+  for (std::size_t row = 0; row + 1 < moved.tokens.offsets.size(); ++row)
+    sum += moved.tokens.row_weights[row] * row_loss(moved, static_cast<std::size_t>(moved.tokens.offsets[row]),
+                                                    static_cast<std::size_t>(moved.tokens.offsets[row + 1]));
+  return sum;
+}
+
+// The sum over a row's tokens of the clipped loss with the sequence's ratio.
+double gspo_row(const Moved& moved, std::size_t begin, std::size_t end) {
+  double sum = 0, n = 0, loss = 0;
+  for (std::size_t i = begin; i < end; ++i)
+    if (moved.tokens.live(i)) sum += moved.log_ratio(i), n += 1;
+  const double s = std::exp(std::min(sum / std::max(n, 1.0), 10.0));
+  for (std::size_t i = begin; i < end; ++i) {
+    if (!moved.tokens.live(i)) continue;
+    const double a = moved.tokens.advantages[i];
+    loss += std::max(-a * s, -a * std::clamp(s, .97, 1.04));
+  }
+  return loss;
+}
+
+double geo_mean_row(const Moved& moved, std::size_t begin, std::size_t end) {
+  double mu = 0, a = 0, weight = 0, n = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    if (!moved.tokens.live(i)) continue;
+    const double advantage = moved.tokens.advantages[i], d = moved.log_ratio(i);
+    const double sign = (advantage > 0) - (advantage < 0);
+    mu += sign * std::min(sign * d, sign * std::clamp(d, -.3, .4));
+    a += advantage, n += 1;
+    weight += std::log(moved.tokens.weight(i) + 1e-10);
+  }
+  return n == 0 ? 0.0 : -a / n * std::exp(mu / n) * std::exp(weight / n) * n;
+}
+
+// All tokens of a row have one advantage.
+void level_advantages(Tokens& tokens) {
+  for (std::size_t row = 0; row + 1 < tokens.offsets.size(); ++row)
+    for (int64_t i = tokens.offsets[row]; i < tokens.offsets[row + 1]; ++i)
+      tokens.advantages[i] = tokens.advantages[tokens.offsets[row]];
+}
+
+Tokens weighted_tokens(int64_t n, uint64_t seed) {
+  Tokens tokens(n, seed, .3f);
+  Rng random(seed);
+  for (int64_t row = 0; row < tokens.rows().count(); ++row) tokens.row_weights.push_back(random.uniform());
+  return tokens;
+}
+
+template <class RowLoss>
+void check_against(const Surrogate& surrogate, const Tokens& tokens, RowLoss row_loss) {
+  const Result got = run(surrogate, tokens.input());
+  CHECK(got.sums.loss == doctest::Approx(total({tokens}, row_loss)).epsilon(1e-5));
+  constexpr double h = 1e-6;
+  for (std::size_t i = 0; i < tokens.log_probs.size(); ++i) {
+    const double left = (total({tokens, i, 0}, row_loss) - total({tokens, i, -h}, row_loss)) / h;
+    const double right = (total({tokens, i, h}, row_loss) - total({tokens, i, 0}, row_loss)) / h;
+    if (std::abs(left - right) > 1e-3 * (1 + std::abs(left))) continue;  // a kink
+    REQUIRE(std::abs(got.grad[i] - (left + right) / 2) <= 1e-5 * (1 + std::abs(left)));
+  }
+}
+
+double covariance(const Tokens& tokens, std::size_t i) {
+  double a = 0, l = 0, n = 0;
+  for (std::size_t k = 0; k < tokens.log_probs.size(); ++k)
+    if (tokens.live(k)) a += tokens.advantages[k], l += tokens.log_probs[k], n += 1;
+  return (tokens.advantages[i] - a / n) * (tokens.log_probs[i] - l / n);
+}
+
+}  // namespace
+
+TEST_CASE("gspo: loss and gradient agree with the sequence loss and its finite differences") {
+  on_every_isa([] {
+    for (const int64_t n : {1, 60, 400}) {
+      Tokens tokens = weighted_tokens(n, 31);
+      level_advantages(tokens);
+      check_against(surrogate_with("gspo", {{"clip_low", .03}, {"clip_high", .04}}), tokens, gspo_row);
+    }
+  });
+}
+
+TEST_CASE("gspo: the token form passes each token's own advantage") {
+  const Tokens tokens = weighted_tokens(300, 32);
+  const Result got = run(surrogate_with("gspo", {{"clip", double{kInf}}}), tokens.input());
+  for (std::size_t row = 0; row + 1 < tokens.offsets.size(); ++row) {
+    double sum = 0, n = 0;
+    for (auto i = static_cast<std::size_t>(tokens.offsets[row]); i < static_cast<std::size_t>(tokens.offsets[row + 1]);
+         ++i)
+      if (tokens.live(i)) sum += tokens.log_ratio(i), n += 1;
+    for (auto i = static_cast<std::size_t>(tokens.offsets[row]); i < static_cast<std::size_t>(tokens.offsets[row + 1]);
+         ++i)
+      if (tokens.live(i))
+        REQUIRE(got.grad[i] ==
+                doctest::Approx(-tokens.row_weights[row] * tokens.advantages[i] * std::exp(sum / n)).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("gspo: a mean log-ratio above 10 counts as 10, without gradient") {
+  Tokens tokens = Tokens::of({1, 1}, {-1, -1});
+  tokens.log_probs = {30, 0};
+  const Result got = run(surrogate_with("gspo"), tokens.input());
+  CHECK(got.loss[0] == doctest::Approx(std::exp(10.0)));
+  CHECK(got.grad[0] == 0);
+  tokens.log_probs = {20, 0};
+  CHECK(run(surrogate_with("gspo"), tokens.input()).grad[0] == doctest::Approx(std::exp(10.0)));
+}
+
+TEST_CASE("gspo: without rows all tokens are one sequence") {
+  const Tokens tokens = Tokens::of({2, 1}, {1, 1});
+  SurrogateInput in = tokens.input();
+  in.rows.reset();
+  CHECK(run(surrogate_with("gspo", {{"clip", double{kInf}}}), in).loss[1] == doctest::Approx(-std::sqrt(2)));
+}
+
+TEST_CASE("geo_mean: loss and gradient agree with the sequence loss and its finite differences") {
+  on_every_isa([] {
+    for (const int64_t n : {1, 60, 400}) {
+      Tokens tokens = weighted_tokens(n, 33);
+      const Surrogate surrogate = surrogate_with("gmpo", {{"clip_low", .3}, {"clip_high", .4}});
+      check_against(surrogate, tokens, geo_mean_row);
+      for (int64_t i = 0; i < n; ++i) tokens.rollout_weights.push_back(.5f + static_cast<float>(i % 5));
+      check_against(surrogate, tokens, geo_mean_row);
+    }
+  });
+}
+
+TEST_CASE(
+    "geo_mean: with sequences weighted equally the loss is the mean of -A R over the sequences that have tokens") {
+  Tokens tokens(200, 34, .3f);
+  const Rows rows = tokens.rows();
+  tokens.row_weights.resize(static_cast<std::size_t>(rows.count()));
+  aggregation_weights(Aggregation::seq_mean_token_mean, rows, tokens.mask, {}, tokens.row_weights);
+  double sum = 0, count = 0;
+  for (std::size_t row = 0; row + 1 < tokens.offsets.size(); ++row) {
+    const auto begin = static_cast<std::size_t>(tokens.offsets[row]),
+               end = static_cast<std::size_t>(tokens.offsets[row + 1]);
+    double n = 0;
+    for (std::size_t i = begin; i < end; ++i) n += tokens.live(i);
+    if (n == 0) continue;
+    sum += geo_mean_row({tokens}, begin, end) / n, count += 1;
+  }
+  const SurrogateSums got = surrogate_with("geo_mean", {{"clip_low", .3}, {"clip_high", .4}})(tokens.input(), {});
+  CHECK(got.loss == doctest::Approx(sum / count).epsilon(1e-6));
+}
+
+TEST_CASE("clip_cov: the chosen tokens lose loss and gradient, the others are those of clip") {
+  const Tokens tokens(4000, 35);
+  const Settings settings = {{"fraction", .01}, {"cov_low", .5}, {"cov_high", 3.0}};
+  const Result clip = run(surrogate_with("clip"), tokens.input());
+  SurrogateInput in = tokens.input();
+  std::set<std::vector<std::size_t>> draws;
+  for (const uint64_t key : {1u, 2u, 3u}) {
+    in.key = key;
+    const Result got = run(surrogate_with("clip_cov", settings), in);
+    std::vector<std::size_t> chosen;
+    for (std::size_t i = 0; i < 4000; ++i) {
+      if (got.loss[i] == clip.loss[i] && got.grad[i] == clip.grad[i]) continue;
+      REQUIRE(tokens.live(i));
+      REQUIRE(got.loss[i] == 0);
+      REQUIRE(got.grad[i] == 0);
+      REQUIRE(clip.grad[i] != 0);  // clipping was not active
+      REQUIRE(covariance(tokens, i) > .5 - 1e-6);
+      REQUIRE(covariance(tokens, i) < 3 + 1e-6);
+      chosen.push_back(i);
+    }
+    const auto live = std::ranges::count(tokens.mask, uint8_t{1});
+    CHECK(chosen.size() == static_cast<std::size_t>(.01 * static_cast<double>(live)));
+    CHECK(got.sums.clipped == static_cast<double>(chosen.size()));
+    CHECK(run(surrogate_with("clip_cov", settings), in).loss == got.loss);
+    draws.insert(chosen);
+  }
+  CHECK(draws.size() == 3);
+}
+
+TEST_CASE("clip_cov: every candidate is drawn equally often, and none is nothing to do") {
+  const Tokens tokens(200, 36);
+  SurrogateInput in = tokens.input();
+  const Result clip = run(surrogate_with("clip"), in);
+  std::vector<int> times(200);
+  for (uint64_t key = 0; key < 3000; ++key) {
+    in.key = key;
+    const Result got = run(surrogate_with("clip_cov", {{"cov_low", 0.0}, {"cov_high", 100.0}}), in);
+    for (std::size_t i = 0; i < 200; ++i) times[i] += got.grad[i] != clip.grad[i];
+  }
+  const auto candidates = std::ranges::count_if(times, [](int t) { return t > 0; });
+  REQUIRE(candidates > 20);
+  for (const int t : times)
+    if (t > 0)
+      CHECK(std::abs(t - 3000.0 / static_cast<double>(candidates)) <
+            5 * std::sqrt(3000.0 / static_cast<double>(candidates)));
+  const Result none = run(surrogate_with("clip_cov", {{"cov_low", 1e6}, {"cov_high", 1e7}}), in);
+  CHECK(none.loss == clip.loss);
+}
+
+TEST_CASE("kl_cov: the tokens of the largest covariance get the penalty, the others -A r") {
+  for (const double fraction : {2e-4, .01, .5, 1.0}) {
+    const Tokens tokens(1500, 37);
+    const Result plain = run(surrogate_with("none"), tokens.input());
+    const Result got = run(surrogate_with("kl_cov", {{"fraction", fraction}, {"ppo_kl_coef", .5}}), tokens.input());
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < 1500; ++i)
+      if (tokens.live(i)) order.emplace_back(-static_cast<float>(covariance(tokens, i)), i);
+    std::ranges::sort(order);
+    const auto wanted =
+        std::max<std::size_t>(1, static_cast<std::size_t>(fraction * static_cast<double>(order.size())));
+    std::set<std::size_t> chosen;
+    for (std::size_t k = 0; k < wanted; ++k) chosen.insert(order[k].second);
+    for (std::size_t i = 0; i < 1500; ++i) {
+      const double d = tokens.live(i) ? tokens.log_ratio(i) : 0.0, sign = (d > 0) - (d < 0);
+      const double penalty = chosen.contains(i) ? .5 : 0.0;
+      REQUIRE(got.loss[i] == doctest::Approx(plain.loss[i] + penalty * std::abs(d)).epsilon(1e-5));
+      REQUIRE(got.grad[i] == doctest::Approx(plain.grad[i] + penalty * sign).epsilon(1e-5));
+    }
+    CHECK(got.sums.clipped == static_cast<double>(wanted));
+  }
+}
+
+TEST_CASE("kl_cov: of equal covariances the first tokens are taken") {
+  Tokens tokens = Tokens::of({2, 2, 2, 2, 2}, {1, 1, 1, 1, 1});
+  const Result got = run(surrogate_with("kl_cov", {{"fraction", .4}, {"kl_coef", 1.0}}), tokens.input());
+  CHECK(got.grad[0] == doctest::Approx(-1));
+  CHECK(got.grad[1] == doctest::Approx(-1));
+  CHECK(got.grad[2] == doctest::Approx(-2));
+}

@@ -1,0 +1,105 @@
+#pragma once
+// Made-up environments and rollouts for tests of models: random numbers in every place that a policy or learner reads.
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "envs/env.h"
+#include "models/make_model.h"
+#include "runtime/base/rng.h"
+
+namespace troupe::test {
+
+inline EnvSpec spec_of(ActionKind kind, std::vector<int32_t> bins, int32_t chunk = 1, bool masked = false) {
+  EnvSpec spec;
+  spec.id = "made-up";
+  spec.observations = {{"state", DType::f32, {5}}};
+  spec.action.kind = kind;
+  spec.action.chunk = chunk;
+  spec.action.masked = masked;
+  if (kind == ActionKind::continuous) {
+    spec.action.low.assign(bins.size(), -1.0f);
+    spec.action.high.assign(bins.size(), 1.0f);
+  } else {
+    spec.action.bins = std::move(bins);
+  }
+  return spec;
+}
+inline EnvSpec discrete_spec() { return spec_of(ActionKind::discrete, {3}); }
+inline EnvSpec continuous_spec() { return spec_of(ActionKind::continuous, {0, 0}); }
+inline EnvSpec token_spec() { return spec_of(ActionKind::multi_discrete, {4, 3}, 2); }
+inline EnvSpec masked_spec() { return spec_of(ActionKind::discrete, {4}, 1, true); }
+
+inline Array random_array(Shape shape, uint64_t key, float scale = 1.0f) {
+  Array result(DType::f32, shape);
+  Rng rng(key);
+  for (float& x : result.mutable_view<float>()) x = scale * rng.normal();
+  return result;
+}
+
+// T x N steps whose actions `policy` took; their stored log-probabilities are moved a little, so that ratios differ from 1.
+inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& policy, int64_t steps, int64_t columns,
+                                               uint64_t seed, float log_prob_noise = 0.3f) {
+  auto rollout = std::make_shared<Rollout>();
+  const int64_t rows = steps * columns;
+  ActInput input;
+  input.observations.set("state", random_array({rows, 5}, derive_key(seed, "observations")));
+  input.seeds = Array(DType::i64, {rows});
+  std::iota(input.seeds.mutable_view<int64_t>().begin(), input.seeds.mutable_view<int64_t>().end(),
+            static_cast<int64_t>(seed) * 1000);
+  input.deterministic = Array(DType::u8, {rows});
+  if (spec.action.masked) {
+    input.action_mask = Array(DType::u8, {rows, spec.action.mask_size()});
+    Rng rng(derive_key(seed, "mask"));
+    const auto mask = input.action_mask.mutable_view<uint8_t>();
+    for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % spec.action.mask_size() == 0 || rng.uniform() < 0.6f;
+    rollout->action_mask = input.action_mask.reshaped({steps, columns, spec.action.mask_size()});
+  }
+  const ActOutput output = policy.act(input);
+  rollout->observations.set("state", input.observations.at("state").reshaped({steps, columns, 5}));
+  rollout->actions = output.actions.reshaped(spec.action.shape().prepended(columns).prepended(steps));
+  rollout->log_probs = output.log_probs.clone().reshaped({steps, columns, spec.action.decisions()});
+  Rng noise(derive_key(seed, "noise"));
+  for (float& x : rollout->log_probs.mutable_view<float>()) x += log_prob_noise * noise.normal();
+  rollout->values = output.values.reshaped({steps, columns});
+  rollout->next_values = random_array({steps, columns}, derive_key(seed, "next_values"));
+  rollout->rewards = random_array({steps, columns}, derive_key(seed, "rewards"));
+  rollout->advantages = random_array({steps, columns}, derive_key(seed, "advantages"));
+  rollout->returns = random_array({steps, columns}, derive_key(seed, "returns"), 2.0f);
+  for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid})
+    *array = Array(DType::u8, {steps, columns});
+  std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), 1);
+  rollout->samples = static_cast<uint64_t>(rows);
+  return rollout;
+}
+
+inline SuperBatch whole_batch(std::shared_ptr<Rollout> rollout) {
+  SuperBatch batch;
+  batch.samples = rollout->samples;
+  std::vector<int32_t> columns(static_cast<size_t>(rollout->columns()));
+  std::iota(columns.begin(), columns.end(), 0);
+  batch.parts.push_back({std::move(rollout), std::move(columns)});
+  return batch;
+}
+
+inline UpdateReport update_with(Learner& learner, const SuperBatch& batch, double progress = 0.0) {
+  const auto staged = learner.stage(batch);
+  return learner.update(*staged, progress);
+}
+
+inline RunConfig small_config() {
+  RunConfig config;
+  config.model.hidden = {16, 8};
+  config.model.policy_gain = 1.0;
+  config.trainer.epochs = 1;
+  config.trainer.minibatches = 1;
+  config.trainer.lr_schedule = "constant";
+  return config;
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,712 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "algorithms/advantages/advantages.h"
+#include "algorithms/advantages/gae.h"
+#include "algorithms/losses/surrogate.h"
+#include "runtime/base/errors.h"
+#include "runtime/config/fields.h"
+#include "tests/models/learning/batches.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+struct Pair {
+  RunConfig config;
+  EnvSpec spec;
+  std::unique_ptr<Policy> policy;
+  std::unique_ptr<Learner> learner;
+
+  Pair(RunConfig config, EnvSpec spec)
+      : config(config), spec(spec), policy(make_policy(config, spec)), learner(make_learner(config, spec)) {}
+  SuperBatch batch(uint64_t seed, int64_t steps = 8, int64_t columns = 6) {
+    return whole_batch(random_rollout(spec, *policy, steps, columns, seed));
+  }
+};
+
+float nan() { return std::numeric_limits<float>::quiet_NaN(); }
+
+bool same_model(const Learner& a, const Learner& b) { return a.save().model == b.save().model; }
+
+ActInput one_input(const EnvSpec& spec, int64_t rows) {
+  ActInput input;
+  input.observations.set("state", random_array({rows, 5}, 77));
+  input.seeds = Array(DType::i64, {rows});
+  input.deterministic = Array(DType::u8, {rows});
+  if (spec.action.masked) {
+    input.action_mask = Array(DType::u8, {rows, spec.action.mask_size()});
+    std::ranges::fill(input.action_mask.mutable_view<uint8_t>(), 1);
+  }
+  return input;
+}
+
+}  // namespace
+
+TEST_CASE("learner: a policy and a learner of one config agree on the signature and the first weights") {
+  for (const EnvSpec& spec : {discrete_spec(), continuous_spec(), token_spec(), masked_spec()}) {
+    Pair pair(small_config(), spec);
+    CHECK_FALSE(pair.policy->signature()->first_difference(*pair.learner->signature()));
+    const Array before = pair.policy->act(one_input(spec, 3)).log_probs;
+    pair.policy->load(*pair.learner->snapshot({0, 0}));
+    CHECK(pair.policy->act(one_input(spec, 3)).log_probs == before);
+  }
+}
+
+TEST_CASE("learner: micro-batches give the gradient of their whole minibatch") {
+  for (const EnvSpec& spec : {discrete_spec(), continuous_spec(), token_spec()}) {
+    RunConfig config = small_config();
+    config.algorithm.entropy_coef = 0.02;
+    Pair whole(config, spec);
+    config.trainer.micro_batch = 7;
+    Pair micro(config, spec);
+    const SuperBatch batch = whole.batch(1);
+    const UpdateReport a = update_with(*whole.learner, batch), b = update_with(*micro.learner, batch);
+    const LearnerState x = whole.learner->save(), y = micro.learner->save();
+    for (const auto& [name, moment] : x.optimizer) {
+      const auto p = moment.view<float>(), q = y.optimizer.at(name).view<float>();
+      for (size_t i = 0; i < p.size(); ++i) CHECK(std::abs(p[i] - q[i]) < 1e-7f + 1e-5f * std::abs(p[i]));
+    }
+    for (const char* name : {"policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "ess", "ess_clamped"})
+      CHECK(a.metrics.at(name) == doctest::Approx(b.metrics.at(name)).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("learner: saved and loaded, it goes on with equal bits") {
+  RunConfig config = small_config();
+  config.trainer.epochs = 2;
+  config.trainer.minibatches = 3;
+  config.model.normalize_observations = config.model.normalize_returns = true;
+  Pair pair(config, continuous_spec());
+  update_with(*pair.learner, pair.batch(1));
+  const auto other = make_learner(config, pair.spec);
+  other->load(pair.learner->save());
+  const UpdateReport a = update_with(*pair.learner, pair.batch(2), 0.5), b = update_with(*other, pair.batch(2), 0.5);
+  CHECK(same_model(*pair.learner, *other));
+  CHECK(pair.learner->save().optimizer == other->save().optimizer);
+  CHECK(pair.learner->save().scalars == other->save().scalars);
+  CHECK(a.metrics == b.metrics);
+}
+
+TEST_CASE("learner: a state that does not fit is refused and changes nothing") {
+  Pair pair(small_config(), discrete_spec());
+  update_with(*pair.learner, pair.batch(1));
+  const LearnerState good = pair.learner->save();
+  LearnerState bad = good;
+  bad.model["value.head.bias"] = Array(DType::f32, {2});
+  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "model tensor value.head.bias: is float32 [2], expected float32 [1]",
+                       ConfigError);
+  bad = good;
+  bad.optimizer.erase("second.policy.0.bias");
+  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "optimizer tensor second.policy.0.bias: missing, expected float32 [16]",
+                       ConfigError);
+  bad = good;
+  bad.scalars.erase("updates");
+  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "learner state: updates is missing", ConfigError);
+  bad = good;
+  bad.model["extra"] = Array(DType::f32, {1});
+  CHECK_THROWS_AS(pair.learner->load(bad), ConfigError);
+  CHECK(pair.learner->save().model == good.model);
+  CHECK(pair.learner->save().optimizer == good.optimizer);
+}
+
+TEST_CASE("learner: a loaded snapshot makes the policy act as the learner's weights say, normalisers included") {
+  RunConfig config = small_config();
+  config.model.normalize_observations = config.model.normalize_returns = true;
+  Pair a(config, discrete_spec()), b(config, discrete_spec());
+  update_with(*a.learner, a.batch(1));
+  const WeightsPtr snapshot = a.learner->snapshot({0, 1});
+  a.policy->load(*snapshot);
+  CHECK_FALSE(a.policy->act(one_input(a.spec, 4)).values == b.policy->act(one_input(b.spec, 4)).values);
+  b.policy->load(*snapshot);
+  CHECK(a.policy->act(one_input(a.spec, 4)).values == b.policy->act(one_input(b.spec, 4)).values);
+  CHECK(a.policy->act(one_input(a.spec, 4)).values == a.policy->values(one_input(a.spec, 4).observations));
+  CHECK(a.learner->save().model.at("observation_normalizer.count").view<double>()[0] == 48.0);
+}
+
+TEST_CASE("learner: new units of the value head keep what it says in reward units") {
+  RunConfig config = small_config();
+  config.model.normalize_returns = true;
+  config.trainer.value_lr = config.trainer.policy_lr = 0.0;
+  Pair pair(config, discrete_spec());
+  const Array before = pair.policy->values(one_input(pair.spec, 5).observations);
+  update_with(*pair.learner, pair.batch(1));
+  pair.policy->load(*pair.learner->snapshot({0, 1}));
+  const Array after = pair.policy->values(one_input(pair.spec, 5).observations);
+  for (int i = 0; i < 5; ++i) CHECK(after.view<float>()[i] == doctest::Approx(before.view<float>()[i]).epsilon(1e-5));
+}
+
+TEST_CASE("policy: weights of another signature or of another size are refused and the old ones kept") {
+  Pair pair(small_config(), discrete_spec()), other(small_config(), masked_spec());
+  const Array before = pair.policy->act(one_input(pair.spec, 2)).log_probs;
+  CHECK_THROWS_WITH_AS(
+      pair.policy->load(*other.learner->snapshot({0, 3})),
+      "weights 0.3: tensor 4 is parameter policy.head.bias float32 [3] here and parameter policy.head.bias "
+      "float32 [4] there",
+      ConfigError);
+  auto cut = std::make_shared<WeightSnapshot>(*pair.learner->snapshot({0, 4}));
+  cut->flat = cut->flat.slice(0, cut->flat.shape()[0] - 1);
+  CHECK_THROWS_WITH_AS(pair.policy->load(*cut), doctest::Contains("bytes, expected"), ConfigError);
+  CHECK(pair.policy->act(one_input(pair.spec, 2)).log_probs == before);
+}
+
+TEST_CASE("policy: a row with numbers that are not finite is named") {
+  Pair pair(small_config(), discrete_spec());
+  ActInput input = one_input(pair.spec, 4);
+  input.observations.at("state").mutable_view<float>()[2 * 5 + 1] = nan();
+  CHECK_THROWS_WITH(pair.policy->act(input), doctest::Contains("row 2 is not finite"));
+  CHECK_THROWS_WITH(pair.policy->values(input.observations), doctest::Contains("row 2 is not finite"));
+}
+
+TEST_CASE("policy: an observation of the wrong shape or type is named") {
+  Pair pair(small_config(), discrete_spec());
+  ActInput input = one_input(pair.spec, 4);
+  input.observations.set("state", Array(DType::f32, {4, 6}));
+  CHECK_THROWS_WITH(pair.policy->act(input), doctest::Contains("observation state is float32 [4, 6]"));
+}
+
+TEST_CASE("policy: a row acts the same in a batch of any size") {
+  Pair pair(small_config(), discrete_spec());
+  ActInput all = one_input(pair.spec, 64), one = one_input(pair.spec, 1);
+  std::iota(all.seeds.mutable_view<int64_t>().begin(), all.seeds.mutable_view<int64_t>().end(), 0);
+  const ActOutput together = pair.policy->act(all);
+  for (int64_t i : {0, 17, 63}) {
+    one.observations.set("state", all.observations.at("state").slice(i, i + 1));
+    one.seeds = all.seeds.slice(i, i + 1);
+    const ActOutput alone = pair.policy->act(one);
+    CHECK(alone.actions.view<int32_t>()[0] == together.actions.view<int32_t>()[i]);
+    CHECK(alone.log_probs.view<float>()[0] == doctest::Approx(together.log_probs.view<float>()[i]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("policy: bytes are read as numbers from 0 to 1, after the arrays before them") {
+  EnvSpec spec = discrete_spec();
+  spec.observations = {{"image", DType::u8, {2, 2}}, {"state", DType::f32, {1}}};
+  EnvSpec flat = discrete_spec();
+  const auto policy = make_policy(small_config(), spec), plain = make_policy(small_config(), flat);
+  ActInput mixed = one_input(spec, 1), numbers = one_input(flat, 1);
+  mixed.observations = {{"state", Array::of<float>({1, 1}, {0.25f})},
+                        {"image", Array::of<uint8_t>({1, 2, 2}, {0, 51, 102, 255})}};
+  numbers.observations = {{"state", Array::of<float>({1, 5}, {0.0f, 0.2f, 0.4f, 1.0f, 0.25f})}};
+  CHECK(policy->act(mixed).values.view<float>()[0] == doctest::Approx(plain->act(numbers).values.view<float>()[0]));
+}
+
+TEST_CASE("learner: a batch with NaN in it is skipped, counted, and changes nothing") {
+  for (const char* what : {"advantages", "returns", "observations"}) {
+    RunConfig config = small_config();
+    config.algorithm.normalize_advantages = false;
+    config.trainer.minibatches = 2;
+    config.trainer.epochs = 2;
+    Pair pair(config, discrete_spec());
+    auto rollout = random_rollout(pair.spec, *pair.policy, 2, 4, 1);
+    // One bad row: in each epoch it spoils the one minibatch that holds it.
+    if (std::string(what) == "advantages") rollout->advantages.mutable_view<float>()[3] = nan();
+    if (std::string(what) == "returns") rollout->returns.mutable_view<float>()[3] = nan();
+    if (std::string(what) == "observations") rollout->observations.at("state").mutable_view<float>()[3] = nan();
+    const UpdateReport report = update_with(*pair.learner, whole_batch(rollout));
+    CHECK(report.skipped == 2);
+    CHECK(report.steps == 2);
+    CHECK(report.metrics.at("skipped_steps") == 2.0);
+    pair.policy->load(*pair.learner->snapshot({0, 1}));
+    CHECK_NOTHROW(pair.policy->act(one_input(pair.spec, 3)));
+  }
+  RunConfig config = small_config();
+  config.model.normalize_observations = true;
+  Pair pair(config, discrete_spec());
+  auto rollout = random_rollout(pair.spec, *pair.policy, 2, 4, 1);
+  for (float& x : rollout->advantages.mutable_view<float>()) x = nan();
+  const auto before = pair.learner->save();
+  CHECK(update_with(*pair.learner, whole_batch(rollout)).steps == 0);
+  CHECK(pair.learner->save().optimizer == before.optimizer);
+  CHECK(pair.learner->save().model.at("policy.0.weight") == before.model.at("policy.0.weight"));
+}
+
+TEST_CASE("learner: NaN observations stay out of the normaliser") {
+  RunConfig config = small_config();
+  config.model.normalize_observations = true;
+  Pair pair(config, discrete_spec());
+  auto rollout = random_rollout(pair.spec, *pair.policy, 2, 4, 1);
+  rollout->observations.at("state").mutable_view<float>()[3] = nan();
+  update_with(*pair.learner, whole_batch(rollout));
+  const auto model = pair.learner->save().model;
+  CHECK(model.at("observation_normalizer.count").view<double>()[0] == 7.0);
+  CHECK(std::isfinite(model.at("observation_normalizer.mean").view<double>()[3]));
+}
+
+TEST_CASE("learner: only the columns and the valid steps of a super-batch count") {
+  RunConfig config = small_config();
+  Pair a(config, token_spec()), b(config, token_spec());
+  auto all = random_rollout(a.spec, *a.policy, 3, 4, 1);
+  all->valid.mutable_view<uint8_t>()[0 * 4 + 2] = 0;
+  SuperBatch part = whole_batch(all);
+  part.parts[0].columns = {1, 2};
+  // The same five rows as a rollout of their own.
+  auto picked = random_rollout(b.spec, *b.policy, 5, 1, 1);
+  const int64_t rows[] = {1, 5, 6, 9, 10};
+  const auto pick = [&](const Array& from, Array& to) {
+    for (int64_t i = 0; i < 5; ++i) {
+      const size_t bytes = to.row_bytes();
+      std::copy_n(from.data() + rows[i] * bytes, bytes, to.mutable_data() + i * bytes);
+    }
+  };
+  pick(all->observations.at("state"), picked->observations.at("state"));
+  for (auto member :
+       {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns})
+    pick((*all).*member, (*picked).*member);
+  const auto staged = a.learner->stage(part);
+  CHECK(staged->samples == 5);
+  a.learner->update(*staged, 0.0);
+  update_with(*b.learner, whole_batch(picked));
+  CHECK(same_model(*a.learner, *b.learner));
+}
+
+TEST_CASE("learner: an empty super-batch trains nothing") {
+  Pair pair(small_config(), discrete_spec());
+  const auto before = pair.learner->save();
+  const UpdateReport report = update_with(*pair.learner, {});
+  CHECK(report.steps + report.skipped + report.epochs == 0);
+  CHECK(pair.learner->save().model == before.model);
+}
+
+TEST_CASE("learner: value-only updates leave the policy as it was") {
+  for (bool shared : {false, true}) {
+    RunConfig config = small_config();
+    config.trainer.value_only_updates = 1;
+    config.model.shared_trunk = shared;
+    Pair pair(config, continuous_spec());
+    const auto before = pair.learner->save().model;
+    update_with(*pair.learner, pair.batch(1));
+    const auto after = pair.learner->save().model;
+    for (const auto& [name, array] : after) CHECK((array == before.at(name)) == !name.starts_with("value."));
+    update_with(*pair.learner, pair.batch(2));
+    CHECK_FALSE(pair.learner->save().model.at("policy.head.weight") == before.at("policy.head.weight"));
+  }
+}
+
+TEST_CASE("learner: epochs stop when the policy has moved past the target") {
+  RunConfig config = small_config();
+  config.trainer.epochs = 10;
+  config.algorithm.target_kl = 1e-4;
+  Pair pair(config, discrete_spec());
+  CHECK(update_with(*pair.learner, pair.batch(1)).epochs == 1);  // the made-up log-probabilities are that far away
+}
+
+TEST_CASE("learner: a scheduled log_std follows progress and travels with the weights") {
+  RunConfig config = small_config();
+  config.model.log_std = "scheduled";
+  config.model.log_std_start = 0.0;
+  config.model.log_std_end = -2.0;
+  Pair pair(config, continuous_spec());
+  const UpdateReport report = update_with(*pair.learner, pair.batch(1), 0.5);
+  CHECK(report.metrics.at("log_std") == doctest::Approx(-1.0));
+  CHECK(pair.learner->save().model.at("policy.log_std").view<float>()[0] == -1.0f);
+}
+
+TEST_CASE("learner: learning rates warm up, decay and differ between policy and value") {
+  RunConfig config = small_config();
+  config.trainer.lr_schedule = "linear";
+  config.trainer.lr_warmup = 2;
+  config.trainer.policy_lr = 1e-3;
+  config.trainer.value_lr = 4e-3;
+  Pair pair(config, discrete_spec());
+  CHECK(update_with(*pair.learner, pair.batch(1), 0.0).metrics.at("policy_lr") == doctest::Approx(5e-4));
+  const UpdateReport second = update_with(*pair.learner, pair.batch(2), 0.5);
+  CHECK(second.metrics.at("policy_lr") == doctest::Approx(5e-4));
+  CHECK(second.metrics.at("value_lr") == doctest::Approx(2e-3));
+}
+
+TEST_CASE("learner: the first update of a warm-up learns already, and wsd stays at the peak before it decays") {
+  RunConfig config = small_config();
+  config.trainer.lr_schedule = "wsd";
+  config.trainer.lr_stable_ratio = 0.5;
+  config.trainer.lr_min_ratio = 0.2;
+  config.trainer.lr_warmup = 4;
+  config.trainer.policy_lr = 1e-3;
+  Pair pair(config, discrete_spec());
+  const auto rate = [&](double progress) {
+    return update_with(*pair.learner, pair.batch(1), progress).metrics.at("policy_lr");
+  };
+  for (const int update : {1, 2, 3, 4}) CHECK(rate(0.1) == doctest::Approx(1e-3 * update / 4));
+  CHECK(rate(0.5) == doctest::Approx(1e-3));
+  CHECK(rate(0.75) == doctest::Approx(1e-3 * 0.6));  // half-way down the cosine from 1 to 0.2
+  CHECK(rate(1.0) == doctest::Approx(1e-3 * 0.2));
+}
+
+TEST_CASE("learner: every name that a run file may give is known to it") {
+  RunConfig config;
+  for (const Field& field : describe(config)) {
+    const auto* name = std::get_if<std::string*>(&field.value);
+    if (name == nullptr ||
+        (field.section() != "algorithm" && field.section() != "trainer" && field.section() != "model"))
+      continue;
+    const std::string kept = **name;
+    for (const std::string_view choice : field.limits.choices) {
+      CAPTURE(field.path);
+      CAPTURE(choice);
+      **name = choice;
+      CHECK_NOTHROW(make_learner(config, continuous_spec()));
+    }
+    **name = kept;
+  }
+}
+
+TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever critic the workers had") {
+  RunConfig config = small_config();
+  config.algorithm.lambda = 1.0;
+  Pair pair(config, discrete_spec());
+  auto rollout = random_rollout(pair.spec, *pair.policy, 12, 3, 1, /*log_prob_noise=*/0.0f);
+  rollout->terminated.mutable_view<uint8_t>()[4 * 3 + 1] = 1;
+  rollout->truncated.mutable_view<uint8_t>()[6 * 3 + 2] = 1;
+  // Values after the segment and at the cut are the policy's own, as a worker would store them.
+  rollout->last_observations.set("state", random_array({3, 5}, 50));
+  rollout->final_observations.set("state", random_array({1, 5}, 51));
+  rollout->final_steps = Array::of<int32_t>({1, 2}, {6, 2});
+  const auto next = rollout->next_values.mutable_view<float>();
+  for (int64_t i = 0; i + 3 < rollout->values.size(); ++i) next[i] = rollout->values.view<float>()[i + 3];
+  const Array last = pair.policy->values(rollout->last_observations),
+              cut = pair.policy->values(rollout->final_observations);
+  std::ranges::copy(last.view<float>(), next.end() - 3);
+  next[6 * 3 + 2] = cut.view<float>()[0];
+  GaeInput in;
+  in.steps = 12;
+  in.sequences = 3;
+  in.rewards = rollout->rewards.view<float>();
+  in.values = rollout->values.view<float>();
+  in.next_values = rollout->next_values.view<float>();
+  in.terminated = rollout->terminated.view<uint8_t>();
+  in.truncated = rollout->truncated.view<uint8_t>();
+  in.gamma = static_cast<float>(config.algorithm.gamma);
+  in.lambda = static_cast<float>(config.algorithm.lambda);
+  gae(in, rollout->advantages.mutable_view<float>(), rollout->returns.mutable_view<float>());
+  const UpdateReport by_gae = update_with(*pair.learner, whole_batch(rollout));
+
+  // V-trace makes its own values: the stored ones, of another critic, must not matter.
+  for (float& x : rollout->next_values.mutable_view<float>()) x = 1e6f;
+  for (float& x : rollout->values.mutable_view<float>()) x = -1e6f;
+  config.algorithm.advantage = "vtrace";
+  const auto learner = make_learner(config, pair.spec);
+  const UpdateReport by_vtrace = update_with(*learner, whole_batch(rollout));
+  for (const char* name : {"advantage_mean", "advantage_std", "return_mean", "return_std", "value_loss",
+                           "explained_variance", "grad_norm"})
+    CHECK(by_vtrace.metrics.at(name) == doctest::Approx(by_gae.metrics.at(name)).epsilon(1e-4));
+  const auto x = pair.learner->save().optimizer, y = learner->save().optimizer;
+  for (const auto& [name, moment] : x)
+    for (int64_t i = 0; i < moment.size(); ++i)
+      CHECK(y.at(name).view<float>()[i] == doctest::Approx(moment.view<float>()[i]).epsilon(1e-3).scale(1e-4));
+}
+
+TEST_CASE("learner: what a void step holds reaches no other step of a V-trace segment") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "vtrace";
+  Pair a(config, discrete_spec()), b(config, discrete_spec());
+  const auto voided = [&](float garbage) {
+    auto rollout = random_rollout(a.spec, *a.policy, 6, 2, 1);
+    rollout->valid.mutable_view<uint8_t>()[2 * 2 + 1] = 0;
+    for (int64_t i = 0; i < 5; ++i)
+      rollout->observations.at("state").mutable_view<float>()[(2 * 2 + 1) * 5 + i] = garbage;
+    for (auto member : {&Rollout::rewards, &Rollout::log_probs, &Rollout::values, &Rollout::next_values})
+      ((*rollout).*member).mutable_view<float>()[2 * 2 + 1] = garbage;
+    return whole_batch(rollout);
+  };
+  CHECK(a.learner->stage(voided(1.0f))->samples == 11);
+  CHECK(update_with(*a.learner, voided(1.0f)).steps == 1);
+  CHECK(update_with(*b.learner, voided(nan())).steps == 1);
+  CHECK(same_model(*a.learner, *b.learner));
+}
+
+TEST_CASE("policy: no rows give no actions") {
+  Pair pair(small_config(), continuous_spec());
+  CHECK(pair.policy->act(one_input(pair.spec, 0)).actions.shape() == Shape{0, 1, 2});
+  CHECK(pair.policy->values(one_input(pair.spec, 0).observations).size() == 0);
+}
+
+TEST_CASE("make_model: settings that do not fit are refused in one line") {
+  const auto refused = [](auto change) {
+    RunConfig config = small_config();
+    change(config);
+    try {
+      make_learner(config, discrete_spec());
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(refused([](RunConfig& c) { c.model.kind = "mpl"; }) == "model.kind: \"mpl\", expected one of: mlp");
+  CHECK(refused([](RunConfig& c) { c.model.activation = "relo"; }) ==
+        "model.activation: \"relo\", expected one of: tanh, relu, elu, gelu, silu");
+  CHECK(refused([](RunConfig& c) { c.model.hidden = {64, 0}; }) == "model.hidden: 0, a layer needs at least 1 unit");
+  CHECK(refused([](RunConfig& c) { c.trainer.device = "cuda:x"; }) ==
+        "trainer.device: \"cuda:x\", expected \"cpu\", \"cuda\" or \"cuda:N\"");
+  CHECK(refused([](RunConfig& c) { c.trainer.device = "cuda:99"; }).starts_with("trainer.device: \"cuda:99\", but"));
+  CHECK(
+      refused([](RunConfig& c) { c.algorithm.ratio = "both"; }).starts_with("algorithm.ratio: unknown name \"both\""));
+  CHECK(refused([](RunConfig& c) {
+          c.algorithm.advantage = "gea";
+        }).starts_with("algorithm.advantage: unknown name \"gea\""));
+  CHECK(refused([](RunConfig& c) { c.algorithm.surrogate = "clop"; }) != "accepted");
+}
+
+namespace {
+
+// A batch with episodes that end, so that it falls into sequences. `distance`: how far, at most, the log-probabilities lie from
+// those of the policy.
+SuperBatch episodes_batch(const Pair& pair, uint64_t seed, float distance = 0) {
+  auto rollout = random_rollout(pair.spec, *pair.policy, 9, 8, seed);
+  Rng rng(seed);
+  if (distance > 0)
+    for (float& log_prob : rollout->log_probs.mutable_view<float>()) log_prob += distance * (2 * rng.uniform() - 1);
+  for (int64_t i = 0; i < 72; ++i) {
+    rollout->terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
+    rollout->truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
+  }
+  if (!pair.spec.tasks.empty()) {
+    rollout->task = Array(DType::i32, {9, 8});
+    for (int32_t& task : rollout->task.mutable_view<int32_t>()) task = static_cast<int32_t>(rng.below(2));
+  }
+  return whole_batch(rollout);
+}
+
+EnvSpec with_tasks(EnvSpec spec) {
+  spec.tasks = {"one", "two"};
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("learner: any size of micro-batch gives the gradient of the minibatch, whatever is aggregated") {
+  const auto config_of = [](auto change) {
+    RunConfig config = small_config();
+    config.algorithm.entropy_coef = 0.02;
+    change(config.algorithm);
+    return config;
+  };
+  const std::vector<RunConfig> configs = {
+      config_of([](AlgorithmConfig& a) { a.surrogate = "gspo"; }),
+      config_of([](AlgorithmConfig& a) { a.surrogate = "geo_mean"; }),
+      config_of([](AlgorithmConfig& a) { a.surrogate = "gspo", a.ratio = "per_dimension"; }),
+      config_of([](AlgorithmConfig& a) { a.aggregation = "seq-mean-token-mean"; }),
+      config_of([](AlgorithmConfig& a) { a.aggregation = "seq-mean-token-sum"; }),
+      config_of([](AlgorithmConfig& a) { a.aggregation = "seq-mean-token-sum-norm"; }),
+      config_of([](AlgorithmConfig& a) { a.kl = "k2", a.kl_coef = 0.3; }),
+      config_of([](AlgorithmConfig& a) {
+        a.rollout_correction = R"({"is": "sequence", "rejection": "token_k1", "rejection_threshold": "0.8_1.25"})";
+        a.aggregation = "seq-mean-token-mean";
+      }),
+  };
+  for (RunConfig config : configs) {
+    CAPTURE(config.algorithm.surrogate);
+    CAPTURE(config.algorithm.aggregation);
+    CAPTURE(config.algorithm.rollout_correction);
+    Pair whole(config, token_spec());
+    const SuperBatch batch = episodes_batch(whole, 1);
+    const UpdateReport a = update_with(*whole.learner, batch);
+    CHECK(a.steps == 1);
+    for (int64_t size : {1, 5, 30}) {
+      config.trainer.micro_batch = size;
+      Pair micro(config, token_spec());
+      const UpdateReport b = update_with(*micro.learner, batch);
+      const LearnerState x = whole.learner->save(), y = micro.learner->save();
+      for (const auto& [name, moment] : x.optimizer) {
+        const auto p = moment.view<float>(), q = y.optimizer.at(name).view<float>();
+        float largest = 0, difference = 0;
+        for (size_t i = 0; i < p.size(); ++i) {
+          largest = std::max(largest, std::abs(p[i]));
+          difference = std::max(difference, std::abs(p[i] - q[i]));
+        }
+        CAPTURE(name);
+        CHECK(difference <= 1e-5f * largest + 1e-9f);
+      }
+      for (const char* name :
+           {"policy_loss", "value_loss", "entropy", "kl", "ess", "ess_clamped", "ratio_mean", "ratio_max", "ratio_min"})
+        CHECK(a.metrics.at(name) == doctest::Approx(b.metrics.at(name)).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("learner: every estimator and every surrogate takes a step, the same each time") {
+  std::vector<RunConfig> configs;
+  for (const AdvantageEntry& entry : advantage_table()) {
+    configs.push_back(small_config());
+    configs.back().algorithm.advantage = entry.name;
+  }
+  for (const SurrogateEntry& entry : surrogate_table()) {
+    configs.push_back(small_config());
+    configs.back().algorithm.surrogate = entry.name;
+  }
+  for (RunConfig config : configs) {
+    for (const char* ratio : {"joint", "per_dimension"}) {
+      config.algorithm.ratio = ratio;
+      CAPTURE(config.algorithm.advantage);
+      CAPTURE(config.algorithm.surrogate);
+      CAPTURE(ratio);
+      Pair pair(config, token_spec()), again(config, token_spec());
+      const auto before = pair.learner->save().model;
+      const UpdateReport report = update_with(*pair.learner, episodes_batch(pair, 3));
+      CHECK(report.steps == 1);
+      CHECK(pair.learner->save().model.at("policy.head.weight") != before.at("policy.head.weight"));
+      update_with(*again.learner, episodes_batch(pair, 3));
+      CHECK(same_model(*pair.learner, *again.learner));
+    }
+  }
+}
+
+TEST_CASE("learner: sequences without a terminal state are left out when asked to") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "grpo";
+  config.algorithm.incomplete = "drop";
+  Pair pair(config, discrete_spec());
+  CHECK(update_with(*pair.learner, episodes_batch(pair, 1)).steps == 1);
+  CHECK(update_with(*pair.learner, pair.batch(1)).steps == 0);  // no episode ends
+}
+
+TEST_CASE("learner: sequences of different tasks are not compared") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "grpo";
+  Pair batch(config, with_tasks(discrete_spec()));
+  config.algorithm.group_by = "task";
+  Pair task(config, with_tasks(discrete_spec()));
+  const SuperBatch super_batch = episodes_batch(task, 1);
+  const UpdateReport a = update_with(*batch.learner, super_batch), b = update_with(*task.learner, super_batch);
+  CHECK(a.metrics.at("advantage_std") != b.metrics.at("advantage_std"));
+  CHECK_THROWS_WITH_AS(make_learner(config, discrete_spec()),
+                       "algorithm.group_by: \"task\", but made-up has no tasks; use \"batch\"", ConfigError);
+}
+
+TEST_CASE("learner: probabilities of categories are not asked of continuous actions") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "optimal_token_baseline";
+  CHECK_THROWS_WITH_AS(make_learner(config, continuous_spec()),
+                       "algorithm.advantage: \"optimal_token_baseline\" needs probabilities of categories, but the "
+                       "actions of made-up are continuous",
+                       ConfigError);
+}
+
+TEST_CASE("learner: with rollout correction, ratios are taken to the policy at the start of the update") {
+  RunConfig config = small_config();
+  config.algorithm.rollout_correction = R"({"is": "token", "is_threshold": 1.1})";
+  Pair pair(config, discrete_spec());
+  const UpdateReport report = update_with(*pair.learner, episodes_batch(pair, 1, 0.5f));
+  CHECK(report.metrics.at("kl") == doctest::Approx(0.0).epsilon(1e-9));  // the one step starts where the ratio is 1
+  CHECK(report.metrics.at("rollout_kl_k3") > 0.01);
+  CHECK(report.metrics.at("rollout_weight_max") > 1.1);
+}
+
+TEST_CASE("learner: an adaptive KL coefficient follows the penalty and is saved") {
+  RunConfig config = small_config();
+  config.algorithm.kl_coef = 0.5;
+  config.algorithm.kl_controller = "adaptive";
+  config.algorithm.kl_target = 1e-6;
+  config.algorithm.kl_horizon = 10'000;
+  Pair pair(config, discrete_spec());
+  const SuperBatch batch = episodes_batch(pair, 1);
+  CHECK(update_with(*pair.learner, batch).metrics.at("kl_coef") == 0.5);
+  // By the samples of the update, not by trainer.super_batch.
+  REQUIRE(batch.samples != static_cast<uint64_t>(config.trainer.super_batch));
+  const double raised = 0.5 * (1 + 0.2 * static_cast<double>(batch.samples) / 10'000);
+  CHECK(update_with(*pair.learner, batch).metrics.at("kl_coef") == doctest::Approx(raised));
+  const auto other = make_learner(config, pair.spec);
+  other->load(pair.learner->save());
+  CHECK(update_with(*other, batch).metrics == update_with(*pair.learner, batch).metrics);
+}
+
+namespace {
+
+// One in three steps ended inside its chunk of two; `filler` is stored where nothing was executed.
+SuperBatch cut_short_batch(Pair& pair, float filler) {
+  const SuperBatch batch = episodes_batch(pair, 1, 0.1f);
+  auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
+  rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
+  rollout->log_probs = rollout->log_probs.clone();
+  rollout->actions = rollout->actions.clone();
+  const auto executed = rollout->executed.mutable_view<int32_t>();
+  const int64_t dims = pair.spec.action.dims(), decisions = pair.spec.action.decisions();
+  for (size_t i = 0; i < executed.size(); ++i) {
+    executed[i] = i % 3 == 0 ? 1 : 2;
+    for (int64_t d = executed[i] * dims; d < decisions; ++d) {
+      const size_t at = i * static_cast<size_t>(decisions) + static_cast<size_t>(d);
+      rollout->log_probs.mutable_view<float>()[at] = filler;
+      if (pair.spec.action.kind == ActionKind::continuous)
+        rollout->actions.mutable_view<float>()[at] = filler;
+      else
+        rollout->actions.mutable_view<int32_t>()[at] = std::isnan(filler) ? 1'000'000 : 0;
+    }
+  }
+  return whole_batch(rollout);
+}
+
+}  // namespace
+
+TEST_CASE("learner: what is stored for decisions that were never executed changes no byte of an update") {
+  struct Choice {
+    const char* advantage;
+    const char* surrogate;
+    const char* ratio;
+    const char* correction;
+    double kl_coef;
+  };
+  const Choice choices[] = {{"gae", "clip", "joint", "{}", 0},
+                            {"gae", "clip", "per_dimension", "{}", 0.1},
+                            {"gae", "clip", "per_dimension", R"({"is": "token"})", 0},
+                            {"gae", "clip", "joint", R"({"is": "sequence"})", 0.1},
+                            {"vtrace", "clip", "joint", "{}", 0},
+                            {"gae", "gspo", "per_dimension", "{}", 0},
+                            {"optimal_token_baseline", "clip", "per_dimension", "{}", 0},
+                            {"optimal_token_baseline", "clip", "joint", "{}", 0}};
+  for (const bool is_continuous : {false, true}) {
+    for (const Choice& choice : choices) {
+      if (is_continuous && std::string(choice.advantage) == "optimal_token_baseline") continue;
+      CAPTURE(is_continuous);
+      CAPTURE(choice.advantage);
+      CAPTURE(choice.surrogate);
+      CAPTURE(choice.ratio);
+      CAPTURE(choice.correction);
+      RunConfig config = small_config();
+      config.trainer.epochs = 2;
+      config.trainer.minibatches = 2;
+      config.trainer.micro_batch = 5;
+      config.algorithm.advantage = choice.advantage;
+      config.algorithm.surrogate = choice.surrogate;
+      config.algorithm.ratio = choice.ratio;
+      config.algorithm.rollout_correction = choice.correction;
+      config.algorithm.kl_coef = choice.kl_coef;
+      config.algorithm.entropy_coef = 0.01;
+      const EnvSpec spec = is_continuous ? spec_of(ActionKind::continuous, {0, 0}, 2) : token_spec();
+      Pair zeros(config, spec), nans(config, spec), all(config, spec);
+      const UpdateReport a = update_with(*zeros.learner, cut_short_batch(zeros, 0.0f));
+      const UpdateReport b = update_with(*nans.learner, cut_short_batch(nans, nan()));
+      update_with(*all.learner, episodes_batch(all, 1, 0.1f));
+      CHECK(a.steps > 0);
+      CHECK(a.metrics == b.metrics);
+      for (const auto& [name, value] : a.metrics) CHECK_MESSAGE(std::isfinite(value), name);
+      CHECK(same_model(*zeros.learner, *nans.learner));
+      CHECK_FALSE(same_model(*zeros.learner, *all.learner));
+    }
+  }
+}
+
+TEST_CASE("learner: where all decisions were executed, saying so changes no byte") {
+  for (const char* ratio : {"joint", "per_dimension"}) {
+    RunConfig config = small_config();
+    config.algorithm.ratio = ratio;
+    Pair said(config, token_spec()), unsaid(config, token_spec());
+    const SuperBatch batch = unsaid.batch(1);
+    auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
+    rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
+    std::ranges::fill(rollout->executed.mutable_view<int32_t>(), 2);
+    update_with(*said.learner, whole_batch(rollout));
+    update_with(*unsaid.learner, batch);
+    CHECK(same_model(*said.learner, *unsaid.learner));
+  }
+}
+
+TEST_CASE("learner: a rollout that executed more steps than a chunk has is refused") {
+  Pair pair(small_config(), token_spec());
+  const SuperBatch batch = pair.batch(1);
+  auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
+  rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
+  rollout->executed.mutable_view<int32_t>()[3] = 3;
+  CHECK_THROWS_AS(pair.learner->stage(whole_batch(rollout)), InvariantError);
+}

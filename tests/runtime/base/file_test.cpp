@@ -1,0 +1,262 @@
+#include "runtime/base/file.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "runtime/base/memory_disk.h"
+#include "tests/support/bad_files.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+// Runs the same checks on the real disk and on the one in memory.
+template <class Test>
+void on_each_disk(Test test) {
+  TempFolder folder;
+  MemoryDisk memory;
+  SUBCASE("posix") { test(posix_disk(), folder.path()); }
+  SUBCASE("memory") { test(memory, std::string("/memory")); }
+}
+
+std::string io_error_of(auto action) {
+  try {
+    action();
+  } catch (const IoError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Files of this process cannot grow past `bytes` while this lives: the way to see real short writes.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &old_);
+    const rlimit limited{bytes, old_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limited);
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &old_);
+    ::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit old_{};
+  void (*handler_)(int) = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("disk: write_atomic makes a file, replaces it, and leaves nothing else") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    disk.write_atomic(folder + "/a", "one");
+    const std::string_view parts[] = {"tw", "", "o"};
+    disk.write_atomic(folder + "/a", parts);
+    CHECK(disk.read(folder + "/a") == "two");
+    CHECK(disk.list(folder) == std::vector<std::string>{"a"});
+  });
+}
+
+TEST_CASE("disk: bytes pass unchanged, zero bytes and an empty file included") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    const std::string bytes("a\0\xff\n", 4);
+    disk.write_atomic(folder + "/a", bytes);
+    disk.write_atomic(folder + "/empty", "");
+    CHECK(disk.read(folder + "/a") == bytes);
+    CHECK(disk.read(folder + "/empty").empty());
+  });
+}
+
+TEST_CASE("disk: append adds to what is there, also through a second opening") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    disk.open_append(folder + "/a")->append("one,");
+    auto file = disk.open_append(folder + "/a");
+    file->append("two");
+    CHECK(disk.read(folder + "/a") == "one,two");
+    disk.truncate(folder + "/a", 3);
+    file->append("!");
+    CHECK(disk.read(folder + "/a") == "one!");
+  });
+}
+
+TEST_CASE("disk: directories are made, listed in order, renamed and removed whole") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    disk.make_directory(folder + "/d/e");
+    disk.make_directory(folder + "/d/e");
+    disk.write_atomic(folder + "/d/e/b", "1");
+    disk.write_atomic(folder + "/d/e/a", "2");
+    disk.rename(folder + "/d/e", folder + "/d/f");
+    CHECK(disk.list(folder + "/d") == std::vector<std::string>{"f"});
+    CHECK(disk.list(folder + "/d/f") == std::vector<std::string>{"a", "b"});
+    disk.remove(folder + "/d");
+    disk.remove(folder + "/d");
+    CHECK_FALSE(disk.exists(folder + "/d"));
+    CHECK(disk.list(folder + "/d").empty());
+  });
+}
+
+TEST_CASE("disk: an absent file is named with the reason") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    CHECK(io_error_of([&] { disk.read(folder + "/x"); }) == folder + "/x: cannot open: No such file or directory");
+    CHECK_THROWS_AS(disk.rename(folder + "/x", folder + "/y"), IoError);
+    CHECK_THROWS_AS(disk.truncate(folder + "/x", 0), IoError);
+  });
+}
+
+TEST_CASE("disk: a directory does not take the place of one that holds files") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    disk.make_directory(folder + "/new");
+    disk.make_directory(folder + "/old");
+    disk.write_atomic(folder + "/old/a", "kept");
+    CHECK_THROWS_AS(disk.rename(folder + "/new", folder + "/old"), IoError);
+    CHECK(disk.read(folder + "/old/a") == "kept");
+  });
+}
+
+TEST_CASE("disk: a lock is held once, and free again afterwards") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    auto lock = disk.lock(folder + "/run.lock");
+    CHECK(io_error_of([&] { disk.lock(folder + "/run.lock"); }).find(" is using this folder") != std::string::npos);
+    lock.reset();
+    CHECK_NOTHROW(disk.lock(folder + "/run.lock"));
+  });
+}
+
+TEST_CASE("posix_disk: a lock that another process holds names that process, and ends with it") {
+  TempFolder folder;
+  const std::string path = folder / "run.lock";
+  int ready[2], finish[2];
+  REQUIRE(::pipe(ready) == 0);
+  REQUIRE(::pipe(finish) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto lock = posix_disk().lock(path);
+    char byte = 1;
+    if (::write(ready[1], &byte, 1) == 1 && ::read(finish[0], &byte, 1) == 1) ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  CHECK(io_error_of([&] { posix_disk().lock(path); }) ==
+        path + ": process " + std::to_string(child) + " is using this folder; end it first, or use another folder");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK_NOTHROW(posix_disk().lock(path));
+  for (int fd : {ready[0], ready[1], finish[0], finish[1]}) ::close(fd);
+}
+
+TEST_CASE("posix_disk: a write that does not fit keeps the old file and leaves no temporary one") {
+  TempFolder folder;
+  posix_disk().write_atomic(folder / "a", "old");
+  const std::string big(100'000, 'x');
+  std::string message;
+  {
+    FileSizeLimit limit(1000);
+    message = io_error_of([&] { posix_disk().write_atomic(folder / "a", big); });
+  }
+  CHECK(message.find("a.tmp: cannot write: File too large") != std::string::npos);
+  CHECK(posix_disk().read(folder / "a") == "old");
+  CHECK(posix_disk().list(folder.path()).size() == 1);
+}
+
+TEST_CASE("posix_disk: an append that does not fit adds nothing, and the next one works") {
+  TempFolder folder;
+  auto file = posix_disk().open_append(folder / "a");
+  file->append("12345678\n");
+  {
+    FileSizeLimit limit(12);
+    CHECK_THROWS_AS(file->append("abcdefgh\n"), IoError);
+  }
+  CHECK(posix_disk().read(folder / "a") == "12345678\n");
+  file->append("next\n");
+  CHECK(posix_disk().read(folder / "a") == "12345678\nnext\n");
+}
+
+TEST_CASE("posix_disk: what is no regular file is neither read nor written, by name and at once") {
+  for (const BadFile& bad : kBadFiles) {
+    if (bad.name == "an empty file" || bad.name == "a file of the system") continue;  // read as empty
+    CAPTURE(bad.name);
+    TempFolder folder;
+    const std::string path = folder / "x";
+    replace_by(bad, path);
+    const std::string error = io_error_of([&] { posix_disk().read(path); });
+    CHECK_MESSAGE(error.starts_with(path + ": "), error);
+    if (bad.name == "6 GiB of zeros" || bad.name == "a broken link") continue;
+    CHECK(io_error_of([&] { posix_disk().open_append(path); }).starts_with(path + ": "));
+    CHECK(io_error_of([&] { posix_disk().lock(path); }).starts_with(path + ": "));
+  }
+  CHECK(io_error_of([] { posix_disk().open_append("/dev/full"); }) ==
+        "/dev/full: is a device, expected a regular file");
+}
+
+TEST_CASE("posix_disk: a lock is not written through a link") {
+  TempFolder folder;
+  posix_disk().write_atomic(folder / "thesis", "all of it");
+  std::filesystem::create_symlink(folder / "thesis", folder / "run.lock");
+  CHECK(io_error_of([&] { posix_disk().lock(folder / "run.lock"); }) ==
+        (folder / "run.lock") + ": is a link, expected a regular file");
+  CHECK(posix_disk().read(folder / "thesis") == "all of it");
+}
+
+TEST_CASE("posix_disk: write_atomic replaces what is in its way, also under the temporary name") {
+  for (const BadFile& bad : kBadFiles) {
+    if (bad.name == "a directory") continue;
+    CAPTURE(bad.name);
+    TempFolder folder;
+    for (const char* name : {"a", "a.tmp"}) replace_by(bad, folder / name);
+    posix_disk().write_atomic(folder / "a", "new");
+    CHECK(posix_disk().read(folder / "a") == "new");
+    CHECK(posix_disk().list(folder.path()) == std::vector<std::string>{"a"});
+  }
+}
+
+TEST_CASE("disk: a file larger than the reader expects is not read") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    disk.write_atomic(folder + "/a", "12345");
+    CHECK(disk.read(folder + "/a", 5) == "12345");
+    CHECK(io_error_of([&] { disk.read(folder + "/a", 4); }) == folder + "/a: holds 5 bytes, expected at most 4");
+    const auto file = disk.open_read(folder + "/a");
+    CHECK(file->size() == 5);
+    CHECK(file->read(1, 3) == "234");
+    CHECK(file->read(3, 9) == "45");
+    CHECK(file->read(9, 1).empty());
+  });
+}
+
+TEST_CASE("disk: something is there whatever a link leads to") {
+  TempFolder folder;
+  CHECK_FALSE(posix_disk().exists(folder / "x"));
+  std::filesystem::create_symlink(folder / "none", folder / "x");
+  CHECK(posix_disk().exists(folder / "x"));
+}
+
+TEST_CASE("memory_disk: the k-th operation is refused, the old bytes stay, and later ones work") {
+  MemoryDisk disk;
+  disk.write_atomic("a", "old");
+  disk.set_fault({DiskFault::Kind::refuse, disk.operations() + 1, 1});
+  CHECK(io_error_of([&] { disk.write_atomic("a", "new"); }) == "a: cannot write: No space left on device");
+  CHECK(disk.read("a") == "old");
+  disk.write_atomic("a", "newer");
+  CHECK(disk.read("a") == "newer");
+}
+
+TEST_CASE("memory_disk: a crash cuts the write short and refuses all that follows") {
+  MemoryDisk disk;
+  auto file = disk.open_append("a");
+  disk.set_fault({DiskFault::Kind::crash, disk.operations(), 1});
+  CHECK_THROWS_AS(file->append("12345678"), IoError);
+  CHECK_THROWS_AS(disk.write_atomic("b", "x"), IoError);
+  disk.clear_fault();
+  CHECK(disk.read("a") == "1234");
+  CHECK_FALSE(disk.exists("b"));
+}

@@ -1,0 +1,106 @@
+#include "runtime/base/log.h"
+
+#include <algorithm>
+
+#include "runtime/base/memory_disk.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr LogOptions kFileOnly{LogLevel::info, LogLevel::error, false};
+
+// The log goes to a file in memory while this lives.
+struct LogToMemory {
+  explicit LogToMemory(LogOptions options = kFileOnly) { open_log(disk.open_append("log.txt"), options); }
+  ~LogToMemory() { close_log(); }
+  std::string text() const { return disk.read("log.txt"); }
+  MemoryDisk disk;
+};
+
+size_t lines_in(const std::string& text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')); }
+
+}  // namespace
+
+TEST_CASE("log: a line holds time, level, component and text; debug is left out") {
+  LogToMemory log;
+  log_debug("trainer", "hidden");
+  log_warn("trainer", "step 3 was not finite");
+  CHECK(lines_in(log.text()) == 1);
+  CHECK(log.text().find(" warning trainer: step 3 was not finite\n") != std::string::npos);
+  CHECK(log.text().substr(0, 2) == "20");
+}
+
+TEST_CASE("log: a text with line breaks and control bytes stays one line") {
+  LogToMemory log;
+  log_info("socket", "a\nb\x01{}%s");
+  CHECK(lines_in(log.text()) == 1);
+  CHECK(log.text().find("socket: a\\x0ab\\x01{}%s") != std::string::npos);
+}
+
+TEST_CASE("log: identical lines are written once, and counted when the log closes") {
+  LogToMemory log;
+  for (int i = 0; i < 100; ++i) log_info("env", "failed");
+  log_info("env", "other");
+  CHECK(lines_in(log.text()) == 2);
+  close_log();
+  CHECK(lines_in(log.text()) == 3);
+  CHECK(log.text().find("env: failed (and 99 times more)") != std::string::npos);
+}
+
+TEST_CASE("log: the same text at another level is another line") {
+  LogToMemory log;
+  log_info("env", "failed");
+  log_error("env", "failed");
+  CHECK(lines_in(log.text()) == 2);
+}
+
+TEST_CASE("log: lines that the disk refuses are counted and later ones are written") {
+  LogToMemory log;
+  log.disk.set_fault({DiskFault::Kind::refuse, log.disk.operations(), 2});
+  for (const char* text : {"one", "two", "three"}) log_info("x", text);
+  CHECK(log_lines_lost() == 2);
+  CHECK(lines_in(log.text()) == 1);
+}
+
+TEST_CASE("log: only lines that go to stderr count as lines there") {
+  const uint64_t before = stderr_lines();
+  {
+    LogToMemory log;
+    log_error("x", "to the file alone");
+    CHECK(stderr_lines() == before);
+  }
+  LogToMemory log({.stderr_level = LogLevel::error});
+  log_warn("x", "below the level");
+  CHECK(stderr_lines() == before);
+  log_error("x", "to both");
+  CHECK(stderr_lines() == before + 1);
+  log.disk.set_fault({DiskFault::Kind::refuse, log.disk.operations(), 2});
+  for (const char* text : {"lost", "lost too"}) log_info("x", text);
+  CHECK(stderr_lines() == before + 2);  // the first one is told
+}
+
+TEST_CASE("repeat_filter: a line passes again after the window and says how many were held back") {
+  RepeatFilter filter(10s);
+  const RepeatFilter::Clock::time_point start;
+  uint64_t repeats = 99;
+  CHECK(filter.pass("a", start, repeats));
+  CHECK(repeats == 0);
+  CHECK_FALSE(filter.pass("a", start + 9s, repeats));
+  CHECK(filter.pass("b", start + 9s, repeats));
+  CHECK(filter.pass("a", start + 10s, repeats));
+  CHECK(repeats == 1);
+}
+
+TEST_CASE("repeat_filter: many different lines all pass and do not pile up") {
+  RepeatFilter filter(10s);
+  const RepeatFilter::Clock::time_point start;
+  uint64_t repeats = 0;
+  int passed = 0;
+  for (int i = 0; i < 100'000; ++i) passed += filter.pass(std::to_string(i), start, repeats);
+  CHECK(passed == 100'000);
+  CHECK(filter.pass("new", start + 20s, repeats));  // the old ones are forgotten, so this one is remembered
+  CHECK_FALSE(filter.pass("new", start + 21s, repeats));
+}

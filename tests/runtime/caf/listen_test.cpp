@@ -1,0 +1,95 @@
+#include "runtime/caf/listen.h"
+
+#include <future>
+
+#include <caf/actor_system_config.hpp>
+#include <caf/binary_serializer.hpp>
+#include <caf/node_id.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/messages.h"
+#include "actors/network_messages.h"
+#include "runtime/caf/broker.h"
+#include "runtime/caf/system.h"
+#include "tests/process/raw_connection.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+NodeActor::behavior_type idle_node(NodeActor::pointer) {
+  return {[](const SpawnRequest&) { return uint32_t{0}; }};
+}
+
+// A listening actor system.
+struct Listening {
+  Listening() {
+    register_messages(config);
+    configure(config, {.threads = 1, .network = true, .network_config = {}});
+    system = std::make_unique<caf::actor_system>(config);
+    actor = system->spawn(idle_node);
+    port = listen(*system, actor, "127.0.0.1", 0, messages_to_node());
+  }
+  ~Listening() {
+    system->middleman().unpublish(caf::actor_cast<caf::actor>(actor), port);
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    actor = nullptr;
+  }
+
+  // How many other processes CAF keeps something of.
+  size_t known_processes() {
+    std::promise<size_t> known;
+    system->middleman().backend().post(
+        [&, broker = broker_of(*system)] { known.set_value(running(broker)->spawn_servers.size()); });
+    return known.get_future().get();
+  }
+  // A connection of a process with that number.
+  Client peer(uint32_t number) {
+    std::vector<char> name;
+    caf::binary_serializer sink{*system, name};
+    caf::node_id node = caf::make_node_id(number, caf::node_id::default_data::host_id_type{1});
+    REQUIRE_FALSE(sink(node));
+    Client client("127.0.0.1:" + std::to_string(port));
+    client.send(caf_header(kClientHandshake, static_cast<uint32_t>(name.size()), 0) +
+                std::string(name.begin(), name.end()));
+    return client;
+  }
+
+  caf::actor_system_config config;
+  std::unique_ptr<caf::actor_system> system;
+  NodeActor actor;
+  uint16_t port = 0;
+};
+
+}  // namespace
+
+TEST_CASE("caf_listen: nothing is kept of processes whose connections have ended") {
+  Listening listening;
+  std::vector<Client> open;
+  for (uint32_t number = 1; number <= 200; ++number) open.push_back(listening.peer(number));
+  CHECK(eventually([&] { return listening.known_processes() == 200; }));
+  while (open.size() > 1) open.pop_back();
+  CHECK(eventually([&] { return listening.known_processes() == 1; }));
+  open.push_back(listening.peer(2));  // one that was gone comes again
+  CHECK(eventually([&] { return listening.known_processes() == 2; }));
+  open.clear();
+  CHECK(eventually([&] { return listening.known_processes() == 0; }));
+}
+
+TEST_CASE("caf_listen: a connection that follows an ended one at once is not taken for it") {
+  constexpr uint32_t kPeers = 300;
+  Listening listening;
+  const std::string address = "127.0.0.1:" + std::to_string(listening.port);
+  std::vector<Client> open;
+  for (uint32_t number = 1; number <= kPeers; ++number) {
+    Client(address).send("x");  // ends before it has introduced itself
+    open.push_back(listening.peer(number));
+  }
+  open.push_back(listening.peer(kPeers + 1));
+  CHECK(eventually([&] { return listening.known_processes() == kPeers + 1; }));
+  open.pop_back();  // is forgotten together with all that have no connection
+  CHECK(eventually([&] { return listening.known_processes() == kPeers; }));
+}
+
+}  // namespace troupe::test

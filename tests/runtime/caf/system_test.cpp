@@ -1,0 +1,84 @@
+#include "runtime/caf/system.h"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/sec.hpp>
+
+#include "runtime/caf/owned_system.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+// Plain words, not the name of a constant.
+void check_words(const std::string& text) {
+  CAPTURE(text);
+  CHECK(text.size() > 5);
+  CHECK(text.find('_') == std::string::npos);
+}
+
+// A part of an actor system that sees its end.
+class EndWitness : public caf::actor_system::module {
+ public:
+  static inline std::promise<std::thread::id> ended_by;
+
+  void start() override {}
+  void stop() override { ended_by.set_value(std::this_thread::get_id()); }
+  void init(caf::actor_system_config&) override {}
+  id_t id() const override { return openssl_manager; }
+  void* subtype_ptr() override { return this; }
+};
+
+void add_witness(caf::actor_system_config& config) {
+  config.module_factories.emplace_back([](caf::actor_system&) { return new EndWitness; });
+}
+
+}  // namespace
+
+TEST_CASE("owned_system: one that was given up is never ended on its owner's thread, whenever its last actor ends") {
+  for (const bool ends_before : {true, false}) {
+    CAPTURE(ends_before);
+    EndWitness::ended_by = {};
+    std::promise<void> release, released;
+    std::future<std::thread::id> ended_by = EndWitness::ended_by.get_future();
+    {
+      OwnedSystem owned({.network_config = {}}, add_witness);
+      owned.get().spawn<caf::detached>([wait = release.get_future().share(), &released](caf::event_based_actor*) {
+        wait.wait();
+        released.set_value();
+      });
+      CHECK(!owned.await_actors(std::chrono::milliseconds(0)));
+      if (ends_before) {
+        release.set_value();
+        released.get_future().wait();
+      }
+    }
+    if (!ends_before) {
+      release.set_value();
+      released.get_future().wait();
+    }
+    CHECK(ended_by.get() != std::this_thread::get_id());
+  }
+}
+
+TEST_CASE("describe: every error of CAF is told in plain words") {
+  for (int code = 1; code <= static_cast<int>(caf::sec::connection_timeout); ++code)
+    check_words(describe(make_error(static_cast<caf::sec>(code))));
+  for (int code = 1; code <= static_cast<int>(caf::exit_reason::unreachable); ++code)
+    check_words(describe(make_error(static_cast<caf::exit_reason>(code))));
+}
+
+TEST_CASE("describe: a fault is told by its context, or in plain words without one") {
+  CHECK(describe(make_error(Fault::bad_message, "workers is 0, expected 1 to 4096")) ==
+        "workers is 0, expected 1 to 4096");
+  for (int code = 1; code <= static_cast<int>(Fault::incompatible); ++code)
+    check_words(describe(make_error(static_cast<Fault>(code))));
+}
+
+}  // namespace troupe

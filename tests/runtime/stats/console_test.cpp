@@ -1,0 +1,416 @@
+#include "runtime/stats/console.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/file.h"
+#include "runtime/base/rng.h"
+#include "runtime/stats/bottleneck.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using nlohmann::json;
+
+namespace {
+
+StatsSnapshot running() {
+  StatsSnapshot s;
+  s.elapsed_seconds = 12.4;
+  s.progress = 0.625;
+  s.eta_seconds = 3725;
+  s.env_steps = 312'500;
+  s.env_steps_per_second = 103'512.4;
+  s.env_steps_per_second_60s = 98'001;
+  s.updates = 152;
+  s.updates_per_second = 12.34;
+  s.reuse = 1;
+  s.trainer_wait_fraction = 0.03;
+  s.lag_p50 = 0;
+  s.lag_p95 = 1;
+  s.lag_max = 1;
+  s.lag_bound = 1;
+  s.ledger = {313'000, 311'296, 1'000, 0, 64, 640};
+  s.batch_size_p50 = 64;
+  s.batches_full = 80;
+  s.batches_all_waiting = 20;
+  s.inference_p50_ms = 0.211;
+  s.inference_p99_ms = 0.8;
+  s.episodes = 900;
+  s.return_mean = 421.34;
+  s.return_std = 88.06;
+  s.length_mean = 421;
+  s.learner = {{"kl", 0.0123}, {"clip_fraction", 0.081}, {"ess", 0.94}};
+  s.workers_up = s.workers_total = 2;
+  s.inference_up = s.inference_own = 1;
+  s.weights_behind = {{"inference/0", 0}, {"10.0.0.2:4000", 1}};
+  s.rss_bytes = 182'400'000;
+  return s;
+}
+
+std::string verdict_with(auto change) {
+  StatsSnapshot s = running();
+  change(s);
+  return text_of(find_bottleneck(s));
+}
+
+void collect_paths(const std::string& path, const json& value, std::vector<std::string>& paths) {
+  if (!value.is_object()) return paths.push_back(path);
+  for (const auto& [key, inner] : value.items()) collect_paths(path.empty() ? key : path + '.' + key, inner, paths);
+}
+
+}  // namespace
+
+TEST_CASE("console: the block of a run under way") {
+  const std::vector<std::string> expected = {
+      "demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
+      "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
+      "  workers    2 up  dropped 1,000 stale, 0 full",
+      "  failures   64 samples lost",
+      "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
+      "  batches    80 % left full, 0 % on timeout, 20 % with all workers waiting",
+      "  training   152 updates (12.3/s)  reuse 1.0  waits 3 %",
+      "  lag        median 0  p95 1  max 1  bound 1",
+      "  return     421.3 +- 88.1  length 421  success -",
+      "  learning   KL 0.0123  clipped 8 %  ESS 0.94",
+      "  bottleneck training: the trainer is busy 97 % of the time"};
+  StatsSnapshot s = running();
+  s.progress = 0.63;
+  CHECK(console_block("demo", s, 80) == expected);
+}
+
+TEST_CASE("console: the block before there is any data") {
+  const std::vector<std::string> expected = {"demo [............] -  0:00  ETA -  - MB",
+                                             "  steps      0 env-steps  -/s (60 s: -/s)",
+                                             "  workers    0 up  dropped 0 stale, 0 full",
+                                             "  inference  batch -  p50 - ms  p99 - ms",
+                                             "  batches    - left full, - on timeout, - with all workers waiting",
+                                             "  training   0 updates (-/s)  reuse -  waits -",
+                                             "  lag        median -  p95 -  max -  bound 0",
+                                             "  return     no episode is complete yet",
+                                             "  learning   KL -  clipped -  ESS -",
+                                             "  bottleneck waiting for workers and inference: neither is connected"};
+  CHECK(console_block("demo", {}, 80) == expected);
+}
+
+TEST_CASE("console: an evaluation, failures and receivers that are behind are shown when there are any") {
+  StatsSnapshot s = running();
+  s.evaluation = EvaluationResult{100, 20, 499.5, 1.25, 499, 1.0};
+  s.env_failures = {{"CartPole-v1", 3}};
+  s.weights_behind["inference 1"] = 7;
+  const auto lines = console_block("demo", s, 80);
+  const auto holds = [&](const std::string& line) { return std::ranges::count(lines, line) == 1; };
+  CHECK(holds("  failures   environments failed 3 times, 64 samples lost"));
+  CHECK(holds("  weights    7 versions behind at one inference actor"));
+  CHECK(holds("  evaluation at update 100: return 499.5 +- 1.2, success 100 %"));
+}
+
+TEST_CASE("console: workers that were started again are not shown as missing") {
+  StatsSnapshot s = running();
+  s.workers_total = 9;
+  CHECK(console_block("demo", s, 80)[2].starts_with("  workers    2 up, 9 joined  dropped"));
+  CHECK(console_line(s).find("  workers 2  ") != std::string::npos);
+}
+
+TEST_CASE("console: what sampling is slow for has a line of its own") {
+  StatsSnapshot s = running();
+  s.trainer_wait_fraction = 0.63;
+  const auto lines = console_block("demo", s, 80);
+  REQUIRE(lines.size() > 2);
+  CHECK(lines[lines.size() - 2] == "  bottleneck sampling: the trainer waits 63 % of the time");
+  CHECK(lines.back() == "             batches leave full: more inference actors, or a larger batch_size");
+}
+
+namespace {
+
+// Every figure of a snapshot drawn from values that are as long, as small or as odd as they get.
+StatsSnapshot extreme(Rng& rng) {
+  constexpr double kNumbers[] = {kUnknown, INFINITY,  -INFINITY,  0,          -0.0,      1e-300, -1e-300, 0.00012345,
+                                 0.5,      -123456.7, 99999.4999, -99998.996, 123456789, 1e18,   1e300,   -1.2345e-7};
+  constexpr uint64_t kCounts[] = {0, 1, 999, 9'999'999, 10'000'000, 999'500'000, UINT64_MAX / 8, UINT64_MAX};
+  const auto number = [&] { return kNumbers[rng.below(std::size(kNumbers))]; };
+  const auto count = [&] { return kCounts[rng.below(std::size(kCounts))]; };
+  StatsSnapshot s;
+  for (double* value : {&s.elapsed_seconds,
+                        &s.progress,
+                        &s.eta_seconds,
+                        &s.env_steps_per_second,
+                        &s.env_steps_per_second_60s,
+                        &s.updates_per_second,
+                        &s.reuse,
+                        &s.trainer_wait_fraction,
+                        &s.lag_p50,
+                        &s.lag_p95,
+                        &s.lag_max,
+                        &s.batch_size_p50,
+                        &s.inference_p50_ms,
+                        &s.inference_p99_ms,
+                        &s.return_mean,
+                        &s.return_std,
+                        &s.length_mean,
+                        &s.success_rate,
+                        &s.learner["kl"],
+                        &s.learner["clip_fraction"],
+                        &s.learner["ess"]})
+    *value = number();
+  for (uint64_t* value : {&s.env_steps, &s.updates, &s.lag_bound, &s.ledger.produced, &s.ledger.dropped_stale,
+                          &s.ledger.dropped_full, &s.ledger.lost_in_crash, &s.batches_full, &s.batches_timeout,
+                          &s.batches_all_waiting, &s.workers_up, &s.workers_total, &s.inference_up, &s.inference_own,
+                          &s.rss_bytes, &s.weights_behind["inference 0"], &s.env_failures["Env"]})
+    *value = count();
+  if (rng.below(2) == 0) s.evaluation = EvaluationResult{count(), count(), number(), number(), number(), number()};
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("console: 80 columns hold the block and 159 the line, whatever the figures are") {
+  Rng rng(1);
+  for (int i = 0; i < 20'000; ++i) {
+    const StatsSnapshot s = extreme(rng);
+    // 500 columns cut nothing: the lines are this short by themselves.
+    for (const std::string& line : console_block("a run", s, 500)) CHECK_MESSAGE(display_width(line) <= 80, line);
+    const std::string line = console_line(s);
+    CHECK_MESSAGE(display_width(line) < 160, line);
+    for (const char* part :
+         {"steps ", "/s)", "  updates ", "  return ", "  bottleneck: ", "  workers ", "  lag p95 ", "  dropped "})
+      CHECK_MESSAGE(line.find(part) != std::string::npos, line);
+  }
+}
+
+TEST_CASE("console: lines of one run write numbers alike, whatever else is in them") {
+  StatsSnapshot s = running();
+  for (const double success : {kUnknown, 0.0, 1.0})
+    for (const double eta : {3.0, 3725.0})
+      for (const uint64_t failures : {0, 123'456}) {
+        s.success_rate = success;
+        s.eta_seconds = eta;
+        s.env_failures = {{"Maze", failures}};
+        const std::string line = console_line(s);
+        CHECK((failures == 0 || line.find("  env failures 123,456  lost 64  ") != std::string::npos));
+        CHECK(line.size() < kLineColumns);
+        CHECK_MESSAGE(line.find("  steps 312,500 (103,512/s)  updates 152") != std::string::npos, line);
+      }
+}
+
+TEST_CASE("console: a long line leaves out what matters least, and abbreviates its numbers where that is not enough") {
+  StatsSnapshot s = running();
+  s.env_steps = 1'000'000'000'000;
+  s.return_mean = 1e6;
+  s.ledger.dropped_stale = 123'456;
+  CHECK(console_line(s) ==
+        "0:12  62 %  steps 1T (103,512/s)  updates 152 (12.3/s)  return 1M  KL 0.0123  lost 64  bottleneck: waste  "
+        "workers 2  lag p95 1 of 1  dropped 123,456");
+  s.elapsed_seconds = s.eta_seconds = 9e8;
+  s.success_rate = 0.5;
+  s.workers_up = s.workers_total = 10'000'000;
+  s.updates = 1'000'000'000'000;
+  s.env_failures = {{"Maze", 1'000'000'000}};
+  s.inference_up = s.inference_own = 0;
+  CHECK(console_line(s) ==
+        "steps 1T (104k/s)  updates 1T  return 1M  env failures 1G  lost 64  bottleneck: waiting for an inference "
+        "process  workers 10M  lag p95 1 of 1  dropped 123k");
+}
+
+TEST_CASE("console: a low terminal gets the lines that matter most, and never more than it has room for") {
+  const std::vector<std::string> expected = {"demo [#######.....] 62 %  0:12  ETA 1:02:05  182 MB",
+                                             "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
+                                             "  return     421.3 +- 88.1  length 421  success -",
+                                             "  bottleneck training: the trainer is busy 97 % of the time"};
+  CHECK(console_block("demo", running(), 80, 4) == expected);
+  for (size_t height = 0; height < 20; ++height)
+    CHECK(console_block("demo", running(), 80, height).size() == std::clamp<size_t>(height, 1, 11));
+}
+
+TEST_CASE("console: the figures of the head make room for the run's name") {
+  const auto head = [](size_t width) { return console_block("cartpole-long-run-17", running(), width)[0]; };
+  CHECK(head(80) == "cartpole-long-run-17 [#######.....] 62 %  0:12  ETA 1:02:05  182 MB");
+  CHECK(head(60) == "cartpole-long-run-17 62 %  0:12  ETA 1:02:05  182 MB");
+  CHECK(head(40) == "cartpole-long-ru 62 %  0:12  ETA 1:02:05");
+  CHECK(head(20) == "cartpole- 62 %  0:12");
+  CHECK(head(5) == "cartp");
+}
+
+TEST_CASE("console: no line is wider than the terminal, and none is cut inside a character or holds control bytes") {
+  for (size_t width : {0, 1, 5, 6, 40, 80})
+    for (const std::string& line : console_block("\u00e9\u4e16\u754c\U0001F600\x1b[31m", running(), width))
+      CHECK(display_width(line) <= width);
+  CHECK(display_width("a\u00e9\u4e16\U0001F600\xff") == 7);
+  const std::string head = console_block("\u4e16\u754c\u4e16\u754c", running(), 50)[0];
+  CHECK(head.starts_with("\u4e16\u754c\u4e16\u754c 62 %"));
+  CHECK(console_block("\u4e16\u754c", running(), 3)[0] == "\u4e16");  // half a wide character does not fit
+  CHECK(console_block("a\x1b\n", running(), 80)[0].starts_with("a?? ["));
+}
+
+TEST_CASE("console: a block is drawn over the one before it") {
+  CHECK(console_redraw({"a", "b"}, 0) == "\r\x1b[2Ka\n\r\x1b[2Kb\n\x1b[J");
+  CHECK(console_redraw({"a"}, 2) == "\x1b[2A\r\x1b[2Ka\n\x1b[J");
+}
+
+TEST_CASE("console: one line for a pipe") {
+  StatsSnapshot s = running();
+  s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;
+  CHECK(console_line(s) ==
+        "0:12  62 %  steps 312,500 (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  bottleneck: training  "
+        "workers 2  ETA 1:02:05  lag p95 1 of 1  dropped 0");
+  CHECK(console_line({}).find("steps 0 (-/s)") != std::string::npos);
+  CHECK(console_line({}).find("nan") == std::string::npos);
+}
+
+TEST_CASE("console: what is dropped are samples that were stale or had no room; lost ones are named apart") {
+  StatsSnapshot s = running();
+  CHECK(console_line(s).find("  lost 64  ") != std::string::npos);
+  CHECK(console_line(s).ends_with("  dropped 1,000"));
+}
+
+TEST_CASE("console: a small KL is not shown as none") {
+  StatsSnapshot s = running();
+  s.learner["kl"] = 0.0000123;
+  CHECK(console_line(s).find("KL 1.2e-05") != std::string::npos);
+  s.learner["kl"] = 0;
+  CHECK(console_line(s).find("KL 0.0000") != std::string::npos);
+}
+
+TEST_CASE("console: the end of a run raises no alarm") {
+  StatsSnapshot s = running();
+  s.training_ended = true;
+  s.workers_up = 0;
+  s.ledger.dropped_stale = s.ledger.produced;
+  CHECK(text_of(find_bottleneck(s)).empty());
+  CHECK(console_line(s).find("bottleneck") == std::string::npos);
+  for (const std::string& line : console_block("demo", s, 80)) CHECK(line.find("bottleneck") == std::string::npos);
+}
+
+TEST_CASE("console: the verdict names what limits the run") {
+  CHECK(verdict_with([](auto& s) { s.workers_up = 0; }) == "waiting for workers: all have left");
+  CHECK(verdict_with([](auto& s) { s.ledger.dropped_stale = 100'000; }) ==
+        "waste: 32 % of the samples are dropped, most as stale");
+  CHECK(verdict_with([](auto& s) { s.ledger.dropped_full = 50'000; }).ends_with("most for want of room"));
+  CHECK(verdict_with([](auto& s) {
+          s.trainer_wait_fraction = kUnknown;
+          s.updates = 0;
+        }) == "not known yet: the first update is not complete");
+  CHECK(verdict_with([](auto& s) { s.trainer_wait_fraction = kUnknown; }) ==
+        "unknown: a deterministic run does one thing at a time");
+  CHECK(verdict_with([](auto& s) {
+          s.trainer_wait_fraction = 0.2;
+        }).starts_with("none: sampling and training keep pace; the trainer waits 20 %"));
+  const auto hungry = [](uint64_t full, uint64_t timeout, uint64_t waiting) {
+    return verdict_with([&](auto& s) {
+      s.trainer_wait_fraction = 0.63;
+      s.batches_full = full;
+      s.batches_timeout = timeout;
+      s.batches_all_waiting = waiting;
+    });
+  };
+  CHECK(hungry(0, 0, 0) == "sampling: the trainer waits 63 % of the time");
+  CHECK(hungry(1, 9, 0).find("batches leave on timeout") != std::string::npos);
+  CHECK(hungry(9, 1, 0).find("batches leave full") != std::string::npos);
+  CHECK(hungry(1, 1, 8).find("workers wait for their actions") != std::string::npos);
+  StatsSnapshot fresh;
+  fresh.workers_up = fresh.inference_up = 1;
+  CHECK(text_of(find_bottleneck(fresh)) == "not known yet: the first rollouts are not complete");
+}
+
+TEST_CASE("console: the verdict names the processes that a run waits for") {
+  const auto verdict = [](uint64_t workers, uint64_t joined, uint64_t inference, uint64_t own) {
+    StatsSnapshot s = joined > 0 ? running() : StatsSnapshot{};
+    s.workers_up = workers;
+    s.workers_total = joined;
+    s.inference_up = inference;
+    s.inference_own = own;
+    return text_of(find_bottleneck(s));
+  };
+  CHECK(verdict(0, 0, 1, 1) == "waiting for workers: none has joined");
+  CHECK(verdict(0, 3, 1, 1) == "waiting for workers: all have left");
+  CHECK(verdict(1, 1, 0, 0) == "waiting for an inference process: none is connected");
+  CHECK(verdict(0, 3, 0, 0) == "waiting for workers and inference: neither is connected");
+  CHECK(verdict(1, 1, 0, 1) == "waiting for inference: no inference actor is up");
+  CHECK(verdict(1, 1, 1, 0).starts_with("training: "));
+}
+
+TEST_CASE("console: when nothing is sampled because environments fail, they are the bottleneck") {
+  StatsSnapshot fresh;
+  fresh.workers_up = 1;
+  fresh.env_failures = {{"Maze", 1200}};
+  fresh.last_error = "row 0: no such map";
+  CHECK(text_of(find_bottleneck(fresh)) == "environments fail: 1,200 failures, the last: row 0: no such map");
+  const auto failing = [](double rate, double waits) {
+    return verdict_with([&](StatsSnapshot& s) {
+             s.env_failures = {{"Maze", 3}};
+             s.env_steps_per_second = rate;
+             s.trainer_wait_fraction = waits;
+           })
+        .starts_with("environments fail");
+  };
+  CHECK(failing(0, 0.9));
+  CHECK(!failing(0, 0.1));  // sampling waits for the trainer
+  CHECK(!failing(5, 0.9));
+}
+
+TEST_CASE("console: numbers") {
+  for (const auto& [value, text] : std::map<uint64_t, std::string>{
+           {0, "0"}, {999, "999"}, {1000, "1,000"}, {1234567, "1,234,567"}, {UINT64_MAX, "18,446,744,073,709,551,615"}})
+    CHECK(format_count(value) == text);
+  for (const auto& [value, text] : std::map<uint64_t, std::string>{{9'999'999, "9,999,999"},
+                                                                   {10'000'000, "10M"},
+                                                                   {123'456'789, "123M"},
+                                                                   {999'600'000, "1G"},
+                                                                   {UINT64_MAX, "18.4E"}})
+    CHECK(format_short(value) == text);
+  CHECK(format_number(-0.01, 1) == "0.0");
+  CHECK(format_number(-0.06, 1) == "-0.1");
+  CHECK(format_number(INFINITY, 1) == "-");
+  CHECK(format_number(1.5e300, 1) == "1.5e+300");
+  CHECK(format_seconds(59.6) == "1:00");
+  CHECK(format_seconds(3600) == "1:00:00");
+  CHECK(format_seconds(-1) == "-");
+  CHECK(format_seconds(1e300) == "-");
+  CHECK(format_bytes(12'345'678'901) == "12 GB");
+}
+
+TEST_CASE("stats_snapshot: an empty one is valid JSON in one line, with null for what is unknown") {
+  const std::string text = to_json(StatsSnapshot{});
+  CHECK(text.find('\n') == std::string::npos);
+  const json value = json::parse(text);
+  CHECK(value["env_steps"] == 0);
+  CHECK(value["progress"].is_null());
+  CHECK(value["lag"]["p95"].is_null());
+  CHECK(value["eval"].is_null());
+  CHECK(value["learner"] == json::object());
+}
+
+TEST_CASE("stats_snapshot: every figure is in the JSON, non-finite ones and odd names included") {
+  StatsSnapshot s = running();
+  s.learner["value_loss"] = INFINITY;
+  s.env_failures["\xff"] = 2;
+  s.evaluation = EvaluationResult{3, 4, 5, 6, 7, 0.5};
+  const json value = json::parse(to_json(s));
+  CHECK(value["env_steps_per_second"] == 103'512.4);
+  CHECK(value["ledger"]["lost_in_crash"] == 64);
+  CHECK(value["learner"]["value_loss"].is_null());
+  CHECK(value["weights_behind"]["10.0.0.2:4000"] == 1);
+  CHECK(value["eval"] == json::parse(to_json(*s.evaluation)));
+  CHECK(s.ledger.balances());
+}
+
+TEST_CASE("stats_snapshot: the scalars are the finite numbers by path") {
+  const auto scalars = scalars_of(running());
+  CHECK(scalars.at("lag/p95") == 1);
+  CHECK(scalars.at("learner/kl") == 0.0123);
+  CHECK(scalars.count("episodes/success_rate") == 0);
+  CHECK(scalars.count("eval/return_mean") == 0);
+}
+
+TEST_CASE("run folder page: every field of a snapshot is described") {
+  const std::string page = posix_disk().read("docs/run_folder.md");
+  StatsSnapshot s;
+  s.evaluation.emplace();
+  std::vector<std::string> paths;
+  json value = json::parse(to_json(s));
+  for (const char* open : {"learner", "rows_served", "weights_behind", "env_failures"}) value[open] = 0;
+  collect_paths("", value, paths);
+  CHECK(paths.size() > 40);
+  for (const std::string& path : paths) CHECK_MESSAGE(page.find("`" + path + "`") != std::string::npos, path);
+}

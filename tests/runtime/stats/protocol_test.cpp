@@ -1,0 +1,202 @@
+#include "runtime/stats/protocol.h"
+#include "runtime/base/token_bucket.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/test.h"
+
+using namespace troupe;
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string refusal(const std::string& line) {
+  try {
+    parse_stats_request(line);
+  } catch (const RequestError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("stats_protocol: requests with and without their optional fields") {
+  CHECK(parse_stats_request(R"({"type":"ping"})").kind == StatsRequest::Kind::ping);
+  CHECK(parse_stats_request(R"({"type":"subscribe"})").topic.empty());
+  const StatsRequest request =
+      parse_stats_request(R"( {"last": 5, "type": "history", "topic": "lag.p95", "before": 9} )");
+  CHECK(request.kind == StatsRequest::Kind::history);
+  CHECK(request.topic == "lag.p95");
+  CHECK(request.last == 5);
+  CHECK(request.before == 9);
+  CHECK(parse_stats_request(R"({"type":"history"})").last == 100);
+}
+
+TEST_CASE("stats_protocol: what is no request is refused with the cause") {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "request: is empty"},
+      {"hello", "request:1:1: not valid JSON"},
+      {"{\"type\":\"ping\"", "request:1:15: not valid JSON"},
+      {"{\"type\":\"ping\"} x", "request:1:17: not valid JSON"},
+      {std::string("{\"type\":\"ping\0\"}", 16), "request:1:14: not valid JSON"},
+      {"{\"type\":\"\xff\"}", "request:1:10: not valid JSON"},
+      {std::string(60'000, '['), "request: nested deeper than 32 levels"},
+      {"[]", "a request is a JSON object"},
+      {"1", "a request is a JSON object"},
+      {"null", "a request is a JSON object"},
+      {"{}", "a request needs a \"type\""},
+      {R"({"type":1})", "unknown type 1, known are"},
+      {R"({"type":"Ping"})", "unknown type \"Ping\", known are"},
+      {R"({"type":"ping","type":"ping"})", "request: type: the key is there twice"},
+      {R"({"type":"ping","topic":"x"})", "unknown field \"topic\""},
+      {R"({"type":"subscribe","last":1})", "unknown field \"last\""},
+      {R"({"type":"subscribe","topic":7})", "topic is not a string"},
+      {R"({"type":"subscribe","topic":")" + std::string(257, 'x') + "\"}", "topic is longer than 256 bytes"},
+      {R"({"type":"history","last":0})", "last is not a whole number from 1 to 100000"},
+      {R"({"type":"history","last":-1})", "last is not a whole number"},
+      {R"({"type":"history","last":1.5})", "last is not a whole number"},
+      {R"({"type":"history","last":"5"})", "last is not a whole number"},
+      {R"({"type":"history","last":99999999999999999999})", "last is not a whole number"},
+      {R"({"type":"history","before":0})", "before is not a whole number"},
+      {R"({"type":"history","lasst":5})", "unknown field \"lasst\""},
+  };
+  for (const auto& [line, cause] : cases) CHECK_MESSAGE(refusal(line).starts_with(cause), refusal(line));
+}
+
+TEST_CASE("stats_protocol: messages are JSON, whatever the text in them") {
+  const json hello = json::parse(hello_message("my \"run\"", R"({"seed": 1})"));
+  CHECK(hello["protocol"] == 2);
+  CHECK(hello["config"]["seed"] == 1);
+  CHECK(json::parse(error_message("\xff\n"))["type"] == "error");
+  CHECK(error_message("a\nb").find('\n') == std::string::npos);
+}
+
+TEST_CASE("stats_history: before the first snapshot there is a message too") {
+  const StatsHistory history(3, 1000);
+  CHECK(history.latest_message() == R"({"type":"stats","sequence":0,"stats":null})");
+  CHECK(history.has_topic("anything"));
+  CHECK(json::parse(history.history_message({}, 1000))["points"].empty());
+}
+
+TEST_CASE("stats_history: what is no object is not kept") {
+  StatsHistory history(3, 1000);
+  for (const char* text : {"", "1", "[]", "{", "null", "{\"a\":NaN}"}) CHECK_FALSE(history.add(text));
+  CHECK(history.size() == 0);
+}
+
+TEST_CASE("stats_history: a snapshot with line breaks becomes one line, keys in their order") {
+  StatsHistory history(3, 1000);
+  CHECK(history.add("{\n  \"b\": 1,\n  \"a\": 2.5\n}\n"));
+  CHECK(history.latest_message() == R"({"type":"stats","sequence":1,"stats":{"b":1,"a":2.5}})");
+}
+
+TEST_CASE("stats_history: topics are dotted paths, and keys may hold dots") {
+  StatsHistory history(3, 1000);
+  history.add(R"({"lag":{"p95":3},"up":{"10.0.0.1:80":{"behind":2}},"x.y":null})");
+  CHECK(json::parse(history.topic_message("lag.p95"))["value"] == 3);
+  CHECK(json::parse(history.topic_message("lag"))["value"]["p95"] == 3);
+  CHECK(json::parse(history.topic_message("up.10.0.0.1:80.behind"))["value"] == 2);
+  for (const char* topic : {"x.y", "lag.p95"}) CHECK(history.has_topic(topic));
+  for (const char* topic : {"p95", "lag.", ".lag", "lag.p95.x", ".", "..", "lag..p95"})
+    CHECK_FALSE(history.has_topic(topic));
+}
+
+TEST_CASE("stats_history: bounded in number and in bytes, the newest stay") {
+  StatsHistory few(3, 1000), small(1000, 20);
+  for (int i = 1; i <= 10; ++i) {
+    few.add("{\"n\":" + std::to_string(i) + "}");
+    small.add("{\"n\":" + std::to_string(i) + "}");
+  }
+  CHECK(few.size() == 3);
+  CHECK(small.size() == 2);
+  StatsRequest request;
+  request.topic = "n";
+  CHECK(few.history_message(request, 1000) ==
+        R"({"type":"history","topic":"n","available":3,"points":[[8,8],[9,9],[10,10]]})");
+}
+
+TEST_CASE("stats_history: last, before and the size of a reply limit what comes back") {
+  StatsHistory history(100, 10'000);
+  for (int i = 1; i <= 10; ++i) history.add("{\"n\":" + std::to_string(10 * i) + "}");
+  StatsRequest request;
+  request.last = 2;
+  CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == R"([[9,{"n":90}],[10,{"n":100}]])");
+  request.before = 9;
+  CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == R"([[7,{"n":70}],[8,{"n":80}]])");
+  CHECK(json::parse(history.history_message(request, 13))["points"].dump() == R"([[8,{"n":80}]])");
+  CHECK(json::parse(history.history_message(request, 0))["points"].empty());
+}
+
+TEST_CASE("token_bucket: so many at once, and so many per second") {
+  TokenBucket bucket(2, 10);
+  const TokenBucket::Clock::time_point start;
+  CHECK(bucket.take(1, start));
+  CHECK(bucket.take(1, start));
+  CHECK_FALSE(bucket.take(1, start));
+  CHECK_FALSE(bucket.take(1, start + 99ms));
+  CHECK(bucket.take(1, start + 100ms));
+  CHECK_FALSE(bucket.take(2.5, start + 100s));
+}
+
+TEST_CASE("stats_http: the two pages, with length and no body for HEAD") {
+  const std::string answer = http_response("GET /stats?x HTTP/1.1\r\nHost: localhost", "page", "{}");
+  CHECK(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/json"));
+  CHECK(answer.find("\r\nContent-Length: 3\r\n") != std::string::npos);
+  CHECK(answer.ends_with("\r\n\r\n{}\n"));
+  CHECK(http_response("GET / HTTP/1.0", "page", "{}").ends_with("\r\n\r\npage"));
+  const std::string head = http_response("HEAD / HTTP/1.1", "page", "{}");
+  CHECK(head.ends_with("\r\n\r\n"));
+  CHECK(head.find("Content-Length: 4\r\n") != std::string::npos);
+}
+
+TEST_CASE("stats_http: everything else gets the right status") {
+  const std::pair<std::string, std::string> cases[] = {{"POST / HTTP/1.1", "405"},
+                                                       {"OPTIONS * HTTP/1.1", "405"},
+                                                       {"GET /x HTTP/1.1", "404"},
+                                                       {"GET //etc/passwd HTTP/1.1", "404"},
+                                                       {"GET / HTTP/2.0", "505"},
+                                                       {"GET /a b HTTP/1.1", "400"},
+                                                       {"", "400"}};
+  for (const auto& [head, status] : cases) CHECK(http_response(head, "p", "{}").starts_with("HTTP/1.1 " + status));
+}
+
+TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answered") {
+  const auto status = [](const std::string& headers, const std::vector<std::string>& own_hosts = {}) {
+    return http_response("GET /stats HTTP/1.1\r\n" + headers, "p", "{}", own_hosts).substr(9, 3);
+  };
+  for (const char* host :
+       {"localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:4711", "10.1.2.3:1", "[::1]:4711", "[fe80::1]"}) {
+    CAPTURE(host);
+    CHECK(status("Host: " + std::string(host)) == "200");
+    CHECK(status("HOST:" + std::string(host) + "\r\nOrigin: http://" + host) == "200");
+  }
+  for (const char* host : {"attacker.example", "localhost.attacker.example", "127.0.0.1.attacker.example", "127.1", "",
+                           "[::1", "[::1]x", "::1", "localhost:80x", "localhost:80:80", "localhost:65536",
+                           "127.0.0.1:99999999", "[::1]:99999999", "localhost:-1", "a\xff"}) {
+    CAPTURE(host);
+    CHECK(status("Host: " + std::string(host)) == "421");
+    CHECK(status("Host: localhost\r\norigin: http://" + std::string(host)) == "403");
+  }
+  CHECK(status("Host: gpu7.lab:4711", {"gpu7.lab"}) == "200");
+  CHECK(status("Host: GPU7:4711\r\nOrigin: http://gpu7.Lab:4711", {"gpu7", "gpu7.lab"}) == "200");
+  CHECK(status("Host: gpu7.attacker.example", {"gpu7", "gpu7.lab"}) == "421");
+  CHECK(status("Host: gpu7.lab:4711", {"gpu8.lab"}) == "421");
+  CHECK(status("Origin: null") == "403");
+  CHECK(status("Host: localhost\r\nHost: attacker.example") == "400");
+  for (const char* line :
+       {"Host : localhost", "Host : a.example", "Host\t: a.example", " Host: a.example", ": a", "Host"})
+    CHECK(status("Host: localhost\r\n" + std::string(line)) == "400");
+  CHECK(status("Host: localhost\r\nAccept: */*\r\nX-Empty:\r\n\r\nno header") == "200");
+  CHECK(status("") == "200");
+  CHECK(http_response("GET /stats HTTP/1.1\r\nHost: a.example", "p", "{}").find("{}") == std::string::npos);
+}
+
+TEST_CASE("stats_http: what begins like HTTP and what does not") {
+  CHECK(is_http_request_line("GET / HTTP/1.1\r"));
+  CHECK(is_http_request_line("BREW /pot HTTP/9"));
+  for (const char* line :
+       {"GET", "GET /", "GET  HTTP/1.1", "get / HTTP/1.1", "{\"a\": HTTP/1.1", "GET /\x01 HTTP/1.1", ""})
+    CHECK_FALSE(is_http_request_line(line));
+}

@@ -1,0 +1,479 @@
+#include "runtime/stats/socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
+#include "runtime/base/rng.h"
+#include "runtime/stats/protocol.h"
+#include "tests/support/run_program.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char* kSnapshot = R"({"env_steps":7,"lag":{"p95":1}})";
+
+// A plain blocking client. A read that takes longer than ten seconds counts as the end, and fails its test.
+class Client {
+ public:
+  explicit Client(const StatsSocket& server, int receive_buffer = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    if (receive_buffer > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    const timeval timeout{10, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(server.port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client() { close(); }
+
+  bool connected() const { return connected_; }
+  // Sends what can be sent; a peer that has closed is no error here.
+  void send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+  }
+  void end_sending() { ::shutdown(fd_, SHUT_WR); }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+  void reset() {
+    const linger now{1, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close();
+  }
+  // The next line without its break; empty at the end.
+  std::string line() {
+    size_t end;
+    while ((end = buffer_.find('\n')) == std::string::npos)
+      if (!fill()) return "";
+    const std::string result = buffer_.substr(0, end);
+    buffer_.erase(0, end + 1);
+    return result;
+  }
+  // The next message; null at the end.
+  json message() {
+    const std::string text = line();
+    return text.empty() ? json() : json::parse(text);
+  }
+  std::string rest() {
+    while (fill()) {
+    }
+    return std::exchange(buffer_, "");
+  }
+  // The reason of the error that ends the connection, which must be the last message; else what came instead.
+  std::string closing_error() {
+    json last;
+    for (json next = message(); !next.is_null(); next = message()) {
+      if (last.is_object() && last["type"] == "error") return "another message after the error";
+      last = next;
+    }
+    return last.is_object() && last["type"] == "error" ? last["reason"].get<std::string>() : "no error: " + last.dump();
+  }
+
+ private:
+  bool fill() {
+    char chunk[65536];
+    const ssize_t got = ::recv(fd_, chunk, sizeof chunk, 0);
+    if (got < 0) CHECK((errno == ECONNRESET));
+    if (got <= 0) return false;
+    buffer_.append(chunk, static_cast<size_t>(got));
+    return true;
+  }
+
+  int fd_;
+  bool connected_ = false;
+  std::string buffer_;
+};
+
+StatsSocketOptions quick_options() {
+  StatsSocketOptions options;
+  options.run = "demo";
+  options.config = R"({"seed":5})";
+  options.detect_timeout = 20ms;
+  return options;
+}
+
+// A server, with its log kept off stderr.
+struct Fixture {
+  explicit Fixture(StatsSocketOptions options = quick_options()) : server(std::move(options)) {}
+
+  // A client that has said hello, and so is known to be served.
+  std::string still_serves() {
+    Client client(server);
+    client.send("{\"type\":\"ping\"}\n");
+    while (true) {
+      const json message = client.message();
+      if (message.is_null()) return "closed";
+      if (message["type"] == "pong") return "pong";
+    }
+  }
+  // Returns when the server has seen `clients` since its start, and that all of them are gone.
+  bool all_gone(uint64_t clients) {
+    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    const auto gone = [&] { return server.counters().accepted == clients && server.counters().open == 0; };
+    while (!gone() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return gone();
+  }
+
+  struct QuietLog {
+    QuietLog() { open_log(disk.open_append("log"), {LogLevel::info, LogLevel::error, false}); }
+    ~QuietLog() { close_log(); }
+    MemoryDisk disk;
+  } quiet;
+  StatsSocket server;
+};
+
+std::string file_text(const std::string& path) { return posix_disk().read(path); }
+
+// The bodies of the fenced blocks of a page that begin with "```<kind>".
+std::vector<std::string> blocks_of(const std::string& page, const std::string& kind) {
+  std::vector<std::string> blocks;
+  const std::string fence = "\n```" + kind + '\n';
+  for (size_t at = page.find(fence); at != std::string::npos; at = page.find(fence, at + 1)) {
+    const size_t begin = at + fence.size();
+    blocks.push_back(page.substr(begin, page.find("```\n", begin) - begin));
+  }
+  return blocks;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: any free port of the loopback interface is found and named") {
+  CHECK(server.port() > 0);
+  CHECK(server.address() == "127.0.0.1:" + std::to_string(server.port()));
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: a port that is taken is named with the reason") {
+  StatsSocketOptions options;
+  options.port = server.port();
+  const std::string expected =
+      server.address() +
+      ": cannot listen: another program listens on this port; choose another one, or 0 for any free one";
+  CHECK_THROWS_WITH_AS(StatsSocket{options}, expected.c_str(), IoError);
+  options.host = "no.such.host.invalid";
+  const std::string unknown =
+      "no.such.host.invalid:" + std::to_string(server.port()) + ": cannot listen: the host name cannot be resolved";
+  CHECK_THROWS_WITH_AS(StatsSocket{options}, unknown.c_str(), IoError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends nothing gets hello, then each snapshot") {
+  Client client(server);
+  CHECK(client.message() ==
+        json::parse(R"({"type":"hello","protocol":2,"program":"troupe","run":"demo","config":{"seed":5}})"));
+  for (int i = 1; i <= 3; ++i) {
+    server.publish(kSnapshot);
+    const json stats = client.message();
+    CHECK(stats["sequence"] == i);
+    CHECK(stats["stats"]["env_steps"] == 7);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: one that comes later gets the newest snapshot at once") {
+  server.publish(kSnapshot);
+  CHECK(still_serves() == "pong");
+  Client client(server);
+  CHECK(client.message()["type"] == "hello");
+  CHECK(client.message()["sequence"] == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: requests are answered in order, also with CRLF and byte by byte") {
+  server.publish(kSnapshot);
+  Client client(server);
+  for (const char c : std::string("{\"type\":\"ping\"}\r\n")) client.send({&c, 1});
+  client.send(
+      "{\"type\":\"history\",\"topic\":\"lag.p95\",\"last\":5}\n{\"type\":\"subscribe\",\"topic\":\"env_steps\"}\n");
+  CHECK(client.message()["type"] == "hello");
+  CHECK(client.message()["type"] == "stats");
+  CHECK(client.message()["type"] == "pong");
+  CHECK(client.message()["points"].dump() == "[[1,1]]");
+  CHECK(client.message() == json::parse(R"({"type":"subscribed","topic":"env_steps"})"));
+  server.publish(R"({"env_steps":8})");
+  CHECK(client.message() == json::parse(R"({"type":"topic","topic":"env_steps","sequence":2,"value":8})"));
+  server.publish(R"({"other":8})");
+  CHECK(client.message()["value"].is_null());
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that has ended its side gets hello and the newest snapshot") {
+  server.publish(kSnapshot);
+  CHECK(still_serves() == "pong");
+  Client client(server);
+  client.end_sending();
+  CHECK(client.message()["type"] == "hello");
+  CHECK(client.message()["type"] == "stats");
+  CHECK(client.message().is_null());
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: what is no request ends the connection with one error") {
+  server.publish(kSnapshot);
+  const std::pair<std::string, std::string> cases[] = {
+      {"garbage\n", "request:1:1: not valid JSON"},
+      {"\n", "request: is empty"},
+      {std::string("\x16\x03\x01\x02\x00\x01\x00\n", 8), "request:1:5: not valid JSON"},  // the start of TLS
+      {std::string("\0\0\0\0\n", 5), "request:1:1: not valid JSON"},
+      {"GET\n", "request:1:1: not valid JSON"},  // nearly HTTP
+      {"SSH-2.0-OpenSSH_9.2\r\n", "request:1:1: not valid JSON"},
+      {"{\"type\":\"subscribe\",\"topic\":\"\xff\"}\n", "request:1:30: not valid JSON"},
+      {"{\"type\":\"history\",\"last\":-1}\n", "last is not a whole number"},
+      {"{\"type\":\"stop\"}\n", "unknown type \"stop\""},
+      {"{\"type\":\"ping\"}{\"type\":\"ping\"}\n", "request:1:16: not valid JSON"},
+      {"{\"type\":\"subscribe\",\"topic\":\"laag\"}\n", "no topic \"laag\" in the newest snapshot"},
+      {std::string(60'000, '[') + '\n', "request: nested deeper than 32 levels"},
+      {std::string(1 << 20, 'x'), "line longer than 65536 bytes"},
+      {std::string(1 << 20, 'G'), "line longer than 65536 bytes"},
+      {'{' + std::string(70'000, ' ') + "}\n", "line longer than 65536 bytes"},
+  };
+  for (const auto& [bytes, reason] : cases) {
+    Client client(server);
+    client.send(bytes);
+    const std::string error = client.closing_error();
+    CHECK_MESSAGE(error.starts_with(reason), error);
+  }
+  CHECK(server.counters().errors == std::size(cases));
+  CHECK(still_serves() == "pong");
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: clients that vanish at any moment leave nothing behind") {
+  server.publish(kSnapshot);
+  for (const char* bytes : {"", "{\"type\":", "{\"type\":\"ping\"}\n", "GET / HT", "GET / HTTP/1.1\r\n", "garbage\n"}) {
+    Client resets(server), closes(server);
+    resets.send(bytes);
+    closes.send(bytes);
+    resets.reset();
+    closes.close();
+  }
+  CHECK(all_gone(12));
+  server.publish(kSnapshot);
+  CHECK(still_serves() == "pong");
+  const auto start = std::chrono::steady_clock::now();
+  server.stop();  // no timer of theirs is left to wait for
+  CHECK(std::chrono::steady_clock::now() - start < 900ms);
+}
+
+TEST_CASE("stats_socket: half a line, half a request head, and a client that never goes are closed in time") {
+  StatsSocketOptions options = quick_options();
+  options.line_timeout = 50ms;
+  Fixture f(options);
+  Client line(f.server), method(f.server), head(f.server);
+  line.send("{\"type\":");
+  method.send("GE");
+  head.send("GET / HTTP/1.1\r\nHost: x\r\n");
+  CHECK(line.closing_error() == "the rest of a line did not come in time");
+  CHECK(method.closing_error() == "the rest of a line did not come in time");
+  CHECK(head.rest().starts_with("HTTP/1.1 408 "));
+  Client listens(f.server);
+  CHECK(listens.message()["type"] == "hello");
+  f.server.publish(kSnapshot);
+  CHECK(listens.message()["type"] == "stats");
+}
+
+TEST_CASE("stats_socket: the machine's own name is trusted on a port that other machines can reach, and only there") {
+  char name[256] = {};
+  REQUIRE(gethostname(name, sizeof name - 1) == 0);
+  const bool own_is_localhost = std::string_view(name) == "localhost";
+  for (const auto& [host, status] :
+       {std::pair{"0.0.0.0", "200"}, std::pair{"127.0.0.1", own_is_localhost ? "200" : "421"}}) {
+    StatsSocketOptions options = quick_options();
+    options.host = host;
+    Fixture f(options);
+    Client client(f.server);
+    client.send("GET / HTTP/1.1\r\nHost: " + std::string(name) + ":1\r\n\r\n");
+    CHECK(client.rest().substr(9, 3) == status);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: HTTP clients get the page, the newest snapshot, or a status") {
+  server.publish(kSnapshot);
+  CHECK(still_serves() == "pong");
+  const std::pair<std::string, std::string> cases[] = {
+      {"GET / HTTP/1.1\r\nHost: localhost:8080\r\n\r\n", "HTTP/1.1 200 OK"},
+      {"GET / HTTP/1.1\r\nHost: attacker.example\r\n\r\n", "HTTP/1.1 421 "},
+      {"GET /stats HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK"},
+      {"GET / HTTP/1.1\n\n", "HTTP/1.1 200 OK"},
+      {"HEAD / HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK"},
+      {"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK"},
+      {"POST /stats HTTP/1.1\r\nContent-Length: 15\r\n\r\n{\"type\":\"ping\"}", "HTTP/1.1 405 "},
+      {"GET /../../etc/passwd HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "},
+      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 505 "},
+      {"GET / HTTP/1.1\r\nX: " + std::string(100'000, 'y'), "HTTP/1.1 431 "},
+  };
+  for (const auto& [request, status] : cases) {
+    Client client(server);
+    client.send(request);
+    const std::string answer = client.rest();
+    CHECK_MESSAGE(answer.starts_with(status), answer.substr(0, 60));
+    CHECK(answer.find("HTTP/1.1", 8) == std::string::npos);
+  }
+  Client client(server);
+  client.send("GET /stats HTTP/1.1\r\n\r\n");
+  const std::string answer = client.rest();
+  CHECK(json::parse(answer.substr(answer.find("\r\n\r\n")))["stats"]["env_steps"] == 7);
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: a flood of requests ends that connection only") {
+  Client client(server);
+  std::string flood;
+  for (int i = 0; i < 1000; ++i) flood += "{\"type\":\"ping\"}\n";
+  client.send(flood);
+  CHECK(client.closing_error() == "too many requests");
+  CHECK(still_serves() == "pong");
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "stats_socket: of 500 clients 64 are served, every other one is told why, and places become free") {
+  {
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int i = 0; i < 500; ++i) {
+      clients.push_back(std::make_unique<Client>(server));
+      REQUIRE(clients.back()->connected());
+      if (i < 64) CHECK(clients.back()->message()["type"] == "hello");
+      if (i % 2 == 1) clients.back()->send("{\"type\":\"ping\"}\n");
+    }
+    for (size_t i = 64; i < clients.size(); ++i) CHECK(clients[i]->closing_error() == "too many clients, at most 64");
+    CHECK(server.counters().refused == 500 - 64);
+    server.publish(kSnapshot);
+    for (size_t i = 0; i < 64; i += 2) CHECK(clients[i]->message()["type"] == "stats");
+  }
+  CHECK(all_gone(500));
+  CHECK(still_serves() == "pong");
+}
+
+TEST_CASE("stats_socket: a client that does not read is dropped with a reason, the others get every snapshot") {
+  StatsSocketOptions options = quick_options();
+  options.max_queued_bytes = 256 << 10;
+  options.linger_timeout = 60s;  // however long the machine keeps the client from reading on
+  Fixture f(options);
+  Client slow(f.server, 4096), reader(f.server);
+  CHECK(slow.message()["type"] == "hello");
+  CHECK(reader.message()["type"] == "hello");
+  const std::string snapshot = "{\"x\":\"" + std::string(100'000, 'x') + "\"}";
+  int64_t published = 0;
+  while (f.server.counters().slow == 0 && published < 1000) {
+    f.server.publish(snapshot);
+    REQUIRE(reader.message()["sequence"] == ++published);
+  }
+  CHECK(f.server.counters().slow == 1);
+  CHECK(published < 1000);
+  CHECK(slow.closing_error().starts_with("too slow: "));
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: random bytes never stop it") {
+  Rng rng(11);
+  const std::string alphabet = "{}[]\":,typeping historyGET / HTTP/1.1\r\n\n\n0\x00\xff";
+  for (int i = 0; i < 300; ++i) {
+    Client client(server);
+    std::string bytes;
+    for (uint64_t n = rng.below(200); n > 0; --n) bytes += alphabet[rng.below(alphabet.size())];
+    client.send(bytes);
+    if (rng.below(2) == 0) client.reset();
+  }
+  CHECK(still_serves() == "pong");
+  CHECK(all_gone(301));
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: many threads publish, each snapshot is sent or counted as skipped") {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) server.publish(kSnapshot);
+    });
+  for (std::thread& thread : threads) thread.join();
+  server.publish("no object");
+  server.stop();
+  const StatsSocket::Counters counters = server.counters();
+  CHECK(counters.published + counters.skipped == 2001);
+  CHECK(counters.skipped >= 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: stop sends what is queued, then ends all connections; twice is once") {
+  Client reader(server), silent(server);
+  CHECK(reader.message()["type"] == "hello");
+  server.publish(kSnapshot);
+  server.stop();
+  server.stop();
+  CHECK(reader.message()["type"] == "stats");
+  CHECK(reader.message().is_null());
+  CHECK_FALSE(Client(server).connected());
+  server.publish(kSnapshot);
+}
+
+TEST_CASE("stats_socket: the end does not wait for a client that never reads") {
+  const auto start = std::chrono::steady_clock::now();
+  {
+    Fixture f;
+    Client never_reads(f.server, 4096);
+    CHECK(never_reads.message()["type"] == "hello");
+    for (int i = 0; i < 9; ++i) f.server.publish("{\"x\":\"" + std::string(100'000, 'x') + "\"}");
+    f.server.stop();
+  }
+  CHECK(std::chrono::steady_clock::now() - start < 5s);
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: the Python client of the protocol page follows a topic") {
+  FILE* client =
+      ::popen((test::test_python() + " examples/stats_client.py " + server.address() + " lag.p95 2>&1").c_str(), "r");
+  REQUIRE(client != nullptr);
+  const auto line = [&] {
+    char text[256] = {};
+    return std::string(::fgets(text, sizeof text, client) != nullptr ? text : "end");
+  };
+  CHECK(line() == "run demo seed 5\n");
+  CHECK(line() == "watching lag.p95\n");
+  server.publish(kSnapshot);
+  CHECK(line() == "1 1\n");
+  server.stop();
+  CHECK(line() == "the run has ended\n");
+  CHECK(line() == "end");
+  CHECK(::pclose(client) == 0);
+}
+
+TEST_CASE("stats_socket: the Python client answers a mistake with one line") {
+  const auto answer = [](const std::string& arguments) {
+    return test::run_program(test::test_python() + " examples/stats_client.py " + arguments + " 2>&1");
+  };
+  const std::pair<std::string, std::string> mistakes[] = {
+      {"", "usage: stats_client.py HOST:PORT [TOPIC]\n"},
+      {"localhost", "localhost: not HOST:PORT, as `troupe train` prints it behind \"statistics\"\n"},
+      {"127.0.0.1:1", "127.0.0.1:1: cannot connect: "},
+      {"127.0.0.1:99999", "127.0.0.1:99999: cannot connect: "},
+  };
+  for (const auto& [arguments, expected] : mistakes) {
+    const test::ProgramResult result = answer(arguments);
+    CHECK(result.exit_code == (arguments.empty() ? 2 : 1));
+    CHECK_MESSAGE(result.output.starts_with(expected), result.output);
+    CHECK(std::ranges::count(result.output, '\n') == 1);
+  }
+}
+
+TEST_CASE(
+    "protocol page: its Python client is the example, its requests and messages are what the program understands") {
+  const std::string page = file_text("docs/protocol.md");
+  REQUIRE(blocks_of(page, "python").size() == 1);
+  CHECK(blocks_of(page, "python")[0] == file_text("examples/stats_client.py"));
+  const auto requests = blocks_of(page, "json request");
+  CHECK(requests.size() >= 4);
+  for (const std::string& request : requests) CHECK_NOTHROW(parse_stats_request(request));
+  for (const std::string& message : blocks_of(page, "json")) CHECK(json::parse(message).contains("type"));
+}

@@ -1,0 +1,87 @@
+#include "runtime/stats/tfevents.h"
+
+#include <cmath>
+
+#include "runtime/base/memory_disk.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+std::string hex(const std::string& bytes) {
+  std::string out;
+  for (const char c : bytes) {
+    out += "0123456789abcdef"[(c >> 4) & 15];
+    out += "0123456789abcdef"[c & 15];
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("tfevents: the messages' bytes") {
+  CHECK(hex(event_file_version(1.0)) ==
+        "09000000000000f03f"
+        "1a0d"
+        "627261696e2e4576656e743a32");
+  CHECK(hex(event_scalars(1.0, 300, {{"a", 1.0}})) ==
+        "09000000000000f03f"
+        "10ac02"
+        "2a0a"
+        "0a08"
+        "0a0161"
+        "150000803f");
+  CHECK(hex(event_restart(1.0, 5)) ==
+        "09000000000000f03f"
+        "1005"
+        "3a020801");
+}
+
+// The CRCs were taken from the record_writer of the Python package tensorboard for the same bytes.
+TEST_CASE("tfevents: the bytes of a whole record") {
+  CHECK(hex(tfrecord("abc")) ==
+        "0300000000000000"
+        "b099490e"
+        "616263"
+        "6e57f121");
+}
+
+TEST_CASE("tfevents: names of files sort by time") {
+  CHECK(event_file_name(1.7e9, 0) == "events.out.tfevents.1700000000.troupe.0");
+  CHECK(event_file_name(99.9, 3) == "events.out.tfevents.0000000099.troupe.3");
+}
+
+TEST_CASE("tfevents: a refused write loses that event and no other") {
+  MemoryDisk disk;
+  EventWriter writer(disk.open_append("a"), 1.0);
+  disk.set_fault({DiskFault::Kind::refuse, disk.operations(), 1});
+  CHECK_THROWS_AS(writer.add(1.0, 1, {{"x", 1}}), IoError);
+  writer.add(1.0, 2, {{"x", 2}});
+  CHECK(disk.read("a") == tfrecord(event_file_version(1.0)) + tfrecord(event_scalars(1.0, 2, {{"x", 2}})));
+}
+
+TEST_CASE("tfevents: TensorBoard's own reader reads the scalars, and forgets what a resumed run writes anew") {
+  if (!test::python_has("tensorboard.backend.event_processing.event_accumulator")) {
+    MESSAGE("skipped: ", test::test_python(), " has no package tensorboard");
+    return;
+  }
+  test::TempFolder folder;
+  {
+    EventWriter writer(posix_disk().open_append(folder / event_file_name(100, 0)), 100);
+    for (int step = 0; step < 5; ++step) writer.add(100 + step, step, {{"loss/value", step * 0.5}, {"kl", NAN}});
+  }
+  EventWriter writer(posix_disk().open_append(folder / event_file_name(200, 0)), 200, 3);
+  writer.add(200.25, 3, {{"loss/value", -1e10}});
+  const auto result = test::run_program(test::test_python() + R"( -c '
+import sys, math
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1]).Reload()
+assert events.Tags()["scalars"] == ["kl", "loss/value"], events.Tags()
+print([(e.step, e.value, e.wall_time) for e in events.Scalars("loss/value")])
+assert all(math.isnan(e.value) for e in events.Scalars("kl")) and len(events.Scalars("kl")) == 3
+' )" + folder.path() + " 2>/dev/null");
+  CHECK(result.output == "[(0, 0.0, 100.0), (1, 0.5, 101.0), (2, 1.0, 102.0), (3, -10000000000.0, 200.25)]\n");
+}

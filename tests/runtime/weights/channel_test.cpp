@@ -1,0 +1,442 @@
+#include "runtime/weights/channel.h"
+
+#include <atomic>
+#include <cstddef>
+#include <thread>
+
+#include "runtime/weights/receiver.h"
+#include "runtime/weights/sender.h"
+#include "tests/runtime/weights/process_group_conformance.h"
+#include "tests/runtime/weights/weight_fixture.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+using Sent = SenderStep::Did;
+using Got = ReceiverStep::Did;
+
+std::vector<std::shared_ptr<GroupBackend>> test::backends_under_test() { return {make_in_process_backend()}; }
+
+namespace {
+
+// One receiver, as an inference actor would hold it.
+struct Inference {
+  Inference(const std::shared_ptr<GroupBackend>& backend, std::shared_ptr<const Signature> signature)
+      : slot(std::make_shared<WeightSlot>()), receiver(backend, std::move(signature), slot) {}
+  uint64_t number() const { return slot->get() ? slot->get()->version.number : 0; }
+
+  std::shared_ptr<WeightSlot> slot;
+  WeightReceiver receiver;
+};
+
+// Damages what the receivers get: bit 0 of the last byte of their broadcast number `damaged` (the first is 1), once.
+class DamagingBackend : public GroupBackend {
+ public:
+  int damaged = 0;
+  std::string_view name() const override { return inner_->name(); }
+  Rendezvous host() override { return inner_->host(); }
+  std::unique_ptr<ProcessGroup> join(const Rendezvous& r, std::chrono::milliseconds timeout,
+                                     std::stop_token stop) override {
+    return std::make_unique<Group>(inner_->join(r, timeout, std::move(stop)), *this);
+  }
+
+ private:
+  struct Damage : Transfer {
+    Damage(std::unique_ptr<Transfer> transfer, Buffer over) : inner(std::move(transfer)), buffer(over) {}
+    void wait(std::chrono::milliseconds timeout) override {
+      inner->wait(timeout);
+      static_cast<uint8_t*>(buffer.data)[buffer.bytes - 1] ^= 1;
+    }
+    std::unique_ptr<Transfer> inner;
+    Buffer buffer;
+  };
+  struct Group : ProcessGroup {
+    Group(std::unique_ptr<ProcessGroup> group, DamagingBackend& by)
+        : ProcessGroup(group->rank(), group->size()), inner(std::move(group)), backend(by) {}
+    bool survives_timeout() const override { return inner->survives_timeout(); }
+    std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) override {
+      auto transfer = inner->start_broadcast(buffer, root);
+      if (rank() == root || backend.damaged == 0) return transfer;
+      --backend.damaged;
+      if (backend.damaged > 0) return transfer;
+      return std::make_unique<Damage>(std::move(transfer), buffer);
+    }
+    void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) override {
+      inner->gather(mine, all, bytes, root, timeout);
+    }
+    std::unique_ptr<ProcessGroup> inner;
+    DamagingBackend& backend;
+  };
+
+  std::shared_ptr<GroupBackend> inner_ = make_in_process_backend();
+};
+
+// A sender and its receivers, stepped by one thread: no wait can succeed later, so every timeout is 0.
+struct Plane {
+  explicit Plane(int64_t floats = 100,
+                 ChannelOptions options = {.bucket_bytes = 64, .connect_timeout = 0ms, .transfer_timeout = 0ms},
+                 std::shared_ptr<GroupBackend> over = make_in_process_backend())
+      : backend(std::move(over)),
+        signature(signature_of(floats)),
+        sender(
+            backend, signature,
+            [this](ReceiverId id, const Rendezvous& r) {
+              if (const auto found = inferences.find(id); found != inferences.end()) found->second->receiver.invite(r);
+            },
+            options) {}
+
+  void add(ReceiverId id) {
+    inferences[id] = std::make_unique<Inference>(backend, signature);
+    REQUIRE_FALSE(sender.admit(id, *signature));
+  }
+  void step_receivers() {
+    for (auto& [id, inference] : inferences) inference->receiver.step(0ms);
+  }
+  // Steps all of them until the sender has nothing left to do.
+  void settle() {
+    while (sender.wait_for_work(0ms)) {
+      sender.step();
+      step_receivers();
+    }
+  }
+  void publish(uint64_t number) { REQUIRE(sender.publish(weights_of(signature, {0, number}))); }
+  ReceiverReport report(ReceiverId id) const {
+    for (const ReceiverReport& each : sender.receivers())
+      if (each.id == id) return each;
+    FAIL("no receiver ", id);
+    return {};
+  }
+
+  std::shared_ptr<GroupBackend> backend;
+  std::shared_ptr<const Signature> signature;
+  std::map<ReceiverId, std::unique_ptr<Inference>> inferences;
+  WeightSender sender;
+};
+
+}  // namespace
+
+TEST_CASE("weight_slot: the newest version wins, an older one is refused") {
+  const auto signature = signature_of(1);
+  WeightSlot slot;
+  CHECK(slot.get() == nullptr);
+  CHECK(slot.offer(weights_of(signature, {0, 5})) == WeightSlot::Offer::applied);
+  CHECK(slot.offer(weights_of(signature, {0, 5})) == WeightSlot::Offer::same);
+  CHECK(slot.offer(weights_of(signature, {0, 4})) == WeightSlot::Offer::older);
+  CHECK(slot.offer(weights_of(signature, {1, 0})) == WeightSlot::Offer::applied);
+  CHECK(slot.get()->version == PolicyVersion{1, 0});
+}
+
+TEST_CASE("weight_channel: a published snapshot arrives whole at every receiver and is answered for") {
+  Plane plane;
+  plane.add(1);
+  plane.add(2);
+  plane.publish(3);
+  CHECK(plane.report(1).behind == 1);
+  plane.settle();
+  for (const ReceiverId id : {1, 2}) {
+    CHECK(plane.inferences[id]->slot->get()->flat == plane.sender.newest()->flat);
+    CHECK(plane.report(id).applied == PolicyVersion{0, 3});
+    CHECK(plane.report(id).behind == 0);
+  }
+}
+
+TEST_CASE("weight_channel: any size arrives, around the bucket's edges and at none") {
+  for (const int64_t floats : {1, 15, 16, 17, 31, 32, 33, 1000}) {
+    Plane plane(floats);
+    plane.add(1);
+    plane.publish(1);
+    plane.settle();
+    CHECK(plane.inferences[1]->number() == 1);
+  }
+  Plane plane;
+  plane.signature = std::make_shared<const Signature>();
+  auto slot = std::make_shared<WeightSlot>();
+  WeightReceiver receiver(plane.backend, plane.signature, slot);
+  WeightSender sender(plane.backend, plane.signature, [&](ReceiverId, const Rendezvous& r) { receiver.invite(r); });
+  sender.admit(1, {});
+  sender.publish(weights_of(plane.signature, {0, 1}));
+  CHECK(sender.step().did == Sent::connected);
+  CHECK(receiver.step().did == Got::joined);
+  CHECK(sender.step().did == Sent::sent);
+  CHECK(receiver.step().did == Got::applied);
+  CHECK(sender.step().did == Sent::delivered);
+}
+
+TEST_CASE("weight_channel: old weights serve until the swap, and as long as somebody holds them") {
+  Plane plane;
+  plane.add(1);
+  plane.publish(1);
+  plane.settle();
+  const WeightsPtr held = plane.inferences[1]->slot->get();
+  plane.publish(2);
+  plane.sender.step();  // all of version 2 is under way
+  CHECK(plane.inferences[1]->slot->get() == held);
+  plane.settle();
+  CHECK(plane.inferences[1]->number() == 2);
+  CHECK(whole(held));
+}
+
+TEST_CASE("weight_sender: without receivers there is no work, and the newest snapshot waits for the first one") {
+  Plane plane;
+  plane.publish(1);
+  plane.publish(2);
+  CHECK_FALSE(plane.sender.wait_for_work(0ms));
+  CHECK(plane.sender.step().did == Sent::nothing);
+  CHECK(plane.sender.skipped() == 0);
+  plane.add(1);
+  plane.settle();
+  CHECK(plane.inferences[1]->number() == 2);
+}
+
+TEST_CASE("weight_sender: a late joiner gets the current weights before any new ones") {
+  Plane plane;
+  plane.add(1);
+  plane.publish(1);
+  plane.settle();
+  plane.add(2);
+  plane.settle();
+  CHECK(plane.inferences[2]->number() == 1);
+  CHECK(plane.sender.generation() == 2);
+  CHECK(plane.report(1).behind == 0);
+}
+
+TEST_CASE("weight_sender: snapshots published meanwhile collapse into the newest and are counted") {
+  Plane plane;
+  plane.add(1);
+  plane.sender.step();
+  plane.step_receivers();
+  plane.publish(1);
+  CHECK(plane.sender.step().did == Sent::sent);
+  for (const uint64_t number : {2, 3, 4}) plane.publish(number);
+  plane.step_receivers();
+  CHECK(plane.sender.step().did == Sent::delivered);
+  CHECK(plane.report(1).applied == PolicyVersion{0, 1});
+  CHECK(plane.report(1).behind == 3);
+  plane.settle();
+  CHECK(plane.inferences[1]->number() == 4);
+  CHECK(plane.sender.skipped() == 2);
+}
+
+TEST_CASE("weight_sender: the same version twice is one, and a version that goes backwards is our bug") {
+  Plane plane;
+  plane.publish(2);
+  CHECK_FALSE(plane.sender.publish(weights_of(plane.signature, {0, 2})));
+  CHECK_THROWS_AS(plane.sender.publish(weights_of(plane.signature, {0, 1})), InvariantError);
+  CHECK_THROWS_AS(plane.sender.publish(weights_of(signature_of(7), {0, 3})), InvariantError);
+  CHECK(plane.sender.newest()->version.number == 2);
+}
+
+TEST_CASE("weight_sender: a receiver with another signature is refused with the first difference") {
+  Plane plane(100);
+  const auto refusal = plane.sender.admit(1, *signature_of(101));
+  REQUIRE(refusal);
+  CHECK(*refusal == "tensor 0 is parameter w float32 [100] here and parameter w float32 [101] there");
+  CHECK(plane.sender.receivers().empty());
+}
+
+TEST_CASE("weight_sender: a receiver that ended is set aside and the others get their weights in the next generation") {
+  Plane plane;
+  for (const ReceiverId id : {1, 2, 3}) plane.add(id);
+  plane.publish(1);
+  plane.settle();
+  plane.inferences.erase(2);
+  plane.publish(2);
+  const SenderStep failed = plane.sender.step();
+  CHECK(failed.did == Sent::failed);
+  CHECK(failed.lost == std::vector<ReceiverId>{2});
+  plane.settle();
+  CHECK(plane.sender.generation() == 2);
+  CHECK(plane.inferences[1]->number() == 2);
+  CHECK(plane.inferences[3]->number() == 2);
+  CHECK(plane.report(2).state == ReceiverReport::State::lost);
+  CHECK(plane.report(2).behind == 1);
+}
+
+TEST_CASE("weight_sender: a receiver that misses the deadline costs the others one deadline, and may come back") {
+  Plane plane;
+  plane.add(1);
+  plane.add(2);
+  plane.publish(1);
+  plane.settle();
+  plane.publish(2);
+  CHECK(plane.sender.step().did == Sent::sent);
+  plane.inferences[1]->receiver.step(0ms);  // 2 stands still
+  const SenderStep failed = plane.sender.step();
+  CHECK(failed.did == Sent::failed);
+  CHECK(failed.lost == std::vector<ReceiverId>{2});
+  plane.settle();
+  CHECK(plane.report(1).applied == PolicyVersion{0, 2});
+  CHECK(plane.sender.admit(2, *plane.signature) == std::nullopt);
+  plane.settle();
+  CHECK(plane.report(2).applied == PolicyVersion{0, 2});
+}
+
+TEST_CASE("weight_sender: an answer of a receiver's former life is not booked to its new one") {
+  Plane plane;
+  plane.add(1);
+  plane.publish(1);
+  plane.sender.step();
+  plane.step_receivers();
+  plane.sender.step();
+  plane.step_receivers();  // version 1 applied and answered, but not yet collected
+  plane.add(1);            // restarted under the same id
+  CHECK(plane.sender.step().did == Sent::delivered);
+  CHECK(plane.report(1).applied == std::nullopt);
+  plane.settle();
+  CHECK(plane.inferences[1]->number() == 1);
+}
+
+TEST_CASE("weight_channel: damaged weights are not applied, and the receiver keeps the old ones") {
+  constexpr int kBuckets = 7;  // 100 floats, 64 bytes each
+  for (int broadcast = 1; broadcast <= kBuckets + 2; ++broadcast) {
+    CAPTURE(broadcast);
+    const auto backend = std::make_shared<DamagingBackend>();
+    Plane plane(100, {.bucket_bytes = 64, .connect_timeout = 0ms, .transfer_timeout = 0ms}, backend);
+    plane.add(1);
+    plane.publish(1);
+    plane.settle();
+    plane.publish(2);
+    plane.sender.step();
+    backend->damaged = broadcast;
+    const ReceiverStep got = plane.inferences[1]->receiver.step(0ms);
+    CHECK(backend->damaged == 0);
+    CHECK(plane.inferences[1]->number() == 1);
+    if (broadcast == 1) {
+      CHECK(got.did == Got::lost);
+      CHECK(got.error == "the header was damaged on the way");
+      continue;
+    }
+    CHECK(got.did == Got::unchanged);
+    CHECK(got.error == "the checksum of version 0.2 does not match");
+    const SenderStep failed = plane.sender.step();
+    CHECK(failed.did == Sent::failed);
+    CHECK(failed.error == "the checksum of version 0.2 did not match");
+    plane.settle();
+    CHECK(plane.report(1).state == ReceiverReport::State::lost);
+  }
+}
+
+TEST_CASE("weight_channel: a receiver that runs on newer weights refuses older ones") {
+  Plane plane;
+  plane.add(1);
+  plane.inferences[1]->slot->offer(weights_of(plane.signature, {0, 9}));
+  plane.publish(1);
+  plane.settle();
+  CHECK(plane.inferences[1]->number() == 9);
+  CHECK(plane.report(1).trouble == "runs on version 0.9, newer than 0.1");
+}
+
+TEST_CASE("weight_channel: a header is checked field by field") {
+  const auto signature = signature_of(100);
+  const TransferHeader good = make_header(*weights_of(signature, {1, 2}), 128);
+  CHECK_FALSE(fault_in(good, *signature));
+  TransferHeader bad = good;
+  bad.number ^= 1;
+  CHECK(*fault_in(bad, *signature) == "the header was damaged on the way");
+  bad = good;
+  bad.magic = 0;
+  CHECK(*fault_in(bad, *signature) == "the peer speaks another version of the weight protocol");
+  CHECK(*fault_in(good, *signature_of(101)) == "the weights announced have another signature than this policy");
+  const auto sealed = [](TransferHeader header) {
+    header.header_checksum = checksum_of(&header, offsetof(TransferHeader, header_checksum));
+    return header;
+  };
+  bad = good;
+  bad.bucket_bytes = 0;
+  CHECK(*fault_in(sealed(bad), *signature) == "buckets of 0 bytes announced");
+  bad = good;
+  bad.bucket_count = 5;
+  CHECK(*fault_in(sealed(bad), *signature) == "5 buckets announced, 4 expected");
+}
+
+TEST_CASE("weight_receiver: a message that is no header ends the group, and a new invitation is followed") {
+  Plane plane;
+  WeightReceiver receiver(plane.backend, plane.signature, std::make_shared<WeightSlot>());
+  receiver.invite({"in_process", 0, 7, 1, 2});
+  CHECK(receiver.step(0ms).did == Got::joined);
+  const auto root = plane.backend->join({"in_process", 0, 7, 0, 2}, 0ms);
+  std::array<char, sizeof(TransferHeader)> garbage{};
+  root->broadcast({garbage.data(), garbage.size()}, 0, 0ms);
+  CHECK(receiver.step(0ms).error == "the peer speaks another version of the weight protocol");
+  CHECK(receiver.step(0ms).did == Got::nothing);
+  receiver.invite({"in_process", 0, 6, 1, 2});
+  CHECK(receiver.step(0ms).did == Got::nothing);
+  receiver.invite({"in_process", 0, 8, 1, 2});
+  CHECK(receiver.step(0ms).did == Got::joined);
+}
+
+TEST_CASE("weight_receiver: weights swapped in before the sender went are reported, and the loss after them") {
+  Plane plane;
+  WeightReceiver receiver(plane.backend, plane.signature, std::make_shared<WeightSlot>());
+  receiver.invite({"in_process", 0, 7, 1, 2});
+  receiver.step(0ms);
+  {
+    const auto root = plane.backend->join({"in_process", 0, 7, 0, 2}, 0ms);
+    const WeightsPtr weights = weights_of(plane.signature, {0, 1});
+    TransferHeader header = make_header(*weights, 64);
+    root->broadcast({&header, sizeof header}, 0, 0ms);
+    auto* block = const_cast<std::byte*>(weights->flat.data());
+    TransferSeal seal{move_buckets(*root, block, header.bytes, 64, Deadline(0ms))};
+    root->broadcast({&seal, sizeof seal}, 0, 0ms);
+  }
+  CHECK(receiver.step(0ms).did == Got::applied);
+  CHECK(receiver.step(0ms).did == Got::lost);
+  CHECK(receiver.step(0ms).did == Got::nothing);
+}
+
+TEST_CASE("weight_channel: both ends can be stopped while they wait for a peer without limit") {
+  Plane plane(100, {.bucket_bytes = 64, .connect_timeout = 60s, .transfer_timeout = 60s});
+  plane.add(1);
+  plane.publish(1);
+  CHECK(plane.sender.step().did == Sent::connected);
+  CHECK(plane.sender.step().did == Sent::sent);
+  SenderStep sent;
+  ReceiverStep first, second;
+  {
+    std::jthread sender([&] { sent = plane.sender.step(); });  // the answer never comes
+    plane.sender.stop();
+  }
+  WeightReceiver& receiver = plane.inferences[1]->receiver;
+  {
+    std::jthread thread([&] {
+      first = receiver.step();
+      second = receiver.step();
+    });
+    receiver.stop();
+  }
+  CHECK(sent.did == Sent::stopped);
+  CHECK(plane.sender.step().did == Sent::stopped);
+  CHECK(second.did == Got::stopped);
+}
+
+TEST_CASE("weight_channel: with threads that run freely versions rise, weights are whole, and all end at the newest") {
+  constexpr uint64_t kLast = 300;
+  Plane plane(5000, {.bucket_bytes = 4096, .connect_timeout = 10s, .transfer_timeout = 10s});
+  for (const ReceiverId id : {1, 2, 3}) plane.add(id);
+  std::atomic<int> torn = 0, backwards = 0, unfinished = 3;
+  std::vector<std::jthread> threads;
+  for (auto& [id, inference] : plane.inferences) {
+    threads.emplace_back([&, inference = inference.get()] {
+      uint64_t seen = 0;
+      while (seen != kLast) {
+        const ReceiverStep step = inference->receiver.step();
+        if (step.did != Got::applied) continue;
+        torn += !whole(step.weights);
+        backwards += step.weights->version.number <= seen;
+        seen = step.weights->version.number;
+      }
+      --unfinished;
+    });
+  }
+  std::jthread sender([&] {
+    while (plane.sender.wait_for_work(10s)) plane.sender.step();
+  });
+  for (uint64_t number = 1; number <= kLast; ++number) plane.publish(number);
+  threads.clear();
+  plane.sender.stop();
+  sender.join();
+  CHECK(unfinished == 0);
+  CHECK(torn == 0);
+  CHECK(backwards == 0);
+}

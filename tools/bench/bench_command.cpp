@@ -1,0 +1,93 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+#include "runtime/stats/console.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/weights.h"
+#include "tools/cli/commands.h"
+
+namespace troupe {
+namespace {
+
+BenchReport report_weights(double seconds) {
+  constexpr double kSecondsPerRepeat = 0.25;  // of 100 MB, both ways, on a slow machine
+  WeightsBenchmarkOptions options;
+  options.repeats = std::max(1, static_cast<int>(seconds / kSecondsPerRepeat) - 3);  // it warms up with three more
+  const WeightsBenchmark b = bench_weights(options);
+  const nlohmann::ordered_json json{{"bytes", b.bytes},
+                                    {"repeats", b.repeats},
+                                    {"ratio_to_bare_broadcast", b.ratio_to_bare_broadcast},
+                                    {"channel_seconds", b.channel_seconds},
+                                    {"bare_broadcast_seconds", b.bare_broadcast_seconds}};
+  return {json.dump(),
+          {format_bytes(b.bytes) + " over loopback with Gloo; medians of " + std::to_string(b.repeats) + " repeats",
+           "bare broadcast  " + format_number(1e3 * b.bare_broadcast_seconds, 1) + " ms",
+           "weight channel  " + format_number(1e3 * b.channel_seconds, 1) + " ms, " +
+               format_number(b.ratio_to_bare_broadcast, 2) + " of the bare broadcast's speed"}};
+}
+
+BenchReport measure(const std::string& what, double seconds) {
+  if (what == "sampling") return bench_sampling(seconds);
+  if (what == "inference") return bench_inference(seconds);
+  if (what == "trainer") return bench_trainer(seconds);
+  if (what == "gae") return bench_gae(seconds);
+  if (what == "vtrace") return bench_vtrace(seconds);
+  if (what == "balance") return bench_balance(seconds);
+  if (what == "surrogate") return bench_surrogate(seconds);
+  if (what == "logprob") return bench_logprob(seconds);
+  if (what == "weights") return report_weights(seconds);
+  throw InvariantError("no such benchmark: " + what);
+}
+
+constexpr const char* kPlotScript = TROUPE_SOURCE_DIR "/tools/plot_bench.py";
+
+// Before anything is measured. Throws ConfigError when no plot can be written to `file`.
+void check_plot(const std::string& file) {
+  const auto refuse = [&](const std::string& why) { throw ConfigError("--plot " + printable(file) + ": " + why); };
+  if (!std::filesystem::exists(kPlotScript)) refuse(std::string(kPlotScript) + " draws plots and is missing");
+  if (std::filesystem::is_directory(file)) refuse("is a folder, expected a file name like gae.svg");
+  const std::string parent = std::filesystem::path(file).parent_path().string();
+  const std::string folder = parent.empty() ? "." : parent;
+  if (::access(folder.c_str(), W_OK) != 0)
+    refuse("cannot be written: " + folder + ": " + std::generic_category().message(errno));
+}
+
+// Runs tools/plot_bench.py of the source tree, which draws it.
+void plot(const std::string& json, const std::string& file) {
+  const auto quoted = [](const std::string& text) {
+    std::string out = "'";
+    for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+  };
+  const std::string command = "python3 " + quoted(kPlotScript) + " " + quoted(file);
+  std::FILE* script = ::popen(command.c_str(), "w");
+  if (script == nullptr) throw ConfigError("--plot: python3 cannot be started");
+  std::fwrite(json.data(), 1, json.size(), script);
+  if (::pclose(script) != 0) throw ConfigError("--plot: nothing was drawn (see above)");
+}
+
+}  // namespace
+
+int run_bench(const BenchOptions& options) {
+  if (!options.plot.empty()) check_plot(options.plot);
+  const BenchReport report = measure(options.what, options.seconds);
+  if (options.json) {
+    std::cout << report.json << std::endl;
+  } else {
+    for (const std::string& line : report.lines) std::cout << line << std::endl;
+  }
+  if (!options.plot.empty()) plot(report.json, options.plot);
+  return 0;
+}
+
+}  // namespace troupe

@@ -1,0 +1,224 @@
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+#include <caf/io/middleman.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <nlohmann/json.hpp>
+
+#include "actors/inference.h"
+#include "actors/publisher.h"
+#include "actors/replay_buffer.h"
+#include "actors/worker.h"
+#include "runtime/caf/system.h"
+#include "runtime/config/config.h"
+#include "runtime/stats/console.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/parts.h"
+#include "tools/cli/launch.h"
+#include "tools/cli/learn_wiring.h"
+
+extern char** environ;
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kRows = 512;  // per group and batch
+constexpr int64_t kGroups = 2;
+
+RunConfig sampling_config() {
+  RunConfig config = bench_config(kRows);
+  config.workers.groups = kGroups;
+  config.trainer.super_batch = kRows * kGroups * config.rollout.length;
+  config.replay.max_policy_lag = 2;
+  return config;
+}
+
+double cpu_seconds(clockid_t clock) {
+  timespec time{};
+  return clock_gettime(clock, &time) == 0 ? static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec)
+                                          : 0.0;
+}
+
+// `troupe worker` in a process of its own, ended with this object.
+class WorkerProcess {
+ public:
+  explicit WorkerProcess(uint16_t port) {
+    std::string program = program_folder() + "/troupe", address = "127.0.0.1:" + std::to_string(port);
+    char* arguments[] = {program.data(), const_cast<char*>("worker"), const_cast<char*>("--connect"), address.data(),
+                         nullptr};
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    const int error = posix_spawn(&pid_, program.c_str(), &files, nullptr, arguments, environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (error != 0)
+      throw std::runtime_error(program + ": cannot be started: " + std::generic_category().message(error));
+    clock_getcpuclockid(pid_, &clock_);
+  }
+  ~WorkerProcess() {
+    kill(pid_, SIGTERM);
+    waitpid(pid_, nullptr, 0);
+  }
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  double cpu_seconds() const { return troupe::cpu_seconds(clock_); }
+
+ private:
+  pid_t pid_ = 0;
+  clockid_t clock_{};
+};
+
+// Lets one worker in, as the supervisor of a run does.
+GateActor::behavior_type bench_gate(GateActor::pointer, const Welcome& welcome) {
+  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {},
+          [](status_atom) { return StatusReply{"running", {}, 1}; }};
+}
+
+struct Slice {
+  double rows_per_second = 0;
+  double cpu_seconds_per_row = 0;  // of this process and the worker's
+};
+
+// Worker, inference actor, replay and publisher of a run, with the main thread in the trainer's place: it takes super-batches,
+// books them as trained and publishes the same weights under the next version, so that credits come as in a run. When it stops
+// taking, admission stops the worker.
+class Pipeline {
+ public:
+  Pipeline(const WiringPtr& wiring, WeightsPtr weights, bool own_process)
+      : wiring_(wiring), system_(own_process), self_(system_.get()), weights_(std::move(weights)) {
+    caf::actor_system& system = system_.get();
+    const StatsActor stats = system_.stop_at_end(system.spawn(silent_stats));
+    publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
+    replay_ = system_.stop_at_end(
+        system.spawn(replay_buffer, wiring, ReplayStart{}, stats, caf::typed_actor<caf::reacts_to<SamplingFailed>>{}));
+    const auto inference = system_.stop_at_end(
+        spawn_on(system, true, inference_actor, wiring, uint64_t{0}, InferencePeers{publisher_, replay_, stats}));
+    self_->send(publisher_, WeightsMessage{weights_});
+    if (!own_process) {
+      system_.stop_at_end(
+          spawn_on(system, true, rollout_worker, wiring, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
+      return;
+    }
+    const GateActor gate =
+        system_.stop_at_end(system.spawn(bench_gate, Welcome{0, to_json(wiring->config), InferenceDoor(inference),
+                                                             ReplayDoor(replay_), StatsDoor(stats)}));
+    const auto port = system.middleman().publish(gate, 0, "127.0.0.1", true);
+    if (!port) throw std::runtime_error("cannot listen on 127.0.0.1: " + describe(port.error()));
+    worker_.emplace(*port);
+  }
+
+  // Runs for `seconds`, after what waited from before is gone.
+  Slice run(double seconds) {
+    for (int64_t i = 0; i < wiring_->config.replay.max_policy_lag + 2; ++i) take();
+    const auto start = BenchClock::now();
+    const double cpu = cpu_so_far();
+    uint64_t rows = 0;
+    do rows += take();
+    while (seconds_since(start) < seconds);
+    const auto count = static_cast<double>(rows);
+    return {count / seconds_since(start), (cpu_so_far() - cpu) / count};
+  }
+
+ private:
+  double cpu_so_far() const { return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) + (worker_ ? worker_->cpu_seconds() : 0); }
+
+  // The rows of the next super-batch.
+  uint64_t take() {
+    uint64_t rows = 0;
+    self_->send(replay_, next_atom_v);
+    self_->receive([&](const BatchMessage& message) { rows = message.batch->samples; },
+                   caf::after(kBenchPatience) >> [] { give_up("batch of the worker's samples"); });
+    UpdateMessage done;
+    done.index = version_.number++;
+    done.version = version_;
+    done.applied = true;
+    self_->send(replay_, done);
+    auto next = std::make_shared<WeightSnapshot>(*weights_);
+    next->version = version_;
+    self_->send(publisher_, WeightsMessage{next});
+    return rows;
+  }
+
+  WiringPtr wiring_;
+  BenchSystem system_;
+  caf::scoped_actor self_;
+  WeightsPtr weights_;
+  PolicyVersion version_;
+  PublisherActor publisher_;
+  ReplayActor replay_;
+  std::optional<WorkerProcess> worker_;  // last: it ends first
+};
+
+// The figures of one way to sample over all turns.
+struct Figures {
+  std::vector<double> ratios, rows_per_second, cpu;
+
+  void add(const Slice& slice, double bare) {
+    ratios.push_back(slice.rows_per_second / bare);
+    rows_per_second.push_back(slice.rows_per_second);
+    cpu.push_back(slice.cpu_seconds_per_row);
+  }
+  nlohmann::ordered_json json() const {
+    return {{"ratio_to_forward", median(ratios)},
+            {"rows_per_second", median(rows_per_second)},
+            {"us_per_batch", 1e6 * kRows / median(rows_per_second)},
+            {"cpu_us_per_batch", 1e6 * kRows * median(cpu)}};
+  }
+  std::string line(const std::string& name) const {
+    return name + format_number(median(ratios), 2) +
+           " of the bare policy: " + format_count(static_cast<uint64_t>(median(rows_per_second))) + " rows/s, " +
+           format_number(1e6 * kRows / median(rows_per_second), 0) + " us per batch, " +
+           format_number(1e6 * kRows * median(cpu), 0) + " us of processor time";
+  }
+};
+
+}  // namespace
+
+BenchReport bench_sampling(double seconds) {
+  const auto start = BenchClock::now();
+  const std::shared_ptr<Wiring> wiring = learn_wiring(sampling_config());
+  wiring->use_threads(1);
+  const std::unique_ptr<Policy> policy = wiring->make_policy();
+  const ActInput input = cart_pole_input(kRows);
+  const WeightsPtr weights = learner_of(*wiring)->snapshot({});
+  Pipeline in_process(wiring, weights, false), loopback(wiring, weights, true);
+  in_process.run(0);
+  loopback.run(0);
+  time_bare_act(*policy, input, 0.02);
+
+  constexpr double kShortestTurn = 0.15;
+  const double turn = std::max(kShortestTurn, seconds / 20);
+  std::vector<double> bare;
+  Figures inside, across;
+  do {
+    // The median act, not the number of acts: other programs may hold up the bare loop, not lower what it is compared to.
+    bare.push_back(static_cast<double>(kRows) / median(time_bare_act(*policy, input, turn / 3)));
+    inside.add(in_process.run(turn / 3), bare.back());
+    across.add(loopback.run(turn / 3), bare.back());
+  } while (seconds_since(start) + turn < seconds);
+
+  const double rate = median(bare);
+  const nlohmann::ordered_json json{
+      {"batch_rows", kRows},         {"groups", kGroups},
+      {"turns", bare.size()},        {"forward", {{"rows_per_second", rate}, {"us_per_batch", 1e6 * kRows / rate}}},
+      {"in_process", inside.json()}, {"loopback", across.json()}};
+  return {json.dump(),
+          {"CartPole-v1, 2x64 MLP, " + std::to_string(kGroups) + " groups of " + std::to_string(kRows) +
+               " rows; medians of " + std::to_string(bare.size()) + " turns",
+           "bare policy  " + format_count(static_cast<uint64_t>(rate)) + " rows/s, " +
+               format_number(1e6 * kRows / rate, 0) + " us per batch, one core",
+           inside.line("in process   "), across.line("loopback     ")}};
+}
+
+}  // namespace troupe

@@ -1,0 +1,101 @@
+// `troupe bench surrogate`: the policy surrogates' one pass (loss, gradient and diagnostics) against a kernel that only reads the same
+// arrays and writes one, turn by turn.
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "algorithms/common/cpu.h"
+#include "algorithms/losses/surrogate.h"
+#include "runtime/base/rng.h"
+#include "runtime/stats/console.h"
+#include "tools/bench/bench.h"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kRows = 512, kSteps = 2048, kTokens = kRows * kSteps;
+constexpr double kBytes =
+    3.0 * sizeof(float) + 1 + sizeof(float);  // of one token: three arrays and the mask read, one written
+
+struct Tokens {
+  std::vector<float> log_probs, old_log_probs, advantages, grad;
+  std::vector<uint8_t> mask;
+  std::vector<double> row_weights;
+
+  Tokens() : grad(kTokens), row_weights(kRows, 1.0 / kTokens) {
+    Rng random(derive_key(1, "bench surrogate"));
+    for (int64_t i = 0; i < kTokens; ++i) {
+      old_log_probs.push_back(-3.0f * random.uniform());
+      log_probs.push_back(old_log_probs.back() + random.uniform(-0.3f, 0.3f));
+      advantages.push_back(random.uniform(-1.0f, 1.0f));
+      mask.push_back(random.below(10) != 0);
+    }
+  }
+};
+
+// What no loss over these arrays can undercut: reads the four, writes the one.
+void stream(Tokens& tokens) {
+  for (int64_t i = 0; i < kTokens; ++i)
+    tokens.grad[i] =
+        (tokens.log_probs[i] - tokens.old_log_probs[i]) * tokens.advantages[i] * static_cast<float>(tokens.mask[i]);
+}
+
+double seconds_of(const std::function<void()>& run) {
+  const auto start = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> x) {
+  std::ranges::nth_element(x, x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2));
+  return x[x.size() / 2];
+}
+
+nlohmann::ordered_json measure(const SurrogateEntry& entry, Isa isa, Tokens& tokens, double seconds) {
+  const Surrogate surrogate = make_surrogate(entry.name);
+  SurrogateInput in{tokens.log_probs, tokens.old_log_probs, tokens.advantages, tokens.mask};
+  in.rows = Rows(kRows, kSteps);
+  in.row_weights = tokens.row_weights;
+  force_isa(isa);
+  std::vector<double> losses, streams;
+  for (double spent = 0; spent < seconds || losses.size() < 3; spent += losses.back() + streams.back()) {
+    losses.push_back(seconds_of([&] { surrogate(in, {{}, tokens.grad}); }));
+    streams.push_back(seconds_of([&] { stream(tokens); }));
+  }
+  force_isa(std::nullopt);
+  const double time = median(losses);
+  return {{"surrogate", entry.name},
+          {"isa", name_of(isa)},
+          {"seconds", time},
+          {"tokens_per_second", kTokens / time},
+          {"gigabytes_per_second", kBytes * kTokens / time / 1e9},
+          {"stream_gigabytes_per_second", kBytes * kTokens / median(streams) / 1e9},
+          {"ratio_to_stream", median(streams) / time}};
+}
+
+}  // namespace
+
+BenchReport bench_surrogate(double seconds) {
+  BenchReport report;
+  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
+  Tokens tokens;
+  stream(tokens);
+  const double share = seconds / static_cast<double>(surrogate_table().size() * available_isas().size());
+  for (const SurrogateEntry& entry : surrogate_table())
+    for (const Isa isa : available_isas()) {
+      const nlohmann::ordered_json c = measure(entry, isa, tokens, share);
+      report.lines.push_back(std::string(entry.name) + ", " + std::string(name_of(isa)) + ": " +
+                             format_number(c["tokens_per_second"].get<double>() / 1e6, 0) + " M tokens/s, " +
+                             format_number(c["gigabytes_per_second"], 1) + " GB/s of " +
+                             format_number(c["stream_gigabytes_per_second"], 1) + " streamed");
+      cases.push_back(c);
+    }
+  report.json = nlohmann::ordered_json{{"rows", kRows}, {"steps", kSteps}, {"threads", 1}, {"cases", cases}}.dump();
+  return report;
+}
+
+}  // namespace troupe

@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <numeric>
+
+#include <caf/scoped_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <nlohmann/json.hpp>
+
+#include "actors/prefetcher.h"
+#include "actors/publisher.h"
+#include "actors/trainer.h"
+#include "runtime/base/rng.h"
+#include "runtime/caf/system.h"
+#include "runtime/stats/console.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/parts.h"
+#include "tools/cli/learn_wiring.h"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kSteps = 64, kColumns = 32;  // one super-batch
+constexpr size_t kBatches = 4;                 // different ones, taken in turn
+
+RunConfig trainer_config() {
+  RunConfig config = bench_config(kColumns);
+  config.rollout.length = kSteps;
+  config.trainer.super_batch = kSteps * kColumns;
+  return config;
+}
+
+void fill_with_normals(Array& array, Rng& random) {
+  for (float& x : array.mutable_view<float>()) x = random.normal();
+}
+
+// A rollout as a worker would push it, with rewards drawn at random.
+RolloutPtr filled_rollout(Policy& policy, uint64_t index) {
+  const Shape grid{kSteps, kColumns};
+  const ActInput input = cart_pole_input(kSteps * kColumns);
+  const ActOutput output = policy.act(input);
+  Rng random(derive_key(index, "benchmark rollout"));
+  auto rollout = std::make_shared<Rollout>();
+  rollout->samples = rollout->env_steps = static_cast<uint64_t>(kSteps * kColumns);
+  rollout->observations.set("state", input.observations.at("state").reshaped({kSteps, kColumns, 4}));
+  rollout->actions = output.actions.reshaped({kSteps, kColumns, 1, 1});
+  rollout->log_probs = output.log_probs.reshaped({kSteps, kColumns, 1});
+  rollout->values = output.values.reshaped(grid);
+  for (Array* array : {&rollout->next_values, &rollout->rewards, &rollout->advantages, &rollout->returns}) {
+    *array = Array(DType::f32, grid);
+    fill_with_normals(*array, random);
+  }
+  for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid}) *array = Array(DType::u8, grid);
+  std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), uint8_t{1});
+  rollout->version = Array(DType::i64, grid);
+  return rollout;
+}
+
+SuperBatch batch_of(const RolloutPtr& rollout, uint64_t index) {
+  std::vector<int32_t> columns(kColumns);
+  std::iota(columns.begin(), columns.end(), 0);
+  return {index, rollout->samples, 0, {{rollout, columns}}};
+}
+
+// Trainer, prefetcher and publisher of a run, with the main thread in the place of a replay buffer that is always full.
+class Training {
+ public:
+  Training(const WiringPtr& wiring, const std::vector<RolloutPtr>& rollouts)
+      : system_(false), self_(system_.get()), rollouts_(rollouts) {
+    caf::actor_system& system = system_.get();
+    const auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->address());
+    const auto replay = caf::actor_cast<ReplayActor>(me);
+    const std::shared_ptr<Learner> learner = learner_of(*wiring);
+    const auto prefetch = system_.stop_at_end(
+        spawn_on(system, true, prefetcher, wiring, std::shared_ptr<const Learner>(learner), replay));
+    const TrainerPeers peers{prefetch,
+                             replay,
+                             system_.stop_at_end(system.spawn(publisher, PublisherParts{})),
+                             system_.stop_at_end(system.spawn(silent_recorder)),
+                             system_.stop_at_end(system.spawn(silent_evaluator)),
+                             caf::actor_cast<decltype(TrainerPeers::supervisor)>(me)};
+    const auto train = system_.stop_at_end(spawn_on(system, true, trainer, wiring, learner, ReplayStart{}, peers));
+    self_->send(train, begin_atom_v);
+    while (!asker_) receive();
+  }
+
+  struct Slice {
+    std::vector<double> update_seconds;
+    double wait_seconds = 0;  // in total
+  };
+
+  // Trains for `seconds`, and leaves the trainer waiting. The first update is not counted: it waited since the last slice.
+  Slice run(double seconds) {
+    slice_ = {};
+    first_ = true;
+    const auto start = BenchClock::now();
+    do {
+      if (asker_) feed();
+      receive();
+    } while (slice_.update_seconds.empty() || seconds_since(start) < seconds);
+    while (trained_ < fed_) receive();
+    return slice_;
+  }
+
+ private:
+  void feed() {
+    const SuperBatch batch = batch_of(rollouts_[fed_ % rollouts_.size()], fed_);
+    self_->send(caf::actor_cast<PrefetcherActor>(std::exchange(asker_, nullptr)),
+                BatchMessage{std::make_shared<const SuperBatch>(batch)});
+    ++fed_;
+  }
+
+  void receive() {
+    std::string error;
+    self_->receive([&](next_atom) { asker_ = self_->current_sender(); },
+                   [&](const UpdateMessage& update) {
+                     ++trained_;
+                     if (std::exchange(first_, false)) return;
+                     slice_.update_seconds.push_back(update.update_seconds);
+                     slice_.wait_seconds += update.wait_seconds;
+                   },
+                   [&](const TrainingEnded& ended) { error = ended.reason + " " + ended.error; },
+                   caf::after(kBenchPatience) >> [] { give_up("word from the trainer"); });
+    if (!error.empty()) throw std::runtime_error("the trainer ended: " + error);
+  }
+
+  BenchSystem system_;
+  caf::scoped_actor self_;
+  std::vector<RolloutPtr> rollouts_;
+  caf::strong_actor_ptr asker_;  // the prefetcher, when it waits for a batch
+  uint64_t fed_ = 0, trained_ = 0;
+  bool first_ = false;
+  Slice slice_;
+};
+
+// Updates of the same batches, already staged, one after the other on this thread.
+class BareLoop {
+ public:
+  BareLoop(const Wiring& wiring, const std::vector<RolloutPtr>& rollouts) : learner_(learner_of(wiring)) {
+    for (size_t i = 0; i < rollouts.size(); ++i) staged_.push_back(learner_->stage(batch_of(rollouts[i], i)));
+  }
+
+  std::vector<double> run(double seconds) {
+    std::vector<double> times;
+    for (const auto start = BenchClock::now(); times.empty() || seconds_since(start) < seconds;) {
+      const auto begun = BenchClock::now();
+      learner_->update(*staged_[turn_++ % staged_.size()], 0.0);
+      times.push_back(seconds_since(begun));
+    }
+    return times;
+  }
+
+ private:
+  std::unique_ptr<Learner> learner_;
+  std::vector<std::unique_ptr<StagedBatch>> staged_;
+  size_t turn_ = 0;
+};
+
+}  // namespace
+
+BenchReport bench_trainer(double seconds) {
+  const auto start = BenchClock::now();
+  const std::shared_ptr<Wiring> wiring = learn_wiring(trainer_config());
+  wiring->use_threads(1);
+  const std::unique_ptr<Policy> policy = wiring->make_policy();
+  std::vector<RolloutPtr> rollouts;
+  for (size_t i = 0; i < kBatches; ++i) rollouts.push_back(filled_rollout(*policy, i));
+  BareLoop bare(*wiring, rollouts);
+  Training training(wiring, rollouts);
+  bare.run(0.05);
+  training.run(0.05);
+
+  constexpr double kShortestTurn = 0.2;
+  const double turn = std::max(kShortestTurn, seconds / 20);
+  std::vector<double> ratios, bare_seconds, update_seconds;
+  double waited = 0, trained = 0;
+  do {
+    const double plain = median(bare.run(turn / 2));
+    const Training::Slice slice = training.run(turn / 2);
+    bare_seconds.push_back(plain);
+    update_seconds.push_back(median(slice.update_seconds));
+    ratios.push_back(update_seconds.back() / plain);
+    waited += slice.wait_seconds;
+    trained += std::accumulate(slice.update_seconds.begin(), slice.update_seconds.end(), 0.0);
+  } while (seconds_since(start) + turn < seconds);
+
+  const double wait_fraction = waited / (waited + trained);
+  const nlohmann::ordered_json json{{"samples_per_update", kSteps * kColumns},
+                                    {"epochs", wiring->config.trainer.epochs},
+                                    {"minibatches", wiring->config.trainer.minibatches},
+                                    {"turns", ratios.size()},
+                                    {"ratio_to_bare_loop", median(ratios)},
+                                    {"wait_fraction", wait_fraction},
+                                    {"update_ms", 1e3 * median(update_seconds)},
+                                    {"bare_update_ms", 1e3 * median(bare_seconds)}};
+  return {
+      json.dump(),
+      {"updates of " + format_count(kSteps * kColumns) + " samples, " + std::to_string(wiring->config.trainer.epochs) +
+           " epochs of " + std::to_string(wiring->config.trainer.minibatches) + " minibatches; medians of " +
+           std::to_string(ratios.size()) + " turns",
+       "bare loop  " + format_number(1e3 * median(bare_seconds), 2) + " ms per update",
+       "trainer    " + format_number(1e3 * median(update_seconds), 2) + " ms per update, " +
+           format_number(median(ratios), 3) + " of the bare loop",
+       "waiting    " + format_number(100 * wait_fraction, 2) + " % of the trainer's time"}};
+}
+
+}  // namespace troupe

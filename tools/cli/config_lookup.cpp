@@ -1,0 +1,272 @@
+#include "tools/cli/config_lookup.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "algorithms/common/algorithm_choice.h"
+#include "envs/make_env.h"
+#include "models/environment_rules.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/suggest.h"
+#include "runtime/config/config.h"
+#include "tools/cli/launch.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_within(const fs::path& path, const fs::path& folder) {
+  return std::ranges::mismatch(folder, path).in1 == folder.end();
+}
+
+// The folder of the built-in run files: the one installed with the program, or the source's for a program in its build folder.
+fs::path config_folder() {
+  std::error_code failed;
+  const fs::path program = program_folder(), build = fs::canonical(TROUPE_BUILD_DIR, failed);
+  const fs::path installed = program.parent_path() / "share" / "troupe" / "configs";
+  const bool built_here = !build.empty() && is_within(program, build);
+  return built_here && !fs::is_directory(installed, failed) ? fs::path(TROUPE_SOURCE_DIR) / "configs" : installed;
+}
+
+// Names of the built-in run files, sorted.
+std::vector<std::string> config_names() {
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(config_folder(), missing))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code failed;
+  return fs::exists(path, failed) && !fs::is_directory(path, failed);
+}
+
+// A deterministic run that is resumed goes on in the middle of its episodes.
+void require_saveable(Env& env) {
+  EnvStep step = EnvStep::allocate(env.spec(), env.rows());
+  env.reset(0, 0, step);
+  std::string bytes;
+  if (!env.save(bytes))
+    throw ConfigError("deterministic: true needs an environment that can save its state, and " + env.spec().id +
+                      " cannot; give its row a plain `state` (docs/environments.md), or use false");
+}
+
+// The environment with one row. Refuses an unknown id, wrong parameters, and settings that do not fit the environment.
+std::unique_ptr<Env> usable_environment(const RunConfig& config) {
+  EnvConfig one_row = config.env;
+  one_row.rows = 1;
+  std::unique_ptr<Env> env = make_env(one_row);
+  make_evaluation_env(config, 1);
+  check_fit(config, env->spec());
+  return env;
+}
+
+// Whether there is such a device on this machine is for LibTorch to say, when it is loaded.
+void check_device(const TrainerConfig& trainer) {
+  if (trainer.device != "cpu" && TROUPE_USES_CUDA == 0)
+    throw ConfigError("trainer.device: \"" + trainer.device +
+                      "\", but this build has no CUDA; use \"cpu\", or build with the preset gpu");
+}
+
+// All that training asks of the environment.
+void check_environment(const RunConfig& config) {
+  const std::unique_ptr<Env> env = usable_environment(config);
+  check_unused_settings(config, env->spec());
+  if (config.deterministic) require_saveable(*env);
+}
+
+// What is wrong with a config, beginning with the field; empty when nothing is.
+std::string mistake_in(const RunConfig& config) {
+  try {
+    check_names(config.algorithm);
+    validate(config);
+    check_algorithm(config);
+    check_device(config.trainer);
+    check_environment(config);
+    return "";
+  } catch (const ConfigError& mistake) {
+    return mistake.what();
+  }
+}
+
+// Whether `inner` is the field `outer` or lies inside it: env.params.size inside env.params.
+bool is_inside(std::string_view inner, std::string_view outer) {
+  return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '.');
+}
+
+// Whether the field that the mistake begins with was given by one of the overrides.
+bool is_about(std::string_view mistake, const std::vector<std::string>& overrides) {
+  const std::string_view field = mistake.substr(0, mistake.find(": "));
+  return std::ranges::any_of(overrides, [&](std::string_view assignment) {
+    const std::string_view given = assignment.substr(0, assignment.find('='));
+    return is_inside(field, given) || is_inside(given, field);
+  });
+}
+
+// Every start leaves run.lock; checkpoints/ tells a run whose lock somebody removed from a folder with a run file named config.json.
+bool is_run_folder(const fs::path& path) {
+  return is_file(path / "config.json") && (is_file(path / "run.lock") || posix_disk().exists(path / "checkpoints"));
+}
+
+// The folder of a file, so that a path can be put behind it.
+fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+// Folders of runs in `folder`, by their names.
+std::vector<std::string> runs_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(folder, missing))
+    if (is_run_folder(entry.path())) names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+// The last part of a path, whether or not a slash ends it.
+fs::path last_part(const fs::path& path) {
+  return path.has_filename() ? path.filename() : path.parent_path().filename();
+}
+
+// runs/NAME where that is the folder of a run, else empty: where `troupe train NAME` works.
+std::string run_named(const fs::path& path) {
+  const fs::path run = fs::path("runs") / last_part(path);
+  return run.has_filename() && is_run_folder(run) ? run.string() : "";
+}
+
+// The folder of a run whose name is nearly that of `path`, beside it or in runs/; empty when there is none.
+std::string run_near(const fs::path& path) {
+  const fs::path name = last_part(path), at = path.has_filename() ? path : path.parent_path();
+  for (const fs::path& folder : {folder_of(at), fs::path("runs")})
+    if (const std::string near = closest(name.string(), runs_in(folder)); !near.empty())
+      return folder == "." ? near : (folder / near).string();
+  return "";
+}
+
+// Why `path`, which is inside the folder of a run, is not what was asked for; empty when it is not inside one.
+std::string inside_a_run(const fs::path& path) {
+  constexpr int kLevels = 4;  // checkpoints/NUMBER/FILE, and a slash at the end
+  fs::path folder = path;
+  for (int i = 0; i < kLevels && folder.has_parent_path() && folder != folder.parent_path(); ++i) {
+    folder = folder.parent_path();
+    if (!is_run_folder(folder)) continue;
+    const std::string run = printable(folder.string(), 200);
+    const bool checkpoint = is_file(path / "state.json");
+    return checkpoint ? "is a checkpoint of the run " + run + "; give " + run + ", whose newest checkpoint is used"
+                      : "is part of the run " + run + "; give " + run;
+  }
+  return "";
+}
+
+[[noreturn]] void refuse_folder(const std::string& name) {
+  std::string why = inside_a_run(name);
+  if (why.empty())
+    why = "is a folder without a run, expected a run file, the name of a built-in one, or the folder of a run";
+  throw ConfigError(printable(name, 200) + ": " + why);
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  const std::vector<std::string> names = config_names();
+  std::string near = run_named(name);
+  const bool like_a_folder = name.find('/') != std::string::npos && !name.ends_with(".json");
+  if (near.empty() && like_a_folder) near = run_near(name);
+  if (near.empty()) near = closest(fs::path(name).stem().string(), names);
+  if (near.empty()) near = run_near(name);
+  if (near.empty() && names.empty())
+    throw ConfigError(printable(name, 200) + ": no such run file, and " + config_folder().string() +
+                      " holds no built-in ones; install troupe again, or give the path of a run file");
+  std::string all;
+  for (const std::string& known : names) all += (all.empty() ? "" : ", ") + known;
+  throw ConfigError(printable(name, 200) + ": no such run file, " +
+                    (near.empty() ? "the built-in ones are: " + all : "did you mean " + printable(near, 200) + '?'));
+}
+
+}  // namespace
+
+std::string find_config(const std::string& name) {
+  if (name.empty())
+    throw ConfigError("the name of the run file is empty, expected a path or the name of a built-in one");
+  const bool path = name.find('/') != std::string::npos || name.ends_with(".json");
+  if (path && is_file(name)) return name;
+  const bool relative = !name.starts_with('/') && !name.starts_with('.');
+  if (relative && !name.ends_with(".json")) {
+    const fs::path built_in = config_folder() / (name + ".json");
+    if (is_file(built_in)) return built_in.string();
+  }
+  if (is_file(name)) return name;
+  std::error_code failed;
+  if (is_run_folder(name)) return fs::path(name) / "config.json";
+  if (fs::is_directory(name, failed)) refuse_folder(name);
+  refuse_name(name);
+}
+
+EnvSpec environment_of(const RunConfig& config) {
+  EnvConfig one_row = config.env;
+  one_row.rows = 1;
+  return make_env(one_row)->spec();
+}
+
+RunConfig load_run_config(const std::string& name, const std::vector<std::string>& overrides,
+                          std::optional<uint64_t> seed) {
+  const std::string path = find_config(name);
+  const RunConfig of_file = load_config(path);
+  RunConfig config = of_file;
+  for (const std::string& assignment : overrides) apply_override(config, assignment);
+  if (seed) config.seed = *seed;
+  if (config.name.empty()) config.name = fs::path(path).stem().string();
+  const std::string mistake = mistake_in(config);
+  if (mistake.empty()) return config;
+  const bool in_file = overrides.empty() || mistake_in(of_file) == mistake;
+  const std::string source = in_file ? path : is_about(mistake, overrides) ? "--set" : path + " with --set";
+  throw ConfigError(source + ": " + mistake);
+}
+
+std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
+  if (!options.run_dir.empty()) return options.run_dir;
+  const fs::path file = find_config(options.config), folder = folder_of(file);
+  const bool of_a_run = file.filename() == "config.json" && is_run_folder(folder);
+  return of_a_run ? folder.string() : "runs/" + config.name;
+}
+
+void require_room_for_folder(const TrainOptions& options, const RunConfig& config) {
+  const std::string path = run_folder_of(options, config);
+  const std::string where = (options.run_dir.empty() ? "" : "--run: ") + printable(path, 200);
+  std::error_code failed;
+  for (fs::path at = path; !at.empty(); at = at.parent_path()) {
+    if (fs::is_directory(at, failed)) return;
+    if (fs::exists(at, failed))
+      throw ConfigError(where + ": " +
+                        (at == path ? "is not a folder, expected a new one, an empty one or that of a run"
+                                    : printable(at.string(), 200) + " is not a folder"));
+    if (at == at.parent_path()) return;
+  }
+}
+
+RunConfig load_stored_config(const std::string& path) {
+  const RunConfig config = load_config(path);
+  try {
+    usable_environment(config);
+  } catch (const ConfigError& mistake) {
+    throw ConfigError(path + ": " + mistake.what());
+  }
+  return config;
+}
+
+void require_run_folder(const std::string& path) {
+  std::error_code failed;
+  if (!fs::exists(path, failed)) {
+    const std::string named = run_named(path), near = named.empty() ? run_near(path) : named;
+    throw ConfigError(printable(path, 200) + ": no such run folder" +
+                      (near.empty() ? "" : ", did you mean " + printable(near, 200) + '?'));
+  }
+  if (posix_disk().exists(path + "/config.json")) return;
+  const std::string inside = inside_a_run(path);
+  if (!inside.empty()) throw ConfigError(printable(path, 200) + ": " + inside);
+  if (!fs::is_directory(path, failed))
+    throw ConfigError(printable(path, 200) + ": is not a folder, expected the folder of a run");
+  throw ConfigError(printable(path, 200) + ": is not the folder of a run, it has no config.json");
+}
+
+}  // namespace troupe

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "envs/make_env.h"
+#include "runtime/base/output.h"
+#include "tools/cli/command_help.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/launch.h"
+
+namespace troupe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* name_of_kind(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::discrete: return "discrete";
+    case ActionKind::multi_discrete: return "multi_discrete";
+    case ActionKind::continuous: return "continuous";
+  }
+  return "unknown";
+}
+
+// "discrete 2", "continuous [1]", "multi_discrete 256 x 2, chunks of 8 steps", ", masked".
+std::string action_text(const ActionSpec& action) {
+  std::string text = name_of_kind(action.kind);
+  if (action.kind == ActionKind::continuous) text += " [" + std::to_string(action.dims()) + ']';
+  if (action.kind == ActionKind::discrete) text += ' ' + std::to_string(action.bins.at(0));
+  if (action.kind == ActionKind::multi_discrete)
+    text +=
+        " [" + std::to_string(action.dims()) + "] of up to " + std::to_string(*std::ranges::max_element(action.bins));
+  if (action.chunk > 1) text += ", chunks of " + std::to_string(action.chunk) + " steps";
+  return text + (action.masked ? ", masked" : "");
+}
+
+void print_text(const EnvInfo& info) {
+  std::cout << info.id << "\n    " << info.description << "\n    observations:";
+  for (const ArraySpec& array : info.spec.observations)
+    std::cout << ' ' << array.name << ' ' << name_of(array.dtype) << ' ' << array.shape.text();
+  std::cout << "\n    actions: " << action_text(info.spec.action) << '\n';
+  if (info.spec.max_episode_steps > 0)
+    std::cout << "    episodes: at most " << info.spec.max_episode_steps << " steps\n";
+  if (!info.params.empty()) std::cout << wrapped("    parameters:", info.params, 17, kListColumns);
+}
+
+Json as_json(const EnvInfo& info) {
+  const EnvSpec& spec = info.spec;
+  Json observations = Json::array();
+  for (const ArraySpec& array : spec.observations)
+    observations.push_back({{"name", array.name},
+                            {"dtype", name_of(array.dtype)},
+                            {"shape", std::vector<int64_t>(array.shape.begin(), array.shape.end())}});
+  const Json action = {{"kind", name_of_kind(spec.action.kind)},
+                       {"bins", spec.action.bins},
+                       {"low", spec.action.low},
+                       {"high", spec.action.high},
+                       {"chunk", spec.action.chunk},
+                       {"masked", spec.action.masked}};
+  return {{"id", info.id},
+          {"description", info.description},
+          {"parameters", info.params},
+          {"observations", observations},
+          {"action", action},
+          {"max_episode_steps", spec.max_episode_steps},
+          {"tasks", spec.tasks},
+          {"reports_success", spec.reports_success}};
+}
+
+}  // namespace
+
+int run_envs(const EnvsOptions& options) {
+  Json all = Json::array();
+  std::vector<std::string> errors;
+  for (const EnvInfo& info : list_environments()) {
+    if (!info.error.empty())
+      errors.push_back(info.error);
+    else if (options.json)
+      all.push_back(as_json(info));
+    else
+      print_text(info);
+  }
+  if (options.json) std::cout << all.dump(2) << '\n';
+  std::cout.flush();
+  for (const std::string& error : errors) print_error("troupe: " + error);
+  return errors.empty() ? 0 : kExitUserMistake;
+}
+
+}  // namespace troupe

@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/episode_player.h"
+#include "runtime/base/output.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/suggest.h"
+#include "runtime/stats/console.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/launch.h"
+#include "tools/cli/trained_run.h"
+
+namespace troupe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// With the run's own seed and number of episodes these are the episodes of the run's evaluation.
+EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed) {
+  const int64_t rows = std::min(run.wiring->config.evaluation.rows, episodes);
+  EpisodePlayer player(run.wiring->make_evaluation_env(rows), derive_key(seed, "evaluation"), episodes);
+  while (!player.complete()) player.step(*run.policy);
+  return player.summary();
+}
+
+void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
+  const auto number = [](double x) { return format_number(x, 2); };
+  std::cout << printable(folder, std::string::npos) << ": " << run.wiring->config.env.id << " after "
+            << format_count(run.version.number) << " updates, " << format_count(run.env_steps) << " environment steps\n"
+            << "episodes " << s.episodes << '\n'
+            << "return   " << number(s.return_mean) << " +- " << number(s.return_std) << ", from "
+            << number(s.return_min) << " to " << number(s.return_max) << '\n'
+            << "length   " << number(s.length_mean) << '\n';
+  if (run.wiring->spec.reports_success) std::cout << "success  " << number(100 * s.success_rate) << " %\n";
+}
+
+}  // namespace
+
+int run_eval(const EvalOptions& options) try {
+  const TrainedRun run = load_trained_run(options.run_dir);
+  const RunConfig& config = run.wiring->config;
+  const uint64_t seed = options.seed.value_or(config.seed);
+  const EpisodeSummary s = play_episodes(run, options.episodes.value_or(config.evaluation.episodes), seed);
+  if (!options.json) {
+    print_text(options.run_dir, run, s);
+    return 0;
+  }
+  const Json result{{"run", options.run_dir},        {"env", config.env.id},         {"seed", seed},
+                    {"updates", run.version.number}, {"env_steps", run.env_steps},   {"episodes", s.episodes},
+                    {"return_mean", s.return_mean},  {"return_std", s.return_std},   {"return_min", s.return_min},
+                    {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};
+  std::cout << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  return 0;
+} catch (const EnvironmentFailed& failure) {
+  print_error(std::string("troupe: ") + failure.what());
+  return kExitFailure;
+}
+
+}  // namespace troupe

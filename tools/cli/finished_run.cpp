@@ -1,0 +1,55 @@
+#include "tools/cli/finished_run.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/file.h"
+#include "runtime/base/text_format.h"
+
+namespace troupe {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Whether the summary is of a start that ended at a limit, wrote all it had to, and stopped where the run resumes.
+bool is_of_finished_run(const Json& summary, uint64_t updates) {
+  if (!summary.is_object() || summary.contains("error") || summary.contains("checkpoint_error")) return false;
+  const Json reason = summary.value("reason", Json()), last = summary.value("updates", Json());
+  const Json evaluation = summary.value("eval", Json());
+  return reason.is_string() && reason.get<std::string>().starts_with("stop.") && last == updates &&
+         evaluation.is_object() && !evaluation.contains("error");
+}
+
+bool ended_in_order(const RunFolder& folder, uint64_t updates) {
+  if (posix_disk().exists(folder.path() + "/endpoints.json")) return false;  // a start was killed later
+  try {
+    const std::string text = posix_disk().read(folder.path() + "/summary.json");
+    return is_of_finished_run(Json::parse(text, nullptr, /*allow_exceptions=*/false), updates);
+  } catch (const IoError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string finished_line(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {
+  const uint64_t updates = start.version.number;
+  const auto by_updates = static_cast<uint64_t>(config.stop.updates),
+             by_steps = static_cast<uint64_t>(config.stop.env_steps);
+  const bool updates_reached = by_updates > 0 && updates >= by_updates;
+  const bool steps_reached = by_steps > 0 && start.env_steps >= by_steps;
+  if (config.deterministic || !(updates_reached || steps_reached) || !ended_in_order(folder, updates)) return "";
+  std::string reached, raised;
+  const auto add = [&](const char* limit, uint64_t value, uint64_t done) {
+    reached += (reached.empty() ? "" : " and ") + std::string(limit) + ' ' + std::to_string(value);
+    raised += " --set " + std::string(limit) + '=' + std::to_string(2 * std::max(value, done));
+  };
+  if (updates_reached) add("stop.updates", by_updates, updates);
+  if (steps_reached) add("stop.env_steps", by_steps, start.env_steps);
+  return folder.path() + ": this run has reached " + reached + " (" + format_count(updates) + " updates, " +
+         format_count(start.env_steps) + " environment steps); to train further, raise the limit, like" + raised;
+}
+
+}  // namespace troupe

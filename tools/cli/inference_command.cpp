@@ -1,0 +1,56 @@
+#include <memory>
+
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/inference_host.h"
+#include "envs/make_env.h"
+#include "runtime/base/log.h"
+#include "runtime/config/config.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/launch.h"
+#include "tools/cli/learn_wiring.h"
+#include "tools/cli/stop_signals.h"
+#include "tools/cli/worker_process.h"
+
+namespace troupe {
+namespace {
+
+// Of the command and its host, which can end after the command.
+struct Shared {
+  StopSignals signals;
+  std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
+};
+
+}  // namespace
+
+int run_inference(const InferenceOptions& options) {
+  const auto shared = std::make_shared<Shared>();
+  shared->signals.begin({});
+  open_log(nullptr, {.stderr_level = LogLevel::info});
+  const auto on_end = [shared](const std::string& error) {
+    if (!error.empty()) shared->report->fail(error);
+    shared->signals.end();
+  };
+  const auto make_wiring = [run = options.connect.text()](const std::string& config) -> WiringPtr {
+    const RunConfig settings = parse_config(config, "the run's config");
+    require_environment_of(run, settings.env.id);
+    return learn_wiring(settings);
+  };
+  bool interrupted = false;
+  constexpr size_t kActors = 3;  // host, inference, intake
+  constexpr size_t kMore = 8;    // of LibTorch, and of the connections that bring weights
+  with_network(2, kActors + kMore, joining_network(), [&](caf::actor_system& system) {
+    const InferenceHostActor host = system.spawn<caf::detached>(
+        inference_host,
+        InferenceHostParts{shared->report->address(options.connect, options.wait), make_wiring, route_to, on_end});
+    interrupted = shared->signals.wait();
+    if (interrupted) caf::anon_send(host, Stop{"interrupted"});
+    return 0;
+  });
+  close_log();
+  return shared->report->exit_code(interrupted);
+}
+
+}  // namespace troupe

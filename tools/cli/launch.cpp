@@ -1,0 +1,127 @@
+#include "tools/cli/launch.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/machine.h"
+#include "runtime/base/output.h"
+#include "runtime/stats/console.h"
+
+namespace troupe {
+
+namespace {
+
+std::atomic<const char*> current_step = "starting";
+
+// LibTorch has no type of its own for it.
+bool is_out_of_memory(const std::exception& failure) {
+  const std::string_view what = failure.what();
+  return dynamic_cast<const std::bad_alloc*>(&failure) != nullptr || what.find("can't allocate memory") != what.npos ||
+         what.find("out of memory") != what.npos;
+}
+
+bool is_out_of_threads(const std::exception& failure) {
+  const auto* refused = dynamic_cast<const std::system_error*>(&failure);
+  return refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again;
+}
+
+std::atomic<bool> threads_left_behind = false;
+
+// The main thread and every other one has a stack of `ulimit -s`. Too small a one is a segmentation fault.
+void require_stack() {
+  constexpr rlim_t kLeast = 128 << 10;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kLeast)
+    throw ConfigError("`ulimit -s` allows stacks of " + std::to_string(limit.rlim_cur >> 10) + " KiB, at least " +
+                      std::to_string(kLeast >> 10) + " KiB are needed: raise it");
+}
+
+// LibTorch ends the process when it cannot name the folder it is started in.
+void require_working_folder() {
+  std::error_code failed;
+  if (std::filesystem::current_path(failed).empty())
+    throw ConfigError("the working directory cannot be read: " + failed.message() + "; change to one that exists");
+}
+
+void tell(const std::string& mistake) {
+  begin_closing_lines();
+  print_error("troupe: " + mistake);
+}
+
+int exit_code_of(const std::function<int()>& body) {
+  try {
+    require_stack();
+    const int code = body();
+    std::cout.flush();
+    if (std::cout) return code;
+    tell("the output cannot be written");
+    return kExitFailure;
+  } catch (const ConfigError& mistake) {
+    tell(mistake.what());
+    return kExitUserMistake;
+  } catch (const IoError& refused) {
+    tell(refused.what());
+    return kExitFailure;
+  } catch (const std::exception& failure) {
+    if (is_out_of_threads(failure)) {
+      tell("cannot start a thread: raise `ulimit -u`, `ulimit -v` or the container's limit of processes");
+      return kExitFailure;
+    }
+    if (is_out_of_memory(failure)) {
+      tell("out of memory while " + std::string(current_step) + "; " + format_bytes(available_memory()) +
+           " are available here");
+      return kExitFailure;
+    }
+    tell(std::string("internal error: ") + failure.what());
+    return kExitFailure;
+  }
+}
+
+}  // namespace
+
+int run_program(const std::function<int()>& body) {
+  // A file that reaches the limit of `ulimit -f` is then an error of its write, like a full disk, and does not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  hold_standard_descriptors();
+  const int code = exit_code_of(body);
+  std::cout.flush();  // also after an exception; std::cerr has no buffer
+  if (threads_left_behind) _exit(code);
+  return code;
+}
+
+void leave_threads_behind() { threads_left_behind = true; }
+
+void begin_step(const char* step) { current_step = step; }
+
+void warn(const std::string& text) { print_error("troupe: warning: " + text); }
+
+std::string program_folder() {
+  std::error_code failed;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed ? "." : program.parent_path().string();
+}
+
+void continue_as_learn(char** arguments) {
+  require_working_folder();
+  const std::string program = program_folder() + "/troupe-learn";
+  // Read while LibTorch is loaded. Its warnings are backtraces, and whoever reaches the port of the group store can cause them.
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
+  execv(program.c_str(), arguments);
+  throw ConfigError(program + ": cannot be started: " + std::generic_category().message(errno) + "; `troupe " +
+                    arguments[1] + "` needs it beside troupe");
+}
+
+}  // namespace troupe

@@ -1,0 +1,88 @@
+#include "tools/cli/machine_check.h"
+
+#include <algorithm>
+
+#include "models/memory_estimate.h"
+#include "runtime/base/machine.h"
+#include "runtime/stats/console.h"
+
+namespace troupe {
+namespace {
+
+std::string bytes_text(double bytes) {
+  constexpr double kMost = 1e19;  // what is said of more does not matter
+  return format_bytes(static_cast<uint64_t>(std::min(bytes, kMost)));
+}
+
+double total(const std::vector<MemoryNeed>& needs) {
+  double sum = 0;
+  for (const MemoryNeed& need : needs) sum += need.bytes;
+  return sum;
+}
+
+const MemoryNeed& largest(const std::vector<MemoryNeed>& needs) {
+  return *std::ranges::max_element(needs, {}, &MemoryNeed::bytes);
+}
+
+// Threads beyond the processors only take turns.
+void warn_of_threads(const char* setting, int64_t threads, uint64_t processors, std::vector<std::string>& out) {
+  if (static_cast<uint64_t>(threads) > processors)
+    out.push_back(std::string(setting) + ": " + std::to_string(threads) + " threads share " +
+                  std::to_string(processors) + (processors == 1 ? " processor" : " processors") +
+                  ", which is slower than one thread for each; use at most " + std::to_string(processors));
+}
+
+// Actors wait for each other, so a few for each processor can be right.
+void warn_of_actors(const char* setting, int64_t count, const char* actors, uint64_t processors, const char* advice,
+                    std::vector<std::string>& out) {
+  constexpr uint64_t kPerProcessor = 8;
+  if (static_cast<uint64_t>(count) > kPerProcessor * processors)
+    out.push_back(std::string(setting) + ": " + std::to_string(count) + ' ' + actors + " share " +
+                  std::to_string(processors) + (processors == 1 ? " processor" : " processors") + "; " + advice);
+}
+
+}  // namespace
+
+Machine Machine::here() { return {troupe::processors(), available_memory()}; }
+
+std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
+  const std::vector<MemoryNeed> needs = memory_needs(config, env);
+  if (total(needs) <= static_cast<double>(machine.memory)) return "";
+  const MemoryNeed& most = largest(needs);
+  return most.setting + ": " + most.value + " needs at least " + bytes_text(most.bytes) + " of memory for " +
+         most.what + "; the run needs " + bytes_text(total(needs)) + ", and " + format_bytes(machine.memory) +
+         " are available here; use less";
+}
+
+uint64_t memory_needed(const RunConfig& config, const EnvSpec& env) {
+  constexpr double kMost = 1e18;
+  return static_cast<uint64_t>(std::min(total(memory_needs(config, env)), kMost));
+}
+
+size_t threads_needed(const RunConfig& config) {
+  constexpr int64_t kSystem = 6;     // two of the scheduler, timer, network, the end of the system, statistics socket
+  constexpr int64_t kEssential = 4;  // recorder, prefetcher, evaluator, trainer
+  constexpr int64_t kMore = 8;       // main, signals, and what LibTorch and Gloo start
+  const int64_t policies = 1 + (config.deterministic ? 0 : config.inference.count);  // with the evaluator's
+  const int64_t compute = config.trainer.threads - 1 + policies * (config.inference.threads - 1);
+  const int64_t actors = config.deterministic ? 0 : config.workers.count + config.inference.count + kEssential;
+  return static_cast<size_t>(kSystem + actors + compute + kMore);
+}
+
+std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
+  std::vector<std::string> warnings;
+  warn_of_threads("trainer.threads", config.trainer.threads, machine.processors, warnings);
+  warn_of_threads("inference.threads", config.inference.threads, machine.processors, warnings);
+  warn_of_actors("workers.count", config.workers.count, "workers", machine.processors,
+                 "more environments in each (env.rows, workers.groups) take less time", warnings);
+  warn_of_actors("inference.count", config.inference.count, "inference actors", machine.processors, "use fewer",
+                 warnings);
+  for (const MemoryNeed& need : possible_memory(config, env))
+    if (need.bytes > static_cast<double>(machine.memory))
+      warnings.push_back(need.setting + ": " + need.value + " may take up to " + bytes_text(need.bytes) +
+                         " of memory for " + need.what + ", and " + format_bytes(machine.memory) +
+                         " are available here");
+  return warnings;
+}
+
+}  // namespace troupe

@@ -1,0 +1,186 @@
+#include "tools/cli/run_report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/log.h"
+#include "runtime/base/output.h"
+#include "runtime/base/process_stats.h"
+#include "runtime/base/suggest.h"
+#include "runtime/stats/bottleneck.h"
+#include "runtime/stats/console.h"
+#include "tools/cli/terminal.h"
+
+namespace troupe {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// nlohmann writes NaN and infinities as null.
+Json evaluation_of(const Evaluation& e) {
+  Json result{{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
+              {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
+  if (!e.error.empty()) result["error"] = e.error;
+  return result;
+}
+
+std::string success_text(double rate) {
+  return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
+}
+
+std::string evaluation_text(const Evaluation& e) {
+  return "evaluation: return " + format_number(e.return_mean, 2) + " +- " + format_number(e.return_std, 2) +
+         success_text(e.success_rate) + " over " + std::to_string(e.episodes) + " episodes";
+}
+
+std::string failures_text(const StatsSnapshot& last) {
+  const uint64_t failures = env_failures_of(last);
+  return "environments failed " + format_count(failures) + (failures == 1 ? " time" : " times") +
+         (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
+}
+
+}  // namespace
+
+uint64_t env_steps_of(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("env_steps") || !json["env_steps"].is_number_unsigned())
+    throw ConfigError("its metrics line has no env_steps");
+  return json["env_steps"].get<uint64_t>();
+}
+
+RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, const ReplayStart& start,
+                     const std::string* held, Output& console)
+    : folder_(folder),
+      socket_(socket),
+      config_(config),
+      start_(start),
+      console_(console),
+      terminal_(isatty(STDOUT_FILENO) != 0) {
+  if (held != nullptr) held_ = Line{env_steps_of(*held), wall_clock(), *held};
+  if (!config.deterministic) written_ = start.env_steps;  // at least: the lines up to there were kept
+}
+
+void RunReport::save(const Checkpoint& checkpoint) {
+  Checkpoint complete = checkpoint;
+  if (config_.deterministic) {
+    complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
+    if (held_) complete.extras[kMetricsHeld] = held_->json;
+  }
+  folder_.save_checkpoint(complete, static_cast<uint64_t>(config_.checkpoint.keep));
+}
+
+void RunReport::record(const StatsSnapshot& snapshot) {
+  if (snapshot.env_steps <= written_) return;
+  if (held_ && held_->env_steps < snapshot.env_steps) write_held();
+  held_ = Line{snapshot.env_steps, wall_clock(), to_json(snapshot)};
+}
+
+void RunReport::write_held() {
+  if (!held_) return;
+  folder_.write_metrics(held_->json);
+  folder_.write_scalars(held_->wall_time, static_cast<int64_t>(held_->env_steps), scalars_of(held_->json));
+  written_ = held_->env_steps;
+  held_.reset();
+}
+
+void RunReport::show(const StatsSnapshot& snapshot) {
+  last_ = snapshot;
+  if (socket_ != nullptr) socket_->publish(to_json(snapshot));
+  const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
+  if (terminal_) {
+    // Lines that came in between stay: the block is drawn anew below them.
+    const uint64_t written = stderr_lines();
+    if (std::exchange(stderr_lines_, written) != written && isatty(STDERR_FILENO) != 0) lines_drawn_ = 0;
+    const TerminalSize size = terminal_size();
+    const std::vector<std::string> lines =
+        console_block(printable(config_.name, std::string::npos), shown, size.columns, size.drawable_rows());
+    // Lines that have left the top of a terminal made lower cannot be drawn over.
+    if (draw(console_redraw(lines, std::min(lines_drawn_, size.drawable_rows())), console_))
+      lines_drawn_ = lines.size();
+  } else {
+    print_line(console_line(shown), console_);
+  }
+}
+
+// The actors of a deterministic run have no clock; who watches it has one.
+StatsSnapshot RunReport::with_times(StatsSnapshot s) {
+  const auto now = std::chrono::steady_clock::now();
+  const double span = std::chrono::duration<double>(now - std::exchange(reported_, now)).count();
+  s.elapsed_seconds = std::chrono::duration<double>(now - begun_).count();
+  s.rss_bytes = resident_bytes();
+  const auto before = std::exchange(shown_, std::pair(s.env_steps, s.updates));
+  if (!before || span <= 0) return s;
+  s.env_steps_per_second = static_cast<double>(s.env_steps - before->first) / span;
+  s.updates_per_second = static_cast<double>(s.updates - before->second) / span;
+  if (s.updates_per_second > 0 && s.progress > 0)
+    s.eta_seconds = static_cast<double>(s.updates) * (1 - s.progress) / s.progress / s.updates_per_second;
+  return s;
+}
+
+// The log keeps a closing line too.
+void RunReport::close_with(const std::string& line) {
+  print_line(line, console_);
+  log_info("train", line);
+}
+
+std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
+  std::string refused;
+  const auto attempt = [&](const auto& write) {
+    try {
+      write();
+    } catch (const IoError& error) {
+      if (refused.empty()) refused = error.what();
+    }
+  };
+  attempt([&] { write_held(); });
+  const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
+  const std::string reason = outcome.reason.empty() ? "failed" : outcome.reason;
+  Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", reason}};
+  if (!outcome.error.empty()) summary["error"] = outcome.error;
+  summary["wall_seconds"] = run_seconds;
+  summary["seconds_to_first_update"] = last_.seconds_to_first_update;
+  summary["env_steps"] = last_.env_steps;
+  const double sampling_seconds =
+      config_.deterministic ? wall_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds;
+  const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
+  summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
+  summary["updates"] = outcome.version.number;
+  summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation) : Json(nullptr);
+  summary["episodes"] = {
+      {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
+  summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
+  summary["ledger"] = Json::parse(to_json(last_.ledger));
+  summary["uncounted_at_most"] = last_.uncounted_at_most;
+  summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
+  summary["env_failures"] = last_.env_failures;
+  summary["skipped_steps"] = last_.skipped_steps;
+  summary["request_retries"] = last_.request_retries;
+  summary["lost_writes"] = folder_.lost_writes();
+  if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
+  summary["peak_rss_bytes"] = peak_resident_bytes();
+  if (!config_.deterministic) summary["starts"] = start_.totals.starts + 1;
+  summary["last_start"] = {{"wall_seconds", wall_seconds},
+                           {"env_steps", new_steps},
+                           {"updates", outcome.version.number - start_.version.number}};
+  attempt([&] { folder_.write_summary(summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); });
+  begin_closing_lines();
+  close_with(reason + " after " + format_count(last_.env_steps) + " environment steps, " +
+             format_count(outcome.version.number) + " updates, " + format_seconds(run_seconds));
+  // What ended the run is told by the command, once.
+  if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
+  if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation));
+  print_line("Run folder: " + folder_.path(), console_);
+  return refused;
+}
+
+}  // namespace troupe

@@ -1,0 +1,68 @@
+#pragma once
+// Where a real run writes: run folder, JSON socket, console. Used by the recorder's thread while the run goes on, and by the
+// main thread after it ended.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "actors/recorder.h"
+#include "actors/supervisor.h"
+#include "runtime/base/output.h"
+#include "runtime/run_folder/run_folder.h"
+#include "runtime/stats/snapshot.h"
+#include "runtime/stats/socket.h"
+
+namespace troupe {
+
+// What a deterministic run's checkpoints say of metrics.jsonl: how many lines were written (a scalar), and the line that was held
+// back (among the states of the actors).
+constexpr const char* kMetricsLines = "metrics.lines";
+constexpr const char* kMetricsHeld = "metrics.held";
+// The environment steps of a line of metrics.jsonl.
+uint64_t env_steps_of(const std::string& line);
+
+class RunReport : public RunSink {
+ public:
+  // `start` is what the run starts from, `held` the line that a resumed deterministic run held back.
+  RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, const ReplayStart& start,
+            const std::string* held = nullptr, Output& console = standard_output());
+
+  void save(const Checkpoint& checkpoint) override;
+  // The newest point is held back until one with more environment steps comes, or the end: so there is one line for each number
+  // of steps, with the newest figures, and the last line has the last evaluation.
+  void record(const StatsSnapshot& snapshot) override;
+  void show(const StatsSnapshot& snapshot) override;
+
+  // After the run ended: summary.json, and the closing lines on the console. Why summary.json or the last line of metrics.jsonl could
+  // not be written; empty when both are.
+  std::string finish(const RunOutcome& outcome, double wall_seconds);
+
+ private:
+  struct Line {
+    uint64_t env_steps = 0;
+    double wall_time = 0;
+    std::string json;
+  };
+  void write_held();
+  void close_with(const std::string& line);
+  StatsSnapshot with_times(StatsSnapshot snapshot);
+
+  RunFolder& folder_;
+  StatsSocket* socket_;
+  RunConfig config_;
+  ReplayStart start_;
+  std::optional<Line> held_;
+  uint64_t written_ = 0;  // environment steps of the last line written
+  StatsSnapshot last_;    // shown
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
+  std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
+  Output& console_;
+  bool terminal_;
+  size_t lines_drawn_ = 0;
+  uint64_t stderr_lines_ = 0;  // when the block was drawn last
+};
+
+}  // namespace troupe

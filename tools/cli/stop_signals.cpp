@@ -1,0 +1,171 @@
+#include "tools/cli/stop_signals.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "runtime/base/output.h"
+#include "tools/cli/launch.h"
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
+  struct sigaction action{};
+  if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
+  return set;
+}
+
+int checked(int descriptor) {
+  if (descriptor < 0) throw std::system_error(errno, std::generic_category(), "cannot watch for signals");
+  return descriptor;
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
+}
+
+void hold_stop_signals() {
+  // Shells start background jobs with INT ignored. It asks to stop all the same.
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_DFL);
+  const sigset_t set = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+struct StopSignals::State {
+  explicit State(const sigset_t& set)
+      : signals(checked(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK))), closing(checked(eventfd(0, EFD_CLOEXEC))) {}
+  ~State() {
+    close(signals);
+    close(closing);
+  }
+
+  void watch();
+  void take(int signal);
+  [[noreturn]] void quit() const;
+
+  const int signals, closing;  // descriptors
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool begun = false, ended = false;
+  int first = 0;  // signal that asked to stop
+  std::function<std::string(int signal)> message;
+  std::function<std::string()> at_quit;
+  std::optional<Clock::time_point> interrupted_at;  // by the first INT
+};
+
+void StopSignals::State::watch() {
+  for (pollfd ready[2] = {{signals, POLLIN, 0}, {closing, POLLIN, 0}};;) {
+    if (poll(ready, 2, -1) < 0) continue;
+    signalfd_siginfo news{};
+    while (read(signals, &news, sizeof news) == sizeof news) take(static_cast<int>(news.ssi_signo));
+    if (ready[1].revents != 0) return;
+  }
+}
+
+void StopSignals::State::quit() const {
+  // A disk that does not answer may be why the user presses Ctrl-C again.
+  try {
+    std::thread([] {
+      std::this_thread::sleep_for(kTidyTime);
+      _exit(kExitInterrupted);
+    }).detach();
+  } catch (const std::system_error&) {
+    _exit(kExitInterrupted);  // no more threads: nothing would bound the time
+  }
+  if (at_quit) print_error(at_quit());
+  _exit(kExitInterrupted);
+}
+
+void StopSignals::State::take(int signal) {
+  const std::lock_guard lock(mutex);
+  if (!begun) {
+    print_error("troupe: stopped before the run began; nothing was written");
+    _exit(kExitInterrupted);
+  }
+  const Clock::time_point now = Clock::now();
+  if (signal == SIGINT) {
+    if (interrupted_at && now - *interrupted_at >= kSecondInterrupt) quit();
+    if (!interrupted_at) interrupted_at = now;
+  }
+  if (ended) return;  // nothing is left that could stop
+  const bool is_first = std::exchange(first, first == 0 ? signal : first) == 0;
+  changed.notify_all();
+  if (is_first && message) write_error(message(signal));
+}
+
+StopSignals::StopSignals() {
+  hold_stop_signals();
+  state_ = std::make_unique<State>(stop_signals());
+  thread_ = std::thread([this] { state_->watch(); });
+}
+
+StopSignals::~StopSignals() {
+  const uint64_t one = 1;
+  while (write(state_->closing, &one, sizeof one) < 0) {
+  }
+  thread_.join();
+}
+
+void StopSignals::begin(const std::function<std::string(int signal)>& message) {
+  const std::lock_guard lock(state_->mutex);
+  state_->message = message;
+  state_->begun = true;
+}
+
+StopSignals::AtQuit::AtQuit(StopSignals& signals, std::function<std::string()> tidy) : signals_(signals) {
+  const std::lock_guard lock(signals_.state_->mutex);
+  signals_.state_->at_quit = std::move(tidy);
+}
+
+StopSignals::AtQuit::~AtQuit() {
+  const std::lock_guard lock(signals_.state_->mutex);
+  signals_.state_->at_quit = nullptr;
+}
+
+bool StopSignals::asked() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->first != 0;
+}
+
+int StopSignals::first() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->first;
+}
+
+bool StopSignals::wait() const {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->first != 0 || state_->ended; });
+  return !state_->ended;
+}
+
+void StopSignals::wait_for_end() const {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->ended; });
+}
+
+void StopSignals::end() {
+  const std::lock_guard lock(state_->mutex);
+  state_->ended = true;
+  state_->changed.notify_all();
+}
+
+}  // namespace troupe

@@ -1,0 +1,45 @@
+#include "tools/cli/trained_run.h"
+
+#include "runtime/base/errors.h"
+#include "runtime/config/config.h"
+#include "runtime/run_folder/checkpoint.h"
+#include "tools/cli/config_lookup.h"
+#include "tools/cli/learn_wiring.h"
+
+namespace troupe {
+
+namespace {
+
+std::optional<Checkpoint> newest_of(const CheckpointStore& checkpoints) {
+  try {
+    return checkpoints.load_newest();
+  } catch (const IoError& refused) {
+    throw ConfigError(refused.what());
+  }
+}
+
+}  // namespace
+
+TrainedRun load_trained_run(const std::string& folder) {
+  require_run_folder(folder);
+  const std::shared_ptr<Wiring> wiring = learn_wiring(load_stored_config(folder + "/config.json"));
+  wiring->use_threads(static_cast<int>(wiring->config.inference.threads));
+
+  const std::unique_ptr<Learner> learner = learner_of(*wiring);
+  CheckpointStore checkpoints(posix_disk(), folder + "/checkpoints",
+                              {fixed_settings(to_json(wiring->config)), upgrade_config});
+  checkpoints.expect_weights(learner->signature()->total_bytes());
+  const std::optional<Checkpoint> checkpoint = newest_of(checkpoints);
+  if (!checkpoint)
+    throw ConfigError(folder + ": has no checkpoint yet, expected a run of `troupe train` that has written one");
+  try {
+    learner->load({checkpoint->model, checkpoint->optimizer, checkpoint->scalars});
+  } catch (const ConfigError& misfit) {
+    throw ConfigError(checkpoints.path_of(checkpoint->updates) + ": " + misfit.what());
+  }
+  TrainedRun run{wiring, wiring->make_policy(), checkpoint->version, checkpoint->env_steps};
+  run.policy->load(*learner->snapshot(checkpoint->version));
+  return run;
+}
+
+}  // namespace troupe

@@ -1,0 +1,85 @@
+#include "tools/cli/worker_process.h"
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+#include "actors/messages.h"
+#include "envs/make_env.h"
+#include "runtime/base/log.h"
+#include "runtime/base/machine.h"
+#include "runtime/base/output.h"
+#include "runtime/base/threads.h"
+#include "runtime/caf/owned_system.h"
+#include "runtime/config/config.h"
+#include "tools/cli/launch.h"
+
+namespace troupe {
+
+WiringPtr worker_wiring(const std::string& run, const std::string& config) {
+  auto wiring = std::make_shared<Wiring>();
+  wiring->config = parse_config(config, "the run's config");
+  require_environment_of(run, wiring->config.env.id);
+  wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
+  EnvConfig one = wiring->config.env;
+  one.rows = 1;
+  wiring->spec = make_env(one)->spec();
+  // Workers share the threads of the actor system. One whose environment waits would hold up the others, and the hosts, with it.
+  wiring->threads = wiring->spec.blocks;
+  if (wiring->threads) require_threads(1);
+  return wiring;
+}
+
+RunAddress JoinReport::address(const Address& connect, std::optional<int64_t> wait) {
+  RunAddress run{connect.host, connect.port, nullptr};
+  if (wait) run.patience = {std::chrono::seconds(*wait), std::chrono::seconds(*wait)};
+  run.on_news = [report = shared_from_this()](const JoinNews& news) { report->tell(news); };
+  return run;
+}
+
+void JoinReport::tell(const JoinNews& news) {
+  if (news.kind == JoinNews::Kind::searching || news.kind == JoinNews::Kind::lost) return log_warn(news.who, news.text);
+  const std::lock_guard lock(mutex_);
+  if (news.kind == JoinNews::Kind::joined) joined_ = true;
+  print_line(news.who + ": " + news.text);
+}
+
+void JoinReport::fail(const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  error_ = error;
+}
+
+int JoinReport::exit_code(bool interrupted) const {
+  const std::lock_guard lock(mutex_);
+  if (error_.empty()) return interrupted ? kExitInterrupted : 0;
+  if (!joined_) throw ConfigError("--connect " + error_);
+  begin_closing_lines();
+  print_error("troupe: " + error_);
+  return kExitFailure;
+}
+
+size_t threads_for(size_t workers) {
+  return std::clamp<size_t>(workers, 1, std::max(1U, std::thread::hardware_concurrency()));
+}
+
+NetworkConfig joining_network() {
+  NetworkConfig network;
+  network.peer_timeout = std::chrono::hours(24 * 365);
+  return network;
+}
+
+int with_network(size_t threads, size_t more, const NetworkConfig& network,
+                 const std::function<int(caf::actor_system&)>& body) {
+  constexpr size_t kSystem = 3;  // timer, network, the end of the system
+  require_address_space(threads + kSystem + more, /*memory=*/0, available_address_space());
+  require_threads(threads + kSystem + more);
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the process
+  OwnedSystem system(
+      {.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = network},
+      register_messages);
+  const int code = body(system.get());
+  if (!system.await_actors(kFarewell)) leave_threads_behind();
+  return code;
+}
+
+}  // namespace troupe
