@@ -4,9 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "models/heads/heads.h"
-#include "models/networks/mlp_parameters.h"
-#include "models/networks/observations.h"
+#include "models/networks/inputs.h"
+#include "models/weights/model_weights.h"
 #include "runtime/config/replay_capacity.h"
 #include "runtime/config/setting_rules.h"
 
@@ -50,8 +49,7 @@ std::string list_text(const std::vector<int64_t>& values) {
 
 // Weights, gradients and two moments of the learner; the published snapshot; the replicas of inference and evaluation.
 MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
-  const Signature signature =
-      mlp_signature(config.model, ObservationEncoder(env.observations).features(), Head(env.action));
+  const Signature signature = model_signature(config.model, env);
   double bytes = 0;
   for (const TensorSpec& tensor : signature.tensors)
     bytes += count(tensor.shape.elements()) * count(size_of(tensor.dtype));
@@ -63,8 +61,8 @@ MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
 MemoryNeed of_super_batch(const RunConfig& config, const EnvSpec& env) {
   const TrainerConfig& t = config.trainer;
   const double rows = t.micro_batch > 0 ? count(t.micro_batch) : count(t.super_batch / t.minibatches);
-  double units = count(ObservationEncoder(env.observations).features());
-  for (int64_t width : config.model.hidden) units += count(width) * (config.model.shared_trunk ? 1 : 2);
+  const NetworkLayout layout = network_layout(config.model, env);
+  const double units = count(InputEncoder(env.observations, layout.inputs).elements() + layout.units);
   const double forward = t.device == "cpu" ? rows * units * kFloat : 0;
   return {"trainer.super_batch", setting_text(t.super_batch), "one super-batch in replay and its training",
           count(t.super_batch) * (rollout_bytes(config, env) + staged_bytes(env)) + forward};

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "models/learning/targets.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -26,13 +27,6 @@ int64_t width_of(const std::vector<T>& source, int64_t rows) {
 }
 
 }  // namespace
-
-std::span<float> Minibatch::inputs(const StagedRows& batch, std::span<const int64_t> rows,
-                                   const FeatureScaling& scaling) {
-  inputs_.resize(rows.size() * static_cast<size_t>(encoder_.features()));
-  encoder_.encode(batch.observations, rows, scaling, inputs_);
-  return inputs_;
-}
 
 LossInput Minibatch::action_input(const StagedRows& batch, std::span<const int64_t> rows) {
   LossInput result;

@@ -10,19 +10,10 @@
 #include "models/learning/policy_loss.h"
 #include "models/learning/sequences.h"
 #include "models/learning/staging.h"
-#include "models/networks/observations.h"
 
 namespace troupe {
 
-// What an update makes of a staged batch before it trains on it, per row. C ratios per row.
-struct Targets {
-  std::vector<float> advantages;       // [R] or [R, D], whitened when the config says so
-  std::vector<float> values;           // [R] before the update, in units of the value head
-  std::vector<float> returns;          // [R] likewise
-  std::vector<float> old_log_probs;    // [R, D] of the policy before the update, or empty: the behaviour policy's serve
-  std::vector<float> rollout_weights;  // [R, C] or empty
-  std::vector<uint8_t> kept;           // [R, C] 0 = rejected, or a decision that was not executed; or empty = all
-};
+struct Targets;
 
 // Some rows in the order in which they are trained on: samples on their own, or whole sequences.
 struct RowRange {
@@ -35,10 +26,8 @@ struct RowRange {
 
 class Minibatch {
  public:
-  Minibatch(const Head& head, const ObservationEncoder& encoder) : head_(head), encoder_(encoder) {}
+  explicit Minibatch(const Head& head) : head_(head) {}
 
-  // [B, O] encoded observations.
-  std::span<float> inputs(const StagedRows& batch, std::span<const int64_t> rows, const FeatureScaling& scaling);
   // Everything but what the network says about them: head.outputs, head.log_std and values are the caller's to fill in.
   LossInput loss_input(const StagedRows& batch, const Targets& targets, RowRange range);
   // [B, C] which ratios count, or empty = all. Valid until the next call of this or loss_input().
@@ -48,8 +37,7 @@ class Minibatch {
 
  private:
   const Head& head_;
-  const ObservationEncoder& encoder_;
-  std::vector<float> inputs_, log_probs_, old_log_probs_, advantages_, values_, returns_, continuous_, weights_;
+  std::vector<float> log_probs_, old_log_probs_, advantages_, values_, returns_, continuous_, weights_;
   std::vector<int32_t> discrete_, executed_;
   std::vector<uint8_t> mask_, kept_;
 };

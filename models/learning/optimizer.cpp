@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/networks/mlp_parameters.h"
+#include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {

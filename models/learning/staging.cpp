@@ -97,7 +97,8 @@ class Bootstraps {
     }
   }
 
-  void write(StagedRows& out) const {
+  void write(const InputEncoder& encoder, StagedRows& out) const {
+    Arrays observations;
     for (const ArraySpec& spec : env_.observations) {
       Array array = Array::uninitialized(spec.dtype, spec.shape.prepended(static_cast<int64_t>(rows_.size())));
       const size_t row_bytes = static_cast<size_t>(spec.shape.elements()) * size_of(spec.dtype);
@@ -107,8 +108,9 @@ class Bootstraps {
                      source.shape().text());
         std::memcpy(array.mutable_data() + i * row_bytes, source.data() + rows_[i].index * row_bytes, row_bytes);
       }
-      out.bootstrap_observations.set(spec.name, std::move(array));
+      observations.set(spec.name, std::move(array));
     }
+    out.bootstrap_inputs = encoder.encode(observations);
     for (const Row& row : rows_) out.bootstrap_rows.push_back(row.target);
   }
 
@@ -122,7 +124,8 @@ class Bootstraps {
   std::vector<Row> rows_;
 };
 
-void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, StagedRows& out) {
+void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, const InputEncoder& encoder,
+                    StagedRows& out) {
   const auto column = [&](const char* name, DType dtype, auto member) {
     return gather(parts, out.rows, dtype, {}, name, [member](const Rollout& r) -> const Array& { return r.*member; });
   };
@@ -141,7 +144,7 @@ void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, St
     bootstraps.add(*part.columns, first_row);
     first_row += steps * columns;
   }
-  bootstraps.write(out);
+  bootstraps.write(encoder, out);
 }
 
 // Rollouts say how many environment steps of a chunk were executed; a step has one decision per action dimension.
@@ -157,38 +160,41 @@ Array stage_executed(const std::vector<StagedPart>& parts, const EnvSpec& env, i
   return result;
 }
 
+Arrays gather_observations(const std::vector<StagedPart>& parts, const EnvSpec& env, int64_t rows) {
+  Arrays result;
+  for (const ArraySpec& spec : env.observations)
+    result.set(spec.name, gather(parts, rows, spec.dtype, spec.shape, spec.name.c_str(),
+                                 [&](const Rollout& r) -> const Array& { return r.observations.at(spec.name); }));
+  return result;
+}
+
 }  // namespace
 
-std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool whole_columns) {
-  auto out = std::make_unique<StagedRows>();
-  out->index = batch.index;
+StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder, bool whole_columns) {
+  StagedRows out;
   std::vector<StagedPart> parts;
   for (const RolloutColumns& part : batch.parts) {
     check_part(part);
     parts.push_back({&part, runs_of(part, whole_columns)});
-    for (const Run& run : parts.back().runs) out->rows += run.count;
+    for (const Run& run : parts.back().runs) out.rows += run.count;
   }
   const auto column = [&](const char* name, DType dtype, const Shape& shape, auto member) {
-    return gather(parts, out->rows, dtype, shape, name,
+    return gather(parts, out.rows, dtype, shape, name,
                   [member](const Rollout& r) -> const Array& { return r.*member; });
   };
-  for (const ArraySpec& spec : env.observations)
-    out->observations.set(spec.name,
-                          gather(parts, out->rows, spec.dtype, spec.shape, spec.name.c_str(),
-                                 [&](const Rollout& r) -> const Array& { return r.observations.at(spec.name); }));
+  out.inputs = encoder.encode(gather_observations(parts, env, out.rows));
   const int64_t decisions = env.action.decisions();
-  out->actions = column("actions", env.action.dtype(), {decisions}, &Rollout::actions);
-  out->log_probs = column("log_probs", DType::f32, {decisions}, &Rollout::log_probs);
-  out->executed = stage_executed(parts, env, out->rows);
+  out.actions = column("actions", env.action.dtype(), {decisions}, &Rollout::actions);
+  out.log_probs = column("log_probs", DType::f32, {decisions}, &Rollout::log_probs);
+  out.executed = stage_executed(parts, env, out.rows);
   if (env.action.masked)
-    out->action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
-  out->values = column("values", DType::f32, {}, &Rollout::values);
-  out->advantages = column("advantages", DType::f32, {}, &Rollout::advantages);
-  out->returns = column("returns", DType::f32, {}, &Rollout::returns);
-  if (whole_columns) stage_segments(parts, env, *out);
-  for (int64_t row = 0; row < out->rows; ++row)
-    if (!whole_columns || out->valid.view<uint8_t>()[row]) out->sample_rows.push_back(row);
-  out->samples = out->sample_rows.size();
+    out.action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
+  out.values = column("values", DType::f32, {}, &Rollout::values);
+  out.advantages = column("advantages", DType::f32, {}, &Rollout::advantages);
+  out.returns = column("returns", DType::f32, {}, &Rollout::returns);
+  if (whole_columns) stage_segments(parts, env, encoder, out);
+  for (int64_t row = 0; row < out.rows; ++row)
+    if (!whole_columns || out.valid.view<uint8_t>()[row]) out.sample_rows.push_back(row);
   return out;
 }
 

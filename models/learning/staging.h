@@ -3,11 +3,11 @@
 // any thread.
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "envs/env.h"
-#include "models/policy.h"
+#include "models/networks/inputs.h"
+#include "models/rollout.h"
 
 namespace troupe {
 
@@ -18,9 +18,9 @@ struct StagedSegment {
   int64_t columns = 0;
 };
 
-struct StagedRows final : StagedBatch {
+struct StagedRows {
   int64_t rows = 0;                  // R; all of them samples unless there are segments
-  Arrays observations;               // each [R, ...], as the environment gave them
+  std::vector<Array> inputs;         // of the network, each [R, ...]; not normalised until the update begins
   Array action_mask;                 // [R, M] uint8, or empty
   Array actions;                     // [R, D] int32 or float32
   Array log_probs;                   // [R, D]
@@ -36,7 +36,7 @@ struct StagedRows final : StagedBatch {
   Array terminated, truncated, valid;  // [R] uint8
   Array task;                          // [R] int32, or empty
   // Where the rollouts brought them along.
-  Arrays bootstrap_observations;        // each [C, ...]: observations after a segment's end or a cut
+  std::vector<Array> bootstrap_inputs;  // each [C, ...]: of the observations after a segment's end or a cut
   std::vector<int64_t> bootstrap_rows;  // [C] the row whose next observation it is
 
   // Decisions of a row that were executed.
@@ -47,6 +47,6 @@ struct StagedRows final : StagedBatch {
 
 // Only valid steps become rows, unless `whole_columns` asks for all. Throws InvariantError naming what does not fit when a
 // rollout is not one of this environment.
-std::unique_ptr<StagedRows> stage_rows(const SuperBatch& batch, const EnvSpec& env, bool whole_columns);
+StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder, bool whole_columns);
 
 }  // namespace troupe

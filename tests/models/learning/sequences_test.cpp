@@ -41,7 +41,8 @@ struct Staged {
       rollouts.push_back(rollout);
       batch.parts.push_back({rollout, chosen});
     }
-    rows = stage_rows(batch, spec, true);
+    const InputEncoder encoder(spec.observations, network_layout(small_config().model, spec).inputs);
+    rows = std::make_unique<StagedRows>(stage_rows(batch, spec, encoder, true));
   }
 };
 

@@ -1,11 +1,12 @@
-#include "models/networks/mlp_parameters.h"
+#include "models/weights/model_weights.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <vector>
 
-#include "runtime/base/errors.h"
+#include "models/heads/heads.h"
+#include "models/networks/inputs.h"
+#include "models/networks/network_layout.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -13,19 +14,6 @@ namespace troupe {
 namespace {
 
 constexpr double kVarianceFloor = 1e-8;
-
-void add_layer(Signature& signature, const std::string& name, int64_t outputs, int64_t inputs) {
-  signature.tensors.push_back({TensorKind::parameter, name + ".bias", {outputs}, DType::f32});
-  signature.tensors.push_back({TensorKind::parameter, name + ".weight", {outputs, inputs}, DType::f32});
-}
-
-void add_trunk(Signature& signature, const std::string& prefix, const ModelConfig& config, int64_t features) {
-  int64_t inputs = features;
-  for (size_t i = 0; i < config.hidden.size(); ++i) {
-    add_layer(signature, prefix + '.' + std::to_string(i), config.hidden[i], inputs);
-    inputs = config.hidden[i];
-  }
-}
 
 void add_normalizer(Signature& signature, const std::string& prefix, int64_t features) {
   signature.tensors.push_back({TensorKind::buffer, prefix + ".count", {}, DType::f64});
@@ -66,47 +54,38 @@ void fill_orthogonal(Rng rng, int64_t rows, int64_t columns, double gain, std::s
           static_cast<float>(gain * (rows <= columns ? basis[r * length + c] : basis[c * length + r]));
 }
 
-double gain_of(const ModelConfig& config, const std::string& name) {
-  if (name == "policy.head.weight") return config.policy_gain;
-  if (name == "value.head.weight") return 1.0;
-  return std::numbers::sqrt2;
-}
-
 }  // namespace
 
-Signature mlp_signature(const ModelConfig& config, int64_t features, const Head& head) {
-  const int64_t top = config.hidden.empty() ? features : config.hidden.back();
+Signature model_signature(const ModelConfig& config, const EnvSpec& env) {
+  const NetworkLayout layout = network_layout(config, env);
+  const Head head(env.action);
   Signature result;
-  if (config.shared_trunk) {
-    add_trunk(result, "trunk", config, features);
-  } else {
-    add_trunk(result, "policy", config, features);
-    add_trunk(result, "value", config, features);
-  }
-  add_layer(result, "policy.head", head.outputs(), top);
-  add_layer(result, "value.head", 1, top);
+  for (const NetworkTensor& tensor : layout.tensors)
+    result.tensors.push_back({TensorKind::parameter, tensor.name, tensor.shape, DType::f32});
   if (head.continuous()) {
     const TensorKind kind = config.log_std == "scheduled" ? TensorKind::buffer : TensorKind::parameter;
     result.tensors.push_back({kind, kLogStd, {head.decisions()}, DType::f32});
   }
-  if (config.normalize_observations) add_normalizer(result, kObservationNormalizer, features);
+  const int64_t features = InputEncoder(env.observations, layout.inputs).features();
+  if (config.normalize_observations && features > 0) add_normalizer(result, kObservationNormalizer, features);
   if (config.normalize_returns) add_normalizer(result, kReturnNormalizer, 1);
-  std::sort(result.tensors.begin(), result.tensors.end(), [](const TensorSpec& a, const TensorSpec& b) {
+  std::ranges::sort(result.tensors, [](const TensorSpec& a, const TensorSpec& b) {
     return a.kind != b.kind ? a.kind < b.kind : a.name < b.name;
   });
   return result;
 }
 
-WeightBlock initial_mlp(const ModelConfig& config, uint64_t seed, int64_t features, const Head& head) {
-  WeightBlock weights(mlp_signature(config, features, head));
-  for (const TensorSpec& spec : weights.signature()->tensors) {
-    if (spec.name == kLogStd) {
-      std::ranges::fill(weights.floats(spec.name), static_cast<float>(config.log_std_start));
-    } else if (spec.kind == TensorKind::parameter && spec.shape.rank() == 2) {
-      fill_orthogonal(Rng(derive_key(seed, spec.name)), spec.shape[0], spec.shape[1], gain_of(config, spec.name),
-                      weights.floats(spec.name));
-    }
+WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint64_t seed) {
+  WeightBlock weights(model_signature(config, env));
+  for (const NetworkTensor& tensor : network_layout(config, env).tensors) {
+    const auto values = weights.floats(tensor.name);
+    if (tensor.gain == 0.0)
+      std::ranges::fill(values, static_cast<float>(tensor.start));
+    else
+      fill_orthogonal(Rng(derive_key(seed, tensor.name)), tensor.shape[0], tensor.shape.without_first().elements(),
+                      tensor.gain, values);
   }
+  if (weights.has(kLogStd)) std::ranges::fill(weights.floats(kLogStd), static_cast<float>(config.log_std_start));
   return weights;
 }
 

@@ -1,28 +1,26 @@
 #pragma once
-// The tensors of an MLP policy with a value function: their names, shapes and first values. No tensor library, so that a forward
-// without LibTorch can share them.
+// The tensors of a model: those of its network, and what every model has beside them. No tensor library. Plain functions; any thread.
 //
-//   separate trunks: policy.<i>.weight|bias, value.<i>.weight|bias;  shared: trunk.<i>.weight|bias
-//   heads:           policy.head.weight|bias [P, H], value.head.weight|bias [1, H]
-//   continuous:      policy.log_std [D], a parameter, or a buffer when it follows a schedule
-//   normalisers:     observation_normalizer.count|mean|m2, return_normalizer.count|mean|m2 (buffers, float64)
-// Sorted by name, so the tensors of the value function ("value.*") are the last parameters.
+//   the network:  see models/networks/network_layout.h
+//   continuous:   policy.log_std [D], a parameter, or a buffer when it follows a schedule
+//   normalisers:  observation_normalizer.count|mean|m2, return_normalizer.count|mean|m2 (buffers, float64)
+// Parameters are sorted by name, so those of the value function ("value.*") come last.
 
 #include <cstdint>
 #include <string>
 
 #include "algorithms/common/running_normalizer.h"
-#include "models/heads/heads.h"
+#include "envs/env.h"
 #include "models/weights/weight_block.h"
 #include "runtime/config/run_config.h"
 
 namespace troupe {
 
-Signature mlp_signature(const ModelConfig& config, int64_t features, const Head& head);
+// Throws ConfigError when the model does not fit the environment.
+Signature model_signature(const ModelConfig& config, const EnvSpec& env);
 
-// First values: orthogonal weights (Saxe et al. 2014), gain sqrt(2) in the trunks, policy_gain and 1 in the heads; biases 0.
-// Every tensor draws from its own stream of `seed`.
-WeightBlock initial_mlp(const ModelConfig& config, uint64_t seed, int64_t features, const Head& head);
+// The first values, as the layout says. Every tensor draws from its own stream of `seed`.
+WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint64_t seed);
 
 // Whether a parameter belongs to the value function (the group with value_lr) or to the policy. A shared trunk is the policy's.
 bool is_value_parameter(const std::string& name);

@@ -1,0 +1,47 @@
+#include "models/learning/normalizers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "models/heads/heads.h"
+#include "models/learning/row_passes.h"
+#include "models/weights/model_weights.h"
+
+namespace troupe {
+
+void absorb_observations(const StagedRows& batch, const InputEncoder& encoder, WeightBlock& weights) {
+  if (!weights.has(std::string(kObservationNormalizer) + ".count")) return;
+  RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
+  const auto features = static_cast<size_t>(encoder.features());
+  std::vector<float> block;
+  std::vector<uint8_t> finite;
+  for_each_pass(batch.sample_rows, rows_per_pass(encoder), [&](std::span<const int64_t> rows) {
+    block.resize(rows.size() * features);
+    encoder.gather_features(batch.inputs, rows, block);
+    finite.assign(rows.size(), 1);
+    for (size_t i = 0; i < rows.size(); ++i)
+      finite[i] = first_non_finite_row(std::span<const float>(block).subspan(i * features, features), 1) < 0;
+    normalizer.update(block, finite);
+  });
+  write_normalizer(normalizer, kObservationNormalizer, weights);
+}
+
+void absorb_returns(const StagedRows& batch, WeightBlock& weights) {
+  if (!weights.has(std::string(kReturnNormalizer) + ".count")) return;
+  const ValueUnits before = value_units(weights);
+  RunningNormalizer normalizer = read_normalizer(weights, kReturnNormalizer);
+  const auto returns = batch.returns.view<float>();
+  std::vector<float> finite;
+  for (int64_t row : batch.sample_rows)
+    if (std::isfinite(returns[row])) finite.push_back(returns[row]);
+  normalizer.update(finite);
+  write_normalizer(normalizer, kReturnNormalizer, weights);
+  const ValueUnits after = value_units(weights);
+  for (float& weight : weights.floats("value.head.weight")) weight *= before.scale / after.scale;
+  float& bias = weights.floats("value.head.bias")[0];
+  bias = (before.scale * bias + before.shift - after.shift) / after.scale;
+}
+
+}  // namespace troupe

@@ -1,0 +1,247 @@
+#include "models/learning/policy_learner.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "algorithms/common/schedule.h"
+#include "models/learning/gradient_step.h"
+#include "models/learning/normalizers.h"
+#include "models/learning/row_passes.h"
+#include "models/learning/start.h"
+#include "models/learning/update_metrics.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/rng.h"
+
+namespace troupe {
+
+namespace {
+
+struct StagedUpdate final : StagedBatch {
+  StagedRows rows;
+};
+
+// Observation statistics take in a batch before it is trained on. So what is published is exactly what was trained: weights and
+// normaliser together. The stored log-probabilities stay those of the policy that acted, so a moved normaliser counts as part of
+// the importance ratio, like moved weights.
+class PolicyLearner final : public Learner {
+ public:
+  PolicyLearner(const RunConfig& config, const EnvSpec& env);
+
+  std::shared_ptr<const Signature> signature() const override { return replica_.weights.signature(); }
+  WeightsPtr snapshot(PolicyVersion version) const override { return replica_.weights.snapshot(version); }
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override;
+  UpdateReport update(StagedBatch& staged, double progress) override;
+  LearnerState save() const override;
+  void load(const LearnerState& state) override;
+
+ private:
+  // What a staged batch is made into before the epochs.
+  struct Batch {
+    StagedRows& rows;
+    std::vector<at::Tensor> inputs, bootstrap_inputs;  // on the device
+  };
+
+  Batch normalize(StagedRows& rows);
+  Prepared prepare_targets(Batch& batch);
+  CurrentNetwork current_network(const Batch& batch);
+  EpochReport run_epoch(const TrainingRows& training, const Sequences& sequences, const UpdateSettings& settings,
+                        uint64_t epoch);
+  void schedule_log_std(double progress);
+  void adapt_kl(const EpochReport& epoch, bool trained_policy, size_t samples);
+  void describe(const EpochReport& epoch, const UpdateSettings& settings, UpdateReport& report) const;
+
+  RunConfig config_;
+  EnvSpec env_;
+  AlgorithmChoice choice_;
+  Replica replica_;
+  Optimizer optimizer_;
+  PolicyLoss loss_;
+  GradientStep step_;
+  double kl_coef_;
+  uint64_t updates_ = 0;
+};
+
+double tokens_per_rollout(const RunConfig& config, const AlgorithmChoice& choice, const Head& head) {
+  return static_cast<double>(config.rollout.length * (choice.per_decision ? head.decisions() : 1));
+}
+
+PolicyLearner::PolicyLearner(const RunConfig& config, const EnvSpec& env)
+    : config_(config),
+      env_(env),
+      choice_(choose_algorithm(config.algorithm)),
+      replica_(config, env, config.trainer.device, /*with_gradients=*/true),
+      optimizer_(config.trainer, replica_.weights),
+      loss_(choice_, config.algorithm.value_coef, tokens_per_rollout(config, choice_, replica_.head), replica_.head),
+      step_(replica_, loss_, optimizer_),
+      kl_coef_(config.algorithm.kl_coef) {
+  find_learning_rate_kind(config.trainer.lr_schedule);
+  if (config.trainer.minibatches < 1 || config.trainer.epochs < 1)
+    throw ConfigError("trainer.minibatches: " + std::to_string(config.trainer.minibatches) +
+                      " and trainer.epochs: " + std::to_string(config.trainer.epochs) + ", both must be at least 1");
+}
+
+std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const {
+  auto result = std::make_unique<StagedUpdate>();
+  result->index = batch.index;
+  result->rows = stage_rows(batch, env_, replica_.encoder, choice_.vtrace || choice_.sequences);
+  result->samples = result->rows.sample_rows.size();
+  return result;
+}
+
+UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
+  StagedRows& rows = dynamic_cast<StagedUpdate&>(staged).rows;
+  UpdateReport report;
+  const UpdateSettings settings = update_settings(config_, updates_, kl_coef_, progress);
+  EpochReport last;
+  if (!rows.sample_rows.empty()) {
+    schedule_log_std(progress);
+    Batch batch = normalize(rows);
+    Prepared prepared = prepare_targets(batch);
+    absorb_returns(rows, replica_.weights);
+    replica_.device.upload();
+    const Targets targets = make_targets(choice_, rows, prepared, value_units(replica_.weights), report.metrics);
+    for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
+      last = run_epoch({rows, batch.inputs, targets}, prepared.sequences, settings, static_cast<uint64_t>(epoch));
+      report.steps += last.steps;
+      report.skipped += last.skipped;
+      ++report.epochs;
+      const double target_kl = config_.algorithm.target_kl;
+      if (target_kl > 0.0 && last.loss.diagnostics.kl_k3 > target_kl) break;
+    }
+  }
+  ++updates_;
+  describe(last, settings, report);
+  adapt_kl(last, settings.loss.train_policy, rows.sample_rows.size());
+  return report;
+}
+
+void PolicyLearner::schedule_log_std(double progress) {
+  if (!replica_.head.continuous() || config_.model.log_std != "scheduled") return;
+  const double value = linear(config_.model.log_std_start, config_.model.log_std_end, progress);
+  std::ranges::fill(replica_.weights.floats(kLogStd), static_cast<float>(value));
+}
+
+// Statistics first, then the batch itself.
+PolicyLearner::Batch PolicyLearner::normalize(StagedRows& rows) {
+  absorb_observations(rows, replica_.encoder, replica_.weights);
+  const FeatureScaling scaling = replica_.scaling();
+  replica_.encoder.scale(scaling, rows.inputs);
+  replica_.encoder.scale(scaling, rows.bootstrap_inputs);
+  return {rows, replica_.tensors_of(rows.inputs), replica_.tensors_of(rows.bootstrap_inputs)};
+}
+
+Prepared PolicyLearner::prepare_targets(Batch& batch) {
+  const CurrentNetwork network = current_network(batch);
+  Start start;
+  if (needs_start(choice_)) {
+    replica_.device.upload();
+    Minibatch minibatch(replica_.head);
+    start = evaluate_start(batch.rows, network, replica_.head, minibatch, needs_probabilities(choice_));
+  }
+  return prepare(choice_, config_.algorithm, replica_.head, network, std::move(start), batch.rows);
+}
+
+CurrentNetwork PolicyLearner::current_network(const Batch& batch) {
+  CurrentNetwork result;
+  result.units = value_units(replica_.weights);
+  result.log_std = replica_.log_std();
+  result.rows_per_pass = rows_per_pass(replica_.encoder);
+  // The tensors behind the spans live until the next call.
+  result.evaluate = [this, &batch, outputs = at::Tensor(), values = at::Tensor()](std::span<const int64_t> rows) mutable {
+    const NetworkOutput output = replica_.network->forward(step_.gather(batch.inputs, rows), false);
+    outputs = output.policy.cpu();
+    values = output.values.cpu();
+    return RowOutputs{floats_of(outputs), floats_of(values)};
+  };
+  result.bootstrap_values = [this, &batch, values = at::Tensor()](int64_t begin, int64_t end) mutable {
+    NetworkInput input;
+    for (const at::Tensor& all : batch.bootstrap_inputs) input.observations.push_back(all.slice(0, begin, end));
+    values = replica_.network->values(input).cpu();
+    return floats_of(values);
+  };
+  return result;
+}
+
+EpochReport PolicyLearner::run_epoch(const TrainingRows& training, const Sequences& sequences,
+                                     const UpdateSettings& settings, uint64_t epoch) {
+  EpochReport report;
+  const uint64_t key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, epoch);
+  const EpochOrder order =
+      choice_.whole_sequences ? shuffled(sequences, key) : shuffled(training.batch.sample_rows, key);
+  UpdateSettings own = settings;
+  uint64_t index = 0;
+  for (const RowRange& rows : minibatches(order, config_.trainer.minibatches)) {
+    own.loss.key = derive_key(key, "minibatch", index++);
+    if (rows.size() == 0) continue;
+    const StepReport step = step_.run(training, own, rows, config_.trainer.micro_batch);
+    if (!std::isfinite(step.grad_norm)) {
+      ++report.skipped;
+      continue;
+    }
+    ++report.steps;
+    report.grad_norm_sum += step.grad_norm;
+    report.loss.add_step(step.loss);
+  }
+  return report;
+}
+
+// After the update, by the samples it trained on: its own penalty was weighted with the coefficient from before it.
+void PolicyLearner::adapt_kl(const EpochReport& epoch, bool trained_policy, size_t samples) {
+  const AlgorithmConfig& algorithm = config_.algorithm;
+  if (algorithm.kl_controller != "adaptive" || !trained_policy || epoch.steps == 0) return;
+  AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
+  controller.update(epoch.loss.kl, static_cast<double>(samples));
+  kl_coef_ = controller.value();
+}
+
+void PolicyLearner::describe(const EpochReport& epoch, const UpdateSettings& settings, UpdateReport& report) const {
+  auto& metrics = report.metrics;
+  metrics["policy_lr"] = settings.rates.policy;
+  metrics["value_lr"] = settings.rates.value;
+  metrics["skipped_steps"] = static_cast<double>(report.skipped);
+  if (replica_.head.continuous()) {
+    double sum = 0.0;
+    for (float value : replica_.log_std()) sum += value;
+    metrics["log_std"] = sum / static_cast<double>(replica_.head.decisions());
+  }
+  if (config_.algorithm.kl_coef != 0.0) {
+    metrics["kl_coef"] = settings.loss.kl_coef;
+    if (epoch.steps > 0) metrics["kl_penalty"] = epoch.loss.kl;
+  }
+  describe_epoch(epoch, choice_, metrics);
+}
+
+LearnerState PolicyLearner::save() const {
+  LearnerState state;
+  state.model = replica_.weights.save();
+  optimizer_.save(state.optimizer, state.scalars);
+  state.scalars["updates"] = static_cast<double>(updates_);
+  if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;
+  return state;
+}
+
+void PolicyLearner::load(const LearnerState& state) {
+  WeightBlock candidate(*signature());
+  candidate.load(state.model);
+  check_buffers(candidate);
+  optimizer_.check(state.optimizer, state.scalars);
+  const double updates = saved_count(state.scalars, "updates");
+
+  replica_.weights.load(state.model);
+  optimizer_.load(state.optimizer, state.scalars);
+  updates_ = static_cast<uint64_t>(updates);
+  const auto kl_coef = state.scalars.find("kl_coef");
+  kl_coef_ = kl_coef == state.scalars.end() ? config_.algorithm.kl_coef : kl_coef->second;
+  replica_.device.upload();
+}
+
+}  // namespace
+
+std::unique_ptr<Learner> make_policy_learner(const RunConfig& config, const EnvSpec& env) {
+  return std::make_unique<PolicyLearner>(config, env);
+}
+
+}  // namespace troupe

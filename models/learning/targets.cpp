@@ -1,0 +1,164 @@
+#include "models/learning/targets.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "algorithms/advantages/vtrace.h"
+#include "algorithms/common/moments.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+// [R, D] 1 where a decision was executed.
+std::vector<uint8_t> executed_decisions(const StagedRows& batch, int64_t decisions) {
+  std::vector<uint8_t> result(static_cast<size_t>(batch.rows * decisions), 0);
+  for (int64_t row = 0; row < batch.rows; ++row)
+    std::fill_n(result.begin() + row * decisions, batch.decisions_of(row), uint8_t{1});
+  return result;
+}
+
+void describe_correction(const OffPolicyMetrics& m, std::map<std::string, double>& metrics) {
+  metrics["rollout_kl"] = m.kl;
+  metrics["rollout_kl_k3"] = m.k3_kl;
+  metrics["rollout_weight_mean"] = m.weight_mean;
+  metrics["rollout_weight_max"] = m.weight_max;
+  metrics["rollout_ess"] = m.ess;
+  metrics["rollout_rejected"] = m.rejected_token_fraction;
+  metrics["rollout_rejected_sequences"] = m.rejected_sequence_fraction;
+}
+
+// With the values and probabilities of the current weights.
+void make_vtrace_targets(const AlgorithmConfig& algorithm, int64_t decisions, const Start& start,
+                         const CurrentNetwork& network, StagedRows& batch) {
+  std::ranges::copy(start.values, batch.values.mutable_view<float>().begin());
+  const auto behaviour = batch.log_probs.view<float>();
+  std::vector<float> log_rho(batch.rows, 0.0f);
+  for (const int64_t row : batch.sample_rows)
+    for (int64_t i = row * decisions; i < row * decisions + batch.decisions_of(row); ++i)
+      log_rho[row] += start.policy.log_probs[i] - behaviour[i];
+  evaluate_bootstraps(network, batch);
+  for (const StagedSegment& segment : batch.segments) {
+    const auto begin = static_cast<size_t>(segment.first_row),
+               count = static_cast<size_t>(segment.steps * segment.columns);
+    VtraceInput in;
+    in.steps = segment.steps;
+    in.sequences = segment.columns;
+    in.log_rho = std::span<const float>(log_rho).subspan(begin, count);
+    in.rewards = batch.rewards.view<float>().subspan(begin, count);
+    in.values = batch.values.view<float>().subspan(begin, count);
+    in.next_values = batch.next_values.view<float>().subspan(begin, count);
+    in.terminated = batch.terminated.view<uint8_t>().subspan(begin, count);
+    in.truncated = batch.truncated.view<uint8_t>().subspan(begin, count);
+    in.valid = batch.valid.view<uint8_t>().subspan(begin, count);
+    in.gamma = static_cast<float>(algorithm.gamma);
+    in.lambda = static_cast<float>(algorithm.lambda);
+    in.rho_bar = static_cast<float>(algorithm.rho_bar);
+    in.c_bar = static_cast<float>(algorithm.c_bar);
+    in.pg_rho_bar = static_cast<float>(algorithm.pg_rho_bar);
+    in.multiply_pg_rho = algorithm.vtrace_adv == "pg_rho";
+    in.bootstrap_on_truncation = algorithm.bootstrap_on_truncation;
+    vtrace(in, batch.returns.mutable_view<float>().subspan(begin, count),
+           batch.advantages.mutable_view<float>().subspan(begin, count));
+  }
+}
+
+std::vector<int64_t> groups_of(const std::string& group_by, const StagedRows& batch, const Sequences& sequences) {
+  std::vector<int64_t> groups(static_cast<size_t>(sequences.count()), 0);
+  if (group_by != "task" || batch.task.empty()) return groups;
+  const auto task = batch.task.view<int32_t>();
+  for (int64_t i = 0; i < sequences.count(); ++i) groups[i] = task[sequences.rows_of(i).front()];
+  return groups;
+}
+
+}  // namespace
+
+bool needs_start(const AlgorithmChoice& choice) {
+  return choice.vtrace || choice.correction || needs_probabilities(choice);
+}
+
+Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, const Head& head,
+                 const CurrentNetwork& network, Start start, StagedRows& batch) {
+  Prepared result;
+  result.start = std::move(start);
+  if (choice.vtrace) make_vtrace_targets(config, head.decisions(), result.start, network, batch);
+  const auto advantages = batch.advantages.view<float>();
+  result.advantages.values.assign(advantages.begin(), advantages.end());
+  if (!choice.sequences) return result;
+
+  result.sequences = cut_sequences(batch, !config.bootstrap_on_truncation);
+  if (config.incomplete == "drop") {
+    result.sequences = complete_sequences(result.sequences);
+    batch.sample_rows = result.sequences.rows;
+    std::ranges::sort(batch.sample_rows);
+  }
+  const auto correct = [&](RolloutCorrection correction, std::span<const float> weighed) {
+    if (weighed.empty()) correction.opsm_delta = std::numeric_limits<double>::infinity();
+    result.correction = weigh_rollout(correction, batch, result.sequences, result.start.policy.log_probs, weighed,
+                                      choice.per_decision);
+  };
+  const bool probabilities = needs_probabilities(choice);
+  if (choice.correction && probabilities) correct(*choice.correction, {});
+  if (choice.advantage != nullptr) {
+    const std::vector<int64_t> groups = groups_of(config.group_by, batch, result.sequences);
+    result.advantages = estimate_sequences(choice,
+                                           {.sequences = result.sequences,
+                                            .groups = groups,
+                                            .gamma = config.gamma,
+                                            .decisions = head.decisions(),
+                                            .per_decision = choice.per_decision,
+                                            .start = probabilities ? &result.start.policy : nullptr,
+                                            .weights = result.correction.weights},
+                                           batch);
+  }
+  if (choice.correction) correct(*choice.correction, result.advantages.values);
+  return result;
+}
+
+Targets make_targets(const AlgorithmChoice& choice, const StagedRows& batch, Prepared& prepared, ValueUnits units,
+                     std::map<std::string, double>& metrics) {
+  const auto values = batch.values.view<float>(), returns = batch.returns.view<float>();
+  const int64_t width = prepared.advantages.per_row;
+  std::vector<float> sampled_advantages, sampled_values, sampled_returns;
+  std::vector<uint8_t> counted;  // of the advantages, where there is one per decision and not all were executed
+  for (int64_t row : batch.sample_rows) {
+    if (width > 1 && !batch.executed.empty())
+      for (int64_t c = 0; c < width; ++c) counted.push_back(c < batch.decisions_of(row));
+    const auto advantages = prepared.advantages.values.begin() + row * width;
+    sampled_advantages.insert(sampled_advantages.end(), advantages, advantages + width);
+    sampled_values.push_back(values[row]);
+    sampled_returns.push_back(returns[row]);
+  }
+  const Moments advantage_moments = masked_moments(sampled_advantages, counted);
+  const Moments return_moments = masked_moments(sampled_returns, {});
+  metrics["advantage_mean"] = advantage_moments.mean;
+  metrics["advantage_std"] = advantage_moments.stddev();
+  metrics["return_mean"] = return_moments.mean;
+  metrics["return_std"] = return_moments.stddev();
+  metrics["explained_variance"] = explained_variance(sampled_values, sampled_returns, {});
+  if (choice.whitening) whiten(sampled_advantages, counted, advantage_moments, *choice.whitening);
+  if (choice.correction) describe_correction(prepared.correction.metrics, metrics);
+
+  Targets result;
+  result.advantages.resize(batch.rows * width);
+  for (auto* column : {&result.values, &result.returns}) column->resize(batch.rows);
+  for (size_t i = 0; i < batch.sample_rows.size(); ++i) {
+    const int64_t row = batch.sample_rows[i];
+    std::copy_n(sampled_advantages.begin() + i * width, width, result.advantages.begin() + row * width);
+    result.values[row] = (sampled_values[i] - units.shift) / units.scale;
+    result.returns[row] = (sampled_returns[i] - units.shift) / units.scale;
+  }
+  if (choice.correction) {
+    result.old_log_probs = std::move(prepared.start.policy.log_probs);
+    result.rollout_weights = std::move(prepared.correction.weights);
+    result.kept = std::move(prepared.correction.kept);
+  } else if (choice.per_decision && !batch.executed.empty()) {
+    result.kept = executed_decisions(batch, batch.log_probs.row_size());
+  }
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,51 @@
+#pragma once
+// From a staged batch to what its samples are trained towards: sequences, advantages, value targets and weights. Everything that needs
+// more than one row, with the weights from before the update, so that it does not move within the update. Used by the learner's thread.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "algorithms/common/algorithm_choice.h"
+#include "models/heads/heads.h"
+#include "models/learning/rollout_weights.h"
+#include "models/learning/sequence_advantages.h"
+#include "models/learning/sequences.h"
+#include "models/learning/staging.h"
+#include "models/learning/start.h"
+#include "models/weights/model_weights.h"
+#include "runtime/config/run_config.h"
+
+namespace troupe {
+
+struct Prepared {
+  Sequences sequences;  // none unless the algorithm asks for them
+  Start start;          // empty unless the algorithm asks for it
+  TokenAdvantages advantages;
+  RolloutWeights correction;
+};
+
+// Whether the algorithm needs the network's word on the samples before they are trained on.
+bool needs_start(const AlgorithmChoice& choice);
+
+// With V-trace, values, returns and advantages of the batch become those of the current weights; where incomplete sequences are dropped,
+// only the samples of complete ones stay. `network` is called only for V-trace.
+Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, const Head& head,
+                 const CurrentNetwork& network, Start start, StagedRows& batch);
+
+// What the rows are trained towards. C ratios per row.
+struct Targets {
+  std::vector<float> advantages;       // [R] or [R, D], whitened when the config says so
+  std::vector<float> values;           // [R] before the update, in units of the value head
+  std::vector<float> returns;          // [R] likewise
+  std::vector<float> old_log_probs;    // [R, D] of the policy before the update, or empty: the behaviour policy's serve
+  std::vector<float> rollout_weights;  // [R, C] or empty
+  std::vector<uint8_t> kept;           // [R, C] 0 = rejected, or a decision that was not executed; or empty = all
+};
+
+// Takes what it needs out of `prepared`. Adds the statistics of advantages and returns to `metrics`.
+Targets make_targets(const AlgorithmChoice& choice, const StagedRows& batch, Prepared& prepared, ValueUnits units,
+                     std::map<std::string, double>& metrics);
+
+}  // namespace troupe

@@ -1,0 +1,20 @@
+#pragma once
+// What stays the same during one update: learning rates and coefficients, as their schedules say. A pure function; any thread.
+
+#include <cstdint>
+
+#include "models/learning/optimizer.h"
+#include "models/learning/policy_loss.h"
+#include "runtime/config/run_config.h"
+
+namespace troupe {
+
+struct UpdateSettings {
+  LearningRates rates;
+  LossSettings loss;
+};
+
+// Of the update that `updates` others preceded; `progress` in [0, 1] of the run; `kl_coef` is the penalty's present coefficient.
+UpdateSettings update_settings(const RunConfig& config, uint64_t updates, double kl_coef, double progress);
+
+}  // namespace troupe

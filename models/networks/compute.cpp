@@ -1,0 +1,23 @@
+// How LibTorch computes in this process: threads and reproducibility.
+
+#include <cstdlib>
+
+#include <ATen/Parallel.h>
+#include <ATen/Context.h>
+
+#include "models/make_model.h"
+
+namespace troupe {
+
+void set_compute_threads(int threads) { at::set_num_threads(threads); }
+
+void compute_reproducibly() {
+  // MKL chooses its kernels by how operands are aligned, unless this is set before its first call. The user's own choice stays.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are other threads
+  setenv("MKL_CBWR", "AUTO", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  at::set_num_threads(1);
+}
+
+}  // namespace troupe

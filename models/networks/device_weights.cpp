@@ -1,0 +1,68 @@
+#include "models/networks/device_weights.h"
+
+#include <ATen/ATen.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+at::Device find_device(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  const std::string digits = name.starts_with("cuda:") ? name.substr(5) : name == "cuda" ? "0" : "";
+  if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
+    throw ConfigError("trainer.device: \"" + name + "\", expected \"cpu\", \"cuda\" or \"cuda:N\"");
+  const int count = at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
+  if (std::stoi(digits) >= count)
+    throw ConfigError("trainer.device: \"" + name + "\", but this machine and LibTorch have " + std::to_string(count) +
+                      " CUDA devices; use \"cpu\"");
+  return {at::kCUDA, static_cast<at::DeviceIndex>(std::stoi(digits))};
+}
+
+DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients)
+    : block_(block), device_(device) {
+  const std::span<float> host = block.parameters();
+  const auto count = static_cast<int64_t>(host.size());
+  const auto options = at::TensorOptions().dtype(at::kFloat);
+  parameters_ = at::from_blob(host.data(), {count}, options);
+  if (!device.is_cpu()) parameters_ = parameters_.to(device);
+  if (!with_gradients) return;
+  gradients_ = at::zeros({count}, options.device(device));
+  host_gradients_ = device.is_cpu() ? gradients_ : at::zeros({count}, options);
+}
+
+// The index of a parameter, or their number.
+size_t DeviceWeights::index_of(const std::string& name) const {
+  size_t i = 0;
+  while (i < block_.parameter_count() && block_.signature()->tensors[i].name != name) ++i;
+  return i;
+}
+
+bool DeviceWeights::has(const std::string& name) const { return index_of(name) < block_.parameter_count(); }
+
+size_t DeviceWeights::offset(const std::string& name) const {
+  if (!has(name)) throw InvariantError("the model has no parameter " + name);
+  return block_.parameter_offset(index_of(name));
+}
+
+at::Tensor DeviceWeights::view(const at::Tensor& flat, const std::string& name) const {
+  const auto begin = static_cast<int64_t>(offset(name));
+  const Shape& shape = block_.signature()->tensors[index_of(name)].shape;
+  return flat.narrow(0, begin, shape.elements()).view(at::IntArrayRef(shape.begin(), shape.end()));
+}
+
+void DeviceWeights::zero_gradients() { gradients_.zero_(); }
+
+void DeviceWeights::upload() {
+  if (device_.is_cpu()) return;
+  const std::span<float> host = block_.parameters();
+  parameters_.copy_(
+      at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::TensorOptions().dtype(at::kFloat)));
+}
+
+std::span<float> DeviceWeights::host_gradients() {
+  if (!device_.is_cpu()) host_gradients_.copy_(gradients_);
+  return {host_gradients_.mutable_data_ptr<float>(), static_cast<size_t>(host_gradients_.numel())};
+}
+
+}  // namespace troupe

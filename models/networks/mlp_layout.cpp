@@ -1,0 +1,45 @@
+#include "models/networks/mlp_layout.h"
+
+#include <numbers>
+#include <numeric>
+
+#include "models/heads/heads.h"
+#include "models/networks/inputs.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+void add_trunk(NetworkLayout& layout, const std::string& prefix, const ModelConfig& config, int64_t features) {
+  int64_t inputs = features;
+  for (size_t i = 0; i < config.hidden.size(); ++i) {
+    add_linear(layout, prefix + '.' + std::to_string(i), config.hidden[i], inputs, std::numbers::sqrt2);
+    inputs = config.hidden[i];
+  }
+}
+
+}  // namespace
+
+NetworkLayout mlp_layout(const ModelConfig& config, const EnvSpec& env) {
+  for (int64_t width : config.hidden)
+    if (width < 1) throw ConfigError("model.hidden: " + std::to_string(width) + ", a layer needs at least 1 unit");
+  NetworkLayout layout;
+  NetworkInputSpec all;
+  all.observations.resize(env.observations.size());
+  std::iota(all.observations.begin(), all.observations.end(), size_t{0});
+  layout.inputs.push_back(std::move(all));
+  const int64_t features = InputEncoder(env.observations, layout.inputs).features();
+  const int64_t top = config.hidden.empty() ? features : config.hidden.back();
+  if (config.shared_trunk) {
+    add_trunk(layout, "trunk", config, features);
+  } else {
+    add_trunk(layout, "policy", config, features);
+    add_trunk(layout, "value", config, features);
+  }
+  add_linear(layout, "policy.head", Head(env.action).outputs(), top, config.policy_gain);
+  add_linear(layout, "value.head", 1, top, 1.0);
+  return layout;
+}
+
+}  // namespace troupe

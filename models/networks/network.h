@@ -1,0 +1,43 @@
+#pragma once
+// Network: the arithmetic between a model's inputs and what its heads read. Implementations compute with the parameters of a
+// DeviceWeights, on its device. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "models/networks/device_weights.h"
+#include "runtime/config/run_config.h"
+
+namespace troupe {
+
+// B rows. With recurrent state they are L steps of C sequences, time-major: row t * C + c is step t of sequence c.
+struct NetworkInput {
+  std::vector<at::Tensor> observations;  // one per input of the layout, each [B, ...]
+  at::Tensor state;                      // [C, S] float32 before the first step; undefined without recurrent state
+  at::Tensor starts;                     // [L, C] float32: 1 = an episode begins with this step, so the state is zero before it
+};
+
+struct NetworkOutput {
+  at::Tensor policy;  // [B, P]
+  at::Tensor values;  // [B, 1] in units of the value head
+  at::Tensor state;   // [C, S] after the last step
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+  // The results stay valid, and with `backward_follows` backward() may be called, until the next forward() or values().
+  virtual NetworkOutput forward(const NetworkInput& input, bool backward_follows) = 0;
+  // [B, 1] the values alone, which may cost less.
+  virtual at::Tensor values(const NetworkInput& input) = 0;
+  // Adds to the gradients of the parameters, from dL/dpolicy and dL/dvalues of the last forward(). An undefined gradient stands for
+  // zeros.
+  virtual void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) = 0;
+};
+
+// The network of model.kind. `weights` must outlive it.
+std::unique_ptr<Network> make_network(const ModelConfig& config, const DeviceWeights& weights);
+
+}  // namespace troupe

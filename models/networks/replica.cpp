@@ -1,0 +1,55 @@
+#include "models/networks/replica.h"
+
+#include <ATen/ATen.h>
+
+#include "models/networks/network_layout.h"
+
+namespace troupe {
+
+namespace {
+
+at::ScalarType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::u8: return at::kByte;
+    case DType::i32: return at::kInt;
+    case DType::i64: return at::kLong;
+    case DType::f32: return at::kFloat;
+    case DType::f64: return at::kDouble;
+  }
+  return at::kFloat;
+}
+
+}  // namespace
+
+Replica::Replica(const RunConfig& run, const EnvSpec& env, const std::string& device_name, bool with_gradients)
+    : config(run.model),
+      head(env.action),
+      encoder(env.observations, network_layout(run.model, env).inputs),
+      weights(initial_weights(run.model, env, run.seed)),
+      device(weights, find_device(device_name), with_gradients),
+      network(make_network(run.model, device)) {}
+
+FeatureScaling Replica::scaling() const {
+  if (!weights.has(std::string(kObservationNormalizer) + ".count")) return {};
+  return FeatureScaling::of(read_normalizer(weights, kObservationNormalizer), config.observation_clip);
+}
+
+std::span<const float> Replica::log_std() const {
+  return head.continuous() ? weights.floats(kLogStd) : std::span<const float>();
+}
+
+std::vector<at::Tensor> Replica::tensors_of(const std::vector<Array>& inputs) const {
+  std::vector<at::Tensor> result;
+  for (const Array& array : inputs) {
+    const at::IntArrayRef shape(array.shape().begin(), array.shape().end());
+    auto* data = const_cast<std::byte*>(array.data());  // from_blob takes no const; nobody writes
+    result.push_back(at::from_blob(data, shape, at::TensorOptions().dtype(type_of(array.dtype()))).to(device.device()));
+  }
+  return result;
+}
+
+std::span<const float> floats_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
+
+}  // namespace troupe
