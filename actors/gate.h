@@ -12,7 +12,7 @@ struct GateState {
   SupervisorActor supervisor;
 };
 
-using OwnGateActor = GateActor::extend<caf::reacts_to<begin_atom, caf::actor>>;
+using OwnGateActor = JoinService::extend<caf::reacts_to<begin_atom, caf::actor>>;
 
 // begin_atom, sent once, names the supervisor. An exit message ends it.
 OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self);

@@ -17,8 +17,8 @@ namespace troupe {
 
 struct InferencePeers {
   PublisherActor publisher;  // none in a process of its own, where the weights come from a WeightIntake
-  ReplayDoor replay;
-  StatsDoor stats;
+  ReplayService replay;
+  StatsService stats;
 };
 
 struct InferenceState {

@@ -39,7 +39,7 @@ struct JoinNews {
 struct RunAddress {
   std::string host;
   uint16_t port = 0;
-  std::function<GateActor()>
+  std::function<JoinService()>
       local;  // the gate itself, where there is no network; it gives nothing while there is no run
   JoinPatience patience = {};
   std::function<void(const JoinNews&)> on_news = {};  // called by the host's actor
@@ -52,7 +52,7 @@ struct Joining {
   std::function<void(const Welcome&)> on_welcome;        // the run took the host in
   std::function<void(const std::string& why)> on_lost;   // gives up what belongs to the present membership
   std::function<void(const std::string& error)> on_end;  // once; an empty text when the run ended in order
-  GateActor gate = {};                                   // of the run that is being joined, or was
+  JoinService gate = {};                                 // of the run that is being joined, or was
   caf::actor keep_alive = {};  // of the connection to the gate, once the run's settings are known
   std::string member = {};     // "worker 3" while it is a member, and afterwards
   bool found_run = false;      // a run answered once
@@ -202,7 +202,7 @@ void on_welcome(Self self, const Welcome& welcome) {
 }
 
 template <class Self>
-void join_at(Self self, const GateActor& gate) {
+void join_at(Self self, const JoinService& gate) {
   Joining& joining = self->state.joining;
   joining.gate = gate;
   self->monitor(gate);
@@ -218,12 +218,13 @@ void begin_joining(Self self) {
   joining.trying_again = false;
   if (joining.ending) return;
   if (joining.run.local) {
-    const GateActor gate = joining.run.local();
+    const JoinService gate = joining.run.local();
     return gate ? join_at(self, gate) : join_again(self, "no run is open there");
   }
-  connect_to<GateActor>(
+  connect_to<JoinService>(
       self, joining.run.host, joining.run.port, attempt_deadline(joining, self->clock().now()),
-      [self](const GateActor& gate) { join_at(self, gate); }, [self](const std::string& why) { join_again(self, why); },
+      [self](const JoinService& gate) { join_at(self, gate); },
+      [self](const std::string& why) { join_again(self, why); },
       [self](const std::string& why) { fail_joining(self, why); });
 }
 

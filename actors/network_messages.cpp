@@ -47,8 +47,8 @@ void add(AcceptedMessages& messages, bool relayed) {
 const AcceptedMessages& messages_to_run() {
   static const AcceptedMessages messages = [] {
     AcceptedMessages result;
-    add<GateActor, ReplayDoor, StatsDoor>(result, /*relayed=*/false);
-    add<InferenceDoor, ActClient>(result, /*relayed=*/true);
+    add<JoinService, ReplayService, StatsService>(result, /*relayed=*/false);
+    add<InferenceService, ActClient>(result, /*relayed=*/true);
     return result;
   }();
   return messages;

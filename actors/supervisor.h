@@ -48,7 +48,7 @@ struct SupervisorState {
   enum class Phase { running, ending, stopping };
 
   struct Inference {
-    InferenceDoor door;
+    InferenceService door;
     InferenceActor local;  // none when it is in another process,
     InferenceMember host;  // whose host this is then
     bool serving = false;  // has weights

@@ -26,7 +26,7 @@ void watch(Self self, const Handle& child, const std::string& what) {
   self->state.essential[child.address()] = what;
 }
 
-void spawn_worker(Self self, uint64_t id, const InferenceDoor& inference, const RestartLimit& restarts) {
+void spawn_worker(Self self, uint64_t id, const InferenceService& inference, const RestartLimit& restarts) {
   auto& st = self->state;
   WorkerActor actor = spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id,
                                WorkerPeers{inference, st.replay, st.stats});
@@ -75,10 +75,10 @@ void spawn_inference(Self self, uint64_t id, const RestartLimit& restarts) {
   st.inference[id] = {actor, actor, {}, true, restarts};
 }
 
-InferenceDoor place_worker(Self self, uint64_t worker) {
+InferenceService place_worker(Self self, uint64_t worker) {
   auto& st = self->state;
   const std::optional<uint64_t> inference = st.placement.add_worker(worker);
-  return inference ? st.inference.at(*inference).door : InferenceDoor{};
+  return inference ? st.inference.at(*inference).door : InferenceService{};
 }
 
 void tell(Self self, const std::vector<Placement::Move>& moves) {

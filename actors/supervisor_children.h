@@ -14,7 +14,7 @@ namespace troupe {
 std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st);
 void spawn_inference(SupervisorSelf self, uint64_t id, const RestartLimit& restarts = {});
 // The inference actor of a new worker; none while there is none.
-InferenceDoor place_worker(SupervisorSelf self, uint64_t worker);
+InferenceService place_worker(SupervisorSelf self, uint64_t worker);
 void tell(SupervisorSelf self, const std::vector<Placement::Move>& moves);
 void spawn_worker(SupervisorSelf self, const RestartLimit& restarts = {});
 // Deterministic runs: who there is and how often each was restarted, as bytes; spawn_children() starts from them.

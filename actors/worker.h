@@ -9,9 +9,9 @@
 namespace troupe {
 
 struct WorkerPeers {
-  InferenceDoor inference;  // may be none: InferenceReplaced brings one
-  ReplayDoor replay;
-  StatsDoor stats;
+  InferenceService inference;  // may be none: InferenceReplaced brings one
+  ReplayService replay;
+  StatsService stats;
 };
 
 class WorkerPortToActors;

@@ -18,8 +18,8 @@ void stop_worker(Self self, const std::string& why) {
 }
 
 // The run's process passes on what workers and inference processes say to each other.
-void reach_through_run(Self self, const InferenceDoor& inference) {
-  const GateActor& gate = self->state.joining.gate;  // none when the run was left meanwhile
+void reach_through_run(Self self, const InferenceService& inference) {
+  const JoinService& gate = self->state.joining.gate;  // none when the run was left meanwhile
   if (inference && gate) route_through(self->system(), gate.node(), inference.node());
 }
 

@@ -257,7 +257,7 @@ void Simulation::spawn_hosts() {
     if (!node.host_ended) continue;
     node.host_ended = false;
     RunAddress address;
-    address.local = [this, &node]() -> GateActor {
+    address.local = [this, &node]() -> JoinService {
       if (!supervisor_) return {};
       auto link = std::make_shared<Link>(*system_, [this](const caf::strong_actor_ptr& from, caf::actor_id proxy,
                                                           const caf::type_erased_tuple& content) {
@@ -265,7 +265,7 @@ void Simulation::spawn_hosts() {
           checker_.answer_sent(from->id(), proxy, content.get_as<ActReply>(0));
       });
       node.links.push_back(link);
-      return caf::actor_cast<GateActor>(
+      return caf::actor_cast<JoinService>(
           link->stand_in(caf::actor_cast<caf::strong_actor_ptr>(supervisor_), Direction::to_run));
     };
     node.host = system_->spawn(

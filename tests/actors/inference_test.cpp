@@ -20,9 +20,9 @@ RunConfig small_config() {
 struct Fixture : OneActor {
   Fixture() : OneActor(small_config()) {
     world.faults_on = false;
-    inference =
-        keep(system->spawn(inference_actor, WiringPtr(wiring), uint64_t{0},
-                           InferencePeers{peers.as<PublisherActor>(), peers.as<ReplayDoor>(), peers.as<StatsDoor>()}));
+    inference = keep(
+        system->spawn(inference_actor, WiringPtr(wiring), uint64_t{0},
+                      InferencePeers{peers.as<PublisherActor>(), peers.as<ReplayService>(), peers.as<StatsService>()}));
     run();
   }
   // Of one row, from group 0 of a worker.

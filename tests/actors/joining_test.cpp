@@ -39,7 +39,7 @@ struct HostState {
   Joining joining;
 };
 
-GateActor::behavior_type open_gate(GateActor::pointer, int* joins) {
+JoinService::behavior_type open_gate(JoinService::pointer, int* joins) {
   return {
       [joins](const JoinRequest&) {
         ++*joins;
@@ -80,7 +80,7 @@ struct HostFixture : OneActor {
     run();
   }
 
-  GateActor gate;
+  JoinService gate;
   Host host;
   int joins = 0, losses_told = 0;
   std::optional<std::string> ended_with;

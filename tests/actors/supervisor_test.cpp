@@ -57,7 +57,7 @@ SilentHost::behavior_type silent_host(SilentHost::stateful_pointer<SilentHostSta
 }
 
 // An inference process that hears nothing of what it is told.
-InferenceDoor::behavior_type silent_door() {
+InferenceService::behavior_type silent_door() {
   return {[](const ActRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
 }
 InferenceMember::behavior_type silent_member() {
@@ -136,7 +136,7 @@ struct Run {
   }
   // An inference process that serves.
   void add_receiver(uint64_t id) {
-    const InferenceDoor door = system->spawn(silent_door);
+    const InferenceService door = system->spawn(silent_door);
     const InferenceMember host = system->spawn(silent_member);
     state().inference[id] = {door, {}, host, true};
     state().placement.add_inference(id);

@@ -176,7 +176,7 @@ class SmallRun {
       return wiring_of(signature_of(floats), member.loaded);
     };
     member.host = thread.system().spawn(
-        inference_host, InferenceHostParts{RunAddress{"", 0, [this] { return GateActor(root); }}, make_wiring,
+        inference_host, InferenceHostParts{RunAddress{"", 0, [this] { return JoinService(root); }}, make_wiring,
                                            [](const std::string&) { return Route{"127.0.0.1", "127.0.0.1"}; },
                                            [&member](const std::string& why) { member.ended = why; }});
     return member;

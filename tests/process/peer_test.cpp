@@ -21,7 +21,7 @@ TEST_CASE("ports: a peer with another protocol number is refused by the run") {
   TrainProcess run(folder / "run", kEndless);
   REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
   Peer peer;
-  const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
+  const auto gate = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(gate);
   std::string answer;
   caf::scoped_actor self(*peer.system);
@@ -37,7 +37,7 @@ TEST_CASE("ports: messages whose sender is gone end nothing") {
   TrainProcess run(folder / "run", kEndless);
   REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
   Peer peer;
-  const auto gate = peer.system->middleman().remote_actor<GateActor>("127.0.0.1", port_of(run.workers_at()));
+  const auto gate = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(gate);
   std::optional<Welcome> welcome;
   caf::scoped_actor self(*peer.system);
@@ -59,7 +59,7 @@ TEST_CASE("ports: messages whose sender is gone end nothing") {
 
 namespace {
 
-GateActor::behavior_type unwelcoming_gate(GateActor::pointer) {
+JoinService::behavior_type unwelcoming_gate(JoinService::pointer) {
   return {[](const JoinRequest&) -> caf::result<Welcome> { return make_error(Fault::bad_message, "another protocol"); },
           [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{}; }};
 }
@@ -88,7 +88,7 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   check_refused(worker_to(node.address()), node.address() + ": another program, or another version of troupe");
 
   Peer peer;
-  const GateActor gate = peer.system->spawn(unwelcoming_gate);
+  const JoinService gate = peer.system->spawn(unwelcoming_gate);
   const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0, messages_to_run());
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
   peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(gate), port);

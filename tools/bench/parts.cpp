@@ -42,7 +42,7 @@ StatsActor::behavior_type silent_stats(StatsActor::pointer) {
           [](const SaveMessage&) {},       [](const Stop&) {}};
 }
 
-ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer) {
+ReplayService::behavior_type silent_replay(ReplayService::pointer) {
   return {[](const WorkerHello&) {},  [](const RolloutMessage&) {},      [](const Part&) {},
           [](const WorkerReport&) {}, [](const EnvironmentsFailing&) {}, [](const Applied&) {}};
 }

@@ -46,7 +46,7 @@ class BenchSystem {
 
 // Swallow everything.
 StatsActor::behavior_type silent_stats(StatsActor::pointer self);
-ReplayDoor::behavior_type silent_replay(ReplayDoor::pointer self);
+ReplayService::behavior_type silent_replay(ReplayService::pointer self);
 RecorderActor::behavior_type silent_recorder(RecorderActor::pointer self);
 EvaluatorActor::behavior_type silent_evaluator(EvaluatorActor::pointer self);
 

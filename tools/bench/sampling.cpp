@@ -80,7 +80,7 @@ class WorkerProcess {
 };
 
 // Lets one worker in, as the supervisor of a run does.
-GateActor::behavior_type bench_gate(GateActor::pointer, const Welcome& welcome) {
+JoinService::behavior_type bench_gate(JoinService::pointer, const Welcome& welcome) {
   return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {},
           [](status_atom) { return StatusReply{"running", {}, 1}; }};
 }
@@ -110,9 +110,9 @@ class Pipeline {
           spawn_on(system, true, rollout_worker, wiring, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
       return;
     }
-    const GateActor gate =
-        system_.stop_at_end(system.spawn(bench_gate, Welcome{0, to_json(wiring->config), InferenceDoor(inference),
-                                                             ReplayDoor(replay_), StatsDoor(stats)}));
+    const JoinService gate =
+        system_.stop_at_end(system.spawn(bench_gate, Welcome{0, to_json(wiring->config), InferenceService(inference),
+                                                             ReplayService(replay_), StatsService(stats)}));
     const auto port = system.middleman().publish(gate, 0, "127.0.0.1", true);
     if (!port) throw std::runtime_error("cannot listen on 127.0.0.1: " + describe(port.error()));
     worker_.emplace(*port);

@@ -69,7 +69,7 @@ caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) 
                                             " other requests; ask again");
   ++self->state.reaching;
   auto promise = std::make_shared<caf::typed_response_promise<uint32_t>>(self->make_response_promise<uint32_t>());
-  const auto start = [self, request, promise](const GateActor&) {
+  const auto start = [self, request, promise](const JoinService&) {
     --self->state.reaching;
     promise->delegate(self->state.starter, request);
   };
@@ -77,7 +77,7 @@ caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) 
     --self->state.reaching;
     promise->deliver(make_error(Fault::peer_gone, why));
   };
-  connect_to<GateActor>(static_cast<NodeActor::base*>(self), request.host, request.port, kDeadline, start, refuse);
+  connect_to<JoinService>(static_cast<NodeActor::base*>(self), request.host, request.port, kDeadline, start, refuse);
   return *promise;
 }
 

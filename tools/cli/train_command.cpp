@@ -112,7 +112,7 @@ class OpenGate {
   OpenGate(caf::actor_system& system, const Address& at, const ListenLimits& limits)
       : system_(system),
         gate_(system.spawn(gate)),
-        address_{at.host, listen(system, GateActor(gate_), at.host, at.port, messages_to_run(), limits)} {}
+        address_{at.host, listen(system, JoinService(gate_), at.host, at.port, messages_to_run(), limits)} {}
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
   ~OpenGate() {

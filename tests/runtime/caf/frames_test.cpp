@@ -275,7 +275,7 @@ TEST_CASE_FIXTURE(Fixture,
   // Tensors without a name or extents: 4 bytes for some 120.
   const Bytes tensor = bytes(uint8_t{0}, std::string(), uint8_t{0}, std::vector<int64_t>{});
   const Bytes signature =
-      joined(joined(head_of(caf::type_name<ServeRequest>::value), bytes(uint64_t{0}, InferenceDoor{})),
+      joined(joined(head_of(caf::type_name<ServeRequest>::value), bytes(uint64_t{0}, InferenceService{})),
              repeated(bytes(uint32_t{1 << 20}), tensor, 1 << 20));
   // The extents of one array.
   Bytes extents;

@@ -1,0 +1,110 @@
+#pragma once
+// Control plane: joining, starting and stopping, and the interfaces by which processes reach each other's actors. These messages cross
+// the network.
+
+#include <cstdint>
+#include <string>
+
+#include <caf/replies_to.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "actors/messages/experience.h"
+#include "actors/messages/inference.h"
+#include "actors/messages/weights.h"
+#include "runtime/base/version.h"
+#include "runtime/caf/inspect.h"
+#include "runtime/weights/weights.h"
+
+namespace troupe {
+
+// Messages of the protocol with other numbers are refused at the join.
+constexpr uint32_t kProtocolVersion = 4;
+
+struct Stop {
+  std::string reason;
+
+  template <class I> friend typename I::result_type inspect(I& f, Stop& x) {
+    return f(caf::meta::type_name("Stop"), x.reason);
+  }
+};
+
+using ActClient = caf::typed_actor<caf::reacts_to<ActReply>>;
+using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
+// What workers see of an inference actor, of replay and of stats.
+using InferenceService = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
+using ReplayService =
+    caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
+                     caf::reacts_to<WorkerReport>, caf::reacts_to<EnvironmentsFailing>, caf::reacts_to<Applied>>;
+using StatsService =
+    caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<InferenceReport>, caf::reacts_to<Applied>>;
+// What the run tells an inference process.
+using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts_to<Expelled>, caf::reacts_to<Stop>>;
+
+struct JoinRequest {
+  uint32_t protocol = 0;
+  std::string kind;  // "worker" or "inference"
+  std::string host;
+  uint64_t pid = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, JoinRequest& x) {
+    return f(caf::meta::type_name("JoinRequest"), x.protocol, x.kind, x.host, x.pid);
+  }
+};
+
+// The answer to a join: who you are, what the run is, whom to talk to.
+struct Welcome {
+  uint64_t member = 0;         // the worker's number, or the receiver's
+  std::string config;          // JSON
+  InferenceService inference;  // for workers; none while no inference actor serves: InferenceReplaced will bring one
+  ReplayService replay;
+  StatsService stats;
+
+  template <class I> friend typename I::result_type inspect(I& f, Welcome& x) {
+    return f(caf::meta::type_name("Welcome"), x.member, x.config, x.inference, x.replay, x.stats);
+  }
+};
+
+// The worker's inference actor ended; this one takes its place.
+struct InferenceReplaced {
+  InferenceService inference;
+
+  template <class I> friend typename I::result_type inspect(I& f, InferenceReplaced& x) {
+    return f(caf::meta::type_name("InferenceReplaced"), x.inference);
+  }
+};
+
+// An inference process has made its policy and asks for weights. Refused when its policy is another one.
+struct ServeRequest {
+  uint64_t receiver = 0;
+  InferenceService inference;
+  Signature signature;
+  std::string address;  // by which it reached the run, numeric
+
+  template <class I> friend typename I::result_type inspect(I& f, ServeRequest& x) {
+    return f(caf::meta::type_name("ServeRequest"), x.receiver, x.inference, x.signature, x.address);
+  }
+};
+
+// Asks a node to start workers for a run; the reply is the number that was started.
+struct SpawnRequest {
+  uint32_t protocol = 0;
+  uint32_t workers = 0;
+  std::string host;  // of the run, as the node reaches it
+  uint16_t port = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, SpawnRequest& x) {
+    return f(caf::meta::type_name("SpawnRequest"), x.protocol, x.workers, x.host, x.port);
+  }
+};
+
+struct StatusReply {
+  std::string state;
+  PolicyVersion version;
+  uint64_t workers = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, StatusReply& x) {
+    return f(caf::meta::type_name("StatusReply"), x.state, x.version, x.workers);
+  }
+};
+
+}  // namespace troupe

@@ -1,0 +1,92 @@
+#pragma once
+// Experience plane: what workers send to replay and stats, and the credits that they get. These messages cross the network.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/rollout.h"
+#include "runtime/caf/inspect.h"
+
+namespace troupe {
+
+struct WorkerHello {
+  uint64_t worker = 0;
+  uint32_t groups = 0;
+  uint64_t samples_per_rollout = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, WorkerHello& x) {
+    return f(caf::meta::type_name("WorkerHello"), x.worker, x.groups, x.samples_per_rollout);
+  }
+};
+
+struct Credits {
+  uint32_t count = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, Credits& x) {
+    return f(caf::meta::type_name("Credits"), x.count);
+  }
+};
+
+// The types of models/rollout.h, which knows nothing of CAF.
+template <class I> typename I::result_type inspect(I& f, Episodes& x) {
+  return f(caf::meta::type_name("Episodes"), x.returns, x.lengths, x.success);
+}
+template <class I> typename I::result_type inspect(I& f, Rollout& x) {
+  return f(caf::meta::type_name("Rollout"), x.worker, x.group, x.sequence, x.epoch, x.oldest, x.newest, x.samples,
+           x.env_steps, x.observations, x.action_mask, x.actions, x.log_probs, x.executed, x.values, x.next_values,
+           x.rewards, x.terminated, x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations,
+           x.final_observations, x.final_steps, x.task, x.episodes);
+}
+template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {
+  return f(caf::meta::type_name("PartialRollout"), x.group, x.samples, x.env_steps, x.episodes);
+}
+
+struct RolloutMessage {
+  RolloutPtr rollout;
+
+  template <class I> friend typename I::result_type inspect(I& f, RolloutMessage& x) {
+    if constexpr (I::writes_state) {
+      auto rollout = std::make_shared<Rollout>();
+      if (auto err = f(*rollout)) return err;
+      x.rollout = std::move(rollout);
+      return caf::error{};
+    } else {
+      return f(const_cast<Rollout&>(*x.rollout));
+    }
+  }
+};
+
+// What a worker says of itself, at intervals: cumulative counts.
+struct WorkerReport {
+  uint64_t worker = 0;
+  uint64_t env_steps = 0;
+  std::vector<PartialRollout> partial;  // by group, the older of a group first
+  bool last = false;                    // the worker ends with this report and makes no further step
+  uint64_t requests = 0;
+  uint64_t retries = 0;  // requests asked again after an error or silence
+  uint64_t env_failures = 0;
+  uint64_t quarantined = 0;  // rows left out now
+  uint64_t rss_bytes = 0;
+  std::string last_error;
+
+  template <class I> friend typename I::result_type inspect(I& f, WorkerReport& x) {
+    return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
+             x.env_failures, x.quarantined, x.rss_bytes, x.last_error);
+  }
+};
+
+// A worker whose environments all failed when they were last stepped, at intervals while that lasts, and a worker that ends with an
+// error. `error` is the last one.
+struct EnvironmentsFailing {
+  uint64_t worker = 0;
+  std::string error;
+
+  template <class I> friend typename I::result_type inspect(I& f, EnvironmentsFailing& x) {
+    return f(caf::meta::type_name("EnvironmentsFailing"), x.worker, x.error);
+  }
+};
+
+}  // namespace troupe

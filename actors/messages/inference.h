@@ -1,0 +1,71 @@
+#pragma once
+// Inference plane: what workers, evaluators and inference actors say to each other. These messages cross the network.
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/array.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/version.h"
+#include "runtime/caf/inspect.h"
+
+namespace troupe {
+
+// One vector environment asks for actions (rows may be 0) and for values of other observations (final ones, or those after a
+// rollout's end).
+struct ActRequest {
+  uint64_t id = 0;  // chosen by the client, echoed in the reply
+  uint64_t worker = 0;
+  uint32_t group = 0;
+  uint64_t rows = 0;
+  Arrays observations;        // each [N, ...]
+  Array action_mask;          // [N, M] uint8, or empty
+  Array seeds;                // [N] int64
+  Arrays value_observations;  // each [F, ...], or empty
+
+  template <class I> friend typename I::result_type inspect(I& f, ActRequest& x) {
+    return f(caf::meta::type_name("ActRequest"), x.id, x.worker, x.group, x.rows, x.observations, x.action_mask,
+             x.seeds, x.value_observations);
+  }
+};
+
+struct ActReply {
+  uint64_t id = 0;
+  uint32_t group = 0;
+  PolicyVersion version;
+  Array actions;       // [N, K, A]
+  Array log_probs;     // [N, D]
+  Array values;        // [N]
+  Array extra_values;  // [F] of value_observations
+  Fault fault = Fault::none;
+  std::string error;
+
+  template <class I> friend typename I::result_type inspect(I& f, ActReply& x) {
+    return f(caf::meta::type_name("ActReply"), x.id, x.group, x.version, x.actions, x.log_probs, x.values,
+             x.extra_values, x.fault, x.error);
+  }
+};
+
+// A client has nothing to ask until its next request.
+struct Pause {
+  uint64_t worker = 0;
+  uint32_t group = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, Pause& x) {
+    return f(caf::meta::type_name("Pause"), x.worker, x.group);
+  }
+};
+
+// A piece of an ActRequest or a RolloutMessage that is too large for one message (actors/parts.h).
+struct Part {
+  uint64_t stream = 0;
+  uint32_t index = 0;
+  uint32_t count = 0;
+  Array data;  // uint8
+
+  template <class I> friend typename I::result_type inspect(I& f, Part& x) {
+    return f(caf::meta::type_name("Part"), x.stream, x.index, x.count, x.data);
+  }
+};
+
+}  // namespace troupe

@@ -1,0 +1,177 @@
+#pragma once
+// What actors of one process say to each other. These messages carry shared pointers and never cross the network.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/messages/control.h"
+#include "models/policy.h"
+#include "models/rollout.h"
+#include "runtime/stats/ledger.h"
+#include "runtime/stats/snapshot.h"
+#include "runtime/weights/weights.h"
+
+namespace troupe {
+
+struct SenderStep;
+class WeightSender;
+
+struct WeightsMessage {
+  WeightsPtr weights;
+};
+
+// The weight plane stands; a receiver was just admitted to it.
+struct PlaneReady {
+  std::shared_ptr<WeightSender> sender;
+};
+
+// Outcome of one sender step.
+struct PlaneStep {
+  std::shared_ptr<const SenderStep> step;
+};
+
+// For the publisher: send weights to this one too.
+struct ReceiverJoined {
+  uint64_t receiver = 0;
+  InferenceMember host;
+  std::string address;  // by which it reached the run
+};
+
+// From the publisher: weights no longer reach this one.
+struct ReceiverLost {
+  uint64_t receiver = 0;
+  std::string why;
+};
+
+// This worker is gone: its process has joined again, under another number.
+struct WorkerGone {
+  uint64_t worker = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, WorkerGone& x) {
+    return f(caf::meta::type_name("WorkerGone"), x.worker);
+  }
+};
+
+struct BatchMessage {
+  std::shared_ptr<const SuperBatch> batch;
+};
+
+struct StagedMessage {
+  std::shared_ptr<StagedBatch> batch;
+  uint64_t env_steps = 0;  // as in SuperBatch
+};
+
+struct UpdateMessage {
+  PolicyVersion version;  // after the update
+  uint64_t index = 0;
+  bool applied = false;  // at least one optimizer step was applied
+  uint64_t samples = 0;
+  double update_seconds = 0;
+  double wait_seconds = 0;
+  std::shared_ptr<const UpdateReport> report;
+};
+
+// Samples of one super-batch by their lag.
+using LagCounts = std::map<uint64_t, uint64_t>;
+
+// What replay has counted at one moment. It sends one at every rollout, update, and worker that joins or leaves, and every 500 ms.
+struct ReplayReport {
+  Ledger ledger;
+  uint64_t env_steps = 0;      // of the samples that the ledger counts as produced
+  uint64_t workers = 0;        // connected now; once training has ended, those connected when it did
+  uint64_t workers_total = 0;  // ever connected
+  uint64_t uncounted = 0;      // see ReplayStore::uncounted_at_most()
+  double reuse = 0;
+  bool training_ended = false;
+  // Since the report before:
+  std::vector<LagCounts> lags;          // of the super-batches handed out
+  std::vector<Episodes> episodes;       // of the rollouts counted
+  std::optional<UpdateMessage> update;  // the one that is counted with this report
+};
+
+// Totals over all starts of a run, as far as replay does not count them. A checkpoint keeps them.
+struct StatsTotals {
+  double elapsed_seconds = 0;
+  uint64_t episodes = 0;
+  uint64_t env_failures = 0;
+  uint64_t request_retries = 0;
+  uint64_t skipped_steps = 0;
+  uint64_t starts = 0;
+  std::string window;  // the last stats.window episodes, as bytes
+};
+
+struct Evaluation {
+  PolicyVersion version;
+  uint64_t episodes = 0;
+  double return_mean = kUnknown;  // these four are unknown while no episode is over
+  double return_std = kUnknown;
+  double length_mean = kUnknown;
+  double success_rate = kUnknown;  // unknown also where the environment does not report success
+  bool last = false;
+  std::string error;
+};
+
+struct EvaluateMessage {
+  WeightsPtr weights;
+  bool last = false;
+};
+
+// Everything a checkpoint holds of the learner, and where the run stands. The trainer sends it to replay, behind its updates;
+// replay adds its counts and passes it on to stats, which adds the totals and passes it on to the recorder.
+struct CheckpointMessage {
+  std::shared_ptr<const LearnerState> learner;
+  PolicyVersion version;
+  uint64_t env_steps = 0;
+  Ledger ledger;
+  uint64_t uncounted = 0;
+  StatsTotals totals;
+  bool last = false;  // training has ended
+};
+
+struct CheckpointWritten {
+  PolicyVersion version;
+  bool last = false;
+  std::string error;  // empty = complete on disk
+};
+
+// What an actor of a deterministic run adds to the next checkpoint, by its name.
+struct ActorState {
+  std::string name;
+  std::string bytes;
+};
+
+// Deterministic runs: leave your state with the recorder, for the next checkpoint.
+struct SaveMessage {
+  caf::typed_actor<caf::reacts_to<ActorState>> recorder;
+};
+
+// For the run's sink: a point of the curves, or what people and programs that watch the run are shown.
+struct SnapshotMessage {
+  std::shared_ptr<const StatsSnapshot> snapshot;
+  bool shown = false;
+};
+
+// From replay: no environment of the run makes a step any more.
+struct SamplingFailed {
+  std::string error;
+};
+
+// The pause before a worker or an inference actor is started again is over. `ended` is the number of the one it replaces.
+struct RestartDue {
+  bool inference = false;
+  uint64_t ended = 0;
+};
+
+// The trainer stopped: it reached a limit, was asked to, or cannot go on (error not empty).
+struct TrainingEnded {
+  PolicyVersion version;
+  std::string reason;
+  std::string error;
+  WeightsPtr weights;
+};
+
+}  // namespace troupe

@@ -1,0 +1,80 @@
+#pragma once
+// Weight plane: how inference processes come to weights, and what they report. These messages cross the network.
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/array.h"
+#include "runtime/base/version.h"
+#include "runtime/caf/inspect.h"
+#include "runtime/weights/process_group.h"
+
+namespace troupe {
+
+// An inference actor serves this version from now on.
+struct Applied {
+  uint64_t receiver = 0;
+  PolicyVersion version;
+
+  template <class I> friend typename I::result_type inspect(I& f, Applied& x) {
+    return f(caf::meta::type_name("Applied"), x.receiver, x.version);
+  }
+};
+
+// This inference actor is gone, or no longer counts.
+struct ReceiverGone {
+  uint64_t receiver = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, ReceiverGone& x) {
+    return f(caf::meta::type_name("ReceiverGone"), x.receiver);
+  }
+};
+
+// To the inference process that holds `receiver`: come to this group and receive.
+struct Invitation {
+  uint64_t receiver = 0;
+  Rendezvous rendezvous;
+
+  template <class I> friend typename I::result_type inspect(I& f, Invitation& x) {
+    return f(caf::meta::type_name("Invitation"), x.receiver, x.rendezvous);
+  }
+};
+
+// To the inference process that holds `receiver`: it missed a transfer and was set aside; it may join again.
+struct Expelled {
+  uint64_t receiver = 0;
+  std::string why;
+
+  template <class I> friend typename I::result_type inspect(I& f, Expelled& x) {
+    return f(caf::meta::type_name("Expelled"), x.receiver, x.why);
+  }
+};
+
+// From an inference process: it has weights, workers may ask it.
+struct Serving {
+  uint64_t receiver = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, Serving& x) {
+    return f(caf::meta::type_name("Serving"), x.receiver);
+  }
+};
+
+struct InferenceReport {
+  uint64_t receiver = 0;
+  PolicyVersion version;
+  uint64_t batches = 0;  // cumulative
+  uint64_t rows = 0;
+  uint64_t full = 0;
+  uint64_t timeout = 0;
+  uint64_t all_waiting = 0;
+  uint64_t failed = 0;  // batches whose forward threw
+  Array batch_rows;     // [n] int32 of the batches since the last report
+  Array latency_us;     // [n] float32 from the oldest request's arrival to the reply
+
+  template <class I> friend typename I::result_type inspect(I& f, InferenceReport& x) {
+    return f(caf::meta::type_name("InferenceReport"), x.receiver, x.version, x.batches, x.rows, x.full, x.timeout,
+             x.all_waiting, x.failed, x.batch_rows, x.latency_us);
+  }
+};
+
+}  // namespace troupe
