@@ -22,14 +22,14 @@ constexpr int kStepsPerSlice = 64;
 
 void begin(EvaluatorState& st) {
   st.player.reset();
-  const EvaluationConfig& config = st.wiring->config.evaluation;
+  const EvaluationConfig& config = st.context->config.evaluation;
   if (!st.policy) {
-    st.wiring->use_threads(static_cast<int>(st.wiring->config.inference.threads));
-    st.policy = st.wiring->make_policy();
+    st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
+    st.policy = st.context->make_policy();
   }
   st.policy->load(*st.job.weights);
-  st.player.emplace(st.wiring->make_evaluation_env(std::min(config.rows, config.episodes)),
-                    derive_key(st.wiring->config.seed, "evaluation"), config.episodes);
+  st.player.emplace(st.context->make_evaluation_env(std::min(config.rows, config.episodes)),
+                    derive_key(st.context->config.seed, "evaluation"), config.episodes);
 }
 
 Evaluation summarize(const EvaluatorState& st) {
@@ -94,9 +94,9 @@ void slice(Self self) {
 
 }  // namespace
 
-EvaluatorActor::behavior_type evaluator(Self self, WiringPtr wiring, StatsActor stats) {
+EvaluatorActor::behavior_type evaluator(Self self, RunContextPtr context, StatsActor stats) {
   guard(self);
-  self->state.wiring = wiring;
+  self->state.context = context;
   self->state.stats = stats;
   return {
       [self](const EvaluateMessage& job) {

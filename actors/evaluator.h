@@ -7,13 +7,13 @@
 
 #include "actors/episode_player.h"
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
 struct EvaluatorState {
   static inline const char* name = "evaluator";
-  WiringPtr wiring;
+  RunContextPtr context;
   StatsActor stats;
   std::unique_ptr<Policy> policy;
   std::optional<EpisodePlayer> player;      // of the job under way
@@ -22,7 +22,7 @@ struct EvaluatorState {
   caf::strong_actor_ptr asker, next_asker;  // who gets the result
 };
 
-EvaluatorActor::behavior_type evaluator(EvaluatorActor::stateful_pointer<EvaluatorState> self, WiringPtr wiring,
+EvaluatorActor::behavior_type evaluator(EvaluatorActor::stateful_pointer<EvaluatorState> self, RunContextPtr context,
                                         StatsActor stats);
 
 }  // namespace troupe

@@ -82,8 +82,8 @@ Arrays concatenate(const std::vector<const Arrays*>& parts) {
 }
 
 // What requests that come in parts may hold together: senders are not bounded in number, and one that may send no more asks again.
-uint64_t most_open_bytes(const Wiring& wiring) {
-  return std::max<uint64_t>(kMaxArrayBytes, kOpenRequests * most_bytes_of_request(wiring.config, wiring.spec));
+uint64_t most_open_bytes(const RunContext& context) {
+  return std::max<uint64_t>(kMaxArrayBytes, kOpenRequests * most_bytes_of_request(context.config, context.spec));
 }
 
 struct Forward {
@@ -172,7 +172,7 @@ void run_batch(Self self, LeaveReason reason) {
     rows += request.rows;
   }
   try {
-    const Forward forward = run_forward(*st.policy, st.wiring->spec.action.masked, batch);
+    const Forward forward = run_forward(*st.policy, st.context->spec.action.masked, batch);
     answer(self, batch, forward);
   } catch (const std::exception& e) {
     ++st.report.failed;
@@ -231,7 +231,7 @@ void on_request(Self self, const ActRequest& request) {
   if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
   InferenceState::Client& client = sending_client(self);
   const Pending pending{self->current_sender(), {client.number, request.group}, request};
-  if (const auto error = misfit(st.wiring->spec, request)) {
+  if (const auto error = misfit(st.context->spec, request)) {
     fail(self, pending, Fault::bad_message, *error);
     return;
   }
@@ -299,22 +299,22 @@ void report(Self self) {
 
 }  // namespace
 
-InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint64_t id, InferencePeers peers) {
+InferenceActor::behavior_type inference_actor(Self self, RunContextPtr context, uint64_t id, InferencePeers peers) {
   guard(self);
   auto& st = self->state;
-  st.wiring = wiring;
+  st.context = context;
   st.id = id;
   st.peers = peers;
-  st.batcher.emplace(wiring->config.inference);
-  st.parts = PartAssembler(most_bytes_of_request(wiring->config, wiring->spec), most_open_bytes(*wiring));
+  st.batcher.emplace(context->config.inference);
+  st.parts = PartAssembler(most_bytes_of_request(context->config, context->spec), most_open_bytes(*context));
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
   const std::string name = "inference " + std::to_string(id);
-  if (const std::string* state = wiring->state_of(name)) {
+  if (const std::string* state = context->state_of(name)) {
     InferenceReport& r = st.report;
     restoring([&] { from_bytes(*state, name, r.batches, r.rows, r.full, r.timeout, r.all_waiting, r.failed); });
   }
-  beat_after(self, *wiring, kReportInterval);
+  beat_after(self, *context, kReportInterval);
   return {
       [self](const ActRequest& request) { on_request(self, request); },
       [self](const Part& part) { on_part(self, part); },
@@ -322,8 +322,8 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
       [self](const WeightsMessage& message) {
         auto& st = self->state;
         if (!st.policy) {
-          st.wiring->use_threads(static_cast<int>(st.wiring->config.inference.threads));
-          st.policy = st.wiring->make_policy();
+          st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
+          st.policy = st.context->make_policy();
         }
         if (st.version && message.weights->version <= *st.version) return;
         st.policy->load(*message.weights);
@@ -337,10 +337,10 @@ InferenceActor::behavior_type inference_actor(Self self, WiringPtr wiring, uint6
         self->state.timer = 0;
         run_ready(self);
       },
-      [self, wiring](beat_atom) {
+      [self, context](beat_atom) {
         report(self);
-        if (!wiring->in_turns) forget_silent(self);  // in turns every client is of this process
-        beat_after(self, *wiring, kReportInterval);
+        if (!context->deterministic) forget_silent(self);  // in a deterministic run every client is of this process
+        beat_after(self, *context, kReportInterval);
       },
       [self, name](const SaveMessage& save) {
         const InferenceReport& r = self->state.report;

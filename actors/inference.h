@@ -11,12 +11,12 @@
 #include "actors/messages.h"
 #include "actors/parts.h"
 #include "actors/request_batcher.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
 struct InferencePeers {
-  PublisherActor publisher;  // none in a process of its own, where the weights come from a WeightIntake
+  PublisherActor publisher;  // none in a process of its own, where the weights come from a WeightReceiverActor
   ReplayService replay;
   StatsService stats;
 };
@@ -36,7 +36,7 @@ struct InferenceState {
     RequestBatcher::Clock::time_point heard;  // when it sent its last message
   };
 
-  WiringPtr wiring;
+  RunContextPtr context;
   uint64_t id = 0;
   InferencePeers peers;
   std::unique_ptr<Policy> policy;
@@ -54,7 +54,7 @@ struct InferenceState {
   std::vector<float> latency_us;
 };
 
-InferenceActor::behavior_type inference_actor(InferenceActor::stateful_pointer<InferenceState> self, WiringPtr wiring,
-                                              uint64_t id, InferencePeers peers);
+InferenceActor::behavior_type inference_actor(InferenceActor::stateful_pointer<InferenceState> self,
+                                              RunContextPtr context, uint64_t id, InferencePeers peers);
 
 }  // namespace troupe

@@ -1,8 +1,8 @@
 #include "actors/inference_host.h"
 
 #include "actors/inference.h"
-#include "actors/weight_intake.h"
 #include "actors/weight_plane.h"
+#include "actors/weight_receiver_actor.h"
 #include "runtime/base/log.h"
 
 namespace troupe {
@@ -19,10 +19,10 @@ void stop_serving(Self self, const std::string& why) {
     self->demonitor(st.inference.address());
     self->send(st.inference, Stop{why});
   }
-  self->send(st.intake, Stop{why});
+  self->send(st.receiver_actor, Stop{why});
   st.receiver = nullptr;
   st.inference = nullptr;
-  st.intake = nullptr;
+  st.receiver_actor = nullptr;
   st.serving = false;
 }
 
@@ -30,19 +30,19 @@ void stop_serving(Self self, const std::string& why) {
 void start_serving(Self self, const Welcome& welcome) {
   auto& st = self->state;
   ServeRequest request{welcome.member, {}, {}, {}};
-  WiringPtr wiring;
+  RunContextPtr context;
   try {
-    wiring = st.parts.make_wiring(welcome.config);
+    context = st.parts.make_context(welcome.config);
     const Route route = st.parts.route_to(st.joining.run.host);
-    const auto signature = wiring->make_policy()->signature();
+    const auto signature = context->make_policy()->signature();
     st.id = welcome.member;
-    st.receiver = std::make_shared<WeightReceiver>(wiring->make_group_backend(route.local), signature,
-                                                   std::make_shared<WeightSlot>(), channel_options(*wiring));
-    st.inference = spawn_on(self->system(), wiring->threads, inference_actor, wiring, st.id,
+    st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), signature,
+                                                   std::make_shared<WeightSlot>(), channel_options(*context));
+    st.inference = spawn_on(self->system(), context->threads, inference_actor, context, st.id,
                             InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
-    st.intake =
-        spawn_on(self->system(), wiring->threads, weight_intake, st.receiver, st.id,
-                 IntakePeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, wiring->threads);
+    st.receiver_actor = spawn_on(
+        self->system(), context->threads, weight_receiver_actor, st.receiver, st.id,
+        WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, context->threads);
     request.inference = st.inference;
     request.signature = *signature;
     request.address = route.remote;
@@ -50,13 +50,13 @@ void start_serving(Self self, const Welcome& welcome) {
     return fail_joining(self, e.what());
   }
   self->monitor(st.inference);
-  joined(self, "inference " + std::to_string(st.id), wiring->config);
-  ask_gate<void>(self, std::move(request), [] {});
+  joined(self, "inference " + std::to_string(st.id), context->config);
+  ask_server<void>(self, std::move(request), [] {});
 }
 
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
-  if (on_gate_down(self, down)) return;
+  if (on_server_down(self, down)) return;
   if (st.inference && down.source == st.inference.address())
     return join_again(self, "the inference actor ended (" + describe(down.reason) + ")");
 }
@@ -96,12 +96,12 @@ InferenceHostActor::behavior_type inference_host(Self self, InferenceHostParts p
       [self](begin_atom) { begin_joining(self); },
       [self](const Serving& serving) {
         auto& st = self->state;
-        if (serving.receiver != st.id || !st.joining.gate) return;
+        if (serving.receiver != st.id || !st.joining.server) return;
         st.serving = true;
         st.fruitless = 0;
         st.joining.member_since = self->clock().now();
         log_info("inference", "serves " + st.joining.run.text() + " as receiver " + std::to_string(st.id));
-        self->send(st.joining.gate, serving);
+        self->send(st.joining.server, serving);
       },
   };
 }

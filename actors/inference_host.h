@@ -1,5 +1,5 @@
 #pragma once
-// InferenceHost: keeps one inference actor joined to a run from a process of its own. Connects to the run's gate, joins, makes
+// InferenceHost: keeps one inference actor joined to a run from a process of its own. Connects to the run's join server, joins, makes
 // the policy, shows its signature, and serves with the weights that come over the weight plane, the current ones first. When the
 // run, its weights or the inference actor is lost it starts over, as a new receiver. Detached, because making a policy takes its
 // time. It ends when the run ends or refuses it, when its patience ends, or when it is set aside kMaxFruitless
@@ -11,7 +11,7 @@
 
 #include "actors/joining.h"
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "runtime/base/route.h"
 #include "runtime/weights/receiver.h"
 
@@ -22,7 +22,7 @@ constexpr int kMaxFruitless = 3;
 struct InferenceHostParts {
   RunAddress run;
   // Turns the run's config into policies and a group backend; throws ConfigError.
-  std::function<WiringPtr(const std::string& config)> make_wiring;
+  std::function<RunContextPtr(const std::string& config)> make_context;
   // How this machine reaches the run's; throws ConfigError.
   std::function<Route(const std::string& host)> route_to;
   // Called once, with an empty text when the run ended in order, else with one line.
@@ -37,7 +37,7 @@ struct InferenceHostState {
   Joining joining;
   uint64_t id = 0;  // as a receiver
   InferenceActor inference;
-  WeightIntakeActor intake;
+  WeightReceiverActor receiver_actor;
   std::shared_ptr<WeightReceiver> receiver;
   bool serving = false;
   int fruitless = 0;

@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-constexpr std::chrono::seconds kJoinDeadline{5};              // of one connect, and of one request to the gate, at most
+constexpr std::chrono::seconds kJoinDeadline{5};  // of one connect, and of one request to the join server, at most
 constexpr std::chrono::milliseconds kLeastJoinDeadline{500};  // also at the end of patience
 
 // For how long a host looks for a run.
@@ -40,7 +40,7 @@ struct RunAddress {
   std::string host;
   uint16_t port = 0;
   std::function<JoinService()>
-      local;  // the gate itself, where there is no network; it gives nothing while there is no run
+      local;  // the join server itself, where there is no network; it gives nothing while there is no run
   JoinPatience patience = {};
   std::function<void(const JoinNews&)> on_news = {};  // called by the host's actor
   std::string text() const;
@@ -52,8 +52,8 @@ struct Joining {
   std::function<void(const Welcome&)> on_welcome;        // the run took the host in
   std::function<void(const std::string& why)> on_lost;   // gives up what belongs to the present membership
   std::function<void(const std::string& error)> on_end;  // once; an empty text when the run ended in order
-  JoinService gate = {};                                 // of the run that is being joined, or was
-  caf::actor keep_alive = {};  // of the connection to the gate, once the run's settings are known
+  JoinService server = {};                               // of the run that is being joined, or was
+  caf::actor keep_alive = {};  // of the connection to the join server, once the run's settings are known
   std::string member = {};     // "worker 3" while it is a member, and afterwards
   bool found_run = false;      // a run answered once
   bool trying_again = false;   // begin_atom is on its way
@@ -83,10 +83,10 @@ template <class Self>
 void leave_run(Self self, const std::string& why) {
   Joining& joining = self->state.joining;
   joining.on_lost(why);
-  if (joining.gate) self->demonitor(joining.gate.address());
+  if (joining.server) self->demonitor(joining.server.address());
   if (joining.keep_alive) self->send_exit(joining.keep_alive, caf::exit_reason::user_shutdown);
   joining.keep_alive = nullptr;
-  joining.gate = nullptr;
+  joining.server = nullptr;
 }
 
 // `why` is for the console; `error` is empty when the host ends in order.
@@ -167,14 +167,14 @@ void joined(Self self, const std::string& member, const RunConfig& config) {
             "joined " + config.name + " (" + config.env.id + ") at " + joining.run.text());
 }
 
-// Asks the gate; `ok` gets its answer unless another attempt has begun.
+// Asks the join server; `ok` gets its answer unless another attempt has begun.
 template <class Result, class Self, class Request, class Ok>
-void ask_gate(Self self, Request request, Ok ok, std::chrono::milliseconds deadline = kJoinDeadline) {
+void ask_server(Self self, Request request, Ok ok, std::chrono::milliseconds deadline = kJoinDeadline) {
   Joining& joining = self->state.joining;
   const auto refused = [self, attempt = joining.attempt](const caf::error& error) {
     if (attempt == self->state.joining.attempt) on_join_refused(self, error);
   };
-  auto asked = self->request(joining.gate, deadline, std::move(request));
+  auto asked = self->request(joining.server, deadline, std::move(request));
   if constexpr (std::is_void_v<Result>) {
     asked.then(ok, refused);
   } else {
@@ -193,7 +193,7 @@ void on_welcome(Self self, const Welcome& welcome) {
   if (!joining.run.local) {
     try {
       const NetworkConfig network = parse_config(welcome.config, "the run's config").network;
-      joining.keep_alive = keep_alive(self->system(), joining.gate.address(), network, self->ctrl());
+      joining.keep_alive = keep_alive(self->system(), joining.server.address(), network, self->ctrl());
     } catch (const ConfigError& e) {
       return fail_joining(self, e.what());
     }
@@ -202,11 +202,11 @@ void on_welcome(Self self, const Welcome& welcome) {
 }
 
 template <class Self>
-void join_at(Self self, const JoinService& gate) {
+void join_at(Self self, const JoinService& server) {
   Joining& joining = self->state.joining;
-  joining.gate = gate;
-  self->monitor(gate);
-  ask_gate<Welcome>(
+  joining.server = server;
+  self->monitor(server);
+  ask_server<Welcome>(
       self, join_request(joining.kind), [self](const Welcome& welcome) { on_welcome(self, welcome); },
       attempt_deadline(joining, self->clock().now()));
 }
@@ -218,21 +218,21 @@ void begin_joining(Self self) {
   joining.trying_again = false;
   if (joining.ending) return;
   if (joining.run.local) {
-    const JoinService gate = joining.run.local();
-    return gate ? join_at(self, gate) : join_again(self, "no run is open there");
+    const JoinService server = joining.run.local();
+    return server ? join_at(self, server) : join_again(self, "no run is open there");
   }
   connect_to<JoinService>(
       self, joining.run.host, joining.run.port, attempt_deadline(joining, self->clock().now()),
-      [self](const JoinService& gate) { join_at(self, gate); },
+      [self](const JoinService& server) { join_at(self, server); },
       [self](const std::string& why) { join_again(self, why); },
       [self](const std::string& why) { fail_joining(self, why); });
 }
 
-// Whether it was the gate that ended.
+// Whether it was the join server that ended.
 template <class Self>
-bool on_gate_down(Self self, const caf::down_msg& down) {
+bool on_server_down(Self self, const caf::down_msg& down) {
   const Joining& joining = self->state.joining;
-  if (!joining.gate || down.source != joining.gate.address()) return false;
+  if (!joining.server || down.source != joining.server.address()) return false;
   join_again(self, "the run at " + joining.run.text() + " is gone (" + describe(down.reason) + ")");
   return true;
 }

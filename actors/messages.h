@@ -23,7 +23,7 @@ CAF_ADD_ATOM(troupe, troupe, begin_atom, "begin")
 CAF_ADD_ATOM(troupe, troupe, retry_atom, "retry")
 CAF_ADD_ATOM(troupe, troupe, revive_atom, "revive")
 CAF_ADD_ATOM(troupe, troupe, due_atom, "due")    // a deadline passed
-CAF_ADD_ATOM(troupe, troupe, turn_atom, "turn")  // deterministic runs: nothing is left to do
+CAF_ADD_ATOM(troupe, troupe, idle_atom, "idle")  // deterministic runs: nothing is left to do
 CAF_ADD_ATOM(troupe, troupe, save_atom, "save")  // deterministic runs: everyone leave your state with the recorder
 CAF_ADD_ATOM(troupe, troupe, status_atom, "status")
 
@@ -107,7 +107,7 @@ using WorkerActor =
                      caf::reacts_to<Stop>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
-                                      caf::reacts_to<Evaluation>, caf::reacts_to<turn_atom>, caf::reacts_to<Stop>>;
+                                      caf::reacts_to<Evaluation>, caf::reacts_to<idle_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does whoever
 // joins as a receiver of another process.
 using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>,
@@ -115,7 +115,7 @@ using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::rea
                                         caf::reacts_to<PlaneReady>, caf::reacts_to<PlaneStep>, caf::reacts_to<Stop>>;
 using WeightPlaneActor = caf::typed_actor<caf::reacts_to<ReceiverJoined>, caf::reacts_to<ReceiverGone>,
                                           caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
-using WeightIntakeActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
+using WeightReceiverActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 using WeightsHolder = caf::typed_actor<caf::reacts_to<WeightsMessage>>;
 using EvaluatorActor =
     caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
@@ -130,14 +130,14 @@ using WorkerHostActor = MemberActor::extend<caf::reacts_to<begin_atom>>;
 using InferenceHostActor = InferenceMember::extend<caf::reacts_to<begin_atom>, caf::reacts_to<Serving>>;
 // Starts worker hosts when asked.
 using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>>;
-// Remote processes talk to the gate.
+// Remote processes talk to the join server.
 using JoinService =
     caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
                      caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
 using SupervisorActor =
     JoinService::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<SamplingFailed>, caf::reacts_to<RestartDue>,
                         caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,
-                        caf::reacts_to<due_atom>, caf::reacts_to<turn_atom>, caf::reacts_to<save_atom>,
+                        caf::reacts_to<due_atom>, caf::reacts_to<idle_atom>, caf::reacts_to<save_atom>,
                         caf::reacts_to<Stop>>;
 
 }  // namespace troupe

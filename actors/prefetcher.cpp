@@ -14,7 +14,7 @@ using Self = PrefetcherActor::stateful_pointer<PrefetcherState>;
 
 using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
 
-// Hands over what is ready, and keeps exactly one batch on its way; in turns, only the one that the trainer waits for, so that
+// Hands over what is ready, and keeps exactly one batch on its way; in a deterministic run, only the one that the trainer waits for, so that
 // none is half-way when everything rests.
 void pump(Self self) {
   auto& st = self->state;
@@ -23,7 +23,7 @@ void pump(Self self) {
     st.staged = nullptr;
     st.trainer = nullptr;
   }
-  if (!st.staged && !st.asked && (st.trainer || !st.in_turns)) {
+  if (!st.staged && !st.asked && (st.trainer || !st.deterministic)) {
     st.asked = true;
     self->send(st.replay, next_atom_v);
   }
@@ -31,20 +31,20 @@ void pump(Self self) {
 
 }  // namespace
 
-PrefetcherActor::behavior_type prefetcher(Self self, WiringPtr wiring, std::shared_ptr<const Learner> learner,
+PrefetcherActor::behavior_type prefetcher(Self self, RunContextPtr context, std::shared_ptr<const Learner> learner,
                                           ReplayActor replay) {
   guard(self);
   self->state.learner = std::move(learner);
   self->state.replay = replay;
-  self->state.in_turns = wiring->in_turns;
+  self->state.deterministic = context->deterministic;
   return {
       [self](next_atom) {
         self->state.trainer = self->current_sender();
         pump(self);
       },
-      [self, wiring](const BatchMessage& message) {
+      [self, context](const BatchMessage& message) {
         auto& st = self->state;
-        if (!st.threads_set) wiring->use_threads(1);
+        if (!st.threads_set) context->use_threads(1);
         st.threads_set = true;
         st.asked = false;
         st.staged = st.learner->stage(*message.batch);

@@ -1,11 +1,11 @@
 #pragma once
-// Prefetcher: keeps the next super-batch collated, in host memory, while the trainer trains on the current one. In turns
-// (Wiring::in_turns) it collates only the one that the trainer waits for. Has a thread of its own where Wiring::threads is set.
+// Prefetcher: keeps the next super-batch collated, in host memory, while the trainer trains on the current one. In deterministic runs
+// (RunContext::deterministic) it collates only the one that the trainer waits for. Has a thread of its own where RunContext::threads is set.
 
 #include <memory>
 
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
@@ -18,10 +18,11 @@ struct PrefetcherState {
   uint64_t env_steps = 0;               // of the staged batch
   bool asked = false;                   // a batch is on its way from replay
   bool threads_set = false;
-  bool in_turns = false;
+  bool deterministic = false;
 };
 
-PrefetcherActor::behavior_type prefetcher(PrefetcherActor::stateful_pointer<PrefetcherState> self, WiringPtr wiring,
-                                          std::shared_ptr<const Learner> learner, ReplayActor replay);
+PrefetcherActor::behavior_type prefetcher(PrefetcherActor::stateful_pointer<PrefetcherState> self,
+                                          RunContextPtr context, std::shared_ptr<const Learner> learner,
+                                          ReplayActor replay);
 
 }  // namespace troupe

@@ -65,7 +65,7 @@ void on_plane_down(Self self, const caf::error& reason) {
 void on_joined(Self self, const ReceiverJoined& joined) {
   auto& st = self->state;
   if (!st.plane) {
-    st.plane = spawn_on(self->system(), st.parts.wiring->threads, weight_plane, st.parts.wiring, st.parts.signature,
+    st.plane = spawn_on(self->system(), st.parts.context->threads, weight_plane, st.parts.context, st.parts.signature,
                         PlaneDriver(self));
     self->monitor(st.plane);
   }

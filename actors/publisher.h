@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
 // What it needs for receivers of other processes; none of it where there are none.
 struct PublisherParts {
-  WiringPtr wiring;
+  RunContextPtr context;
   std::shared_ptr<const Signature> signature;
   caf::typed_actor<caf::reacts_to<ReceiverLost>> supervisor;
 };

@@ -29,7 +29,7 @@ Checkpoint to_checkpoint(const CheckpointMessage& message, const RunConfig& conf
 
 }  // namespace
 
-RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, WiringPtr wiring,
+RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, RunContextPtr context,
                                       std::shared_ptr<RunSink> sink,
                                       caf::typed_actor<caf::reacts_to<CheckpointWritten>> supervisor) {
   guard(self);
@@ -37,7 +37,7 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
       [=](const CheckpointMessage& message) {
         CheckpointWritten written{message.version, message.last, {}};
         try {
-          Checkpoint checkpoint = to_checkpoint(message, wiring->config);
+          Checkpoint checkpoint = to_checkpoint(message, context->config);
           checkpoint.extras.merge(std::exchange(self->state.states, {}));
           sink->save(checkpoint);
         } catch (const LockLost&) {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "runtime/run_folder/checkpoint.h"
 
 namespace troupe {
@@ -26,7 +26,7 @@ struct RecorderState {
   std::map<std::string, std::string> states;  // for the next checkpoint
 };
 
-RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, WiringPtr wiring,
+RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, RunContextPtr context,
                                       std::shared_ptr<RunSink> sink,
                                       caf::typed_actor<caf::reacts_to<CheckpointWritten>> supervisor);
 

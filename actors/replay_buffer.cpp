@@ -207,7 +207,7 @@ void on_hello(Self self, const WorkerHello& hello) {
   if (!self->current_sender() || st.training_ended || st.stopping)
     return;  // its connection is lost already, or nobody needs it
   if (st.gone_workers.contains(hello.worker)) return;
-  if (const auto why = misfit(st.wiring->config, hello)) return turn_away(self, hello.worker, *why);
+  if (const auto why = misfit(st.context->config, hello)) return turn_away(self, hello.worker, *why);
   if (is_taken(self, st.worker_of, hello.worker))
     return turn_away(self, hello.worker, "its number belongs to another worker");
   auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
@@ -263,7 +263,7 @@ void on_rollout(Self self, const RolloutMessage& message) {
   const Rollout& rollout = *message.rollout;
   if (!is_from(self, rollout.worker)) return;  // the worker is gone, or somebody else speaks in its name
   if (is_remote(self))
-    if (const auto why = misfit(st.wiring->config, st.wiring->spec, st.store->version(), rollout))
+    if (const auto why = misfit(st.context->config, st.context->spec, st.store->version(), rollout))
       return expel(self, rollout.worker, "a rollout does not fit the run: " + *why);
   st.store->push(message.rollout);
   if (rollout.samples > 0) st.sampling.sampled();
@@ -275,7 +275,7 @@ void on_report(Self self, const WorkerReport& report) {
   auto& st = self->state;
   if (!is_from(self, report.worker)) return;
   if (is_remote(self))
-    if (const auto why = misfit(st.wiring->config, st.wiring->spec, report))
+    if (const auto why = misfit(st.context->config, st.context->spec, report))
       return expel(self, report.worker, "a report does not fit the run: " + *why);
   st.store->progress(report.worker, report.partial, report.last);
   st.sampling.stepped(report.worker, report.env_steps);
@@ -311,20 +311,20 @@ void on_part(Self self, const Part& part) {
 
 }  // namespace
 
-ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, const ReplayStart& start, StatsActor stats,
+ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const ReplayStart& start, StatsActor stats,
                                          caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor) {
   guard(self);
   auto& st = self->state;
-  const RunConfig& config = wiring->config;
+  const RunConfig& config = context->config;
   st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed,
                    start.ledger, start.env_steps, start.uncounted);
-  // Not in turns: there a run that is made longer must have admitted what one that was long from the start has.
-  if (!wiring->in_turns && config.stop.env_steps > 0)
-    st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(wiring->spec.action.chunk));
-  st.wiring = wiring;
+  // Not in a deterministic run: there a run that is made longer must have admitted what one that was long from the start has.
+  if (!context->deterministic && config.stop.env_steps > 0)
+    st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
+  st.context = context;
   st.stats = stats;
-  st.parts = PartAssembler(most_bytes_of_rollout(config, wiring->spec));
-  st.sampling = SamplingWatch(config.workers.failure_timeout, wiring->in_turns);
+  st.parts = PartAssembler(most_bytes_of_rollout(config, context->spec));
+  st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic);
   const auto watch_sampling = [self, supervisor] {
     auto& st = self->state;
     if (st.sampling_failed) return;
@@ -333,9 +333,9 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, const Repl
       self->send(supervisor, SamplingFailed{*error});
     }
   };
-  if (const std::string* state = wiring->state_of("replay")) restoring([&] { st.store->load(*state); });
+  if (const std::string* state = context->state_of("replay")) restoring([&] { st.store->load(*state); });
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
-  beat_after(self, *wiring, kRecountInterval);
+  beat_after(self, *context, kRecountInterval);
   return {
       [self](const WorkerHello& hello) { on_hello(self, hello); },
       [self](const RolloutMessage& message) { on_rollout(self, message); },
@@ -362,11 +362,11 @@ ReplayActor::behavior_type replay_buffer(Self self, WiringPtr wiring, const Repl
       [self](const UpdateMessage& update) { on_update(self, update); },
       [self](const CheckpointMessage& message) { on_checkpoint(self, message); },
       [self](due_atom) { on_due(self); },
-      [self, wiring, watch_sampling](beat_atom) {
+      [self, context, watch_sampling](beat_atom) {
         watch_sampling();
         recounted_ledger(*self->state.store);
         report(self);
-        beat_after(self, *wiring, kRecountInterval);
+        beat_after(self, *context, kRecountInterval);
       },
       [self](const SaveMessage& message) { self->send(message.recorder, ActorState{"replay", save(self->state)}); },
       [self](const Stop&) { on_stop(self); },

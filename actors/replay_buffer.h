@@ -12,14 +12,14 @@
 #include "actors/parts.h"
 #include "actors/peer_checks.h"
 #include "actors/replay_store.h"
+#include "actors/run_context.h"
 #include "actors/sampling_watch.h"
-#include "actors/wiring.h"
 
 namespace troupe {
 
 struct ReplayState {
   static inline const char* name = "replay";
-  WiringPtr wiring;
+  RunContextPtr context;
   std::optional<ReplayStore> store;
   StatsActor stats;
   std::map<uint64_t, CreditHolder> workers;  // by worker id
@@ -52,7 +52,7 @@ struct ReplayStart {
   double time_progress = 0;  // 0..1 of stop.seconds, where the last start ended, see actors/run_progress.h
 };
 
-ReplayActor::behavior_type replay_buffer(ReplayActor::stateful_pointer<ReplayState> self, WiringPtr wiring,
+ReplayActor::behavior_type replay_buffer(ReplayActor::stateful_pointer<ReplayState> self, RunContextPtr context,
                                          const ReplayStart& start, StatsActor stats,
                                          caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor);
 

@@ -43,7 +43,7 @@ std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
   if (workers_.empty() && now - last_failure_ > kNew) return std::nullopt;  // nobody is there who fails
   const bool hopeful = std::ranges::any_of(workers_, [&](const auto& entry) {
     const Worker& worker = entry.second;
-    const bool fails = worker.failed && (in_turns_ || now - *worker.failed <= kSilence);
+    const bool fails = worker.failed && (deterministic_ || now - *worker.failed <= kSilence);
     return !fails && now - worker.joined >= kNew;
   });
   if (hopeful) return std::nullopt;

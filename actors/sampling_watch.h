@@ -24,10 +24,10 @@ class SamplingWatch {
   // A worker whose environments fail says so every second: one that is silent for longer is inside a step or a start.
   static constexpr std::chrono::seconds kSilence{5};
 
-  // `patience` 0 = never fails. `in_turns` (see Wiring): no time passes in a step, and a worker says that its environments fail only
+  // `patience` 0 = never fails. `deterministic` (see RunContext): no time passes in a step, and a worker says that its environments fail only
   // when it has made one, so that its silence means nothing.
-  explicit SamplingWatch(std::chrono::milliseconds patience, bool in_turns = false)
-      : patience_(patience), in_turns_(in_turns) {}
+  explicit SamplingWatch(std::chrono::milliseconds patience, bool deterministic = false)
+      : patience_(patience), deterministic_(deterministic) {}
 
   void joined(uint64_t worker, Clock::time_point now);
   // `failed`: it ended with an error and will be started again, so the time goes on. Otherwise it left the run: it was stopped, killed,
@@ -55,7 +55,7 @@ class SamplingWatch {
   void forget_the_absent(Clock::time_point now);
 
   std::chrono::milliseconds patience_;
-  bool in_turns_;
+  bool deterministic_;
   std::map<uint64_t, Worker> workers_;
   std::optional<Clock::time_point> failing_since_;  // since the last step of any worker
   Clock::time_point last_failure_;

@@ -51,19 +51,19 @@ void on_report(Self self, const InferenceReport& report) {
 
 }  // namespace
 
-StatsActor::behavior_type stats_actor(Self self, WiringPtr wiring, RecorderActor recorder, ReplayStart start) {
+StatsActor::behavior_type stats_actor(Self self, RunContextPtr context, RecorderActor recorder, ReplayStart start) {
   guard(self);
-  self->state.core = std::make_unique<StatsCore>(wiring->config, wiring->spec.reports_success,
-                                                 wiring->started.value_or(self->clock().now()), start);
+  self->state.core = std::make_unique<StatsCore>(context->config, context->spec.reports_success,
+                                                 context->started.value_or(self->clock().now()), start);
   self->state.core->begin_training(self->clock().now());  // the supervisor starts both
-  const auto interval = wiring->config.stats.interval;
-  if (const std::string* state = wiring->state_of("stats"))
+  const auto interval = context->config.stats.interval;
+  if (const std::string* state = context->state_of("stats"))
     restoring([&] { self->state.core->load(*state, self->clock().now()); });
   self->set_down_handler([self](const caf::down_msg& down) {
     self->state.worker_of.erase(down.source);
     self->state.receiver_of.erase(down.source);
   });
-  beat_after(self, *wiring, interval);
+  beat_after(self, *context, interval);
   return {
       [self](const WorkerReport& report) { on_report(self, report); },
       [self](const InferenceReport& report) { on_report(self, report); },
@@ -80,14 +80,14 @@ StatsActor::behavior_type stats_actor(Self self, WiringPtr wiring, RecorderActor
       },
       [self](const Evaluation& evaluation) { self->state.core->add(evaluation); },
       [self](const ReceiverGone& gone) { self->state.core->add(gone); },
-      [self, wiring, recorder, interval](beat_atom) {
+      [self, context, recorder, interval](beat_atom) {
         StatsCore& core = *self->state.core;
-        if (!wiring->in_turns || core.take_due()) {
+        if (!context->deterministic || core.take_due()) {
           if (core.rose()) record(self, recorder);
           show(self, recorder);
         }
         for (const std::string& line : core.alarms()) log_warn("stats", line);
-        beat_after(self, *wiring, interval);
+        beat_after(self, *context, interval);
       },
       [self](const SaveMessage& save) {
         self->send(save.recorder, ActorState{"stats", self->state.core->save(self->clock().now())});

@@ -7,8 +7,8 @@
 #include "actors/messages.h"
 #include "actors/peer_checks.h"
 #include "actors/replay_buffer.h"
+#include "actors/run_context.h"
 #include "actors/stats_core.h"
-#include "actors/wiring.h"
 
 namespace troupe {
 
@@ -19,7 +19,7 @@ struct StatsState {
 };
 
 // `start` is where a resumed run stands.
-StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, WiringPtr wiring,
+StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, RunContextPtr context,
                                       RecorderActor recorder, ReplayStart start);
 
 }  // namespace troupe

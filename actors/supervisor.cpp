@@ -6,11 +6,11 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/deterministic_run.h"
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_end.h"
 #include "actors/supervisor_joins.h"
 #include "actors/supervisor_losses.h"
-#include "actors/turns.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 
@@ -22,14 +22,14 @@ using Self = SupervisorSelf;
 using Phase = SupervisorState::Phase;
 
 // Every actor rests: they report, and then the trainer goes on.
-void take_turn(Self self) {
+void on_idle(Self self) {
   auto& st = self->state;
   TROUPE_CHECK(st.phase == Phase::running, "nothing is left to do, and the run has not ended");
   for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), beat_atom_v);
   for (const auto& [id, inference] : st.inference) self->send(inference.local, beat_atom_v);
-  self->delayed_send(st.replay, kTurnStep, beat_atom_v);
-  self->delayed_send(st.stats, 2 * kTurnStep, beat_atom_v);
-  self->delayed_send(st.trainer, 3 * kTurnStep, turn_atom_v);
+  self->delayed_send(st.replay, kIdleStep, beat_atom_v);
+  self->delayed_send(st.stats, 2 * kIdleStep, beat_atom_v);
+  self->delayed_send(st.trainer, 3 * kIdleStep, idle_atom_v);
 }
 
 void save(Self self) {
@@ -47,7 +47,7 @@ void on_sampling_failed(Self self, const std::string& error) {
   auto& st = self->state;
   if (st.phase != Phase::running || !st.outcome.error.empty()) return;
   st.outcome.reason = "environments fail";
-  if (st.wiring->in_turns) return fail(self, error);
+  if (st.context->deterministic) return fail(self, error);
   log_info("supervisor", error);  // the command shows it, when the run has ended
   st.outcome.error = error;
   self->send(st.trainer, Stop{st.outcome.reason});
@@ -110,9 +110,9 @@ caf::error abandon(Self self, const std::exception_ptr& failure) {
 
 }  // namespace
 
-SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts parts) {
+SupervisorActor::behavior_type supervisor(Self self, RunContextPtr context, RunParts parts) {
   self->set_exception_handler([self](std::exception_ptr& failure) { return abandon(self, failure); });
-  self->state.wiring = wiring;
+  self->state.context = context;
   self->state.parts = std::move(parts);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   begin(self);  // before any message: who joins or stops the run at once finds it complete
@@ -147,7 +147,7 @@ SupervisorActor::behavior_type supervisor(Self self, WiringPtr wiring, RunParts 
         stop_when_complete(self);
       },
       [self](due_atom) { on_farewell_over(self); },
-      [self](turn_atom) { take_turn(self); },
+      [self](idle_atom) { on_idle(self); },
       [self](save_atom) { save(self); },
       [self](const Stop& stop) {
         auto& st = self->state;

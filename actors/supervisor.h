@@ -16,7 +16,7 @@
 #include "actors/recorder.h"
 #include "actors/replay_buffer.h"
 #include "actors/restart_limit.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
@@ -48,7 +48,7 @@ struct SupervisorState {
   enum class Phase { running, ending, stopping };
 
   struct Inference {
-    InferenceService door;
+    InferenceService service;
     InferenceActor local;  // none when it is in another process,
     InferenceMember host;  // whose host this is then
     bool serving = false;  // has weights
@@ -61,7 +61,7 @@ struct SupervisorState {
     RestartLimit restarts;
   };
 
-  WiringPtr wiring;
+  RunContextPtr context;
   RunParts parts;
   Phase phase = Phase::running;
   RecorderActor recorder;
@@ -91,6 +91,6 @@ struct SupervisorState {
 
 using SupervisorSelf = SupervisorActor::stateful_pointer<SupervisorState>;
 
-SupervisorActor::behavior_type supervisor(SupervisorSelf self, WiringPtr wiring, RunParts parts);
+SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr context, RunParts parts);
 
 }  // namespace troupe

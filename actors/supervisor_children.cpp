@@ -28,7 +28,7 @@ void watch(Self self, const Handle& child, const std::string& what) {
 
 void spawn_worker(Self self, uint64_t id, const InferenceService& inference, const RestartLimit& restarts) {
   auto& st = self->state;
-  WorkerActor actor = spawn_on(self->system(), st.wiring->threads, rollout_worker, st.wiring, id,
+  WorkerActor actor = spawn_on(self->system(), st.context->threads, rollout_worker, st.context, id,
                                WorkerPeers{inference, st.replay, st.stats});
   self->monitor(actor);
   st.members[actor.address()] = {id, actor, true, restarts};
@@ -55,7 +55,7 @@ void spawn_children(Self self, const std::string& state) {
   for (const auto& [id, worker] : workers) {
     const uint64_t served_by = worker.first.second;
     st.placement.place(id, served_by);
-    spawn_worker(self, id, st.inference.at(served_by).door, limit(worker.second));
+    spawn_worker(self, id, st.inference.at(served_by).service, limit(worker.second));
   }
 }
 
@@ -69,7 +69,7 @@ std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
 
 void spawn_inference(Self self, uint64_t id, const RestartLimit& restarts) {
   auto& st = self->state;
-  InferenceActor actor = spawn_on(self->system(), st.wiring->threads, inference_actor, st.wiring, id,
+  InferenceActor actor = spawn_on(self->system(), st.context->threads, inference_actor, st.context, id,
                                   InferencePeers{st.publisher, st.replay, st.stats});
   self->monitor(actor);
   st.inference[id] = {actor, actor, {}, true, restarts};
@@ -78,7 +78,7 @@ void spawn_inference(Self self, uint64_t id, const RestartLimit& restarts) {
 InferenceService place_worker(Self self, uint64_t worker) {
   auto& st = self->state;
   const std::optional<uint64_t> inference = st.placement.add_worker(worker);
-  return inference ? st.inference.at(*inference).door : InferenceService{};
+  return inference ? st.inference.at(*inference).service : InferenceService{};
 }
 
 void tell(Self self, const std::vector<Placement::Move>& moves) {
@@ -86,7 +86,7 @@ void tell(Self self, const std::vector<Placement::Move>& moves) {
   const std::map<uint64_t, MemberActor> members = members_by_id(st);
   for (const Placement::Move& move : moves)
     if (const auto member = members.find(move.worker); member != members.end() && move.inference)
-      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference).door});
+      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference).service});
 }
 
 void spawn_worker(Self self, const RestartLimit& restarts) {
@@ -107,8 +107,8 @@ std::string save_children(Self self) {
 
 void spawn_children(Self self) {
   auto& st = self->state;
-  if (const std::string* state = st.wiring->state_of("supervisor")) return spawn_children(self, *state);
-  const RunConfig& config = st.wiring->config;
+  if (const std::string* state = st.context->state_of("supervisor")) return spawn_children(self, *state);
+  const RunConfig& config = st.context->config;
   for (int64_t i = 0; i < config.inference.count; ++i) {
     const uint64_t id = st.next_receiver++;
     spawn_inference(self, id);
@@ -120,21 +120,21 @@ void spawn_children(Self self) {
 void spawn_essential(Self self) {
   auto& st = self->state;
   caf::actor_system& system = self->system();
-  const bool threads = st.wiring->threads;
-  st.recorder = spawn_on(system, threads, recorder, st.wiring, st.parts.sink,
+  const bool threads = st.context->threads;
+  st.recorder = spawn_on(system, threads, recorder, st.context, st.parts.sink,
                          caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
-  st.stats = spawn_on(system, false, stats_actor, st.wiring, st.recorder, st.parts.start);
+  st.stats = spawn_on(system, false, stats_actor, st.context, st.recorder, st.parts.start);
   st.signature = st.parts.learner->signature();
   st.publisher = spawn_on(
       system, false, publisher,
-      PublisherParts{st.wiring, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
-  st.replay = spawn_on(system, false, replay_buffer, st.wiring, st.parts.start, st.stats,
+      PublisherParts{st.context, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
+  st.replay = spawn_on(system, false, replay_buffer, st.context, st.parts.start, st.stats,
                        caf::typed_actor<caf::reacts_to<SamplingFailed>>(SupervisorActor(self)));
   st.prefetcher =
-      spawn_on(system, threads, prefetcher, st.wiring, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
-  st.evaluator = spawn_on(system, threads, evaluator, st.wiring, st.stats);
+      spawn_on(system, threads, prefetcher, st.context, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
+  st.evaluator = spawn_on(system, threads, evaluator, st.context, st.stats);
   st.trainer =
-      spawn_on(system, threads, trainer, st.wiring, st.parts.learner, st.parts.start,
+      spawn_on(system, threads, trainer, st.context, st.parts.learner, st.parts.start,
                TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, SupervisorActor(self)});
   watch(self, st.recorder, "recorder");
   watch(self, st.stats, "stats");

@@ -46,8 +46,8 @@ void stop_all(Self self) {
       leave(self, inference.local);
     } else {
       leave(self, inference.host);
-      self->monitor(inference.door);  // its host stops it
-      st.leaving.insert(inference.door.address());
+      self->monitor(inference.service);  // its host stops it
+      st.leaving.insert(inference.service.address());
     }
   }
   leave(self, st.prefetcher);
@@ -101,7 +101,7 @@ void on_farewell_over(Self self) {
   give_up(st.evaluator.address(), "the evaluator");
   for (const auto& [id, inference] : st.inference) {
     if (inference.local) continue;
-    give_up(inference.door.address(), "");
+    give_up(inference.service.address(), "");
     give_up(inference.host.address(), "");
   }
 }

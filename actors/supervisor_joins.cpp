@@ -24,12 +24,12 @@ bool is_loopback(const std::string& address) {
 
 caf::result<Welcome> join_inference(Self self, const JoinRequest& request) {
   auto& st = self->state;
-  if (!st.wiring->make_group_backend)
+  if (!st.context->make_group_backend)
     return make_error(Fault::bad_message, "this run sends no weights to other processes");
   const uint64_t id = st.next_receiver++;
   log_info("supervisor", "inference process " + std::to_string(id) + " joins from " + printable(request.host) +
                              " pid " + std::to_string(request.pid));
-  return Welcome{id, to_json(st.wiring->config), {}, st.replay, st.stats};
+  return Welcome{id, to_json(st.context->config), {}, st.replay, st.stats};
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
   st.members[handle.address()] = {id, handle, false};
   log_info("supervisor", "worker " + std::to_string(id) + " joined from " + printable(request.host) + " pid " +
                              std::to_string(request.pid));
-  return Welcome{id, to_json(st.wiring->config), place_worker(self, id), st.replay, st.stats};
+  return Welcome{id, to_json(st.context->config), place_worker(self, id), st.replay, st.stats};
 }
 
 caf::result<void> serve(Self self, const ServeRequest& request) {
@@ -64,7 +64,7 @@ caf::result<void> serve(Self self, const ServeRequest& request) {
   if (const auto difference = st.signature->first_difference(request.signature))
     return make_error(Fault::bad_message, "another policy: " + *difference);
   if (st.weights_address.empty())
-    st.weights_address = st.wiring->network_address.empty() ? request.address : st.wiring->network_address;
+    st.weights_address = st.context->network_address.empty() ? request.address : st.context->network_address;
   if (is_loopback(st.weights_address) && !is_loopback(request.address))
     return make_error(Fault::bad_message, "the run sends its weights from " + st.weights_address + ", which " +
                                               request.address + " cannot be reached by; train with --listen " +

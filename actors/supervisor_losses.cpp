@@ -62,8 +62,8 @@ void excuse(Self self, uint64_t worker) {
   auto& st = self->state;
   const std::optional<uint64_t> inference = st.placement.inference_of(worker);
   if (!inference || st.inference.at(*inference).local) return;
-  for (int64_t group = 0; group < st.wiring->config.workers.groups; ++group)
-    self->send(st.inference.at(*inference).door, Pause{worker, static_cast<uint32_t>(group)});
+  for (int64_t group = 0; group < st.context->config.workers.groups; ++group)
+    self->send(st.inference.at(*inference).service, Pause{worker, static_cast<uint32_t>(group)});
 }
 
 // A worker that is given up leaves the run to the others. Without others the run ends: its own environments do not work, and nobody
@@ -108,7 +108,7 @@ void lose_remote_inference(Self self, uint64_t id, const std::string& why) {
   auto& st = self->state;
   const SupervisorState::Inference inference = st.inference.at(id);
   log_warn("supervisor", "inference process " + std::to_string(id) + " is gone (" + why + ")");
-  self->demonitor(inference.door.address());
+  self->demonitor(inference.service.address());
   self->send(inference.host, Expelled{id, why});
   self->send(st.publisher, ReceiverGone{id});
   tell(self, st.placement.remove_inference(id));
@@ -146,8 +146,8 @@ void on_down(Self self, const caf::down_msg& down) {
   if (st.phase != Phase::running) return;
   if (fault_of(down.reason) == Fault::not_restored)  // another one in its place would begin anew: not the same run
     return fail(self, "the checkpoint does not fit: " + describe(down.reason));
-  const auto inference =
-      std::ranges::find_if(st.inference, [&](const auto& entry) { return entry.second.door.address() == down.source; });
+  const auto inference = std::ranges::find_if(
+      st.inference, [&](const auto& entry) { return entry.second.service.address() == down.source; });
   if (inference != st.inference.end()) {
     if (!inference->second.local)
       return lose_remote_inference(self, inference->first, down.reason ? describe(down.reason) : "it left");

@@ -7,10 +7,10 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/deterministic_run.h"
 #include "actors/resume.h"
 #include "actors/run_progress.h"
 #include "actors/state_bytes.h"
-#include "actors/turns.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 
@@ -26,18 +26,20 @@ double seconds(TrainerState::Clock::duration d) { return std::chrono::duration<d
 
 double elapsed(Self self) { return seconds(self->clock().now() - self->state.started); }
 
-double time_used(Self self) { return time_progress(self->state.wiring->config.stop, elapsed(self), self->state.start); }
+double time_used(Self self) {
+  return time_progress(self->state.context->config.stop, elapsed(self), self->state.start);
+}
 
 // Drives the schedules.
 double progress(Self self) {
   const auto& st = self->state;
-  return run_progress(st.wiring->config.stop, st.env_steps, st.version.number, time_used(self));
+  return run_progress(st.context->config.stop, st.env_steps, st.version.number, time_used(self));
 }
 
 // Why training must end now, or nothing.
 std::string limit_reached(Self self) {
   auto& st = self->state;
-  const StopConfig& stop = st.wiring->config.stop;
+  const StopConfig& stop = st.context->config.stop;
   if (stop.updates > 0 && st.version.number >= static_cast<uint64_t>(stop.updates)) return "stop.updates reached";
   if (stop.env_steps > 0 && st.env_steps >= static_cast<uint64_t>(stop.env_steps)) return "stop.env_steps reached";
   if (stop.seconds > 0 && elapsed(self) >= stop.seconds) return kTimeIsUp;
@@ -52,7 +54,7 @@ bool due(uint64_t number, int64_t every) {
 void checkpoint(Self self, bool last) {
   auto& st = self->state;
   LearnerState learner = st.learner->save();
-  if (st.wiring->config.stop.seconds > 0) learner.scalars[kTimeProgress] = time_used(self);
+  if (st.context->config.stop.seconds > 0) learner.scalars[kTimeProgress] = time_used(self);
   CheckpointMessage message;
   message.learner = std::make_shared<const LearnerState>(std::move(learner));
   message.version = st.version;
@@ -68,10 +70,10 @@ void end(Self self, const std::string& reason, const std::string& error = {}) {
   self->send(st.peers.supervisor, TrainingEnded{st.version, reason, error, st.learner->snapshot(st.version)});
 }
 
-// Ends now, or, in turns, when everything rests.
+// Ends now, or, in a deterministic run, when everything rests.
 void request_end(Self self, const std::string& reason, const std::string& error = {}) {
   auto& st = self->state;
-  if (!st.wiring->in_turns) return end(self, reason, error);
+  if (!st.context->deterministic) return end(self, reason, error);
   if (!st.end_reason.empty()) return;
   st.end_reason = reason;
   st.end_error = error;
@@ -86,7 +88,7 @@ void ask(Self self) {
 // What comes between two updates.
 void go_on(Self self, WeightsPtr weights) {
   auto& st = self->state;
-  const RunConfig& config = st.wiring->config;
+  const RunConfig& config = st.context->config;
   if (due(st.version.number, config.evaluation.every_updates)) {
     if (!weights) weights = st.learner->snapshot(st.version);
     self->send(st.peers.evaluator, EvaluateMessage{weights, false});
@@ -96,20 +98,20 @@ void go_on(Self self, WeightsPtr weights) {
 
 // Everything rests. A checkpoint taken now finds nothing half-way, and an update begun now finds the same whatever happened
 // before: so a run that is resumed goes on as if it had never stopped.
-void take_turn(Self self) {
+void on_idle(Self self) {
   auto& st = self->state;
   if (st.ended) return;
   if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker rests");
   if (st.end_reason.empty()) st.end_reason = limit_reached(self);
   const bool last = !st.end_reason.empty();
-  const bool save = last || (due(st.version.number, st.wiring->config.checkpoint.every_updates) &&
+  const bool save = last || (due(st.version.number, st.context->config.checkpoint.every_updates) &&
                              st.version.number != st.resumed_at);
   if (save && !st.saving) {
     st.saving = true;
     self->send(st.peers.recorder,
                ActorState{"trainer", to_bytes(st.skipped_in_a_row, WireDouble(st.evaluated), st.env_steps)});
     self->send(st.peers.supervisor, save_atom_v);
-    self->delayed_send(self, kTurnStep, turn_atom_v);  // when all have left their states
+    self->delayed_send(self, kIdleStep, idle_atom_v);  // when all have left their states
     return;
   }
   st.saving = false;
@@ -129,7 +131,7 @@ void warn_of_skipped(Self self, const UpdateReport& report) {
           " optimizer steps were skipped because the loss or its gradient was not finite; check the size of the "
           "rewards (env.reward_scale) and the learning rates (trainer.policy_lr, trainer.value_lr). Further ones are "
           "counted in skipped_steps without a warning; the run ends after " +
-          std::to_string(st.wiring->config.trainer.max_skipped) +
+          std::to_string(st.context->config.trainer.max_skipped) +
           " updates in a row without a step (trainer.max_skipped)");
 }
 
@@ -156,13 +158,13 @@ void update(Self self, const StagedMessage& message) {
                            report};
   self->send(st.peers.replay, done);
 
-  const RunConfig& config = st.wiring->config;
+  const RunConfig& config = st.context->config;
   if (st.skipped_in_a_row >= static_cast<uint64_t>(config.trainer.max_skipped)) {
     return request_end(self, "non-finite updates",
                        std::to_string(st.skipped_in_a_row) + " updates in a row were not finite, the last at update " +
                            std::to_string(st.version.number));
   }
-  if (st.wiring->in_turns) return;
+  if (st.context->deterministic) return;
   if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
   if (due(st.version.number, config.checkpoint.every_updates)) checkpoint(self, /*last=*/false);
   go_on(self, weights);
@@ -176,28 +178,28 @@ void load(TrainerState& st, const std::string& bytes) {
 
 }  // namespace
 
-TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr<Learner> learner,
+TrainerActor::behavior_type trainer(Self self, RunContextPtr context, std::shared_ptr<Learner> learner,
                                     const ReplayStart& start, TrainerPeers peers) {
   guard(self);
   auto& st = self->state;
-  st.wiring = wiring;
+  st.context = context;
   st.learner = std::move(learner);
   st.peers = peers;
   st.version = start.version;
   st.env_steps = start.env_steps;
   st.start = start;
   st.resumed_at = start.version.number;
-  if (const std::string* state = wiring->state_of("trainer")) restoring([&] { load(st, *state); });
+  if (const std::string* state = context->state_of("trainer")) restoring([&] { load(st, *state); });
   return {
       [self](begin_atom) {
         auto& st = self->state;
         st.started = self->clock().now();
-        st.wiring->use_threads(static_cast<int>(st.wiring->config.trainer.threads));
+        st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
         self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
-        if (st.wiring->in_turns) return;
+        if (st.context->deterministic) return;
         if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
         // Also when no update comes any more that would look at the clock.
-        if (const double limit = st.wiring->config.stop.seconds; limit > 0)
+        if (const double limit = st.context->config.stop.seconds; limit > 0)
           self->delayed_send(self, std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(limit)),
                              Stop{kTimeIsUp});
         ask(self);
@@ -208,10 +210,10 @@ TrainerActor::behavior_type trainer(Self self, WiringPtr wiring, std::shared_ptr
       [self](const Evaluation& evaluation) {
         if (evaluation.last || !evaluation.error.empty()) return;
         self->state.evaluated = evaluation.return_mean;
-        if (self->state.wiring->in_turns) return;
+        if (self->state.context->deterministic) return;
         if (const std::string reason = limit_reached(self); !reason.empty()) end(self, reason);
       },
-      [self](turn_atom) { take_turn(self); },
+      [self](idle_atom) { on_idle(self); },
       [self](const Stop& stop) {
         request_end(self, stop.reason);
       },  // the supervisor ends the actor itself, once all is done

@@ -9,7 +9,7 @@
 
 #include "actors/messages.h"
 #include "actors/replay_buffer.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
@@ -26,7 +26,7 @@ struct TrainerState {
   static inline const char* name = "trainer";
   using Clock = std::chrono::steady_clock;
 
-  WiringPtr wiring;
+  RunContextPtr context;
   std::shared_ptr<Learner> learner;
   TrainerPeers peers;
   PolicyVersion version;
@@ -38,13 +38,13 @@ struct TrainerState {
   Clock::time_point started, asked;
   bool waiting = false;  // asked for a batch
   bool ended = false;
-  // Used where everything goes in turns:
+  // Used where everything is deterministic:
   std::string end_reason, end_error;  // why to end at the next turn
   bool saving = false;                // the others were told to leave their states
   uint64_t resumed_at = 0;            // the update whose checkpoint this process began from
 };
 
-TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self, WiringPtr wiring,
+TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self, RunContextPtr context,
                                     std::shared_ptr<Learner> learner, const ReplayStart& start, TrainerPeers peers);
 
 }  // namespace troupe

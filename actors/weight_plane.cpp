@@ -23,15 +23,15 @@ constexpr milliseconds kAnswerTime{20};
 
 std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signature> signature,
                                           const std::string& address) {
-  const Wiring& wiring = *self->state.wiring;
-  TROUPE_CHECK(wiring.make_group_backend, "this process cannot make process groups");
+  const RunContext& context = *self->state.context;
+  TROUPE_CHECK(context.make_group_backend, "this process cannot make process groups");
   const auto deliver = [self](ReceiverId receiver, const Rendezvous& rendezvous) {
     const auto host = self->state.hosts.find(receiver);
     if (host != self->state.hosts.end()) self->send(host->second, Invitation{receiver, rendezvous});
   };
-  const std::string& bound = wiring.network_address.empty() ? address : wiring.network_address;
-  return std::make_shared<WeightSender>(wiring.make_group_backend(bound), std::move(signature), deliver,
-                                        channel_options(wiring));
+  const std::string& bound = context.network_address.empty() ? address : context.network_address;
+  return std::make_shared<WeightSender>(context.make_group_backend(bound), std::move(signature), deliver,
+                                        channel_options(context));
 }
 
 void on_joined(Self self, const std::shared_ptr<const Signature>& signature, const ReceiverJoined& joined) {
@@ -49,7 +49,7 @@ void step(Self self) {
   const auto done = std::make_shared<const SenderStep>(st.sender->step());
   if (done->did == SenderStep::Did::connected)
     log_info("weights", "group " + std::to_string(st.sender->generation()) + " stands");
-  if (done->did == SenderStep::Did::sent && !st.wiring->threads) {
+  if (done->did == SenderStep::Did::sent && !st.context->threads) {
     self->delayed_send(st.driver, kAnswerTime, PlaneStep{done});
   } else {
     self->send(st.driver, PlaneStep{done});
@@ -58,20 +58,20 @@ void step(Self self) {
 
 }  // namespace
 
-ChannelOptions channel_options(const Wiring& wiring) {
-  const NetworkConfig& network = wiring.config.network;
+ChannelOptions channel_options(const RunContext& context) {
+  const NetworkConfig& network = context.config.network;
   ChannelOptions options;
   options.bucket_bytes = static_cast<size_t>(network.chunk_bytes);
-  options.transfer_timeout = wiring.threads ? network.transfer_timeout : milliseconds(0);
+  options.transfer_timeout = context.threads ? network.transfer_timeout : milliseconds(0);
   options.connect_timeout = std::min(options.connect_timeout, options.transfer_timeout);
   return options;
 }
 
-WeightPlaneActor::behavior_type weight_plane(Self self, WiringPtr wiring, std::shared_ptr<const Signature> signature,
-                                             PlaneDriver driver) {
+WeightPlaneActor::behavior_type weight_plane(Self self, RunContextPtr context,
+                                             std::shared_ptr<const Signature> signature, PlaneDriver driver) {
   guard(self);
   auto& st = self->state;
-  st.wiring = std::move(wiring);
+  st.context = std::move(context);
   st.driver = std::move(driver);
   self->monitor(st.driver);
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "runtime/weights/channel.h"
 
 namespace troupe {
@@ -15,18 +15,18 @@ namespace troupe {
 using PlaneDriver = caf::typed_actor<caf::reacts_to<PlaneReady>, caf::reacts_to<PlaneStep>>;
 
 // What both ends of the weight plane use. Without threads no wait can succeed later, so every limit is 0.
-ChannelOptions channel_options(const Wiring& wiring);
+ChannelOptions channel_options(const RunContext& context);
 
 struct WeightPlaneState {
   static inline const char* name = "weight plane";
-  WiringPtr wiring;
+  RunContextPtr context;
   PlaneDriver driver;
   std::map<uint64_t, InferenceMember> hosts;  // by receiver
   std::shared_ptr<WeightSender> sender;
 };
 
 WeightPlaneActor::behavior_type weight_plane(WeightPlaneActor::stateful_pointer<WeightPlaneState> self,
-                                             WiringPtr wiring, std::shared_ptr<const Signature> signature,
+                                             RunContextPtr context, std::shared_ptr<const Signature> signature,
                                              PlaneDriver driver);
 
 }  // namespace troupe

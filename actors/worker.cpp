@@ -40,15 +40,15 @@ class WorkerPortToActors : public WorkerPort {
 
  private:
   // In one piece inside a process and when small, else in parts.
-  template <class Door, class Message>
-  void deliver(const Door& door, Message message) {
-    if (!door) return;  // no inference actor yet; one that comes is asked again
-    if (door.node() == self_->node() || payload_bytes(message) <= chunk_bytes_) {
-      self_->send(door, std::move(message));
+  template <class Service, class Message>
+  void deliver(const Service& service, Message message) {
+    if (!service) return;  // no inference actor yet; one that comes is asked again
+    if (service.node() == self_->node() || payload_bytes(message) <= chunk_bytes_) {
+      self_->send(service, std::move(message));
       return;
     }
     for (Part& part : split(serialize(self_->system(), message), ++streams_, chunk_bytes_))
-      self_->send(door, std::move(part));
+      self_->send(service, std::move(part));
   }
 
   Self self_;
@@ -149,7 +149,7 @@ void report_end(Self self, uint64_t worker, const caf::error& fault) {
 
 }  // namespace
 
-WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t worker, WorkerPeers peers) {
+WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint64_t worker, WorkerPeers peers) {
   self->set_exception_handler([self, worker](std::exception_ptr& pointer) {
     const caf::error fault = fault_of_exception(pointer);
     report_end(self, worker, fault);
@@ -157,9 +157,10 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
   });
   auto& st = self->state;
   st.peers = peers;
-  st.port = std::make_unique<WorkerPortToActors>(self, worker, static_cast<size_t>(wiring->config.network.chunk_bytes));
+  st.port =
+      std::make_unique<WorkerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes));
   st.core = std::make_unique<WorkerCore>(
-      wiring->config, worker, [wiring] { return wiring->make_env(wiring->config.env); }, *st.port);
+      context->config, worker, [context] { return context->make_env(context->config.env); }, *st.port);
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
   self->set_down_handler([self](const caf::down_msg& down) {
@@ -169,32 +170,32 @@ WorkerActor::behavior_type rollout_worker(Self self, WiringPtr wiring, uint64_t 
   self->send(self, begin_atom_v);
   const std::string name = "worker " + std::to_string(worker);
   return {
-      [self, wiring, worker, name](const ActReply& reply) {
+      [self, context, worker, name](const ActReply& reply) {
         auto& st = self->state;
         if (reply.fault == Fault::bad_message) return end_refused(self, reply);
         if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, reply);
         st.core->on_reply(reply);
-        if (!wiring->in_turns || !st.core->failing()) return;
+        if (!context->deterministic || !st.core->failing()) return;
         report(self);  // its turn would never come
         report_failing(self, worker);
       },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
-      [self, wiring, worker, name](begin_atom) {
+      [self, context, worker, name](begin_atom) {
         auto& st = self->state;
         st.core->begin();
-        if (const std::string* state = wiring->state_of(name)) restoring([&] { st.core->load(*state); });
+        if (const std::string* state = context->state_of(name)) restoring([&] { st.core->load(*state); });
         self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
-        beat_after(self, *wiring, kBeat);
+        beat_after(self, *context, kBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
       [self](revive_atom, uint32_t group, uint32_t row) { self->state.core->revive(group, row); },
-      [self, wiring, worker, name](beat_atom) {
+      [self, context, worker, name](beat_atom) {
         self->state.core->beat();
         report(self);
         report_failing(self, worker);
         log_failures(self, name);
         log_silence(self, name);
-        beat_after(self, *wiring, kBeat);
+        beat_after(self, *context, kBeat);
       },
       [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
       [self, worker](const InferenceReplaced& replaced) {

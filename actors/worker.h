@@ -4,7 +4,7 @@
 // replay or its inference actor's node is gone and nobody replaces it.
 
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
@@ -31,7 +31,7 @@ struct WorkerState {
   std::chrono::steady_clock::time_point next_silence_line = {}, next_forward_line = {};
 };
 
-WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerState> self, WiringPtr wiring,
+WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerState> self, RunContextPtr context,
                                           uint64_t worker, WorkerPeers peers);
 
 }  // namespace troupe

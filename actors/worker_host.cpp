@@ -19,29 +19,29 @@ void stop_worker(Self self, const std::string& why) {
 
 // The run's process passes on what workers and inference processes say to each other.
 void reach_through_run(Self self, const InferenceService& inference) {
-  const JoinService& gate = self->state.joining.gate;  // none when the run was left meanwhile
-  if (inference && gate) route_through(self->system(), gate.node(), inference.node());
+  const JoinService& server = self->state.joining.server;  // none when the run was left meanwhile
+  if (inference && server) route_through(self->system(), server.node(), inference.node());
 }
 
 void start_worker(Self self, const Welcome& welcome) {
   auto& st = self->state;
   reach_through_run(self, welcome.inference);
-  WiringPtr wiring;
+  RunContextPtr context;
   try {
-    wiring = st.make_wiring(welcome.config);
-    st.worker = spawn_on(self->system(), wiring->threads, rollout_worker, wiring, welcome.member,
+    context = st.make_context(welcome.config);
+    st.worker = spawn_on(self->system(), context->threads, rollout_worker, context, welcome.member,
                          WorkerPeers{welcome.inference, welcome.replay, welcome.stats});
   } catch (const std::exception& e) {
     return fail_joining(self, e.what());
   }
   self->monitor(st.worker);
   st.joining.member_since = self->clock().now();
-  joined(self, "worker " + std::to_string(welcome.member), wiring->config);
+  joined(self, "worker " + std::to_string(welcome.member), context->config);
 }
 
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
-  if (on_gate_down(self, down)) return;
+  if (on_server_down(self, down)) return;
   if (st.worker && down.source == st.worker.address()) {
     st.worker = nullptr;
     if (fault_of(down.reason) == Fault::incompatible)
@@ -53,11 +53,11 @@ void on_down(Self self, const caf::down_msg& down) {
 }  // namespace
 
 WorkerHostActor::behavior_type worker_host(Self self, RunAddress run,
-                                           std::function<WiringPtr(const std::string&)> make_wiring,
+                                           std::function<RunContextPtr(const std::string&)> make_context,
                                            std::function<void(const std::string&)> on_end) {
   guard_joining(self);
   auto& st = self->state;
-  st.make_wiring = std::move(make_wiring);
+  st.make_context = std::move(make_context);
   st.joining = {.run = std::move(run),
                 .kind = "worker",
                 .on_welcome = [self](const Welcome& welcome) { start_worker(self, welcome); },

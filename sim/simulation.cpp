@@ -95,14 +95,14 @@ class Simulation {
     while (scheduler_->try_run_once()) {
     }
     running_at_rest_ = system_->registry().running();
-    auto wiring = std::make_shared<Wiring>();
-    wiring->config = as_the_actors_see_it(scenario());
-    wiring->spec = fake_spec();
-    wiring->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world_, env.rows); };
-    wiring->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world_, rows); };
-    wiring->make_policy = [this] { return fake_policy(world_); };
-    wiring->threads = false;
-    wiring_ = wiring;
+    auto context = std::make_shared<RunContext>();
+    context->config = as_the_actors_see_it(scenario());
+    context->spec = fake_spec();
+    context->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world_, env.rows); };
+    context->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world_, rows); };
+    context->make_policy = [this] { return fake_policy(world_); };
+    context->threads = false;
+    context_ = context;
     nodes_.resize(static_cast<size_t>(scenario().nodes));
   }
 
@@ -157,7 +157,7 @@ class Simulation {
   std::unique_ptr<caf::actor_system> system_;
   caf::scheduler::test_coordinator* scheduler_ = nullptr;
   size_t running_at_rest_ = 0;
-  WiringPtr wiring_;
+  RunContextPtr context_;
   std::vector<Node> nodes_;
   std::vector<std::shared_ptr<Link>> old_links_;
 
@@ -246,7 +246,7 @@ void Simulation::start_process() {
                    ended_ = true;
                    run_outcome_ = outcome;
                  }};
-  supervisor_ = system_->spawn(supervisor, wiring_, parts);
+  supervisor_ = system_->spawn(supervisor, context_, parts);
   if (scenario().mutation == Mutation::actor_leaked)
     leaked_ = system_->spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
   spawn_hosts();
@@ -270,9 +270,9 @@ void Simulation::spawn_hosts() {
     };
     node.host = system_->spawn(
         worker_host, address,
-        [this](const std::string& config) -> WiringPtr {
-          if (parse_config(config, "welcome") != wiring_->config) world_.violate("a welcome carries another config");
-          return wiring_;
+        [this](const std::string& config) -> RunContextPtr {
+          if (parse_config(config, "welcome") != context_->config) world_.violate("a welcome carries another config");
+          return context_;
         },
         [this, &node](const std::string& error) {
           event("a worker host ended: " + error);

@@ -101,7 +101,7 @@ SenderStep WeightSender::step() {
 
 SenderStep WeightSender::connect() {
   Rendezvous invitation = host_;
-  seats_.clear();
+  ranks_.clear();
   std::stop_token leave;
   {
     std::lock_guard lock(mutex_);
@@ -113,21 +113,21 @@ SenderStep WeightSender::connect() {
     for (auto& [id, member] : members_) {
       if (member.state == State::lost) continue;
       member.state = State::waiting;
-      seats_.push_back({id, member.admission});
+      ranks_.push_back({id, member.admission});
     }
   }
   group_.reset();
-  if (seats_.empty()) return {};
-  invitation.size = static_cast<int>(seats_.size()) + 1;
-  for (size_t i = 0; i < seats_.size(); ++i) {
+  if (ranks_.empty()) return {};
+  invitation.size = static_cast<int>(ranks_.size()) + 1;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
     invitation.rank = static_cast<int>(i) + 1;
-    deliver_(seats_[i].id, invitation);
+    deliver_(ranks_[i].id, invitation);
   }
   invitation.rank = 0;
   group_ = backend_->join(invitation, options_.connect_timeout, leave);
   std::lock_guard lock(mutex_);
-  for (const Seat& seat : seats_)
-    if (Member* member = member_at(seat)) member->state = State::connected;
+  for (const RankHolder& holder : ranks_)
+    if (Member* member = member_at(holder)) member->state = State::connected;
   return {Did::connected, {}, {}};
 }
 
@@ -149,24 +149,24 @@ SenderStep WeightSender::send() {
 
 SenderStep WeightSender::collect() {
   const TransferAnswer mine;
-  std::vector<TransferAnswer> answers(seats_.size() + 1);
+  std::vector<TransferAnswer> answers(ranks_.size() + 1);
   group_->gather(&mine, answers.data(), sizeof mine, 0, sending_->deadline.left());
   SenderStep result{Did::delivered, {}, {}};
   {
     std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < seats_.size(); ++i) {
+    for (size_t i = 0; i < ranks_.size(); ++i) {
       const TransferAnswer& answer = answers[i + 1];
-      Member* member = member_at(seats_[i]);
+      Member* member = member_at(ranks_[i]);
       if (!member) continue;  // removed, or admitted anew, while the answer was under way
       const PolicyVersion now{answer.epoch, answer.number};
       if (answer.status == TransferStatus::applied || answer.status == TransferStatus::same) {
         member->applied = now;
         member->applied_seq = sending_->seq;
       } else if (answer.status == TransferStatus::older) {
-        set_aside(seats_[i], "runs on version " + now.text() + ", newer than " + sending_->weights->version.text(),
+        set_aside(ranks_[i], "runs on version " + now.text() + ", newer than " + sending_->weights->version.text(),
                   result.lost);
       } else {
-        set_aside(seats_[i], "the checksum of version " + sending_->weights->version.text() + " did not match",
+        set_aside(ranks_[i], "the checksum of version " + sending_->weights->version.text() + " did not match",
                   result.lost);
       }
       if (!result.lost.empty() && result.error.empty()) result.error = member->trouble;
@@ -191,25 +191,25 @@ SenderStep WeightSender::fail(const TransferError& error) {
   }
   SenderStep result{Did::failed, {}, error.what()};
   for (const int rank : error.ranks())
-    if (rank >= 1 && static_cast<size_t>(rank) <= seats_.size())
-      set_aside(seats_[static_cast<size_t>(rank) - 1], error.what(), result.lost);
+    if (rank >= 1 && static_cast<size_t>(rank) <= ranks_.size())
+      set_aside(ranks_[static_cast<size_t>(rank) - 1], error.what(), result.lost);
   regroup_ = true;
   return result;
 }
 
-// The member that a seat was given to, unless it has been removed or admitted anew since. Needs the lock.
-WeightSender::Member* WeightSender::member_at(const Seat& seat) {
-  const auto found = members_.find(seat.id);
-  return found != members_.end() && found->second.admission == seat.admission ? &found->second : nullptr;
+// The member that holds that rank, unless it has been removed or admitted anew since. Needs the lock.
+WeightSender::Member* WeightSender::member_at(const RankHolder& holder) {
+  const auto found = members_.find(holder.id);
+  return found != members_.end() && found->second.admission == holder.admission ? &found->second : nullptr;
 }
 
 // Needs the lock.
-void WeightSender::set_aside(const Seat& seat, const std::string& trouble, std::vector<ReceiverId>& lost) {
-  Member* member = member_at(seat);
+void WeightSender::set_aside(const RankHolder& holder, const std::string& trouble, std::vector<ReceiverId>& lost) {
+  Member* member = member_at(holder);
   if (!member) return;
   member->state = State::lost;
   member->trouble = trouble;
-  lost.push_back(seat.id);
+  lost.push_back(holder.id);
   regroup_ = true;
 }
 

@@ -87,7 +87,7 @@ class WeightSender {
     std::optional<PolicyVersion> applied;
     std::string trouble;
   };
-  struct Seat {  // index + 1 is the rank
+  struct RankHolder {  // index + 1 is the rank
     ReceiverId id;
     uint64_t admission;
   };
@@ -101,8 +101,8 @@ class WeightSender {
   SenderStep send();
   SenderStep collect();
   SenderStep fail(const TransferError& error);
-  Member* member_at(const Seat& seat);
-  void set_aside(const Seat& seat, const std::string& trouble, std::vector<ReceiverId>& lost);
+  Member* member_at(const RankHolder& holder);
+  void set_aside(const RankHolder& holder, const std::string& trouble, std::vector<ReceiverId>& lost);
   bool something_to_send() const;
   bool has_work() const;
 
@@ -126,7 +126,7 @@ class WeightSender {
   uint64_t generation_ = 0;
 
   std::unique_ptr<ProcessGroup> group_;  // this and below: the stepping thread only
-  std::vector<Seat> seats_;
+  std::vector<RankHolder> ranks_;
   std::optional<Sending> sending_;
 };
 

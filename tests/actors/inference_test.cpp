@@ -21,7 +21,7 @@ struct Fixture : OneActor {
   Fixture() : OneActor(small_config()) {
     world.faults_on = false;
     inference = keep(
-        system->spawn(inference_actor, WiringPtr(wiring), uint64_t{0},
+        system->spawn(inference_actor, RunContextPtr(context), uint64_t{0},
                       InferencePeers{peers.as<PublisherActor>(), peers.as<ReplayService>(), peers.as<StatsService>()}));
     run();
   }

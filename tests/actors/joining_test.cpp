@@ -39,7 +39,7 @@ struct HostState {
   Joining joining;
 };
 
-JoinService::behavior_type open_gate(JoinService::pointer, int* joins) {
+JoinService::behavior_type open_server(JoinService::pointer, int* joins) {
   return {
       [joins](const JoinRequest&) {
         ++*joins;
@@ -54,7 +54,7 @@ JoinService::behavior_type open_gate(JoinService::pointer, int* joins) {
 struct HostFixture : OneActor {
   HostFixture() : OneActor(RunConfig{}) {
     Joining joining;
-    joining.run = {.local = [this] { return gate; },
+    joining.run = {.local = [this] { return server; },
                    .patience = {20s, 20s},
                    .on_news =
                        [this](const JoinNews& one) {
@@ -65,22 +65,22 @@ struct HostFixture : OneActor {
     host = keep(system->spawn([joining](Host::stateful_pointer<HostState> self) -> Host::behavior_type {
       self->state.joining = joining;
       self->state.joining.on_welcome = [self](const Welcome&) { joined(self, "inference 0", RunConfig{}); };
-      self->set_down_handler([self](const caf::down_msg& down) { on_gate_down(self, down); });
+      self->set_down_handler([self](const caf::down_msg& down) { on_server_down(self, down); });
       self->send(self, begin_atom_v);
       return {[self](begin_atom) { begin_joining(self); }};
     }));
   }
   void open() {
-    gate = keep(system->spawn(open_gate, &joins));
+    server = keep(system->spawn(open_server, &joins));
     run();
   }
   void close() {
-    caf::anon_send_exit(gate, caf::exit_reason::kill);
-    gate = nullptr;
+    caf::anon_send_exit(server, caf::exit_reason::kill);
+    server = nullptr;
     run();
   }
 
-  JoinService gate;
+  JoinService server;
   Host host;
   int joins = 0, losses_told = 0;
   std::optional<std::string> ended_with;

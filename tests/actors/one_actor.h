@@ -13,7 +13,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 #include "sim/fakes.h"
@@ -62,9 +62,9 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
 
 // An actor of any type, as far as it is played here.
 struct Peer {
-  template <class Door>
-  Door as() const {
-    return caf::actor_cast<Door>(caf::actor_cast<caf::strong_actor_ptr>(actor));
+  template <class Service>
+  Service as() const {
+    return caf::actor_cast<Service>(caf::actor_cast<caf::strong_actor_ptr>(actor));
   }
   template <class Actor, class Message>
   void tell(const Actor& to, Message message) const {
@@ -83,12 +83,12 @@ class OneActor {
     configure(config_, {.scheduler = SchedulerKind::single_step, .network_config = {}});
     system = std::make_unique<caf::actor_system>(config_);
     scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler());
-    wiring = std::make_shared<Wiring>();
-    wiring->config = run_config;
-    wiring->spec = sim::fake_spec();
-    wiring->make_env = [this](const EnvConfig& env) { return std::make_unique<sim::FakeEnv>(world, env.rows); };
-    wiring->make_policy = [this] { return sim::fake_policy(world); };
-    wiring->threads = false;
+    context = std::make_shared<RunContext>();
+    context->config = run_config;
+    context->spec = sim::fake_spec();
+    context->make_env = [this](const EnvConfig& env) { return std::make_unique<sim::FakeEnv>(world, env.rows); };
+    context->make_policy = [this] { return sim::fake_policy(world); };
+    context->threads = false;
   }
   ~OneActor() {
     for (const caf::actor& actor : actors_) caf::anon_send_exit(actor, caf::exit_reason::kill);
@@ -124,7 +124,7 @@ class OneActor {
   }
 
   sim::World world;
-  std::shared_ptr<Wiring> wiring;
+  std::shared_ptr<RunContext> context;
   std::unique_ptr<caf::actor_system> system;
 
  private:

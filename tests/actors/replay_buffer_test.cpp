@@ -20,9 +20,9 @@ RunConfig small_config() {
 }
 
 struct Fixture : OneActor {
-  explicit Fixture(bool in_turns = false) : OneActor(small_config()) {
-    wiring->in_turns = in_turns;
-    replay = keep(system->spawn(replay_buffer, WiringPtr(wiring), ReplayStart{}, peers.as<StatsActor>(),
+  explicit Fixture(bool deterministic = false) : OneActor(small_config()) {
+    context->deterministic = deterministic;
+    replay = keep(system->spawn(replay_buffer, RunContextPtr(context), ReplayStart{}, peers.as<StatsActor>(),
                                 peers.as<caf::typed_actor<caf::reacts_to<SamplingFailed>>>()));
     run();
   }
@@ -119,8 +119,8 @@ TEST_CASE("replay_buffer: samples of a worker that ended are uncounted only if i
   }
 }
 
-TEST_CASE("replay_buffer: in turns workers that fail at moments far apart end the run") {
-  Fixture f(/*in_turns=*/true);
+TEST_CASE("replay_buffer: in a deterministic run workers that fail at moments far apart end the run") {
+  Fixture f(/*deterministic=*/true);
   const Peer first = f.joined(0), second = f.joined(1);
   first.tell(f.replay, EnvironmentsFailing{0, "broken"});
   f.run();

@@ -6,8 +6,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/deterministic_run.h"
 #include "actors/supervisor.h"
-#include "actors/turns.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 #include "runtime/stats/snapshot.h"
@@ -45,15 +45,15 @@ RunOutcome run_with(std::map<std::string, std::string> states) {
   register_messages(system_config);
   configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
   caf::actor_system system(system_config);
-  auto wiring = std::make_shared<Wiring>();
-  wiring->config = scenario.config;
-  wiring->spec = fake_spec();
-  wiring->make_env = [&](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
-  wiring->make_evaluation_env = [&](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
-  wiring->make_policy = [&] { return fake_policy(world); };
-  wiring->threads = false;
-  wiring->in_turns = true;
-  wiring->states = std::move(states);
+  auto context = std::make_shared<RunContext>();
+  context->config = scenario.config;
+  context->spec = fake_spec();
+  context->make_env = [&](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
+  context->make_evaluation_env = [&](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
+  context->make_policy = [&] { return fake_policy(world); };
+  context->threads = false;
+  context->deterministic = true;
+  context->states = std::move(states);
   RunOutcome outcome;
   bool ended = false;
   RunParts parts{
@@ -61,8 +61,8 @@ RunOutcome run_with(std::map<std::string, std::string> states) {
         outcome = result;
         ended = true;
       }};
-  const SupervisorActor root = system.spawn(supervisor, WiringPtr(wiring), std::move(parts));
-  run_in_turns(system, root, ended, [] { return false; });
+  const SupervisorActor root = system.spawn(supervisor, RunContextPtr(context), std::move(parts));
+  run_deterministically(system, root, ended, [] { return false; });
   return outcome;
 }
 

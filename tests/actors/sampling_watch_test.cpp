@@ -161,11 +161,11 @@ TEST_CASE("sampling_watch: a worker that failed and is silent since is inside a 
   CHECK(run.failed());
 }
 
-TEST_CASE("sampling_watch: in turns a worker reports only at its own steps, so its silence is no step") {
-  for (const bool in_turns : {false, true}) {
-    CAPTURE(in_turns);
+TEST_CASE("sampling_watch: in a deterministic run a worker reports only at its own steps, so its silence is no step") {
+  for (const bool deterministic : {false, true}) {
+    CAPTURE(deterministic);
     Driven run;
-    run.watch = SamplingWatch(60s, in_turns);
+    run.watch = SamplingWatch(60s, deterministic);
     run.watch.joined(0, run.now);
     run.watch.joined(1, run.now);
     run.watch.failing(0, "row 0: broken", run.now);
@@ -173,6 +173,6 @@ TEST_CASE("sampling_watch: in turns a worker reports only at its own steps, so i
     run.watch.failing(1, "row 0: broken", run.now);
     run.now += 34s;
     run.watch.failing(0, "row 0: broken", run.now);
-    CHECK(run.failed() == in_turns);
+    CHECK(run.failed() == deterministic);
   }
 }

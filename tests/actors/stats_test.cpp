@@ -10,7 +10,7 @@ namespace {
 
 struct Fixture : OneActor {
   Fixture() : OneActor(RunConfig{}) {
-    stats = keep(system->spawn(stats_actor, WiringPtr(wiring), peers.as<RecorderActor>(), ReplayStart{}));
+    stats = keep(system->spawn(stats_actor, RunContextPtr(context), peers.as<RecorderActor>(), ReplayStart{}));
     run();
   }
   void report(const Peer& from, uint64_t worker, uint64_t env_failures) {
@@ -84,9 +84,9 @@ TEST_CASE(
     }
   } f;
   const auto now = f.system->clock().now();
-  f.wiring->started = now - std::chrono::seconds(1);
+  f.context->started = now - std::chrono::seconds(1);
   const StatsActor stats =
-      f.keep(f.system->spawn(stats_actor, WiringPtr(f.wiring), f.add_peer().as<RecorderActor>(), ReplayStart{}));
+      f.keep(f.system->spawn(stats_actor, RunContextPtr(f.context), f.add_peer().as<RecorderActor>(), ReplayStart{}));
   f.run();
   const StatsSnapshot view = f.state_of<StatsState>(stats).core->take_view(now + std::chrono::seconds(1));
   CHECK(view.progress == 0.5);

@@ -57,7 +57,7 @@ SilentHost::behavior_type silent_host(SilentHost::stateful_pointer<SilentHostSta
 }
 
 // An inference process that hears nothing of what it is told.
-InferenceService::behavior_type silent_door() {
+InferenceService::behavior_type silent_service() {
   return {[](const ActRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
 }
 InferenceMember::behavior_type silent_member() {
@@ -101,22 +101,22 @@ struct Run {
     configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
     system = std::make_unique<caf::actor_system>(system_config);
     scheduler = &dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler());
-    auto wiring = std::make_shared<Wiring>();
-    wiring->config = small_config(workers);
-    wiring->spec = fake_spec();
-    wiring->make_env = [this, can_make_env](const EnvConfig& env) {
+    auto context = std::make_shared<RunContext>();
+    context->config = small_config(workers);
+    context->spec = fake_spec();
+    context->make_env = [this, can_make_env](const EnvConfig& env) {
       if (!can_make_env()) throw std::runtime_error("no simulator");
       return std::make_unique<FakeEnv>(world, env.rows);
     };
-    wiring->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
-    wiring->make_policy = [this] { return fake_policy(world); };
-    wiring->threads = false;
+    context->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
+    context->make_policy = [this] { return fake_policy(world); };
+    context->threads = false;
     if (!learner) learner = std::make_shared<FakeLearner>(world, 0);
     RunParts parts{std::move(learner), {}, std::make_shared<NoSink>(), [this](const RunOutcome& result) {
                      ++ends;
                      outcome = result;
                    }};
-    root = system->spawn(supervisor, WiringPtr(wiring), std::move(parts));
+    root = system->spawn(supervisor, RunContextPtr(context), std::move(parts));
     scheduler->run();
   }
   ~Run() {
@@ -136,11 +136,11 @@ struct Run {
   }
   // An inference process that serves.
   void add_receiver(uint64_t id) {
-    const InferenceService door = system->spawn(silent_door);
+    const InferenceService service = system->spawn(silent_service);
     const InferenceMember host = system->spawn(silent_member);
-    state().inference[id] = {door, {}, host, true};
+    state().inference[id] = {service, {}, host, true};
     state().placement.add_inference(id);
-    receivers.push_back(caf::actor_cast<caf::actor>(door));
+    receivers.push_back(caf::actor_cast<caf::actor>(service));
     receivers.push_back(caf::actor_cast<caf::actor>(host));
   }
   void join(const SilentHost& host) {
@@ -232,7 +232,7 @@ TEST_CASE("supervisor: an exception in a run ends it with the reason and leaves 
   caf::anon_send(run.root, Stop{"interrupted"});
   run.scheduler->run();
   REQUIRE(!run.outcome);                  // the host is waited for
-  caf::anon_send(run.root, turn_atom_v);  // which is for a run that goes on
+  caf::anon_send(run.root, idle_atom_v);  // which is for a run that goes on
   run.scheduler->run();
   REQUIRE(run.outcome);
   CHECK(run.outcome->error.find("the supervisor failed: ") == 0);

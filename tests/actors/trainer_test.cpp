@@ -48,7 +48,7 @@ struct Fixture : OneActor {
     const auto supervisor = caf::typed_actor<caf::reacts_to<TrainingEnded>, caf::reacts_to<save_atom>>();
     const auto all = add_peer();
     trainer =
-        keep(system->spawn(troupe::trainer, WiringPtr(wiring), std::shared_ptr<Learner>(learner), start,
+        keep(system->spawn(troupe::trainer, RunContextPtr(context), std::shared_ptr<Learner>(learner), start,
                            TrainerPeers{all.as<PrefetcherActor>(), all.as<ReplayActor>(), all.as<PublisherActor>(),
                                         all.as<RecorderActor>(), all.as<EvaluatorActor>(), supervisor}));
     peer = all;

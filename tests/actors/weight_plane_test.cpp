@@ -139,10 +139,10 @@ struct Member {
 class SmallRun {
  public:
   SmallRun(int64_t inference, int64_t updates) : config_(small_config(inference, updates)) {
-    auto wiring = wiring_of(signature_, nullptr);
+    auto context = wiring_of(signature_, nullptr);
     RunParts parts{
         std::make_shared<StillLearner>(signature_), {}, sink, [this](const RunOutcome& result) { outcome = result; }};
-    root = thread.system().spawn(supervisor, wiring, parts);
+    root = thread.system().spawn(supervisor, context, parts);
   }
   ~SmallRun() {
     if (!outcome) caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(root), Stop{"the test ends"});
@@ -154,29 +154,29 @@ class SmallRun {
     }
   }
 
-  std::shared_ptr<Wiring> wiring_of(std::shared_ptr<const Signature> signature, std::shared_ptr<Versions> loaded) {
-    auto wiring = std::make_shared<Wiring>();
-    wiring->config = config_;
-    wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
-    wiring->make_evaluation_env = [this](int64_t rows) { return make_evaluation_env(config_, rows); };
+  std::shared_ptr<RunContext> wiring_of(std::shared_ptr<const Signature> signature, std::shared_ptr<Versions> loaded) {
+    auto context = std::make_shared<RunContext>();
+    context->config = config_;
+    context->make_env = [](const EnvConfig& env) { return make_env(env); };
+    context->make_evaluation_env = [this](int64_t rows) { return make_evaluation_env(config_, rows); };
     EnvConfig one = config_.env;
     one.rows = 1;
-    wiring->spec = make_env(one)->spec();
-    wiring->make_policy = [signature, loaded, spec = wiring->spec] {
+    context->spec = make_env(one)->spec();
+    context->make_policy = [signature, loaded, spec = context->spec] {
       return std::make_unique<StillPolicy>(signature, spec, loaded);
     };
-    wiring->make_group_backend = [this](const std::string&) { return backend_; };
-    wiring->threads = false;
-    return wiring;
+    context->make_group_backend = [this](const std::string&) { return backend_; };
+    context->threads = false;
+    return context;
   }
 
   Member& join(int64_t floats = kFloats) {
     Member& member = *members.emplace_back(std::make_unique<Member>());
-    const auto make_wiring = [this, floats, &member](const std::string&) -> WiringPtr {
+    const auto make_context = [this, floats, &member](const std::string&) -> RunContextPtr {
       return wiring_of(signature_of(floats), member.loaded);
     };
     member.host = thread.system().spawn(
-        inference_host, InferenceHostParts{RunAddress{"", 0, [this] { return JoinService(root); }}, make_wiring,
+        inference_host, InferenceHostParts{RunAddress{"", 0, [this] { return JoinService(root); }}, make_context,
                                            [](const std::string&) { return Route{"127.0.0.1", "127.0.0.1"}; },
                                            [&member](const std::string& why) { member.ended = why; }});
     return member;
@@ -315,12 +315,12 @@ TEST_CASE("publisher: a receiver that never answers is set aside, and the loss i
   OneThread thread;
   Told told;
   const auto signature = signature_of(kFloats);
-  auto wiring = std::make_shared<Wiring>();
-  wiring->threads = false;
+  auto context = std::make_shared<RunContext>();
+  context->threads = false;
   const auto backend = make_in_process_backend();
-  wiring->make_group_backend = [backend](const std::string&) { return backend; };
+  context->make_group_backend = [backend](const std::string&) { return backend; };
   const PublisherActor actor =
-      thread.system().spawn(publisher, PublisherParts{wiring, signature, thread.system().spawn(loss_listener, &told)});
+      thread.system().spawn(publisher, PublisherParts{context, signature, thread.system().spawn(loss_listener, &told)});
   caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 3})});
   caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "127.0.0.1"});
   REQUIRE(thread.until([&] { return !told.lost.empty(); }));
@@ -339,13 +339,13 @@ TEST_CASE("publisher: a receiver that never answers is set aside, and the loss i
 TEST_CASE("publisher: without a backend a remote receiver is lost with the reason") {
   OneThread thread;
   Told told;
-  auto wiring = std::make_shared<Wiring>();
-  wiring->threads = false;
-  wiring->make_group_backend = [](const std::string& address) -> std::shared_ptr<GroupBackend> {
+  auto context = std::make_shared<RunContext>();
+  context->threads = false;
+  context->make_group_backend = [](const std::string& address) -> std::shared_ptr<GroupBackend> {
     throw ConfigError(address + ": cannot be bound");
   };
   const PublisherActor actor = thread.system().spawn(
-      publisher, PublisherParts{wiring, signature_of(1), thread.system().spawn(loss_listener, &told)});
+      publisher, PublisherParts{context, signature_of(1), thread.system().spawn(loss_listener, &told)});
   caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "10.1.1.1"});
   REQUIRE(thread.until([&] { return !told.lost.empty(); }));
   CHECK(told.lost[0].why.find("10.1.1.1: cannot be bound") != std::string::npos);

@@ -42,9 +42,11 @@ RunConfig small_config() {
 
 struct Fixture : OneActor {
   Fixture() : OneActor(small_config()) {
-    wiring->make_env = [](const EnvConfig& env) { return std::make_unique<Batched<Broken>>(Broken::spec(), env.rows); };
+    context->make_env = [](const EnvConfig& env) {
+      return std::make_unique<Batched<Broken>>(Broken::spec(), env.rows);
+    };
     worker = keep(system->spawn(
-        rollout_worker, WiringPtr(wiring), uint64_t{1},
+        rollout_worker, RunContextPtr(context), uint64_t{1},
         WorkerPeers{inference.as<InferenceService>(), replay.as<ReplayService>(), stats.as<StatsService>()}));
     run();
     replay.tell(worker, Credits{1});

@@ -21,11 +21,11 @@ TEST_CASE("ports: a peer with another protocol number is refused by the run") {
   TrainProcess run(folder / "run", kEndless);
   REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
   Peer peer;
-  const auto gate = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
-  REQUIRE(gate);
+  const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
+  REQUIRE(server);
   std::string answer;
   caf::scoped_actor self(*peer.system);
-  self->request(*gate, kPatience, JoinRequest{kProtocolVersion + 1, "worker", "here", 1})
+  self->request(*server, kPatience, JoinRequest{kProtocolVersion + 1, "worker", "here", 1})
       .receive([&](const Welcome&) { answer = "welcome"; }, [&](const caf::error& error) { answer = describe(error); });
   CHECK(has(answer, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the worker " +
                         std::to_string(kProtocolVersion + 1)));
@@ -37,19 +37,19 @@ TEST_CASE("ports: messages whose sender is gone end nothing") {
   TrainProcess run(folder / "run", kEndless);
   REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
   Peer peer;
-  const auto gate = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
-  REQUIRE(gate);
+  const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
+  REQUIRE(server);
   std::optional<Welcome> welcome;
   caf::scoped_actor self(*peer.system);
   const JoinRequest request{kProtocolVersion, "worker", "here", 1};
-  caf::anon_send(*gate, request);
-  self->request(*gate, kPatience, request).receive([&](const Welcome& w) { welcome = w; }, [](const caf::error&) {});
+  caf::anon_send(*server, request);
+  self->request(*server, kPatience, request).receive([&](const Welcome& w) { welcome = w; }, [](const caf::error&) {});
   REQUIRE(welcome.has_value());
   caf::anon_send(welcome->inference, ActRequest{});
   caf::anon_send(welcome->replay, WorkerHello{7, 1, 128});
   caf::anon_send(welcome->replay, Applied{9, {}});
   std::string state;  // answered after those above, on the same connection
-  self->request(*gate, kPatience, status_atom_v)
+  self->request(*server, kPatience, status_atom_v)
       .receive([&](const StatusReply& r) { state = r.state; }, [](const caf::error&) {});
   CHECK(state == "running");
   CHECK(run.goes_on());
@@ -88,11 +88,11 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   check_refused(worker_to(node.address()), node.address() + ": another program, or another version of troupe");
 
   Peer peer;
-  const JoinService gate = peer.system->spawn(unwelcoming_gate);
-  const uint16_t port = listen(*peer.system, gate, "127.0.0.1", 0, messages_to_run());
+  const JoinService server = peer.system->spawn(unwelcoming_gate);
+  const uint16_t port = listen(*peer.system, server, "127.0.0.1", 0, messages_to_run());
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
-  peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(gate), port);
-  caf::anon_send_exit(gate,
+  peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(server), port);
+  caf::anon_send_exit(server,
                       caf::exit_reason::user_shutdown);  // the registry may hold it still, and the system waits for it
 }
 

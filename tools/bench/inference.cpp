@@ -9,7 +9,7 @@
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/parts.h"
-#include "tools/cli/learn_wiring.h"
+#include "tools/cli/learning_context.h"
 
 namespace troupe {
 namespace {
@@ -25,13 +25,14 @@ class Server {
     RunConfig config = bench_config(kRows);
     config.inference.batch_size = batch_size;
     config.inference.timeout = kDeadline;
-    const std::shared_ptr<Wiring> wiring = learn_wiring(config);
+    const std::shared_ptr<RunContext> context = learning_context(config);
     caf::actor_system& system = system_.get();
     const auto weights = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
     const InferencePeers peers{weights, system_.stop_at_end(system.spawn(silent_replay)),
                                system_.stop_at_end(system.spawn(silent_stats))};
-    inference_ = system_.stop_at_end(spawn_on(system, true, inference_actor, WiringPtr(wiring), uint64_t{0}, peers));
-    self_->send(weights, WeightsMessage{learner_of(*wiring)->snapshot({})});
+    inference_ =
+        system_.stop_at_end(spawn_on(system, true, inference_actor, RunContextPtr(context), uint64_t{0}, peers));
+    self_->send(weights, WeightsMessage{learner_of(*context)->snapshot({})});
     ask(0);
   }
 
@@ -76,9 +77,9 @@ void append(std::vector<double>& all, const std::vector<double>& more) {
 
 BenchReport bench_inference(double seconds) {
   const auto start = BenchClock::now();
-  const std::shared_ptr<Wiring> wiring = learn_wiring(bench_config(kRows));
-  wiring->use_threads(1);
-  const std::unique_ptr<Policy> policy = wiring->make_policy();
+  const std::shared_ptr<RunContext> context = learning_context(bench_config(kRows));
+  context->use_threads(1);
+  const std::unique_ptr<Policy> policy = context->make_policy();
   const ActInput input = cart_pole_input(kRows);
   // At the deadline server a second client has asked once and keeps silent, so that no batch is ever full or complete.
   Server at_once(kRows), at_deadline(2 * kRows);

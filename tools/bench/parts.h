@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "runtime/caf/owned_system.h"
 
 namespace troupe {

@@ -25,7 +25,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/parts.h"
 #include "tools/cli/launch.h"
-#include "tools/cli/learn_wiring.h"
+#include "tools/cli/learning_context.h"
 
 extern char** environ;
 
@@ -80,7 +80,7 @@ class WorkerProcess {
 };
 
 // Lets one worker in, as the supervisor of a run does.
-JoinService::behavior_type bench_gate(JoinService::pointer, const Welcome& welcome) {
+JoinService::behavior_type bench_server(JoinService::pointer, const Welcome& welcome) {
   return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {},
           [](status_atom) { return StatusReply{"running", {}, 1}; }};
 }
@@ -95,32 +95,32 @@ struct Slice {
 // taking, admission stops the worker.
 class Pipeline {
  public:
-  Pipeline(const WiringPtr& wiring, WeightsPtr weights, bool own_process)
-      : wiring_(wiring), system_(own_process), self_(system_.get()), weights_(std::move(weights)) {
+  Pipeline(const RunContextPtr& context, WeightsPtr weights, bool own_process)
+      : context_(context), system_(own_process), self_(system_.get()), weights_(std::move(weights)) {
     caf::actor_system& system = system_.get();
     const StatsActor stats = system_.stop_at_end(system.spawn(silent_stats));
     publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
     replay_ = system_.stop_at_end(
-        system.spawn(replay_buffer, wiring, ReplayStart{}, stats, caf::typed_actor<caf::reacts_to<SamplingFailed>>{}));
+        system.spawn(replay_buffer, context, ReplayStart{}, stats, caf::typed_actor<caf::reacts_to<SamplingFailed>>{}));
     const auto inference = system_.stop_at_end(
-        spawn_on(system, true, inference_actor, wiring, uint64_t{0}, InferencePeers{publisher_, replay_, stats}));
+        spawn_on(system, true, inference_actor, context, uint64_t{0}, InferencePeers{publisher_, replay_, stats}));
     self_->send(publisher_, WeightsMessage{weights_});
     if (!own_process) {
       system_.stop_at_end(
-          spawn_on(system, true, rollout_worker, wiring, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
+          spawn_on(system, true, rollout_worker, context, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
       return;
     }
-    const JoinService gate =
-        system_.stop_at_end(system.spawn(bench_gate, Welcome{0, to_json(wiring->config), InferenceService(inference),
-                                                             ReplayService(replay_), StatsService(stats)}));
-    const auto port = system.middleman().publish(gate, 0, "127.0.0.1", true);
+    const JoinService server =
+        system_.stop_at_end(system.spawn(bench_server, Welcome{0, to_json(context->config), InferenceService(inference),
+                                                               ReplayService(replay_), StatsService(stats)}));
+    const auto port = system.middleman().publish(server, 0, "127.0.0.1", true);
     if (!port) throw std::runtime_error("cannot listen on 127.0.0.1: " + describe(port.error()));
     worker_.emplace(*port);
   }
 
   // Runs for `seconds`, after what waited from before is gone.
   Slice run(double seconds) {
-    for (int64_t i = 0; i < wiring_->config.replay.max_policy_lag + 2; ++i) take();
+    for (int64_t i = 0; i < context_->config.replay.max_policy_lag + 2; ++i) take();
     const auto start = BenchClock::now();
     const double cpu = cpu_so_far();
     uint64_t rows = 0;
@@ -150,7 +150,7 @@ class Pipeline {
     return rows;
   }
 
-  WiringPtr wiring_;
+  RunContextPtr context_;
   BenchSystem system_;
   caf::scoped_actor self_;
   WeightsPtr weights_;
@@ -187,12 +187,12 @@ struct Figures {
 
 BenchReport bench_sampling(double seconds) {
   const auto start = BenchClock::now();
-  const std::shared_ptr<Wiring> wiring = learn_wiring(sampling_config());
-  wiring->use_threads(1);
-  const std::unique_ptr<Policy> policy = wiring->make_policy();
+  const std::shared_ptr<RunContext> context = learning_context(sampling_config());
+  context->use_threads(1);
+  const std::unique_ptr<Policy> policy = context->make_policy();
   const ActInput input = cart_pole_input(kRows);
-  const WeightsPtr weights = learner_of(*wiring)->snapshot({});
-  Pipeline in_process(wiring, weights, false), loopback(wiring, weights, true);
+  const WeightsPtr weights = learner_of(*context)->snapshot({});
+  Pipeline in_process(context, weights, false), loopback(context, weights, true);
   in_process.run(0);
   loopback.run(0);
   time_bare_act(*policy, input, 0.02);

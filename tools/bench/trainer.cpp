@@ -14,7 +14,7 @@
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/parts.h"
-#include "tools/cli/learn_wiring.h"
+#include "tools/cli/learning_context.h"
 
 namespace troupe {
 namespace {
@@ -64,21 +64,21 @@ SuperBatch batch_of(const RolloutPtr& rollout, uint64_t index) {
 // Trainer, prefetcher and publisher of a run, with the main thread in the place of a replay buffer that is always full.
 class Training {
  public:
-  Training(const WiringPtr& wiring, const std::vector<RolloutPtr>& rollouts)
+  Training(const RunContextPtr& context, const std::vector<RolloutPtr>& rollouts)
       : system_(false), self_(system_.get()), rollouts_(rollouts) {
     caf::actor_system& system = system_.get();
     const auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->address());
     const auto replay = caf::actor_cast<ReplayActor>(me);
-    const std::shared_ptr<Learner> learner = learner_of(*wiring);
+    const std::shared_ptr<Learner> learner = learner_of(*context);
     const auto prefetch = system_.stop_at_end(
-        spawn_on(system, true, prefetcher, wiring, std::shared_ptr<const Learner>(learner), replay));
+        spawn_on(system, true, prefetcher, context, std::shared_ptr<const Learner>(learner), replay));
     const TrainerPeers peers{prefetch,
                              replay,
                              system_.stop_at_end(system.spawn(publisher, PublisherParts{})),
                              system_.stop_at_end(system.spawn(silent_recorder)),
                              system_.stop_at_end(system.spawn(silent_evaluator)),
                              caf::actor_cast<decltype(TrainerPeers::supervisor)>(me)};
-    const auto train = system_.stop_at_end(spawn_on(system, true, trainer, wiring, learner, ReplayStart{}, peers));
+    const auto train = system_.stop_at_end(spawn_on(system, true, trainer, context, learner, ReplayStart{}, peers));
     self_->send(train, begin_atom_v);
     while (!asker_) receive();
   }
@@ -135,7 +135,7 @@ class Training {
 // Updates of the same batches, already staged, one after the other on this thread.
 class BareLoop {
  public:
-  BareLoop(const Wiring& wiring, const std::vector<RolloutPtr>& rollouts) : learner_(learner_of(wiring)) {
+  BareLoop(const RunContext& context, const std::vector<RolloutPtr>& rollouts) : learner_(learner_of(context)) {
     for (size_t i = 0; i < rollouts.size(); ++i) staged_.push_back(learner_->stage(batch_of(rollouts[i], i)));
   }
 
@@ -159,13 +159,13 @@ class BareLoop {
 
 BenchReport bench_trainer(double seconds) {
   const auto start = BenchClock::now();
-  const std::shared_ptr<Wiring> wiring = learn_wiring(trainer_config());
-  wiring->use_threads(1);
-  const std::unique_ptr<Policy> policy = wiring->make_policy();
+  const std::shared_ptr<RunContext> context = learning_context(trainer_config());
+  context->use_threads(1);
+  const std::unique_ptr<Policy> policy = context->make_policy();
   std::vector<RolloutPtr> rollouts;
   for (size_t i = 0; i < kBatches; ++i) rollouts.push_back(filled_rollout(*policy, i));
-  BareLoop bare(*wiring, rollouts);
-  Training training(wiring, rollouts);
+  BareLoop bare(*context, rollouts);
+  Training training(context, rollouts);
   bare.run(0.05);
   training.run(0.05);
 
@@ -185,8 +185,8 @@ BenchReport bench_trainer(double seconds) {
 
   const double wait_fraction = waited / (waited + trained);
   const nlohmann::ordered_json json{{"samples_per_update", kSteps * kColumns},
-                                    {"epochs", wiring->config.trainer.epochs},
-                                    {"minibatches", wiring->config.trainer.minibatches},
+                                    {"epochs", context->config.trainer.epochs},
+                                    {"minibatches", context->config.trainer.minibatches},
                                     {"turns", ratios.size()},
                                     {"ratio_to_bare_loop", median(ratios)},
                                     {"wait_fraction", wait_fraction},
@@ -194,8 +194,8 @@ BenchReport bench_trainer(double seconds) {
                                     {"bare_update_ms", 1e3 * median(bare_seconds)}};
   return {
       json.dump(),
-      {"updates of " + format_count(kSteps * kColumns) + " samples, " + std::to_string(wiring->config.trainer.epochs) +
-           " epochs of " + std::to_string(wiring->config.trainer.minibatches) + " minibatches; medians of " +
+      {"updates of " + format_count(kSteps * kColumns) + " samples, " + std::to_string(context->config.trainer.epochs) +
+           " epochs of " + std::to_string(context->config.trainer.minibatches) + " minibatches; medians of " +
            std::to_string(ratios.size()) + " turns",
        "bare loop  " + format_number(1e3 * median(bare_seconds), 2) + " ms per update",
        "trainer    " + format_number(1e3 * median(update_seconds), 2) + " ms per update, " +

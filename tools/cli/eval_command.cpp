@@ -19,28 +19,28 @@ using Json = nlohmann::ordered_json;
 
 // With the run's own seed and number of episodes these are the episodes of the run's evaluation.
 EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed) {
-  const int64_t rows = std::min(run.wiring->config.evaluation.rows, episodes);
-  EpisodePlayer player(run.wiring->make_evaluation_env(rows), derive_key(seed, "evaluation"), episodes);
+  const int64_t rows = std::min(run.context->config.evaluation.rows, episodes);
+  EpisodePlayer player(run.context->make_evaluation_env(rows), derive_key(seed, "evaluation"), episodes);
   while (!player.complete()) player.step(*run.policy);
   return player.summary();
 }
 
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
-  std::cout << printable(folder, std::string::npos) << ": " << run.wiring->config.env.id << " after "
+  std::cout << printable(folder, std::string::npos) << ": " << run.context->config.env.id << " after "
             << format_count(run.version.number) << " updates, " << format_count(run.env_steps) << " environment steps\n"
             << "episodes " << s.episodes << '\n'
             << "return   " << number(s.return_mean) << " +- " << number(s.return_std) << ", from "
             << number(s.return_min) << " to " << number(s.return_max) << '\n'
             << "length   " << number(s.length_mean) << '\n';
-  if (run.wiring->spec.reports_success) std::cout << "success  " << number(100 * s.success_rate) << " %\n";
+  if (run.context->spec.reports_success) std::cout << "success  " << number(100 * s.success_rate) << " %\n";
 }
 
 }  // namespace
 
 int run_eval(const EvalOptions& options) try {
   const TrainedRun run = load_trained_run(options.run_dir);
-  const RunConfig& config = run.wiring->config;
+  const RunConfig& config = run.context->config;
   const uint64_t seed = options.seed.value_or(config.seed);
   const EpisodeSummary s = play_episodes(run, options.episodes.value_or(config.evaluation.episodes), seed);
   if (!options.json) {

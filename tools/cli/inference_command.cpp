@@ -10,7 +10,7 @@
 #include "runtime/config/config.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/launch.h"
-#include "tools/cli/learn_wiring.h"
+#include "tools/cli/learning_context.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/worker_process.h"
 
@@ -33,18 +33,18 @@ int run_inference(const InferenceOptions& options) {
     if (!error.empty()) shared->report->fail(error);
     shared->signals.end();
   };
-  const auto make_wiring = [run = options.connect.text()](const std::string& config) -> WiringPtr {
+  const auto make_context = [run = options.connect.text()](const std::string& config) -> RunContextPtr {
     const RunConfig settings = parse_config(config, "the run's config");
     require_environment_of(run, settings.env.id);
-    return learn_wiring(settings);
+    return learning_context(settings);
   };
   bool interrupted = false;
-  constexpr size_t kActors = 3;  // host, inference, intake
+  constexpr size_t kActors = 3;  // host, inference, receiver_actor
   constexpr size_t kMore = 8;    // of LibTorch, and of the connections that bring weights
   with_network(2, kActors + kMore, joining_network(), [&](caf::actor_system& system) {
     const InferenceHostActor host = system.spawn<caf::detached>(
         inference_host,
-        InferenceHostParts{shared->report->address(options.connect, options.wait), make_wiring, route_to, on_end});
+        InferenceHostParts{shared->report->address(options.connect, options.wait), make_context, route_to, on_end});
     interrupted = shared->signals.wait();
     if (interrupted) caf::anon_send(host, Stop{"interrupted"});
     return 0;

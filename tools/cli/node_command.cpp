@@ -9,7 +9,7 @@
 
 #include "actors/messages.h"
 #include "actors/network_messages.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/output.h"

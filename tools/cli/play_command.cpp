@@ -73,11 +73,11 @@ std::string title(int64_t episode, int64_t episodes, int64_t steps, double score
 
 // Plays until all episodes are over (true) or the user stops (false).
 bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
-  EnvConfig one = run.wiring->config.env;
+  EnvConfig one = run.context->config.env;
   one.rows = 1;
-  const std::unique_ptr<Env> env = run.wiring->make_env(one);
+  const std::unique_ptr<Env> env = run.context->make_env(one);
   EnvStep step = EnvStep::allocate(env->spec(), 1);
-  env->reset(derive_key(run.wiring->config.seed, "play"), 0, step);
+  env->reset(derive_key(run.context->config.seed, "play"), 0, step);
   for (int64_t episode = 1; episode <= episodes; ++episode) {
     double score = 0;
     int64_t steps = 0;

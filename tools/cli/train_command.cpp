@@ -13,11 +13,11 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <nlohmann/json.hpp>
 
-#include "actors/gate.h"
+#include "actors/deterministic_run.h"
+#include "actors/join_server.h"
 #include "actors/network_messages.h"
 #include "actors/resume.h"
 #include "actors/supervisor.h"
-#include "actors/turns.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
 #include "runtime/base/output.h"
@@ -33,7 +33,7 @@
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/finished_run.h"
 #include "tools/cli/launch.h"
-#include "tools/cli/learn_wiring.h"
+#include "tools/cli/learning_context.h"
 #include "tools/cli/machine_check.h"
 #include "tools/cli/run_report.h"
 #include "tools/cli/stop_signals.h"
@@ -57,13 +57,13 @@ struct Beginning {
 };
 
 // A deterministic run loses nothing when it is resumed: it goes on under the same epoch, with the state of every actor.
-void restore_actors(const Checkpoint& checkpoint, Wiring& wiring, Beginning& beginning) {
+void restore_actors(const Checkpoint& checkpoint, RunContext& context, Beginning& beginning) {
   if (!checkpoint.scalars.contains(kMetricsLines))
     throw ConfigError("it does not hold the actors of a deterministic run; use another run folder");
-  wiring.states = checkpoint.extras;
+  context.states = checkpoint.extras;
   beginning.start.version = checkpoint.version;
   beginning.resume->lines = saved_count(checkpoint, kMetricsLines);
-  if (const std::string* held = wiring.state_of(kMetricsHeld))  // it will be written again
+  if (const std::string* held = context.state_of(kMetricsHeld))  // it will be written again
     beginning.resume->tensorboard_step = static_cast<int64_t>(env_steps_of(*held));
 }
 
@@ -80,7 +80,7 @@ std::optional<Checkpoint> recover(RunFolder& folder, const Learner& learner) {
 }
 
 // Restores the learner, and in a deterministic run all other actors.
-Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
+Beginning restore(RunFolder& folder, Learner& learner, RunContext& context) {
   Beginning beginning;
   if (!folder.resuming()) return beginning;
   const std::optional<Checkpoint> checkpoint = recover(folder, learner);
@@ -89,7 +89,7 @@ Beginning restore(RunFolder& folder, Learner& learner, Wiring& wiring) {
     beginning.start = resume(*checkpoint, learner);
     const ReplayStart& start = beginning.start;
     beginning.resume = RunFolder::ResumePoint{start.version.number, start.env_steps};
-    if (wiring.in_turns) restore_actors(*checkpoint, wiring, beginning);
+    if (context.deterministic) restore_actors(*checkpoint, context, beginning);
   } catch (const ConfigError& misfit) {
     throw ConfigError(folder.checkpoints().path_of(checkpoint->updates) + ": " + misfit.what());
   }
@@ -105,29 +105,29 @@ bool tell_resumed(const RunFolder& folder, const RunConfig& config, const Replay
   return finished.empty();
 }
 
-// The gate for workers, on the network from its construction on. Nothing outlives it, so that a start that fails ends at once.
-class OpenGate {
+// The server for workers, on the network from its construction on. Nothing outlives it, so that a start that fails ends at once.
+class PublishedServer {
  public:
   // Throws ConfigError when the address is taken.
-  OpenGate(caf::actor_system& system, const Address& at, const ListenLimits& limits)
+  PublishedServer(caf::actor_system& system, const Address& at, const ListenLimits& limits)
       : system_(system),
-        gate_(system.spawn(gate)),
-        address_{at.host, listen(system, JoinService(gate_), at.host, at.port, messages_to_run(), limits)} {}
-  OpenGate(const OpenGate&) = delete;
-  OpenGate& operator=(const OpenGate&) = delete;
-  ~OpenGate() {
-    system_.middleman().unpublish(caf::actor_cast<caf::actor>(gate_), address_.port);
-    caf::anon_send_exit(gate_, caf::exit_reason::user_shutdown);
+        server_(system.spawn(join_server)),
+        address_{at.host, listen(system, JoinService(server_), at.host, at.port, messages_to_run(), limits)} {}
+  PublishedServer(const PublishedServer&) = delete;
+  PublishedServer& operator=(const PublishedServer&) = delete;
+  ~PublishedServer() {
+    system_.middleman().unpublish(caf::actor_cast<caf::actor>(server_), address_.port);
+    caf::anon_send_exit(server_, caf::exit_reason::user_shutdown);
   }
 
   std::string address() const { return address_.text(); }
   void lead_to(const SupervisorActor& supervisor) const {
-    caf::anon_send(gate_, begin_atom_v, caf::actor_cast<caf::actor>(supervisor));
+    caf::anon_send(server_, begin_atom_v, caf::actor_cast<caf::actor>(supervisor));
   }
 
  private:
   caf::actor_system& system_;
-  OwnGateActor gate_;
+  JoinServerActor server_;
   Address address_;
 };
 
@@ -158,17 +158,17 @@ ListenLimits limits_of(const NetworkConfig& network) {
 }
 
 // The port of the last start that is taken by now, so that its workers do not find this one; 0 when there is none.
-uint16_t open_gate(std::optional<OpenGate>& gate, caf::actor_system& system, const Address& at,
-                   const std::string& folder, const NetworkConfig& network) {
+uint16_t publish_server(std::optional<PublishedServer>& server, caf::actor_system& system, const Address& at,
+                        const std::string& folder, const NetworkConfig& network) {
   const ListenLimits limits = limits_of(network);
   const std::optional<Address> before = at.port == 0 ? address_left_behind(folder, at.host) : std::nullopt;
   try {
-    gate.emplace(system, before.value_or(at), limits);
+    server.emplace(system, before.value_or(at), limits);
     return 0;
   } catch (const ConfigError&) {
     if (!before) throw;
   }
-  gate.emplace(system, at, limits);
+  server.emplace(system, at, limits);
   return before->port;
 }
 
@@ -199,7 +199,7 @@ void tell_moved_schedules(const RunFolder& folder, const RunConfig& config) {
 
 // Opens the log and the metrics of a folder, and restores from it what there is; nothing when the run has nothing left to do.
 std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
-                                           Wiring& wiring) {
+                                           RunContext& context) {
   open_log(folder.open_log_file());
   log_info("train",
            config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
@@ -208,11 +208,11 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
     log_info("train", line);
     print_line(line);
   }
-  Beginning beginning = restore(folder, learner, wiring);
+  Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && !tell_resumed(folder, config, beginning.start)) return std::nullopt;
   if (beginning.resume) tell_moved_schedules(folder, config);
   // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
-  if (!wiring.in_turns)
+  if (!context.deterministic)
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   folder.begin_metrics(wall_time, beginning.resume);
@@ -265,7 +265,7 @@ bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals)
 bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, const StopSignals& signals,
                   const bool& ended) {
   bool interrupted = false;
-  run_in_turns(system, supervisor, ended, [&] { return interrupted = signals.asked(); });
+  run_deterministically(system, supervisor, ended, [&] { return interrupted = signals.asked(); });
   log_stop(signals);
   return interrupted;
 }
@@ -298,12 +298,12 @@ int run_train(const TrainOptions& options) {
                         available_address_space(), "lower workers.count");
   require_threads(threads_needed(config), "lower workers.count");
 
-  const std::shared_ptr<Wiring> wiring = learn_wiring(config);
-  if (!config.deterministic) wiring->started = begun;
+  const std::shared_ptr<RunContext> context = learning_context(config);
+  if (!config.deterministic) context->started = begun;
   const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
-  if (!any_address) wiring->network_address = options.listen.host;
+  if (!any_address) context->network_address = options.listen.host;
   begin_step("building the model");
-  std::shared_ptr<Learner> learner = learner_of(*wiring);
+  std::shared_ptr<Learner> learner = learner_of(*context);
   begin_step("training");
 
   // The ports first: when one is taken, nothing was written yet.
@@ -322,13 +322,13 @@ int run_train(const TrainOptions& options) {
                        .network_config = config.network},
                       register_messages);
     caf::actor_system& system = owned.get();
-    std::optional<OpenGate> gate;
+    std::optional<PublishedServer> server;
     uint16_t taken_port = 0;
-    if (!config.deterministic) taken_port = open_gate(gate, system, options.listen, path, config.network);
+    if (!config.deterministic) taken_port = publish_server(server, system, options.listen, path, config.network);
 
     signals.begin(stopping_line);
     folder.emplace(posix_disk(), path, to_json(config), upgrade_config);
-    const std::optional<ReplayStart> start = begin_or_resume(*folder, config, *learner, *wiring);
+    const std::optional<ReplayStart> start = begin_or_resume(*folder, config, *learner, *context);
     if (!start) {
       close_log();
       return 0;
@@ -338,8 +338,8 @@ int run_train(const TrainOptions& options) {
                "port " + std::to_string(taken_port) +
                    ", on which the last start of this run listened, is taken; its workers must be started again");
     report = std::make_shared<RunReport>(*folder, socket ? &*socket : nullptr, config, *start,
-                                         wiring->state_of(kMetricsHeld));
-    if (gate) announce(*folder, gate->address(), socket->address());
+                                         context->state_of(kMetricsHeld));
+    if (server) announce(*folder, server->address(), socket->address());
     std::optional<StopSignals::AtQuit> at_quit;
     at_quit.emplace(signals, [&folder] { return quit(*folder); });
 
@@ -348,10 +348,10 @@ int run_train(const TrainOptions& options) {
                      ended = true;
                      signals.end();
                    }};
-    const SupervisorActor root = system.spawn(supervisor, wiring, std::move(parts));
-    if (gate) gate->lead_to(root);
-    interrupted = gate ? wait_for_end(root, signals) : drive_to_end(system, root, signals, ended);
-    gate.reset();
+    const SupervisorActor root = system.spawn(supervisor, context, std::move(parts));
+    if (server) server->lead_to(root);
+    interrupted = server ? wait_for_end(root, signals) : drive_to_end(system, root, signals, ended);
+    server.reset();
     const auto patience = outcome.left_behind.empty() ? kFarewell : std::chrono::milliseconds(0);
     if (!owned.await_actors(patience)) leave_threads_behind();
     const std::string summary_error =

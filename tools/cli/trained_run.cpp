@@ -4,7 +4,7 @@
 #include "runtime/config/config.h"
 #include "runtime/run_folder/checkpoint.h"
 #include "tools/cli/config_lookup.h"
-#include "tools/cli/learn_wiring.h"
+#include "tools/cli/learning_context.h"
 
 namespace troupe {
 
@@ -22,12 +22,12 @@ std::optional<Checkpoint> newest_of(const CheckpointStore& checkpoints) {
 
 TrainedRun load_trained_run(const std::string& folder) {
   require_run_folder(folder);
-  const std::shared_ptr<Wiring> wiring = learn_wiring(load_stored_config(folder + "/config.json"));
-  wiring->use_threads(static_cast<int>(wiring->config.inference.threads));
+  const std::shared_ptr<RunContext> context = learning_context(load_stored_config(folder + "/config.json"));
+  context->use_threads(static_cast<int>(context->config.inference.threads));
 
-  const std::unique_ptr<Learner> learner = learner_of(*wiring);
+  const std::unique_ptr<Learner> learner = learner_of(*context);
   CheckpointStore checkpoints(posix_disk(), folder + "/checkpoints",
-                              {fixed_settings(to_json(wiring->config)), upgrade_config});
+                              {fixed_settings(to_json(context->config)), upgrade_config});
   checkpoints.expect_weights(learner->signature()->total_bytes());
   const std::optional<Checkpoint> checkpoint = newest_of(checkpoints);
   if (!checkpoint)
@@ -37,7 +37,7 @@ TrainedRun load_trained_run(const std::string& folder) {
   } catch (const ConfigError& misfit) {
     throw ConfigError(checkpoints.path_of(checkpoint->updates) + ": " + misfit.what());
   }
-  TrainedRun run{wiring, wiring->make_policy(), checkpoint->version, checkpoint->env_steps};
+  TrainedRun run{context, context->make_policy(), checkpoint->version, checkpoint->env_steps};
   run.policy->load(*learner->snapshot(checkpoint->version));
   return run;
 }

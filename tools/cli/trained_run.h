@@ -4,13 +4,13 @@
 #include <memory>
 #include <string>
 
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "models/policy.h"
 
 namespace troupe {
 
 struct TrainedRun {
-  std::shared_ptr<const Wiring> wiring;
+  std::shared_ptr<const RunContext> context;
   std::unique_ptr<Policy> policy;  // with the weights of the newest checkpoint that can be used
   PolicyVersion version;
   uint64_t env_steps = 0;

@@ -31,8 +31,8 @@ int run_worker(const WorkerOptions& options) {
     if (!error.empty()) shared->report->fail(error);
     if (--shared->left == 0) shared->signals.end();
   };
-  const auto make_wiring = [run = options.connect.text()](const std::string& config) {
-    return worker_wiring(run, config);
+  const auto make_context = [run = options.connect.text()](const std::string& config) {
+    return worker_context(run, config);
   };
   bool interrupted = false;
   const auto count = static_cast<size_t>(options.count);
@@ -40,7 +40,7 @@ int run_worker(const WorkerOptions& options) {
     std::vector<WorkerHostActor> hosts;
     for (int64_t i = 0; i < options.count; ++i)
       hosts.push_back(
-          system.spawn(worker_host, shared->report->address(options.connect, options.wait), make_wiring, on_end));
+          system.spawn(worker_host, shared->report->address(options.connect, options.wait), make_context, on_end));
     interrupted = shared->signals.wait();
     if (interrupted)
       for (const WorkerHostActor& host : hosts) caf::anon_send(host, Stop{"interrupted"});

@@ -16,18 +16,18 @@
 
 namespace troupe {
 
-WiringPtr worker_wiring(const std::string& run, const std::string& config) {
-  auto wiring = std::make_shared<Wiring>();
-  wiring->config = parse_config(config, "the run's config");
-  require_environment_of(run, wiring->config.env.id);
-  wiring->make_env = [](const EnvConfig& env) { return make_env(env); };
-  EnvConfig one = wiring->config.env;
+RunContextPtr worker_context(const std::string& run, const std::string& config) {
+  auto context = std::make_shared<RunContext>();
+  context->config = parse_config(config, "the run's config");
+  require_environment_of(run, context->config.env.id);
+  context->make_env = [](const EnvConfig& env) { return make_env(env); };
+  EnvConfig one = context->config.env;
   one.rows = 1;
-  wiring->spec = make_env(one)->spec();
+  context->spec = make_env(one)->spec();
   // Workers share the threads of the actor system. One whose environment waits would hold up the others, and the hosts, with it.
-  wiring->threads = wiring->spec.blocks;
-  if (wiring->threads) require_threads(1);
-  return wiring;
+  context->threads = context->spec.blocks;
+  if (context->threads) require_threads(1);
+  return context;
 }
 
 RunAddress JoinReport::address(const Address& connect, std::optional<int64_t> wait) {

@@ -10,13 +10,13 @@
 #include <caf/actor_system.hpp>
 
 #include "actors/joining.h"
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "tools/cli/options.h"
 
 namespace troupe {
 
 // Environments for the config (JSON) of the run at the address `run`, without policies. Throws ConfigError.
-WiringPtr worker_wiring(const std::string& run, const std::string& config);
+RunContextPtr worker_context(const std::string& run, const std::string& config);
 
 // CAF's network settings in a process that joins a run. CAF fixes them before the run's are known, so its own limit on silence is
 // out of the way: the hosts watch the connection with the run's settings (runtime/caf/keep_alive.h).

@@ -6,15 +6,15 @@
 
 namespace troupe {
 
-struct GateState {
-  static inline const char* name = "gate";
-  GateState() = default;  // not an aggregate: CAF would make the supervisor's handle out of the actor itself
+struct JoinServerState {
+  static inline const char* name = "join server";
+  JoinServerState() = default;  // not an aggregate: CAF would make the supervisor's handle out of the actor itself
   SupervisorActor supervisor;
 };
 
-using OwnGateActor = JoinService::extend<caf::reacts_to<begin_atom, caf::actor>>;
+using JoinServerActor = JoinService::extend<caf::reacts_to<begin_atom, caf::actor>>;
 
 // begin_atom, sent once, names the supervisor. An exit message ends it.
-OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self);
+JoinServerActor::behavior_type join_server(JoinServerActor::stateful_pointer<JoinServerState> self);
 
 }  // namespace troupe

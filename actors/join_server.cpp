@@ -1,4 +1,4 @@
-#include "actors/gate.h"
+#include "actors/join_server.h"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self) {
+JoinServerActor::behavior_type join_server(JoinServerActor::stateful_pointer<JoinServerState> self) {
   guard(self);
   return {
       [self](const JoinRequest& request) -> caf::result<Welcome> {
@@ -27,7 +27,7 @@ OwnGateActor::behavior_type gate(OwnGateActor::stateful_pointer<GateState> self)
         return StatusReply{"starting", {}, 0};
       },
       [self](begin_atom, const caf::actor& supervisor) {
-        // Whoever reaches the gate can send this too; the first is ours.
+        // Whoever reaches the join server can send this too; the first is ours.
         if (!self->state.supervisor) self->state.supervisor = caf::actor_cast<SupervisorActor>(supervisor);
       },
   };

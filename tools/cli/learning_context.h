@@ -3,14 +3,14 @@
 
 #include <memory>
 
-#include "actors/wiring.h"
+#include "actors/run_context.h"
 #include "models/policy.h"
 
 namespace troupe {
 
 // Throws ConfigError when the environment or the model does not fit the config.
-std::shared_ptr<Wiring> learn_wiring(const RunConfig& config);
+std::shared_ptr<RunContext> learning_context(const RunConfig& config);
 
-std::unique_ptr<Learner> learner_of(const Wiring& wiring);
+std::unique_ptr<Learner> learner_of(const RunContext& context);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-#include "actors/weight_intake.h"
+#include "actors/weight_receiver_actor.h"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-using Self = WeightIntakeActor::stateful_pointer<WeightIntakeState>;
+using Self = WeightReceiverActor::stateful_pointer<WeightReceiverState>;
 using Did = ReceiverStep::Did;
 
 constexpr std::chrono::milliseconds kLook{2};  // without threads
@@ -28,12 +28,12 @@ void take(Self self, const ReceiverStep& step) {
 
 }  // namespace
 
-WeightIntakeState::~WeightIntakeState() {
+WeightReceiverState::~WeightReceiverState() {
   if (receiver) receiver->stop();
 }
 
-WeightIntakeActor::behavior_type weight_intake(Self self, std::shared_ptr<WeightReceiver> receiver, uint64_t id,
-                                               IntakePeers peers, bool threads) {
+WeightReceiverActor::behavior_type weight_receiver_actor(Self self, std::shared_ptr<WeightReceiver> receiver,
+                                                         uint64_t id, WeightReceiverPeers peers, bool threads) {
   guard(self);
   auto& st = self->state;
   st.receiver = std::move(receiver);

@@ -17,7 +17,7 @@
 
 namespace troupe {
 
-struct Wiring {
+struct RunContext {
   RunConfig config;
   EnvSpec spec;
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
@@ -34,9 +34,9 @@ struct Wiring {
   std::string network_address;
   // Detached actors get threads of their own; false puts every actor on the system's scheduler (deterministic, simulated).
   bool threads = true;
-  // Deterministic runs, see actors/turns.h: actors beat, report, save and begin an update only when they are told that it is
+  // Deterministic runs, see actors/deterministic_run.h: actors beat, report, save and begin an update only when they are told that it is
   // their turn, never at a time.
-  bool in_turns = false;
+  bool deterministic = false;
   // Those that are resumed: what the actors left in the checkpoint, by their names.
   std::map<std::string, std::string> states;
   // When the process began, for reports; nothing = when the run's actors do.
@@ -50,14 +50,14 @@ struct Wiring {
 
 // Makes an actor beat again after `interval`, except where a turn will tell it to.
 template <class Self>
-void beat_after(Self* self, const Wiring& wiring, std::chrono::milliseconds interval) {
-  if (!wiring.in_turns) self->delayed_send(self, interval, beat_atom_v);
+void beat_after(Self* self, const RunContext& context, std::chrono::milliseconds interval) {
+  if (!context.deterministic) self->delayed_send(self, interval, beat_atom_v);
 }
 
 // How long the end of a run waits for an actor that may be silent: a worker in another process, or one whose environment is inside a
 // step.
 constexpr std::chrono::milliseconds kFarewell{2500};
 
-using WiringPtr = std::shared_ptr<const Wiring>;
+using RunContextPtr = std::shared_ptr<const RunContext>;
 
 }  // namespace troupe

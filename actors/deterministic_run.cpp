@@ -1,4 +1,4 @@
-#include "actors/turns.h"
+#include "actors/deterministic_run.h"
 
 #include <caf/actor_system.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-void run_in_turns(caf::actor_system& system, const SupervisorActor& supervisor, const bool& ended,
-                  const std::function<bool()>& interrupted) {
+void run_deterministically(caf::actor_system& system, const SupervisorActor& supervisor, const bool& ended,
+                           const std::function<bool()>& interrupted) {
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   bool told = false;
   // In the order in which they were sent, then the next timer; false when there is neither.
@@ -19,7 +19,7 @@ void run_in_turns(caf::actor_system& system, const SupervisorActor& supervisor, 
       told = true;
       caf::anon_send(supervisor, Stop{"interrupted"});
     } else {
-      caf::anon_send(supervisor, turn_atom_v);
+      caf::anon_send(supervisor, idle_atom_v);
     }
     TROUPE_CHECK(scheduler.has_job(), "the supervisor is gone");
   }

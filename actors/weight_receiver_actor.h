@@ -1,0 +1,32 @@
+#pragma once
+// WeightReceiverActor: in an inference process, makes the blocking steps of a WeightReceiver and hands what arrives to the inference
+// actor, which serves its old weights meanwhile. Detached. WeightReceiver::stop() ends it.
+
+#include <memory>
+
+#include "actors/messages.h"
+#include "runtime/weights/receiver.h"
+
+namespace troupe {
+
+struct WeightReceiverPeers {
+  WeightsHolder inference;
+  caf::typed_actor<caf::reacts_to<Serving>> host;  // told once there are weights to serve with
+};
+
+struct WeightReceiverState {
+  static inline const char* name = "weight receiver";
+  ~WeightReceiverState();
+
+  std::shared_ptr<WeightReceiver> receiver;
+  WeightReceiverPeers peers;
+  uint64_t id = 0;
+  bool serving = false;
+};
+
+// `threads` false: the actor never waits, it looks again and again by its clock.
+WeightReceiverActor::behavior_type weight_receiver_actor(
+    WeightReceiverActor::stateful_pointer<WeightReceiverState> self, std::shared_ptr<WeightReceiver> receiver,
+    uint64_t id, WeightReceiverPeers peers, bool threads);
+
+}  // namespace troupe
