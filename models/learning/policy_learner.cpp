@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "algorithms/common/schedule.h"
 #include "models/learning/gradient_step.h"
+#include "models/learning/metrics.h"
 #include "models/learning/normalizers.h"
 #include "models/learning/row_passes.h"
 #include "models/learning/start.h"
-#include "models/learning/update_metrics.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
@@ -51,7 +52,6 @@ class PolicyLearner final : public Learner {
                         uint64_t epoch);
   void schedule_log_std(double progress);
   void adapt_kl(const EpochReport& epoch, bool trained_policy, size_t samples);
-  void describe(const EpochReport& epoch, const UpdateSettings& settings, UpdateReport& report) const;
 
   RunConfig config_;
   EnvSpec env_;
@@ -96,13 +96,14 @@ UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
   UpdateReport report;
   const UpdateSettings settings = update_settings(config_, updates_, kl_coef_, progress);
   EpochReport last;
+  std::optional<TargetFigures> figures;
   if (!rows.sample_rows.empty()) {
     schedule_log_std(progress);
     Batch batch = normalize(rows);
     Prepared prepared = prepare_targets(batch);
     absorb_returns(rows, replica_.weights);
     replica_.device.upload();
-    const Targets targets = make_targets(choice_, rows, prepared, value_units(replica_.weights), report.metrics);
+    const Targets targets = make_targets(choice_, rows, prepared, value_units(replica_.weights), figures.emplace());
     for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
       last = run_epoch({rows, batch.inputs, targets}, prepared.sequences, settings, static_cast<uint64_t>(epoch));
       report.steps += last.steps;
@@ -113,7 +114,13 @@ UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
     }
   }
   ++updates_;
-  describe(last, settings, report);
+  report.metrics = metrics_of({.choice = choice_,
+                               .settings = settings,
+                               .epoch = last,
+                               .targets = figures,
+                               .skipped = report.skipped,
+                               .log_std = replica_.log_std(),
+                               .penalizes_kl = config_.algorithm.kl_coef != 0.0});
   adapt_kl(last, settings.loss.train_policy, rows.sample_rows.size());
   return report;
 }
@@ -150,7 +157,8 @@ CurrentNetwork PolicyLearner::current_network(const Batch& batch) {
   result.log_std = replica_.log_std();
   result.rows_per_pass = rows_per_pass(replica_.encoder);
   // The tensors behind the spans live until the next call.
-  result.evaluate = [this, &batch, outputs = at::Tensor(), values = at::Tensor()](std::span<const int64_t> rows) mutable {
+  result.evaluate = [this, &batch, outputs = at::Tensor(),
+                     values = at::Tensor()](std::span<const int64_t> rows) mutable {
     const NetworkOutput output = replica_.network->forward(step_.gather(batch.inputs, rows), false);
     outputs = output.policy.cpu();
     values = output.values.cpu();
@@ -195,23 +203,6 @@ void PolicyLearner::adapt_kl(const EpochReport& epoch, bool trained_policy, size
   AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
   controller.update(epoch.loss.kl, static_cast<double>(samples));
   kl_coef_ = controller.value();
-}
-
-void PolicyLearner::describe(const EpochReport& epoch, const UpdateSettings& settings, UpdateReport& report) const {
-  auto& metrics = report.metrics;
-  metrics["policy_lr"] = settings.rates.policy;
-  metrics["value_lr"] = settings.rates.value;
-  metrics["skipped_steps"] = static_cast<double>(report.skipped);
-  if (replica_.head.continuous()) {
-    double sum = 0.0;
-    for (float value : replica_.log_std()) sum += value;
-    metrics["log_std"] = sum / static_cast<double>(replica_.head.decisions());
-  }
-  if (config_.algorithm.kl_coef != 0.0) {
-    metrics["kl_coef"] = settings.loss.kl_coef;
-    if (epoch.steps > 0) metrics["kl_penalty"] = epoch.loss.kl;
-  }
-  describe_epoch(epoch, choice_, metrics);
 }
 
 LearnerState PolicyLearner::save() const {

@@ -21,16 +21,6 @@ std::vector<uint8_t> executed_decisions(const StagedRows& batch, int64_t decisio
   return result;
 }
 
-void describe_correction(const OffPolicyMetrics& m, std::map<std::string, double>& metrics) {
-  metrics["rollout_kl"] = m.kl;
-  metrics["rollout_kl_k3"] = m.k3_kl;
-  metrics["rollout_weight_mean"] = m.weight_mean;
-  metrics["rollout_weight_max"] = m.weight_max;
-  metrics["rollout_ess"] = m.ess;
-  metrics["rollout_rejected"] = m.rejected_token_fraction;
-  metrics["rollout_rejected_sequences"] = m.rejected_sequence_fraction;
-}
-
 // With the values and probabilities of the current weights.
 void make_vtrace_targets(const AlgorithmConfig& algorithm, int64_t decisions, const Start& start,
                          const CurrentNetwork& network, StagedRows& batch) {
@@ -97,8 +87,8 @@ Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, c
   }
   const auto correct = [&](RolloutCorrection correction, std::span<const float> weighed) {
     if (weighed.empty()) correction.opsm_delta = std::numeric_limits<double>::infinity();
-    result.correction = weigh_rollout(correction, batch, result.sequences, result.start.policy.log_probs, weighed,
-                                      choice.per_decision);
+    result.correction =
+        weigh_rollout(correction, batch, result.sequences, result.start.policy.log_probs, weighed, choice.per_decision);
   };
   const bool probabilities = needs_probabilities(choice);
   if (choice.correction && probabilities) correct(*choice.correction, {});
@@ -119,7 +109,7 @@ Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, c
 }
 
 Targets make_targets(const AlgorithmChoice& choice, const StagedRows& batch, Prepared& prepared, ValueUnits units,
-                     std::map<std::string, double>& metrics) {
+                     TargetFigures& figures) {
   const auto values = batch.values.view<float>(), returns = batch.returns.view<float>();
   const int64_t width = prepared.advantages.per_row;
   std::vector<float> sampled_advantages, sampled_values, sampled_returns;
@@ -134,13 +124,12 @@ Targets make_targets(const AlgorithmChoice& choice, const StagedRows& batch, Pre
   }
   const Moments advantage_moments = masked_moments(sampled_advantages, counted);
   const Moments return_moments = masked_moments(sampled_returns, {});
-  metrics["advantage_mean"] = advantage_moments.mean;
-  metrics["advantage_std"] = advantage_moments.stddev();
-  metrics["return_mean"] = return_moments.mean;
-  metrics["return_std"] = return_moments.stddev();
-  metrics["explained_variance"] = explained_variance(sampled_values, sampled_returns, {});
+  figures = {.advantages = advantage_moments,
+             .returns = return_moments,
+             .explained_variance = explained_variance(sampled_values, sampled_returns, {}),
+             .correction = {}};
   if (choice.whitening) whiten(sampled_advantages, counted, advantage_moments, *choice.whitening);
-  if (choice.correction) describe_correction(prepared.correction.metrics, metrics);
+  if (choice.correction) figures.correction = prepared.correction.metrics;
 
   Targets result;
   result.advantages.resize(batch.rows * width);

@@ -3,12 +3,11 @@
 // more than one row, with the weights from before the update, so that it does not move within the update. Used by the learner's thread.
 
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "algorithms/common/algorithm_choice.h"
 #include "models/heads/heads.h"
+#include "models/learning/metrics.h"
 #include "models/learning/rollout_weights.h"
 #include "models/learning/sequence_advantages.h"
 #include "models/learning/sequences.h"
@@ -44,8 +43,8 @@ struct Targets {
   std::vector<uint8_t> kept;           // [R, C] 0 = rejected, or a decision that was not executed; or empty = all
 };
 
-// Takes what it needs out of `prepared`. Adds the statistics of advantages and returns to `metrics`.
+// Takes what it needs out of `prepared`, and fills in `figures`.
 Targets make_targets(const AlgorithmChoice& choice, const StagedRows& batch, Prepared& prepared, ValueUnits units,
-                     std::map<std::string, double>& metrics);
+                     TargetFigures& figures);
 
 }  // namespace troupe

@@ -1,0 +1,63 @@
+#pragma once
+// The one table of what an update reports: name, meaning, how several updates become one figure, and where the value comes from.
+// A new metric is one line in metrics.cpp. Plain functions; any thread.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/common/moments.h"
+#include "algorithms/losses/rollout_correction.h"
+#include "models/learning/policy_loss.h"
+#include "models/learning/update_settings.h"
+
+namespace troupe {
+
+struct EpochReport {
+  LossReport loss;  // means over steps
+  double grad_norm_sum = 0.0;
+  uint64_t steps = 0;
+  uint64_t skipped = 0;
+};
+
+// Of the advantages and value targets of a super-batch.
+struct TargetFigures {
+  Moments advantages;  // before whitening
+  Moments returns;
+  double explained_variance = 0.0;
+  std::optional<OffPolicyMetrics>
+      correction;  // where the algorithm corrects for the distance from the behaviour policy
+};
+
+// All that the metrics of one update are made of.
+struct UpdateFigures {
+  const AlgorithmChoice& choice;
+  const UpdateSettings& settings;
+  const EpochReport& epoch;                     // the last
+  const std::optional<TargetFigures>& targets;  // nothing when the update had no sample
+  uint64_t skipped = 0;                         // optimizer steps, over all epochs
+  std::span<const float> log_std;               // [D]; empty unless actions are continuous
+  bool penalizes_kl = false;
+};
+
+// How the values of several updates become one figure; values that are not finite count for none but `last`.
+enum class Summary : uint8_t { mean, last, sum, smallest, largest };
+
+struct Metric {
+  std::string_view name;
+  Summary summary;
+  std::optional<double> (*value)(const UpdateFigures&);  // nothing where an update has no such figure
+};
+
+// In the order of docs/algorithms.md, which says what each one means.
+std::span<const Metric> metric_table();
+// The metrics that this update has.
+std::map<std::string, double> metrics_of(const UpdateFigures& figures);
+// Of a metric by its name; the mean for a name that is not in the table.
+Summary summary_of(std::string_view name);
+
+}  // namespace troupe
