@@ -1,12 +1,14 @@
 #include "actors/supervisor.h"
 
 #include <exception>
+#include <ranges>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/deterministic_run.h"
+#include "actors/run_actors.h"
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_end.h"
 #include "actors/supervisor_joins.h"
@@ -67,7 +69,7 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
 }
 
 void begin(Self self) {
-  spawn_essential(self);
+  spawn_run_actors(self);
   try {
     spawn_children(self);
     self->send(self->state.trainer, begin_atom_v);
@@ -97,13 +99,7 @@ caf::error abandon(Self self, const std::exception_ptr& failure) {
     end(inference.local);
     if (inference.host) self->send(inference.host, Stop{st.outcome.reason});
   }
-  end(st.trainer);
-  end(st.evaluator);
-  end(st.prefetcher);
-  end(st.replay);
-  end(st.publisher);
-  end(st.stats);
-  end(st.recorder);
+  for (const RunActor& actor : run_actors() | std::views::reverse) end(actor.handle(st));
   st.parts.on_end(st.outcome);
   return fault;
 }

@@ -42,6 +42,13 @@ struct RunParts {
   std::function<void(const RunOutcome&)> on_end;
 };
 
+// When a run stops, each stage begins when the actors of the one before it have ended.
+enum class StopStage : uint8_t {
+  first,   // workers, inference actors and most others
+  stats,   // nobody can report any more
+  record,  // the last snapshot was sent
+};
+
 struct SupervisorState {
   static inline const char* name = "supervisor";
 
@@ -64,6 +71,7 @@ struct SupervisorState {
   RunContextPtr context;
   RunParts parts;
   Phase phase = Phase::running;
+  StopStage stop_stage = StopStage::first;  // in Phase::stopping
   RecorderActor recorder;
   StatsActor stats;
   PublisherActor publisher;
@@ -76,7 +84,6 @@ struct SupervisorState {
   std::string weights_address;  // by which inference processes reach this one, once the first has
   std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
-  std::map<caf::actor_addr, std::string> essential;  // children without which the run cannot go on
   std::set<caf::actor_addr> leaving;  // children that were told to stop and still have something to report
   uint64_t next_worker = 0;
   uint64_t next_receiver = 0;

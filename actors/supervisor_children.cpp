@@ -4,13 +4,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/evaluator.h"
 #include "actors/inference.h"
-#include "actors/prefetcher.h"
-#include "actors/publisher.h"
+#include "actors/run_actors.h"
 #include "actors/state_bytes.h"
-#include "actors/stats.h"
-#include "actors/trainer.h"
 #include "actors/worker.h"
 #include "runtime/caf/system.h"
 
@@ -19,12 +15,6 @@ namespace troupe {
 namespace {
 
 using Self = SupervisorSelf;
-
-template <class Handle>
-void watch(Self self, const Handle& child, const std::string& what) {
-  self->monitor(child);
-  self->state.essential[child.address()] = what;
-}
 
 void spawn_worker(Self self, uint64_t id, const InferenceService& inference, const RestartLimit& restarts) {
   auto& st = self->state;
@@ -117,32 +107,9 @@ void spawn_children(Self self) {
   for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
 }
 
-void spawn_essential(Self self) {
-  auto& st = self->state;
-  caf::actor_system& system = self->system();
-  const bool threads = st.context->threads;
-  st.recorder = spawn_on(system, threads, recorder, st.context, st.parts.sink,
-                         caf::typed_actor<caf::reacts_to<CheckpointWritten>>(SupervisorActor(self)));
-  st.stats = spawn_on(system, false, stats_actor, st.context, st.recorder, st.parts.start);
-  st.signature = st.parts.learner->signature();
-  st.publisher = spawn_on(
-      system, false, publisher,
-      PublisherParts{st.context, st.signature, caf::typed_actor<caf::reacts_to<ReceiverLost>>(SupervisorActor(self))});
-  st.replay = spawn_on(system, false, replay_buffer, st.context, st.parts.start, st.stats,
-                       caf::typed_actor<caf::reacts_to<SamplingFailed>>(SupervisorActor(self)));
-  st.prefetcher =
-      spawn_on(system, threads, prefetcher, st.context, std::shared_ptr<const Learner>(st.parts.learner), st.replay);
-  st.evaluator = spawn_on(system, threads, evaluator, st.context, st.stats);
-  st.trainer =
-      spawn_on(system, threads, trainer, st.context, st.parts.learner, st.parts.start,
-               TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, SupervisorActor(self)});
-  watch(self, st.recorder, "recorder");
-  watch(self, st.stats, "stats");
-  watch(self, st.publisher, "publisher");
-  watch(self, st.replay, "replay");
-  watch(self, st.prefetcher, "prefetcher");
-  watch(self, st.evaluator, "evaluator");
-  watch(self, st.trainer, "trainer");
+void spawn_run_actors(Self self) {
+  for (const RunActor& actor : run_actors()) actor.spawn(self);
+  for (const RunActor& actor : run_actors()) self->monitor(actor.handle(self->state));
 }
 
 }  // namespace troupe

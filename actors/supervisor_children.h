@@ -21,7 +21,7 @@ void spawn_worker(SupervisorSelf self, const RestartLimit& restarts = {});
 std::string save_children(SupervisorSelf self);
 // The inference actors and workers of the run's config.
 void spawn_children(SupervisorSelf self);
-// The children without which the run cannot go on.
-void spawn_essential(SupervisorSelf self);
+// The actors of the table in actors/run_actors.h, all of them watched.
+void spawn_run_actors(SupervisorSelf self);
 
 }  // namespace troupe

@@ -1,11 +1,13 @@
 #include "actors/supervisor_end.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/run_actors.h"
 #include "actors/supervisor_children.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
@@ -29,6 +31,20 @@ void leave(Self self, const Handle& child) {
   self->send(child, Stop{self->state.outcome.reason});
 }
 
+void leave(Self self, StopStage stage) {
+  self->state.stop_stage = stage;
+  for (const RunActor& actor : run_actors() | std::views::reverse) {
+    if (actor.stage != stage) continue;
+    const Stoppable child = actor.handle(self->state);
+    if (!actor.stops_by_exit) {
+      leave(self, child);
+    } else {
+      wait_for(self, child);
+      self->send_exit(child, caf::exit_reason::user_shutdown);
+    }
+  }
+}
+
 }  // namespace
 
 void stop_all(Self self) {
@@ -50,20 +66,15 @@ void stop_all(Self self) {
       st.leaving.insert(inference.service.address());
     }
   }
-  leave(self, st.prefetcher);
-  wait_for(self, st.trainer);
-  self->send_exit(st.trainer, caf::exit_reason::user_shutdown);  // Stop only ends its training
-  leave(self, st.replay);
-  leave(self, st.publisher);
-  leave(self, st.evaluator);
+  leave(self, StopStage::first);
 }
 
 void on_left(Self self, const caf::actor_addr& child) {
   auto& st = self->state;
   st.leaving.erase(child);
   if (!st.leaving.empty()) return;
-  if (child == st.stats.address()) return leave(self, st.recorder);  // has its last snapshot by now
-  if (child != st.recorder.address()) return leave(self, st.stats);
+  if (st.stop_stage == StopStage::first) return leave(self, StopStage::stats);
+  if (st.stop_stage == StopStage::stats) return leave(self, StopStage::record);
   st.parts.on_end(st.outcome);
   self->quit();
 }
@@ -98,7 +109,8 @@ void on_farewell_over(Self self) {
     for (const auto& [address, member] : st.members)
       give_up(address, member.local ? "worker " + std::to_string(member.id) : "");
   if (now < *st.others_until) return;
-  give_up(st.evaluator.address(), "the evaluator");
+  for (const RunActor& actor : run_actors())
+    if (actor.may_be_left_behind) give_up(actor.handle(st).address(), "the " + std::string(actor.name));
   for (const auto& [id, inference] : st.inference) {
     if (inference.local) continue;
     give_up(inference.service.address(), "");

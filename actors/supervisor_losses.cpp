@@ -6,6 +6,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/run_actors.h"
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_end.h"
 #include "runtime/base/log.h"
@@ -139,10 +140,9 @@ void forget_former_worker(Self self, const caf::actor_addr& host) {
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
   if (st.phase == Phase::stopping) return on_left(self, down.source);
-  if (const auto it = st.essential.find(down.source); it != st.essential.end()) {
-    fail(self, it->second + " ended: " + describe(down.reason));
-    return;
-  }
+  for (const RunActor& actor : run_actors())
+    if (actor.handle(st).address() == down.source)
+      return fail(self, std::string(actor.name) + " ended: " + describe(down.reason));
   if (st.phase != Phase::running) return;
   if (fault_of(down.reason) == Fault::not_restored)  // another one in its place would begin anew: not the same run
     return fail(self, "the checkpoint does not fit: " + describe(down.reason));

@@ -10,6 +10,7 @@
 #include "actors/inference.h"
 #include "actors/prefetcher.h"
 #include "actors/publisher.h"
+#include "actors/run_actors.h"
 #include "actors/trainer.h"
 #include "actors/worker.h"
 #include "actors/worker_core.h"
@@ -80,7 +81,10 @@ KnownActor& Checker::know(caf::scheduled_actor& actor) {
   known.ordinal = ordinals_[known.kind]++;
   known.address = actor.address();
   known.process = process_;
-  actor.attach_functor([&known](const caf::error&) { known.alive = false; });
+  actor.attach_functor([&known](const caf::error& reason) {
+    known.alive = false;
+    known.in_order = !reason;
+  });
   return known;
 }
 
@@ -290,10 +294,27 @@ void Checker::check_replay(const ReplayState& state) {
                    std::to_string(state.store->capacity()));
 }
 
+// The actors of one stop stage end before those of the next.
+void Checker::check_stop_order(const KnownActor& ended) {
+  const auto in_table = [](const KnownActor& known) {
+    return std::ranges::find(run_actors(), known.kind, &RunActor::name);
+  };
+  const auto end = run_actors().end();
+  const auto last = in_table(ended);
+  if (last == end || last->stage == StopStage::first) return;
+  for (const auto& [id, known] : actors_) {
+    const auto other = in_table(known);
+    if (other == end || other->may_be_left_behind) continue;
+    if (known.alive && known.process == ended.process && other->stage < last->stage)
+      world_.violate(ended.kind + " has ended before " + known.kind);
+  }
+}
+
 void Checker::after(caf::scheduled_actor& actor) {
   KnownActor& known = know(actor);
   known.initialized = true;
   if (!known.alive) {
+    if (known.in_order) check_stop_order(known);
     if (known.kind == "inference") inference_.erase(actor.id());
     if (known.kind == "replay") silent_workers_left();
     return;

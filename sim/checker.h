@@ -23,6 +23,7 @@ struct KnownActor {
   std::string kind;
   caf::actor_addr address;
   bool alive = true;
+  bool in_order = false;  // it has ended by itself, not by a fault
   bool initialized = false;
   uint64_t process = 0;  // the trainer's process it was first seen beside
 };
@@ -87,6 +88,7 @@ class Checker {
   void silent_workers_left();
   void count(uint64_t env_steps, const Episodes& episodes);
   void check_replay(const ReplayState& state);
+  void check_stop_order(const KnownActor& ended);
   std::string name_of(caf::actor_id id);
 
   World& world_;

@@ -1,0 +1,88 @@
+#include "actors/run_actors.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/evaluator.h"
+#include "actors/prefetcher.h"
+#include "actors/publisher.h"
+#include "actors/stats.h"
+#include "actors/trainer.h"
+#include "runtime/caf/system.h"
+
+namespace troupe {
+
+namespace {
+
+using Self = SupervisorSelf;
+using State = SupervisorState;
+
+// The supervisor as the receiver of one kind of message.
+template <class Message>
+caf::typed_actor<caf::reacts_to<Message>> told(Self self) {
+  return SupervisorActor(self);
+}
+
+void spawn_recorder(Self self) {
+  auto& st = self->state;
+  st.recorder =
+      spawn_on(self->system(), st.context->threads, recorder, st.context, st.parts.sink, told<CheckpointWritten>(self));
+}
+
+void spawn_stats(Self self) {
+  auto& st = self->state;
+  st.stats = spawn_on(self->system(), false, stats_actor, st.context, st.recorder, st.parts.start);
+}
+
+void spawn_publisher(Self self) {
+  auto& st = self->state;
+  st.signature = st.parts.learner->signature();
+  st.publisher =
+      spawn_on(self->system(), false, publisher, PublisherParts{st.context, st.signature, told<ReceiverLost>(self)});
+}
+
+void spawn_replay(Self self) {
+  auto& st = self->state;
+  st.replay =
+      spawn_on(self->system(), false, replay_buffer, st.context, st.parts.start, st.stats, told<SamplingFailed>(self));
+}
+
+void spawn_prefetcher(Self self) {
+  auto& st = self->state;
+  st.prefetcher = spawn_on(self->system(), st.context->threads, prefetcher, st.context,
+                           std::shared_ptr<const Learner>(st.parts.learner), st.replay);
+}
+
+void spawn_evaluator(Self self) {
+  auto& st = self->state;
+  st.evaluator = spawn_on(self->system(), st.context->threads, evaluator, st.context, st.stats);
+}
+
+void spawn_trainer(Self self) {
+  auto& st = self->state;
+  st.trainer =
+      spawn_on(self->system(), st.context->threads, trainer, st.context, st.parts.learner, st.parts.start,
+               TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, SupervisorActor(self)});
+}
+
+template <auto State::* member>
+Stoppable handle(const State& state) {
+  return Stoppable(state.*member);
+}
+
+constexpr RunActor kRunActors[] = {
+    {"recorder", spawn_recorder, handle<&State::recorder>, StopStage::record},
+    {"stats", spawn_stats, handle<&State::stats>, StopStage::stats},
+    {"publisher", spawn_publisher, handle<&State::publisher>},
+    {"replay", spawn_replay, handle<&State::replay>},
+    {"prefetcher", spawn_prefetcher, handle<&State::prefetcher>},
+    {.name = "evaluator", .spawn = spawn_evaluator, .handle = handle<&State::evaluator>, .may_be_left_behind = true},
+    {.name = "trainer", .spawn = spawn_trainer, .handle = handle<&State::trainer>, .stops_by_exit = true},
+};
+
+}  // namespace
+
+std::span<const RunActor> run_actors() { return kRunActors; }
+
+}  // namespace troupe
