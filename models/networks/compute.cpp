@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-#include <ATen/Parallel.h>
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 
 #include "models/make_model.h"
 

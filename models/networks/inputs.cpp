@@ -131,7 +131,8 @@ void InputEncoder::scale(const FeatureScaling& scaling, std::vector<Array>& inpu
 
 void InputEncoder::gather_features(const std::vector<Array>& inputs, std::span<const int64_t> rows,
                                    std::span<float> out) const {
-  TROUPE_CHECK(static_cast<int64_t>(out.size()) == static_cast<int64_t>(rows.size()) * features_, out.size(), features_);
+  TROUPE_CHECK(static_cast<int64_t>(out.size()) == static_cast<int64_t>(rows.size()) * features_, out.size(),
+               features_);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs_[i].numbers) continue;
     const float* source = inputs[i].view<float>().data();

@@ -16,7 +16,7 @@ namespace troupe {
 struct NetworkInput {
   std::vector<at::Tensor> observations;  // one per input of the layout, each [B, ...]
   at::Tensor state;                      // [C, S] float32 before the first step; undefined without recurrent state
-  at::Tensor starts;                     // [L, C] float32: 1 = an episode begins with this step, so the state is zero before it
+  at::Tensor starts;  // [L, C] float32: 1 = an episode begins with this step, so the state is zero before it
 };
 
 struct NetworkOutput {

@@ -22,7 +22,8 @@ class NetworkPolicy final : public Policy {
   std::shared_ptr<const Signature> signature() const override { return replica_.weights.signature(); }
 
   void load(const WeightSnapshot& weights) override {
-    if (weights.signature != nullptr && replica_.config.normalize_observations + replica_.config.normalize_returns > 0) {
+    if (weights.signature != nullptr &&
+        replica_.config.normalize_observations + replica_.config.normalize_returns > 0) {
       WeightBlock candidate(*signature());  // a refused normaliser must not leave half of the new weights
       candidate.load(weights);
       check_buffers(candidate);
