@@ -1,64 +1,112 @@
 #include "tools/cli/command_line.h"
 
+#include <map>
 #include <sstream>
 
 #include "tests/support/test.h"
+#include "tools/bench/bench_command.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/eval_command.h"
+#include "tools/cli/inference_command.h"
+#include "tools/cli/play_command.h"
+#include "tools/cli/train_command.h"
 
 namespace troupe {
 namespace {
 
-template <class T>
-T parsed(const std::vector<std::string>& words) {
+using Values = std::map<std::string, Words>;
+
+// What a command has read from its command line.
+Values values_of(const Words& words) {
   std::ostringstream out;
-  const auto options = parse_command_line(words, out);
-  REQUIRE(options.has_value());
+  const auto line = parse_command_line(all_commands(), words, out);
+  REQUIRE(line.has_value());
+  REQUIRE(line->command.name == words.front());
   REQUIRE(out.str() == "");
-  return std::get<T>(*options);
+  return line->values;
+}
+
+// The same, of one flag with at most one value; "" without.
+std::string value_of(const char* flag, const Words& words) {
+  const Words values = values_of(words).at(flag);
+  REQUIRE(values.size() <= 1);
+  return values.empty() ? "" : values.front();
+}
+
+// The options that `read` makes of the words behind the command's name.
+template <auto read>
+auto options_of(const Words& words) {
+  Flags flags("command", "", words);
+  return read(flags);
 }
 
 }  // namespace
 
 TEST_CASE("command_line: train takes its options before and after the config") {
-  const auto options = parsed<TrainOptions>({"train", "--set", "a.b=1", "cartpole", "--seed=7", "--set", "c.d=[1, 2]",
-                                             "--run", "runs/x", "--listen", "0.0.0.0:5", "--stats", "6"});
+  const TrainOptions options = options_of<read_train>({"--set", "a.b=1", "cartpole", "--seed=7", "--set", "c.d=[1, 2]",
+                                                       "--run", "runs/x", "--listen", "0.0.0.0:5", "--stats", "6"});
   CHECK(options.config == "cartpole");
   CHECK(options.run_dir == "runs/x");
   CHECK(options.seed == 7);
-  CHECK(options.overrides == std::vector<std::string>{"a.b=1", "c.d=[1, 2]"});
+  CHECK(options.overrides == Words{"a.b=1", "c.d=[1, 2]"});
   CHECK(options.listen == Address{"0.0.0.0", 5});
   CHECK(options.stats == Address{"127.0.0.1", 6});
 }
 
 TEST_CASE("command_line: train listens on free ports of loopback unless told otherwise") {
-  const auto options = parsed<TrainOptions>({"train", "cartpole"});
+  const TrainOptions options = options_of<read_train>({"cartpole"});
   CHECK(options.listen == Address{"127.0.0.1", 0});
   CHECK(options.stats == Address{"127.0.0.1", 0});
   CHECK(!options.seed.has_value());
   CHECK(options.run_dir.empty());
 }
 
-TEST_CASE("command_line: the other commands carry their values") {
-  CHECK(parsed<WorkerOptions>({"worker", "--connect", "h:1"}).count == 1);
-  CHECK(parsed<WorkerOptions>({"worker", "--connect", "h:1", "--count", "4"}).count == 4);
-  CHECK(!parsed<WorkerOptions>({"worker", "--connect", "h:1"}).wait.has_value());
-  CHECK(parsed<WorkerOptions>({"worker", "--connect", "h:1", "--wait", "0"}).wait == 0);
-  CHECK(parsed<InferenceOptions>({"inference", "--connect", "h:1", "--wait=60"}).wait == 60);
-  CHECK(parsed<InferenceOptions>({"inference", "--connect", "[::1]:80"}).connect == Address{"::1", 80});
-  CHECK(parsed<NodeOptions>({"node", "--listen", "80"}).listen == Address{"127.0.0.1", 80});
-  const auto spawn = parsed<SpawnOptions>({"spawn", "--node", "a:1", "--workers", "8", "--run", "b:2"});
-  CHECK((spawn.node == Address{"a", 1} && spawn.workers == 8 && spawn.run == Address{"b", 2}));
-  CHECK(!parsed<EvalOptions>({"eval", "r"}).episodes.has_value());
-  CHECK(parsed<EvalOptions>({"eval", "r", "--episodes", "3", "--json"}).episodes == 3);
-  CHECK(parsed<PlayOptions>({"play", "r"}).episodes == 1);
-  CHECK(parsed<EnvsOptions>({"envs", "--json"}).json);
-  CHECK(parsed<BenchOptions>({"bench", "trainer", "--seconds", "0.5"}).seconds == 0.5);
+TEST_CASE("command_line: the other commands that compute carry their values") {
+  CHECK(options_of<read_inference>({"--connect", "h:1", "--wait=60"}).wait == 60);
+  CHECK(options_of<read_inference>({"--connect", "[::1]:80"}).connect == Address{"::1", 80});
+  CHECK(!options_of<read_eval>({"r"}).episodes.has_value());
+  const EvalOptions eval = options_of<read_eval>({"r", "--episodes", "3", "--json"});
+  CHECK((eval.run_dir == "r" && eval.episodes == 3 && eval.json && !eval.seed.has_value()));
+  CHECK(options_of<read_play>({"r"}).episodes == 1);
+  CHECK(options_of<read_bench>({"trainer", "--seconds", "0.5"}).seconds == 0.5);
+  CHECK(options_of<read_bench>({"gae"}).seconds == 5);
+}
+
+TEST_CASE("command_line: the commands that need no LibTorch carry their values") {
+  CHECK(value_of("--count", {"worker", "--connect", "h:1"}) == "1");
+  CHECK(value_of("--count", {"worker", "--connect", "h:1", "--count", "4"}) == "4");
+  CHECK(value_of("--wait", {"worker", "--connect", "h:1"}) == "");
+  CHECK(value_of("--wait", {"worker", "--connect", "h:1", "--wait", "0"}) == "0");
+  CHECK(value_of("--connect", {"worker", "--connect", "[::1]:80"}) == "[::1]:80");
+  CHECK(value_of("--listen", {"node", "--listen", "80"}) == "127.0.0.1:80");
+  CHECK(values_of({"spawn", "--node", "a:1", "--workers", "8", "--run", "b:2"}) ==
+        Values{{"--node", {"a:1"}}, {"--workers", {"8"}}, {"--run", {"b:2"}}});
+  CHECK(value_of("--json", {"envs", "--json"}) == "true");
+  CHECK(value_of("--json", {"envs"}) == "false");
+  CHECK(values_of({"config", "cartpole", "--set", "a=1", "--set", "b=2"}).at("--set") == Words{"a=1", "b=2"});
 }
 
 TEST_CASE("command_line: simulate takes one seed or a range, ends included") {
-  const auto range = parsed<SimulateOptions>({"simulate", "--seeds", "3..18446744073709551615"});
-  CHECK((range.first_seed == 3 && range.last_seed == UINT64_MAX));
-  const auto one = parsed<SimulateOptions>({"simulate", "--seed", "42", "--verbose"});
-  CHECK((one.first_seed == 42 && one.last_seed == 42 && one.verbose));
+  CHECK(value_of("--seeds", {"simulate", "--seeds", "3..18446744073709551615"}) == "3..18446744073709551615");
+  CHECK(value_of("--seeds", {"simulate", "--seeds", "007..9"}) == "7..9");
+  const Values one = values_of({"simulate", "--seed", "42", "--verbose"});
+  CHECK(one.at("--seed") == Words{"42..42"});
+  CHECK(one.at("--verbose") == Words{"true"});
+}
+
+TEST_CASE("command_line: what a command does is decided by its flags") {
+  std::ostringstream out;
+  const auto line = parse_command_line(all_commands(), {"version"}, out);
+  REQUIRE(line.has_value());
+  CHECK(line->action() == 0);
+  CHECK(!line->command.done_by_learn);
+}
+
+TEST_CASE("command_line: the commands that compute are done by troupe-learn") {
+  Words names;
+  for (const Command& command : all_commands())
+    if (command.done_by_learn) names.emplace_back(command.name);
+  CHECK(names == Words{"train", "inference", "eval", "play", "bench"});
 }
 
 TEST_CASE("address: text reads back as the same address") {

@@ -17,6 +17,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 #include "tools/cli/command_line.h"
+#include "tools/cli/commands.h"
 #include "tools/cli/config_lookup.h"
 
 namespace troupe {
@@ -253,7 +254,7 @@ TEST_CASE("config fuzz: a command line is understood or refused with one line") 
     }
     CAPTURE(line);
     std::ostringstream help;
-    const std::string error = refusal([&] { parse_command_line(line, help); });
+    const std::string error = refusal([&] { parse_command_line(all_commands(), line, help); });
     check_line(error);
     CHECK((error.empty() || help.str().empty()));
   });

@@ -1,3 +1,5 @@
+#include "tools/bench/bench_command.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +16,6 @@
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/weights.h"
-#include "tools/cli/commands.h"
 
 namespace troupe {
 namespace {

@@ -3,21 +3,14 @@
 #include <sstream>
 #include <vector>
 
+#include <CLI/App.hpp>
+
 namespace troupe {
 namespace {
 
 constexpr size_t kIndent = 24;  // of what an option means
 
 bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
-
-// "--set PATH=VALUE", "--json", "CONFIG", "-h, --help".
-std::string name_of(const CLI::Option& option) {
-  if (option.get_positional()) return option.get_name(/*positional=*/true);
-  std::string name;
-  for (const std::string& letter : option.get_snames()) name += '-' + letter + ", ";
-  name += "--" + option.get_lnames().front();
-  return is_flag(option) ? name : name + ' ' + option.get_type_name();
-}
 
 std::string usage(const CLI::App& app) {
   std::string line = "Usage: troupe " + app.get_name();
@@ -32,6 +25,14 @@ std::string usage(const CLI::App& app) {
 }
 
 }  // namespace
+
+std::string name_of(const CLI::Option& option) {
+  if (option.get_positional()) return option.get_name(/*positional=*/true);
+  std::string name;
+  for (const std::string& letter : option.get_snames()) name += '-' + letter + ", ";
+  name += "--" + option.get_lnames().front();
+  return is_flag(option) ? name : name + ' ' + option.get_type_name();
+}
 
 std::string wrapped(const std::string& head, const std::string& text, size_t indent, size_t columns) {
   std::string result, line = head;

@@ -1,23 +1,26 @@
 #pragma once
-// The command line as checked options. Used by both programs, so that a slip ends in one line before LibTorch is loaded.
+// Which command a command line asks for, and with what. Used by both programs, so that a slip ends in one line before
+// LibTorch is loaded. One thread.
 
 #include <iosfwd>
+#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "tools/cli/options.h"
+#include "tools/cli/command.h"
 
 namespace troupe {
 
-// What `arguments` (without the program's name) ask for; nothing when they asked for help, which is then written to `out`.
-// Throws ConfigError.
-std::optional<Options> parse_command_line(const std::vector<std::string>& arguments, std::ostream& out);
+struct CommandLine {
+  Command command;
+  Action action;                        // of the command
+  std::map<std::string, Words> values;  // Flags::values()
+};
 
-// "host:port" or "[ipv6]:port"; `flag` begins every error. Throws ConfigError.
-Address parse_address(std::string_view flag, const std::string& text);
-// The same for a place to listen at: a port alone is on loopback, and port 0 is any free port.
-Address parse_listen_address(std::string_view flag, const std::string& text);
+// What `arguments` (without the program's name) ask for, which is one of `commands`; nothing when they asked for help,
+// which is then written to `out`. Throws ConfigError.
+std::optional<CommandLine> parse_command_line(const std::vector<Command>& commands, const Words& arguments,
+                                              std::ostream& out);
 
 }  // namespace troupe

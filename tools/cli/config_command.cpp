@@ -1,15 +1,40 @@
+// `troupe config`: checks a run file, or lists the settings.
+
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "algorithms/common/algorithm_choice.h"
 #include "runtime/config/config.h"
+#include "tools/cli/command.h"
 #include "tools/cli/command_help.h"
-#include "tools/cli/commands.h"
 #include "tools/cli/config_lookup.h"
+#include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/machine_check.h"
 
 namespace troupe {
 namespace {
+
+struct Options {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool defaults = false, schema = false, fields = false;  // what to print in place of a config
+};
+
+Options read_flags(Flags& flags) {
+  Options options;
+  flags.optional_argument("CONFIG", options.config, any_text,
+                          "run file, name of a built-in one, or folder of a run: check it and print every field");
+  add_overrides(flags, options.overrides);
+  flags.toggle("--defaults", options.defaults, "print every field with its default");
+  flags.toggle("--schema", options.schema, "print the JSON schema of run files, for editors");
+  flags.toggle("--fields", options.fields, "print every field with its type, range and meaning");
+  flags.exactly_one_of({"CONFIG", "--defaults", "--schema", "--fields"});
+  flags.read();
+  if (flags.given("--set") && !flags.given("CONFIG")) refuse_flag("--set", "needs a CONFIG to change");
+  return options;
+}
 
 void print_field(const std::string& head, const std::string& accepts, const std::string& help) {
   std::cout << wrapped(head + "  " + accepts, help, 4, kListColumns);
@@ -28,7 +53,7 @@ void print_fields() {
 }
 
 // The run file may be meant for another machine, so what does not fit this one is a warning.
-void print_effective(const ConfigOptions& options) {
+void print_effective(const Options& options) {
   const RunConfig config = load_run_config(options.config, options.overrides);
   std::cout << to_json(config);
   const EnvSpec env = environment_of(config);
@@ -38,16 +63,29 @@ void print_effective(const ConfigOptions& options) {
   for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
 }
 
+void show_config(const Options& options) {
+  if (options.defaults)
+    std::cout << to_json(RunConfig{});
+  else if (options.schema)
+    std::cout << algorithm_schema(json_schema());
+  else if (options.fields)
+    print_fields();
+  else
+    print_effective(options);
+}
+
 }  // namespace
 
-int run_config(const ConfigOptions& options) {
-  switch (options.show) {
-    case ConfigOptions::Show::defaults: std::cout << to_json(RunConfig{}); break;
-    case ConfigOptions::Show::schema: std::cout << algorithm_schema(json_schema()); break;
-    case ConfigOptions::Show::fields: print_fields(); break;
-    case ConfigOptions::Show::effective: print_effective(options); break;
-  }
-  return 0;
+Command config_command() {
+  return {.name = "config",
+          .summary = "check a run file, or list every setting",
+          .examples =
+              "  troupe config my_run.json\n"
+              "  troupe config cartpole --set trainer.super_batch=4096\n"
+              "  troupe config --defaults\n"
+              "  troupe config --fields\n"
+              "  troupe config --schema > troupe.schema.json\n",
+          .parse = read_then_run<read_flags, show_config>};
 }
 
 }  // namespace troupe

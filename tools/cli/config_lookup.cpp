@@ -11,6 +11,7 @@
 #include "runtime/base/suggest.h"
 #include "runtime/config/config.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/train_command.h"
 
 namespace troupe {
 namespace {

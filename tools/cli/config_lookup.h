@@ -8,9 +8,10 @@
 
 #include "envs/env.h"
 #include "runtime/config/run_config.h"
-#include "tools/cli/options.h"
 
 namespace troupe {
+
+struct TrainOptions;  // tools/cli/train_command.h
 
 // The path of a run file given by path, or by the name of a built-in one, like cartpole or algorithms/surrogate_sapo. The built-in ones
 // are those installed with the program, or those of the source tree for a program in its build folder; no file of the current folder

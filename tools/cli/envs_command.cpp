@@ -1,3 +1,5 @@
+// `troupe envs`: the environments and their parameters.
+
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -7,14 +9,25 @@
 
 #include "envs/make_env.h"
 #include "runtime/base/output.h"
+#include "tools/cli/command.h"
 #include "tools/cli/command_help.h"
-#include "tools/cli/commands.h"
 #include "tools/cli/launch.h"
 
 namespace troupe {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct Options {
+  bool json = false;
+};
+
+Options read_flags(Flags& flags) {
+  Options options;
+  flags.toggle("--json", options.json, "print one JSON array");
+  flags.read();
+  return options;
+}
 
 const char* name_of_kind(ActionKind kind) {
   switch (kind) {
@@ -70,9 +83,7 @@ Json as_json(const EnvInfo& info) {
           {"reports_success", spec.reports_success}};
 }
 
-}  // namespace
-
-int run_envs(const EnvsOptions& options) {
+int list_envs(const Options& options) {
   Json all = Json::array();
   std::vector<std::string> errors;
   for (const EnvInfo& info : list_environments()) {
@@ -87,6 +98,17 @@ int run_envs(const EnvsOptions& options) {
   std::cout.flush();
   for (const std::string& error : errors) print_error("troupe: " + error);
   return errors.empty() ? 0 : kExitUserMistake;
+}
+
+}  // namespace
+
+Command envs_command() {
+  return {.name = "envs",
+          .summary = "list the environments and their parameters",
+          .examples =
+              "  troupe envs\n"
+              "  troupe envs --json\n",
+          .parse = read_then_run<read_flags, list_envs>};
 }
 
 }  // namespace troupe

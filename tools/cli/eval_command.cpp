@@ -1,3 +1,5 @@
+#include "tools/cli/eval_command.h"
+
 #include <algorithm>
 #include <iostream>
 
@@ -8,7 +10,6 @@
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
 #include "runtime/stats/console.h"
-#include "tools/cli/commands.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/trained_run.h"
 

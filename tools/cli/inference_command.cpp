@@ -1,3 +1,5 @@
+#include "tools/cli/inference_command.h"
+
 #include <memory>
 
 #include <caf/send.hpp>
@@ -8,7 +10,6 @@
 #include "envs/make_env.h"
 #include "runtime/base/log.h"
 #include "runtime/config/config.h"
-#include "tools/cli/commands.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/stop_signals.h"

@@ -1,8 +1,9 @@
+// `troupe node`: starts workers on this machine when `troupe spawn` asks for them.
+
 #include <unistd.h>
 
 #include <memory>
 
-#include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -16,7 +17,7 @@
 #include "runtime/caf/connect.h"
 #include "runtime/caf/listen.h"
 #include "tools/cli/child_processes.h"
-#include "tools/cli/commands.h"
+#include "tools/cli/command.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/worker_process.h"
@@ -24,12 +25,24 @@
 namespace troupe {
 namespace {
 
+struct Options {
+  Address listen;
+};
+
+Options read_flags(Flags& flags) {
+  Options options;
+  flags.required_option("--listen", "HOST:PORT", options.listen, parse_listen_address,
+                        "where `troupe spawn` reaches this node; a port alone is on 127.0.0.1");
+  flags.read();
+  return options;
+}
+
 constexpr uint32_t kMaxWorkersPerRequest = ChildProcesses::kMost;
 constexpr std::chrono::seconds kDeadline{5};
-// A SpawnRequest and what processes tell each other when they meet are a few hundred bytes; a host name has at most 255.
+// A SpawnRequest and what processes tell each other when they meet are a few hundred bytes; a host name has at most
+// 255.
 constexpr size_t kRequestBytes = 16 << 10;
 constexpr size_t kConnections = 256;
-constexpr std::chrono::milliseconds kPerWorker{100};  // to start its process, on a busy machine
 constexpr std::chrono::milliseconds kPatience = kFarewell + std::chrono::milliseconds(500);  // with workers at the end
 
 constexpr uint32_t kMostAtOnce = 32;  // requests whose runs are being reached, a thread each
@@ -88,9 +101,7 @@ NodeActor::behavior_type node(NodeSelf self, NodeActor starter) {
   return {[self](const SpawnRequest& request) { return start_workers(self, request); }};
 }
 
-}  // namespace
-
-int run_node(const NodeOptions& options) {
+int run_node(const Options& options) {
   StopSignals signals;
   signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
@@ -114,43 +125,15 @@ int run_node(const NodeOptions& options) {
   });
 }
 
-int run_spawn(const SpawnOptions& options) {
-  return with_network(1, /*more=*/1, {}, [&](caf::actor_system& system) {
-    caf::scoped_actor self(system);
-    std::string error;
-    const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host,
-                               options.run.port};
-    const auto node_port = options.node.port;
-    const std::string node = options.node.text();
-    const auto fail = [&](const caf::error& e) { error = "--node " + node + ": " + describe(e); };
-    // The node says so of the run, whose address is in its text.
-    const auto refuse = [&](const caf::error& e) {
-      fail(e);
-      if (fault_of(e) == Fault::peer_gone) error = "--run " + describe(e) + "; the node " + node + " tried it";
-    };
-    NodeActor node_actor;
-    const auto connect = [&](const std::string& address) {
-      self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, address, node_port)
-          .receive(
-              [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
-                if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
-                  node_actor = caf::actor_cast<NodeActor>(actor);
-                } else {
-                  error = "--node " + node + ": a troupe process answers there, but it is not a `troupe node`";
-                }
-              },
-              fail);
-    };
-    self->request(spawn_probe(system, options.node.host, node_port, kDeadline), kDeadline + kProbeMargin,
-                  caf::connect_atom_v)
-        .receive(connect, [&](const caf::error& e) { error = "--node " + node + ": cannot connect: " + describe(e); });
-    if (node_actor)
-      self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
-          .receive([&](uint32_t started) { print_line(std::to_string(started) + " workers started on " + node); },
-                   refuse);
-    if (!error.empty()) throw ConfigError(error);
-    return 0;
-  });
+}  // namespace
+
+Command node_command() {
+  return {.name = "node",
+          .summary = "wait for requests to start workers on this machine",
+          .examples =
+              "  troupe node --listen 5556\n"
+              "  troupe node --listen 0.0.0.0:5556\n",
+          .parse = read_then_run<read_flags, run_node>};
 }
 
 }  // namespace troupe

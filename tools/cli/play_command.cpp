@@ -1,3 +1,5 @@
+#include "tools/cli/play_command.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +13,6 @@
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
 #include "runtime/stats/console.h"
-#include "tools/cli/commands.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/terminal.h"
 #include "tools/cli/trained_run.h"

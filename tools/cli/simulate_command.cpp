@@ -7,13 +7,51 @@
 #include <thread>
 
 #include "runtime/base/log.h"
+#include "runtime/base/suggest.h"
 #include "sim/simulation.h"
-#include "tools/cli/commands.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
 
 namespace troupe {
 
 namespace {
+
+// From first to last, both included.
+struct Seeds {
+  uint64_t first = 1, last = 1;
+
+  std::string text() const { return std::to_string(first) + ".." + std::to_string(last); }
+};
+
+struct Options {
+  Seeds seeds;
+  bool verbose = false;
+};
+
+Seeds parse_seeds(std::string_view flag, const std::string& text) {
+  const size_t dots = text.find("..");
+  if (dots == std::string::npos)
+    refuse_flag(flag, '"' + printable(text) + "\" is not a range, expected A..B, like 1..1000");
+  const Seeds seeds = {parse_seed(flag, text.substr(0, dots)), parse_seed(flag, text.substr(dots + 2))};
+  if (seeds.first > seeds.last) refuse_flag(flag, printable(text) + " is empty, expected A..B with A <= B");
+  return seeds;
+}
+
+Seeds parse_one_seed(std::string_view flag, const std::string& text) {
+  const uint64_t seed = parse_seed(flag, text);
+  return {seed, seed};
+}
+
+Options read_flags(Flags& flags) {
+  Options options;
+  flags.option("--seeds", "A..B", options.seeds, parse_seeds, "every seed from A to B, both included");
+  flags.option("--seed", "N", options.seeds, parse_one_seed, "one seed");
+  flags.toggle("--verbose", options.verbose, "print every event; meant for one seed");
+  flags.exactly_one_of({"--seeds", "--seed"});
+  flags.read();
+  return options;
+}
 
 struct Totals {
   uint64_t seeds = 0, failed = 0, events = 0, updates = 0, processes = 0, faults = 0;
@@ -33,16 +71,14 @@ void print_failure(uint64_t seed, const sim::Outcome& outcome) {
             << outcome.scenario << "\n  replay with: troupe simulate --seed " << seed << " --verbose" << std::endl;
 }
 
-}  // namespace
-
-int run_simulate(const SimulateOptions& options) {
+int simulate(const Options& options) {
   const auto begun = std::chrono::steady_clock::now();
   open_log(nullptr, {.to_stderr = false});  // the actors' complaints about the faults we make
   std::mutex mutex;
   Totals totals;
-  std::atomic<uint64_t> next = options.first_seed;
+  std::atomic<uint64_t> next = options.seeds.first;
   const auto work = [&] {
-    for (uint64_t seed = next++; seed <= options.last_seed && seed >= options.first_seed; seed = next++) {
+    for (uint64_t seed = next++; seed <= options.seeds.last && seed >= options.seeds.first; seed = next++) {
       const auto trace = options.verbose ? [](const std::string& line) { std::cout << line << '\n'; }
                                          : std::function<void(const std::string&)>();
       const sim::Outcome outcome = sim::simulate(seed, sim::Mutation::none, trace);
@@ -51,7 +87,7 @@ int run_simulate(const SimulateOptions& options) {
       if (outcome.violation) print_failure(seed, outcome);
     }
   };
-  const uint64_t seeds = options.last_seed - options.first_seed + 1;
+  const uint64_t seeds = options.seeds.last - options.seeds.first + 1;
   const uint64_t threads =
       options.verbose ? 1 : std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), seeds);
   std::vector<std::thread> workers;
@@ -64,6 +100,17 @@ int run_simulate(const SimulateOptions& options) {
             << totals.updates << " updates, " << totals.events << " events, " << totals.faults << " faults; " << seconds
             << " s" << std::endl;
   return totals.failed == 0 ? 0 : kExitFailure;
+}
+
+}  // namespace
+
+Command simulate_command() {
+  return {.name = "simulate",
+          .summary = "test the runtime: small runs under random schedules and faults",
+          .examples =
+              "  troupe simulate --seeds 1..1000\n"
+              "  troupe simulate --seed 42 --verbose\n",
+          .parse = read_then_run<read_flags, simulate>};
 }
 
 }  // namespace troupe

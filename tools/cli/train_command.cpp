@@ -1,3 +1,5 @@
+#include "tools/cli/train_command.h"
+
 #include <unistd.h>
 
 #include <csignal>
@@ -28,15 +30,9 @@
 #include "runtime/caf/system.h"
 #include "runtime/config/config.h"
 #include "runtime/config/fixed_settings.h"
-#include "tools/cli/command_line.h"
-#include "tools/cli/commands.h"
-#include "tools/cli/config_lookup.h"
 #include "tools/cli/finished_run.h"
-#include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
-#include "tools/cli/machine_check.h"
 #include "tools/cli/run_report.h"
-#include "tools/cli/stop_signals.h"
 #include "tools/cli/this_command.h"
 
 namespace troupe {
@@ -106,28 +102,28 @@ bool tell_resumed(const RunFolder& folder, const RunConfig& config, const Replay
 }
 
 // The server for workers, on the network from its construction on. Nothing outlives it, so that a start that fails ends at once.
-class PublishedServer {
+class OpenGate {
  public:
   // Throws ConfigError when the address is taken.
-  PublishedServer(caf::actor_system& system, const Address& at, const ListenLimits& limits)
+  OpenGate(caf::actor_system& system, const Address& at, const ListenLimits& limits)
       : system_(system),
-        server_(system.spawn(join_server)),
-        address_{at.host, listen(system, JoinService(server_), at.host, at.port, messages_to_run(), limits)} {}
-  PublishedServer(const PublishedServer&) = delete;
-  PublishedServer& operator=(const PublishedServer&) = delete;
-  ~PublishedServer() {
-    system_.middleman().unpublish(caf::actor_cast<caf::actor>(server_), address_.port);
-    caf::anon_send_exit(server_, caf::exit_reason::user_shutdown);
+        gate_(system.spawn(join_server)),
+        address_{at.host, listen(system, JoinService(gate_), at.host, at.port, messages_to_run(), limits)} {}
+  OpenGate(const OpenGate&) = delete;
+  OpenGate& operator=(const OpenGate&) = delete;
+  ~OpenGate() {
+    system_.middleman().unpublish(caf::actor_cast<caf::actor>(gate_), address_.port);
+    caf::anon_send_exit(gate_, caf::exit_reason::user_shutdown);
   }
 
   std::string address() const { return address_.text(); }
   void lead_to(const SupervisorActor& supervisor) const {
-    caf::anon_send(server_, begin_atom_v, caf::actor_cast<caf::actor>(supervisor));
+    caf::anon_send(gate_, begin_atom_v, caf::actor_cast<caf::actor>(supervisor));
   }
 
  private:
   caf::actor_system& system_;
-  JoinServerActor server_;
+  JoinServerActor gate_;
   Address address_;
 };
 
@@ -158,8 +154,8 @@ ListenLimits limits_of(const NetworkConfig& network) {
 }
 
 // The port of the last start that is taken by now, so that its workers do not find this one; 0 when there is none.
-uint16_t publish_server(std::optional<PublishedServer>& server, caf::actor_system& system, const Address& at,
-                        const std::string& folder, const NetworkConfig& network) {
+uint16_t open_gate(std::optional<OpenGate>& server, caf::actor_system& system, const Address& at,
+                   const std::string& folder, const NetworkConfig& network) {
   const ListenLimits limits = limits_of(network);
   const std::optional<Address> before = at.port == 0 ? address_left_behind(folder, at.host) : std::nullopt;
   try {
@@ -322,9 +318,9 @@ int run_train(const TrainOptions& options) {
                        .network_config = config.network},
                       register_messages);
     caf::actor_system& system = owned.get();
-    std::optional<PublishedServer> server;
+    std::optional<OpenGate> server;
     uint16_t taken_port = 0;
-    if (!config.deterministic) taken_port = publish_server(server, system, options.listen, path, config.network);
+    if (!config.deterministic) taken_port = open_gate(server, system, options.listen, path, config.network);
 
     signals.begin(stopping_line);
     folder.emplace(posix_disk(), path, to_json(config), upgrade_config);

@@ -1,35 +1,52 @@
 // The program troupe-learn: the commands that compute with tensors. Users start it through troupe.
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
 #include "runtime/base/errors.h"
+#include "tools/bench/bench_command.h"
 #include "tools/cli/command_line.h"
-#include "tools/cli/commands.h"
+#include "tools/cli/eval_command.h"
+#include "tools/cli/inference_command.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/play_command.h"
+#include "tools/cli/train_command.h"
 
 namespace troupe {
 namespace {
 
-struct Run {
-  int operator()(const TrainOptions& options) const { return run_train(options); }
-  int operator()(const InferenceOptions& options) const { return run_inference(options); }
-  int operator()(const EvalOptions& options) const { return run_eval(options); }
-  int operator()(const PlayOptions& options) const { return run_play(options); }
-  int operator()(const BenchOptions& options) const { return run_bench(options); }
-  template <class Other>
-  int operator()(const Other&) const {
+// A command of troupe, with the work in place of the check.
+template <auto read, auto run>
+Command done(Command command) {
+  command.parse = read_then_run<read, run>;
+  return command;
+}
+
+// One line per command.
+std::vector<Command> learning_commands() {
+  std::vector<Command> commands;
+  commands.push_back(done<read_train, run_train>(train_command()));
+  commands.push_back(done<read_inference, run_inference>(inference_command()));
+  commands.push_back(done<read_eval, run_eval>(eval_command()));
+  commands.push_back(done<read_play, run_play>(play_command()));
+  commands.push_back(done<read_bench, run_bench>(bench_command()));
+  return commands;
+}
+
+int run(const Words& words) {
+  const std::vector<Command> commands = learning_commands();
+  const auto is_first = [&](const Command& command) { return !words.empty() && words.front() == command.name; };
+  if (std::ranges::none_of(commands, is_first))
     throw ConfigError("this command is done by the program troupe, not by troupe-learn");
-  }
-};
+  const auto line = parse_command_line(commands, words, std::cout);
+  return line ? line->action() : 0;
+}
 
 }  // namespace
 }  // namespace troupe
 
 int main(int count, char** arguments) {
   setenv("GLOO_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // its news about connections are in our log, in plain words
-  return troupe::run_program([&] {
-    const auto options = troupe::parse_command_line({arguments + 1, arguments + count}, std::cout);
-    return options ? std::visit(troupe::Run{}, *options) : 0;
-  });
+  return troupe::run_program([&] { return troupe::run({arguments + 1, arguments + count}); });
 }

@@ -1,12 +1,30 @@
+// `troupe version`.
+
 #include <iostream>
 
-#include "tools/cli/commands.h"
+#include "tools/cli/command.h"
 
 namespace troupe {
+namespace {
 
-int run_version(const VersionOptions&) {
+struct Options {};
+
+Options read_flags(Flags& flags) {
+  flags.read();
+  return {};
+}
+
+void print_version(const Options&) {
   std::cout << "troupe " TROUPE_VERSION " (" TROUPE_BUILD_TYPE ", " TROUPE_COMPILER ")\n";
-  return 0;
+}
+
+}  // namespace
+
+Command version_command() {
+  return {.name = "version",
+          .summary = "print the version",
+          .examples = "  troupe version\n",
+          .parse = read_then_run<read_flags, print_version>};
 }
 
 }  // namespace troupe

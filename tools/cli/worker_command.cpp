@@ -1,18 +1,35 @@
+// `troupe worker`: rollout workers in a process of their own, which join a run.
+
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/worker_host.h"
-#include "tools/cli/commands.h"
-#include "tools/cli/launch.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flag_values.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/worker_process.h"
 
 namespace troupe {
 namespace {
+
+struct Options {
+  Address connect;
+  std::optional<int64_t> wait;  // seconds
+  int64_t count = 1;            // rollout workers in this process
+};
+
+Options read_flags(Flags& flags) {
+  Options options;
+  add_join_flags(flags, options.connect, options.wait);
+  flags.option("--count", "N", options.count, integer_in(1, 1024), "rollout workers in this process (default: 1)");
+  flags.read();
+  return options;
+}
 
 // Of the command and its hosts. A host whose environment does not return from a step can end after the command.
 struct Shared {
@@ -21,9 +38,7 @@ struct Shared {
   std::atomic<int64_t> left = 0;  // hosts that have not ended
 };
 
-}  // namespace
-
-int run_worker(const WorkerOptions& options) {
+int run_workers(const Options& options) {
   const auto shared = std::make_shared<Shared>();
   shared->signals.begin({});
   shared->left = options.count;
@@ -47,6 +62,18 @@ int run_worker(const WorkerOptions& options) {
     return 0;
   });
   return shared->report->exit_code(interrupted);
+}
+
+}  // namespace
+
+Command worker_command() {
+  return {.name = "worker",
+          .summary = "add rollout workers to a run, at any time, from any machine",
+          .examples =
+              "  troupe worker --connect 127.0.0.1:5555\n"
+              "  troupe worker --connect trainer.local:5555 --count 4\n"
+              "  troupe worker --connect trainer.local:5555 --wait 86400  # waits for a day\n",
+          .parse = read_then_run<read_flags, run_workers>};
 }
 
 }  // namespace troupe

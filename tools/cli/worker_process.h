@@ -11,7 +11,7 @@
 
 #include "actors/joining.h"
 #include "actors/run_context.h"
-#include "tools/cli/options.h"
+#include "tools/cli/address.h"
 
 namespace troupe {
 

@@ -1,0 +1,73 @@
+#pragma once
+// `troupe bench`: its flags. Measuring is done by troupe-learn (tools/bench/bench_command.cpp).
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/suggest.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flag_values.h"
+
+namespace troupe {
+
+struct BenchOptions {
+  std::string what;  // one of kBenchmarks
+  bool json = false;
+  double seconds = 5.0;  // of measuring, roughly
+  std::string plot;      // an SVG file to draw, or empty
+};
+
+// The names that the command accepts, and those of them whose result tools/plot_bench.py can draw.
+inline const std::vector<std::string> kBenchmarks = {"sampling", "inference", "trainer",   "weights", "gae",
+                                                     "vtrace",   "balance",   "surrogate", "logprob"};
+inline const std::vector<std::string> kDrawableBenchmarks = {"gae", "vtrace", "surrogate", "logprob", "balance"};
+
+inline std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// In troupe-learn.
+int run_bench(const BenchOptions& options);
+
+inline BenchOptions read_bench(Flags& flags) {
+  BenchOptions options;
+  const std::string all = joined(kBenchmarks), drawable = joined(kDrawableBenchmarks);
+  const auto benchmark = [&](std::string_view, const std::string& text) {
+    if (std::ranges::find(kBenchmarks, text) == kBenchmarks.end()) {
+      const std::string near = closest(text, kBenchmarks);
+      flags.refuse('"' + printable(text) + "\" is unknown, " +
+                   (near.empty() ? "expected one of: " + all : "did you mean " + near + '?'));
+    }
+    return text;
+  };
+  const auto file = [&](std::string_view flag, const std::string& text) {
+    if (text.empty()) flags.refuse(std::string(flag) + ": the name of the file is empty");
+    return text;
+  };
+  flags.argument("NAME", options.what, benchmark, "what to measure, one of: " + all);
+  flags.toggle("--json", options.json, "print one JSON object, whose keys name their units");
+  flags.option("--seconds", "S", options.seconds, parse_seconds, "seconds to measure for, roughly (default: 5)");
+  flags.option("--plot", kFileType, options.plot, file, "draw the result into this SVG file (only " + drawable + ")");
+  flags.read();
+  if (!options.plot.empty() && std::ranges::find(kDrawableBenchmarks, options.what) == kDrawableBenchmarks.end())
+    flags.refuse("--plot: " + options.what + " cannot be drawn, only " + drawable);
+  return options;
+}
+
+inline void check_bench(const BenchOptions&) {}
+
+inline Command bench_command() {
+  return {.name = "bench",
+          .summary = "measure the speed of one part on this machine",
+          .examples =
+              "  troupe bench sampling\n"
+              "  troupe bench inference --seconds 10 --json\n",
+          .parse = read_then_run<read_bench, check_bench>,
+          .done_by_learn = true};
+}
+
+}  // namespace troupe

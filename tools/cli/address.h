@@ -1,0 +1,26 @@
+#pragma once
+// Where a process listens, or what it connects to, as flags and files spell it. Pure functions; any thread.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace troupe {
+
+struct Address {
+  std::string host;   // name, IPv4, or IPv6 without brackets
+  uint16_t port = 0;  // 0 (listening only) = any free port
+
+  // "host:port", "[::1]:port".
+  std::string text() const;
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+inline const Address kLoopbackAnyPort = {"127.0.0.1", 0};
+
+// "host:port" or "[ipv6]:port"; `flag` begins every error. Throws ConfigError.
+Address parse_address(std::string_view flag, const std::string& text);
+// The same for an address to listen on: a port alone is on loopback, and port 0 is any free port.
+Address parse_listen_address(std::string_view flag, const std::string& text);
+
+}  // namespace troupe

@@ -1,0 +1,47 @@
+#pragma once
+// `troupe eval`: its flags, and what troupe checks before troupe-learn evaluates (tools/cli/eval_command.cpp).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tools/cli/command.h"
+#include "tools/cli/config_lookup.h"
+#include "tools/cli/flag_values.h"
+
+namespace troupe {
+
+struct EvalOptions {
+  std::string run_dir;
+  std::optional<int64_t> episodes;  // in place of the run's evaluation.episodes
+  std::optional<uint64_t> seed;     // in place of the run's
+  bool json = false;
+};
+
+// In troupe-learn.
+int run_eval(const EvalOptions& options);
+
+inline EvalOptions read_eval(Flags& flags) {
+  EvalOptions options;
+  flags.argument("RUN", options.run_dir, any_text, "folder of the run");
+  flags.option("--episodes", "N", options.episodes, integer_in(1, 1'000'000),
+               "episodes to play (default: the run's evaluation.episodes)");
+  flags.option("--seed", "N", options.seed, parse_seed, "seed of the episodes (default: the run's)");
+  flags.toggle("--json", options.json, "print one JSON object");
+  flags.read();
+  return options;
+}
+
+inline void check_eval(const EvalOptions& options) { require_run_folder(options.run_dir); }
+
+inline Command eval_command() {
+  return {.name = "eval",
+          .summary = "evaluate the newest checkpoint of a run",
+          .examples =
+              "  troupe eval runs/cartpole\n"
+              "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n",
+          .parse = read_then_run<read_eval, check_eval>,
+          .done_by_learn = true};
+}
+
+}  // namespace troupe

@@ -1,0 +1,41 @@
+#include "tools/cli/flag_values.h"
+
+#include <charconv>
+#include <system_error>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+
+void refuse_flag(std::string_view flag, const std::string& what) { throw ConfigError(std::string(flag) + ": " + what); }
+
+int64_t parse_integer(std::string_view flag, const std::string& text, int64_t low, int64_t high) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string wanted = ", expected an integer in [" + std::to_string(low) + ", " + std::to_string(high) + ']';
+  const bool whole = end == text.data() + text.size() && !text.empty();
+  if (error == std::errc::invalid_argument || !whole)
+    refuse_flag(flag, '"' + printable(text) + "\" is not an integer" + wanted);
+  if (error != std::errc() || value < low || value > high)
+    refuse_flag(flag, printable(text) + " is out of range" + wanted);
+  return value;
+}
+
+uint64_t parse_seed(std::string_view flag, const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty())
+    refuse_flag(flag, '"' + printable(text) + "\" is not a seed, expected an integer in [0, 18446744073709551615]");
+  return value;
+}
+
+double parse_seconds(std::string_view flag, const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > 3600)
+    refuse_flag(flag, '"' + printable(text) + "\" is not right, expected a number of seconds in (0, 3600]");
+  return value;
+}
+
+}  // namespace troupe

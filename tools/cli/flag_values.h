@@ -1,0 +1,30 @@
+#pragma once
+// Readers of flag values: each returns the value that `text` stands for. `flag` begins every error, like --seed. All
+// throw ConfigError. Pure functions; any thread. Readers of addresses are in tools/cli/address.h.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace troupe {
+
+// Throws ConfigError: "flag: what".
+[[noreturn]] void refuse_flag(std::string_view flag, const std::string& what);
+
+// An integer in [low, high].
+int64_t parse_integer(std::string_view flag, const std::string& text, int64_t low, int64_t high);
+
+// The reader of an integer in [low, high].
+inline auto integer_in(int64_t low, int64_t high) {
+  return [low, high](std::string_view flag, const std::string& text) { return parse_integer(flag, text, low, high); };
+}
+
+uint64_t parse_seed(std::string_view flag, const std::string& text);
+
+// Seconds in (0, 3600], fractions included.
+double parse_seconds(std::string_view flag, const std::string& text);
+
+// The text itself.
+inline std::string any_text(std::string_view, const std::string& text) { return text; }
+
+}  // namespace troupe

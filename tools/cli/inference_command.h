@@ -1,0 +1,41 @@
+#pragma once
+// `troupe inference`: its flags, and what troupe does before troupe-learn joins the run
+// (tools/cli/inference_command.cpp).
+
+#include <cstdint>
+#include <optional>
+
+#include "tools/cli/address.h"
+#include "tools/cli/command.h"
+#include "tools/cli/stop_signals.h"
+
+namespace troupe {
+
+struct InferenceOptions {
+  Address connect;
+  std::optional<int64_t> wait;  // seconds
+};
+
+// In troupe-learn.
+int run_inference(const InferenceOptions& options);
+
+inline InferenceOptions read_inference(Flags& flags) {
+  InferenceOptions options;
+  add_join_flags(flags, options.connect, options.wait);
+  flags.read();
+  return options;
+}
+
+inline void check_inference(const InferenceOptions&) {
+  hold_stop_signals();  // nobody takes them before troupe-learn does
+}
+
+inline Command inference_command() {
+  return {.name = "inference",
+          .summary = "add an inference process to a run, at any time, from any machine",
+          .examples = "  troupe inference --connect 127.0.0.1:5555\n",
+          .parse = read_then_run<read_inference, check_inference>,
+          .done_by_learn = true};
+}
+
+}  // namespace troupe

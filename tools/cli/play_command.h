@@ -1,0 +1,39 @@
+#pragma once
+// `troupe play`: its flags, and what troupe checks before troupe-learn shows the run (tools/cli/play_command.cpp).
+
+#include <cstdint>
+#include <string>
+
+#include "tools/cli/command.h"
+#include "tools/cli/config_lookup.h"
+#include "tools/cli/flag_values.h"
+
+namespace troupe {
+
+struct PlayOptions {
+  std::string run_dir;
+  int64_t episodes = 1;
+};
+
+// In troupe-learn.
+int run_play(const PlayOptions& options);
+
+inline PlayOptions read_play(Flags& flags) {
+  PlayOptions options;
+  flags.argument("RUN", options.run_dir, any_text, "folder of the run");
+  flags.option("--episodes", "N", options.episodes, integer_in(1, 1'000'000), "episodes to show (default: 1)");
+  flags.read();
+  return options;
+}
+
+inline void check_play(const PlayOptions& options) { require_run_folder(options.run_dir); }
+
+inline Command play_command() {
+  return {.name = "play",
+          .summary = "show a run's policy acting in its environment, as text",
+          .examples = "  troupe play runs/cartpole --episodes 3\n",
+          .parse = read_then_run<read_play, check_play>,
+          .done_by_learn = true};
+}
+
+}  // namespace troupe

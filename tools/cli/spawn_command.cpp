@@ -1,0 +1,89 @@
+// `troupe spawn`: asks a node to start workers for a run.
+
+#include <chrono>
+#include <set>
+#include <string>
+
+#include <caf/scoped_actor.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "actors/messages.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/output.h"
+#include "runtime/caf/connect.h"
+#include "runtime/caf/system.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flag_values.h"
+#include "tools/cli/worker_process.h"
+
+namespace troupe {
+namespace {
+
+struct Options {
+  Address node;
+  int64_t workers = 1;
+  Address run;
+};
+
+Options read_flags(Flags& flags) {
+  Options options;
+  flags.required_option("--node", "HOST:PORT", options.node, parse_address, "address of a `troupe node`");
+  flags.required_option("--workers", "N", options.workers, integer_in(1, 1024), "workers to start there");
+  flags.required_option("--run", "HOST:PORT", options.run, parse_address,
+                        "address of the run they join, as the node reaches it");
+  flags.read();
+  return options;
+}
+
+constexpr std::chrono::seconds kDeadline{5};
+constexpr std::chrono::milliseconds kPerWorker{100};  // to start its process, on a busy machine
+
+int run_spawn(const Options& options) {
+  return with_network(1, /*more=*/1, {}, [&](caf::actor_system& system) {
+    caf::scoped_actor self(system);
+    std::string error;
+    const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host,
+                               options.run.port};
+    const auto node_port = options.node.port;
+    const std::string node = options.node.text();
+    const auto fail = [&](const caf::error& e) { error = "--node " + node + ": " + describe(e); };
+    // The node says so of the run, whose address is in its text.
+    const auto refuse = [&](const caf::error& e) {
+      fail(e);
+      if (fault_of(e) == Fault::peer_gone) error = "--run " + describe(e) + "; the node " + node + " tried it";
+    };
+    NodeActor node_actor;
+    const auto connect = [&](const std::string& address) {
+      self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, address, node_port)
+          .receive(
+              [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
+                if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
+                  node_actor = caf::actor_cast<NodeActor>(actor);
+                } else {
+                  error = "--node " + node + ": a troupe process answers there, but it is not a `troupe node`";
+                }
+              },
+              fail);
+    };
+    self->request(spawn_probe(system, options.node.host, node_port, kDeadline), kDeadline + kProbeMargin,
+                  caf::connect_atom_v)
+        .receive(connect, [&](const caf::error& e) { error = "--node " + node + ": cannot connect: " + describe(e); });
+    if (node_actor)
+      self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
+          .receive([&](uint32_t started) { print_line(std::to_string(started) + " workers started on " + node); },
+                   refuse);
+    if (!error.empty()) throw ConfigError(error);
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command spawn_command() {
+  return {.name = "spawn",
+          .summary = "ask a node to start workers for a run",
+          .examples = "  troupe spawn --node 10.0.0.7:5556 --workers 8 --run 10.0.0.2:5555\n",
+          .parse = read_then_run<read_flags, run_spawn>};
+}
+
+}  // namespace troupe

@@ -1,0 +1,91 @@
+#pragma once
+// `troupe train`: its flags, and what troupe checks before troupe-learn trains (tools/cli/train_command.cpp).
+
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/errors.h"
+#include "tools/cli/address.h"
+#include "tools/cli/command.h"
+#include "tools/cli/config_lookup.h"
+#include "tools/cli/flag_values.h"
+#include "tools/cli/launch.h"
+#include "tools/cli/machine_check.h"
+#include "tools/cli/stop_signals.h"
+
+namespace troupe {
+
+struct TrainOptions {
+  std::string config;                  // a path, the name of a file in configs/, or a run's folder; see find_config
+  std::string run_dir;                 // may be empty; see run_folder_of
+  std::optional<uint64_t> seed;        // in place of the config's
+  std::vector<std::string> overrides;  // path=value, in order
+  Address listen = kLoopbackAnyPort;   // for workers, nodes and inference actors
+  Address stats = kLoopbackAnyPort;    // the JSON socket
+};
+
+// In troupe-learn.
+int run_train(const TrainOptions& options);
+
+inline TrainOptions read_train(Flags& flags) {
+  TrainOptions options;
+  const auto folder = [](std::string_view flag, const std::string& text) {
+    if (text.empty()) refuse_flag(flag, "is empty, expected a folder");
+    return text;
+  };
+  flags.argument("CONFIG", options.config, any_text,
+                 "run file, or name of a built-in one, like cartpole; or the folder of a run or the config.json in it: "
+                 "resumes that run, unless --run names another");
+  flags.option("--run", kFolderType, options.run_dir, folder,
+               "folder of the run; if it holds a run with these settings, that run is resumed (default: runs/NAME)");
+  flags.option("--seed", "N", options.seed, parse_seed, "seed of the run (default: the config's)");
+  add_overrides(flags, options.overrides);
+  flags.option("--listen", "HOST:PORT", options.listen, parse_listen_address,
+               "where workers and inference processes join; a port alone is on 127.0.0.1 (default: 127.0.0.1, a free "
+               "port)");
+  flags.option("--stats", "HOST:PORT", options.stats, parse_listen_address,
+               "where statistics are served as JSON; a port alone is on 127.0.0.1 (default: 127.0.0.1, a free port)");
+  flags.read();
+  if (options.listen.port != 0 && options.listen == options.stats)
+    refuse_flag("--stats", options.stats.text() + " is also --listen; they need two ports");
+  return options;
+}
+
+// A deterministic run is one process without a network.
+inline void require_no_addresses(const TrainOptions& options) {
+  const std::string reason = " has no effect with deterministic true; leave it out";
+  if (options.listen != kLoopbackAnyPort) refuse_flag("--listen", options.listen.text() + reason);
+  if (options.stats != kLoopbackAnyPort) refuse_flag("--stats", options.stats.text() + reason);
+}
+
+inline void check_train(const TrainOptions& options) {
+  std::signal(SIGPIPE, SIG_IGN);  // as in run_train
+  const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
+  if (config.deterministic) require_no_addresses(options);
+  require_room_for_folder(options, config);
+  const EnvSpec env = environment_of(config);
+  const Machine machine = Machine::here();
+  const std::string shortage = memory_shortage(config, env, machine);
+  if (!shortage.empty()) throw ConfigError(shortage);
+  for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
+  hold_stop_signals();  // nobody takes them before troupe-learn does
+}
+
+inline Command train_command() {
+  return {.name = "train",
+          .summary = "train a policy; run the same command again to resume",
+          .examples =
+              "  troupe train cartpole\n"
+              "  troupe train my_run.json --run runs/first --seed 3 --set trainer.epochs=8\n"
+              "  troupe train runs/first                      # resumes that run\n"
+              "  troupe train runs/first --set stop.updates=2000\n"
+              "  troupe train runs/first --run runs/second --seed 4    # a new run like it\n"
+              "  troupe train cartpole --listen 0.0.0.0:5555    # lets other machines join\n",
+          .parse = read_then_run<read_train, check_train>,
+          .done_by_learn = true};
+}
+
+}  // namespace troupe
