@@ -49,6 +49,9 @@ std::string failures_text(const StatsSnapshot& last) {
          (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
 }
 
+// How a run ended, in one word or the name of a setting.
+std::string reason_of(const RunOutcome& outcome) { return outcome.reason.empty() ? "failed" : outcome.reason; }
+
 }  // namespace
 
 uint64_t env_steps_of(const std::string& line) {
@@ -133,19 +136,8 @@ void RunReport::close_with(const std::string& line) {
   log_info("train", line);
 }
 
-std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
-  std::string refused;
-  const auto attempt = [&](const auto& write) {
-    try {
-      write();
-    } catch (const IoError& error) {
-      if (refused.empty()) refused = error.what();
-    }
-  };
-  attempt([&] { write_held(); });
-  const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
-  const std::string reason = outcome.reason.empty() ? "failed" : outcome.reason;
-  Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", reason}};
+std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double run_seconds) const {
+  Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", reason_of(outcome)}};
   if (!outcome.error.empty()) summary["error"] = outcome.error;
   summary["wall_seconds"] = run_seconds;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
@@ -172,9 +164,23 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   summary["last_start"] = {{"wall_seconds", wall_seconds},
                            {"env_steps", new_steps},
                            {"updates", outcome.version.number - start_.version.number}};
-  attempt([&] { folder_.write_summary(summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); });
+  return summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
+  std::string refused;
+  const auto attempt = [&](const auto& write) {
+    try {
+      write();
+    } catch (const IoError& error) {
+      if (refused.empty()) refused = error.what();
+    }
+  };
+  attempt([&] { write_held(); });
+  const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
+  attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, run_seconds)); });
   begin_closing_lines();
-  close_with(reason + " after " + format_count(last_.env_steps) + " environment steps, " +
+  close_with(reason_of(outcome) + " after " + format_count(last_.env_steps) + " environment steps, " +
              format_count(outcome.version.number) + " updates, " + format_seconds(run_seconds));
   // What ended the run is told by the command, once.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));

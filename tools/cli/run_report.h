@@ -47,6 +47,8 @@ class RunReport : public RunSink {
     std::string json;
   };
   void write_held();
+  // The text of summary.json. `wall_seconds` are those of this start, `run_seconds` those of all starts.
+  std::string summary_of(const RunOutcome& outcome, double wall_seconds, double run_seconds) const;
   void close_with(const std::string& line);
   StatsSnapshot with_times(StatsSnapshot snapshot);
 

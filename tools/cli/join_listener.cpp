@@ -1,0 +1,76 @@
+#include "tools/cli/join_listener.h"
+
+#include <algorithm>
+
+#include <caf/actor_cast.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <nlohmann/json.hpp>
+
+#include "actors/network_messages.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/machine.h"
+
+namespace troupe {
+namespace {
+
+constexpr uint64_t kMaxEndpointsBytes = 1 << 16;
+
+// The port on which a start of this run listened that was killed, so that its workers find this start; nothing when
+// there is none. endpoints.json is removed at an orderly end.
+std::optional<Address> address_left_behind(const std::string& folder, const std::string& host) {
+  try {
+    const std::string text = posix_disk().read(folder + "/endpoints.json", kMaxEndpointsBytes);
+    Address address = parse_address("workers", nlohmann::json::parse(text).at("workers").get<std::string>());
+    if (address.host == host) return address;
+  } catch (const std::exception&) {
+    return {};
+  }
+  return {};
+}
+
+constexpr size_t kMessageOverhead = 1 << 20;
+constexpr size_t kLargestMessages = 64;  // at a time, where memory is scarce
+
+// What peers may make this process hold. Arrays above network.chunk_bytes come in parts; beside them a message has
+// lists, like those of the episodes that ended, which can be larger than small arrays.
+ListenLimits limits_of(const NetworkConfig& network) {
+  const size_t message = 4 * static_cast<size_t>(network.chunk_bytes) + kMessageOverhead;
+  return {.message_bytes = message,
+          .buffer_bytes = std::max<size_t>(kLargestMessages * message, available_memory() / 8)};
+}
+
+}  // namespace
+
+JoinListener::JoinListener(caf::actor_system& system, const Address& at, const ListenLimits& limits)
+    : system_(system),
+      server_(system.spawn(join_server)),
+      address_{at.host, listen(system, JoinService(server_), at.host, at.port, messages_to_run(), limits)} {}
+
+JoinListener::~JoinListener() {
+  system_.middleman().unpublish(caf::actor_cast<caf::actor>(server_), address_.port);
+  caf::anon_send_exit(server_, caf::exit_reason::user_shutdown);
+}
+
+void JoinListener::lead_to(const SupervisorActor& supervisor) const {
+  caf::anon_send(server_, begin_atom_v, caf::actor_cast<caf::actor>(supervisor));
+}
+
+uint16_t open_join_listener(std::optional<JoinListener>& listener, caf::actor_system& system, const Address& at,
+                            const std::string& folder, const NetworkConfig& network) {
+  const ListenLimits limits = limits_of(network);
+  const std::optional<Address> before = at.port == 0 ? address_left_behind(folder, at.host) : std::nullopt;
+  try {
+    listener.emplace(system, before.value_or(at), limits);
+    return 0;
+  } catch (const ConfigError&) {
+    if (!before) throw;
+  }
+  listener.emplace(system, at, limits);
+  return before->port;
+}
+
+}  // namespace troupe

@@ -1,0 +1,116 @@
+#include "tools/cli/train_resume.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/log.h"
+#include "runtime/base/output.h"
+#include "runtime/config/config.h"
+#include "runtime/config/fixed_settings.h"
+#include "tools/cli/finished_run.h"
+#include "tools/cli/run_report.h"
+
+namespace troupe {
+namespace {
+
+// Where a run begins, or goes on.
+struct Beginning {
+  ReplayStart start;
+  std::optional<RunFolder::ResumePoint> resume;
+};
+
+// A deterministic run loses nothing when it is resumed: it goes on under the same epoch, with the state of every actor.
+void restore_actors(const Checkpoint& checkpoint, RunContext& context, Beginning& beginning) {
+  if (!checkpoint.scalars.contains(kMetricsLines))
+    throw ConfigError("it does not hold the actors of a deterministic run; use another run folder");
+  context.states = checkpoint.extras;
+  beginning.start.version = checkpoint.version;
+  beginning.resume->lines = saved_count(checkpoint, kMetricsLines);
+  if (const std::string* held = context.state_of(kMetricsHeld))  // it will be written again
+    beginning.resume->tensorboard_step = static_cast<int64_t>(env_steps_of(*held));
+}
+
+// The checkpoint to resume from; nothing when none was written.
+std::optional<Checkpoint> recover(RunFolder& folder, const Learner& learner) {
+  CheckpointStore& checkpoints = folder.checkpoints();
+  checkpoints.expect_weights(learner.signature()->total_bytes());
+  try {
+    return checkpoints.recover();
+  } catch (const IoError& refused) {
+    throw ConfigError(std::string(refused.what()) + "; use another run folder, or remove " + folder.path() +
+                      "/checkpoints to start anew");
+  }
+}
+
+// Restores the learner, and in a deterministic run all other actors.
+Beginning restore(RunFolder& folder, Learner& learner, RunContext& context) {
+  Beginning beginning;
+  if (!folder.resuming()) return beginning;
+  const std::optional<Checkpoint> checkpoint = recover(folder, learner);
+  if (!checkpoint) return beginning;
+  try {
+    beginning.start = resume(*checkpoint, learner);
+    const ReplayStart& start = beginning.start;
+    beginning.resume = RunFolder::ResumePoint{start.version.number, start.env_steps};
+    if (context.deterministic) restore_actors(*checkpoint, context, beginning);
+  } catch (const ConfigError& misfit) {
+    throw ConfigError(folder.checkpoints().path_of(checkpoint->updates) + ": " + misfit.what());
+  }
+  return beginning;
+}
+
+// False when the run has nothing left to do. Says which.
+bool tell_resumed(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {
+  const std::string finished = finished_line(folder, config, start);
+  const std::string resuming = "resuming at update " + std::to_string(start.version.number);
+  log_info("train", finished.empty() ? resuming : finished);
+  print_line(finished.empty() ? resuming + ", " + std::to_string(start.env_steps) + " environment steps" : finished);
+  return finished.empty();
+}
+
+// Schedules end where the run does. A run that is made longer or shorter has other values from here on.
+void tell_moved_schedules(const RunFolder& folder, const RunConfig& config) {
+  const std::string lr = config.trainer.lr_schedule;
+  const bool others = config.algorithm.entropy_coef_end >= 0 || config.model.log_std == "scheduled";
+  if (lr == "constant" && !others) return;
+  for (const char* limit : {"stop.env_steps", "stop.updates", "stop.seconds"})
+    if (const auto change = changed_setting(folder.config_before(), to_json(config), limit))
+      log_warn("train",
+               *change + ": from here on " +
+                   (lr == "constant" ? "schedules" : "the learning rate (trainer.lr_schedule \"" + lr + "\")") +
+                   " will follow the new limit");
+}
+
+}  // namespace
+
+std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
+                                           RunContext& context) {
+  open_log(folder.open_log_file());
+  log_info("train",
+           config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
+  if (const auto& change = folder.replaced_settings()) {
+    const std::string line = "nothing was trained in " + folder.path() + " yet; its settings are replaced: " + *change;
+    log_info("train", line);
+    print_line(line);
+  }
+  Beginning beginning = restore(folder, learner, context);
+  if (beginning.resume && !tell_resumed(folder, config, beginning.start)) return std::nullopt;
+  if (beginning.resume) tell_moved_schedules(folder, config);
+  // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
+  if (!context.deterministic)
+    beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
+  const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  folder.begin_metrics(wall_time, beginning.resume);
+  if (const auto& former = folder.former_metrics()) {
+    const std::string line = "no checkpoint was written in " + folder.path() +
+                             ": training begins anew; the former metrics are in " + *former;
+    log_info("train", line);
+    print_line(line);
+  }
+  return beginning.start;
+}
+
+}  // namespace troupe

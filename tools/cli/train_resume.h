@@ -1,0 +1,20 @@
+#pragma once
+// Begins a run in its folder, or resumes the one that the folder holds. Used by the main thread of `troupe train`.
+
+#include <optional>
+
+#include "actors/resume.h"
+#include "actors/run_context.h"
+#include "models/policy.h"
+#include "runtime/config/run_config.h"
+#include "runtime/run_folder/run_folder.h"
+
+namespace troupe {
+
+// Where the run starts: at the newest checkpoint in `folder`, whose state `learner` and `context` then have, or at
+// zero. Nothing when the run has nothing left to do. Opens the log and the metrics, and says on the console and in the
+// log what was found. Throws ConfigError when the checkpoint cannot be used.
+std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
+                                           RunContext& context);
+
+}  // namespace troupe
