@@ -1,0 +1,167 @@
+// The real program: troupe config, and what it checks as troupe train does.
+#include <filesystem>
+
+#include "tests/support/test.h"
+#include "tests/tools/troupe_program.h"
+
+namespace troupe {
+
+using testing::BadLine;
+using testing::check_all;
+using testing::CommandResult;
+using testing::Folder;
+using testing::lines_of;
+using testing::troupe;
+using testing::Words;
+
+TEST_CASE("troupe: a mistake is blamed on the file, on --set, or on both, as it was made") {
+  const Folder folder;
+  const std::string file = folder.file("grid.json", R"({"env": {"id": "GridWorld", "params": {"size": 5}}})");
+  const std::string bad = folder.file("bad.json", R"({"env": {"id": "GridWorld", "params": {"sise": 5}}})");
+  const std::string unknown = "env.params.sise: unknown key, did you mean env.params.size?";
+  const std::string other_env = "env.params.size: unknown key, this environment has no parameters";
+  check_all({
+      {{"train", file, "--set", "env.params.sise=2"}, "--set: " + unknown},
+      {{"config", file, "--set", R"(env.params={"sise":2})"}, "--set: " + unknown},
+      {{"config", bad}, bad + ": " + unknown},
+      {{"config", bad, "--set", "trainer.epochs=2"}, bad + ": " + unknown},
+      {{"config", bad, "--set", "env.params.sise=2"}, bad + ": " + unknown},
+      {{"config", file, "--set", "env.id=CartPole-v1"}, file + " with --set: " + other_env},
+      {{"config", "cartpole", "--set", "stop.env_steps=0"},
+       "--set: stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
+  });
+}
+
+TEST_CASE("troupe: config takes the folder of a run for its config.json") {
+  const Folder folder;
+  std::filesystem::create_directories(folder.path / "run");
+  const std::string config = folder.file("run/config.json", R"({"name": "mine", "seed": 77})");
+  folder.file("run/run.lock", "1\n");
+  const CommandResult result = troupe({"config", (folder.path / "run").string()});
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("\"seed\": 77") != std::string::npos);
+  CHECK(troupe({"config", config}).out == result.out);
+}
+
+TEST_CASE("troupe: an unknown environment or parameter ends in one line before anything starts") {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  check_all({
+      {{"train", file, "--set", "env.id=CartPol-v1"},
+       "--set: env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
+      {{"config", file, "--set", "env.params.gravty=3"},
+       "--set: env.params.gravty: unknown key, this environment has no parameters"},
+  });
+}
+
+TEST_CASE("troupe: config checks what train checks, parameters of evaluations included") {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  const std::vector<BadLine> lines = {
+      {{file, "--set", "evaluation.env_params.foo=1"},
+       "--set: evaluation.env_params.foo: unknown key, this environment has no parameters"},
+      {{file, "--set", "env.id=GridWorld", "--set", "evaluation.env_params.size=4"},
+       "--set: evaluation.env_params: {\"size\":4} change what is observed or which actions there are, so that the "
+       "run's policy does not fit; leave such parameters to env.params"},
+      {{file, "--set", "env.id=Pendulum-v1", "--set", "algorithm.advantage=optimal_token_baseline"},
+       "--set: algorithm.advantage: \"optimal_token_baseline\" needs probabilities of categories, but the actions of "
+       "Pendulum-v1 are continuous"},
+      {{file, "--set", "algorithm.advantage=grpo", "--set", "algorithm.group_by=task"},
+       "--set: algorithm.group_by: \"task\", but CartPole-v1 has no tasks; use \"batch\""},
+      {{file, "--set", "model.log_std_start=-1"},
+       "--set: model.log_std_start: -1 has no effect with env.id \"CartPole-v1\", whose actions are discrete; change "
+       "that, or leave this at 0"},
+      {{file, "--set", "model.log_std=scheduled"},
+       "--set: model.log_std: \"scheduled\" has no effect with env.id \"CartPole-v1\", whose actions are discrete; "
+       "change that, or leave this at \"state_independent\""},
+      {{file, "--set", "algorithm.ratio=per_dimension"},
+       "--set: algorithm.ratio: \"per_dimension\" has no effect with env.id \"CartPole-v1\", whose actions have one "
+       "dimension and one step; change that, or leave this at \"joint\""},
+      {{file, "--set", "env.id=Pendulum-v1", "--set", "model.log_std=scheduled", "--set", "algorithm.entropy_coef=0.1"},
+       "--set: algorithm.entropy_coef: 0.1 has no effect with model.log_std \"scheduled\", which sets the entropy of "
+       "continuous actions; change that, or leave this at 0"},
+  };
+  for (const char* command : {"config", "train"})
+    for (BadLine line : lines) {
+      line.words.insert(line.words.begin(), command);
+      check_all({line});
+    }
+  CHECK(troupe({"config", "token_reach", "--set", "algorithm.ratio=per_dimension"}).exit_code == 0);
+  CHECK(troupe({"config", "pendulum", "--set", "model.log_std_start=-1"}).exit_code == 0);
+}
+
+TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have an effect or not") {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  const std::string kl = " (known: k1, kl, abs, k2, mse, k3, low_var_kl, full)";
+  check_all({
+      {{"config", file, "--set", "algorithm.kl=k33"},
+       "--set: algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
+      {{"train", file, "--set", "algorithm.kl=k33", "--set", "algorithm.kl_coef=0.1"},
+       "--set: algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
+  });
+  const Words advantage{"config", file, "--set", "algorithm.advantage=vtrac", "--set", "algorithm.rho_bar=2"};
+  CHECK(troupe(advantage).err.starts_with(
+      "troupe: --set: algorithm.advantage: unknown name \"vtrac\", did you mean \"vtrace\"?"));
+}
+
+TEST_CASE("troupe: config and train refuse a device that this build cannot use" *
+          doctest::skip(TROUPE_USES_CUDA != 0)) {
+  const Folder folder;
+  const std::string file = folder.file("run.json", "{}");
+  const std::string why = ", but this build has no CUDA; use \"cpu\", or build with the preset gpu";
+  for (const char* command : {"config", "train"})
+    check_all({
+        {{command, file, "--set", "trainer.device=cuda"}, "--set: trainer.device: \"cuda\"" + why},
+        {{command, file, "--set", "trainer.device=cuda:1"}, "--set: trainer.device: \"cuda:1\"" + why},
+    });
+}
+
+TEST_CASE("troupe: config --fields lists the names of estimators and surrogates and refers to no other command") {
+  const std::string fields = troupe({"config", "--fields"}).out;
+  CHECK(fields.find("--fields") == std::string::npos);
+  const size_t surrogate = fields.find("algorithm.surrogate = ");
+  REQUIRE(surrogate != std::string::npos);
+  CHECK(fields.substr(surrogate, fields.find("algorithm.surrogate_params", surrogate) - surrogate).find("gspo") !=
+        std::string::npos);
+}
+
+TEST_CASE("troupe: more threads than processors are a warning, with a line each") {
+  const CommandResult result =
+      troupe({"config", "cartpole", "--set", "trainer.threads=1000", "--set", "workers.count=4096"});
+  CHECK(result.exit_code == 0);
+  const std::vector<std::string> lines = lines_of(result.err);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].starts_with("troupe: warning: trainer.threads: 1000 threads share "));
+  CHECK(lines[1].starts_with("troupe: warning: workers.count: 4096 workers share "));
+  CHECK(troupe({"config", "cartpole"}).err == "");
+}
+
+TEST_CASE("troupe: config accepts every file of configs/ by its name") {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
+    if (entry.is_directory()) continue;
+    CAPTURE(entry.path());
+    const auto name = entry.path().lexically_relative("configs").replace_extension("");
+    CHECK(troupe({"config", name.string()}).exit_code == 0);
+    ++files;
+  }
+  CHECK(files >= 1);
+}
+
+TEST_CASE("troupe: config prints the effective settings, which it accepts again") {
+  const Folder folder;
+  const CommandResult first = troupe({"config", "cartpole", "--set", "algorithm.gamma=0.5"});
+  CHECK(first.exit_code == 0);
+  CHECK(first.out.find("\"gamma\": 0.5") != std::string::npos);
+  CHECK(first.out.find("\"name\": \"cartpole\"") != std::string::npos);
+  CHECK(troupe({"config", folder.file("again.json", first.out)}).out == first.out);
+}
+
+TEST_CASE("troupe: config --defaults is a run file, and what follows -- is no option") {
+  const Folder folder;
+  const std::string defaults = folder.file("defaults.json", troupe({"config", "--defaults"}).out);
+  CHECK(troupe({"config", "--", defaults}).exit_code == 0);
+}
+
+}  // namespace troupe

@@ -1,0 +1,28 @@
+// The real program: troupe envs.
+#include <nlohmann/json.hpp>
+
+#include "tests/support/test.h"
+#include "tests/tools/troupe_program.h"
+
+namespace troupe {
+
+using testing::lines_of;
+using testing::troupe;
+using testing::Words;
+
+TEST_CASE("troupe: lists fit 100 columns") {
+  // Except a field with its range, which is kept on one line.
+  for (const Words& words : {Words{"envs"}, Words{"config", "--fields"}})
+    for (const std::string& line : lines_of(troupe(words).out))
+      if (line.starts_with("  ")) CHECK(line.size() <= 100);
+}
+
+TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
+  CHECK(troupe({"envs"}).out.starts_with("CartPole-v1\n"));
+  const auto list = nlohmann::json::parse(troupe({"envs", "--json"}).out);
+  CHECK(list.at(0).at("id") == "CartPole-v1");
+  CHECK(list.at(0).at("observations").at(0).at("shape") == std::vector<int>{4});
+  CHECK(list.at(0).at("action").at("bins") == std::vector<int>{2});
+}
+
+}  // namespace troupe

@@ -1,0 +1,99 @@
+// The real program: the run files and run folders that train, config, eval and play are given.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/run_command.h"
+#include "tests/support/test.h"
+#include "tests/tools/troupe_program.h"
+
+namespace troupe {
+
+using testing::check_all;
+using testing::Folder;
+
+TEST_CASE("troupe: wrong run files and folders end in one line before anything starts") {
+  const Folder folder;
+  const std::string empty = folder.file("empty.json", "");
+  const std::string typo = folder.file("typo.json", R"({"algorithm": {"gama": 0.9}})");
+  const std::string pipe = (folder.path / "pipe.json").string(), large = folder.file("large.json", "{");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int silent_writer = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // nobody waits for what it may write
+  REQUIRE(silent_writer >= 0);
+  std::filesystem::resize_file(large, uint64_t{6} << 30);
+  const std::string hang = folder.file("hang.json", R"({"stop": {"env_steps": 0}})");
+  check_all({
+      {{"train", ""}, "the name of the run file is empty, expected a path or the name of a built-in one"},
+      {{"train", "cartpol"}, "cartpol: no such run file, did you mean cartpole?"},
+      {{"train", folder.path.string()},
+       folder.path.string() +
+           ": is a folder without a run, expected a run file, the name of a built-in one, or the folder of a run"},
+      {{"train", empty}, empty + ": is empty, expected a JSON value"},
+      {{"train", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
+      {{"config", pipe}, pipe + ": is a pipe, expected a regular file"},
+      {{"train", pipe}, pipe + ": is a pipe, expected a regular file"},
+      {{"train", "/dev/zero"}, "/dev/zero: is a device, expected a regular file"},
+      {{"config", large}, large + ": holds 6442450944 bytes, expected at most 1048576"},
+      {{"config", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
+      {{"train", hang},
+       hang + ": stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
+      {{"train", "cartpole", "--set", "gamma=1"}, "--set: gamma: unknown key, did you mean algorithm.gamma?"},
+      {{"train", "cartpole", "--set", "trainer.epochs=2", "--set", "algorithm.gamma=2"},
+       "--set: algorithm.gamma: 2 is out of range, expected a number in [0, 1]"},
+      {{"config"}, "config: expected exactly one of CONFIG, --defaults, --schema and --fields"},
+      {{"config", "--defaults", "--schema"},
+       "config: expected exactly one of CONFIG, --defaults, --schema and --fields"},
+      {{"config", "--defaults", "--set", "seed=1"}, "--set: needs a CONFIG to change"},
+      {{"eval"}, "eval: RUN is required, `troupe eval --help` shows examples"},
+      {{"eval", "no/such"}, "no/such: no such run folder"},
+      {{"eval", empty}, empty + ": is not a folder, expected the folder of a run"},
+      {{"play", folder.path.string()}, folder.path.string() + ": is not the folder of a run, it has no config.json"},
+  });
+  ::close(silent_writer);
+}
+
+TEST_CASE("troupe: what is inside the folder of a run is answered with that run") {
+  const Folder folder;
+  const std::string run = folder.path.string() + "/run", checkpoint = run + "/checkpoints/000000000150";
+  std::filesystem::create_directories(checkpoint);
+  for (const char* name : {"/config.json", "/run.lock", "/metrics.jsonl"}) folder.file("run" + std::string(name), "{}");
+  folder.file("run/checkpoints/000000000150/state.json", "{}");
+  const std::string part = ": is part of the run " + run + "; give " + run;
+  const std::string saved =
+      ": is a checkpoint of the run " + run + "; give " + run + ", whose newest checkpoint is used";
+  for (const char* command : {"train", "eval", "play"})
+    check_all({
+        {{command, checkpoint}, checkpoint + saved},
+        {{command, checkpoint + '/'}, checkpoint + '/' + saved},
+        {{command, run + "/checkpoints"}, run + "/checkpoints" + part},
+    });
+  check_all({{{"eval", run + "/config.json"}, run + "/config.json" + part},
+             {{"play", checkpoint + "/state.json"}, checkpoint + "/state.json" + part}});
+}
+
+TEST_CASE("troupe: where a run folder is missing, the nearest one is suggested") {
+  const Folder folder;
+  const std::filesystem::path runs = folder.path / "runs";
+  for (const char* name : {"cartpole", "second_try"}) {
+    std::filesystem::create_directories(runs / name);
+    for (const char* file : {"config.json", "run.lock"}) std::ofstream(runs / name / file) << "{}";
+  }
+  const auto error = [&](const std::string& words) {
+    return testing::run_command({"/bin/sh", "-c", "cd \"$0\" && \"$1\" " + words, folder.path.string(),
+                                 testing::built_program("troupe")})
+        .err;
+  };
+  const std::string none = ": no such run folder, did you mean runs/cartpole?\n";
+  CHECK(error("eval cartpole") == "troupe: cartpole" + none);
+  CHECK(error("play cartpole/") == "troupe: cartpole/" + none);
+  CHECK(error("eval runs/cartpol") == "troupe: runs/cartpol" + none);
+  CHECK(error("eval elsewhere/cartpole") == "troupe: elsewhere/cartpole" + none);
+  CHECK(error("eval nothing_like_it") == "troupe: nothing_like_it: no such run folder\n");
+  CHECK(error("train second_try") == "troupe: second_try: no such run file, did you mean runs/second_try?\n");
+  CHECK(error("train runs/second_tri") == "troupe: runs/second_tri: no such run file, did you mean runs/second_try?\n");
+}
+
+}  // namespace troupe

@@ -1,0 +1,61 @@
+// The real program: what troupe train refuses before anything starts.
+#include "tests/support/test.h"
+#include "tests/tools/troupe_program.h"
+
+namespace troupe {
+
+using testing::check_all;
+using testing::CommandResult;
+using testing::Folder;
+using testing::lines_of;
+using testing::troupe;
+using testing::Words;
+
+TEST_CASE("troupe: train refuses a run folder where a file is in its place or above it") {
+  const Folder folder;
+  const std::string file = folder.file("a_file", "");
+  const std::string wanted = ": is not a folder, expected a new one, an empty one or that of a run";
+  check_all({
+      {{"train", "cartpole", "--run", file}, "--run: " + file + wanted},
+      {{"train", "cartpole", "--run", "/dev/full"}, "--run: /dev/full" + wanted},
+      {{"train", "cartpole", "--run", file + "/run"}, "--run: " + file + "/run: " + file + " is not a folder"},
+      {{"train", "cartpole", "--run", "/dev/null/a/b"}, "--run: /dev/null/a/b: /dev/null is not a folder"},
+  });
+}
+
+TEST_CASE("troupe: train refuses what cannot fit into memory, naming the setting, and config warns of it") {
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"--set", "model.hidden=[65536,65536]"}, "model.hidden: [65536, 65536] needs at least "},
+      {{"--set", "trainer.super_batch=1000000000", "--set", "stop.env_steps=1000000000000"},
+       "trainer.super_batch: 1000000000 needs at least "},
+      {{"--set", "workers.count=4096", "--set", "workers.groups=64", "--set", "rollout.length=65536", "--set",
+        "replay.max_policy_lag=10000", "--set", "trainer.super_batch=65536"},
+       "workers.count: 4096 needs at least "},
+      {{"--set", "rollout.length=65536", "--set", "env.rows=32768", "--set", "inference.max_batch=65536", "--set",
+        "trainer.super_batch=65536", "--set", "replay.max_policy_lag=40000"},
+       "rollout.length: 65536 needs at least "},
+  };
+  for (const auto& [settings, start] : cases) {
+    CAPTURE(start);
+    Words train{"train", "cartpole"}, config{"config", "cartpole"};
+    train.insert(train.end(), settings.begin(), settings.end());
+    config.insert(config.end(), settings.begin(), settings.end());
+    const CommandResult refused = troupe(train), warned = troupe(config);
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.starts_with("troupe: " + start));
+    CHECK(lines_of(refused.err).size() == 1);
+    CHECK(warned.exit_code == 0);
+    CHECK(warned.err.starts_with("troupe: warning: " + start));
+  }
+}
+
+TEST_CASE("troupe: a deterministic run has no address to listen on") {
+  check_all({
+      {{"train", "cartpole", "--set", "deterministic=true", "--listen", "0.0.0.0:5555"},
+       "--listen: 0.0.0.0:5555 has no effect with deterministic true; leave it out"},
+      {{"train", "cartpole", "--set", "deterministic=true", "--stats", "5555"},
+       "--stats: 127.0.0.1:5555 has no effect with deterministic true; leave it out"},
+  });
+}
+
+}  // namespace troupe
