@@ -40,7 +40,7 @@ struct RunAddress {
   std::string host;
   uint16_t port = 0;
   std::function<JoinService()>
-      local;  // the join server itself, where there is no network; it gives nothing while there is no run
+      local;  // the join server itself, where there is no network; returns none while no run is open
   JoinPatience patience = {};
   std::function<void(const JoinNews&)> on_news = {};  // called by the host's actor
   std::string text() const;

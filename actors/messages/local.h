@@ -1,5 +1,5 @@
 #pragma once
-// What actors of one process say to each other. These messages carry shared pointers and never cross the network.
+// What actors of one process say to each other. These messages never cross the network; most carry shared pointers.
 
 #include <cstdint>
 #include <map>

@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// Of "cpu", "cuda" or "cuda:N". Throws ConfigError when the name is none of these or there is no such device.
+// The device with the name "cpu", "cuda" or "cuda:N". Throws ConfigError for another name and for a device that is not there.
 at::Device find_device(const std::string& name);
 
 class DeviceWeights {

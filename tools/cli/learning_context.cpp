@@ -19,7 +19,7 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config) {
   context->use_threads = set_compute_threads;
   context->threads = !config.deterministic;
   context->deterministic = config.deterministic;
-  // Snapshots lie in host memory, whatever the trainer's device.
+  // Snapshots of the weights are in host memory, whatever the trainer's device is.
   context->make_group_backend = [](const std::string& address) { return make_group_backend("gloo", {address}); };
   return context;
 }
