@@ -24,15 +24,6 @@ void shape_like(at::Tensor& buffer, int64_t rows, int64_t columns, const at::Ten
 
 }  // namespace
 
-Activation find_activation(const std::string& name) {
-  if (name == "tanh") return Activation::tanh;
-  if (name == "relu") return Activation::relu;
-  if (name == "elu") return Activation::elu;
-  if (name == "gelu") return Activation::gelu;
-  if (name == "silu") return Activation::silu;
-  throw ConfigError("model.activation: \"" + name + "\", expected one of: tanh, relu, elu, gelu, silu");
-}
-
 Mlp::Mlp(const ModelConfig& config, const DeviceWeights& weights)
     : activation_(find_activation(config.activation)), shared_(config.shared_trunk) {
   const size_t layers = config.hidden.size();

@@ -8,15 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "models/networks/activation.h"
 #include "models/networks/device_weights.h"
 #include "models/networks/network.h"
 #include "runtime/config/run_config.h"
 
 namespace troupe {
-
-enum class Activation { tanh, relu, elu, gelu, silu };
-// Throws ConfigError naming the ones there are.
-Activation find_activation(const std::string& name);
 
 class Mlp final : public Network {
  public:
