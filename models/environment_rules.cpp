@@ -1,9 +1,34 @@
 #include "models/environment_rules.h"
 
+#include <algorithm>
+#include <string>
+
 #include "algorithms/common/algorithm_choice.h"
+#include "models/recurrence.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
+
+namespace {
+
+void check_recurrence(const RunConfig& config, const EnvSpec& env, const AlgorithmChoice& choice) {
+  const Recurrence recurrence = recurrence_of(config, env);
+  if (recurrence.state_size == 0) return;
+  if (choice.whole_sequences)
+    throw ConfigError("model.net.core: is trained on chunks of " + std::to_string(recurrence.sequence) +
+                      " steps, but algorithm.surrogate \"" + config.algorithm.surrogate +
+                      "\" with algorithm.aggregation \"" + config.algorithm.aggregation +
+                      "\" needs whole sequences; use another surrogate, or aggregation \"token-mean\"");
+  const TrainerConfig& trainer = config.trainer;
+  const int64_t chunks = trainer.super_batch / recurrence.sequence;
+  if (trainer.minibatches > chunks)
+    refuse_setting("trainer.minibatches", trainer.minibatches,
+                   "is more than the " + setting_text(chunks) + " chunks of trainer.super_batch " +
+                       setting_text(trainer.super_batch) + " / " + setting_text(recurrence.sequence) +
+                       " steps (model.sequence); use at most " + setting_text(std::max<int64_t>(chunks, 1)));
+}
+
+}  // namespace
 
 void check_fit(const RunConfig& config, const EnvSpec& env) {
   if (env.observations.empty()) throw ConfigError("env.id: " + env.id + " gives no observations");
@@ -19,6 +44,7 @@ void check_fit(const RunConfig& config, const EnvSpec& env) {
   const bool has_groups = choice.advantage != nullptr && (choice.advantage->needs & kNeedsGroups);
   if (has_groups && algorithm.group_by == "task" && env.tasks.empty())
     throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
+  check_recurrence(config, env, choice);
 }
 
 void check_unused_settings(const RunConfig& config, const EnvSpec& env) {

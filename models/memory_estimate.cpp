@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/networks/inputs.h"
+#include "models/recurrence.h"
 #include "models/weights/model_weights.h"
 #include "runtime/config/replay_capacity.h"
 #include "runtime/config/setting_rules.h"
@@ -29,10 +30,13 @@ double decision_bytes(const EnvSpec& env) {
 }
 
 // One sample of a rollout (models/rollout.h): five numbers, three flags and a version more, with action chunks the steps that were
-// executed, and the task where sequences are grouped by it.
+// executed, the task where sequences are grouped by it, and its share of a recurrent model's states.
 double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
   const double executed = env.action.chunk > 1 ? kInt : 0, task = config.algorithm.group_by == "task" ? kInt : 0;
-  return decision_bytes(env) + 5 * kFloat + 3 + 8 + executed + task;
+  const Recurrence recurrence = recurrence_of(config, env);
+  const double states =
+      recurrence.state_size > 0 ? 1 + kFloat * count(recurrence.state_size) / count(recurrence.sequence) : 0;
+  return decision_bytes(env) + 5 * kFloat + 3 + 8 + executed + task + states;
 }
 
 // The same as staged for the trainer, with targets, order and what they are made from.
@@ -41,20 +45,16 @@ double staged_bytes(const EnvSpec& env) { return decision_bytes(env) + 9 * kFloa
 // One row of an environment's step: present and final observations.
 double step_bytes(const EnvSpec& env) { return 2 * observation_bytes(env); }
 
-std::string list_text(const std::vector<int64_t>& values) {
-  std::string text;
-  for (int64_t value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
-  return '[' + text + ']';
-}
-
 // Weights, gradients and two moments of the learner; the published snapshot; the replicas of inference and evaluation.
 MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
   const Signature signature = model_signature(config.model, env);
   double bytes = 0;
   for (const TensorSpec& tensor : signature.tensors)
     bytes += count(tensor.shape.elements()) * count(size_of(tensor.dtype));
-  return {"model.hidden", list_text(config.model.hidden), "weights, gradients, moments and copies of the model",
-          bytes * (6 + count(config.inference.count))};
+  const ModelConfig& model = config.model;
+  const bool mlp = model.kind == "mlp";
+  return {mlp ? "model.hidden" : "model.net", mlp ? setting_text(model.hidden) : model.net,
+          "weights, gradients, moments and copies of the model", bytes * (6 + count(config.inference.count))};
 }
 
 // A super-batch in replay and staged, and what the network keeps of a forward that a backward follows.

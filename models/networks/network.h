@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "envs/env.h"
 #include "models/networks/device_weights.h"
 #include "runtime/config/run_config.h"
 
@@ -16,13 +17,13 @@ namespace troupe {
 struct NetworkInput {
   std::vector<at::Tensor> observations;  // one per input of the layout, each [B, ...]
   at::Tensor state;                      // [C, S] float32 before the first step; undefined without recurrent state
-  at::Tensor starts;  // [L, C] float32: 1 = an episode begins with this step, so the state is zero before it
+  at::Tensor starts;  // [L, C] bool: an episode begins with this step, so the state is zero before it; undefined = none
 };
 
 struct NetworkOutput {
   at::Tensor policy;  // [B, P]
   at::Tensor values;  // [B, 1] in units of the value head
-  at::Tensor state;   // [C, S] after the last step
+  at::Tensor state;   // [C, S] after the last step; undefined without recurrent state
 };
 
 class Network {
@@ -37,7 +38,7 @@ class Network {
   virtual void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) = 0;
 };
 
-// The network of model.kind. `weights` must outlive it.
-std::unique_ptr<Network> make_network(const ModelConfig& config, const DeviceWeights& weights);
+// The network of model.kind for an environment. `weights`, of the same kind's layout, must outlive it.
+std::unique_ptr<Network> make_network(const ModelConfig& config, const EnvSpec& env, const DeviceWeights& weights);
 
 }  // namespace troupe

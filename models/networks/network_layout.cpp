@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "models/networks/mlp_layout.h"
+#include "models/networks/net_layout.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -16,6 +17,7 @@ struct LayoutOfKind {
 
 constexpr LayoutOfKind kLayouts[] = {
     {"mlp", mlp_layout},
+    {"net", net_layout},
 };
 
 }  // namespace

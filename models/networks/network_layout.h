@@ -18,6 +18,8 @@ struct NetworkTensor {
   Shape shape;         // a matrix is [outputs, inputs]
   double gain = 0.0;   // of the orthogonal first values, over [first dimension, the others]
   double start = 0.0;  // every element's first value where there is no gain
+  // The first values of equal blocks of the tensor, one after another, where they are not all `start`.
+  std::vector<double> start_blocks = {};
 };
 
 // One input of a network: the numbers of some observations side by side, or one observation as the environment gives it.

@@ -27,7 +27,7 @@ Replica::Replica(const RunConfig& run, const EnvSpec& env, const std::string& de
       encoder(env.observations, network_layout(run.model, env).inputs),
       weights(initial_weights(run.model, env, run.seed)),
       device(weights, find_device(device_name), with_gradients),
-      network(make_network(run.model, device)) {}
+      network(make_network(run.model, env, device)) {}
 
 FeatureScaling Replica::scaling() const {
   if (!weights.has(std::string(kObservationNormalizer) + ".count")) return {};

@@ -54,6 +54,14 @@ void fill_orthogonal(Rng rng, int64_t rows, int64_t columns, double gain, std::s
           static_cast<float>(gain * (rows <= columns ? basis[r * length + c] : basis[c * length + r]));
 }
 
+void fill_start(const NetworkTensor& tensor, std::span<float> values) {
+  std::ranges::fill(values, static_cast<float>(tensor.start));
+  if (tensor.start_blocks.empty()) return;
+  const size_t size = values.size() / tensor.start_blocks.size();
+  for (size_t i = 0; i < tensor.start_blocks.size(); ++i)
+    std::ranges::fill(values.subspan(i * size, size), static_cast<float>(tensor.start_blocks[i]));
+}
+
 }  // namespace
 
 Signature model_signature(const ModelConfig& config, const EnvSpec& env) {
@@ -80,7 +88,7 @@ WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint6
   for (const NetworkTensor& tensor : network_layout(config, env).tensors) {
     const auto values = weights.floats(tensor.name);
     if (tensor.gain == 0.0)
-      std::ranges::fill(values, static_cast<float>(tensor.start));
+      fill_start(tensor, values);
     else
       fill_orthogonal(Rng(derive_key(seed, tensor.name)), tensor.shape[0], tensor.shape.without_first().elements(),
                       tensor.gain, values);

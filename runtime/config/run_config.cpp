@@ -78,8 +78,16 @@ void describe_replay(ReplayConfig& c, Fields& f) {
 }
 
 void describe_model(ModelConfig& c, Fields& f) {
-  f.push_back({"model.kind", &c.kind, one_of({"mlp"}), "the network"});
+  f.push_back({"model.kind", &c.kind, one_of({"mlp", "net"}), "the network: mlp, or what model.net describes"});
   f.push_back({"model.hidden", &c.hidden, between(1, 65536), "units of each hidden layer; [] = a linear model"});
+  f.push_back({"model.net", ObjectText{&c.net}, anything(),
+               "encoders by observation, trunk, core and value_trunk of kind net (docs/models.md)"});
+  f.push_back({"model.sequence", &c.sequence, between(0, 65536),
+               "recurrent core: consecutive steps that are trained together, a divisor of rollout.length; 0 = the "
+               "largest one up to 32"});
+  f.push_back({"model.burn_in", &c.burn_in, between(0, 65535),
+               "recurrent core: steps at the beginning of each sequence that bring its state up to date and are not "
+               "trained on"});
   f.push_back({"model.activation", &c.activation, one_of({"tanh", "relu", "elu", "gelu", "silu"}), "between layers"});
   f.push_back({"model.shared_trunk", &c.shared_trunk, anything(), "policy and value use one trunk"});
   f.push_back({"model.normalize_observations", &c.normalize_observations, anything(),

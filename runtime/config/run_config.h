@@ -55,10 +55,14 @@ struct ReplayConfig {
 };
 
 struct ModelConfig {
-  std::string kind = "mlp";
-  std::vector<int64_t> hidden = {64, 64};
+  std::string kind = "mlp";                // or "net"
+  std::vector<int64_t> hidden = {64, 64};  // "mlp" only
+  // "net" only: JSON object with encoders, trunk and core; its keys are checked by models/networks/net_layout.h.
+  std::string net = "{}";
+  int64_t sequence = 0;  // steps of a chunk that a recurrent network is trained on; 0 = chosen from rollout.length
+  int64_t burn_in = 0;   // steps at the beginning of a chunk that only bring its state up to date
   std::string activation = "tanh";      // "tanh", "relu", "elu", "gelu", "silu"
-  bool shared_trunk = false;            // policy and value use one trunk
+  bool shared_trunk = false;            // "mlp" only: policy and value use one trunk
   bool normalize_observations = false;  // running mean and variance, clipped to +-observation_clip
   double observation_clip = 10.0;
   bool normalize_returns = false;             // the value head predicts in units of the running return statistics

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/errors.h"
 #include "runtime/config/fields.h"
@@ -15,6 +16,11 @@ inline std::string setting_text(int64_t value) { return std::to_string(value); }
 inline std::string setting_text(double value) { return number_text(value); }
 inline std::string setting_text(bool value) { return value ? "true" : "false"; }
 inline std::string setting_text(const std::string& value) { return '"' + value + '"'; }
+inline std::string setting_text(const std::vector<int64_t>& values) {
+  std::string text;
+  for (const int64_t value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return '[' + text + ']';
+}
 inline std::string setting_text(std::chrono::milliseconds value) { return std::to_string(value.count()); }
 
 // Throws "trainer.micro_batch: 600 is larger than ...": path, value and `what`.

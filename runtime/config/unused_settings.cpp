@@ -39,7 +39,13 @@ void check_losses(const RunConfig& c, const RunConfig& defaults) {
 }
 
 void check_model(const ModelConfig& m, const ModelConfig& d) {
-  require_effect("model.activation", m.activation, d.activation, !m.hidden.empty(), "model.hidden []");
+  const bool mlp = m.kind == "mlp";
+  const std::string kind = with("model.kind", m.kind);
+  require_effect("model.hidden", m.hidden, d.hidden, mlp, kind + ", which model.net describes");
+  require_effect("model.shared_trunk", m.shared_trunk, d.shared_trunk, mlp, kind + ", which model.net describes");
+  if (m.kind != "net" && m.net != d.net)
+    throw ConfigError("model.net: has no effect with " + kind + "; use model.kind \"net\", or leave this at {}");
+  require_effect("model.activation", m.activation, d.activation, !mlp || !m.hidden.empty(), "model.hidden []");
   require_effect("model.shared_trunk", m.shared_trunk, d.shared_trunk, !m.hidden.empty(), "model.hidden []");
   require_effect("model.log_std_end", m.log_std_end, d.log_std_end, m.log_std == "scheduled",
                  with("model.log_std", m.log_std));

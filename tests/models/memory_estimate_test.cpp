@@ -54,4 +54,9 @@ TEST_CASE("memory: a sample also holds its task and, with action chunks, the ste
   CHECK(replay_of(config, 4).bytes - plain == 1000 * (3 * 2 * 4 + 4));
   config.algorithm.group_by = "task";
   CHECK(replay_of(config).bytes - plain == 1000 * 4);
+  config.algorithm.group_by = "batch";
+  config.model.kind = "net";
+  config.model.net = R"({"core": {"kind": "gru", "size": 10}})";
+  config.model.sequence = 8;  // a flag, and an eighth of a state
+  CHECK(replay_of(config).bytes - plain == 1000 * (1 + 10 * 4 / 8));
 }

@@ -214,6 +214,14 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
        "model.activation: \"relu\" has no effect with model.hidden []; change that, or leave this at \"tanh\""},
       {{"model.hidden=[]", "model.shared_trunk=true"},
        "model.shared_trunk: true has no effect with model.hidden []; change that, or leave this at false"},
+      {{"model.kind=net", "model.hidden=[8]"},
+       "model.hidden: [8] has no effect with model.kind \"net\", which model.net describes; change that, or leave this "
+       "at [64, 64]"},
+      {{"model.kind=net", "model.shared_trunk=true"},
+       "model.shared_trunk: true has no effect with model.kind \"net\", which model.net describes; change that, or "
+       "leave this at false"},
+      {{"model.net.trunk=[8]"},
+       "model.net: has no effect with model.kind \"mlp\"; use model.kind \"net\", or leave this at {}"},
       {{"workers.quarantine_after=1", "workers.restart_backoff_ms=5"},
        "workers.restart_backoff_ms: 5 has no effect with workers.quarantine_after 1; change that, or leave this at "
        "100"},

@@ -1,0 +1,18 @@
+#include "models/networks/encoders/embedding.h"
+
+#include <string>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+void build_embedding(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
+  constexpr int64_t kMostValues = 10'000'000, kMostNumbers = 65536, kSize = 16;
+  if (observation.dtype == DType::f32 || observation.dtype == DType::f64)
+    throw ConfigError(settings.path_of("kind") + ": \"embedding\" needs integers, but observation " + observation.name +
+                      " is " + std::string(name_of(observation.dtype)) + "; use \"mlp\"");
+  const int64_t values = settings.integer("values", {}, 1, kMostValues);
+  layers.embedding(values, settings.integer("size", kSize, 1, kMostNumbers));
+}
+
+}  // namespace troupe

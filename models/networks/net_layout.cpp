@@ -1,0 +1,129 @@
+#include "models/networks/net_layout.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "models/heads/heads.h"
+#include "models/networks/encoders/encoder_table.h"
+#include "models/networks/strict_object.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr int64_t kMostUnits = 65536;
+constexpr std::string_view kOthers = "*";
+
+// The observations that settings may be for must exist.
+void check_observations(const StrictObject& encoders, const EnvSpec& env) {
+  std::vector<std::string> names;
+  for (const ArraySpec& observation : env.observations) names.push_back(observation.name);
+  for (const std::string& key : encoders.keys()) {
+    if (key == kOthers || std::ranges::find(names, key) != names.end()) continue;
+    const std::string near = closest(key, names);
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    throw ConfigError(encoders.path_of(key) + ": " + env.id + " gives no such observation, " +
+                      (near.empty() ? "only: " + listed(known) : "did you mean " + near + '?'));
+  }
+}
+
+// The encoder of one observation; returns how many features it gives.
+int64_t add_encoder(NetPlan& plan, StrictObject& encoders, const EnvSpec& env, size_t index) {
+  const ArraySpec& observation = env.observations[index];
+  const bool named = encoders.has(observation.name);
+  if (observation.shape.elements() == 0)
+    throw ConfigError("env.id: observation " + observation.name + " of " + env.id + " is empty, " +
+                      observation.shape.text());
+  StrictObject settings = encoders.object(named ? observation.name : kOthers);
+  const std::vector<std::string_view> kinds = encoder_names();
+  const EncoderKind& kind = find_encoder(settings.choice("kind", default_encoder(observation), kinds));
+  const Shape input = kind.numbers ? Shape{observation.shape.elements()} : observation.shape;
+  LayerStack layers(plan.layout, "encoder." + observation.name, input);
+  kind.build(observation, settings, layers);
+  settings.finish();
+  plan.layout.inputs.push_back({{index}, kind.numbers});
+  plan.encoders.push_back(layers.take());
+  return layers.width();
+}
+
+int64_t add_encoders(NetPlan& plan, StrictObject encoders, const EnvSpec& env) {
+  check_observations(encoders, env);
+  int64_t features = 0;
+  for (size_t i = 0; i < env.observations.size(); ++i) features += add_encoder(plan, encoders, env, i);
+  return features;
+}
+
+// Returns the layers' last width.
+int64_t add_trunk(NetPlan& plan, const std::string& prefix, const std::vector<int64_t>& units, int64_t features,
+                  std::vector<NetLayer>& out) {
+  LayerStack layers(plan.layout, prefix, {features});
+  for (const int64_t each : units) layers.linear(each);
+  out = layers.take();
+  return layers.width();
+}
+
+// First values: orthogonal matrices of gain 1 and biases 0, as Huang et al. 2022, "The 37 Implementation Details of
+// Proximal Policy Optimization", has them for LSTMs; the LSTM's forget gate begins with a bias of 1 (Jozefowicz et al.
+// 2015, "An Empirical Exploration of Recurrent Network Architectures"), so that memory lasts while nothing is learnt
+// yet.
+int64_t add_core(NetPlan& plan, StrictObject settings, int64_t features) {
+  constexpr std::string_view kKinds[] = {"none", "lstm", "gru"};
+  constexpr int64_t kSize = 64;
+  const std::string kind = settings.choice("kind", "none", kKinds);
+  plan.core = kind == "lstm" ? Core::lstm : kind == "gru" ? Core::gru : Core::none;
+  if (plan.core == Core::none && settings.has("size"))
+    throw ConfigError(settings.path_of("size") + ": has no effect with " + settings.path_of("kind") +
+                      " \"none\"; use \"lstm\" or \"gru\", or remove it");
+  plan.core_size = plan.core == Core::none ? 0 : settings.integer("size", kSize, 1, kMostUnits);
+  settings.finish();
+  if (plan.core == Core::none) return features;
+  const int64_t rows = gates_of(plan.core) * plan.core_size;
+  auto& tensors = plan.layout.tensors;
+  tensors.push_back({.name = "core.bias_hh", .shape = {rows}});
+  tensors.push_back({.name = "core.bias_ih", .shape = {rows}});
+  if (plan.core == Core::lstm) tensors.back().start_blocks = {0.0, 1.0, 0.0, 0.0};
+  tensors.push_back({"core.weight_hh", {rows, plan.core_size}, 1.0});
+  tensors.push_back({"core.weight_ih", {rows, features}, 1.0});
+  plan.layout.state_size = states_of(plan.core) * plan.core_size;
+  plan.layout.units += 2 * rows + plan.layout.state_size;  // the sums of inputs and of state, and the state
+  return plan.core_size;
+}
+
+void check_normalizer(const ModelConfig& config, const NetworkLayout& layout) {
+  const bool numbers = std::ranges::any_of(layout.inputs, [](const NetworkInputSpec& input) { return input.numbers; });
+  if (config.normalize_observations && !numbers)
+    throw ConfigError(
+        "model.normalize_observations: true has no effect, because no encoder of model.net has kind \"mlp\", the one "
+        "that reads numbers; leave this at false");
+}
+
+}  // namespace
+
+NetPlan net_plan(const ModelConfig& config, const EnvSpec& env) {
+  const std::string path = "model.net";
+  const Json json = parse_strict(config.net, path);
+  StrictObject net(json, path);
+  NetPlan plan;
+  const int64_t encoded = add_encoders(plan, net.object("encoders"), env);
+  int64_t features = add_trunk(plan, "trunk", net.integers("trunk", {64}, 1, kMostUnits), encoded, plan.trunk);
+  features = add_core(plan, net.object("core"), features);
+  plan.separate_values = net.has("value_trunk");
+  const int64_t before = plan.core == Core::none && plan.separate_values ? encoded : features;
+  const std::vector<int64_t> units = net.integers("value_trunk", {}, 1, kMostUnits);
+  const int64_t value_features = add_trunk(plan, "value", units, before, plan.value_trunk);
+  net.finish();
+  check_normalizer(config, plan.layout);
+  add_linear(plan.layout, "policy.head", Head(env.action).outputs(), features, config.policy_gain);
+  add_linear(plan.layout, "value.head", 1, value_features, 1.0);
+  return plan;
+}
+
+NetworkLayout net_layout(const ModelConfig& config, const EnvSpec& env) { return net_plan(config, env).layout; }
+
+}  // namespace troupe

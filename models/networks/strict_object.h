@@ -1,0 +1,55 @@
+#pragma once
+// StrictObject: a JSON object of a run file, read key by key. Every key it may have is asked for once; finish() then
+// refuses the keys that nobody asked for. Errors begin with the path of the value: "model.net.core.size: 0 is out of
+// range, expected ...". Used by one thread at a time.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace troupe {
+
+class StrictObject {
+ public:
+  // Throws ConfigError when `value` is not an object. `value` must outlive this.
+  StrictObject(const nlohmann::ordered_json& value, std::string path);
+
+  const std::string& path() const { return path_; }
+  std::string path_of(std::string_view key) const;
+
+  bool has(std::string_view key);
+  std::vector<std::string> keys() const;
+  // The value, or `fallback` when the key is missing; without a fallback a missing key throws ConfigError, as do a
+  // value of another type and one outside [low, high].
+  int64_t integer(std::string_view key, std::optional<int64_t> fallback, int64_t low, int64_t high);
+  std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback, int64_t low, int64_t high);
+  std::string choice(std::string_view key, std::optional<std::string_view> fallback,
+                     std::span<const std::string_view> choices);
+  // An object inside this one; empty when the key is missing.
+  StrictObject object(std::string_view key);
+  // The objects of an array; none when the key is missing.
+  std::vector<StrictObject> objects(std::string_view key);
+
+  // Throws ConfigError naming a key that was given and not asked for, with the nearest one that was.
+  void finish() const;
+
+ private:
+  const nlohmann::ordered_json* find(std::string_view key);
+
+  const nlohmann::ordered_json* value_;
+  std::string path_;
+  std::vector<std::string> asked_;
+};
+
+// Longest array that a StrictObject accepts.
+inline constexpr size_t kMostItems = 32;
+
+// "a, b, c".
+std::string listed(std::span<const std::string_view> words);
+
+}  // namespace troupe

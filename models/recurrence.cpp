@@ -1,0 +1,52 @@
+#include "models/recurrence.h"
+
+#include <string>
+
+#include "models/networks/network_layout.h"
+#include "runtime/config/setting_rules.h"
+
+namespace troupe {
+
+namespace {
+
+// Long enough for most memory tasks; longer ones cost time, because the steps of a chunk follow each other.
+constexpr int64_t kLongestByDefault = 32;
+
+int64_t default_sequence(int64_t rollout_length) {
+  for (int64_t steps = kLongestByDefault; steps > 1; --steps)
+    if (rollout_length % steps == 0) return steps;
+  return 1;
+}
+
+}  // namespace
+
+Recurrence recurrence_of(const RunConfig& config, const EnvSpec& env) {
+  const ModelConfig& model = config.model;
+  const RunConfig defaults;
+  Recurrence result;
+  result.state_size = network_layout(model, env).state_size;
+  const bool recurrent = result.state_size > 0;
+  const std::string without = "a model without recurrent core (model.net.core)";
+  require_effect("model.sequence", model.sequence, defaults.model.sequence, recurrent, without);
+  require_effect("model.burn_in", model.burn_in, defaults.model.burn_in, recurrent, without);
+  if (!recurrent) return result;
+  const int64_t length = config.rollout.length;
+  const std::string rollout = "rollout.length " + setting_text(length);
+  result.sequence = model.sequence > 0 ? model.sequence : default_sequence(length);
+  if (length % result.sequence != 0)
+    refuse_setting(
+        "model.sequence", model.sequence,
+        "does not divide " + rollout + "; use a divisor of it, like " + setting_text(default_sequence(length)));
+  if (model.sequence == 0 && result.sequence == 1 && length > 1)
+    refuse_setting("rollout.length", length,
+                   "has no divisor from 2 to " + setting_text(kLongestByDefault) +
+                       " for the chunks of a recurrent model; use a multiple of 16, or set model.sequence");
+  result.burn_in = model.burn_in;
+  if (result.burn_in >= result.sequence)
+    refuse_setting("model.burn_in", model.burn_in,
+                   "leaves nothing to train on of the " + setting_text(result.sequence) +
+                       " steps of a sequence (model.sequence); use at most " + setting_text(result.sequence - 1));
+  return result;
+}
+
+}  // namespace troupe
