@@ -20,12 +20,18 @@ struct ActInput {
   Array action_mask;    // [B, M] uint8, or empty
   Array seeds;  // [B] int64: row i draws its action from the random stream of this key alone, whatever the batch
   Array deterministic;  // [B] uint8: 1 = the most likely action
+  // With a recurrent model: the state that the row's last reply gave, and where an episode begins with this
+  // observation, before which the state counts as zero. Empty otherwise. Of a row's first observation the state is all
+  // zeros.
+  Array state;   // [B, S] float32
+  Array starts;  // [B] uint8
 };
 
 struct ActOutput {
   Array actions;    // [B, K, A] int32 or float32 (continuous: not clipped to the bounds)
   Array log_probs;  // [B, D] float32 per decision; of the action taken, also when deterministic
   Array values;     // [B] float32, in reward units
+  Array state;      // [B, S] float32 after this observation; empty without recurrent state
 };
 
 // A policy replica: acts, says values, takes new weights.
@@ -38,8 +44,10 @@ class Policy {
   virtual void load(const WeightSnapshot& weights) = 0;
   // Throws on non-finite outputs, naming the first such row.
   virtual ActOutput act(const ActInput& input) = 0;
-  // [B] float32 values in reward units.
-  virtual Array values(const Arrays& observations) = 0;
+  // [B] float32 values in reward units. `state` [B, S] is that before the observations, none of which begins an
+  // episode; empty without recurrent state.
+  virtual Array values(const Arrays& observations, const Array& state) = 0;
+  Array values(const Arrays& observations) { return values(observations, {}); }
 };
 
 // A super-batch collated into the learner's own form, in host memory.

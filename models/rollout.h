@@ -55,7 +55,19 @@ struct Rollout {
   Arrays last_observations;   // each [N, ...]
   Arrays final_observations;  // each [F, ...]
   Array final_steps;          // [F, 2] int32: (t, n) of each row of final_observations
-  Episodes episodes;          // those whose last step is a valid step of this rollout
+  // With a recurrent model, whose state before a step is zero where `starts` is 1, and else what the model gave after
+  // the step before; empty otherwise. L is the sequence length (Recurrence::sequence), which divides T.
+  //  - `starts` is 1 at the first decision of an episode: the first one of a row, the one after a step that is
+  //    terminated or truncated, and the one after a step that is not valid (the environment failed there, so what
+  //    follows is another episode).
+  //  - `chunk_states` [k, n] is the state of row n that was sent with the request for step k * L, before `starts` of
+  //    that step is applied: what the reply to the step before gave, also when that was the last step of the rollout
+  //    before. Before a row's first decision it is zero.
+  // V(s') of a final observation, and of the observation after the last step, takes the state after the step before it,
+  // with no start.
+  Array starts;        // [T, N] uint8
+  Array chunk_states;  // [T / L, N, S] float32
+  Episodes episodes;   // those whose last step is a valid step of this rollout
 
   int64_t steps() const { return values.dim(0); }
   int64_t columns() const { return values.dim(1); }

@@ -73,7 +73,7 @@ class FakePolicy final : public Policy {
     return out;
   }
 
-  Array values(const Arrays& observations) override {
+  Array values(const Arrays& observations, const Array& /*state*/) override {
     const std::vector<int64_t> ids = numbers(world_, observations);
     trouble(static_cast<int64_t>(ids.size()));
     Array out(DType::f32, {static_cast<int64_t>(ids.size())});

@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "algorithms/common/schedule.h"
+#include "models/learning/chunk_forward.h"
+#include "models/learning/chunks.h"
 #include "models/learning/gradient_step.h"
 #include "models/learning/metrics.h"
 #include "models/learning/normalizers.h"
 #include "models/learning/row_passes.h"
 #include "models/learning/start.h"
+#include "models/recurrence.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
@@ -22,6 +26,7 @@ namespace {
 
 struct StagedUpdate final : StagedBatch {
   StagedRows rows;
+  Chunks chunks;  // with recurrent state
 };
 
 // Observation statistics take in a batch before it is trained on. So what is published is exactly what was trained: weights and
@@ -42,12 +47,14 @@ class PolicyLearner final : public Learner {
   // What a staged batch is made into before the epochs.
   struct Batch {
     StagedRows& rows;
+    const Chunks& chunks;
     std::vector<at::Tensor> inputs, bootstrap_inputs;  // on the device
   };
 
-  Batch normalize(StagedRows& rows);
+  Batch normalize(StagedUpdate& staged);
   Prepared prepare_targets(Batch& batch);
   CurrentNetwork current_network(const Batch& batch);
+  CurrentNetwork current_recurrent_network(const Batch& batch);
   EpochReport run_epoch(const TrainingRows& training, const Sequences& sequences, const UpdateSettings& settings,
                         uint64_t epoch);
   void schedule_log_std(double progress);
@@ -56,6 +63,7 @@ class PolicyLearner final : public Learner {
   RunConfig config_;
   EnvSpec env_;
   AlgorithmChoice choice_;
+  Recurrence recurrence_;
   Replica replica_;
   Optimizer optimizer_;
   PolicyLoss loss_;
@@ -63,6 +71,18 @@ class PolicyLearner final : public Learner {
   double kl_coef_;
   uint64_t updates_ = 0;
 };
+
+std::vector<uint8_t> sample_mask(const StagedRows& batch) {
+  std::vector<uint8_t> result(static_cast<size_t>(batch.rows), 0);
+  for (const int64_t row : batch.sample_rows) result[static_cast<size_t>(row)] = 1;
+  return result;
+}
+
+// Of samples, of whole sequences, or of chunks by their indices.
+EpochOrder epoch_order(const TrainingRows& training, const Sequences& sequences, bool whole_sequences, uint64_t key) {
+  if (training.chunks.steps > 0) return shuffled(trained_chunks(training.chunks, training.is_sample), key);
+  return whole_sequences ? shuffled(sequences, key) : shuffled(training.batch.sample_rows, key);
+}
 
 double tokens_per_rollout(const RunConfig& config, const AlgorithmChoice& choice, const Head& head) {
   return static_cast<double>(config.rollout.length * (choice.per_decision ? head.decisions() : 1));
@@ -72,6 +92,7 @@ PolicyLearner::PolicyLearner(const RunConfig& config, const EnvSpec& env)
     : config_(config),
       env_(env),
       choice_(choose_algorithm(config.algorithm)),
+      recurrence_(recurrence_of(config, env)),
       replica_(config, env, config.trainer.device, /*with_gradients=*/true),
       optimizer_(config.trainer, replica_.weights),
       loss_(choice_, config.algorithm.value_coef, tokens_per_rollout(config, choice_, replica_.head), replica_.head),
@@ -86,26 +107,31 @@ PolicyLearner::PolicyLearner(const RunConfig& config, const EnvSpec& env)
 std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const {
   auto result = std::make_unique<StagedUpdate>();
   result->index = batch.index;
-  result->rows = stage_rows(batch, env_, replica_.encoder, choice_.vtrace || choice_.sequences);
+  const bool whole_columns = choice_.vtrace || choice_.sequences || recurrence_.state_size > 0;
+  result->rows = stage_rows(batch, env_, replica_.encoder, whole_columns);
+  result->chunks = stage_chunks(batch, result->rows, recurrence_);
   result->samples = result->rows.sample_rows.size();
   return result;
 }
 
 UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
-  StagedRows& rows = dynamic_cast<StagedUpdate&>(staged).rows;
+  auto& own = dynamic_cast<StagedUpdate&>(staged);
+  StagedRows& rows = own.rows;
   UpdateReport report;
   const UpdateSettings settings = update_settings(config_, updates_, kl_coef_, progress);
   EpochReport last;
   std::optional<TargetFigures> figures;
   if (!rows.sample_rows.empty()) {
     schedule_log_std(progress);
-    Batch batch = normalize(rows);
+    Batch batch = normalize(own);
     Prepared prepared = prepare_targets(batch);
     absorb_returns(rows, replica_.weights);
     replica_.device.upload();
     const Targets targets = make_targets(choice_, rows, prepared, value_units(replica_.weights), figures.emplace());
+    const std::vector<uint8_t> is_sample = sample_mask(rows);
+    const TrainingRows training = {rows, own.chunks, batch.inputs, targets, is_sample};
     for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
-      last = run_epoch({rows, batch.inputs, targets}, prepared.sequences, settings, static_cast<uint64_t>(epoch));
+      last = run_epoch(training, prepared.sequences, settings, static_cast<uint64_t>(epoch));
       report.steps += last.steps;
       report.skipped += last.skipped;
       ++report.epochs;
@@ -132,19 +158,21 @@ void PolicyLearner::schedule_log_std(double progress) {
 }
 
 // Statistics first, then the batch itself.
-PolicyLearner::Batch PolicyLearner::normalize(StagedRows& rows) {
+PolicyLearner::Batch PolicyLearner::normalize(StagedUpdate& staged) {
+  StagedRows& rows = staged.rows;
   absorb_observations(rows, replica_.encoder, replica_.weights);
   const FeatureScaling scaling = replica_.scaling();
   replica_.encoder.scale(scaling, rows.inputs);
   replica_.encoder.scale(scaling, rows.bootstrap_inputs);
-  return {rows, replica_.tensors_of(rows.inputs), replica_.tensors_of(rows.bootstrap_inputs)};
+  return {rows, staged.chunks, replica_.tensors_of(rows.inputs), replica_.tensors_of(rows.bootstrap_inputs)};
 }
 
 Prepared PolicyLearner::prepare_targets(Batch& batch) {
-  const CurrentNetwork network = current_network(batch);
+  CurrentNetwork network = current_network(batch);
   Start start;
   if (needs_start(choice_)) {
     replica_.device.upload();
+    if (recurrence_.state_size > 0) network = current_recurrent_network(batch);
     Minibatch minibatch(replica_.head);
     start = evaluate_start(batch.rows, network, replica_.head, minibatch, needs_probabilities(choice_));
   }
@@ -173,12 +201,34 @@ CurrentNetwork PolicyLearner::current_network(const Batch& batch) {
   return result;
 }
 
+// One pass over the chunks says everything, because a row's state depends on the rows before it.
+CurrentNetwork PolicyLearner::current_recurrent_network(const Batch& batch) {
+  CurrentNetwork result = current_network(batch);
+  const auto said =
+      std::make_shared<const BatchOutputs>(run_batch(step_.chunk_forward(), replica_, batch.rows, batch.chunks,
+                                                     batch.inputs, batch.bootstrap_inputs, result.rows_per_pass));
+  result.evaluate = [said, width = replica_.head.outputs(), outputs = std::vector<float>(),
+                     values = std::vector<float>()](std::span<const int64_t> rows) mutable {
+    outputs.clear();
+    values.clear();
+    for (const int64_t row : rows) {
+      const auto begin = said->outputs.begin() + row * width;
+      outputs.insert(outputs.end(), begin, begin + width);
+      values.push_back(said->values[static_cast<size_t>(row)]);
+    }
+    return RowOutputs{outputs, values};
+  };
+  result.bootstrap_values = [said](int64_t begin, int64_t end) {
+    return std::span(said->bootstraps).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  };
+  return result;
+}
+
 EpochReport PolicyLearner::run_epoch(const TrainingRows& training, const Sequences& sequences,
                                      const UpdateSettings& settings, uint64_t epoch) {
   EpochReport report;
   const uint64_t key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, epoch);
-  const EpochOrder order =
-      choice_.whole_sequences ? shuffled(sequences, key) : shuffled(training.batch.sample_rows, key);
+  const EpochOrder order = epoch_order(training, sequences, choice_.whole_sequences, key);
   UpdateSettings own = settings;
   uint64_t index = 0;
   for (const RowRange& rows : minibatches(order, config_.trainer.minibatches)) {

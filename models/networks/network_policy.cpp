@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "models/networks/network_layout.h"
 #include "models/networks/replica.h"
 #include "runtime/base/errors.h"
 
@@ -15,7 +16,9 @@ namespace {
 class NetworkPolicy final : public Policy {
  public:
   NetworkPolicy(const RunConfig& config, const EnvSpec& env)
-      : action_(env.action), replica_(config, env, config.trainer.device, /*with_gradients=*/false) {
+      : action_(env.action),
+        state_size_(network_layout(config.model, env).state_size),
+        replica_(config, env, config.trainer.device, /*with_gradients=*/false) {
     refresh();
   }
 
@@ -38,7 +41,9 @@ class NetworkPolicy final : public Policy {
     const int64_t rows = input.seeds.size();
     TROUPE_CHECK(inputs.front().dim(0) == rows && input.deterministic.size() == rows, inputs.front().shape().text(),
                  input.deterministic.shape().text(), rows);
-    const NetworkOutput output = replica_.network->forward({replica_.tensors_of(inputs), {}, {}}, false);
+    const NetworkInput network_input = {replica_.tensors_of(inputs), state_of(input.state, rows),
+                                        starts_of(input, rows)};
+    const NetworkOutput output = replica_.network->forward(network_input, false);
     const at::Tensor outputs = output.policy.cpu();
 
     ActOutput result;
@@ -52,12 +57,18 @@ class NetworkPolicy final : public Policy {
     replica_.head.sample(head_input(rows, outputs, input.action_mask), input.seeds.view<int64_t>(),
                          input.deterministic.view<uint8_t>(), actions, result.log_probs.mutable_view<float>());
     result.values = in_reward_units(output.values.cpu());
+    if (state_size_ > 0) {
+      const at::Tensor state = output.state.cpu();
+      result.state = Array::of<float>({rows, state_size_}, floats_of(state));
+    }
     return result;
   }
 
-  Array values(const Arrays& observations) override {
+  using Policy::values;
+  Array values(const Arrays& observations, const Array& state) override {
     const std::vector<Array> inputs = encode(observations);
-    return in_reward_units(replica_.network->values({replica_.tensors_of(inputs), {}, {}}).cpu());
+    const NetworkInput input = {replica_.tensors_of(inputs), state_of(state, inputs.front().dim(0)), {}};
+    return in_reward_units(replica_.network->values(input).cpu());
   }
 
  private:
@@ -70,9 +81,28 @@ class NetworkPolicy final : public Policy {
   std::vector<Array> encode(const Arrays& observations) const {
     std::vector<Array> inputs = replica_.encoder.encode(observations);
     if (scaling_.mean.empty()) return inputs;
-    for (Array& input : inputs) input = input.clone();  // it may be the caller's own memory
+    for (size_t i = 0; i < inputs.size(); ++i)  // what is scaled may be the caller's own memory
+      if (replica_.encoder.first_features()[i] >= 0) inputs[i] = inputs[i].clone();
     replica_.encoder.scale(scaling_, inputs);
     return inputs;
+  }
+
+  // On the device; undefined without recurrent state.
+  at::Tensor state_of(const Array& state, int64_t rows) const {
+    if (state_size_ == 0) return {};
+    if (!(state.shape() == Shape{rows, state_size_}))
+      throw InvariantError("recurrent state is " + state.shape().text() + ", expected " +
+                           Shape{rows, state_size_}.text());
+    return replica_.tensors_of({state}).front();
+  }
+
+  // [1, B]
+  at::Tensor starts_of(const ActInput& input, int64_t rows) const {
+    if (state_size_ == 0) return {};
+    if (!(input.starts.shape() == Shape{rows}))
+      throw InvariantError("starts of episodes are " + input.starts.shape().text() + ", expected " +
+                           Shape{rows}.text());
+    return replica_.tensors_of({input.starts}).front().to(at::kBool).unsqueeze(0);
   }
 
   HeadInput head_input(int64_t rows, const at::Tensor& outputs, const Array& mask) const {
@@ -96,6 +126,7 @@ class NetworkPolicy final : public Policy {
   }
 
   const ActionSpec action_;
+  const int64_t state_size_;
   Replica replica_;
   FeatureScaling scaling_;
   ValueUnits units_;

@@ -20,7 +20,9 @@ class FirstPolicy final : public Policy {
     return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
             Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
   }
-  Array values(const Arrays& observations) override { return Array(DType::f32, {observations[0].second.dim(0)}); }
+  Array values(const Arrays& observations, const Array& /*state*/) override {
+    return Array(DType::f32, {observations[0].second.dim(0)});
+  }
 
  private:
   EnvSpec spec_;

@@ -47,7 +47,9 @@ class StillPolicy final : public Policy {
     return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
             Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
   }
-  Array values(const Arrays& observations) override { return Array(DType::f32, {observations[0].second.dim(0)}); }
+  Array values(const Arrays& observations, const Array& /*state*/) override {
+    return Array(DType::f32, {observations[0].second.dim(0)});
+  }
 
  private:
   std::shared_ptr<const Signature> signature_;

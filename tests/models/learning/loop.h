@@ -2,14 +2,17 @@
 // Environment -> policy -> rollout -> GAE -> learner in one thread, without actors: the plainest loop that can learn.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "algorithms/advantages/gae.h"
 #include "envs/make_env.h"
 #include "models/make_model.h"
+#include "models/recurrence.h"
 #include "runtime/base/rng.h"
 
 namespace troupe::test {
@@ -31,9 +34,14 @@ class Sampler {
         policy_(policy),
         env_(std::move(env)),
         seed_(seed),
-        step_(EnvStep::allocate(env_->spec(), env_->rows())) {
+        step_(EnvStep::allocate(env_->spec(), env_->rows())),
+        recurrence_(recurrence_of(config, env_->spec())) {
     env_->reset(seed, 0, step_);
     episode_return_.resize(env_->rows());
+    if (recurrence_.state_size == 0) return;
+    state_ = Array(DType::f32, {env_->rows(), recurrence_.state_size});
+    starts_ = Array(DType::u8, {env_->rows()});
+    std::ranges::fill(starts_.mutable_view<uint8_t>(), 1);
   }
 
   const std::vector<double>& finished_returns() const { return finished_; }
@@ -52,6 +60,10 @@ class Sampler {
       *array = Array(DType::f32, {steps, rows});
     for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid})
       *array = Array(DType::u8, {steps, rows});
+    if (recurrence_.state_size > 0) {
+      rollout->starts = Array(DType::u8, {steps, rows});
+      rollout->chunk_states = Array(DType::f32, {steps / recurrence_.sequence, rows, recurrence_.state_size});
+    }
     ActInput input;
     input.seeds = Array(DType::i64, {rows});
     input.deterministic = Array(DType::u8, {rows});
@@ -64,7 +76,14 @@ class Sampler {
       ++decisions_;
       input.observations = step_.observations;
       input.action_mask = step_.action_mask;
+      input.state = state_;
+      input.starts = starts_;
+      if (recurrence_.state_size > 0) {
+        put(rollout->starts, t, starts_);
+        if (t % recurrence_.sequence == 0) put(rollout->chunk_states, t / recurrence_.sequence, state_);
+      }
       const ActOutput output = policy_.act(input);
+      state_ = output.state;
       put(rollout->actions, t, output.actions);
       put(rollout->log_probs, t, output.log_probs);
       put(rollout->values, t, output.values);
@@ -74,14 +93,17 @@ class Sampler {
       put(rollout->terminated, t, step_.terminated);
       put(rollout->truncated, t, step_.truncated);
       note_episodes();
+      note_starts();
       const bool cut = std::ranges::any_of(step_.truncated.view<uint8_t>(), [](uint8_t x) { return x != 0; });
       if (cut) {
-        const Array finals = policy_.values(step_.final_observations);
+        const Array finals = policy_.values(step_.final_observations, state_);
         for (int64_t i = 0; i < rows; ++i)
           if (step_.truncated.view<uint8_t>()[i]) cut_values_.push_back({t * rows + i, finals.view<float>()[i]});
+        for (const auto& [name, array] : step_.final_observations) note_finals(name, array);
       }
     }
-    const Array last = policy_.values(step_.observations);
+    write_finals(*rollout);
+    const Array last = policy_.values(step_.observations, state_);
     put(rollout->next_values, steps - 1, last);
     for (auto [at, value] : cut_values_) rollout->next_values.mutable_view<float>()[at] = value;
     cut_values_.clear();
@@ -121,14 +143,45 @@ class Sampler {
     }
   }
 
+  // The final observations of the rows that were cut off, for write_finals().
+  void note_finals(const std::string& name, const Array& array) {
+    for (int64_t i = 0; i < env_->rows(); ++i)
+      if (step_.truncated.view<uint8_t>()[i]) finals_[name].push_back(array.at(i).clone());
+  }
+  void write_finals(Rollout& rollout) {
+    const auto count = static_cast<int64_t>(cut_values_.size());
+    if (count == 0) return;
+    rollout.final_steps = Array(DType::i32, {count, 2});
+    for (int64_t f = 0; f < count; ++f) {
+      const auto at = static_cast<int32_t>(cut_values_[f].first), rows = static_cast<int32_t>(env_->rows());
+      rollout.final_steps.mutable_view<int32_t>()[2 * f] = at / rows;
+      rollout.final_steps.mutable_view<int32_t>()[2 * f + 1] = at % rows;
+    }
+    for (const ArraySpec& spec : env_->spec().observations) {
+      Array all(spec.dtype, spec.shape.prepended(count));
+      for (int64_t f = 0; f < count; ++f) put(all, f, finals_[spec.name][f]);
+      rollout.final_observations.set(spec.name, std::move(all));
+    }
+    finals_.clear();
+  }
+  void note_starts() {
+    if (recurrence_.state_size == 0) return;
+    starts_ = Array(DType::u8, {env_->rows()});
+    for (int64_t i = 0; i < env_->rows(); ++i)
+      starts_.mutable_view<uint8_t>()[i] = step_.terminated.view<uint8_t>()[i] || step_.truncated.view<uint8_t>()[i];
+  }
+
   RunConfig config_;
   Policy& policy_;
   std::unique_ptr<Env> env_;
   uint64_t seed_;
   EnvStep step_;
+  Recurrence recurrence_;
+  Array state_, starts_;  // with a recurrent model
   uint64_t decisions_ = 0;
   std::vector<double> episode_return_, finished_;
   std::vector<std::pair<int64_t, float>> cut_values_;
+  std::map<std::string, std::vector<Array>> finals_;
 };
 
 }  // namespace troupe::test

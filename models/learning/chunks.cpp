@@ -1,0 +1,104 @@
+#include "models/learning/chunks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+void check_rollout(const Rollout& rollout, const Recurrence& recurrence) {
+  const int64_t steps = rollout.steps(), columns = rollout.columns();
+  const std::string of = "rollout " + std::to_string(rollout.sequence) + " of worker " + std::to_string(rollout.worker);
+  if (steps % recurrence.sequence != 0)
+    throw InvariantError(of + ": " + std::to_string(steps) + " steps, expected a multiple of the sequence length " +
+                         std::to_string(recurrence.sequence));
+  const Shape states = {steps / recurrence.sequence, columns, recurrence.state_size};
+  if (rollout.chunk_states.dtype() != DType::f32 || !(rollout.chunk_states.shape() == states))
+    throw InvariantError(of + ": chunk_states is " + std::string(name_of(rollout.chunk_states.dtype())) + ' ' +
+                         rollout.chunk_states.shape().text() + ", expected float32 " + states.text());
+  const Shape starts = {steps, columns};
+  if (rollout.starts.dtype() != DType::u8 || !(rollout.starts.shape() == starts))
+    throw InvariantError(of + ": starts is " + std::string(name_of(rollout.starts.dtype())) + ' ' +
+                         rollout.starts.shape().text() + ", expected uint8 " + starts.text());
+}
+
+// Appends the chunks of a segment: of all its columns from one chunk of time after the other.
+void add_segment(const RolloutColumns& part, const StagedSegment& segment, int64_t length, Chunks& out) {
+  const Rollout& rollout = *part.rollout;
+  uint8_t* starts = out.starts.mutable_view<uint8_t>().data() + segment.first_row;
+  const auto all_starts = rollout.starts.view<uint8_t>();
+  for (int64_t t = 0; t < segment.steps; ++t)
+    for (const int32_t column : part.columns) *starts++ = all_starts[t * rollout.columns() + column];
+  const size_t bytes = static_cast<size_t>(out.states.row_bytes());
+  for (int64_t k = 0; k < segment.steps / length; ++k) {
+    for (int64_t c = 0; c < segment.columns; ++c) {
+      const int64_t state = k * rollout.columns() + part.columns[static_cast<size_t>(c)];
+      std::memcpy(out.states.mutable_data() + out.first_rows.size() * bytes,
+                  rollout.chunk_states.data() + static_cast<size_t>(state) * bytes, bytes);
+      out.first_rows.push_back(segment.first_row + k * length * segment.columns + c);
+      out.strides.push_back(segment.columns);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> rows_of(const Chunks& chunks, std::span<const int64_t> which, int64_t begin, int64_t end) {
+  std::vector<int64_t> result;
+  result.reserve(which.size() * static_cast<size_t>(end - begin));
+  for (int64_t step = begin; step < end; ++step)
+    for (const int64_t chunk : which) result.push_back(chunks.row(chunk, step));
+  return result;
+}
+
+TrainedRows trained_rows(const Chunks& chunks, std::span<const int64_t> which, std::span<const uint8_t> is_sample) {
+  TrainedRows result;
+  int64_t position = 0;
+  for (int64_t step = chunks.burn_in; step < chunks.steps; ++step) {
+    for (const int64_t chunk : which) {
+      const int64_t row = chunks.row(chunk, step);
+      if (is_sample[static_cast<size_t>(row)]) {
+        result.rows.push_back(row);
+        result.positions.push_back(position);
+      }
+      ++position;
+    }
+  }
+  return result;
+}
+
+std::vector<int64_t> trained_chunks(const Chunks& chunks, std::span<const uint8_t> is_sample) {
+  std::vector<int64_t> result;
+  for (int64_t chunk = 0; chunk < chunks.count(); ++chunk)
+    if (!trained_rows(chunks, {&chunk, 1}, is_sample).rows.empty()) result.push_back(chunk);
+  return result;
+}
+
+std::vector<ChunkStep> chunk_steps(const Chunks& chunks, int64_t rows) {
+  std::vector<ChunkStep> result(static_cast<size_t>(rows));
+  for (int64_t chunk = 0; chunk < chunks.count(); ++chunk)
+    for (int64_t step = 0; step < chunks.steps; ++step)
+      result[static_cast<size_t>(chunks.row(chunk, step))] = {chunk, step};
+  return result;
+}
+
+Chunks stage_chunks(const SuperBatch& batch, const StagedRows& staged, const Recurrence& recurrence) {
+  Chunks result;
+  if (recurrence.state_size == 0) return result;
+  TROUPE_CHECK(staged.segments.size() == batch.parts.size(), staged.segments.size(), batch.parts.size());
+  result.steps = recurrence.sequence;
+  result.burn_in = recurrence.burn_in;
+  result.starts = Array::uninitialized(DType::u8, {staged.rows});
+  result.states = Array::uninitialized(DType::f32, {staged.rows / recurrence.sequence, recurrence.state_size});
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    check_rollout(*batch.parts[i].rollout, recurrence);
+    add_segment(batch.parts[i], staged.segments[i], recurrence.sequence, result);
+  }
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,299 @@
+// Training on chunks of steps with recurrent state: against a plain PPO loss in double precision, and what the network
+// says about a whole rollout against what it said while it acted.
+
+#include <cmath>
+#include <numeric>
+
+#include "models/learning/chunk_forward.h"
+#include "models/learning/chunks.h"
+#include "tests/support/torch_test.h"
+
+#include "tests/models/learning/batches.h"
+#include "tests/models/learning/loop.h"
+#include "tests/models/networks/nets.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr int64_t kSize = 6;  // units of the core
+
+RunConfig recurrent_config(const char* core, int64_t length, int64_t sequence, int64_t burn_in = 0) {
+  RunConfig config = small_config();
+  config.model = net_config(std::string(R"({"trunk": [8], "core": {"size": 6, "kind": ")") + core + R"("}})");
+  config.model.policy_gain = 1.0;
+  config.rollout.length = length;
+  config.model.sequence = sequence;
+  config.model.burn_in = burn_in;
+  return config;
+}
+
+// T x N steps of discrete_spec() with random observations, actions, states and starts. `sequence` steps per chunk.
+std::shared_ptr<Rollout> random_recurrent_rollout(int64_t steps, int64_t columns, int64_t sequence, int64_t state_size,
+                                                  uint64_t seed) {
+  auto rollout = std::make_shared<Rollout>();
+  const auto numbers = [&](const char* name, Shape shape) { return random_array(shape, derive_key(seed, name)); };
+  rollout->observations.set("state", numbers("observations", {steps, columns, 5}));
+  rollout->actions = Array(DType::i32, {steps, columns, 1, 1});
+  Rng rng(derive_key(seed, "actions"));
+  for (int32_t& action : rollout->actions.mutable_view<int32_t>()) action = static_cast<int32_t>(rng.below(3));
+  rollout->log_probs = Array(DType::f32, {steps, columns, 1});
+  for (float& x : rollout->log_probs.mutable_view<float>()) x = -1.1f + 0.2f * rng.normal();
+  rollout->values = numbers("values", {steps, columns});
+  rollout->next_values = numbers("next_values", {steps, columns});
+  rollout->rewards = numbers("rewards", {steps, columns});
+  rollout->advantages = numbers("advantages", {steps, columns});
+  rollout->returns = numbers("returns", {steps, columns});
+  for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid, &rollout->starts})
+    *array = Array(DType::u8, {steps, columns});
+  std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), 1);
+  for (uint8_t& start : rollout->starts.mutable_view<uint8_t>()) start = rng.below(5) == 0;
+  rollout->chunk_states = numbers("states", {steps / sequence, columns, state_size});
+  rollout->samples = static_cast<uint64_t>(steps * columns);
+  return rollout;
+}
+
+torch::Tensor tensor_of(const Array& array) {
+  const auto type = array.dtype() == DType::f32  ? torch::kFloat
+                    : array.dtype() == DType::u8 ? torch::kByte
+                                                 : torch::kInt;
+  return torch::from_blob(const_cast<std::byte*>(array.data()), {array.shape().begin(), array.shape().end()}, type)
+      .clone();
+}
+
+torch::Tensor linear(const TensorMap& p, const std::string& name, const torch::Tensor& x) {
+  return torch::linear(x, p.at(name + ".weight"), p.at(name + ".bias"));
+}
+
+torch::Tensor step_core(const TensorMap& p, bool lstm, const torch::Tensor& x, const torch::Tensor& state) {
+  const torch::Tensor &wi = p.at("core.weight_ih"), &wh = p.at("core.weight_hh"), &bi = p.at("core.bias_ih"),
+                      &bh = p.at("core.bias_hh");
+  if (!lstm) return torch::gru_cell(x, state, wi, wh, bi, bh);
+  const auto parts = state.chunk(2, 1);
+  const auto [h, c] = torch::lstm_cell(x, {parts[0], parts[1]}, wi, wh, bi, bh);
+  return torch::cat({h, c}, 1);
+}
+
+// The PPO loss of a rollout, step by step over whole columns: at the beginning of each chunk the state is the recorded
+// one, and after `burn_in` steps no gradient reaches back. Only valid steps after the burn-in have a loss.
+torch::Tensor recurrent_ppo_loss(const TensorMap& p, const RunConfig& config, const Rollout& rollout, bool lstm) {
+  const int64_t steps = rollout.steps(), columns = rollout.columns(), length = config.model.sequence;
+  const auto grid = [&](const Array& array) { return tensor_of(array).to(torch::kDouble); };
+  const torch::Tensor observations = grid(rollout.observations.at("state")), states = grid(rollout.chunk_states);
+  const torch::Tensor valid = tensor_of(rollout.valid) > 0, starts = tensor_of(rollout.starts) > 0;
+  torch::Tensor advantages = grid(rollout.advantages);
+  const torch::Tensor samples = advantages.masked_select(valid);
+  advantages = (advantages - samples.mean()) / (samples.std(false) + 1e-8);
+  torch::Tensor state, policy_loss = torch::zeros({}, torch::kDouble), value_loss = policy_loss.clone();
+  double count = 0;
+  for (int64_t t = 0; t < steps; ++t) {
+    if (t % length == 0) state = states[t / length];
+    if (t % length == config.model.burn_in) state = state.detach();
+    state = state.masked_fill(starts[t].unsqueeze(1), 0);
+    const torch::Tensor x = linear(p, "trunk.0", linear(p, "encoder.state.0", observations[t]).tanh()).tanh();
+    state = step_core(p, lstm, x, state);
+    if (t % length < config.model.burn_in) continue;
+    const torch::Tensor features = state.narrow(1, 0, kSize);
+    const torch::Tensor actions = tensor_of(rollout.actions)[t].reshape({columns, 1}).to(torch::kLong);
+    const torch::Tensor log_probs = torch::log_softmax(linear(p, "policy.head", features), 1).gather(1, actions);
+    const torch::Tensor ratio = (log_probs.squeeze(1) - grid(rollout.log_probs)[t].squeeze(1)).exp();
+    const torch::Tensor surrogate = torch::max(-advantages[t] * ratio, -advantages[t] * ratio.clamp(0.8, 1.2));
+    const torch::Tensor error = linear(p, "value.head", features).squeeze(1) - grid(rollout.returns)[t];
+    const torch::Tensor mask = valid[t].to(torch::kDouble);
+    policy_loss = policy_loss + (surrogate * mask).sum();
+    value_loss = value_loss + (0.5 * error * error * mask).sum();
+    count += mask.sum().item<double>();
+  }
+  return (policy_loss + config.algorithm.value_coef * value_loss) / count;
+}
+
+// The gradients the learner used, recovered from Adam's first moments after one step.
+TensorMap gradients_of(const Learner& learner, const RunConfig& config) {
+  TensorMap result;
+  for (const auto& [name, array] : learner.save().optimizer)
+    if (name.starts_with("first."))
+      result[name.substr(6)] = tensor_of(array).to(torch::kDouble) / (1 - config.trainer.adam_beta1);
+  return result;
+}
+
+int64_t state_size_of(bool lstm) { return lstm ? 2 * kSize : kSize; }
+
+}  // namespace
+
+TEST_CASE("recurrent: the gradients of a learner are those of the loss unrolled by hand") {
+  struct Case {
+    int64_t steps, columns, sequence, burn_in;
+  };
+  for (const bool lstm : {true, false}) {
+    for (const auto& [steps, columns, sequence, burn_in] :
+         std::vector<Case>{{12, 5, 4, 0}, {12, 5, 4, 1}, {9, 1, 9, 3}, {6, 4, 1, 0}}) {
+      RunConfig config = recurrent_config(lstm ? "lstm" : "gru", steps, sequence, burn_in);
+      config.trainer.max_grad_norm = 0.0;
+      const auto learner = make_learner(config, discrete_spec());
+      const auto rollout = random_recurrent_rollout(steps, columns, sequence, state_size_of(lstm), 11);
+      rollout->valid.mutable_view<uint8_t>()[2 * columns] = 0;  // an environment failed, so another episode follows
+      rollout->starts.mutable_view<uint8_t>()[3 * columns] = 1;
+      TensorMap parameters;
+      for (const auto& [name, array] : learner->save().model)
+        parameters[name] = tensor_of(array).to(torch::kDouble).requires_grad_(true);
+      recurrent_ppo_loss(parameters, config, *rollout, lstm).backward();
+      update_with(*learner, whole_batch(rollout));
+      for (const auto& [name, gradient] : gradients_of(*learner, config)) {
+        INFO(name << ", " << steps << " steps of " << columns << ", sequences of " << sequence);
+        const torch::Tensor& wanted = parameters.at(name).grad();
+        REQUIRE(wanted.defined());
+        CHECK(relative_error(gradient, wanted) < 2e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("recurrent: micro-batches of chunks give the gradient of their whole minibatch") {
+  RunConfig config = recurrent_config("lstm", 8, 4, 1);
+  const auto whole_learner = make_learner(config, discrete_spec());
+  config.trainer.micro_batch = 9;  // two chunks
+  const auto micro_learner = make_learner(config, discrete_spec());
+  const auto rollout = random_recurrent_rollout(8, 5, 4, 2 * kSize, 3);
+  rollout->valid.mutable_view<uint8_t>()[7] = 0;
+  const UpdateReport a = update_with(*whole_learner, whole_batch(rollout));
+  const UpdateReport b = update_with(*micro_learner, whole_batch(rollout));
+  const TensorMap wanted = gradients_of(*whole_learner, config);
+  for (const auto& [name, gradient] : gradients_of(*micro_learner, config)) {
+    INFO(name);
+    CHECK(relative_error(gradient, wanted.at(name)) < 1e-5);
+  }
+  for (const char* name : {"policy_loss", "value_loss", "entropy", "kl"})
+    CHECK(a.metrics.at(name) == doctest::Approx(b.metrics.at(name)).epsilon(1e-5));
+}
+
+TEST_CASE("recurrent: minibatches hold whole chunks, each trained on once an epoch") {
+  RunConfig config = recurrent_config("gru", 8, 4);
+  config.trainer.minibatches = 3;
+  config.trainer.epochs = 2;
+  const auto learner = make_learner(config, discrete_spec());
+  const UpdateReport report = update_with(*learner, whole_batch(random_recurrent_rollout(8, 5, 4, kSize, 5)));
+  CHECK(report.steps == 6);
+  CHECK(report.skipped == 0);
+}
+
+TEST_CASE("recurrent: chunks without a sample are left out, and a batch without any trains nothing") {
+  RunConfig config = recurrent_config("lstm", 8, 4, 2);
+  const auto learner = make_learner(config, discrete_spec());
+  const auto before = learner->save().model;
+  const auto rollout = random_recurrent_rollout(8, 2, 4, 2 * kSize, 5);
+  // Only burn-in steps are left: t 0 and 1 of each chunk.
+  for (int64_t t = 0; t < 8; ++t)
+    for (int64_t n = 0; n < 2; ++n) rollout->valid.mutable_view<uint8_t>()[t * 2 + n] = t % 4 < 2;
+  const UpdateReport report = update_with(*learner, whole_batch(rollout));
+  CHECK(report.steps + report.skipped == 0);
+  CHECK((learner->save().model == before));
+  rollout->valid.mutable_view<uint8_t>()[2 * 2 + 1] = 1;
+  CHECK(update_with(*learner, whole_batch(rollout)).steps == 1);
+}
+
+TEST_CASE("recurrent: some columns of a rollout are trained on as if they were all of it") {
+  const RunConfig config = recurrent_config("lstm", 8, 4);
+  const auto a = make_learner(config, discrete_spec()), b = make_learner(config, discrete_spec());
+  const auto all = random_recurrent_rollout(8, 4, 4, 2 * kSize, 6);
+  SuperBatch part = whole_batch(all);
+  part.parts[0].columns = {1, 3};
+  auto picked = random_recurrent_rollout(8, 2, 4, 2 * kSize, 6);
+  const auto pick = [&](const Array& from, Array& to) {
+    const int64_t rows = from.dim(0);
+    const size_t bytes = static_cast<size_t>(from.row_bytes()) / 4;
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t c = 0; c < 2; ++c)
+        std::copy_n(from.data() + (t * 4 + 1 + 2 * c) * bytes, bytes, to.mutable_data() + (t * 2 + c) * bytes);
+  };
+  pick(all->observations.at("state"), picked->observations.at("state"));
+  for (auto member : {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns,
+                      &Rollout::starts, &Rollout::chunk_states})
+    pick((*all).*member, (*picked).*member);
+  update_with(*a, part);
+  update_with(*b, whole_batch(picked));
+  CHECK((a->save().model == b->save().model));
+}
+
+TEST_CASE("recurrent: a rollout with other states is refused and named") {
+  const RunConfig config = recurrent_config("lstm", 8, 4);
+  const auto learner = make_learner(config, discrete_spec());
+  const auto refused = [&](auto change) {
+    auto rollout = random_recurrent_rollout(8, 2, 4, 2 * kSize, 6);
+    change(*rollout);
+    CHECK_THROWS_AS(learner->stage(whole_batch(rollout)), InvariantError);
+  };
+  refused([](Rollout& r) { r.chunk_states = {}; });
+  refused([](Rollout& r) { r.starts = {}; });
+  refused([](Rollout& r) { r.chunk_states = Array(DType::f32, {4, 2, 2 * kSize}); });
+  refused([](Rollout& r) { r.chunk_states = Array(DType::f32, {2, 2, kSize}); });
+}
+
+TEST_CASE("recurrent: over a whole rollout the network says what it said while it acted, also after cuts") {
+  RunConfig config;
+  config.env.id = "GridWorld";
+  config.env.params = R"({"size": 5, "max_episode_steps": 7})";
+  config.env.rows = 6;
+  config.model = net_config(R"({"core": {"kind": "lstm", "size": 8}})");
+  config.rollout.length = 24;
+  config.model.sequence = 8;
+  auto env = make_env(config.env);
+  const EnvSpec spec = env->spec();
+  const auto policy = make_policy(config, spec);
+  Sampler sampler(config, *policy, std::move(env), 2);
+  sampler.collect(24);  // so that episodes are under way when the rollout begins
+  const RolloutPtr rollout = sampler.collect(24);
+  REQUIRE(rollout->final_steps.dim(0) > 3);
+
+  Replica replica(config, spec, "cpu", /*with_gradients=*/true);
+  const SuperBatch batch = whole(rollout);
+  const StagedRows staged = stage_rows(batch, spec, replica.encoder, /*whole_columns=*/true);
+  const Chunks chunks = stage_chunks(batch, staged, recurrence_of(config, spec));
+  RowGather gather(replica.device.device());
+  ChunkForward forward(replica, gather);
+  for (const int64_t rows_per_pass : {1, 20, 4096}) {
+    const BatchOutputs said = run_batch(forward, replica, staged, chunks, replica.tensors_of(staged.inputs),
+                                        replica.tensors_of(staged.bootstrap_inputs), rows_per_pass);
+    const auto values = rollout->values.view<float>(), next = rollout->next_values.view<float>();
+    for (size_t row = 0; row < values.size(); ++row)
+      CHECK(said.values[row] == doctest::Approx(values[row]).epsilon(1e-5));
+    REQUIRE(said.bootstraps.size() == staged.bootstrap_rows.size());
+    CHECK(said.bootstraps.size() == static_cast<size_t>(6 + rollout->final_steps.dim(0)));
+    const auto terminated = rollout->terminated.view<uint8_t>(), truncated = rollout->truncated.view<uint8_t>();
+    for (size_t i = 0; i < said.bootstraps.size(); ++i) {
+      const auto row = static_cast<size_t>(staged.bootstrap_rows[i]);
+      const bool ended = terminated[row] || truncated[row];
+      const bool of_final = i >= 6;  // the ends of the columns come first
+      if (of_final || !ended) CHECK(said.bootstraps[i] == doctest::Approx(next[row]).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("recurrent: V-trace and a rollout correction learn with finite figures") {
+  for (const bool vtrace : {true, false}) {
+    RunConfig config = recurrent_config("lstm", 8, 4, 1);
+    config.env.id = "GridWorld";
+    config.env.params = R"({"size": 4, "max_episode_steps": 5})";
+    config.env.rows = 5;
+    if (vtrace)
+      config.algorithm.advantage = "vtrace";
+    else
+      config.algorithm.rollout_correction = R"({"is": "token"})";
+    auto env = make_env(config.env);
+    const EnvSpec spec = env->spec();
+    const auto policy = make_policy(config, spec);
+    const auto learner = make_learner(config, spec);
+    Sampler sampler(config, *policy, std::move(env), 2);
+    const RolloutPtr rollout = sampler.collect(8);
+    auto staged = learner->stage(whole(rollout));
+    const UpdateReport report = learner->update(*staged, 0.0);
+    CHECK(report.steps == 1);
+    for (const auto& [name, value] : report.metrics) {
+      INFO(name);
+      CHECK(std::isfinite(value));
+    }
+    // Nothing has moved yet, so the weights say what the behaviour policy said.
+    CHECK(report.metrics.at("kl") == doctest::Approx(0.0).epsilon(1e-5));
+    if (!vtrace) CHECK(report.metrics.at("rollout_kl") == doctest::Approx(0.0).epsilon(1e-5));
+  }
+}
