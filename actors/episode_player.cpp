@@ -14,7 +14,8 @@ EnvironmentFailed::EnvironmentFailed(uint64_t failures, const std::string& last_
     : std::runtime_error("the environment failed " + std::to_string(failures) + " times, the last time with: " +
                          (last_error.empty() ? "no message" : printable(last_error, 300))) {}
 
-Array likely_actions(Policy& policy, const EnvSpec& spec, const EnvStep& step) {
+Array LikelyActions::next(Policy& policy, const EnvSpec& spec, const EnvStep& step) {
+  if (std::exchange(begun_, true)) recurrent_.note_step(step);
   const int64_t rows = step.rewards.dim(0);
   ActInput input;
   input.observations = step.observations;
@@ -22,11 +23,15 @@ Array likely_actions(Policy& policy, const EnvSpec& spec, const EnvStep& step) {
   input.seeds = Array(DType::i64, {rows});
   input.deterministic = Array(DType::u8, {rows});
   std::ranges::fill(input.deterministic.mutable_view<uint8_t>(), uint8_t{1});
-  return policy.act(input).actions;
+  input.state = recurrent_.state();
+  input.starts = recurrent_.starts();
+  const ActOutput output = policy.act(input);
+  if (!recurrent_.empty()) recurrent_.take(output.state);
+  return output.actions;
 }
 
-EpisodePlayer::EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes)
-    : env_(std::move(env)), episodes_(static_cast<size_t>(episodes)) {
+EpisodePlayer::EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes, int64_t state_size)
+    : env_(std::move(env)), actions_(state_size, env_->rows()), episodes_(static_cast<size_t>(episodes)) {
   const int64_t rows = env_->rows();
   TROUPE_CHECK(rows >= 1 && rows <= episodes, rows, episodes);
   step_ = EnvStep::allocate(env_->spec(), rows);
@@ -39,7 +44,7 @@ EpisodePlayer::EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t ep
 }
 
 void EpisodePlayer::step(Policy& policy) {
-  env_->step(likely_actions(policy, env_->spec(), step_), step_);
+  env_->step(actions_.next(policy, env_->spec(), step_), step_);
   for (size_t row = 0; row < share_.size(); ++row)
     if (done_[row] < share_[row]) note_row(row);
   if (!step_.errors.empty()) last_error_ = step_.errors.back();

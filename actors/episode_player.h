@@ -9,14 +9,26 @@
 #include <string>
 #include <vector>
 
+#include "actors/recurrent_state.h"
 #include "envs/env.h"
 #include "models/policy.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {
 
-// The most likely actions for what `step` says to act on next: [N, K, A].
-Array likely_actions(Policy& policy, const EnvSpec& spec, const EnvStep& step);
+// Acts on some rows with the most likely actions, and keeps their recurrent state.
+class LikelyActions {
+ public:
+  // `state_size` as in Recurrence.
+  LikelyActions(int64_t state_size, int64_t rows) : recurrent_(state_size, rows) {}
+
+  // What to do about the observations in `step`: [N, K, A]. Call once after a reset and after every step.
+  Array next(Policy& policy, const EnvSpec& spec, const EnvStep& step);
+
+ private:
+  RecurrentState recurrent_;
+  bool begun_ = false;
+};
 
 // Environments keep failing, so the episodes asked for never come to an end.
 class EnvironmentFailed : public std::runtime_error {
@@ -41,7 +53,8 @@ struct EpisodeSummary {
 class EpisodePlayer {
  public:
   // Resets `env`, whose rows must be at most `episodes`. Every random number of the environments comes from `seed`.
-  EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes);
+  // `state_size` as in Recurrence.
+  EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes, int64_t state_size = 0);
 
   // One step of every row. Throws what the policy throws, and EnvironmentFailed after more than kMaxPlayFailures.
   void step(Policy& policy);
@@ -54,6 +67,7 @@ class EpisodePlayer {
 
   std::unique_ptr<Env> env_;
   EnvStep step_;
+  LikelyActions actions_;
   size_t episodes_;
   std::vector<int64_t> share_, done_;  // episodes per row: to play, and played
   std::vector<double> row_return_;     // of the episodes under way

@@ -29,7 +29,8 @@ void begin(EvaluatorState& st) {
   }
   st.policy->load(*st.job.weights);
   st.player.emplace(st.context->make_evaluation_env(std::min(config.rows, config.episodes)),
-                    derive_key(st.context->config.seed, "evaluation"), config.episodes);
+                    derive_key(st.context->config.seed, "evaluation"), config.episodes,
+                    st.context->recurrence.state_size);
 }
 
 Evaluation summarize(const EvaluatorState& st) {

@@ -32,6 +32,22 @@ int64_t value_rows(const ActRequest& request) {
 }
 
 // One line when the request does not fit the environment of this run.
+// One line when recurrent state does not fit the rows it is for.
+std::optional<std::string> misfit(int64_t state_size, const ActRequest& request) {
+  const auto rows = static_cast<int64_t>(request.rows);
+  const auto fits = [](const Array& array, DType dtype, const Shape& shape) {
+    return shape.elements() == 0 ? array.empty() : array.dtype() == dtype && array.shape() == shape;
+  };
+  if (!fits(request.state, DType::f32, {rows, state_size}) ||
+      !fits(request.starts, DType::u8, {state_size > 0 ? rows : 0}))
+    return "the recurrent state is " + request.state.shape().text() + " with starts " + request.starts.shape().text() +
+           ", expected " + Shape{rows, state_size}.text();
+  const Shape values{value_rows(request), state_size};
+  if (!fits(request.value_state, DType::f32, values))
+    return "the recurrent state of the values is " + request.value_state.shape().text() + ", expected " + values.text();
+  return std::nullopt;
+}
+
 std::optional<std::string> misfit(const EnvSpec& spec, const ActRequest& request) {
   const auto rows = static_cast<int64_t>(request.rows);
   const auto check = [&](const Arrays& arrays, int64_t count) -> std::optional<std::string> {
@@ -83,7 +99,8 @@ Arrays concatenate(const std::vector<const Arrays*>& parts) {
 
 // What requests that come in parts may hold together: senders are not bounded in number, and one that may send no more asks again.
 uint64_t most_open_bytes(const RunContext& context) {
-  return std::max<uint64_t>(kMaxArrayBytes, kOpenRequests * most_bytes_of_request(context.config, context.spec));
+  return std::max<uint64_t>(kMaxArrayBytes,
+                            kOpenRequests * most_bytes_of_request(context.config, context.spec, context.recurrence));
 }
 
 struct Forward {
@@ -91,10 +108,10 @@ struct Forward {
   Array extra_values;
 };
 
-Forward run_forward(Policy& policy, bool masked, const std::vector<Pending>& batch) {
+Forward run_forward(Policy& policy, bool masked, bool recurrent, const std::vector<Pending>& batch) {
   Forward forward;
   std::vector<const Arrays*> observations, others;
-  std::vector<const Array*> masks, seeds;
+  std::vector<const Array*> masks, seeds, states, starts, value_states;
   int64_t rows = 0;
   for (const Pending& pending : batch) {
     if (pending.request.rows > 0) {
@@ -102,18 +119,26 @@ Forward run_forward(Policy& policy, bool masked, const std::vector<Pending>& bat
       observations.push_back(&pending.request.observations);
       seeds.push_back(&pending.request.seeds);
       if (masked) masks.push_back(&pending.request.action_mask);
+      states.push_back(&pending.request.state);
+      starts.push_back(&pending.request.starts);
     }
-    if (value_rows(pending.request) > 0) others.push_back(&pending.request.value_observations);
+    if (value_rows(pending.request) > 0) {
+      others.push_back(&pending.request.value_observations);
+      value_states.push_back(&pending.request.value_state);
+    }
   }
   if (rows > 0) {
     ActInput input;
     input.observations = concatenate(observations);
     input.seeds = concatenate(seeds);
     if (masked) input.action_mask = concatenate(masks);
+    if (recurrent) input.state = concatenate(states);
+    if (recurrent) input.starts = concatenate(starts);
     input.deterministic = Array(DType::u8, {rows});
     forward.output = policy.act(input);
   }
-  if (!others.empty()) forward.extra_values = policy.values(concatenate(others));
+  if (!others.empty())
+    forward.extra_values = policy.values(concatenate(others), recurrent ? concatenate(value_states) : Array());
   return forward;
 }
 
@@ -140,6 +165,7 @@ void answer(Self self, const std::vector<Pending>& batch, const Forward& forward
       reply.actions = forward.output.actions.slice(row, row + rows);
       reply.log_probs = forward.output.log_probs.slice(row, row + rows);
       reply.values = forward.output.values.slice(row, row + rows);
+      if (!forward.output.state.empty()) reply.state = forward.output.state.slice(row, row + rows);
     }
     if (extras > 0) reply.extra_values = forward.extra_values.slice(extra, extra + extras);
     row += rows;
@@ -172,7 +198,8 @@ void run_batch(Self self, LeaveReason reason) {
     rows += request.rows;
   }
   try {
-    const Forward forward = run_forward(*st.policy, st.context->spec.action.masked, batch);
+    const Forward forward =
+        run_forward(*st.policy, st.context->spec.action.masked, st.context->recurrence.state_size > 0, batch);
     answer(self, batch, forward);
   } catch (const std::exception& e) {
     ++st.report.failed;
@@ -231,7 +258,9 @@ void on_request(Self self, const ActRequest& request) {
   if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
   InferenceState::Client& client = sending_client(self);
   const Pending pending{self->current_sender(), {client.number, request.group}, request};
-  if (const auto error = misfit(st.context->spec, request)) {
+  auto error = misfit(st.context->spec, request);
+  if (!error) error = misfit(st.context->recurrence.state_size, request);
+  if (error) {
     fail(self, pending, Fault::bad_message, *error);
     return;
   }
@@ -306,7 +335,8 @@ InferenceActor::behavior_type inference_actor(Self self, RunContextPtr context, 
   st.id = id;
   st.peers = peers;
   st.batcher.emplace(context->config.inference);
-  st.parts = PartAssembler(most_bytes_of_request(context->config, context->spec), most_open_bytes(*context));
+  st.parts = PartAssembler(most_bytes_of_request(context->config, context->spec, context->recurrence),
+                           most_open_bytes(*context));
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
   const std::string name = "inference " + std::to_string(id);

@@ -80,12 +80,12 @@ template ActRequest deserialize(caf::actor_system&, const std::vector<char>&);
 size_t payload_bytes(const RolloutMessage& message) {
   const Rollout& r = *message.rollout;
   return r.observations.bytes() + r.action_mask.bytes() + r.actions.bytes() + r.log_probs.bytes() +
-         r.last_observations.bytes() + r.final_observations.bytes() + 9 * r.values.bytes();
+         r.last_observations.bytes() + r.final_observations.bytes() + r.chunk_states.bytes() + 9 * r.values.bytes();
 }
 
 size_t payload_bytes(const ActRequest& request) {
   return request.observations.bytes() + request.action_mask.bytes() + request.seeds.bytes() +
-         request.value_observations.bytes();
+         request.value_observations.bytes() + request.state.bytes() + request.value_state.bytes();
 }
 
 }  // namespace troupe

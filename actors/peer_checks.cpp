@@ -94,6 +94,14 @@ Misfit check_extras(const RunConfig& config, const EnvSpec& spec, int64_t steps,
   return check(spec, r.final_observations, {finals});
 }
 
+// Recurrent state, where the model has any.
+Misfit check_state(const Recurrence& recurrence, int64_t steps, int64_t rows, const Rollout& r) {
+  if (recurrence.state_size == 0)
+    return r.starts.empty() && r.chunk_states.empty() ? Misfit() : "it has the states of a recurrent model";
+  if (auto error = check("starts", r.starts, DType::u8, {steps, rows})) return error;
+  return check("chunk_states", r.chunk_states, DType::f32, {steps / recurrence.sequence, rows, recurrence.state_size});
+}
+
 // Discrete actions are within their bins and, where they are samples, allowed by their mask.
 Misfit check_actions(const ActionSpec& spec, const Rollout& r) {
   if (spec.kind == ActionKind::continuous) return std::nullopt;
@@ -173,10 +181,12 @@ Misfit misfit(const RunConfig& config, const EnvSpec& spec, const WorkerReport& 
   return std::nullopt;
 }
 
-Misfit misfit(const RunConfig& config, const EnvSpec& spec, PolicyVersion newest, const Rollout& rollout) {
+Misfit misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence, PolicyVersion newest,
+              const Rollout& rollout) {
   const int64_t steps = config.rollout.length, rows = config.env.rows;
   if (auto error = check_shapes(spec, steps, rows, rollout)) return error;
   if (auto error = check_extras(config, spec, steps, rows, rollout)) return error;
+  if (auto error = check_state(recurrence, steps, rows, rollout)) return error;
   if (auto error = check_actions(spec.action, rollout)) return error;
   if (rollout.group >= static_cast<uint32_t>(config.workers.groups))
     return "group " + std::to_string(rollout.group) + " of " + std::to_string(config.workers.groups);
@@ -195,20 +205,23 @@ bool is_taken(const NumberHolders& holders, const caf::actor_addr& sender, uint6
   return std::ranges::any_of(holders, [&](const auto& holder) { return holder.second == number; });
 }
 
-size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec) {
+size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence) {
   const auto& action = spec.action;
   const size_t masks = action.masked ? static_cast<size_t>(action.mask_size()) : 0;
   const size_t actions = static_cast<size_t>(action.decisions()) * 2 * sizeof(float);  // with their log-probabilities
   // Each sample's observation, and its final one where every episode ends at once.
   const size_t sample = 2 * observation_bytes(spec) + masks + actions + kColumnBytes;
   const auto rows = static_cast<size_t>(config.env.rows);
-  return samples_per_rollout(config) * sample + rows * observation_bytes(spec) + kNamesBytes;
+  const int64_t states = recurrence.sequence > 0 ? config.rollout.length / recurrence.sequence : 0;
+  const size_t state_bytes = rows * static_cast<size_t>(states * recurrence.state_size) * sizeof(float);
+  return samples_per_rollout(config) * sample + rows * observation_bytes(spec) + state_bytes + kNamesBytes;
 }
 
-size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec) {
+size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence) {
   const size_t masks = spec.action.masked ? static_cast<size_t>(spec.action.mask_size()) : 0;
   const auto rows = static_cast<size_t>(config.inference.max_batch);
-  return rows * (observation_bytes(spec) + masks + sizeof(int64_t)) + kNamesBytes;
+  const size_t state_bytes = static_cast<size_t>(recurrence.state_size) * sizeof(float) + 1;
+  return rows * (observation_bytes(spec) + masks + state_bytes + sizeof(int64_t)) + kNamesBytes;
 }
 
 }  // namespace troupe

@@ -11,6 +11,7 @@
 
 #include "actors/messages.h"
 #include "envs/env.h"
+#include "models/recurrence.h"
 #include "runtime/config/run_config.h"
 
 namespace troupe {
@@ -19,8 +20,8 @@ namespace troupe {
 std::optional<std::string> misfit(const RunConfig& config, const WorkerHello& hello);
 std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, const WorkerReport& report);
 // `newest` is the newest version that samples can come from.
-std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, PolicyVersion newest,
-                                  const Rollout& rollout);
+std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence,
+                                  PolicyVersion newest, const Rollout& rollout);
 std::optional<std::string> misfit(const InferenceReport& report);
 
 // Workers and receivers state their own numbers. Who has which one.
@@ -29,7 +30,7 @@ using NumberHolders = std::map<caf::actor_addr, uint64_t>;
 bool is_taken(const NumberHolders& holders, const caf::actor_addr& sender, uint64_t number);
 
 // Bytes on the wire that no rollout and no request of the run exceeds.
-size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec);
-size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec);
+size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence);
+size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence);
 
 }  // namespace troupe

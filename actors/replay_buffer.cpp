@@ -263,7 +263,8 @@ void on_rollout(Self self, const RolloutMessage& message) {
   const Rollout& rollout = *message.rollout;
   if (!is_from(self, rollout.worker)) return;  // the worker is gone, or somebody else speaks in its name
   if (is_remote(self))
-    if (const auto why = misfit(st.context->config, st.context->spec, st.store->version(), rollout))
+    if (const auto why =
+            misfit(st.context->config, st.context->spec, st.context->recurrence, st.store->version(), rollout))
       return expel(self, rollout.worker, "a rollout does not fit the run: " + *why);
   st.store->push(message.rollout);
   if (rollout.samples > 0) st.sampling.sampled();
@@ -323,7 +324,7 @@ ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;
   st.stats = stats;
-  st.parts = PartAssembler(most_bytes_of_rollout(config, context->spec));
+  st.parts = PartAssembler(most_bytes_of_rollout(config, context->spec, context->recurrence));
   st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic);
   const auto watch_sampling = [self, supervisor] {
     auto& st = self->state;

@@ -12,6 +12,7 @@
 #include "actors/messages.h"
 #include "envs/env.h"
 #include "models/policy.h"
+#include "models/recurrence.h"
 #include "runtime/config/run_config.h"
 #include "runtime/weights/process_group.h"
 
@@ -20,6 +21,7 @@ namespace troupe {
 struct RunContext {
   RunConfig config;
   EnvSpec spec;
+  Recurrence recurrence;
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
   // That many rows for an evaluation. Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;

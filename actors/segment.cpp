@@ -19,7 +19,8 @@ void copy_into(Array destination, const Array& source) {
 
 }  // namespace
 
-Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows) : steps_(steps), rows_(rows) {
+Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurrence& recurrence)
+    : steps_(steps), rows_(rows), sequence_(recurrence.sequence) {
   const Shape grid{steps, rows};
   for (const ArraySpec& observation : spec.observations)
     rollout_.observations.set(observation.name,
@@ -33,6 +34,10 @@ Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows) : steps_(step
     *array = Array(DType::f32, grid);
   for (Array* array : {&rollout_.terminated, &rollout_.truncated, &rollout_.valid}) *array = Array(DType::u8, grid);
   rollout_.version = Array(DType::i64, grid);
+  if (recurrence.state_size == 0) return;
+  TROUPE_CHECK(sequence_ >= 1 && steps % sequence_ == 0, steps, sequence_);
+  rollout_.starts = Array(DType::u8, grid);
+  rollout_.chunk_states = Array(DType::f32, {steps / sequence_, rows, recurrence.state_size});
 }
 
 Arrays Segment::observations_at(int64_t t) const {
@@ -63,6 +68,11 @@ void Segment::record_policy(int64_t t, const Array& actions, const Array& log_pr
   const auto value = values.view<float>();
   for (int64_t n = 0; n < rows_; ++n)
     if (valid(t - 1, n) && !ended(t - 1, n)) set_next_value(t - 1, n, value[static_cast<size_t>(n)]);
+}
+
+void Segment::record_state(int64_t t, const Array& state, const Array& starts) {
+  copy_into(rollout_.starts.at(t), starts);
+  if (t % sequence_ == 0) copy_into(rollout_.chunk_states.at(t / sequence_), state);
 }
 
 void Segment::record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward) {

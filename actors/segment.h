@@ -7,6 +7,7 @@
 #include <span>
 
 #include "envs/env.h"
+#include "models/recurrence.h"
 #include "models/rollout.h"
 #include "runtime/config/run_config.h"
 
@@ -15,7 +16,7 @@ namespace troupe {
 class Segment {
  public:
   // Room for `steps` decisions of `rows` sub-environments.
-  Segment(const EnvSpec& spec, int64_t steps, int64_t rows);
+  Segment(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurrence& recurrence = {});
 
   int64_t steps() const { return steps_; }
   int64_t rows() const { return rows_; }
@@ -27,6 +28,8 @@ class Segment {
   // What the policy said at step t. Rows whose episode went on at t - 1 get their next value from it.
   void record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values,
                      PolicyVersion version);
+  // With a recurrent model: what the request for step t carried, state [N, S] and starts [N].
+  void record_state(int64_t t, const Array& state, const Array& starts);
   // What the environment answered at step t. A failed row's step is void and closes the row's segment before it.
   void record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward);
   // The tasks [N] of the episodes that step t belongs to.
@@ -57,6 +60,7 @@ class Segment {
 
   int64_t steps_;
   int64_t rows_;
+  int64_t sequence_;  // steps from one recorded state to the next; 0 = the model has none
   Rollout rollout_;
   std::vector<std::pair<int32_t, int32_t>> final_steps_;
   std::vector<Arrays> finals_;

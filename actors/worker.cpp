@@ -160,7 +160,8 @@ WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint
   st.port =
       std::make_unique<WorkerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes));
   st.core = std::make_unique<WorkerCore>(
-      context->config, worker, [context] { return context->make_env(context->config.env); }, *st.port);
+      context->config, context->recurrence, worker, [context] { return context->make_env(context->config.env); },
+      *st.port);
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
   self->set_down_handler([self](const caf::down_msg& down) {

@@ -48,8 +48,10 @@ void allow_all_where_void(EnvStep& step) {
 
 }  // namespace
 
-WorkerCore::WorkerCore(const RunConfig& config, uint64_t worker, const EnvFactory& make, WorkerPort& port)
+WorkerCore::WorkerCore(const RunConfig& config, const Recurrence& recurrence, uint64_t worker, const EnvFactory& make,
+                       WorkerPort& port)
     : config_(config),
+      recurrence_(recurrence),
       worker_(worker),
       port_(port),
       action_key_(derive_key(config.seed, "action", worker)),
@@ -62,6 +64,7 @@ WorkerCore::WorkerCore(const RunConfig& config, uint64_t worker, const EnvFactor
     group->env = make();
     const int64_t rows = group->env->rows();
     group->step = EnvStep::allocate(group->env->spec(), rows);
+    group->recurrent = RecurrentState(recurrence.state_size, rows);
     group->returns.assign(static_cast<size_t>(rows), 0.0f);
     group->lengths.assign(static_cast<size_t>(rows), 0);
     group->tasks.assign(static_cast<size_t>(rows), 0);
@@ -76,7 +79,7 @@ uint64_t WorkerCore::samples_per_rollout() const {
 
 // The segment that the environment writes its present observations into.
 void WorkerCore::first_segment(Group& group) {
-  group.current = std::make_unique<Segment>(group.env->spec(), config_.rollout.length, group.env->rows());
+  group.current = std::make_unique<Segment>(group.env->spec(), config_.rollout.length, group.env->rows(), recurrence_);
   group.step.observations = group.current->observations_at(0);
   group.step.action_mask = group.current->action_mask_at(0);
 }
@@ -119,6 +122,8 @@ void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
     request.rows = static_cast<uint64_t>(rows);
     request.observations = group.current->observations_at(group.t);
     request.action_mask = group.current->action_mask_at(group.t);
+    request.state = group.recurrent.state();
+    request.starts = group.recurrent.starts();
     request.seeds = Array::uninitialized(DType::i64, {rows});
     const auto seeds = request.seeds.mutable_view<int64_t>();
     for (int64_t n = 0; n < rows; ++n)
@@ -132,6 +137,12 @@ void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
     request.value_observations = gather(group.step.final_observations, finals, with_last ? rows : 0);
     if (with_last)
       append_rows(request.value_observations, static_cast<int64_t>(finals.size()), group.current->observations_at(0));
+    if (!group.recurrent.empty()) {
+      const Arrays states = {{"state", group.recurrent.state()}};
+      Arrays values = gather(states, finals, with_last ? rows : 0);
+      if (with_last) append_rows(values, static_cast<int64_t>(finals.size()), states);
+      request.value_state = values.at("state");
+    }
   }
   group.closes_all_rows = with_last;
   group.attempts = 0;
@@ -229,10 +240,14 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   const int64_t t = group.t, rows = group.env->rows(), length = config_.rollout.length;
   Segment& segment = *group.current;
   segment.record_policy(t, reply.actions, reply.log_probs, reply.values, reply.version);
+  if (!group.recurrent.empty()) {
+    segment.record_state(t, group.recurrent.state(), group.recurrent.starts());
+    group.recurrent.take(reply.state);
+  }
 
   const bool full = t + 1 == length;
   std::unique_ptr<Segment> next;
-  if (full) next = std::make_unique<Segment>(group.env->spec(), length, rows);
+  if (full) next = std::make_unique<Segment>(group.env->spec(), length, rows, recurrence_);
   group.step.observations = full ? next->observations_at(0) : segment.observations_at(t + 1);
   group.step.action_mask = full ? next->action_mask_at(0) : segment.action_mask_at(t + 1);
   group.env->step(reply.actions, group.step);
@@ -305,6 +320,7 @@ void WorkerCore::track_episodes(Group& group) {
   const auto executed = out.executed.view<int32_t>(), task = out.task.view<int32_t>();
   const auto rewards = out.rewards.view<float>();
   note_errors(out);
+  group.recurrent.note_step(out);
   for (size_t n = 0; n < group.returns.size(); ++n) {
     report_.env_steps += static_cast<uint64_t>(executed[n]);
     bool over = failed[n] != 0;
@@ -351,17 +367,28 @@ std::string WorkerCore::save(const Group& group) const {
   std::string env;
   if (!group.env->save(env)) throw std::runtime_error(group.env->spec().id + " cannot save its state");
   const Array returns = Array::of<float>({static_cast<int64_t>(group.returns.size())}, group.returns);
-  return to_bytes(env, group.current->observations_at(0), group.current->action_mask_at(0), group.decisions, returns,
-                  group.lengths, group.tasks, group.failures, group.quarantined);
+  const auto with = [&](const auto&... more) {
+    return to_bytes(env, group.current->observations_at(0), group.current->action_mask_at(0), group.decisions, returns,
+                    group.lengths, group.tasks, group.failures, group.quarantined, more...);
+  };
+  return group.recurrent.empty() ? with() : with(group.recurrent.state(), group.recurrent.starts());
 }
 
 void WorkerCore::load(Group& group, const std::string& bytes) {
   const std::string whose = "worker " + std::to_string(worker_) + " group " + std::to_string(group.id);
   std::string env;
   Arrays observations;
-  Array action_mask, returns;
-  from_bytes(bytes, whose, env, observations, action_mask, group.decisions, returns, group.lengths, group.tasks,
-             group.failures, group.quarantined);
+  Array action_mask, returns, state, starts;
+  const auto read = [&](auto&... more) {
+    from_bytes(bytes, whose, env, observations, action_mask, group.decisions, returns, group.lengths, group.tasks,
+               group.failures, group.quarantined, more...);
+  };
+  if (group.recurrent.empty()) {
+    read();
+  } else {
+    read(state, starts);
+    group.recurrent.load(state, starts);
+  }
   group.returns.assign(returns.view<float>().begin(), returns.view<float>().end());
   TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
   group.env->load(env);

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/recurrent_state.h"
 #include "actors/segment.h"
 #include "envs/env.h"
+#include "models/recurrence.h"
 #include "runtime/config/run_config.h"
 
 namespace troupe {
@@ -34,7 +36,8 @@ class WorkerCore {
   using EnvFactory = std::function<std::unique_ptr<Env>()>;
 
   // Makes the environments; throws what they throw.
-  WorkerCore(const RunConfig& config, uint64_t worker, const EnvFactory& make, WorkerPort& port);
+  WorkerCore(const RunConfig& config, const Recurrence& recurrence, uint64_t worker, const EnvFactory& make,
+             WorkerPort& port);
 
   // Resets every environment; groups start as credits come.
   void begin();
@@ -78,6 +81,7 @@ class WorkerCore {
     uint32_t id = 0;
     std::unique_ptr<Env> env;
     EnvStep step;
+    RecurrentState recurrent;
     std::unique_ptr<Segment> current;  // being written
     std::unique_ptr<Segment> closing;  // full, waits for its last values
     int64_t t = 0;                     // the step of `current` that is asked for next
@@ -115,6 +119,7 @@ class WorkerCore {
   void check_reply(const Group& group, const ActReply& reply) const;
 
   RunConfig config_;
+  Recurrence recurrence_;
   uint64_t worker_;
   WorkerPort& port_;
   std::vector<std::unique_ptr<Group>> groups_;

@@ -70,11 +70,14 @@ class FakePolicy final : public Policy {
       out.log_probs.mutable_view<float>()[i] = log_prob_of(version_, ids[i]);
       out.values.mutable_view<float>()[i] = value_of(version_, ids[i]);
     }
+    if (world_.scenario.recurrence.state_size > 0) out.state = next_state(input, ids);
     return out;
   }
 
-  Array values(const Arrays& observations, const Array& /*state*/) override {
+  using Policy::values;
+  Array values(const Arrays& observations, const Array& state) override {
     const std::vector<int64_t> ids = numbers(world_, observations);
+    check_states(ids, state, {}, "a value");
     trouble(static_cast<int64_t>(ids.size()));
     Array out(DType::f32, {static_cast<int64_t>(ids.size())});
     for (size_t i = 0; i < ids.size(); ++i) out.mutable_view<float>()[i] = value_of(version_, ids[i]);
@@ -82,6 +85,37 @@ class FakePolicy final : public Policy {
   }
 
  private:
+  // The state says which observation came before, and how many.
+  Array next_state(const ActInput& input, const std::vector<int64_t>& ids) {
+    check_states(ids, input.state, input.starts, "an action");
+    Array state(DType::f32, {static_cast<int64_t>(ids.size()), 2});
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const Transition* transition = world_.find(ids[i]);
+      if (transition == nullptr) continue;
+      state.mutable_view<float>()[2 * i] = static_cast<float>(ids[i]);
+      state.mutable_view<float>()[2 * i + 1] = static_cast<float>(transition->depth + 1);
+    }
+    return state;
+  }
+
+  void check_states(const std::vector<int64_t>& ids, const Array& state, const Array& starts, const std::string& what) {
+    const auto rows = static_cast<int64_t>(ids.size());
+    if (world_.scenario.recurrence.state_size == 0) {
+      if (!state.empty() || !starts.empty()) world_.violate(what + " comes with the state of a recurrent model");
+      return;
+    }
+    if (!(state.shape() == Shape{rows, 2}))
+      return world_.violate(what + " comes with a state of " + state.shape().text());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const Transition* transition = world_.find(ids[i]);
+      if (transition == nullptr) return;
+      if (!starts.empty() && (starts.view<uint8_t>()[i] != 0) != (transition->before == 0))
+        world_.violate(what + " for observation " + std::to_string(ids[i]) +
+                       " is told wrongly whether an episode begins");
+      world_.check_state(ids[i], state.view<float>().subspan(2 * i, 2), what);
+    }
+  }
+
   void trouble(int64_t rows) {
     if (rows > world_.scenario.config.inference.max_batch)
       world_.violate("a forward of " + std::to_string(rows) + " rows exceeds max_batch " +
@@ -126,6 +160,14 @@ Transition* World::find(int64_t observation) {
     return nullptr;
   }
   return &transitions[static_cast<size_t>(observation)];
+}
+
+void World::check_state(int64_t observation, std::span<const float> state, const std::string& who) {
+  const Transition* transition = find(observation);
+  if (transition == nullptr || transition->before == 0) return;
+  if (state[0] != static_cast<float>(transition->before) || state[1] != static_cast<float>(transition->depth))
+    violate(who + " for observation " + std::to_string(observation) + " comes with the state after " +
+            std::to_string(static_cast<int64_t>(state[0])) + ", not after " + std::to_string(transition->before));
 }
 
 FakeEnv::FakeEnv(World& world, int64_t rows)
@@ -194,6 +236,9 @@ void FakeEnv::step_row(size_t n, int32_t action, EnvStep& out) {
   transition.reward = world_.rng.uniform(-1.0f, 1.0f);
   transition.terminated = fate == 0;
   transition.truncated = fate == 1;
+  const int64_t led_to = fate <= 1 ? final_id : next;  // in the same episode
+  world_.transitions[static_cast<size_t>(led_to)].before = id;
+  world_.transitions[static_cast<size_t>(led_to)].depth = transition.depth + 1;
   if (fate <= 1) {
     transition.real_next = final_id;
     const bool wrong = world_.scenario.mutation == Mutation::final_observation_reset;
@@ -380,6 +425,13 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
         return violate(at + ": does not follow the rollout before");
       }
       if (t + 1 == steps) expected_next[transition->next] = id;
+      if (scenario.recurrence.state_size > 0) {
+        if (flag(r.starts, i) != (transition->before == 0)) return violate(at + ": another start of an episode");
+        const int64_t sequence = scenario.recurrence.sequence;
+        if (t % sequence == 0)
+          check_state(
+              id, r.chunk_states.view<float>().subspan(static_cast<size_t>(2 * (t / sequence * columns + n)), 2), at);
+      }
       const PolicyVersion version{r.epoch, static_cast<uint64_t>(r.version.view<int64_t>()[i])};
       const bool valid = flag(r.valid, i);
       if (valid == transition->failed) return violate(at + ": valid and failed disagree");

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct Transition {
   bool truncated = false;
   bool arrived = false;  // in a rollout at replay
   bool trained = false;  // in an update that was applied
+  int64_t before = 0;    // the observation of the same episode before this one; 0 = this one begins an episode
+  int64_t depth = 0;     // observations of the episode before this one
   uint32_t uses = 0;     // updates
 };
 
@@ -56,6 +59,8 @@ class World {
   bool fault(double probability) { return faults_on && rng.uniform_double() < probability; }
   int64_t new_observation();
   Transition* find(int64_t observation);
+  // Of a recurrent model: the state that belongs before this observation, two numbers, where it begins no episode.
+  void check_state(int64_t observation, std::span<const float> state, const std::string& who);
   // A rollout as it arrives at replay: every number against what really happened.
   void check_rollout(const Rollout& rollout, const std::map<uint64_t, bool>& published);
   // An update is about to use this batch.

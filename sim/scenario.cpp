@@ -37,6 +37,9 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::quarantine_off, "quarantine_off", "a sub-environment that keeps failing is let in again and again"},
     {Mutation::last_words_lost, "last_words_lost", "workers do not say what they leave unfinished"},
     {Mutation::actor_leaked, "actor_leaked", "an actor outlives the run"},
+    {Mutation::state_shifted, "state_shifted", "the recurrent states of an answer are shifted by one row"},
+    {Mutation::state_kept, "state_kept", "a worker sends the recurrent state of the request before again"},
+    {Mutation::start_forgotten, "start_forgotten", "a rollout does not say that an episode begins"},
 };
 
 class Draw {
@@ -125,6 +128,15 @@ void draw_quarantine(Draw& draw, Scenario& s) {
   if (draw.chance(0.3)) s.row_broken = 0.2;
 }
 
+// Policies with recurrent state, recorded at every step of the rollouts or fewer.
+void draw_recurrence(Draw& draw, Scenario& s) {
+  if (!draw.chance(0.4)) return;
+  s.recurrence.state_size = 2;
+  do {
+    s.recurrence.sequence = draw.between(1, s.config.rollout.length);
+  } while (s.config.rollout.length % s.recurrence.sequence != 0);
+}
+
 }  // namespace
 
 std::span<const MutationInfo> mutations() { return kMutations; }
@@ -139,7 +151,8 @@ std::string Scenario::text() const {
          " capacity " + std::to_string(c.replay.capacity) + " super_batch " + std::to_string(c.trainer.super_batch) +
          " " + c.algorithm.advantage + " updates " + std::to_string(c.stop.updates) + " checkpoint " +
          std::to_string(c.checkpoint.every_updates) + " quarantine " + std::to_string(c.workers.quarantine_after) +
-         (row_broken > 0 ? " broken rows" : "");
+         (row_broken > 0 ? " broken rows" : "") +
+         (recurrence.state_size > 0 ? " recurrent, states every " + std::to_string(recurrence.sequence) : "");
 }
 
 Scenario draw_scenario(uint64_t seed, Mutation mutation) {
@@ -156,6 +169,8 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation) {
     draw_replay(replay, s.config);
     Draw more(seed, "quarantine");
     draw_quarantine(more, s);
+    Draw recurrence(seed, "recurrence");
+    draw_recurrence(recurrence, s);
     if (s.config.workers.count + s.nodes == 0) continue;
     try {
       validate(s.config);

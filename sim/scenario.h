@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "models/recurrence.h"
 #include "runtime/config/run_config.h"
 
 namespace troupe::sim {
@@ -39,6 +40,9 @@ enum class Mutation : uint8_t {
   quarantine_off,
   last_words_lost,
   actor_leaked,
+  state_shifted,
+  state_kept,
+  start_forgotten,
 };
 
 struct MutationInfo {
@@ -55,6 +59,7 @@ enum class Schedule : uint8_t { uniform, mostly_in_order, priorities };
 struct Scenario {
   uint64_t seed = 0;
   RunConfig config;
+  Recurrence recurrence;  // of the policies
   Schedule schedule = Schedule::uniform;
   int64_t nodes = 0;  // worker processes elsewhere
   Mutation mutation = Mutation::none;

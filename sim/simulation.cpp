@@ -98,6 +98,7 @@ class Simulation {
     auto context = std::make_shared<RunContext>();
     context->config = as_the_actors_see_it(scenario());
     context->spec = fake_spec();
+    context->recurrence = scenario().recurrence;
     context->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world_, env.rows); };
     context->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world_, rows); };
     context->make_policy = [this] { return fake_policy(world_); };
@@ -175,6 +176,7 @@ class Simulation {
   std::map<uint64_t, uint64_t> priority_;
   std::map<const std::type_info*, uint64_t> type_hash_;
   std::vector<WeightsPtr> old_weights_;
+  std::map<std::pair<uint64_t, uint32_t>, Array> last_states_;  // by worker and group
   std::shared_ptr<const SuperBatch> last_batch_;
   caf::actor leaked_;
 };
@@ -546,6 +548,13 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
     if (auto* weights = mutable_content<WeightsMessage>(element)) old_weights_.push_back(weights->weights);
   }
   if (kind == "inference") {
+    if (auto* request = mutable_content<ActRequest>(element);
+        request != nullptr && m == Mutation::state_kept && request->rows > 0) {
+      const Array now = request->state;
+      Array& last = last_states_[{request->worker, request->group}];
+      if (!last.empty()) request->state = last;
+      last = now;
+    }
     if (auto* weights = mutable_content<WeightsMessage>(element);
         weights != nullptr && weights->weights->version.number > start_version_.number) {
       const PolicyVersion version = weights->weights->version;
@@ -563,6 +572,10 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
         reply->values = reply->values.clone();
         std::ranges::rotate(reply->values.mutable_view<float>(), reply->values.mutable_view<float>().begin() + 1);
       }
+      if (m == Mutation::state_shifted && reply->state.size() > 2) {
+        reply->state = reply->state.clone();
+        std::ranges::rotate(reply->state.mutable_view<float>(), reply->state.mutable_view<float>().begin() + 2);
+      }
       if (m == Mutation::reply_relabelled && reply->version.number > start_version_.number && chance(0.3))
         --reply->version.number;
     }
@@ -577,6 +590,8 @@ void Simulation::mutate(caf::scheduled_actor& actor, caf::mailbox_element& eleme
       if (m == Mutation::rollout_twice && chance(0.2)) again();
       if (m == Mutation::rollout_renumbered && changed->sequence > 0) ++changed->sequence;
       if (m == Mutation::rollout_miscounted && chance(0.3)) ++changed->samples;
+      if (m == Mutation::start_forgotten && !changed->starts.empty())
+        changed->starts = Array(DType::u8, changed->starts.shape());
       if (m == Mutation::rollout_reordered && changed->steps() > 1) {
         changed->rewards = changed->rewards.clone();
         std::ranges::rotate(changed->rewards.mutable_view<float>(),

@@ -18,7 +18,7 @@
 namespace troupe {
 
 // Messages of the protocol with other numbers are refused at the join.
-constexpr uint32_t kProtocolVersion = 4;
+constexpr uint32_t kProtocolVersion = 5;
 
 struct Stop {
   std::string reason;

@@ -22,10 +22,14 @@ struct ActRequest {
   Array action_mask;          // [N, M] uint8, or empty
   Array seeds;                // [N] int64
   Arrays value_observations;  // each [F, ...], or empty
+  // With a recurrent model, as in ActInput; the states before the value observations are those after the steps that led to them.
+  Array state;        // [N, S] float32
+  Array starts;       // [N] uint8
+  Array value_state;  // [F, S] float32
 
   template <class I> friend typename I::result_type inspect(I& f, ActRequest& x) {
     return f(caf::meta::type_name("ActRequest"), x.id, x.worker, x.group, x.rows, x.observations, x.action_mask,
-             x.seeds, x.value_observations);
+             x.seeds, x.value_observations, x.state, x.starts, x.value_state);
   }
 };
 
@@ -37,12 +41,13 @@ struct ActReply {
   Array log_probs;     // [N, D]
   Array values;        // [N]
   Array extra_values;  // [F] of value_observations
+  Array state;         // [N, S] after the observations, with a recurrent model
   Fault fault = Fault::none;
   std::string error;
 
   template <class I> friend typename I::result_type inspect(I& f, ActReply& x) {
     return f(caf::meta::type_name("ActReply"), x.id, x.group, x.version, x.actions, x.log_probs, x.values,
-             x.extra_values, x.fault, x.error);
+             x.extra_values, x.fault, x.error, x.state);
   }
 };
 

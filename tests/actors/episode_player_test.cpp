@@ -1,5 +1,6 @@
 #include "actors/episode_player.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "envs/make_env.h"
@@ -20,7 +21,8 @@ class FirstPolicy final : public Policy {
     return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
             Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
   }
-  Array values(const Arrays& observations, const Array& /*state*/) override {
+  using Policy::values;
+  Array values(const Arrays& observations, const Array&) override {
     return Array(DType::f32, {observations[0].second.dim(0)});
   }
 
@@ -79,4 +81,42 @@ TEST_CASE("episode_player: success is unknown where the environment does not rep
   CHECK(std::isnan(silent.success_rate));
   const EpisodeSummary reported = play(config_of("TokenReach", R"({"max_episode_steps": 8})"), 2, 4);
   CHECK(reported.success_rate == 0.0);  // always down and left, for one chunk
+}
+
+namespace {
+
+// Counts the steps of each row's episode in its recurrent state, and takes the first action always.
+class CountingPolicy final : public Policy {
+ public:
+  explicit CountingPolicy(EnvSpec spec) : first_(std::move(spec)) {}
+  std::shared_ptr<const Signature> signature() const override { return first_.signature(); }
+  void load(const WeightSnapshot&) override {}
+  ActOutput act(const ActInput& input) override {
+    ActOutput output = first_.act(input);
+    output.state = input.state.clone();
+    for (size_t n = 0; n < input.starts.view<uint8_t>().size(); ++n) {
+      float& count = output.state.mutable_view<float>()[n];
+      count = input.starts.view<uint8_t>()[n] != 0 ? 1.0f : count + 1.0f;
+      longest = std::max(longest, count);
+    }
+    return output;
+  }
+  using Policy::values;
+  Array values(const Arrays& observations, const Array& state) override { return first_.values(observations, state); }
+
+  float longest = 0;
+
+ private:
+  FirstPolicy first_;
+};
+
+}  // namespace
+
+TEST_CASE("episode_player: a recurrent state is carried from step to step and begins anew with each episode") {
+  auto env = make_evaluation_env(config_of("Corridor"), 2);
+  const int64_t limit = env->spec().max_episode_steps;
+  CountingPolicy policy(env->spec());
+  EpisodePlayer player(std::move(env), 1, 4, 1);
+  while (!player.complete()) player.step(policy);
+  CHECK(policy.longest == static_cast<float>(limit));  // the first action never reaches the door
 }

@@ -18,8 +18,9 @@ RunConfig small_config() {
 }
 
 struct Fixture : OneActor {
-  Fixture() : OneActor(small_config()) {
+  explicit Fixture(const Recurrence& recurrence = {}) : OneActor(small_config()) {
     world.faults_on = false;
+    world.scenario.recurrence = context->recurrence = recurrence;
     inference = keep(
         system->spawn(inference_actor, RunContextPtr(context), uint64_t{0},
                       InferencePeers{peers.as<PublisherActor>(), peers.as<ReplayService>(), peers.as<StatsService>()}));
@@ -182,4 +183,46 @@ TEST_CASE("inference: a client that waits for the first weights is kept, however
   f.serve();
   REQUIRE(f.client.heard->replies.size() == 1);
   CHECK(f.client.heard->replies[0].fault == Fault::none);
+}
+
+TEST_CASE("inference: recurrent states of several clients go through one forward and back to their own") {
+  Fixture f({.state_size = 2, .sequence = 1, .burn_in = 0});
+  const auto recurrent = [&](uint64_t id, uint64_t worker) {
+    ActRequest request = f.request(id, worker);
+    request.state = Array(DType::f32, {1, 2});
+    request.starts = Array::of<uint8_t>({1}, {1});
+    return request;
+  };
+  const ActRequest first = recurrent(5, 1), second = recurrent(9, 2);
+  f.client.tell(f.inference, first);
+  f.other.tell(f.inference, second);
+  f.run();
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  REQUIRE(f.other.heard->replies.size() == 1);
+  const auto observation = [](const ActRequest& request) {
+    return static_cast<float>(request.observations.at("id").view<int64_t>()[0]);
+  };
+  REQUIRE(f.client.heard->replies[0].state.shape() == Shape{1, 2});
+  CHECK(f.client.heard->replies[0].state.view<float>()[0] == observation(first));
+  CHECK(f.other.heard->replies[0].state.view<float>()[0] == observation(second));
+  CHECK(!f.world.violation);
+}
+
+TEST_CASE(
+    "inference: a request without the recurrent state that the model has is refused, and so is one with a state too "
+    "many") {
+  for (const int64_t size : {0, 2}) {
+    CAPTURE(size);
+    Fixture f({.state_size = size, .sequence = size / 2, .burn_in = 0});
+    ActRequest request = f.request(5, 1);
+    request.state = Array(DType::f32, {1, 1});
+    request.starts = Array::of<uint8_t>({1}, {1});
+    f.client.tell(f.inference, request);
+    f.run();
+    f.serve();
+    REQUIRE(f.client.heard->replies.size() == 1);
+    CHECK(f.client.heard->replies[0].fault == Fault::bad_message);
+    CHECK(f.client.heard->replies[0].error.find("recurrent state") != std::string::npos);
+  }
 }

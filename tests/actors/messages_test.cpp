@@ -80,8 +80,16 @@ TEST_CASE("messages: requests and replies round-trip") {
   CHECK(got.observations == request.observations);
   CHECK(got.value_observations == request.value_observations);
   CHECK(got.seeds == request.seeds);
-  ActReply reply{
-      9, 2, {4, 5}, Array(DType::i32, {2, 1, 1}), odd_floats(), odd_floats(), Array(), Fault::forward_failed, "text"};
+  ActReply reply{9,
+                 2,
+                 {4, 5},
+                 Array(DType::i32, {2, 1, 1}),
+                 odd_floats(),
+                 odd_floats(),
+                 Array(),
+                 Array(),
+                 Fault::forward_failed,
+                 "text"};
   const ActReply back = f.round_trip(reply);
   CHECK(back.version == PolicyVersion{4, 5});
   CHECK(back.log_probs == reply.log_probs);

@@ -25,7 +25,7 @@ struct Fixture {
   std::optional<std::string> changed(const std::function<void(Rollout&)>& change, PolicyVersion newest = {1, 9}) const {
     Rollout copy = rollout;
     change(copy);
-    return misfit(config, spec, newest, copy);
+    return misfit(config, spec, {}, newest, copy);
   }
 
   RunConfig config;
@@ -39,6 +39,21 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout as a worker makes it fits") {
   CHECK(rollout.samples == 2);
   CHECK(!changed([](Rollout&) {}));
   CHECK(!changed([](Rollout&) {}, {1, 7}));
+}
+
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout carries recurrent states as the run's model has them") {
+  const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
+  Rollout recurrent = rollout;
+  const auto refused = [&](const Recurrence& wanted) { return misfit(config, spec, wanted, {1, 9}, recurrent); };
+  CHECK(refused(recurrence));
+  recurrent.starts = Array(DType::u8, {4, 2});
+  recurrent.chunk_states = Array(DType::f32, {2, 2, 3});
+  CHECK(!refused(recurrence));
+  CHECK(refused({}));
+  CHECK(refused({.state_size = 3, .sequence = 4, .burn_in = 0}));
+  CHECK(refused({.state_size = 4, .sequence = 2, .burn_in = 0}));
+  recurrent.starts = Array(DType::u8, {4, 1});
+  CHECK(refused(recurrence));
 }
 
 TEST_CASE_FIXTURE(Fixture, "peer_checks: an action must be allowed by its mask where it is a sample") {
@@ -71,10 +86,10 @@ TEST_CASE_FIXTURE(Fixture,
   const size_t samples = 4096 * 64, state = 3 * sizeof(float);
   // Actions and log_probs; values, next_values, rewards, advantages, returns, executed, task; flags; version; final_steps; episodes.
   const size_t most_of_sample = 2 * state + 8 + 7 * 4 + 3 + 8 + 8 + 9;
-  CHECK(most_bytes_of_rollout(config, spec) > samples * most_of_sample + 64 * state);
-  CHECK(most_bytes_of_rollout(config, spec) < 2 * samples * most_of_sample);
-  CHECK(most_bytes_of_request(config, spec) > (size_t{1} << 18) * (state + sizeof(int64_t)));
-  CHECK(most_bytes_of_request(config, spec) < (size_t{2} << 18) * (state + sizeof(int64_t)));
+  CHECK(most_bytes_of_rollout(config, spec, {}) > samples * most_of_sample + 64 * state);
+  CHECK(most_bytes_of_rollout(config, spec, {}) < 2 * samples * most_of_sample);
+  CHECK(most_bytes_of_request(config, spec, {}) > (size_t{1} << 18) * (state + sizeof(int64_t)));
+  CHECK(most_bytes_of_request(config, spec, {}) < (size_t{2} << 18) * (state + sizeof(int64_t)));
 }
 
 TEST_CASE_FIXTURE(Fixture, "peer_checks: episodes fit, none as well as some") {

@@ -127,6 +127,9 @@ TEST_CASE("simulation: every bug put in on purpose is caught") {
       {"quarantine_off", "it is quarantined"},
       {"last_words_lost", "the environments made"},
       {"actor_leaked", "outlive the run"},
+      {"state_shifted", "comes with the state after"},
+      {"state_kept", "comes with the state after"},
+      {"start_forgotten", "another start of an episode"},
   };
   for (const MutationInfo& info : mutations()) {
     bool caught = false;

@@ -47,7 +47,8 @@ class StillPolicy final : public Policy {
     return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
             Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
   }
-  Array values(const Arrays& observations, const Array& /*state*/) override {
+  using Policy::values;
+  Array values(const Arrays& observations, const Array&) override {
     return Array(DType::f32, {observations[0].second.dim(0)});
   }
 

@@ -1,6 +1,8 @@
 #include "actors/worker_core.h"
 
+#include <algorithm>
 #include <deque>
+#include <vector>
 
 #include "envs/batched.h"
 #include "tests/support/test.h"
@@ -69,6 +71,10 @@ struct Port : WorkerPort {
       reply.values = values_of(request.observations.at("o"));
     }
     if (!request.value_observations.empty()) reply.extra_values = values_of(request.value_observations.at("o"));
+    if (recurrent && rows > 0) {
+      reply.state = Array(DType::f32, {rows, 1});
+      std::ranges::copy(request.observations.at("o").view<float>(), reply.state.mutable_view<float>().begin());
+    }
     return reply;
   }
   ActRequest next() {
@@ -86,16 +92,18 @@ struct Port : WorkerPort {
   int64_t finished = 0;
   int pauses = 0;
   uint64_t version = 0;
+  bool recurrent = false;  // the state after an observation is that observation
 };
 
 struct Fixture {
-  explicit Fixture(int64_t length = 2, int64_t rows = 2, int64_t groups = 1) {
+  explicit Fixture(int64_t length = 2, int64_t rows = 2, int64_t groups = 1, const Recurrence& recurrence = {}) {
     Counter::broken = false;
     Counter::length = 3;
     config.rollout.length = length;
     config.workers.groups = groups;
     core = std::make_unique<WorkerCore>(
-        config, 0, [rows] { return std::make_unique<Batched<Counter>>(Counter::spec(), rows); }, port);
+        config, recurrence, 0, [rows] { return std::make_unique<Batched<Counter>>(Counter::spec(), rows); }, port);
+    port.recurrent = recurrence.state_size > 0;
     core->begin();
   }
   void serve(int count) {
@@ -327,6 +335,93 @@ TEST_CASE("worker_core: rollouts of a worker are numbered without gaps") {
   f.serve(7);
   REQUIRE(f.port.rollouts.size() == 3);
   for (uint64_t i = 0; i < 3; ++i) CHECK(f.port.rollouts[i]->sequence == i);
+}
+
+TEST_CASE("worker_core: the recurrent state of each row goes from an answer to the next request and into the rollout") {
+  Fixture f(4, 2, 1, {.state_size = 1, .sequence = 2, .burn_in = 0});
+  f.core->add_credits(3);
+  std::vector<float> observed, states;
+  std::vector<uint8_t> starts;
+  for (int i = 0; i < 13; ++i) {  // the last one asks for the values after the third rollout
+    const ActRequest request = f.port.next();
+    const int64_t finals = request.value_observations.empty() ? 0 : request.value_observations.at("o").dim(0);
+    REQUIRE(request.value_state.size() == finals);
+    for (int64_t k = 0; k < finals; ++k) {
+      const float at = request.value_observations.at("o").view<float>()[k];
+      // Every third step ends an episode, and behind its last observation nothing is asked for but its value.
+      if (at > 0) CHECK(request.value_state.view<float>()[k] == at - 1);
+    }
+    if (request.rows > 0) {
+      REQUIRE(request.state.shape() == Shape{2, 1});
+      REQUIRE(request.starts.shape() == Shape{2});
+      for (int64_t n = 0; n < 2; ++n) {
+        const float at = request.observations.at("o").view<float>()[n];
+        CHECK((request.starts.view<uint8_t>()[n] != 0) == (at == 0));
+        if (at > 0) CHECK(request.state.view<float>()[n] == at - 1);
+        observed.push_back(at);
+        states.push_back(request.state.view<float>()[n]);
+        starts.push_back(request.starts.view<uint8_t>()[n]);
+      }
+    }
+    f.core->on_reply(f.port.answer_of(request));
+  }
+  REQUIRE(f.port.rollouts.size() == 3);
+  CHECK(std::ranges::count(starts, 1) == 8);  // four episodes of each row begin in 12 steps
+  for (size_t r = 0; r < 3; ++r) {
+    const Rollout& rollout = *f.port.rollouts[r];
+    REQUIRE(rollout.starts.shape() == Shape{4, 2});
+    REQUIRE(rollout.chunk_states.shape() == Shape{2, 2, 1});
+    for (size_t i = 0; i < 8; ++i) CHECK(rollout.starts.view<uint8_t>()[i] == starts[8 * r + i]);
+    for (size_t k = 0; k < 2; ++k)
+      for (size_t n = 0; n < 2; ++n) CHECK(rollout.chunk_states.view<float>()[2 * k + n] == states[8 * r + 4 * k + n]);
+  }
+}
+
+TEST_CASE("worker_core: after a failure a row's next observation begins an episode") {
+  Fixture f(8, 1, 1, {.state_size = 1, .sequence = 1, .burn_in = 0});
+  f.core->add_credits(1);
+  f.serve(1);
+  Counter::broken = true;
+  f.serve(1);
+  Counter::broken = false;
+  f.core->revive(0, 0);
+  const ActRequest request = f.port.next();
+  CHECK(request.starts.view<uint8_t>()[0] == 1);
+}
+
+TEST_CASE("worker_core: a request is asked again with the same recurrent state") {
+  Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
+  f.core->add_credits(1);
+  f.serve(2);
+  const ActRequest first = f.port.next();
+  f.core->retry_all();
+  const ActRequest again = f.port.next();
+  CHECK(again.id != first.id);
+  CHECK(again.state == first.state);
+  CHECK(again.starts == first.starts);
+}
+
+TEST_CASE("worker_core: recurrent state that does not fit is an error") {
+  Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
+  f.core->add_credits(1);
+  ActReply reply = f.port.answer_of(f.port.next());
+  reply.state = Array(DType::f32, {2, 2});
+  CHECK_THROWS_AS(f.core->on_reply(reply), InvariantError);
+}
+
+TEST_CASE("worker_core: a loaded worker has the recurrent state of the one that was saved") {
+  const Recurrence recurrence{.state_size = 1, .sequence = 2, .burn_in = 0};
+  Fixture saved(2, 2, 1, recurrence), loaded(2, 2, 1, recurrence), other(2, 2, 1);
+  saved.core->add_credits(1);
+  saved.serve(3);
+  const std::string bytes = saved.core->save();
+  loaded.core->load(bytes);
+  CHECK(loaded.core->save() == bytes);
+  CHECK_THROWS(other.core->load(bytes));
+  loaded.core->add_credits(1);
+  const ActRequest next = loaded.port.next();
+  CHECK(next.state.view<float>()[0] == 1);  // the observation of the second step
+  CHECK(next.starts.view<uint8_t>()[0] == 0);
 }
 
 TEST_CASE("worker_core: a worker that is loaded from bytes goes on like the one that was saved") {

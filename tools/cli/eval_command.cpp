@@ -21,7 +21,8 @@ using Json = nlohmann::ordered_json;
 // With the run's own seed and number of episodes these are the episodes of the run's evaluation.
 EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed) {
   const int64_t rows = std::min(run.context->config.evaluation.rows, episodes);
-  EpisodePlayer player(run.context->make_evaluation_env(rows), derive_key(seed, "evaluation"), episodes);
+  EpisodePlayer player(run.context->make_evaluation_env(rows), derive_key(seed, "evaluation"), episodes,
+                       run.context->recurrence.state_size);
   while (!player.complete()) player.step(*run.policy);
   return player.summary();
 }

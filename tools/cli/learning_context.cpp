@@ -15,6 +15,7 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config) {
   EnvConfig one = config.env;
   one.rows = 1;
   context->spec = make_env(one)->spec();
+  context->recurrence = recurrence_of(config, context->spec);
   context->make_policy = [config, spec = context->spec] { return make_policy(config, spec); };
   context->use_threads = set_compute_threads;
   context->threads = !config.deterministic;

@@ -78,6 +78,7 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
   one.rows = 1;
   const std::unique_ptr<Env> env = run.context->make_env(one);
   EnvStep step = EnvStep::allocate(env->spec(), 1);
+  LikelyActions actions(run.context->recurrence.state_size, 1);
   env->reset(derive_key(run.context->config.seed, "play"), 0, step);
   for (int64_t episode = 1; episode <= episodes; ++episode) {
     double score = 0;
@@ -85,7 +86,7 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
     uint64_t failures = 0;
     for (bool over = false; !over;) {
       if (!screen.show(title(episode, episodes, steps, score), env->render(0))) return false;
-      env->step(likely_actions(*run.policy, env->spec(), step), step);
+      env->step(actions.next(*run.policy, env->spec(), step), step);
       if (step.failed.view<uint8_t>()[0] != 0) {
         const std::string error = step.errors.empty() ? "" : step.errors.front();
         const bool now = step.failed.view<uint8_t>()[0] == static_cast<uint8_t>(Failed::now);

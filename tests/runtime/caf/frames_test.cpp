@@ -103,7 +103,8 @@ std::vector<caf::message> examples() {
       caf::make_message(Applied{1, {2, 3}}),
       caf::make_message(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, numbers, numbers}),
       caf::make_message(ActRequest{1, 2, 3, 4, named, numbers, numbers, named}),
-      caf::make_message(ActReply{1, 2, {3, 4}, numbers, numbers, numbers, numbers, Fault::forward_failed, "why"}),
+      caf::make_message(
+          ActReply{1, 2, {3, 4}, numbers, numbers, numbers, numbers, numbers, Fault::forward_failed, "why"}),
       caf::make_message(Pause{1, 2}),
   };
 }
