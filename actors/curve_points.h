@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/config/run_config.h"
+#include "actors/config/run_config.h"
 
 namespace troupe {
 

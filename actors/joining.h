@@ -11,10 +11,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "actors/config/config.h"
 #include "actors/messages.h"
 #include "runtime/caf/connect.h"
 #include "runtime/caf/keep_alive.h"
-#include "runtime/config/config.h"
 
 namespace troupe {
 

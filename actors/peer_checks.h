@@ -9,10 +9,10 @@
 
 #include <caf/actor_addr.hpp>
 
+#include "actors/config/run_config.h"
 #include "actors/messages.h"
 #include "envs/env.h"
 #include "models/recurrence.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "actors/config/replay_capacity.h"
 #include "actors/messages.h"
 #include "actors/state_bytes.h"
 #include "runtime/base/errors.h"
-#include "runtime/config/replay_capacity.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {

@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "models/rollout.h"
 #include "runtime/base/rng.h"
-#include "runtime/config/run_config.h"
 #include "runtime/stats/ledger.h"
 
 namespace troupe {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/config/run_config.h"
+#include "actors/config/run_config.h"
 
 namespace troupe {
 

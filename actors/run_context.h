@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 
+#include "actors/config/run_config.h"
 #include "actors/messages.h"
 #include "envs/env.h"
 #include "models/policy.h"
 #include "models/recurrence.h"
-#include "runtime/config/run_config.h"
 #include "runtime/weights/process_group.h"
 
 namespace troupe {

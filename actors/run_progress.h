@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "actors/config/run_config.h"
 #include "actors/replay_buffer.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

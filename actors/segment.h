@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 
+#include "actors/config/run_config.h"
 #include "envs/env.h"
 #include "models/recurrence.h"
 #include "models/rollout.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -4,12 +4,12 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/config/config.h"
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_losses.h"
 #include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
 #include "runtime/caf/system.h"
-#include "runtime/config/config.h"
 
 namespace troupe {
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "actors/messages.h"
 #include "actors/recurrent_state.h"
 #include "actors/segment.h"
 #include "envs/env.h"
 #include "models/recurrence.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

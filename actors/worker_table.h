@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "actors/messages.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

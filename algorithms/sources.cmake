@@ -11,7 +11,7 @@ set(TROUPE_ALGORITHMS_SOURCES
 list(TRANSFORM TROUPE_ALGORITHMS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 # The part of runtime/ that they call: no CAF, no LibTorch, no JSON.
-set(TROUPE_ALGORITHMS_RUNTIME base/errors.cpp base/rng.cpp base/task_sampler.cpp)
+set(TROUPE_ALGORITHMS_RUNTIME base/errors.cpp base/rng.cpp base/suggest.cpp base/task_sampler.cpp config/setting.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_RUNTIME PREPEND ${CMAKE_CURRENT_LIST_DIR}/../runtime/)
 
 # -O3 turns the tiles into vector code; without contraction to fused multiply-add the results do not depend on the

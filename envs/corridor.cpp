@@ -5,7 +5,7 @@
 namespace troupe {
 
 Corridor::Options Corridor::Options::read(EnvParams& params) {
-  return {.length = static_cast<int32_t>(params.integer("length", 10, 2, 1000))};
+  return {.length = static_cast<int32_t>(params.integer("length", 10, 2, 1000, "positions in the corridor"))};
 }
 
 EnvSpec Corridor::spec(const Options& options) {

@@ -33,6 +33,7 @@ std::vector<EnvInfo> list_environments(std::span<const EnvEntry> table) {
     try {
       const MadeEnv made = entry.make(entry.id, config, "{}");
       info.params = made.params;
+      info.parameters = made.parameters;
       info.spec = made.env->spec();
     } catch (const ConfigError& error) {
       info.error = error.what();

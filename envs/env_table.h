@@ -18,6 +18,7 @@ namespace troupe {
 struct MadeEnv {
   std::unique_ptr<Env> env;
   std::string params;  // as text: "size=8 slip=0"
+  std::vector<SettingInfo> parameters;
 };
 
 struct EnvEntry {
@@ -55,7 +56,8 @@ MadeEnv make_rows(const char* id, const EnvConfig& config, const std::string& ev
   spec.id = id;
   apply_chunk(spec, config);
   const std::string identity = spec.id + (params.text().empty() ? "" : " with " + params.text());
-  return {std::make_unique<Batched<Row>>(std::move(spec), config.rows, std::move(options), identity), params.text()};
+  return {std::make_unique<Batched<Row>>(std::move(spec), config.rows, std::move(options), identity), params.text(),
+          params.asked()};
 }
 
 template <class Make>

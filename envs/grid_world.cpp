@@ -70,13 +70,14 @@ double move_value(const Options& grid, const std::vector<double>& values, int32_
 
 Options GridWorld::Options::read(EnvParams& params) {
   Options grid;
-  grid.size = static_cast<int32_t>(params.integer("size", 8, 3, 64));
-  const int64_t layout_seed = params.integer("layout_seed", 1, 0, 1'000'000'000);
-  const double walls = params.number("walls", 0.2, 0.0, 0.5);
-  const double pits = params.number("pits", 0.05, 0.0, 0.5);
-  grid.slip = params.number("slip", 0.0, 0.0, 1.0);
-  grid.step_cost = params.number("step_cost", 0.02, 0.0, 1.0);
-  grid.max_episode_steps = static_cast<int32_t>(params.integer("max_episode_steps", 200, 1, 1'000'000));
+  grid.size = static_cast<int32_t>(params.integer("size", 8, 3, 64, "cells along each side of the grid"));
+  const int64_t layout_seed = params.integer("layout_seed", 1, 0, 1'000'000'000, "which layout is drawn");
+  const double walls = params.number("walls", 0.2, 0.0, 0.5, "probability that a cell is a wall");
+  const double pits = params.number("pits", 0.05, 0.0, 0.5, "probability that a cell is a pit");
+  grid.slip = params.number("slip", 0.0, 0.0, 1.0, "probability that a move goes into a random allowed direction");
+  grid.step_cost = params.number("step_cost", 0.02, 0.0, 1.0, "subtracted from the reward of every move");
+  grid.max_episode_steps = static_cast<int32_t>(
+      params.integer("max_episode_steps", 200, 1, 1'000'000, "steps after which an episode is truncated"));
   draw_layout(grid, static_cast<uint64_t>(layout_seed), walls, pits);
   return grid;
 }

@@ -44,18 +44,10 @@ std::string without_version(const std::string& id) {
   return version ? id.substr(0, mark - 1) : id;
 }
 
-// The id that was probably meant, or empty.
-std::string nearest_id(const std::string& id) {
-  std::vector<std::string> names;
-  for (const EnvEntry& entry : table()) names.push_back(without_version(entry.id));
-  const auto found = std::ranges::find(names, closest(without_version(id), names));
-  return found == names.end() ? "" : table()[static_cast<size_t>(found - names.begin())].id;
-}
-
 std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation_params) {
   for (const EnvEntry& entry : table())
     if (config.id == entry.id) return entry.make(entry.id, config, evaluation_params).env;
-  const std::string near = nearest_id(config.id);
+  const std::string near = nearest_environment(config.id);
   throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
 }
@@ -70,6 +62,13 @@ bool fits_same_policy(const EnvSpec& a, const EnvSpec& b) {
 
 }  // namespace
 
+std::string nearest_environment(const std::string& id) {
+  std::vector<std::string> names;
+  for (const EnvEntry& entry : table()) names.push_back(without_version(entry.id));
+  const auto found = std::ranges::find(names, closest(without_version(id), names));
+  return found == names.end() ? "" : table()[static_cast<size_t>(found - names.begin())].id;
+}
+
 std::unique_ptr<Env> make_env(const EnvConfig& config) { return make(config, "{}"); }
 
 void require_environment_of(const std::string& run, const std::string& id) {
@@ -78,14 +77,14 @@ void require_environment_of(const std::string& run, const std::string& id) {
                     "\", which this program does not have; use a program built from the same sources as the run's");
 }
 
-std::unique_ptr<Env> make_evaluation_env(const RunConfig& config, int64_t rows) {
-  EnvConfig of_run = config.env, of_evaluation = config.env;
+std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows) {
+  EnvConfig of_run = config, of_evaluation = config;
   of_run.rows = 1;
   of_evaluation.rows = rows;
-  std::unique_ptr<Env> env = make(of_evaluation, config.evaluation.env_params);
+  std::unique_ptr<Env> env = make(of_evaluation, evaluation_params);
   if (!fits_same_policy(env->spec(), make_env(of_run)->spec()))
     throw ConfigError(
-        "evaluation.env_params: " + printable(config.evaluation.env_params, 200) +
+        "evaluation.env_params: " + printable(evaluation_params, 200) +
         " change what is observed or which actions there are, so that the run's policy does not fit; leave "
         "such parameters to env.params");
   return env;

@@ -38,12 +38,14 @@ const std::array<TokenReach::Task, TokenReach::kTasks>& TokenReach::tasks() { re
 
 TokenReach::Options TokenReach::Options::read(EnvParams& params) {
   Options options;
-  const std::string sampling =
-      params.choice("task_sampling", "failure_weighted", {"failure_weighted", "uniform", "round_robin"});
+  const std::string sampling = params.choice(
+      "task_sampling", "failure_weighted", {"failure_weighted", "uniform", "round_robin"},
+      "how the task of an episode is drawn: tasks that fail more often more often, all alike, or in turn");
   options.sampling = sampling == "uniform"       ? Sampling::uniform
                      : sampling == "round_robin" ? Sampling::round_robin
                                                  : Sampling::failure_weighted;
-  options.max_episode_steps = static_cast<int32_t>(params.integer("max_episode_steps", 64, 1, 1'000'000));
+  options.max_episode_steps = static_cast<int32_t>(
+      params.integer("max_episode_steps", 64, 1, 1'000'000, "steps after which an episode is truncated"));
   return options;
 }
 

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-void check_recurrence(const RunConfig& config, const EnvSpec& env, const AlgorithmChoice& choice) {
+void check_recurrence(const LearnerConfig& config, const EnvSpec& env, const AlgorithmChoice& choice) {
   const Recurrence recurrence = recurrence_of(config, env);
   if (recurrence.state_size == 0) return;
   if (choice.whole_sequences)
@@ -30,7 +30,7 @@ void check_recurrence(const RunConfig& config, const EnvSpec& env, const Algorit
 
 }  // namespace
 
-void check_fit(const RunConfig& config, const EnvSpec& env) {
+void check_fit(const LearnerConfig& config, const EnvSpec& env) {
   if (env.observations.empty()) throw ConfigError("env.id: " + env.id + " gives no observations");
   if (env.action.dims() < 1) throw ConfigError("env.id: " + env.id + " takes no actions");
   if (env.action.masked && env.action.chunk != 1)
@@ -47,10 +47,9 @@ void check_fit(const RunConfig& config, const EnvSpec& env) {
   check_recurrence(config, env, choice);
 }
 
-void check_unused_settings(const RunConfig& config, const EnvSpec& env) {
-  const RunConfig defaults;
-  const ModelConfig &m = config.model, &d = defaults.model;
-  const AlgorithmConfig &a = config.algorithm, &e = defaults.algorithm;
+void check_unused_settings(const ModelConfig& m, const AlgorithmConfig& a, const EnvSpec& env) {
+  const ModelConfig d;
+  const AlgorithmConfig e;
   const bool continuous = env.action.kind == ActionKind::continuous;
   const std::string discrete = "env.id \"" + env.id + "\", whose actions are discrete";
   require_effect("model.log_std", m.log_std, d.log_std, continuous, discrete);

@@ -3,14 +3,14 @@
 // starts. Pure functions; any thread.
 
 #include "envs/env.h"
-#include "runtime/config/run_config.h"
+#include "models/learner_config.h"
 
 namespace troupe {
 
 // Throws ConfigError when the settings do not fit the environment, so that no model could be made.
-void check_fit(const RunConfig& config, const EnvSpec& env);
+void check_fit(const LearnerConfig& config, const EnvSpec& env);
 
 // Throws ConfigError when a setting has no effect with this environment and is not at its default.
-void check_unused_settings(const RunConfig& config, const EnvSpec& env);
+void check_unused_settings(const ModelConfig& model, const AlgorithmConfig& algorithm, const EnvSpec& env);
 
 }  // namespace troupe

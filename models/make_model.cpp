@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-void check(const RunConfig& config, const EnvSpec& env) {
+void check(const LearnerConfig& config, const EnvSpec& env) {
   if (config.model.log_std != "state_independent" && config.model.log_std != "scheduled")
     throw ConfigError("model.log_std: \"" + config.model.log_std + "\", expected one of: state_independent, scheduled");
   check_fit(config, env);
@@ -17,12 +17,12 @@ void check(const RunConfig& config, const EnvSpec& env) {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_policy(const RunConfig& config, const EnvSpec& env) {
+std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env) {
   check(config, env);
   return make_network_policy(config, env);
 }
 
-std::unique_ptr<Learner> make_learner(const RunConfig& config, const EnvSpec& env) {
+std::unique_ptr<Learner> make_learner(const LearnerConfig& config, const EnvSpec& env) {
   check(config, env);
   return make_policy_learner(config, env);
 }

@@ -6,15 +6,15 @@
 #include <memory>
 
 #include "envs/env.h"
+#include "models/learner_config.h"
 #include "models/policy.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 
 // Both start from the same weights, drawn from config.seed. Throw ConfigError when the settings do not fit the environment or
 // each other.
-std::unique_ptr<Policy> make_policy(const RunConfig& config, const EnvSpec& env);
-std::unique_ptr<Learner> make_learner(const RunConfig& config, const EnvSpec& env);
+std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env);
+std::unique_ptr<Learner> make_learner(const LearnerConfig& config, const EnvSpec& env);
 
 // Threads of one tensor operation of the calling thread (a property of the thread, so each actor's thread sets its own).
 void set_compute_threads(int threads);

@@ -20,17 +20,17 @@ int64_t default_sequence(int64_t rollout_length) {
 
 }  // namespace
 
-Recurrence recurrence_of(const RunConfig& config, const EnvSpec& env) {
+Recurrence recurrence_of(const LearnerConfig& config, const EnvSpec& env) {
   const ModelConfig& model = config.model;
-  const RunConfig defaults;
+  const ModelConfig defaults;
   Recurrence result;
   result.state_size = network_layout(model, env).state_size;
   const bool recurrent = result.state_size > 0;
   const std::string without = "a model without recurrent core (model.net.core)";
-  require_effect("model.sequence", model.sequence, defaults.model.sequence, recurrent, without);
-  require_effect("model.burn_in", model.burn_in, defaults.model.burn_in, recurrent, without);
+  require_effect("model.sequence", model.sequence, defaults.sequence, recurrent, without);
+  require_effect("model.burn_in", model.burn_in, defaults.burn_in, recurrent, without);
   if (!recurrent) return result;
-  const int64_t length = config.rollout.length;
+  const int64_t length = config.rollout_length;
   const std::string rollout = "rollout.length " + setting_text(length);
   result.sequence = model.sequence > 0 ? model.sequence : default_sequence(length);
   if (length % result.sequence != 0)

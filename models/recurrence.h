@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "envs/env.h"
-#include "runtime/config/run_config.h"
+#include "models/learner_config.h"
 
 namespace troupe {
 
@@ -17,6 +17,6 @@ struct Recurrence {
 
 // Throws ConfigError when model.sequence or model.burn_in do not fit the run, or have no effect because nothing is
 // recurrent.
-Recurrence recurrence_of(const RunConfig& config, const EnvSpec& env);
+Recurrence recurrence_of(const LearnerConfig& config, const EnvSpec& env);
 
 }  // namespace troupe

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "envs/env.h"
 #include "models/policy.h"
 #include "runtime/base/rng.h"
-#include "runtime/config/run_config.h"
 #include "sim/scenario.h"
 
 namespace troupe::sim {

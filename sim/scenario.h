@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "actors/config/run_config.h"
 #include "models/recurrence.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe::sim {
 

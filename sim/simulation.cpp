@@ -10,13 +10,13 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/config/config.h"
 #include "actors/inference.h"
 #include "actors/resume.h"
 #include "actors/supervisor.h"
 #include "actors/worker_host.h"
 #include "runtime/base/memory_disk.h"
 #include "runtime/caf/system.h"
-#include "runtime/config/config.h"
 #include "runtime/run_folder/run_folder.h"
 #include "runtime/stats/snapshot.h"
 #include "sim/checker.h"

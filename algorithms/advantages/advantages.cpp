@@ -15,52 +15,52 @@ namespace troupe {
 
 namespace {
 
-using Kind = Parameter::Kind;
+using Kind = Setting::Kind;
 
 constexpr std::array<std::string_view, 2> kOutside = {"zero", "carry"};
 constexpr std::array<std::string_view, 2> kSingleton = {"zero", "score"};
 
-constexpr Parameter flag(std::string_view key, bool on, std::string_view doc, std::string_view source) {
-  return {.key = key, .kind = Kind::flag, .default_value = on ? 1.0 : 0.0, .doc = doc, .source = source};
+constexpr Setting flag(std::string_view key, bool on, std::string_view help, std::string_view source) {
+  return {.key = key, .kind = Kind::boolean, .default_value = on ? 1.0 : 0.0, .help = help, .source = source};
 }
 
-constexpr Parameter fraction(std::string_view key, double value, std::string_view doc, std::string_view source,
-                             std::string_view alias = {}) {
-  return {.key = key, .default_value = value, .low = 0, .high = 1, .doc = doc, .source = source, .alias = alias};
+constexpr Setting fraction(std::string_view key, double value, std::string_view help, std::string_view source,
+                           std::span<const std::string_view> aliases = {}) {
+  return {.key = key, .default_value = value, .low = 0, .high = 1, .help = help, .source = source, .aliases = aliases};
 }
 
-constexpr Parameter positive(std::string_view key, double value, bool open, std::string_view doc,
-                             std::string_view source) {
-  return {.key = key, .default_value = value, .low = 0, .open_low = open, .doc = doc, .source = source};
-}
-
-constexpr Parameter choice(std::string_view key, std::span<const std::string_view> choices, std::string_view doc,
+constexpr Setting positive(std::string_view key, double value, bool open, std::string_view help,
                            std::string_view source) {
-  return {.key = key, .kind = Kind::choice, .choices = choices, .doc = doc, .source = source};
+  return {.key = key, .default_value = value, .low = 0, .open_low = open, .help = help, .source = source};
 }
 
-constexpr Parameter kGamma = fraction("gamma", 1, "discount per unmasked token", "verl 1");
-constexpr Parameter kLambda = fraction("lam", 1, "lambda of GAE", "verl 1", "lambda");
-constexpr Parameter kWhiten = flag("whiten", true, "whiten over all unmasked tokens, as verl does", "verl, always");
-constexpr Parameter kOutsideMask = choice(
+constexpr Setting choice(std::string_view key, std::span<const std::string_view> choices, std::string_view help,
+                         std::string_view source) {
+  return {.key = key, .kind = Kind::text, .choices = choices, .help = help, .source = source};
+}
+
+constexpr Setting kGamma = fraction("gamma", 1, "discount per unmasked token", "verl 1");
+constexpr Setting kLambda = fraction("lam", 1, "lambda of GAE", "verl 1", kWords<"lambda">);
+constexpr Setting kWhiten = flag("whiten", true, "whiten over all unmasked tokens, as verl does", "verl, always");
+constexpr Setting kOutsideMask = choice(
     "outside", kOutside, "what stands at masked tokens: 0, or what the recurrence carries past them", "verl: carry");
-constexpr Parameter kReset =
+constexpr Setting kReset =
     flag("reset_at_mask", true, "a masked token cuts off the rewards after it", "verl true; OpenRLHF, slime false");
-constexpr Parameter kEpsilon = positive("epsilon", 1e-6, false, "added to the standard deviation", "verl 1e-6");
-constexpr Parameter kVarianceFloor =
+constexpr Setting kEpsilon = positive("epsilon", 1e-6, false, "added to the standard deviation", "verl 1e-6");
+constexpr Setting kVarianceFloor =
     positive("epsilon", 1e-6, false, "the least variance, and added to the standard deviation", "verl 1e-6");
-constexpr Parameter kByStd = flag("norm_adv_by_std_in_grpo", true,
-                                  "divide by the standard deviation of the group; false is Dr.GRPO", "verl true");
-constexpr Parameter kCountMasked =
+constexpr Setting kByStd = flag("norm_adv_by_std_in_grpo", true,
+                                "divide by the standard deviation of the group; false is Dr.GRPO", "verl true");
+constexpr Setting kCountMasked =
     flag("count_masked_rewards", false, "the score sums rewards at masked tokens too", "verl true");
-constexpr Parameter kSingletonScore =
+constexpr Setting kSingletonScore =
     choice("singleton", kSingleton, "advantage of a row alone in its group: 0, or its score",
            "verl rloo: score, rloo_vectorized: zero");
-constexpr Parameter kNorm = positive("f_norm", 1, true, "divides every advantage", "verl 1");
-constexpr Parameter kBaselineEpsilon = positive("epsilon", 1e-8, false, "added to the sum of weights", "verl 1e-8");
-constexpr Parameter kKeepTail =
+constexpr Setting kNorm = positive("f_norm", 1, true, "divides every advantage", "verl 1");
+constexpr Setting kBaselineEpsilon = positive("epsilon", 1e-8, false, "added to the sum of weights", "verl 1e-8");
+constexpr Setting kKeepTail =
     flag("handle_zero_tail", false, "no baseline where only the longest row of a group has tokens", "verl false");
-constexpr Parameter kCutTail =
+constexpr Setting kCutTail =
     flag("handle_zero_tail", true, "no baseline where only the longest row of a group has tokens", "verl true");
 
 constexpr std::array kGaeParameters = {kGamma, kLambda, kWhiten, kOutsideMask};

@@ -54,7 +54,7 @@ struct AdvantageEntry {
   std::span<const std::string_view> aliases;
   AdvantageFunction function;
   uint8_t needs;  // of AdvantageNeed
-  std::span<const Parameter> parameters;
+  std::span<const Setting> parameters;
 };
 
 // Every estimator by its name in a run file (`algorithm.advantage`) and in Python.

@@ -144,7 +144,7 @@ void reinforce_plus_plus_baseline(const AdvantageInput& in, const ParameterValue
 }
 
 void rloo(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
-  const bool keep_score = parameters.choice("singleton") == "score";
+  const bool keep_score = parameters.text("singleton") == "score";
   by_group(in, parameters, out, [&](const Group& group) {
     const auto n = static_cast<double>(group.size());
     if (group.size() == 1) {

@@ -32,7 +32,7 @@ void for_each_return(const AdvantageInput& in, double factor, bool reset, Step s
 }  // namespace
 
 void gae_advantages(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
-  const bool zero = parameters.choice("outside") == "zero";
+  const bool zero = parameters.text("outside") == "zero";
   GaeInput task;
   task.layout = Layout::rows;
   task.offsets = in.rows.offsets();
@@ -58,7 +58,7 @@ void reinforce_plus_plus(const AdvantageInput& in, const ParameterValues& parame
 }
 
 void remax(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
-  const bool zero = parameters.choice("outside") == "zero";
+  const bool zero = parameters.text("outside") == "zero";
   for_each_return(in, 1.0, false, [&](int64_t row, std::size_t token, bool counts, double value) {
     const double baseline = in.baselines[static_cast<std::size_t>(row)];
     out.returns[token] = static_cast<float>(value);

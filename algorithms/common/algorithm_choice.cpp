@@ -13,13 +13,13 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
-#include "runtime/config/fields.h"
+#include "runtime/config/setting_json.h"
 
 namespace troupe {
 
 namespace {
 
-using Kind = Parameter::Kind;
+using Kind = Setting::Kind;
 
 std::string in_quotes(std::string_view text) { return '"' + std::string(text) + '"'; }
 
@@ -79,6 +79,24 @@ std::string mode_of(const Json& modes, const std::string& name, const SurrogateE
   return found;
 }
 
+// The bound for negative advantages must clip neither ratios that have not moved nor those that are clipped anyway.
+void check_dual_clip(double dual_clip, const ParameterValues& parameters) {
+  const double clip_high = parameters.number_or("clip_high", parameters.number("clip"));
+  const double bound = 1 + clip_high, example = std::max(3.0, std::ceil(2 * bound));
+  if (dual_clip == 0 || (dual_clip > 1 && dual_clip > bound)) return;
+  AlgorithmConfig defaults;
+  Fields fields;
+  describe(defaults, fields);
+  const std::string use = example > highest_of(fields, "algorithm.dual_clip")
+                              ? "; use 0 (off), or a smaller algorithm.clip_high"
+                              : "; use 0 (off) or more than " + number_text(bound) + ", like " + number_text(example);
+  refuse("algorithm.dual_clip", number_text(dual_clip),
+         (dual_clip <= 1
+              ? "would clip ratios that have not moved"
+              : "is not above 1 + clip_high " + number_text(clip_high) + ", where the ratio is clipped anyway") +
+             use);
+}
+
 // `clip` of the surrogate's parameters stands for clip_low and clip_high alike, so a common field beside it must say the same.
 void require_one_clip(const ParameterObject& values, const std::string& field, double value) {
   const ParameterObject::Given* clip = values.given("clip");
@@ -96,18 +114,19 @@ Surrogate choose_surrogate(const AlgorithmConfig& config) {
   const Json modes = parse_strict(config.clip_config, "algorithm.clip_config");
   const std::string mode = mode_of(modes, config.surrogate, *result.entry);
   if (!mode.empty()) values.read(modes.at(mode), "algorithm.clip_config." + mode);
-  // The common fields, where they were changed.
-  const AlgorithmConfig defaults;
-  for (const auto& [key, member] :
-       {std::pair{"clip_low", &AlgorithmConfig::clip_low}, std::pair{"clip_high", &AlgorithmConfig::clip_high},
-        std::pair{"dual_clip", &AlgorithmConfig::dual_clip}}) {
-    if (config.*member == defaults.*member) continue;
-    if (!result.parameters.has(key))
-      refuse("algorithm." + std::string(key), number_text(config.*member),
-             "has no effect with algorithm.surrogate " + in_quotes(config.surrogate) + "; leave this at " +
-                 number_text(defaults.*member));
-    values.set("algorithm", key, config.*member);
-    if (std::string_view(key) != "dual_clip") require_one_clip(values, key, config.*member);
+  const auto set_clip = [&](const char* key, std::optional<double> clip) {
+    if (!clip) return;
+    values.set("algorithm", key, *clip);
+    require_one_clip(values, key, *clip);
+  };
+  set_clip("clip_low", config.clip_low);
+  set_clip("clip_high", config.clip_high);
+  if (config.dual_clip && result.parameters.has("dual_clip")) {
+    values.set("algorithm", "dual_clip", *config.dual_clip);
+    check_dual_clip(*config.dual_clip, result.parameters);
+  } else if (config.dual_clip.value_or(0) != 0) {
+    refuse("algorithm.dual_clip", number_text(*config.dual_clip),
+           "has no effect with algorithm.surrogate " + in_quotes(config.surrogate) + "; leave this at 0 or null");
   }
   result(SurrogateInput{}, SurrogateOutput{});  // refuses parameters that do not fit each other
   return result;
@@ -129,50 +148,56 @@ std::optional<WhitenParams> choose_whitening(const AlgorithmConfig& config, bool
 constexpr std::array<std::string_view, 3> kLevels = {"none", "token", "sequence"};
 constexpr std::array<std::string_view, 2> kBounds = {"truncate", "zero"};
 constexpr std::array kCorrectionParameters = {
-    Parameter{.key = "is",
-              .kind = Kind::choice,
-              .default_value = 2,
-              .choices = kLevels,
-              .doc = "what an importance weight is taken over",
-              .source = "verl",
-              .alias = "rollout_is"},
-    Parameter{.key = "is_threshold",
-              .default_value = 2,
-              .low = 0,
-              .high = 1e30,
-              .open_low = true,
-              .doc = "largest weight",
-              .source = "verl",
-              .alias = "rollout_is_threshold"},
-    Parameter{
-        .key = "is_low", .default_value = 0, .low = 0, .high = 1e30, .doc = "least weight", .source = "verl: none"},
-    Parameter{.key = "bound",
-              .kind = Kind::choice,
-              .choices = kBounds,
-              .doc = "a weight outside [is_low, is_threshold] is clamped, or set to 0 (ICEPOP)",
-              .source = "verl"},
-    Parameter{.key = "batch_normalize",
-              .kind = Kind::flag,
-              .doc = "divide the weights by their mean over the super-batch",
-              .source = "verl",
-              .alias = "rollout_is_batch_normalize"},
-    Parameter{.key = "opsm_delta",
-              .default_value = kUnset,
-              .low = 0,
-              .high = 1e30,
-              .doc = "a sequence of negative advantage whose mean of log(behaviour / start) is above this is rejected; "
-                     "unset: off",
-              .source = "slime: 1e-4"},
+    Setting{.key = "is",
+            .kind = Kind::text,
+            .default_value = 2,
+            .choices = kLevels,
+            .help = "what an importance weight is taken over",
+            .source = "verl",
+            .aliases = kWords<"rollout_is">},
+    Setting{.key = "is_threshold",
+            .default_value = 2,
+            .low = 0,
+            .high = 1e30,
+            .open_low = true,
+            .help = "largest weight",
+            .source = "verl",
+            .aliases = kWords<"rollout_is_threshold">},
+    Setting{
+        .key = "is_low", .default_value = 0, .low = 0, .high = 1e30, .help = "least weight", .source = "verl: none"},
+    Setting{.key = "bound",
+            .kind = Kind::text,
+            .choices = kBounds,
+            .help = "a weight outside [is_low, is_threshold] is clamped, or set to 0 (ICEPOP)",
+            .source = "verl"},
+    Setting{.key = "batch_normalize",
+            .kind = Kind::boolean,
+            .help = "divide the weights by their mean over the super-batch",
+            .source = "verl",
+            .aliases = kWords<"rollout_is_batch_normalize">},
+    Setting{.key = "opsm_delta",
+            .default_value = kUnset,
+            .low = 0,
+            .high = 1e30,
+            .help = "a sequence of negative advantage whose mean of log(behaviour / start) is above this is rejected",
+            .unset = "off",
+            .source = "slime: 1e-4"},
+    Setting{.key = "rejection",
+            .kind = Kind::text,
+            .words = "rules like \"token_k1,seq_mean_k3\"",
+            .help = "rules like token_k1,seq_mean_k3: token_ or seq_sum_, seq_mean_, seq_max_, then k1, k2 or k3",
+            .source = "verl: none"},
+    Setting{.key = "rejection_threshold",
+            .kind = Kind::text,
+            .words = "thresholds like \"0.5_2.0,0.1\"",
+            .help = "one for each rule, or one for all: k1 takes ratios LOW_HIGH, k2 and k3 an upper bound"},
 };
-// Text, which no Parameter is.
-constexpr std::array<std::string_view, 2> kRejectionKeys = {"rejection", "rejection_threshold"};
-
 // Without weights, what shapes them must keep its default.
 void require_unweighted(const ParameterValues& values, const std::string& path) {
   const ParameterValues defaults(kCorrectionParameters);
   const bool same[] = {values.number("is_threshold") == defaults.number("is_threshold"),
                        values.number("is_low") == defaults.number("is_low"),
-                       values.choice("bound") == defaults.choice("bound"),
+                       values.text("bound") == defaults.text("bound"),
                        values.flag("batch_normalize") == defaults.flag("batch_normalize")};
   constexpr std::array<std::string_view, 4> kKeys = {"is_threshold", "is_low", "bound", "batch_normalize"};
   for (size_t i = 0; i < kKeys.size(); ++i)
@@ -183,23 +208,12 @@ void require_unweighted(const ParameterValues& values, const std::string& path) 
 
 std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config) {
   const std::string path = "algorithm.rollout_correction";
-  Json object = parse_strict(config.rollout_correction, path);
-  if (object.empty()) return std::nullopt;
-  std::array<std::string, 2> rejection;
-  for (size_t i = 0; i < rejection.size(); ++i) {
-    const std::string key(kRejectionKeys[i]);
-    if (!object.contains(key)) continue;
-    if (!object[key].is_string())
-      throw ConfigError(path + '.' + key + ": " + printable(object[key].dump()) + ", expected " +
-                        (i == 0 ? "rules like \"token_k1,seq_mean_k3\"" : "thresholds like \"0.5_2.0,0.1\""));
-    rejection[i] = object[key].get<std::string>();
-    object.erase(key);
-  }
+  if (config.rollout_correction == "{}") return std::nullopt;
   ParameterValues values(kCorrectionParameters);
-  ParameterObject(values, "rollout_correction", kRejectionKeys).read(object, path);
+  ParameterObject(values, "rollout_correction").read(config.rollout_correction, path);
   RolloutCorrection result;
-  result.level = static_cast<WeightLevel>(std::ranges::find(kLevels, values.choice("is")) - kLevels.begin());
-  result.bound = values.choice("bound") == "zero" ? WeightBound::zero : WeightBound::truncate;
+  result.level = static_cast<WeightLevel>(std::ranges::find(kLevels, values.text("is")) - kLevels.begin());
+  result.bound = values.text("bound") == "zero" ? WeightBound::zero : WeightBound::truncate;
   result.low = values.number("is_low");
   result.high = values.number("is_threshold");
   if (result.low > result.high)
@@ -207,9 +221,10 @@ std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config
   result.batch_normalize = values.flag("batch_normalize");
   if (result.level == WeightLevel::none) require_unweighted(values, path);
   result.opsm_delta = values.number_or("opsm_delta", result.opsm_delta);
-  if (rejection[0].empty() && !rejection[1].empty())
-    refuse(path + ".rejection_threshold", in_quotes(rejection[1]), "has no effect without " + path + ".rejection");
-  if (!rejection[0].empty()) result.rules = parse_rejection_rules(rejection[0], rejection[1], path + ".rejection");
+  const std::string rules(values.text("rejection")), thresholds(values.text("rejection_threshold"));
+  if (rules.empty() && !thresholds.empty())
+    refuse(path + ".rejection_threshold", in_quotes(thresholds), "has no effect without " + path + ".rejection");
+  if (!rules.empty()) result.rules = parse_rejection_rules(rules, thresholds, path + ".rejection");
   return result;
 }
 
@@ -251,6 +266,19 @@ void check_names(const AlgorithmConfig& config) {
     find_whiten_variant(config.whitening, "algorithm.whitening");
 }
 
+void use_canonical_spelling(AlgorithmConfig& config) {
+  for (const AdvantageEntry& entry : advantage_table())
+    if (std::ranges::find(entry.aliases, config.advantage) != entry.aliases.end()) config.advantage = entry.name;
+  const auto names = [&](const SurrogateAlias& alias) {  // one that sets a parameter is another surrogate
+    return alias.key.empty() && !alias.name.empty() && alias.name == config.surrogate;
+  };
+  if (config.clip_config == "{}")
+    for (const SurrogateEntry& entry : surrogate_table())
+      if (std::ranges::any_of(entry.aliases, names)) config.surrogate = entry.name;
+  config.kl = canonical_kl(config.kl);
+  if (config.entropy_coef_end < 0) config.entropy_coef_end = -1;
+}
+
 std::vector<std::string> names_for(std::string_view path) {
   std::vector<std::string> names;
   if (path == "algorithm.surrogate")
@@ -266,8 +294,7 @@ bool needs_probabilities(const AlgorithmChoice& choice) {
   return choice.advantage != nullptr && (choice.advantage->needs & kNeedsPolicy);
 }
 
-void check_algorithm(const RunConfig& config) {
-  const AlgorithmConfig& a = config.algorithm;
+void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch) {
   const AlgorithmChoice choice = choose_algorithm(a);
   const AlgorithmConfig defaults;
   if (!choice.advantage && a.incomplete != defaults.incomplete)
@@ -278,35 +305,40 @@ void check_algorithm(const RunConfig& config) {
     refuse("algorithm.group_by", in_quotes(a.group_by),
            "has no effect with algorithm.advantage " + in_quotes(a.advantage) +
                ", which has no groups; leave this at " + in_quotes(defaults.group_by));
-  if (choice.surrogate.entry->needs == SurrogateNeeds::batch && config.trainer.micro_batch > 0)
-    refuse("trainer.micro_batch", std::to_string(config.trainer.micro_batch),
+  if (choice.surrogate.entry->needs == SurrogateNeeds::batch && micro_batch > 0)
+    refuse("trainer.micro_batch", std::to_string(micro_batch),
            "cuts the minibatch whose samples algorithm.surrogate " + in_quotes(a.surrogate) +
                " compares with each other; use 0");
 }
 
-std::vector<ChoiceField> algorithm_fields() {
-  std::vector<ChoiceField> fields;
-  const auto add = [&](const std::string& path, std::string_view choice, std::span<const Parameter> parameters) {
-    for (const Parameter& p : parameters)
-      fields.push_back({path, std::string(choice), std::string(p.key), default_text(p), expected(p),
-                        std::string(p.doc) + (p.source.empty() ? "" : " (" + std::string(p.source) + ")")});
+std::vector<ChoiceParameters> algorithm_parameters() {
+  std::vector<ChoiceParameters> all;
+  const auto add = [&](const char* path, std::string_view choice, std::span<const Setting> settings) {
+    ChoiceParameters& added = all.emplace_back(ChoiceParameters{path, std::string(choice), {}, {}});
+    for (const Setting& setting : settings) {
+      added.parameters.push_back(info_of(setting, std::string(setting.key), default_text(setting)));
+      added.parameters.back().owner = "algorithms";
+    }
   };
-  for (const AdvantageEntry& entry : advantage_table())
-    if (entry.name != "gae") add("algorithm.advantage_params", entry.name, entry.parameters);
-  for (const SurrogateEntry& entry : surrogate_table()) add("algorithm.surrogate_params", entry.name, entry.parameters);
+  for (const AdvantageEntry& entry : advantage_table()) {
+    if (entry.name == "gae") continue;
+    add("algorithm.advantage_params", entry.name, entry.parameters);
+    all.back().aliases.assign(entry.aliases.begin(), entry.aliases.end());
+  }
+  for (const SurrogateEntry& entry : surrogate_table()) {
+    add("algorithm.surrogate_params", entry.name, entry.parameters);
+    for (const SurrogateAlias& alias : entry.aliases)
+      if (!alias.name.empty()) all.back().aliases.emplace_back(alias.name);
+  }
   add("algorithm.rollout_correction", "", kCorrectionParameters);
-  fields.push_back({"algorithm.rollout_correction", "", "rejection", "\"\"", "text",
-                    "rules like token_k1,seq_mean_k3: token_ or seq_sum_, seq_mean_, seq_max_, then k1, k2 or k3"});
-  fields.push_back({"algorithm.rollout_correction", "", "rejection_threshold", "\"\"", "text",
-                    "one for each rule, or one for all: k1 takes ratios LOW_HIGH, k2 and k3 an upper bound"});
-  return fields;
+  return all;
 }
 
 namespace {
 
 // "if the section names one of these, then its parameters are these".
 Json condition(const char* key, const char* params, const std::vector<std::string>& names, bool is_default,
-               std::span<const Parameter> parameters) {
+               std::span<const Setting> parameters) {
   Json test = {{"properties", {{key, {{"enum", names}}}}}};
   if (!is_default) test["required"] = {key};
   return {{"if", test}, {"then", {{"properties", {{params, object_schema(parameters)}}}}}};
@@ -345,7 +377,6 @@ std::string algorithm_schema(const std::string& schema) {
   properties["clip_config"]["properties"] = modes;
   properties["clip_config"]["additionalProperties"] = false;
   Json correction = object_schema(kCorrectionParameters);
-  for (const std::string_view key : kRejectionKeys) correction["properties"][std::string(key)] = {{"type", "string"}};
   properties["rollout_correction"].update(correction);
   section["allOf"] = all_of;
   return root.dump(2) + '\n';

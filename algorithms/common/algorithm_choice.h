@@ -1,6 +1,7 @@
 #pragma once
-// What the section "algorithm" of a run file chooses, looked up in the tables of this folder and checked: names, parameters, and
-// whether they go together. Needs no LibTorch, so every program refuses a wrong run file before anything starts. Plain values.
+// What the section "algorithm" of a run file chooses, looked up in the tables of this folder and checked: names,
+// parameters, and whether they go together. Needs no LibTorch, so every program refuses a wrong run file before
+// anything starts. Plain values.
 
 #include <optional>
 #include <string>
@@ -8,13 +9,13 @@
 #include <vector>
 
 #include "algorithms/advantages/advantages.h"
+#include "algorithms/common/algorithm_config.h"
 #include "algorithms/common/moments.h"
 #include "algorithms/losses/aggregation.h"
 #include "algorithms/losses/kl.h"
 #include "algorithms/losses/rollout_correction.h"
 #include "algorithms/losses/surrogate.h"
 #include "algorithms/losses/value_loss.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 
@@ -38,35 +39,41 @@ struct AlgorithmChoice {
   bool whole_sequences = false;
 };
 
-// Throws ConfigError beginning with the JSON path of what is wrong: "algorithm.surrogate_params.tua_pos: unknown key, did you mean
-// tau_pos?".
+// Throws ConfigError beginning with the JSON path of what is wrong: "algorithm.surrogate_params.tua_pos: unknown key,
+// did you mean algorithm.surrogate_params.tau_pos?".
 AlgorithmChoice choose_algorithm(const AlgorithmConfig& config);
 
-// The same for a whole run, with the rules between this section and the others. To be called next to validate().
-void check_algorithm(const RunConfig& config);
+// The same with the rule between this section and trainer.micro_batch, and settings that have no effect. To be called
+// next to validate().
+void check_algorithm(const AlgorithmConfig& config, int64_t micro_batch);
 
-// Only whether the names are in their tables. To be called before validate(), whose answer to a wrong name would be about its effect.
+// Only whether the names are in their tables. To be called before validate(), whose answer to a wrong name would be
+// about its effect.
 void check_names(const AlgorithmConfig& config);
 
-// The names that the table behind `path` ("algorithm.advantage" or "algorithm.surrogate") lists, without their other spellings; none
-// for any other path.
+// Replaces other spellings by the one that is stored: aliases of estimators, surrogates and KL estimates by the name of
+// their table, a negative entropy_coef_end by -1. Means the same. A surrogate beside clip_config, whose entries go by
+// its very name, stays as it is.
+void use_canonical_spelling(AlgorithmConfig& config);
+
+// The names that the table behind `path` ("algorithm.advantage" or "algorithm.surrogate") lists, without their other
+// spellings; none for any other path.
 std::vector<std::string> names_for(std::string_view path);
 
 // Whether the estimator asks for the probabilities of all actions, not only of those taken.
 bool needs_probabilities(const AlgorithmChoice& choice);
 
-// A parameter of `algorithm.advantage_params`, `.surrogate_params` or `.rollout_correction` for help and schema.
-struct ChoiceField {
-  std::string path;      // "algorithm.surrogate_params"
-  std::string choice;    // the name it belongs to: "sapo"; empty = always
-  std::string key;       // "tau_pos"
-  std::string fallback;  // default as JSON text; "null" = unset
-  std::string expected;  // "a number above 0"
-  std::string help;
+// The parameters of one name, for help and documentation.
+struct ChoiceParameters {
+  std::string path;                  // "algorithm.surrogate_params"
+  std::string choice;                // the name they belong to: "sapo"; empty = always
+  std::vector<std::string> aliases;  // other spellings of the name
+  std::vector<SettingInfo> parameters;
 };
-std::vector<ChoiceField> algorithm_fields();
+// All of `algorithm.advantage_params`, `.surrogate_params` and `.rollout_correction`.
+std::vector<ChoiceParameters> algorithm_parameters();
 
-// The schema of run files (runtime/config/config.h) with the names and parameters of the tables put in.
+// The schema of run files (actors/config/config.h) with the names and parameters of the tables put in.
 std::string algorithm_schema(const std::string& schema);
 
 }  // namespace troupe

@@ -67,6 +67,14 @@ KlEstimator find_kl(std::string_view name, std::string_view path) {
   return {kNames[find_name(path, bare, known)].kind, plus};
 }
 
+std::string canonical_kl(std::string_view name) {
+  const std::string_view base = name.ends_with('+') ? name.substr(0, name.size() - 1) : name;
+  const auto known = std::ranges::find(kNames, base, &Name::name);
+  if (known == kNames.end()) return std::string(name);
+  const auto first = std::ranges::find(kNames, known->kind, &Name::kind);
+  return std::string(first->name) + std::string(name.substr(base.size()));
+}
+
 void kl_estimate(KlEstimator estimator, std::span<const float> log_probs, std::span<const float> reference_log_probs,
                  std::span<const uint8_t> mask, std::span<float> value, std::span<float> grad) {
   const std::size_t n = log_probs.size();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace troupe {
@@ -25,6 +26,8 @@ struct KlEstimator {
 
 // "k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl" or "full", and each with "+" behind it. Throws ConfigError.
 KlEstimator find_kl(std::string_view name, std::string_view path = "algorithm.kl");
+// The first of the names for the same estimate: "k2+" for "mse+". Another name is returned as it is.
+std::string canonical_kl(std::string_view name);
 
 // Per token: the estimate, and its derivative with respect to log_prob (0 where a clamp takes effect). All [n]; mask may be empty =
 // all; value or grad may be empty = not wanted; both are 0 where masked. Not for KlKind::full.

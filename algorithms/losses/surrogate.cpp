@@ -166,7 +166,7 @@ SurrogateSums cispo_surrogate(const SurrogateInput& in, const ParameterValues& p
   bound_ratio(job, p);
   const double unbounded = p.flag("verl_compat") ? p.number("clip") : std::numeric_limits<double>::infinity();
   job.bounds.low = static_cast<float>(1 - p.number_or("clip_low", unbounded));
-  return run_rule(job, CispoRule{job.bounds, mask_of(p.choice("form") == "ratio")});
+  return run_rule(job, CispoRule{job.bounds, mask_of(p.text("form") == "ratio")});
 }
 
 // -A log_prob (Williams 1992).

@@ -88,7 +88,7 @@ struct SurrogateAlias {
 struct SurrogateEntry {
   std::string_view name;
   std::array<SurrogateAlias, 5> aliases;  // the empty ones end the list
-  std::span<const Parameter> parameters;
+  std::span<const Setting> parameters;
   SurrogateNeeds needs;
   Aggregation aggregation;  // where the user does not say
   SurrogateFunction function;

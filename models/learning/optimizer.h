@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "models/learning/trainer_config.h"
 #include "models/weights/weight_block.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -34,7 +34,7 @@ struct StagedUpdate final : StagedBatch {
 // the importance ratio, like moved weights.
 class PolicyLearner final : public Learner {
  public:
-  PolicyLearner(const RunConfig& config, const EnvSpec& env);
+  PolicyLearner(const LearnerConfig& config, const EnvSpec& env);
 
   std::shared_ptr<const Signature> signature() const override { return replica_.weights.signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return replica_.weights.snapshot(version); }
@@ -60,7 +60,7 @@ class PolicyLearner final : public Learner {
   void schedule_log_std(double progress);
   void adapt_kl(const EpochReport& epoch, bool trained_policy, size_t samples);
 
-  RunConfig config_;
+  LearnerConfig config_;
   EnvSpec env_;
   AlgorithmChoice choice_;
   Recurrence recurrence_;
@@ -84,11 +84,11 @@ EpochOrder epoch_order(const TrainingRows& training, const Sequences& sequences,
   return whole_sequences ? shuffled(sequences, key) : shuffled(training.batch.sample_rows, key);
 }
 
-double tokens_per_rollout(const RunConfig& config, const AlgorithmChoice& choice, const Head& head) {
-  return static_cast<double>(config.rollout.length * (choice.per_decision ? head.decisions() : 1));
+double tokens_per_rollout(const LearnerConfig& config, const AlgorithmChoice& choice, const Head& head) {
+  return static_cast<double>(config.rollout_length * (choice.per_decision ? head.decisions() : 1));
 }
 
-PolicyLearner::PolicyLearner(const RunConfig& config, const EnvSpec& env)
+PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env)
     : config_(config),
       env_(env),
       choice_(choose_algorithm(config.algorithm)),
@@ -281,7 +281,7 @@ void PolicyLearner::load(const LearnerState& state) {
 
 }  // namespace
 
-std::unique_ptr<Learner> make_policy_learner(const RunConfig& config, const EnvSpec& env) {
+std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env) {
   return std::make_unique<PolicyLearner>(config, env);
 }
 

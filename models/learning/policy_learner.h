@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "envs/env.h"
+#include "models/learner_config.h"
 #include "models/policy.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 
-std::unique_ptr<Learner> make_policy_learner(const RunConfig& config, const EnvSpec& env);
+std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env);
 
 }  // namespace troupe

@@ -14,7 +14,6 @@
 #include "models/learning/staging.h"
 #include "models/learning/start.h"
 #include "models/weights/model_weights.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

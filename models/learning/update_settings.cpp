@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-UpdateSettings update_settings(const RunConfig& config, uint64_t updates, double kl_coef, double progress) {
+UpdateSettings update_settings(const LearnerConfig& config, uint64_t updates, double kl_coef, double progress) {
   const TrainerConfig& trainer = config.trainer;
   const AlgorithmConfig& algorithm = config.algorithm;
   const double decay = decay_factor(find_learning_rate_kind(trainer.lr_schedule), progress, trainer.lr_min_ratio,

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "models/learner_config.h"
 #include "models/learning/optimizer.h"
 #include "models/learning/policy_loss.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 
@@ -15,6 +15,6 @@ struct UpdateSettings {
 };
 
 // Of the update that `updates` others preceded; `progress` in [0, 1] of the run; `kl_coef` is the penalty's present coefficient.
-UpdateSettings update_settings(const RunConfig& config, uint64_t updates, double kl_coef, double progress);
+UpdateSettings update_settings(const LearnerConfig& config, uint64_t updates, double kl_coef, double progress);
 
 }  // namespace troupe

@@ -10,8 +10,8 @@
 
 #include "models/networks/activation.h"
 #include "models/networks/device_weights.h"
+#include "models/networks/model_config.h"
 #include "models/networks/network.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

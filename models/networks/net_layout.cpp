@@ -27,9 +27,10 @@ void check_observations(const StrictObject& encoders, const EnvSpec& env) {
   for (const std::string& key : encoders.keys()) {
     if (key == kOthers || std::ranges::find(names, key) != names.end()) continue;
     const std::string near = closest(key, names);
-    const std::vector<std::string_view> known(names.begin(), names.end());
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "only: " : ", ") + name;
     throw ConfigError(encoders.path_of(key) + ": " + env.id + " gives no such observation, " +
-                      (near.empty() ? "only: " + listed(known) : "did you mean " + near + '?'));
+                      (near.empty() ? known : "did you mean " + near + '?'));
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "envs/env.h"
 #include "models/networks/device_weights.h"
-#include "runtime/config/run_config.h"
+#include "models/networks/model_config.h"
 
 namespace troupe {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "envs/env.h"
+#include "models/networks/model_config.h"
 #include "runtime/base/array.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -15,7 +15,7 @@ namespace {
 
 class NetworkPolicy final : public Policy {
  public:
-  NetworkPolicy(const RunConfig& config, const EnvSpec& env)
+  NetworkPolicy(const LearnerConfig& config, const EnvSpec& env)
       : action_(env.action),
         state_size_(network_layout(config.model, env).state_size),
         replica_(config, env, config.trainer.device, /*with_gradients=*/false) {
@@ -134,7 +134,7 @@ class NetworkPolicy final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_network_policy(const RunConfig& config, const EnvSpec& env) {
+std::unique_ptr<Policy> make_network_policy(const LearnerConfig& config, const EnvSpec& env) {
   return std::make_unique<NetworkPolicy>(config, env);
 }
 

@@ -21,7 +21,7 @@ at::ScalarType type_of(DType dtype) {
 
 }  // namespace
 
-Replica::Replica(const RunConfig& run, const EnvSpec& env, const std::string& device_name, bool with_gradients)
+Replica::Replica(const LearnerConfig& run, const EnvSpec& env, const std::string& device_name, bool with_gradients)
     : config(run.model),
       head(env.action),
       encoder(env.observations, network_layout(run.model, env).inputs),

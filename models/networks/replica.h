@@ -9,6 +9,7 @@
 
 #include "envs/env.h"
 #include "models/heads/heads.h"
+#include "models/learner_config.h"
 #include "models/networks/inputs.h"
 #include "models/networks/network.h"
 #include "models/weights/model_weights.h"
@@ -17,7 +18,7 @@ namespace troupe {
 
 struct Replica {
   // With the first weights of config.seed.
-  Replica(const RunConfig& config, const EnvSpec& env, const std::string& device_name, bool with_gradients);
+  Replica(const LearnerConfig& config, const EnvSpec& env, const std::string& device_name, bool with_gradients);
 
   // How observations are normalised by the present weights.
   FeatureScaling scaling() const;

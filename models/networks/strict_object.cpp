@@ -1,13 +1,13 @@
 #include "models/networks/strict_object.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
+#include "runtime/config/setting_json.h"
 
 namespace troupe {
 
@@ -15,24 +15,8 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) { throw ConfigError(path + ": " + what); }
 
-std::string shown(const Json& value) { return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
-
-// A whole number in [low, high]; 1e2 and 3.0 are whole.
-int64_t read_integer(const Json& value, const std::string& path, int64_t low, int64_t high) {
-  const std::string expected = ", expected an integer in [" + std::to_string(low) + ", " + std::to_string(high) + ']';
-  if (!value.is_number()) refuse(path, shown(value) + " is not a number" + expected);
-  const auto number = value.get<double>();
-  if (number != std::trunc(number)) refuse(path, shown(value) + " is not whole" + expected);
-  if (!(number >= static_cast<double>(low) && number <= static_cast<double>(high)))
-    refuse(path, shown(value) + " is out of range" + expected);
-  return static_cast<int64_t>(number);
-}
-
-const Json& require_array(const Json& value, const std::string& path) {
-  if (!value.is_array()) refuse(path, shown(value) + " is not an array");
-  if (value.size() > kMostItems)
-    refuse(path, std::to_string(value.size()) + " items, expected at most " + std::to_string(kMostItems));
-  return value;
+constexpr Setting integer_in(int64_t low, int64_t high) {
+  return {.kind = Setting::Kind::integer, .low = static_cast<double>(low), .high = static_cast<double>(high)};
 }
 
 std::string item(const std::string& path, size_t i) { return path + '[' + std::to_string(i) + ']'; }
@@ -40,7 +24,7 @@ std::string item(const std::string& path, size_t i) { return path + '[' + std::t
 }  // namespace
 
 StrictObject::StrictObject(const Json& value, std::string path) : value_(&value), path_(std::move(path)) {
-  if (!value.is_object()) refuse(path_, shown(value) + " is not an object");
+  if (!value.is_object()) refuse(path_, kind_given(value) + ", expected an object");
 }
 
 std::string StrictObject::path_of(std::string_view key) const { return path_ + '.' + printable(key); }
@@ -60,35 +44,26 @@ std::vector<std::string> StrictObject::keys() const {
 }
 
 int64_t StrictObject::integer(std::string_view key, std::optional<int64_t> fallback, int64_t low, int64_t high) {
+  const Setting setting = integer_in(low, high);
   const Json* value = find(key);
-  if (value != nullptr) return read_integer(*value, path_of(key), low, high);
+  if (value != nullptr) return std::get<int64_t>(read_value(setting, *value, path_of(key)));
   if (fallback) return *fallback;
-  refuse(path_of(key),
-         "is missing, expected an integer in [" + std::to_string(low) + ", " + std::to_string(high) + ']');
+  refuse(path_of(key), "is missing, expected " + expected(setting));
 }
 
 std::vector<int64_t> StrictObject::integers(std::string_view key, std::vector<int64_t> fallback, int64_t low,
                                             int64_t high) {
+  Setting setting = integer_in(low, high);
+  setting.kind = Setting::Kind::integers;
   const Json* value = find(key);
-  if (value == nullptr) return fallback;
-  const std::string path = path_of(key);
-  std::vector<int64_t> result;
-  for (const Json& each : require_array(*value, path))
-    result.push_back(read_integer(each, item(path, result.size()), low, high));
-  return result;
+  return value == nullptr ? fallback : read_integers(setting, *value, path_of(key));
 }
 
-std::string StrictObject::choice(std::string_view key, std::optional<std::string_view> fallback,
+std::string StrictObject::choice(std::string_view key, std::string_view fallback,
                                  std::span<const std::string_view> choices) {
+  const Setting setting = {.kind = Setting::Kind::text, .choices = choices};
   const Json* value = find(key);
-  const std::string expected = "expected one of: " + listed(choices);
-  if (value == nullptr && !fallback) refuse(path_of(key), "is missing, " + expected);
-  if (value == nullptr) return std::string(*fallback);
-  if (!value->is_string()) refuse(path_of(key), shown(*value) + " is not a string, " + expected);
-  auto text = value->get<std::string>();
-  if (std::ranges::find(choices, text) != choices.end()) return text;
-  const std::string near = closest(text, {choices.begin(), choices.end()});
-  refuse(path_of(key), shown(*value) + " is unknown, " + (near.empty() ? expected : "did you mean \"" + near + "\"?"));
+  return value == nullptr ? std::string(fallback) : std::get<std::string>(read_value(setting, *value, path_of(key)));
 }
 
 StrictObject StrictObject::object(std::string_view key) {
@@ -102,24 +77,16 @@ std::vector<StrictObject> StrictObject::objects(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return result;
   const std::string path = path_of(key);
-  for (const Json& each : require_array(*value, path)) result.emplace_back(each, item(path, result.size()));
+  if (!value->is_array()) refuse(path, kind_given(*value) + ", expected an array of objects");
+  if (value->size() > kMaxItems)
+    refuse(path, std::to_string(value->size()) + " items, expected at most " + std::to_string(kMaxItems));
+  for (const Json& each : *value) result.emplace_back(each, item(path, result.size()));
   return result;
 }
 
 void StrictObject::finish() const {
-  for (const std::string& key : keys()) {
-    if (std::ranges::find(asked_, key) != asked_.end()) continue;
-    const std::string near = closest(key, asked_);
-    const std::vector<std::string_view> known(asked_.begin(), asked_.end());
-    refuse(path_of(key),
-           "unknown key, " + (near.empty() ? "known are: " + listed(known) : "did you mean " + near + '?'));
-  }
-}
-
-std::string listed(std::span<const std::string_view> words) {
-  std::string text;
-  for (const std::string_view word : words) text.append(text.empty() ? "" : ", ").append(word);
-  return text;
+  for (const std::string& key : keys())
+    if (std::ranges::find(asked_, key) == asked_.end()) throw ConfigError(unknown_key(path_, key, path_, asked_));
 }
 
 }  // namespace troupe

@@ -25,11 +25,11 @@ class StrictObject {
   bool has(std::string_view key);
   std::vector<std::string> keys() const;
   // The value, or `fallback` when the key is missing; without a fallback a missing key throws ConfigError, as do a
-  // value of another type and one outside [low, high].
+  // value of another type and one that is not allowed. They are read by the rules of settings
+  // (runtime/config/setting.h).
   int64_t integer(std::string_view key, std::optional<int64_t> fallback, int64_t low, int64_t high);
   std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback, int64_t low, int64_t high);
-  std::string choice(std::string_view key, std::optional<std::string_view> fallback,
-                     std::span<const std::string_view> choices);
+  std::string choice(std::string_view key, std::string_view fallback, std::span<const std::string_view> choices);
   // An object inside this one; empty when the key is missing.
   StrictObject object(std::string_view key);
   // The objects of an array; none when the key is missing.
@@ -45,11 +45,5 @@ class StrictObject {
   std::string path_;
   std::vector<std::string> asked_;
 };
-
-// Longest array that a StrictObject accepts.
-inline constexpr size_t kMostItems = 32;
-
-// "a, b, c".
-std::string listed(std::span<const std::string_view> words);
 
 }  // namespace troupe

@@ -11,8 +11,8 @@
 
 #include "algorithms/common/running_normalizer.h"
 #include "envs/env.h"
+#include "models/networks/model_config.h"
 #include "models/weights/weight_block.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

@@ -53,10 +53,10 @@ py::dict table() {
   py::dict out;
   for (const AdvantageEntry& entry : advantage_table()) {
     py::dict parameters;
-    for (const Parameter& parameter : entry.parameters)
+    for (const Setting& parameter : entry.parameters)
       parameters[py::str(parameter.key)] =
           py::dict(py::arg("default") = default_value(parameter), py::arg("expected") = expected(parameter),
-                   py::arg("doc") = parameter.doc, py::arg("source") = parameter.source);
+                   py::arg("doc") = help_text(parameter), py::arg("source") = parameter.source);
     py::list needs;
     for (const auto& [flag, argument] :
          {std::pair(kNeedsGroups, "groups"), std::pair(kNeedsValues, "values"), std::pair(kNeedsBaselines, "baselines"),

@@ -52,6 +52,13 @@ std::vector<double> row_weights(const std::string& mode, const Rows& rows, std::
   return weights;
 }
 
+// The other names of a parameter, separated by commas.
+std::string joined_aliases(const Setting& parameter) {
+  std::string all;
+  for (const std::string_view alias : parameter.aliases) all += (all.empty() ? "" : ",") + std::string(alias);
+  return all;
+}
+
 // One dict for each surrogate of the table, for the Python layer's checks and texts.
 std::vector<std::map<std::string, pybind11::object>> surrogates() {
   std::vector<std::map<std::string, pybind11::object>> all;
@@ -59,12 +66,12 @@ std::vector<std::map<std::string, pybind11::object>> surrogates() {
     pybind11::list aliases, parameters;
     for (const SurrogateAlias& alias : entry.aliases)
       if (!alias.name.empty()) aliases.append(std::string(alias.name));
-    for (const Parameter& parameter : entry.parameters)
+    for (const Setting& parameter : entry.parameters)
       parameters.append(pybind11::dict(
           pybind11::arg("key") = std::string(parameter.key), pybind11::arg("default") = default_value(parameter),
-          pybind11::arg("expected") = expected(parameter), pybind11::arg("doc") = std::string(parameter.doc),
+          pybind11::arg("expected") = expected(parameter), pybind11::arg("doc") = help_text(parameter),
           pybind11::arg("source") = std::string(parameter.source),
-          pybind11::arg("aliases") = std::string(parameter.alias)));
+          pybind11::arg("aliases") = joined_aliases(parameter)));
     all.push_back({{"name", pybind11::str(std::string(entry.name))},
                    {"aliases", aliases},
                    {"parameters", parameters},
@@ -97,13 +104,14 @@ std::pair<std::string, Settings> surrogate_settings(const std::string& name, con
   Surrogate surrogate = make_surrogate(name, "policy_loss");
   Settings all;
   for (const auto& [parameter, value] : settings) surrogate.parameters.set("policy_loss", parameter, value);
-  for (const Parameter& parameter : surrogate.parameters.declared()) {
+  for (const Setting& parameter : surrogate.parameters.declared()) {
     ParameterValue& value = all[std::string(parameter.key)];
     switch (parameter.kind) {
-      case Parameter::Kind::number: value = surrogate.parameters.number(parameter.key); break;
-      case Parameter::Kind::integer: value = surrogate.parameters.integer(parameter.key); break;
-      case Parameter::Kind::flag: value = surrogate.parameters.flag(parameter.key); break;
-      case Parameter::Kind::choice: value = std::string(surrogate.parameters.choice(parameter.key)); break;
+      case Setting::Kind::number: value = surrogate.parameters.number(parameter.key); break;
+      case Setting::Kind::integer: value = surrogate.parameters.integer(parameter.key); break;
+      case Setting::Kind::boolean: value = surrogate.parameters.flag(parameter.key); break;
+      case Setting::Kind::text: value = std::string(surrogate.parameters.text(parameter.key)); break;
+      default: break;  // no surrogate has another kind
     }
   }
   return {std::string(surrogate.entry->name), all};

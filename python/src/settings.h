@@ -14,7 +14,7 @@ namespace troupe::python {
 using Settings = std::map<std::string, ParameterValue>;
 
 // The declared parameters with these settings; `path` names the entry in errors.
-inline ParameterValues values_of(std::span<const Parameter> declared, std::string_view path, const Settings& settings) {
+inline ParameterValues values_of(std::span<const Setting> declared, std::string_view path, const Settings& settings) {
   ParameterValues values(declared);
   for (const auto& [key, value] : settings) values.set(path, key, value);
   return values;

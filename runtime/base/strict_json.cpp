@@ -31,19 +31,21 @@ std::string reason_of(std::string what) {
   const size_t preamble = what.find(" - ");
   if (preamble != std::string::npos) what.erase(0, preamble + 3);
   const size_t read = what.find("; last read: ");
-  const size_t wanted = what.rfind("; expected ");
+  const size_t wanted = what.starts_with("invalid comment") ? std::string::npos : what.rfind("; expected ");
   if (read != std::string::npos)
     what.erase(read, wanted == std::string::npos || wanted < read ? std::string::npos : wanted - read);
   return what;
 }
 
 // What people write that JSON does not have, judged by the word around the offending byte.
-std::string hint_for(std::string_view text, size_t position) {
+std::string hint_for(std::string_view text, size_t position, JsonComments comments) {
   const auto in_word = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   size_t at = std::min(position == 0 ? 0 : position - 1, text.size());
   while (at > 0 && at <= text.size() && in_word(text[at - 1])) --at;
   const std::string_view word = text.substr(at);
-  if (word.starts_with('/') || word.starts_with('#')) return "JSON has no comments";
+  if (comments == JsonComments::ignored && word.starts_with('#')) return "comments begin with //, not with #";
+  if (comments == JsonComments::refused && (word.starts_with('/') || word.starts_with('#')))
+    return "JSON has no comments";
   if (word.starts_with('\'')) return "JSON strings are in double quotes";
   for (const std::string_view not_finite : {"NaN", "nan", "Inf", "inf"})
     if (word.starts_with(not_finite)) return "JSON has no NaN and no Infinity";
@@ -54,7 +56,8 @@ std::string hint_for(std::string_view text, size_t position) {
 
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
-  TreeBuilder(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+  TreeBuilder(std::string_view text, const std::string& source, JsonComments comments)
+      : text_(text), source_(source), comments_(comments) {}
 
   Json take() { return std::move(root_); }
 
@@ -78,7 +81,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) override {
-    const std::string hint = hint_for(text_, position);
+    const std::string hint = hint_for(text_, position, comments_);
     throw ConfigError(place_of(text_, position, source_) +
                       ": not valid JSON: " + (hint.empty() ? printable(reason_of(error.what()), 160) : hint));
   }
@@ -125,21 +128,23 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
 
   std::string_view text_;
   const std::string& source_;
+  JsonComments comments_;
   Json root_;
   std::vector<Open> open_;
 };
 
 }  // namespace
 
-Json parse_strict(std::string_view text, const std::string& source) {
+Json parse_strict(std::string_view text, const std::string& source, JsonComments comments) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     throw ConfigError(source + ": is empty, expected a JSON value");
   const size_t zero = text.find('\0');  // nlohmann/json takes it for the end of the text and ignores what follows
   if (zero != std::string_view::npos)
     throw ConfigError(place_of(text, zero + 1, source) + ": not valid JSON: a zero byte");
-  TreeBuilder builder(text, source);
-  Json::sax_parse(text, &builder);
+  TreeBuilder builder(text, source, comments);
+  Json::sax_parse(text, &builder, nlohmann::detail::input_format_t::json, /*strict=*/true,
+                  comments == JsonComments::ignored);
   return builder.take();
 }
 

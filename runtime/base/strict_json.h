@@ -13,8 +13,11 @@ using Json = nlohmann::ordered_json;
 
 inline constexpr int kMaxJsonDepth = 32;
 
+// Whether // and /* */ are taken for comments. Standard JSON has none.
+enum class JsonComments { refused, ignored };
+
 // The value `text` holds, its keys in their order, in a time proportional to the text. Throws ConfigError that begins with
 // `source`: "SOURCE:3:17: not valid JSON: ..." or "SOURCE: a.b: the key is there twice".
-Json parse_strict(std::string_view text, const std::string& source);
+Json parse_strict(std::string_view text, const std::string& source, JsonComments comments = JsonComments::refused);
 
 }  // namespace troupe

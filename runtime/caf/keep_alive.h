@@ -11,7 +11,7 @@
 #include <caf/actor_control_block.hpp>
 #include <caf/actor_system.hpp>
 
-#include "runtime/config/run_config.h"
+#include "runtime/caf/network_config.h"
 
 namespace troupe {
 

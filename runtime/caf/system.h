@@ -12,7 +12,7 @@
 #include <caf/spawn_options.hpp>
 
 #include "runtime/base/errors.h"
-#include "runtime/config/run_config.h"
+#include "runtime/caf/network_config.h"
 
 namespace troupe {
 

@@ -1,16 +1,19 @@
 #pragma once
-// The one list of RunConfig's fields: key, member, limits, help. Reader, writer, overrides, schema and tests loop over
-// it. Pure functions; any thread.
+// Sections of a run file: each setting (runtime/config/setting.h) together with the member that holds its value.
+// Reader, writer, overrides, schema and help loop over such a list. The sections themselves belong to the folders that
+// use them. Pure functions; any thread.
 
 #include <chrono>
 #include <cstdint>
-#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "runtime/config/run_config.h"
+#include <nlohmann/json_fwd.hpp>
+
+#include "runtime/config/setting.h"
 
 namespace troupe {
 
@@ -19,43 +22,94 @@ struct ObjectText {
   std::string* text;
 };
 
-using FieldValue = std::variant<bool*, int64_t*, uint64_t*, double*, std::string*, std::vector<int64_t>*,
-                                std::chrono::milliseconds*, std::chrono::microseconds*, ObjectText>;
-
-// What one field accepts. Numbers: an interval (arrays: of each element). Strings: a list of choices, or a pattern with the
-// same meaning in words.
-struct Limits {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  bool open_low = false;  // low itself is refused
-  bool open_high = false;
-  std::vector<std::string_view> choices = {};
-  std::string_view pattern = {};  // ECMAScript, anchored
-  std::string_view words = {};    // the pattern for a reader: "cpu, cuda or cuda:N"
-};
-
-// Longest array a field accepts.
-inline constexpr size_t kMaxItems = 32;
+using FieldValue =
+    std::variant<bool*, int64_t*, uint64_t*, double*, std::optional<double>*, std::string*, std::vector<int64_t>*,
+                 std::chrono::milliseconds*, std::chrono::microseconds*, ObjectText>;
 
 struct Field {
-  std::string_view path;  // "algorithm.gamma"
-  FieldValue value;       // points into the config given to describe()
-  Limits limits;
-  std::string_view help;  // effect and unit
+  std::string path;  // "algorithm.gamma"
+  Setting setting;
+  FieldValue value;  // points into the config that was described
 
-  // "algorithm" and "gamma"; a top-level field has no section.
+  // "algorithm"; a setting at the top level has no section.
   std::string_view section() const;
-  std::string_view key() const;
+  std::string_view key() const { return setting.key; }
 };
 
-// Every field of `config`, in file order.
-std::vector<Field> describe(RunConfig& config);
+// Every setting of a run file, in file order.
+using Fields = std::vector<Field>;
 
-// What a field accepts, for an error: "a number in [0, 1]", "one of: gae, vtrace".
-std::string expected(const Field& field);
-// The same without the type, for tables: "[0, 1]", "one of: gae, vtrace", or empty.
-std::string range_text(const Field& field);
-// The shortest text that reads back as the same number: "0.99", "3e-04", "1".
-std::string number_text(double value);
+// Limits of a setting.
+constexpr Setting anything() { return {}; }
+constexpr Setting between(double low, double high) { return {.low = low, .high = high}; }
+constexpr Setting above(double low, double high) { return {.low = low, .high = high, .open_low = true}; }
+constexpr Setting below(double low, double high) { return {.low = low, .high = high, .open_high = true}; }
+constexpr Setting one_of(std::span<const std::string_view> choices) { return {.choices = choices}; }
+constexpr Setting matching(std::string_view pattern, std::string_view words) {
+  return {.pattern = pattern, .words = words};
+}
+
+// Adds the settings of one section to a list.
+class Section {
+ public:
+  // `name` is empty at the top level; `owner` is the folder whose code reads the settings; `change` counts for those
+  // that do not say another.
+  Section(Fields& fields, std::string_view name, std::string_view owner, Change change = Change::never)
+      : fields_(fields), name_(name), owner_(owner), change_(change) {}
+
+  // What not every setting has; see Setting.
+  struct More {
+    std::string_view unset = {};
+    std::span<const std::string_view> elsewhere = {};
+    Change change = Change::never;
+  };
+
+  // The kind of the setting is that of the member; `accepts` holds its limits.
+  template <class T>
+  void add(T& member, std::string_view key, const Setting& accepts, std::string_view help) const {
+    put(FieldValue(&member), key, accepts, help, {});
+  }
+  template <class T>
+  void add(T& member, std::string_view key, const Setting& accepts, std::string_view help, const More& more) const {
+    put(FieldValue(&member), key, accepts, help, more);
+  }
+  // A member that holds the text of a JSON object.
+  void add_object(std::string& member, std::string_view key, std::string_view help) const {
+    put(ObjectText{&member}, key, anything(), help, {});
+  }
+
+ private:
+  void put(FieldValue value, std::string_view key, Setting setting, std::string_view help, const More& more) const;
+
+  Fields& fields_;
+  std::string_view name_, owner_;
+  Change change_;
+};
+
+// The field of that path, or nullptr.
+const Field* find_field(const Fields& fields, std::string_view path);
+// The largest value that the number at that path accepts.
+double highest_of(const Fields& fields, std::string_view path);
+// Whether some field's section has that name.
+bool is_section(const Fields& fields, std::string_view name);
+// "id, params, rows": the keys of a section; of the top level when `section` is empty.
+std::string keys_of(const Fields& fields, std::string_view section);
+// The line for a path that is no field: "algorithm.gama: unknown key, did you mean algorithm.gamma?"
+std::string unknown_key(const Fields& fields, const std::string& path);
+// When the setting at a path, or the one whose object it leads into, may change; never where there is none.
+Change change_of(const Fields& fields, std::string_view path);
+
+// The settings of a JSON object. Throws ConfigError that begins with `source`: for unknown keys, wrong types and values
+// out of range.
+void read_fields(const Fields& fields, const nlohmann::ordered_json& root, const std::string& source);
+// Sets one field from "path=value"; the value is JSON, or a bare word for a text. Throws ConfigError.
+void override_field(const Fields& fields, const std::string& assignment);
+
+// Every field as JSON text, indented, in order.
+std::string fields_json(const Fields& fields);
+// JSON Schema (draft 2020-12) of a run file, whose defaults are the values of the fields.
+nlohmann::ordered_json fields_schema(const Fields& fields);
+// The fields in words, whose defaults are their values.
+std::vector<SettingInfo> infos_of(const Fields& fields);
 
 }  // namespace troupe

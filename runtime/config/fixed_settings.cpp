@@ -1,7 +1,6 @@
 #include "runtime/config/fixed_settings.h"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -13,23 +12,20 @@ namespace troupe {
 
 namespace {
 
-// Fields that may change between the parts of a run; "x." stands for all under x.
-constexpr std::string_view kMayChange[] = {
-    "name",       "stop.",           "evaluation.",    "checkpoint.",        "stats.", "network.", "workers.",
-    "inference.", "trainer.threads", "trainer.device", "trainer.max_skipped"};
+// Whether the setting at `path` may change when a run is resumed.
+class MayChange {
+ public:
+  MayChange(const SettingsOfRun& settings, bool deterministic) : settings_(settings), deterministic_(deterministic) {}
 
-// Of those, the ones that decide about the results of a deterministic run.
-constexpr std::string_view kDecide[] = {"workers.", "inference."};
+  bool operator()(const std::string& path) const {
+    const Change change = settings_.change ? settings_.change(path) : Change::never;
+    return change != Change::never && !(deterministic_ && change == Change::at_resume_unless_deterministic);
+  }
 
-bool matches(std::string_view field, std::string_view pattern) {
-  return pattern.ends_with('.') ? field.starts_with(pattern) : field == pattern;
-}
-
-bool may_change(std::string_view field, bool deterministic) {
-  const auto names_it = [&](std::string_view pattern) { return matches(field, pattern); };
-  if (deterministic && std::ranges::any_of(kDecide, names_it)) return false;
-  return std::ranges::any_of(kMayChange, names_it);
-}
+ private:
+  const SettingsOfRun& settings_;
+  bool deterministic_;
+};
 
 bool is_deterministic(const Json& config) {
   if (!config.is_object()) return false;
@@ -46,40 +42,40 @@ const Json* member(const Json& object, const std::string& key) {
 
 // In the order of `now`, then what is only in `stored`.
 std::optional<std::string> first_conflict(const std::string& path, const Json* stored, const Json* now,
-                                          bool deterministic) {
+                                          const MayChange& may_change) {
   const bool both_objects = stored != nullptr && now != nullptr && stored->is_object() && now->is_object();
   if (!both_objects) {
-    if (may_change(path, deterministic) || (stored != nullptr && now != nullptr && *stored == *now))
-      return std::nullopt;
+    if (may_change(path) || (stored != nullptr && now != nullptr && *stored == *now)) return std::nullopt;
     return path + " was " + text_of(stored) + " and is now " + text_of(now);
   }
   const std::string prefix = path.empty() ? "" : path + '.';
   for (const auto& [key, value] : now->items())
-    if (auto conflict = first_conflict(prefix + key, member(*stored, key), &value, deterministic)) return conflict;
+    if (auto conflict = first_conflict(prefix + key, member(*stored, key), &value, may_change)) return conflict;
   for (const auto& [key, value] : stored->items())
     if (!now->contains(key))
-      if (auto conflict = first_conflict(prefix + key, &value, nullptr, deterministic)) return conflict;
+      if (auto conflict = first_conflict(prefix + key, &value, nullptr, may_change)) return conflict;
   return std::nullopt;
 }
 
 // Removes from `object`, which is at `path`, the fields that may change, and objects that hold nothing else.
-void remove_changeable(Json& object, const std::string& path, bool deterministic) {
+void remove_changeable(Json& object, const std::string& path, const MayChange& may_change) {
   const std::string prefix = path.empty() ? "" : path + '.';
   std::vector<std::string> changeable;
   for (auto& [key, value] : object.items()) {
     const bool section = value.is_object() && !value.empty();
-    if (section) remove_changeable(value, prefix + key, deterministic);
-    if ((section && value.empty()) || may_change(prefix + key, deterministic)) changeable.push_back(key);
+    if (section) remove_changeable(value, prefix + key, may_change);
+    if ((section && value.empty()) || may_change(prefix + key)) changeable.push_back(key);
   }
   for (const std::string& key : changeable) object.erase(key);
 }
 
 }  // namespace
 
-std::optional<std::string> config_conflict(const std::string& stored, const std::string& now) {
+std::optional<std::string> config_conflict(const std::string& stored, const std::string& now,
+                                           const SettingsOfRun& settings) {
   const Json before = parse_strict(stored, "the stored config");
   const Json after = parse_strict(now, "this config");
-  return first_conflict("", &before, &after, is_deterministic(after));
+  return first_conflict("", &before, &after, MayChange(settings, is_deterministic(after)));
 }
 
 std::optional<std::string> changed_setting(const std::string& stored, const std::string& now, const std::string& path) {
@@ -96,10 +92,10 @@ std::optional<std::string> changed_setting(const std::string& stored, const std:
          text_of(after.is_null() ? nullptr : &after);
 }
 
-std::string fixed_settings(const std::string& config) {
-  Json settings = parse_strict(config, "this config");
-  if (settings.is_object()) remove_changeable(settings, "", is_deterministic(settings));
-  return settings.dump();
+std::string fixed_settings(const std::string& config, const SettingsOfRun& settings) {
+  Json kept = parse_strict(config, "this config");
+  if (kept.is_object()) remove_changeable(kept, "", MayChange(settings, is_deterministic(kept)));
+  return kept.dump();
 }
 
 }  // namespace troupe

@@ -37,10 +37,4 @@ void require_effect(std::string_view path, const T& value, const T& fallback, bo
                    "has no effect with " + because + "; change that, or leave this at " + setting_text(fallback));
 }
 
-// The largest value that a numeric field accepts.
-double highest_of(std::string_view path);
-
-// "use at least 4096, or 0": the first half only where the field's range holds that value.
-std::string use_at_least(std::string_view path, int64_t least, const std::string& otherwise = "");
-
 }  // namespace troupe

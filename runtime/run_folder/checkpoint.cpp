@@ -135,9 +135,10 @@ std::optional<std::string> foreign(const json& document, const CheckpointOwner& 
   if (owner.settings.empty()) return std::nullopt;
   if (!document.contains("settings"))
     return config_conflict(json{{"seed", document.at("state").at("seed")}}.dump(),
-                           json{{"seed", json::parse(owner.settings).value("seed", json())}}.dump());
+                           json{{"seed", json::parse(owner.settings).value("seed", json())}}.dump(), owner.rules);
   const std::string theirs = document["settings"].dump();
-  return config_conflict(owner.upgrade ? fixed_settings(owner.upgrade(theirs)) : theirs, owner.settings);
+  const SettingsOfRun& rules = owner.rules;
+  return config_conflict(rules.upgrade ? fixed_settings(rules.upgrade(theirs), rules) : theirs, owner.settings, rules);
 }
 
 void check_owner(const json& document, const CheckpointOwner& owner, const std::string& directory) {

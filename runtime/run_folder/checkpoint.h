@@ -37,8 +37,8 @@ struct Checkpoint {
 
 // The run whose checkpoints they are.
 struct CheckpointOwner {
-  std::string settings;   // fixed_settings() of its config; empty = checkpoints of any run are accepted
-  UpgradeConfig upgrade;  // for the settings in a checkpoint; may be empty
+  std::string settings;  // fixed_settings() of its config; empty = checkpoints of any run are accepted
+  SettingsOfRun rules;   // for the settings in a checkpoint
 };
 
 class CheckpointStore {

@@ -55,13 +55,13 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
   }
 }
 
-RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, const UpgradeConfig& upgrade)
+RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, const SettingsOfRun& settings)
     : disk_(&disk),
       path_(std::move(path)),
       metrics_(disk, path_),
-      checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config), upgrade}) {
+      checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config, settings), settings}) {
   try {
-    open_or_create(config, upgrade);
+    open_or_create(config, settings);
   } catch (const IoError& error) {
     throw ConfigError(error.what());
   }
@@ -81,7 +81,7 @@ void RunFolder::remove_endpoints() const {
   }
 }
 
-void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& upgrade) {
+void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& settings) {
   refuse_foreign_folder();
   disk_->make_directory(path_);
   lock_ = disk_->lock(path_ + kLockFile);
@@ -91,8 +91,8 @@ void RunFolder::open_or_create(const std::string& config, const UpgradeConfig& u
     std::string stored = disk_->read(path_ + kConfigFile, kMaxConfigBytes);
     std::optional<std::string> conflict;
     try {
-      if (upgrade) stored = upgrade(stored);
-      conflict = config_conflict(stored, config);
+      if (settings.upgrade) stored = settings.upgrade(stored);
+      conflict = config_conflict(stored, config, settings);
     } catch (const std::runtime_error& error) {
       throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
     }

@@ -29,7 +29,7 @@ class RunFolder {
   // conflicting one as long as the folder has no checkpoint and no metrics of an update.
   // Throws ConfigError: another process has the folder (names it), it is not empty and no run folder, its summary tells of updates and
   // there is no checkpoint, its config conflicts with `config`, or the disk refuses.
-  RunFolder(Disk& disk, std::string path, const std::string& config, const UpgradeConfig& upgrade = nullptr);
+  RunFolder(Disk& disk, std::string path, const std::string& config, const SettingsOfRun& settings = {});
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -78,7 +78,7 @@ class RunFolder {
   void write_summary(const std::string& json);
 
  private:
-  void open_or_create(const std::string& config, const UpgradeConfig& upgrade);
+  void open_or_create(const std::string& config, const SettingsOfRun& settings);
   void refuse_foreign_folder() const;
   void require_checkpoint_of_summary() const;
   void replace_settings(const std::string& conflict);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actors/config/run_config.h"
 #include "envs/make_env.h"
 #include "tests/support/test.h"
 
@@ -38,7 +39,7 @@ RunConfig config_of(const std::string& id, const std::string& params = "{}") {
 }
 
 EpisodeSummary play(const RunConfig& config, int64_t rows, int64_t episodes) {
-  auto env = make_evaluation_env(config, rows);
+  auto env = make_evaluation_env(config.env, config.evaluation.env_params, rows);
   FirstPolicy policy(env->spec());
   EpisodePlayer player(std::move(env), 1, episodes);
   while (!player.complete()) player.step(policy);
@@ -48,7 +49,7 @@ EpisodeSummary play(const RunConfig& config, int64_t rows, int64_t episodes) {
 }  // namespace
 
 TEST_CASE("episode_player: before an episode is over nothing is known") {
-  EpisodePlayer player(make_evaluation_env(config_of("TokenReach"), 2), 1, 4);
+  EpisodePlayer player(make_evaluation_env(config_of("TokenReach").env, "{}", 2), 1, 4);
   const EpisodeSummary s = player.summary();
   CHECK(s.episodes == 0);
   for (double x : {s.return_mean, s.return_std, s.return_min, s.return_max, s.length_mean, s.success_rate})
@@ -56,7 +57,7 @@ TEST_CASE("episode_player: before an episode is over nothing is known") {
 }
 
 TEST_CASE("episode_player: environments that always fail end it with their own error") {
-  auto env = make_evaluation_env(config_of("Synthetic", R"({"exception_probability": 1})"), 2);
+  auto env = make_evaluation_env(config_of("Synthetic").env, R"({"exception_probability": 1})", 2);
   FirstPolicy policy(env->spec());
   EpisodePlayer player(std::move(env), 1, 4);
   const auto play_on = [&] {
@@ -113,7 +114,7 @@ class CountingPolicy final : public Policy {
 }  // namespace
 
 TEST_CASE("episode_player: a recurrent state is carried from step to step and begins anew with each episode") {
-  auto env = make_evaluation_env(config_of("Corridor"), 2);
+  auto env = make_evaluation_env(config_of("Corridor").env, "{}", 2);
   const int64_t limit = env->spec().max_episode_steps;
   CountingPolicy policy(env->spec());
   EpisodePlayer player(std::move(env), 1, 4, 1);

@@ -161,7 +161,9 @@ class SmallRun {
     auto context = std::make_shared<RunContext>();
     context->config = config_;
     context->make_env = [](const EnvConfig& env) { return make_env(env); };
-    context->make_evaluation_env = [this](int64_t rows) { return make_evaluation_env(config_, rows); };
+    context->make_evaluation_env = [this](int64_t rows) {
+      return make_evaluation_env(config_.env, config_.evaluation.env_params, rows);
+    };
     EnvConfig one = config_.env;
     one.rows = 1;
     context->spec = make_env(one)->spec();

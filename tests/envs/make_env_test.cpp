@@ -46,33 +46,54 @@ TEST_CASE("make_env: mistakes in the parameters are refused with their path, the
   for (const Case& c : std::initializer_list<Case>{
            {"CartPole-v1", R"({"gravity": 9})", "env.params.gravity: unknown key, this environment has no parameters"},
            {"GridWorld", R"({"sise": 9})", "env.params.sise: unknown key, did you mean env.params.size?"},
-           {"GridWorld", R"({"size": 2})", "env.params.size: 2 is not right, expected an integer in [3, 64]"},
-           {"GridWorld", R"({"size": -1})", "env.params.size: -1 is not right, expected an integer in [3, 64]"},
-           {"GridWorld", R"({"size": 8.5})", "env.params.size: 8.5 is not right, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": 2})", "env.params.size: 2 is out of range, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": -1})", "env.params.size: -1 is out of range, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": 8.5})", "env.params.size: 8.5 is not whole, expected an integer in [3, 64]"},
            {"GridWorld", R"({"size": 5000000000})",
-            "env.params.size: 5000000000 is not right, expected an integer in [3, 64]"},
-           {"GridWorld", R"({"size": 18446744073709551615})", "env.params.size: 18446744073709551615 is not right"},
-           {"GridWorld", R"({"size": "8"})", "env.params.size: \"8\" is not right, expected an integer"},
-           {"GridWorld", R"({"size": null})", "env.params.size: null is not right"},
-           {"GridWorld", R"({"size": [8]})", "env.params.size: [8] is not right"},
+            "env.params.size: 5000000000 is out of range, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": 18446744073709551615})", "env.params.size: 18446744073709551615 is out of range"},
+           {"GridWorld", R"({"size": "8"})", "env.params.size: \"8\" is a string, expected an integer"},
+           {"GridWorld", R"({"size": null})", "env.params.size: null is not a value, expected an integer in [3, 64]"},
+           {"GridWorld", R"({"size": [8]})", "env.params.size: [8] is an array, expected an integer in [3, 64]"},
            {"GridWorld", R"({"size": 8, "size": 9})", "env.params: size: the key is there twice"},
-           {"GridWorld", R"({"slip": 1.5})", "env.params.slip: 1.5 is not right, expected a number in [0.0, 1.0]"},
-           {"GridWorld", R"({"slip": true})", "env.params.slip: true is not right, expected a number"},
+           {"GridWorld", R"({"slip": 1.5})", "env.params.slip: 1.5 is out of range, expected a number in [0, 1]"},
+           {"GridWorld", R"({"slip": true})", "env.params.slip: true is a boolean, expected a number"},
            {"GridWorld", R"({"slip": 1e999})", "number overflow"},
            {"GridWorld", R"({"slip": NaN})", "env.params:1:10: not valid JSON"},
            {"GridWorld", "[1]", "env.params: [1] is not an object"},
            {"GridWorld", "", "env.params: is empty"},
            {"GridWorld", "{", "not valid JSON"},
            {"TokenReach", R"({"task_sampling": "random"})",
-            "env.params.task_sampling: \"random\" is not right, expected one of: failure_weighted, uniform, "
+            "env.params.task_sampling: \"random\" is unknown, expected one of: failure_weighted, uniform, "
             "round_robin"},
-           {"TokenReach", R"({"task_sampling": 1})", "env.params.task_sampling: 1 is not right, expected one of"},
-           {"Synthetic", R"({"step_us": -5})", "env.params.step_us: -5 is not right"},
-           {"Corridor", R"({"length": 1})", "env.params.length: 1 is not right, expected an integer in [2, 1000]"},
+           {"TokenReach", R"({"task_sampling": 1})", "env.params.task_sampling: 1 is a number, expected one of"},
+           {"Synthetic", R"({"step_us": -5})", "env.params.step_us: -5 is out of range"},
+           {"Corridor", R"({"length": 1})", "env.params.length: 1 is out of range, expected an integer in [2, 1000]"},
        }) {
     const std::string text = refusal(c.id, c.params);
     CHECK_MESSAGE(text.find(c.text) != std::string::npos, text);
     CHECK(text.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("make_env: a whole number may be written with an exponent or a fraction of zero") {
+  CHECK(refusal("Corridor", R"({"length": 1e1})") == "accepted");
+  CHECK(refusal("Corridor", R"({"length": 12.0})") == "accepted");
+  CHECK(refusal("GridWorld", R"({"slip": 0})") == "accepted");
+}
+
+TEST_CASE("list_environments: every parameter is described with its default, its range and what it does") {
+  for (const EnvInfo& info : list_environments()) {
+    std::string text;
+    for (const SettingInfo& each : info.parameters) {
+      CAPTURE(info.id + '.' + each.path);
+      CHECK_FALSE(each.help.empty());
+      CHECK_FALSE(each.range.empty());
+      const std::string plain =
+          each.type == "string" ? each.fallback.substr(1, each.fallback.size() - 2) : each.fallback;
+      text += (text.empty() ? "" : " ") + each.path + '=' + plain;
+    }
+    CHECK(text == info.params);
   }
 }
 
@@ -109,35 +130,35 @@ TEST_CASE("make_env: saved state of other parameters is refused") {
 }
 
 TEST_CASE("make_evaluation_env: its parameters go before those of training, and mistakes name their own path") {
-  RunConfig config;
-  config.env.id = "TokenReach";
-  config.env.rows = 64;
-  config.env.params = R"({"max_episode_steps": 30})";
-  config.evaluation.env_params = R"({"task_sampling": "round_robin"})";
-  const auto env = make_evaluation_env(config, 5);
+  EnvConfig config;
+  std::string evaluation = R"({"task_sampling": "round_robin"})";
+  config.id = "TokenReach";
+  config.rows = 64;
+  config.params = R"({"max_episode_steps": 30})";
+  const auto env = make_evaluation_env(config, evaluation, 5);
   CHECK(env->rows() == 5);
   CHECK(env->spec().max_episode_steps == 30);
   EnvStep step = EnvStep::allocate(env->spec(), 5);
   env->reset(1, 0, step);
   CHECK(
       std::ranges::equal(step.task.view<int32_t>(), std::vector{0, 1, 2, 3, 4}));  // in turn, as only round_robin does
-  config.env.params = R"({"task_sampling": "uniform"})";
-  make_evaluation_env(config, 5)->reset(1, 0, step);
+  config.params = R"({"task_sampling": "uniform"})";
+  make_evaluation_env(config, evaluation, 5)->reset(1, 0, step);
   CHECK(std::ranges::equal(step.task.view<int32_t>(), std::vector{0, 1, 2, 3, 4}));
 
   const auto refuses = [&](const std::string& id, const std::string& params) -> std::string {
-    config.env.id = id;
-    config.env.params = "{}";
-    config.evaluation.env_params = params;
+    config.id = id;
+    config.params = "{}";
+    evaluation = params;
     try {
-      make_evaluation_env(config, 1);
+      make_evaluation_env(config, evaluation, 1);
     } catch (const ConfigError& error) {
       return error.what();
     }
     return "accepted";
   };
   CHECK(refuses("GridWorld", R"({"slip": 2})") ==
-        "evaluation.env_params.slip: 2 is not right, expected a number in [0.0, 1.0]");
+        "evaluation.env_params.slip: 2 is out of range, expected a number in [0, 1]");
   CHECK(refuses("GridWorld", R"({"slap": 0})") ==
         "evaluation.env_params.slap: unknown key, did you mean evaluation.env_params.slip?");
   CHECK(refuses("GridWorld", "[1]") == "evaluation.env_params: [1] is not an object, expected {\"key\": value}");

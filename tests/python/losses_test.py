@@ -275,8 +275,8 @@ def test_cispo_bounds_and_forms(rng):
         ({"old_logp": torch.zeros(2, 3)}, "old_logp: is a torch tensor"),
         ({"aggregation": "token_mean"}, "aggregation: unknown 'token_mean', did you mean 'token-mean'"),
         ({"reduction": "sum"}, "reduction: unknown 'sum'"),
-        ({"clip_low": -0.1}, "clip_low: -0.1, expected a number of at least 0"),
-        ({"clip_low": "big"}, 'clip_low: "big", expected a number'),
+        ({"clip_low": -0.1}, "clip_low: -0.1 is out of range, expected a number of at least 0"),
+        ({"clip_low": "big"}, 'clip_low: "big" is a string, expected a number'),
         ({"dual_clip": 1}, "dual_clip: 1.0*, expected 0"),
         ({"num_tokens": -1}, "num_tokens: -1"),
         ({"dp_size": 0}, "dp_size: 0"),
@@ -284,7 +284,7 @@ def test_cispo_bounds_and_forms(rng):
         ({"offsets": np.array([0, 6])}, "offsets: given beside logp"),
         ({"seed": -1}, "seed: -1"),
         ({"logp": None}, "logp: None, expected an array"),
-        ({"name": "cispo", "form": "both"}, 'form: "both", expected one of: logp, ratio'),
+        ({"name": "cispo", "form": "both"}, 'form: "both" is unknown, expected one of: logp, ratio'),
     ],
 )
 def test_what_does_not_fit_is_named(change, message):

@@ -9,10 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/config/config.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
-#include "runtime/config/config.h"
 #include "runtime/config/fields.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -148,7 +148,7 @@ Json odd_value(Rng& rng, int depth = 0) {
 
 // A field of a run file, or something like one.
 std::string odd_path(Rng& rng) {
-  static const std::vector<FieldInfo> fields = describe_fields();
+  static const std::vector<SettingInfo> fields = describe_fields();
   std::string path = any_of(rng, fields).path;
   switch (rng.below(8)) {
     case 0: return odd_text(rng);

@@ -19,6 +19,12 @@ TEST_CASE("troupe: lists fit 100 columns") {
 
 TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
   CHECK(troupe({"envs"}).out.starts_with("CartPole-v1\n"));
+  const std::string one = troupe({"envs", "GridWorld"}).out;
+  CHECK(one.starts_with("GridWorld\n"));
+  CHECK(one.find("    size = 8  integer [3, 64]\n        cells along each side of the grid\n") != std::string::npos);
+  const testing::CommandResult unknown = troupe({"envs", "gridword"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.err == "troupe: gridword: unknown environment, did you mean GridWorld?\n");
   const auto list = nlohmann::json::parse(troupe({"envs", "--json"}).out);
   CHECK(list.at(0).at("id") == "CartPole-v1");
   CHECK(list.at(0).at("observations").at(0).at("shape") == std::vector<int>{4});

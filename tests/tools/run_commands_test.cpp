@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/config/config.h"
 #include "runtime/base/file.h"
 #include "runtime/config/fixed_settings.h"
 #include "runtime/run_folder/checkpoint.h"
@@ -218,7 +219,9 @@ TEST_CASE(
   config["env"]["reward_scale"] = 1e8;
   overwrite(run + "/config.json", config.dump());
   const Checkpoint checkpoint = CheckpointStore(posix_disk(), run + "/checkpoints").load(1);
-  CheckpointStore(posix_disk(), run + "/checkpoints", {fixed_settings(config.dump()), nullptr}).save(checkpoint);
+  CheckpointStore(posix_disk(), run + "/checkpoints",
+                  {fixed_settings(config.dump(), settings_of_run()), settings_of_run()})
+      .save(checkpoint);
   for (const char* command : {"eval", "play"}) {
     const CommandResult result = troupe({command, run, "--episodes", "1"});
     CHECK_MESSAGE(result.exit_code == 0, result.err);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "envs/env.h"
 #include "models/make_model.h"
 #include "models/rollout.h"

@@ -15,12 +15,12 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/config/config.h"
 #include "actors/inference.h"
 #include "actors/publisher.h"
 #include "actors/replay_buffer.h"
 #include "actors/worker.h"
 #include "runtime/caf/system.h"
-#include "runtime/config/config.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/parts.h"

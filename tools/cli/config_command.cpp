@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "actors/config/config.h"
 #include "algorithms/common/algorithm_choice.h"
-#include "runtime/config/config.h"
 #include "tools/cli/command.h"
 #include "tools/cli/command_help.h"
 #include "tools/cli/config_lookup.h"
+#include "tools/cli/config_reference.h"
 #include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/machine_check.h"
@@ -19,7 +20,7 @@ namespace {
 struct Options {
   std::string config;
   std::vector<std::string> overrides;
-  bool defaults = false, schema = false, fields = false;  // what to print in place of a config
+  bool defaults = false, schema = false, fields = false, markdown = false;  // what to print in place of a config
 };
 
 Options read_flags(Flags& flags) {
@@ -30,7 +31,8 @@ Options read_flags(Flags& flags) {
   flags.toggle("--defaults", options.defaults, "print every field with its default");
   flags.toggle("--schema", options.schema, "print the JSON schema of run files, for editors");
   flags.toggle("--fields", options.fields, "print every field with its type, range and meaning");
-  flags.exactly_one_of({"CONFIG", "--defaults", "--schema", "--fields"});
+  flags.toggle("--markdown", options.markdown, "print a page about every field and parameter, in Markdown");
+  flags.exactly_one_of({"CONFIG", "--defaults", "--schema", "--fields", "--markdown"});
   flags.read();
   if (flags.given("--set") && !flags.given("CONFIG")) refuse_flag("--set", "needs a CONFIG to change");
   return options;
@@ -41,15 +43,18 @@ void print_field(const std::string& head, const std::string& accepts, const std:
 }
 
 void print_fields() {
-  for (const FieldInfo& field : describe_fields()) {
+  for (const SettingInfo& field : describe_fields()) {
     std::string names;
     for (const std::string& name : names_for(field.path)) names += (names.empty() ? "; one of: " : ", ") + name;
     const std::string range = field.range.empty() || !names.empty() ? "" : ' ' + field.range;
     print_field(field.path + " = " + field.fallback, field.type + range, field.help + names);
   }
-  for (const ChoiceField& field : algorithm_fields())
-    print_field(field.path + '.' + field.key + " = " + field.fallback,
-                field.expected + (field.choice.empty() ? "" : ", with " + field.choice), field.help);
+  for (const ChoiceParameters& choice : algorithm_parameters())
+    for (const SettingInfo& each : choice.parameters)
+      print_field(choice.path + '.' + each.path + " = " + each.fallback,
+                  each.type + (each.range.empty() ? "" : ' ' + each.range) +
+                      (choice.choice.empty() ? "" : ", with " + choice.choice),
+                  each.help + (each.source.empty() ? "" : " (" + each.source + ')'));
 }
 
 // The run file may be meant for another machine, so what does not fit this one is a warning.
@@ -70,6 +75,8 @@ void show_config(const Options& options) {
     std::cout << algorithm_schema(json_schema());
   else if (options.fields)
     print_fields();
+  else if (options.markdown)
+    std::cout << config_reference();
   else
     print_effective(options);
 }
@@ -84,7 +91,8 @@ Command config_command() {
               "  troupe config cartpole --set trainer.super_batch=4096\n"
               "  troupe config --defaults\n"
               "  troupe config --fields\n"
-              "  troupe config --schema > troupe.schema.json\n",
+              "  troupe config --schema > troupe.schema.json\n"
+              "  troupe config --markdown > settings.md\n",
           .parse = read_then_run<read_flags, show_config>};
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "actors/config/config.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "envs/make_env.h"
 #include "models/environment_rules.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
-#include "runtime/config/config.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/train_command.h"
 
@@ -61,7 +61,7 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   EnvConfig one_row = config.env;
   one_row.rows = 1;
   std::unique_ptr<Env> env = make_env(one_row);
-  make_evaluation_env(config, 1);
+  make_evaluation_env(config.env, config.evaluation.env_params, 1);
   check_fit(config, env->spec());
   return env;
 }
@@ -76,7 +76,7 @@ void check_device(const TrainerConfig& trainer) {
 // All that training asks of the environment.
 void check_environment(const RunConfig& config) {
   const std::unique_ptr<Env> env = usable_environment(config);
-  check_unused_settings(config, env->spec());
+  check_unused_settings(config.model, config.algorithm, env->spec());
   if (config.deterministic) require_saveable(*env);
 }
 
@@ -85,7 +85,7 @@ std::string mistake_in(const RunConfig& config) {
   try {
     check_names(config.algorithm);
     validate(config);
-    check_algorithm(config);
+    check_algorithm(config.algorithm, config.trainer.micro_batch);
     check_device(config.trainer);
     check_environment(config);
     return "";
@@ -171,7 +171,7 @@ std::string inside_a_run(const fs::path& path) {
 [[noreturn]] void refuse_name(const std::string& name) {
   const std::vector<std::string> names = config_names();
   std::string near = run_named(name);
-  const bool like_a_folder = name.find('/') != std::string::npos && !name.ends_with(".json");
+  const bool like_a_folder = name.find('/') != std::string::npos && !is_run_file_name(name);
   if (near.empty() && like_a_folder) near = run_near(name);
   if (near.empty()) near = closest(fs::path(name).stem().string(), names);
   if (near.empty()) near = run_near(name);
@@ -189,10 +189,10 @@ std::string inside_a_run(const fs::path& path) {
 std::string find_config(const std::string& name) {
   if (name.empty())
     throw ConfigError("the name of the run file is empty, expected a path or the name of a built-in one");
-  const bool path = name.find('/') != std::string::npos || name.ends_with(".json");
+  const bool path = name.find('/') != std::string::npos || is_run_file_name(name);
   if (path && is_file(name)) return name;
   const bool relative = !name.starts_with('/') && !name.starts_with('.');
-  if (relative && !name.ends_with(".json")) {
+  if (relative && !is_run_file_name(name)) {
     const fs::path built_in = config_folder() / (name + ".json");
     if (is_file(built_in)) return built_in.string();
   }
@@ -218,7 +218,10 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
   if (seed) config.seed = *seed;
   if (config.name.empty()) config.name = fs::path(path).stem().string();
   const std::string mistake = mistake_in(config);
-  if (mistake.empty()) return config;
+  if (mistake.empty()) {
+    use_canonical_spelling(config.algorithm);
+    return config;
+  }
   const bool in_file = overrides.empty() || mistake_in(of_file) == mistake;
   const std::string source = in_file ? path : is_about(mistake, overrides) ? "--set" : path + " with --set";
   throw ConfigError(source + ": " + mistake);
@@ -246,7 +249,7 @@ void require_room_for_folder(const TrainOptions& options, const RunConfig& confi
 }
 
 RunConfig load_stored_config(const std::string& path) {
-  const RunConfig config = load_config(path);
+  const RunConfig config = load_config(path, ConfigSource::run);
   try {
     usable_environment(config);
   } catch (const ConfigError& mistake) {

@@ -8,9 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "envs/make_env.h"
+#include "runtime/base/errors.h"
 #include "runtime/base/output.h"
+#include "runtime/base/suggest.h"
 #include "tools/cli/command.h"
 #include "tools/cli/command_help.h"
+#include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
 
 namespace troupe {
@@ -19,11 +22,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
+  std::string id;  // only this one, with its parameters; empty = all
   bool json = false;
 };
 
 Options read_flags(Flags& flags) {
   Options options;
+  flags.optional_argument("ENVIRONMENT", options.id, any_text,
+                          "print this one only, with what each of its parameters does");
   flags.toggle("--json", options.json, "print one JSON array");
   flags.read();
   return options;
@@ -50,14 +56,25 @@ std::string action_text(const ActionSpec& action) {
   return text + (action.masked ? ", masked" : "");
 }
 
-void print_text(const EnvInfo& info) {
+void print_parameters(const EnvInfo& info) {
+  for (const SettingInfo& each : info.parameters)
+    std::cout << wrapped(
+        "    " + each.path + " = " + each.fallback + "  " + each.type + (each.range.empty() ? "" : ' ' + each.range),
+        each.help, 8, kListColumns);
+}
+
+void print_text(const EnvInfo& info, bool short_form) {
   std::cout << info.id << "\n    " << info.description << "\n    observations:";
   for (const ArraySpec& array : info.spec.observations)
     std::cout << ' ' << array.name << ' ' << name_of(array.dtype) << ' ' << array.shape.text();
   std::cout << "\n    actions: " << action_text(info.spec.action) << '\n';
   if (info.spec.max_episode_steps > 0)
     std::cout << "    episodes: at most " << info.spec.max_episode_steps << " steps\n";
-  if (!info.params.empty()) std::cout << wrapped("    parameters:", info.params, 17, kListColumns);
+  if (info.params.empty()) return;
+  if (short_form)
+    std::cout << wrapped("    parameters:", info.params, 17, kListColumns);
+  else
+    print_parameters(info);
 }
 
 Json as_json(const EnvInfo& info) {
@@ -83,17 +100,27 @@ Json as_json(const EnvInfo& info) {
           {"reports_success", spec.reports_success}};
 }
 
+std::string unknown_environment(const std::string& id) {
+  const std::string near = nearest_environment(id);
+  return printable(id) + ": unknown environment, " +
+         (near.empty() ? "`troupe envs` lists them" : "did you mean " + near + '?');
+}
+
 int list_envs(const Options& options) {
   Json all = Json::array();
   std::vector<std::string> errors;
+  bool found = false;
   for (const EnvInfo& info : list_environments()) {
+    if (!options.id.empty() && options.id != info.id) continue;
+    found = true;
     if (!info.error.empty())
       errors.push_back(info.error);
     else if (options.json)
       all.push_back(as_json(info));
     else
-      print_text(info);
+      print_text(info, options.id.empty());
   }
+  if (!found) throw ConfigError(unknown_environment(options.id));
   if (options.json) std::cout << all.dump(2) << '\n';
   std::cout.flush();
   for (const std::string& error : errors) print_error("troupe: " + error);
@@ -107,6 +134,7 @@ Command envs_command() {
           .summary = "list the environments and their parameters",
           .examples =
               "  troupe envs\n"
+              "  troupe envs GridWorld\n"
               "  troupe envs --json\n",
           .parse = read_then_run<read_flags, list_envs>};
 }

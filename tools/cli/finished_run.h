@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "actors/config/run_config.h"
 #include "actors/replay_buffer.h"
-#include "runtime/config/run_config.h"
 #include "runtime/run_folder/run_folder.h"
 
 namespace troupe {

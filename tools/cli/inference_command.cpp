@@ -6,10 +6,10 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/config/config.h"
 #include "actors/inference_host.h"
 #include "envs/make_env.h"
 #include "runtime/base/log.h"
-#include "runtime/config/config.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/stop_signals.h"

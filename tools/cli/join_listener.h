@@ -7,10 +7,10 @@
 
 #include <caf/actor_system.hpp>
 
+#include "actors/config/run_config.h"
 #include "actors/join_server.h"
 #include "actors/supervisor.h"
 #include "runtime/caf/listen.h"
-#include "runtime/config/run_config.h"
 #include "tools/cli/address.h"
 
 namespace troupe {

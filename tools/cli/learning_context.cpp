@@ -11,7 +11,9 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config) {
   auto context = std::make_shared<RunContext>();
   context->config = config;
   context->make_env = [](const EnvConfig& env) { return make_env(env); };
-  context->make_evaluation_env = [config](int64_t rows) { return make_evaluation_env(config, rows); };
+  context->make_evaluation_env = [config](int64_t rows) {
+    return make_evaluation_env(config.env, config.evaluation.env_params, rows);
+  };
   EnvConfig one = config.env;
   one.rows = 1;
   context->spec = make_env(one)->spec();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/memory_estimate.h"
+#include "actors/memory_estimate.h"
 #include "runtime/base/machine.h"
 #include "runtime/stats/console.h"
 

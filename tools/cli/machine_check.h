@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "envs/env.h"
-#include "runtime/config/run_config.h"
 
 namespace troupe {
 

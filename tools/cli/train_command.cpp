@@ -13,6 +13,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/config/config.h"
 #include "actors/deterministic_run.h"
 #include "actors/supervisor.h"
 #include "runtime/base/log.h"
@@ -22,7 +23,6 @@
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
 #include "runtime/caf/system.h"
-#include "runtime/config/config.h"
 #include "tools/cli/join_listener.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/run_report.h"
@@ -184,7 +184,7 @@ int begin_and_train(Start& run) {
     taken_port = open_join_listener(listener, owned.get(), run.options.listen, path, config.network);
 
   run.signals.begin(stopping_line);
-  run.folder.emplace(posix_disk(), path, to_json(config), upgrade_config);
+  run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run());
   const std::optional<ReplayStart> start = begin_or_resume(*run.folder, config, *run.learner, *run.context);
   if (!start) {
     close_log();

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <string>
 
+#include "actors/config/config.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/output.h"
-#include "runtime/config/config.h"
 #include "runtime/config/fixed_settings.h"
 #include "tools/cli/finished_run.h"
 #include "tools/cli/run_report.h"

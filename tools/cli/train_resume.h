@@ -3,10 +3,10 @@
 
 #include <optional>
 
+#include "actors/config/run_config.h"
 #include "actors/resume.h"
 #include "actors/run_context.h"
 #include "models/policy.h"
-#include "runtime/config/run_config.h"
 #include "runtime/run_folder/run_folder.h"
 
 namespace troupe {

@@ -1,7 +1,7 @@
 #include "tools/cli/trained_run.h"
 
+#include "actors/config/config.h"
 #include "runtime/base/errors.h"
-#include "runtime/config/config.h"
 #include "runtime/run_folder/checkpoint.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/learning_context.h"
@@ -27,7 +27,7 @@ TrainedRun load_trained_run(const std::string& folder) {
 
   const std::unique_ptr<Learner> learner = learner_of(*context);
   CheckpointStore checkpoints(posix_disk(), folder + "/checkpoints",
-                              {fixed_settings(to_json(context->config)), upgrade_config});
+                              {fixed_settings(to_json(context->config), settings_of_run()), settings_of_run()});
   checkpoints.expect_weights(learner->signature()->total_bytes());
   const std::optional<Checkpoint> checkpoint = newest_of(checkpoints);
   if (!checkpoint)

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <thread>
 
+#include "actors/config/config.h"
 #include "actors/messages.h"
 #include "envs/make_env.h"
 #include "runtime/base/log.h"
@@ -11,7 +12,6 @@
 #include "runtime/base/output.h"
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
-#include "runtime/config/config.h"
 #include "tools/cli/launch.h"
 
 namespace troupe {

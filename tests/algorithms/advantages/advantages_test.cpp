@@ -540,8 +540,8 @@ TEST_CASE("advantages: every entry is complete and its names are unique") {
       CHECK(find_advantage(alias).name == entry.name);
     }
     CHECK(&find_advantage(entry.name) == &entry);
-    for (const Parameter& parameter : entry.parameters) {
-      CHECK_FALSE(parameter.doc.empty());
+    for (const Setting& parameter : entry.parameters) {
+      CHECK_FALSE(parameter.help.empty());
       CHECK_FALSE(parameter.source.empty());
       ParameterValues values(entry.parameters);
       values.set("test", parameter.key, default_value(parameter));
@@ -562,7 +562,7 @@ TEST_CASE("advantages: an unknown name, an unknown parameter and a bad value are
     CHECK_THROWS_WITH_AS(values.set("advantages", key, value), doctest::Contains(part), ConfigError);
   };
   refuses("gae", "gama", 0.5, "gamma");
-  refuses("gae", "gamma", -0.1, "advantages.gamma: -0.1, expected a number in [0, 1]");
+  refuses("gae", "gamma", -0.1, "advantages.gamma: -0.1 is out of range, expected a number in [0, 1]");
   refuses("gae", "lam", 1.5, "expected a number in [0, 1]");
   refuses("gae", "gamma", double{kNaN}, "expected a number in [0, 1]");
   refuses("gae", "whiten", 1.0, "expected true or false");

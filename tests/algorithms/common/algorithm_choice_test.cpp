@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/config/config.h"
 #include "runtime/base/errors.h"
-#include "runtime/config/config.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -28,7 +28,7 @@ AlgorithmChoice chosen(const std::vector<std::string>& overrides) {
 std::string error_with(const std::vector<std::string>& overrides) {
   const RunConfig config = with(overrides);
   try {
-    check_algorithm(config);
+    check_algorithm(config.algorithm, config.trainer.micro_batch);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -99,28 +99,72 @@ TEST_CASE("algorithm choice: parameters come from their object, from clip_config
   CHECK(chosen({"advantage=reinforce++", "advantage_params.gamma=1"}).advantage_parameters.number("gamma") == 1);
 }
 
+TEST_CASE("algorithm choice: a common parameter that is given counts, also where it equals a default") {
+  const auto parameter = [](const std::vector<std::string>& overrides, const char* key) {
+    return chosen(overrides).surrogate.parameters.number_or(key, -1);
+  };
+  CHECK(parameter({"surrogate=clip_higher"}, "clip_high") == 0.28);
+  CHECK(parameter({"surrogate=clip_higher", "clip_high=0.2"}, "clip_high") == 0.2);
+  CHECK(parameter({"surrogate=clip_higher", "clip_high=null"}, "clip_high") == 0.28);
+  CHECK(parameter({"surrogate=dual_clip", "dual_clip=0"}, "dual_clip") == 0);
+  CHECK(parameter({"surrogate=dual_clip", "dual_clip=null"}, "dual_clip") == 3);
+  CHECK(parameter({}, "clip_low") == -1);
+  CHECK(parameter({"clip_low=0.2"}, "clip_low") == 0.2);
+  CHECK(error_with({"clip_low=0.2", "surrogate_params.clip=0.1"}).starts_with("algorithm.clip_low: 0.2 contradicts "));
+}
+
+TEST_CASE("algorithm choice: another spelling is stored as the name of the table and means the same") {
+  const auto stored = [](const std::vector<std::string>& overrides) {
+    AlgorithmConfig config = with(overrides).algorithm;
+    use_canonical_spelling(config);
+    return config;
+  };
+  CHECK(stored({"advantage=reinforce++"}).advantage == "reinforce_plus_plus");
+  CHECK(stored({"surrogate=ppo"}).surrogate == "clip");
+  CHECK(stored({"surrogate=gmpo"}).surrogate == "geo_mean");
+  CHECK(stored({"surrogate=clip_higher"}).surrogate == "clip_higher");  // it has a parameter of its own
+  CHECK(stored({"surrogate=sapo_gate", "clip_config.sapo_gate={}"}).surrogate == "sapo_gate");
+  CHECK(stored({"kl=mse+"}).kl == "k2+");
+  CHECK(stored({"kl=kl"}).kl == "k1");
+  CHECK(stored({"kl=low_var_kl"}).kl == "low_var_kl");
+  CHECK(stored({"entropy_coef_end=-0.5"}).entropy_coef_end == -1);
+  CHECK(stored({}) == AlgorithmConfig{});
+  for (const AdvantageEntry& entry : advantage_table())
+    CHECK(stored({"advantage=" + std::string(entry.name)}).advantage == entry.name);
+  for (const SurrogateEntry& entry : surrogate_table())
+    for (const SurrogateAlias& alias : entry.aliases) {
+      if (alias.name.empty()) continue;
+      const AlgorithmConfig config = stored({"surrogate=" + std::string(alias.name)});
+      CHECK(choose_algorithm(config).surrogate.entry == &entry);
+    }
+}
+
 TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said with its path") {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"surrogate=sapo", "surrogate_params.tua_pos=1"},
-       "algorithm.surrogate_params.tua_pos: unknown key, did you mean tau_pos?"},
+       "algorithm.surrogate_params.tua_pos: unknown key, did you mean algorithm.surrogate_params.tau_pos?"},
       {{"surrogate_params.tau_pos=1"},
        "algorithm.surrogate_params.tau_pos: unknown key, clip has: clip, clip_low, clip_high, dual_clip"},
       {{"surrogate=sapo", "surrogate_params.tau_pos=0"},
-       "algorithm.surrogate_params.tau_pos: 0, expected a number above 0"},
+       "algorithm.surrogate_params.tau_pos: 0 is out of range, expected a number above 0"},
       {{"surrogate=sapo", "surrogate_params.tau_pos=high"},
-       "algorithm.surrogate_params.tau_pos: \"high\", expected a number above 0"},
+       "algorithm.surrogate_params.tau_pos: \"high\" is a string, expected a number above 0"},
       {{"surrogate=sapo", "surrogate_params.tau_pos=[1]"},
-       "algorithm.surrogate_params.tau_pos: [1], expected a number above 0"},
+       "algorithm.surrogate_params.tau_pos: [1] is an array, expected a number above 0"},
       {{"surrogate=cispo", "surrogate_params.form=logits"},
-       "algorithm.surrogate_params.form: \"logits\", expected one of: logp, ratio"},
+       "algorithm.surrogate_params.form: \"logits\" is unknown, expected one of: logp, ratio"},
       {{"surrogate=cispo", "surrogate_params.verl_compat=1"},
-       "algorithm.surrogate_params.verl_compat: 1, expected true or false"},
+       "algorithm.surrogate_params.verl_compat: 1 is a number, expected true or false"},
       {{"surrogate=sapo", "surrogate_params.tau_pos=1", "surrogate_params.sapo_tau_pos=2"},
        "algorithm.surrogate_params.sapo_tau_pos: 2.0 contradicts algorithm.surrogate_params.tau_pos 1.0; leave out one "
        "of them"},
       {{"surrogate=sapo", "surrogate_params.tau_pos=1", "clip_config.sapo.tau_pos=2"},
        "algorithm.clip_config.sapo.tau_pos: 2.0 contradicts algorithm.surrogate_params.tau_pos 1.0; leave out one of "
        "them"},
+      {{"surrogate=sapo", "surrogate_params.ratio_min=0"},
+       "algorithm.surrogate_params.ratio_min: 0 is out of range, expected a number above 0, or null"},
+      {{"surrogate=sapo", "surrogate_params.tau_pos=null"},
+       "algorithm.surrogate_params.tau_pos: null is not a value, expected a number above 0"},
       {{"clip_low=0.3", "surrogate_params.clip_low=0.1"},
        "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip_low 0.1; leave out one of them"},
       {{"clip_low=0.3", "surrogate_params.clip=0.1"},
@@ -146,12 +190,26 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "saturation, "
        "ratio_min, ratio_max"},
       {{"surrogate=sapo", "dual_clip=3"},
-       "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"sapo\"; leave this at 0"},
+       "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"sapo\"; leave this at 0 or null"},
+      {{"dual_clip=1"},
+       "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 1.2, like 3"},
+      {{"dual_clip=1", "clip_high=5"},
+       "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 6, like 12"},
+      {{"dual_clip=1.1"},
+       "algorithm.dual_clip: 1.1 is not above 1 + clip_high 0.2, where the ratio is clipped anyway; use 0 (off) or "
+       "more "
+       "than 1.2, like 3"},
+      {{"surrogate=clip_higher", "dual_clip=1.25"},
+       "algorithm.dual_clip: 1.25 is not above 1 + clip_high 0.28, where the ratio is clipped anyway; use 0 (off) or "
+       "more than 1.28, like 3"},
+      {{"dual_clip=1000000", "clip_high=1000000"},
+       "algorithm.dual_clip: 1000000 is not above 1 + clip_high 1000000, where the ratio is clipped anyway; use 0 "
+       "(off), or a smaller algorithm.clip_high"},
       {{"advantage_params.gamma=1"},
        "algorithm.advantage_params: {\"gamma\":1} does not go with algorithm.advantage \"gae\", whose parameters are "
        "fields of their own: algorithm.gamma, algorithm.lambda"},
       {{"advantage=grpo", "advantage_params.epsilon=-1"},
-       "algorithm.advantage_params.epsilon: -1, expected a number of at least 0"},
+       "algorithm.advantage_params.epsilon: -1 is out of range, expected a number of at least 0"},
       {{"incomplete=drop"},
        "algorithm.incomplete: \"drop\" has no effect with algorithm.advantage \"gae\"; leave this at \"bootstrap\""},
       {{"advantage=remax", "group_by=task"},
@@ -161,7 +219,8 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "algorithm.normalize_advantages: false contradicts algorithm.whitening \"verl\"; leave out one of them"},
       {{"kl=full", "kl_coef=1"},
        "algorithm.kl: \"full\" needs the logits of the behaviour policy, which rollouts do not carry; use k3"},
-      {{"rollout_correction.iss=token"}, "algorithm.rollout_correction.iss: unknown key, did you mean is?"},
+      {{"rollout_correction.iss=token"},
+       "algorithm.rollout_correction.iss: unknown key, did you mean algorithm.rollout_correction.is?"},
       {{"rollout_correction.is_low=3"}, "algorithm.rollout_correction.is_low: 3 is above is_threshold 2"},
       {{"rollout_correction.is=none", "rollout_correction.bound=zero"},
        "algorithm.rollout_correction.bound: has no effect with algorithm.rollout_correction.is \"none\"; change that, "
@@ -171,7 +230,7 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "algorithm.rollout_correction.is_threshold: has no effect with algorithm.rollout_correction.is \"none\"; change "
        "that, or leave this out"},
       {{"rollout_correction.rejection=1"},
-       "algorithm.rollout_correction.rejection: 1, expected rules like \"token_k1,seq_mean_k3\""},
+       "algorithm.rollout_correction.rejection: 1 is a number, expected rules like \"token_k1,seq_mean_k3\""},
       {{"rollout_correction.rejection_threshold=2_3"},
        "algorithm.rollout_correction.rejection_threshold: \"2_3\" has no effect without "
        "algorithm.rollout_correction.rejection"},
@@ -194,6 +253,8 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
   CHECK(
       error_with({"whitening=velr"}).starts_with("algorithm.whitening: unknown name \"velr\", did you mean \"verl\"?"));
   CHECK(error_with({"kl=k4"}).starts_with("algorithm.kl: unknown name \"k4\""));
+  CHECK(error_with({"dual_clip=3"}) == "");
+  CHECK(error_with({"surrogate=sapo", "dual_clip=0"}) == "");
   CHECK(error_with({"clip_low=0.1", "surrogate_params.clip=0.1"}) == "");
   CHECK(error_with({"surrogate_params.clip=0.3", "surrogate_params.clip_low=0.1"}) == "");
   CHECK(error_with({"clip_config.cilp={}"}).starts_with("algorithm.clip_config: unknown name \"cilp\""));
@@ -201,10 +262,9 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
 
 TEST_CASE("algorithm choice: a surrogate that compares the samples of a minibatch does without micro-batches") {
   RunConfig config = with({"surrogate=kl_cov"});
-  CHECK_NOTHROW(check_algorithm(config));
-  config.trainer.micro_batch = 16;
+  CHECK_NOTHROW(check_algorithm(config.algorithm, 0));
   CHECK_THROWS_WITH_AS(
-      check_algorithm(config),
+      check_algorithm(config.algorithm, 16),
       "trainer.micro_batch: 16 cuts the minibatch whose samples algorithm.surrogate \"kl_cov\" compares "
       "with each other; use 0",
       ConfigError);
@@ -224,12 +284,12 @@ TEST_CASE("algorithm choice: rollout correction is read") {
 
 TEST_CASE("algorithm choice: every parameter of the tables is in the fields and in the schema") {
   std::set<std::string> fields;
-  for (const ChoiceField& field : algorithm_fields()) {
-    fields.insert(field.path + '/' + field.choice + '/' + field.key);
-    CHECK_FALSE(field.help.empty());
-    CHECK_FALSE(field.expected.empty());
-    CHECK_NOTHROW(Json::parse(field.fallback));
-  }
+  for (const ChoiceParameters& choice : algorithm_parameters())
+    for (const SettingInfo& each : choice.parameters) {
+      fields.insert(choice.path + '/' + choice.choice + '/' + each.path);
+      CHECK_FALSE(each.help.empty());
+      CHECK_NOTHROW(Json::parse(each.fallback));
+    }
   const Json section = Json::parse(algorithm_schema(json_schema())).at("properties").at("algorithm");
   std::set<std::string> in_schema;
   for (const Json& rule : section.at("allOf"))
@@ -244,7 +304,7 @@ TEST_CASE("algorithm choice: every parameter of the tables is in the fields and 
     }
   size_t surrogates = 0;
   for (const SurrogateEntry& entry : surrogate_table()) {
-    for (const Parameter& p : entry.parameters) {
+    for (const Setting& p : entry.parameters) {
       const std::string name = "algorithm.surrogate_params/" + std::string(entry.name) + '/' + std::string(p.key);
       CHECK(fields.contains(name));
       CHECK(in_schema.contains(name));
@@ -254,7 +314,7 @@ TEST_CASE("algorithm choice: every parameter of the tables is in the fields and 
   }
   for (const AdvantageEntry& entry : advantage_table())
     if (entry.name != "gae")
-      for (const Parameter& p : entry.parameters) {
+      for (const Setting& p : entry.parameters) {
         const std::string name = "algorithm.advantage_params/" + std::string(entry.name) + '/' + std::string(p.key);
         CHECK(fields.contains(name));
         CHECK(in_schema.contains(name));

@@ -374,9 +374,9 @@ TEST_CASE("surrogate: every name and alias of the table is found once, with para
       CHECK(names.insert(alias.name).second);
       CHECK(make_surrogate(alias.name).entry == &entry);
     }
-    for (const Parameter& parameter : entry.parameters) {
+    for (const Setting& parameter : entry.parameters) {
       CAPTURE(parameter.key);
-      CHECK(!parameter.doc.empty());
+      CHECK(!parameter.help.empty());
       CHECK(!parameter.source.empty());
       const ParameterValue value = default_value(parameter);
       Surrogate surrogate = make_surrogate(entry.name);
@@ -398,8 +398,7 @@ TEST_CASE("surrogate: an unknown name or parameter is refused with the nearest o
   CHECK_THROWS_AS(make_surrogate("Clip"), ConfigError);
   CHECK_THROWS_AS(make_surrogate(""), ConfigError);
   CHECK_THROWS_WITH_AS(surrogate_with("sapo", {{"tau_poss", 1.0}}),
-                       doctest::Contains("test: unknown parameter \"tau_poss\", did you mean \"tau_pos\"?"),
-                       ConfigError);
+                       doctest::Contains("test.tau_poss: unknown key, did you mean test.tau_pos?"), ConfigError);
 }
 
 TEST_CASE("surrogate: wrong sizes and parameters are refused") {

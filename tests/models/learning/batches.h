@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "envs/env.h"
 #include "models/make_model.h"
 #include "runtime/base/rng.h"

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "actors/config/run_config.h"
 #include "envs/batched.h"
 #include "envs/row.h"
 #include "tests/models/learning/loop.h"

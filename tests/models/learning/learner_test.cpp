@@ -2,11 +2,11 @@
 #include <cmath>
 #include <limits>
 
+#include "actors/config/config.h"
 #include "algorithms/advantages/advantages.h"
 #include "algorithms/advantages/gae.h"
 #include "algorithms/losses/surrogate.h"
 #include "runtime/base/errors.h"
-#include "runtime/config/fields.h"
 #include "tests/models/learning/batches.h"
 #include "tests/support/test.h"
 
@@ -343,7 +343,7 @@ TEST_CASE("learner: every name that a run file may give is known to it") {
         (field.section() != "algorithm" && field.section() != "trainer" && field.section() != "model"))
       continue;
     const std::string kept = **name;
-    for (const std::string_view choice : field.limits.choices) {
+    for (const std::string_view choice : field.setting.choices) {
       CAPTURE(field.path);
       CAPTURE(choice);
       **name = choice;

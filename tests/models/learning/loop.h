@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "algorithms/advantages/gae.h"
 #include "envs/make_env.h"
 #include "models/make_model.h"

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "actors/config/run_config.h"
 #include "tests/models/learning/batches.h"
 #include "tests/support/test.h"
 

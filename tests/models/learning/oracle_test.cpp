@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "actors/config/run_config.h"
 #include "algorithms/common/moments.h"
 #include "tests/models/learning/batches.h"
 #include "tests/support/torch_test.h"
@@ -86,8 +87,10 @@ torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpe
     old = old.sum(1, true);
   }
   const torch::Tensor ratio = (log_probs - old).exp(), adv = advantages.unsqueeze(1).expand_as(ratio);
-  torch::Tensor surrogate = torch::max(-adv * ratio, -adv * ratio.clamp(1 - a.clip_low, 1 + a.clip_high));
-  if (a.dual_clip > 0) surrogate = torch::where(adv < 0, torch::min(surrogate, -adv * a.dual_clip), surrogate);
+  torch::Tensor surrogate =
+      torch::max(-adv * ratio, -adv * ratio.clamp(1 - a.clip_low.value_or(0.2), 1 + a.clip_high.value_or(0.2)));
+  const double dual_clip = a.dual_clip.value_or(0);
+  if (dual_clip > 0) surrogate = torch::where(adv < 0, torch::min(surrogate, -adv * dual_clip), surrogate);
   const torch::Tensor k3 = ratio - 1 - (log_probs - old);
   const torch::Tensor values = run(p, config.model, "value", x).squeeze(1), returns = column(rollout.returns),
                       old_values = column(rollout.values);

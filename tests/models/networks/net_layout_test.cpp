@@ -7,10 +7,10 @@
 #include <map>
 #include <string>
 
+#include "actors/config/config.h"
 #include "models/recurrence.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
-#include "runtime/config/config.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -125,33 +125,33 @@ TEST_CASE("net_layout: first values are orthogonal, and an LSTM's forget gate be
 
 TEST_CASE("net_layout: what is wrong is named by its path") {
   const std::pair<const char*, const char*> cases[] = {
-      {R"([])", "model.net: [] is not an object"},
-      {R"({"trunks": [3]})", "model.net.trunks: unknown key, did you mean trunk?"},
-      {R"({"xyzzy": [3]})", "model.net.xyzzy: unknown key, known are: encoders, trunk, core, value_trunk"},
-      {R"({"trunk": 64})", "model.net.trunk: 64 is not an array"},
+      {R"([])", "model.net: [] is an array, expected an object"},
+      {R"({"trunks": [3]})", "model.net.trunks: unknown key, did you mean model.net.trunk?"},
+      {R"({"xyzzy": [3]})", "model.net.xyzzy: unknown key, model.net has: encoders, trunk, core, value_trunk"},
+      {R"({"trunk": 64})", "model.net.trunk: 64 is a number, expected an array of at most 32 integers in [1, 65536]"},
       {R"({"trunk": [64, 0]})", "model.net.trunk[1]: 0 is out of range, expected an integer in [1, 65536]"},
       {R"({"trunk": [6.5]})", "model.net.trunk[0]: 6.5 is not whole, expected an integer in [1, 65536]"},
-      {R"({"value_trunk": ["64"]})",
-       "model.net.value_trunk[0]: \"64\" is not a number, expected an integer in [1, 65536]"},
-      {R"({"core": "lstm"})", "model.net.core: \"lstm\" is not an object"},
-      {R"({"core": {"kind": "lstn"}})", "model.net.core.kind: \"lstn\" is unknown, did you mean \"lstm\"?"},
+      {R"({"value_trunk": ["64"]})", "model.net.value_trunk[0]: \"64\" is a string, expected an integer in [1, 65536]"},
+      {R"({"core": "lstm"})", "model.net.core: \"lstm\" is a string, expected an object"},
+      {R"({"core": {"kind": "lstn"}})", "model.net.core.kind: \"lstn\" is unknown, expected one of: none, lstm, gru"},
       {R"({"core": {"kind": "transformer"}})",
        "model.net.core.kind: \"transformer\" is unknown, expected one of: none, lstm, gru"},
       {R"({"core": {"kind": "lstm", "size": 1e9}})",
        "model.net.core.size: 1000000000.0 is out of range, expected an integer in [1, 65536]"},
       {R"({"core": {"size": 8}})",
        "model.net.core.size: has no effect with model.net.core.kind \"none\"; use \"lstm\" or \"gru\", or remove it"},
-      {R"({"core": {"kind": "gru", "siez": 8}})", "model.net.core.siez: unknown key, did you mean size?"},
+      {R"({"core": {"kind": "gru", "siez": 8}})",
+       "model.net.core.siez: unknown key, did you mean model.net.core.size?"},
       {R"({"encoders": {"imgae": {}}})",
        "model.net.encoders.imgae: Made-up gives no such observation, did you mean image?"},
       {R"({"encoders": {"depth_map": {}}})",
        "model.net.encoders.depth_map: Made-up gives no such observation, only: image, state, tokens"},
       {R"({"encoders": {"image": {"kind": "cnov"}}})",
-       "model.net.encoders.image.kind: \"cnov\" is unknown, did you mean \"conv\"?"},
+       "model.net.encoders.image.kind: \"cnov\" is unknown, expected one of: conv, nature, mlp, embedding"},
       {R"({"encoders": {"image": {"layer": []}}})",
-       "model.net.encoders.image.layer: unknown key, did you mean layers?"},
+       "model.net.encoders.image.layer: unknown key, did you mean model.net.encoders.image.layers?"},
       {R"({"encoders": {"state": {"layers": []}}})",
-       "model.net.encoders.state.layers: unknown key, known are: kind, hidden"},
+       "model.net.encoders.state.layers: unknown key, model.net.encoders.state has: kind, hidden"},
       {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel": 3}, {"channels": 4, "kernel": 9}]}}})",
        "model.net.encoders.image.layers[1].kernel: 9 is larger than its input of 7 x 7"},
       {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel": 12, "padding": 1}]}}})",
@@ -161,9 +161,10 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
       {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel": 3, "stride": 0}]}}})",
        "model.net.encoders.image.layers[0].stride: 0 is out of range, expected an integer in [1, 1024]"},
       {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel": 3, "strides": 2}]}}})",
-       "model.net.encoders.image.layers[0].strides: unknown key, did you mean stride?"},
+       "model.net.encoders.image.layers[0].strides: unknown key, did you mean "
+       "model.net.encoders.image.layers[0].stride?"},
       {R"({"encoders": {"image": {"order": "cwh"}}})",
-       "model.net.encoders.image.order: \"cwh\" is unknown, did you mean \"chw\"?"},
+       "model.net.encoders.image.order: \"cwh\" is unknown, expected one of: auto, chw, hwc"},
       {R"({"encoders": {"image": {"kind": "nature"}}})",
        "model.net.encoders.image.kind: \"nature\" needs at least 36 x 36 pixels, but observation image has 9 x 9; use "
        "\"conv\""},
@@ -182,7 +183,8 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
   }
   std::string many = R"({"trunk": [1)";
   for (int i = 0; i < 32; ++i) many += ", 1";
-  CHECK(mistake_in(net_of(many + "]}")) == "model.net.trunk: 33 items, expected at most 32");
+  CHECK(mistake_in(net_of(many + "]}")) ==
+        "model.net.trunk: 33 items, expected an array of at most 32 integers in [1, 65536]");
   ModelConfig normalized = net_of("{}");
   normalized.normalize_observations = true;
   CHECK(mistake_in(normalized) == "accepted");

@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: prune counts none above the newest, so t
 
 TEST_CASE_FIXTURE(Fixture, "checkpoint: one of a run with other settings is not used") {
   const auto store_of = [&](const std::string& settings) {
-    return CheckpointStore(disk, "run/checkpoints", {settings, nullptr});
+    return CheckpointStore(disk, "run/checkpoints", {settings, {}});
   };
   const std::string ours = R"({"seed":1,"model":{"hidden":[64]}})";
   store_of(ours).save(checkpoint_at(1));
@@ -234,15 +234,16 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: one of a run with other settings is not 
 }
 
 TEST_CASE_FIXTURE(Fixture, "checkpoint: settings that an older program wrote are brought up to date first") {
-  CheckpointStore(disk, "run/checkpoints", {R"({"seed":1})", nullptr}).save(checkpoint_at(1));
+  CheckpointStore(disk, "run/checkpoints", {R"({"seed":1})", {}}).save(checkpoint_at(1));
   const std::string now = R"({"seed":1,"added":0})";
-  CHECK_THROWS_AS(CheckpointStore(disk, "run/checkpoints", {now, nullptr}).load(1), IoError);
+  CHECK_THROWS_AS(CheckpointStore(disk, "run/checkpoints", {now, {}}).load(1), IoError);
   const auto upgrade = [](const std::string& text) {
     return text.substr(0, text.size() - 1) + R"(,"added":0,"name":"x"})";
   };
-  CHECK(CheckpointStore(disk, "run/checkpoints", {now, upgrade}).load(1).updates == 1);
+  const auto change = [](std::string_view path) { return path == "name" ? Change::at_resume : Change::never; };
+  CHECK(CheckpointStore(disk, "run/checkpoints", {now, {change, upgrade}}).load(1).updates == 1);
   const auto refuse = [](const std::string&) -> std::string { throw ConfigError("seed: unknown key"); };
-  CHECK(io_error_of([&] { CheckpointStore(disk, "run/checkpoints", {now, refuse}).load(1); }) ==
+  CHECK(io_error_of([&] { CheckpointStore(disk, "run/checkpoints", {now, {nullptr, refuse}}).load(1); }) ==
         "run/checkpoints/000000000001: is not of this run: seed: unknown key");
 }
 
@@ -261,8 +262,8 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: one of an older program, without setting
   const std::string path = store.path_of(1) + "/state.json";
   disk.damage(path, as_format_1(nlohmann::json::parse(disk.read(path))));
   const std::string same = R"({"gamma":0.5,"seed":18446744073709551615})", other = R"({"gamma":0.5,"seed":3})";
-  CHECK(CheckpointStore(disk, "run/checkpoints", {same, nullptr}).load(1) == checkpoint_at(1));
-  CHECK(io_error_of([&] { CheckpointStore(disk, "run/checkpoints", {other, nullptr}).load(1); }) ==
+  CHECK(CheckpointStore(disk, "run/checkpoints", {same, {}}).load(1) == checkpoint_at(1));
+  CHECK(io_error_of([&] { CheckpointStore(disk, "run/checkpoints", {other, {}}).load(1); }) ==
         "run/checkpoints/000000000001: is of another run: seed was 18446744073709551615 and is now 3");
 }
 

@@ -24,6 +24,14 @@ namespace {
 const std::string kConfig =
     R"({"name": "a", "seed": 1, "trainer": {"epochs": 4, "threads": 1}, "stop": {"env_steps": 10}})";
 
+// Settings that may change.
+const SettingsOfRun kSettings = {[](std::string_view path) {
+                                   const bool may =
+                                       path == "name" || path == "stop.env_steps" || path == "trainer.threads";
+                                   return may ? Change::at_resume : Change::never;
+                                 },
+                                 nullptr};
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
 }
@@ -199,7 +207,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a field that may change does, and is sto
     RunFolder run(disk, "run", kConfig);
   }
   const std::string changed = replaced(replaced(kConfig, "10", "20"), "\"threads\": 1", "\"threads\": 2");
-  CHECK(RunFolder(disk, "run", changed).resuming());
+  CHECK(RunFolder(disk, "run", changed, kSettings).resuming());
   CHECK(disk.read("run/config.json") == changed + '\n');
 }
 
@@ -208,7 +216,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is brought up to date be
     RunFolder run(disk, "run", R"({"seed": 1})");
   }
   const auto upgrade = [](const std::string&) { return std::string(R"({"seed": 1, "added": 0})"); };
-  CHECK_NOTHROW(RunFolder(disk, "run", R"({"seed": 1, "added": 0})", upgrade));
+  CHECK_NOTHROW(RunFolder(disk, "run", R"({"seed": 1, "added": 0})", {nullptr, upgrade}));
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a damaged config.json is named") {
@@ -496,10 +504,10 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a summary of a run that has trained is r
     CHECK(metrics() == "{\"updates\":4}\n");
   }
   disk.write_atomic("run/summary.json", std::string(R"({"updates": 0})"));
-  CHECK(RunFolder(disk, "run", other).resuming());
+  CHECK(RunFolder(disk, "run", other, kSettings).resuming());
   disk.write_atomic("run/summary.json", std::string(R"({"updates": 4})"));
   disk.make_directory("run/checkpoints/000000000004.damaged");  // what it is worth is for recover() to say
-  CHECK(RunFolder(disk, "run", other).resuming());
+  CHECK(RunFolder(disk, "run", other, kSettings).resuming());
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a full disk costs lines, is logged once, and the run goes on") {

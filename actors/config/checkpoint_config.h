@@ -1,0 +1,19 @@
+#pragma once
+// The section "checkpoint" of a run file. Plain values; any thread.
+
+#include <cstdint>
+
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+struct CheckpointConfig {
+  int64_t every_updates = 50;  // 0 = only at the end
+  int64_t keep = 3;            // newest checkpoints kept; 0 = all
+  friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
+};
+
+// Adds the settings of the section, whose values are those of `config`.
+void describe(CheckpointConfig& config, Fields& fields);
+
+}  // namespace troupe

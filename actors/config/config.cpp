@@ -1,0 +1,125 @@
+#include "actors/config/config.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "algorithms/common/algorithm_choice.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
+#include "runtime/config/setting_json.h"
+#include "runtime/config/yaml.h"
+
+namespace troupe {
+namespace {
+
+constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr size_t kShownPath = 200;  // bytes of a file's name in an error
+
+constexpr std::array kSectionsOfFormat1 = {"env",        "workers",    "rollout", "inference", "replay",
+                                           "model",      "algorithm",  "trainer", "stop",      "stats",
+                                           "evaluation", "checkpoint", "network"};
+
+bool has_every_section(const Json& root) {
+  return std::ranges::all_of(kSectionsOfFormat1, [&](const char* section) { return root.contains(section); });
+}
+
+// Numbers that stood for "unset" become null.
+void upgrade_from_1(Json& root) {
+  const auto algorithm = root.find("algorithm");
+  if (algorithm == root.end() || !algorithm->is_object()) return;
+  for (const auto& [key, unset] : {std::pair{"clip_low", 0.2}, {"clip_high", 0.2}, {"dual_clip", 0.0}}) {
+    const auto value = algorithm->find(key);
+    if (value != algorithm->end() && value->is_number() && value->get<double>() == unset) *value = nullptr;
+  }
+}
+
+// Brings the tree of a config to the current format, in which it does not say its number.
+void upgrade(Json& root, const std::string& name, ConfigSource source) {
+  constexpr Setting kFormat = {
+      .key = "format", .kind = Setting::Kind::integer, .low = 1, .high = static_cast<double>(kConfigFormat)};
+  const auto found = root.find("format");
+  int64_t format = source == ConfigSource::run || has_every_section(root) ? 1 : kConfigFormat;
+  if (found != root.end()) {
+    format = std::get<int64_t>(read_value(kFormat, *found, name + ": format"));
+    root.erase(found);
+  }
+  if (format == 1) upgrade_from_1(root);
+}
+
+void require_size(const std::string& text, const std::string& name) {
+  if (text.size() > kMaxFileBytes) throw ConfigError(name + ": is larger than 1 MiB, expected a run file");
+}
+
+RunConfig config_of(Json root, const std::string& name, ConfigSource source) {
+  if (root.is_object()) upgrade(root, name, source);
+  RunConfig config;
+  read_fields(describe(config), root, name);
+  if (source == ConfigSource::run) use_canonical_spelling(config.algorithm);
+  return config;
+}
+
+bool is_yaml(std::string_view path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
+
+}  // namespace
+
+RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source) {
+  require_size(text, name);
+  const JsonComments comments = source == ConfigSource::user ? JsonComments::ignored : JsonComments::refused;
+  return config_of(parse_strict(text, name, comments), name, source);
+}
+
+RunConfig parse_yaml_config(const std::string& text, const std::string& name) {
+  require_size(text, name);
+  return config_of(parse_yaml(text, name), name, ConfigSource::user);
+}
+
+bool is_run_file_name(std::string_view path) { return path.ends_with(".json") || is_yaml(path); }
+
+RunConfig load_config(const std::string& path, ConfigSource source) {
+  const std::string shown_path = printable(path, kShownPath);
+  try {
+    const std::string text = posix_disk().read(path, kMaxFileBytes);
+    return is_yaml(path) ? parse_yaml_config(text, shown_path) : parse_config(text, shown_path, source);
+  } catch (const IoError& refused) {
+    throw ConfigError(shown_path + std::string(refused.what()).substr(path.size()));  // ": what is wrong"
+  }
+}
+
+std::string upgrade_config(const std::string& text) {
+  return to_json(parse_config(text, "its config", ConfigSource::run));
+}
+
+void apply_override(RunConfig& config, const std::string& assignment) { override_field(describe(config), assignment); }
+
+std::string to_json(const RunConfig& config) {
+  RunConfig copy = config;  // fields point to members that may be written
+  return "{\n  \"format\": " + std::to_string(kConfigFormat) + ',' + fields_json(describe(copy)).substr(1);
+}
+
+std::string json_schema() {
+  RunConfig defaults;
+  Json schema = fields_schema(describe(defaults));
+  schema["properties"]["format"] = {{"description", "written by the program: the form of the file"},
+                                    {"type", "integer"},
+                                    {"minimum", 1},
+                                    {"maximum", kConfigFormat}};
+  return schema.dump(2) + '\n';
+}
+
+std::vector<SettingInfo> describe_fields() {
+  RunConfig defaults;
+  return infos_of(describe(defaults));
+}
+
+SettingsOfRun settings_of_run() {
+  static RunConfig defaults;
+  static const Fields fields = describe(defaults);
+  return {[](std::string_view path) { return change_of(fields, path); }, upgrade_config};
+}
+
+}  // namespace troupe

@@ -1,0 +1,23 @@
+#pragma once
+// The section "inference" of a run file. Plain values; any thread.
+
+#include <chrono>
+#include <cstdint>
+
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+struct InferenceConfig {
+  int64_t count = 1;                        // inference actors inside the trainer's process
+  int64_t batch_size = 64;                  // rows at which a batch leaves at once
+  int64_t max_batch = 4096;                 // rows no batch exceeds
+  std::chrono::microseconds timeout{2000};  // age of the oldest request at which a batch leaves
+  int64_t threads = 1;                      // compute threads of one forward
+  friend bool operator==(const InferenceConfig&, const InferenceConfig&) = default;
+};
+
+// Adds the settings of the section, whose values are those of `config`.
+void describe(InferenceConfig& config, Fields& fields);
+
+}  // namespace troupe

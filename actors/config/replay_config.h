@@ -1,0 +1,23 @@
+#pragma once
+// The section "replay" of a run file. Plain values; any thread.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+struct ReplayConfig {
+  std::string mode = "consume_once";  // or "reuse"
+  int64_t capacity = 0;               // samples held at most; 0 = max_policy_lag + 2 super-batches, at most 16
+  int64_t max_policy_lag = 1;  // updates between the weights that made a sample and its use; 0 = synchronous on-policy
+  int64_t max_reuse = 4;       // "reuse" only: updates that may use one sample
+  friend bool operator==(const ReplayConfig&, const ReplayConfig&) = default;
+};
+
+// Adds the settings of the section, whose values are those of `config`.
+void describe(ReplayConfig& config, Fields& fields);
+
+}  // namespace troupe

@@ -1,0 +1,11 @@
+#include "actors/config/rollout_config.h"
+
+namespace troupe {
+
+void describe(RolloutConfig& c, Fields& fields) {
+  const Section s(fields, "rollout", "actors");
+  s.add(c.length, "length", between(1, 65536), "decisions per row and rollout (T)",
+        {.elsewhere = kWords<"num_steps", "n_steps", "horizon">});
+}
+
+}  // namespace troupe

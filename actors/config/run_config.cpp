@@ -1,0 +1,31 @@
+#include "actors/config/run_config.h"
+
+#include "actors/config/config.h"
+
+namespace troupe {
+
+Fields describe(RunConfig& c) {
+  Fields fields;
+  const Section s(fields, "", "actors");
+  s.add(c.name, "name",
+        matching("^([A-Za-z0-9_][A-Za-z0-9._-]{0,99})?$", "up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"),
+        "shown in reports; empty = the config file's name", {.change = Change::at_resume});
+  s.add(c.seed, "seed", anything(), "the one source of all randomness");
+  s.add(c.deterministic, "deterministic", anything(), "every actor on one thread, in a fixed order");
+  describe(c.env, fields);
+  describe(c.workers, fields);
+  describe(c.rollout, fields);
+  describe(c.inference, fields);
+  describe(c.replay, fields);
+  describe(c.model, fields);
+  describe(c.algorithm, fields);
+  describe(c.trainer, fields);
+  describe(c.stop, fields);
+  describe(c.evaluation, fields);
+  describe(c.checkpoint, fields);
+  describe(c.stats, fields);
+  describe(c.network, fields);
+  return fields;
+}
+
+}  // namespace troupe

@@ -1,0 +1,53 @@
+#pragma once
+// Every setting of a run, with its default. Plain values; read once before any actor starts (actors/config/config.h),
+// then constant. Each section belongs to the folder that uses it, where its key, limits and help are listed once more;
+// nothing else knows the keys.
+
+#include <cstdint>
+#include <string>
+
+#include "actors/config/checkpoint_config.h"
+#include "actors/config/evaluation_config.h"
+#include "actors/config/inference_config.h"
+#include "actors/config/replay_config.h"
+#include "actors/config/rollout_config.h"
+#include "actors/config/stats_config.h"
+#include "actors/config/stop_config.h"
+#include "actors/config/workers_config.h"
+#include "algorithms/common/algorithm_config.h"
+#include "envs/env_config.h"
+#include "models/learner_config.h"
+#include "models/learning/trainer_config.h"
+#include "models/networks/model_config.h"
+#include "runtime/caf/network_config.h"
+
+namespace troupe {
+
+struct RunConfig {
+  std::string name;  // shown in reports; empty = the config file's name
+  uint64_t seed = 1;
+  bool deterministic = false;  // every actor on one thread, in a fixed order
+  EnvConfig env;
+  WorkersConfig workers;
+  RolloutConfig rollout;
+  InferenceConfig inference;
+  ReplayConfig replay;
+  ModelConfig model;
+  AlgorithmConfig algorithm;
+  TrainerConfig trainer;
+  StopConfig stop;
+  EvaluationConfig evaluation;
+  CheckpointConfig checkpoint;
+  StatsConfig stats;
+  NetworkConfig network;
+  friend bool operator==(const RunConfig&, const RunConfig&) = default;
+
+  // The part that models and learners are made of.
+  operator LearnerConfig() const { return {seed, rollout.length, model, algorithm, trainer}; }  // NOLINT
+};
+
+// Cross-field rules. Throws ConfigError naming both fields, both values and what would be right. Assumes that each
+// field is within its own range, which the reader has checked.
+void validate(const RunConfig& config);
+
+}  // namespace troupe

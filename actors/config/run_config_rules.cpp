@@ -1,0 +1,240 @@
+// The rules between fields. Each refuses a run that would hang, waste its data or ignore a setting without a word.
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "actors/config/config.h"
+#include "actors/config/replay_capacity.h"
+#include "actors/config/run_config.h"
+#include "actors/config/unused_settings.h"
+#include "runtime/config/setting_rules.h"
+
+namespace troupe {
+namespace {
+
+template <class T>
+std::string text(const T& value) {
+  return setting_text(value);
+}
+
+template <class T>
+[[noreturn]] void refuse(std::string_view path, const T& value, const std::string& what) {
+  refuse_setting(path, value, what);
+}
+
+// The largest value that a numeric field accepts.
+double highest_of(std::string_view path) {
+  RunConfig defaults;
+  return highest_of(describe(defaults), path);
+}
+
+// "use at least 4096, or 0": the first half only where the field's range holds that value.
+std::string use_at_least(std::string_view path, int64_t least, const std::string& otherwise) {
+  const bool in_range = static_cast<double>(least) <= highest_of(path);
+  if (!in_range) return "use " + otherwise;
+  return "use at least " + std::to_string(least) + (otherwise.empty() ? "" : ", or " + otherwise);
+}
+
+void check_batches(const RunConfig& c) {
+  const TrainerConfig& t = c.trainer;
+  if (t.minibatches > t.super_batch)
+    refuse("trainer.minibatches", t.minibatches,
+           "is more than the samples of trainer.super_batch " + text(t.super_batch) + "; use at most " +
+               text(t.super_batch));
+  const int64_t minibatch = t.super_batch / t.minibatches;
+  if (t.micro_batch > minibatch)
+    refuse("trainer.micro_batch", t.micro_batch,
+           "is larger than a minibatch, which holds " + text(minibatch) + " samples (trainer.super_batch " +
+               text(t.super_batch) + " / trainer.minibatches " + text(t.minibatches) + "); use at most " +
+               text(minibatch) + ", or 0 for the whole minibatch");
+  if (c.algorithm.normalize_advantages && t.super_batch < 2)
+    refuse("trainer.super_batch", t.super_batch,
+           "leaves nothing to learn from with algorithm.normalize_advantages true; use at least 2");
+}
+
+void check_inference(const RunConfig& c) {
+  const InferenceConfig& i = c.inference;
+  const std::string limit = "inference.max_batch " + text(i.max_batch);
+  if (i.batch_size > i.max_batch)
+    refuse("inference.batch_size", i.batch_size,
+           "is above " + limit + "; use at most " + text(i.max_batch) + ", or raise inference.max_batch");
+  const int64_t asked = 2 * c.env.rows, room = i.max_batch / 2;
+  const auto most = static_cast<int64_t>(highest_of("inference.max_batch"));
+  if (asked > i.max_batch)
+    refuse(
+        "env.rows", c.env.rows,
+        "sub-environments ask for up to " + text(asked) +
+            " rows at once (each may need an action and the value of a final observation), above " + limit +
+            (asked > most ? "; use at most " + text(std::max<int64_t>(room, 1)) +
+                                (room < 1 ? ", with inference.max_batch 2" : "")
+             : room < 1 ? "; raise inference.max_batch to at least " + text(asked)
+                        : "; use at most " + text(room) + ", or raise inference.max_batch to at least " + text(asked)));
+  if (std::min(c.evaluation.rows, c.evaluation.episodes) > i.max_batch)
+    refuse("evaluation.rows", c.evaluation.rows,
+           "do not fit into one batch of " + limit + "; use at most " + text(i.max_batch) +
+               ", or raise inference.max_batch");
+}
+
+// Workers are admitted whole rollouts, at most (lag + 1) super-batches ahead of the trainer. Rounding down to whole
+// rollouts leaves up to rollout - gcd(rollout, super_batch) samples unmade; when the lag does not cover them, some
+// update never fills.
+void check_rollouts(const RunConfig& c) {
+  const int64_t rollout = c.rollout.length * c.env.rows;
+  const int64_t super_batch = c.trainer.super_batch;
+  const int64_t lag = c.replay.max_policy_lag;
+  const std::string made = "workers make whole rollouts of " + text(rollout) + " samples (rollout.length " +
+                           text(c.rollout.length) + " x env.rows " + text(c.env.rows) +
+                           "), and replay.max_policy_lag " + text(lag) + " lets them make at most " +
+                           text((lag + 1) * super_batch) + " in advance";
+  if (super_batch < c.rollout.length)
+    refuse("trainer.super_batch", super_batch,
+           "is less than one row of a rollout, rollout.length " + text(c.rollout.length) + "; use at least " +
+               text(c.rollout.length));
+  if (rollout - std::gcd(rollout, super_batch) <= lag * super_batch) return;
+  const int64_t nearest = (super_batch + rollout - 1) / rollout * rollout;
+  const int64_t needed_lag = (rollout - std::gcd(rollout, super_batch) + super_batch - 1) / super_batch;
+  const bool in_range = nearest <= static_cast<int64_t>(highest_of("trainer.super_batch"));
+  refuse("trainer.super_batch", super_batch,
+         "could never be filled: " + made + "; use " +
+             (in_range ? "a multiple of " + text(rollout) + ", like " + text(nearest) + ", or "
+                       : "fewer env.rows, a smaller rollout.length or ") +
+             "replay.max_policy_lag of at least " + text(needed_lag));
+}
+
+void check_replay(const RunConfig& c) {
+  const ReplayConfig& r = c.replay;
+  if (r.mode == "reuse" && r.max_policy_lag == 0)
+    refuse("replay.max_policy_lag", r.max_policy_lag,
+           "lets no sample be used twice, but replay.mode is \"reuse\"; use at least 1");
+  if (r.capacity == 0) return;
+  const bool once = r.mode == "consume_once";
+  const bool bounded = r.max_policy_lag + 1 > kMostSuperBatches;
+  const int64_t super_batches = !once ? 1 : bounded ? kMostSuperBatches : r.max_policy_lag + 1;
+  const int64_t needed = super_batches * c.trainer.super_batch;
+  if (r.capacity < needed)
+    refuse("replay.capacity", r.capacity,
+           "is less than the " + text(needed) + " samples of trainer.super_batch " + text(c.trainer.super_batch) +
+               (!once     ? ""
+                : bounded ? " x " + text(super_batches)
+                          : " x (replay.max_policy_lag " + text(r.max_policy_lag) + " + 1)") +
+               "; " + use_at_least("replay.capacity", needed, "0"));
+  const int64_t rollout = c.rollout.length * c.env.rows;
+  if (r.capacity / rollout * rollout < c.trainer.super_batch)
+    refuse("replay.capacity", r.capacity,
+           "holds too few whole rollouts of " + text(rollout) +
+               " samples (rollout.length x env.rows) for trainer.super_batch " + text(c.trainer.super_batch) +
+               "; use at least " + text((c.trainer.super_batch + rollout - 1) / rollout * rollout) + ", or 0");
+}
+
+void check_algorithm(const RunConfig& c) {
+  const AlgorithmConfig& a = c.algorithm;
+  if (a.advantage == "vtrace" && a.rho_bar < a.c_bar)
+    refuse("algorithm.rho_bar", a.rho_bar,
+           "is below algorithm.c_bar " + text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
+  if (a.kl_controller == "adaptive" && a.kl_coef == 0)
+    refuse("algorithm.kl_coef", a.kl_coef,
+           "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
+  const int64_t most_samples =
+      c.trainer.super_batch + c.rollout.length - 1;                    // batches are made of whole rows of rollouts
+  const double least_horizon = static_cast<double>(most_samples) / 5;  // a fifth: see algorithms/losses/kl.h
+  if (a.kl_controller == "adaptive" && a.kl_horizon <= least_horizon)
+    refuse("algorithm.kl_horizon", a.kl_horizon,
+           "lets one update of up to " + text(most_samples) + " samples (trainer.super_batch " +
+               text(c.trainer.super_batch) + " + rollout.length " + text(c.rollout.length) +
+               " - 1) turn the sign of kl_coef; use more than " + text(least_horizon));
+  if (c.trainer.policy_lr == 0 && c.trainer.value_lr == 0)
+    refuse("trainer.policy_lr", c.trainer.policy_lr, "and trainer.value_lr 0 learn nothing; raise one");
+  constexpr double kLeastNorm = 1e-6;
+  if (c.trainer.max_grad_norm > 0 && c.trainer.max_grad_norm < kLeastNorm)
+    refuse("trainer.max_grad_norm", c.trainer.max_grad_norm,
+           "leaves nothing of the gradients; use 0 (off) or at least " + text(kLeastNorm) + ", like 0.5");
+  if (c.trainer.value_only_updates > 0 && (c.trainer.value_lr == 0 || a.value_coef == 0))
+    refuse("trainer.value_only_updates", c.trainer.value_only_updates,
+           std::string("learn nothing with ") + (a.value_coef == 0 ? "algorithm.value_coef 0" : "trainer.value_lr 0") +
+               "; raise that, or use 0");
+}
+
+// What the policy and the losses see must be neither flattened to nothing nor beyond what 32-bit floats can square and
+// sum.
+void check_scales(const RunConfig& c) {
+  constexpr double kLeastScale = 1e-6, kMostScale = 1e6, kLeastClip = 0.01;
+  if (c.env.reward_scale < kLeastScale || c.env.reward_scale > kMostScale)
+    refuse("env.reward_scale", c.env.reward_scale,
+           std::string("makes rewards too ") + (c.env.reward_scale < kLeastScale ? "small" : "large") +
+               " to learn from; use " + text(kLeastScale) + " to " + text(kMostScale) + ", like 1");
+  if (c.model.observation_clip < kLeastClip)
+    refuse("model.observation_clip", c.model.observation_clip,
+           "leaves nothing of the observations; use at least " + text(kLeastClip) + ", like 10");
+}
+
+// Most updates the run can make, or -1 when its limits do not say.
+int64_t most_updates(const RunConfig& c) {
+  const bool counts_samples = c.stop.env_steps > 0 && c.replay.mode == "consume_once";
+  const int64_t by_steps = counts_samples ? c.stop.env_steps / c.trainer.super_batch : -1;
+  if (c.stop.updates == 0) return by_steps;
+  return by_steps < 0 ? c.stop.updates : std::min(by_steps, c.stop.updates);
+}
+
+void check_stop(const RunConfig& c) {
+  const StopConfig& s = c.stop;
+  if (s.env_steps == 0 && s.updates == 0 && s.seconds == 0)
+    throw ConfigError("stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them");
+  if (s.env_steps > 0 && s.env_steps < c.trainer.super_batch)
+    refuse("stop.env_steps", s.env_steps,
+           "ends the run before its first update, trainer.super_batch " + text(c.trainer.super_batch) +
+               "; use at least that many");
+  if (s.eval_return != 0 && c.evaluation.every_updates == 0)
+    refuse("stop.eval_return", s.eval_return,
+           "is never looked at with evaluation.every_updates 0; set that, to 10 for example");
+  const int64_t updates = most_updates(c);
+  if (updates < 0) return;
+  const std::string end = "the run ends after at most " + text(updates) + " updates (stop.env_steps " +
+                          text(s.env_steps) + ", stop.updates " + text(s.updates) + ")";
+  if (s.eval_return != 0 && c.evaluation.every_updates > updates)
+    refuse("stop.eval_return", s.eval_return,
+           "is never looked at with evaluation.every_updates " + text(c.evaluation.every_updates) + ": " + end +
+               "; use evaluation.every_updates of at most " + text(updates));
+  if (c.trainer.value_only_updates >= updates)
+    refuse("trainer.value_only_updates", c.trainer.value_only_updates,
+           "leave the policy untrained: " + end + "; use at most " + text(updates - 1));
+  if (c.trainer.lr_warmup > updates)
+    refuse("trainer.lr_warmup", c.trainer.lr_warmup,
+           "updates never reach the learning rate: " + end + "; use at most " + text(updates));
+}
+
+void check_deterministic(const RunConfig& c) {
+  if (!c.deterministic) return;
+  const std::string with = "cannot go with deterministic true; ";
+  if (c.trainer.device != "cpu") refuse("trainer.device", c.trainer.device, with + "use \"cpu\"");
+  if (c.stop.seconds > 0) refuse("stop.seconds", c.stop.seconds, with + "use stop.env_steps or stop.updates");
+  if (c.trainer.threads > 1) refuse("trainer.threads", c.trainer.threads, with + "use 1");
+  if (c.inference.threads > 1) refuse("inference.threads", c.inference.threads, with + "use 1");
+  if (c.workers.count == 0) refuse("workers.count", c.workers.count, with + "use at least 1");
+  if (c.inference.count == 0) refuse("inference.count", c.inference.count, with + "use at least 1");
+}
+
+void check_network(const NetworkConfig& n) {
+  if (n.peer_timeout < 2 * n.heartbeat)
+    refuse("network.peer_timeout_ms", n.peer_timeout,
+           "is less than two of network.heartbeat_ms " + text(n.heartbeat) +
+               ", one late sign of life would end a peer; use at least " + text(2 * n.heartbeat));
+}
+
+}  // namespace
+
+void validate(const RunConfig& config) {
+  check_unused_settings(config);
+  check_batches(config);
+  check_inference(config);
+  check_rollouts(config);
+  check_replay(config);
+  check_algorithm(config);
+  check_scales(config);
+  check_stop(config);
+  check_deterministic(config);
+  check_network(config.network);
+}
+
+}  // namespace troupe

@@ -1,0 +1,22 @@
+#pragma once
+// The section "stats" of a run file: reports about a run. Plain values; any thread.
+
+#include <chrono>
+#include <cstdint>
+
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+struct StatsConfig {
+  std::chrono::milliseconds interval{2000};
+  int64_t every_updates = 10;  // deterministic runs, which have no clock: updates between reports
+  int64_t window = 100;        // episodes over which returns are averaged
+  int64_t history = 2000;      // snapshots kept for clients that ask for history
+  friend bool operator==(const StatsConfig&, const StatsConfig&) = default;
+};
+
+// Adds the settings of the section, whose values are those of `config`.
+void describe(StatsConfig& config, Fields& fields);
+
+}  // namespace troupe

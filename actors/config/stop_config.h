@@ -1,0 +1,21 @@
+#pragma once
+// The section "stop" of a run file: when training ends. Plain values; any thread.
+
+#include <cstdint>
+
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+struct StopConfig {
+  int64_t env_steps = 500'000;  // 0 = no limit
+  int64_t updates = 0;          // 0 = no limit
+  double seconds = 0.0;         // 0 = no limit
+  double eval_return = 0.0;     // stop when an evaluation during training reaches this mean return; 0 = off
+  friend bool operator==(const StopConfig&, const StopConfig&) = default;
+};
+
+// Adds the settings of the section, whose values are those of `config`.
+void describe(StopConfig& config, Fields& fields);
+
+}  // namespace troupe

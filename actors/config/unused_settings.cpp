@@ -1,0 +1,87 @@
+// Settings that another setting switches off must keep their defaults, so that nobody waits for an effect that never
+// comes. The ones that the environment or a table of algorithms/ decides about are in models/environment_rules.cpp and
+// algorithms/common/algorithm_choice.cpp.
+
+#include "actors/config/unused_settings.h"
+#include "runtime/config/setting_rules.h"
+
+namespace troupe {
+namespace {
+
+std::string with(const char* path, const auto& value) { return std::string(path) + ' ' + setting_text(value); }
+
+void check_estimator(const AlgorithmConfig& a, const AlgorithmConfig& d) {
+  const bool vtrace = a.advantage == "vtrace";
+  const std::string other = with("algorithm.advantage", a.advantage);
+  require_effect("algorithm.rho_bar", a.rho_bar, d.rho_bar, vtrace, other);
+  require_effect("algorithm.c_bar", a.c_bar, d.c_bar, vtrace, other);
+  require_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.pg_rho_bar, vtrace, other);
+  require_effect("algorithm.vtrace_adv", a.vtrace_adv, d.vtrace_adv, vtrace, other);
+}
+
+void check_losses(const RunConfig& c, const RunConfig& defaults) {
+  const AlgorithmConfig &a = c.algorithm, &d = defaults.algorithm;
+  const TrainerConfig& t = c.trainer;
+  const bool values = a.value_coef > 0;
+  require_effect("algorithm.value_loss", a.value_loss, d.value_loss, values, "algorithm.value_coef 0");
+  require_effect("algorithm.value_clip", a.value_clip, d.value_clip, values, "algorithm.value_coef 0");
+  require_effect("algorithm.huber_delta", a.huber_delta, d.huber_delta, a.value_loss == "huber",
+                 with("algorithm.value_loss", a.value_loss));
+  require_effect("trainer.value_lr", t.value_lr, defaults.trainer.value_lr, values || t.weight_decay > 0,
+                 "algorithm.value_coef 0");
+  require_effect("algorithm.aggregation_length", a.aggregation_length, d.aggregation_length,
+                 a.aggregation == "seq-mean-token-sum-norm", with("algorithm.aggregation", a.aggregation));
+  const bool adaptive = a.kl_controller == "adaptive";
+  const std::string fixed = with("algorithm.kl_controller", a.kl_controller);
+  require_effect("algorithm.kl", a.kl, d.kl, a.kl_coef > 0, "algorithm.kl_coef 0");
+  require_effect("algorithm.kl_target", a.kl_target, d.kl_target, adaptive, fixed);
+  require_effect("algorithm.kl_horizon", a.kl_horizon, d.kl_horizon, adaptive, fixed);
+  require_effect("algorithm.target_kl", a.target_kl, d.target_kl, t.epochs > 1, "trainer.epochs 1");
+}
+
+void check_model(const ModelConfig& m, const ModelConfig& d) {
+  const bool mlp = m.kind == "mlp";
+  const std::string kind = with("model.kind", m.kind);
+  require_effect("model.hidden", m.hidden, d.hidden, mlp, kind + ", which model.net describes");
+  require_effect("model.shared_trunk", m.shared_trunk, d.shared_trunk, mlp, kind + ", which model.net describes");
+  if (m.kind != "net" && m.net != d.net)
+    throw ConfigError("model.net: has no effect with " + kind + "; use model.kind \"net\", or leave this at {}");
+  require_effect("model.activation", m.activation, d.activation, !mlp || !m.hidden.empty(), "model.hidden []");
+  require_effect("model.shared_trunk", m.shared_trunk, d.shared_trunk, !m.hidden.empty(), "model.hidden []");
+  require_effect("model.log_std_end", m.log_std_end, d.log_std_end, m.log_std == "scheduled",
+                 with("model.log_std", m.log_std));
+  require_effect("model.observation_clip", m.observation_clip, d.observation_clip, m.normalize_observations,
+                 "model.normalize_observations false");
+}
+
+void check_course(const RunConfig& c, const RunConfig& d) {
+  const TrainerConfig& t = c.trainer;
+  require_effect("workers.restart_backoff_ms", c.workers.restart_backoff, d.workers.restart_backoff,
+                 c.workers.quarantine_after > 1, "workers.quarantine_after 1");
+  require_effect("replay.max_reuse", c.replay.max_reuse, d.replay.max_reuse, c.replay.mode == "reuse",
+                 with("replay.mode", c.replay.mode));
+  require_effect("trainer.lr_min_ratio", t.lr_min_ratio, d.trainer.lr_min_ratio, t.lr_schedule != "constant",
+                 with("trainer.lr_schedule", t.lr_schedule));
+  require_effect("trainer.lr_stable_ratio", t.lr_stable_ratio, d.trainer.lr_stable_ratio, t.lr_schedule == "wsd",
+                 with("trainer.lr_schedule", t.lr_schedule));
+}
+
+// Settings of the network and of the clock stay allowed in deterministic runs: `deterministic: true` is added to a
+// config as it is.
+void check_outside(const RunConfig& c, const RunConfig& d) {
+  require_effect("stats.every_updates", c.stats.every_updates, d.stats.every_updates, c.deterministic,
+                 "deterministic false");
+}
+
+}  // namespace
+
+void check_unused_settings(const RunConfig& config) {
+  const RunConfig defaults;
+  check_estimator(config.algorithm, defaults.algorithm);
+  check_losses(config, defaults);
+  check_model(config.model, defaults.model);
+  check_course(config, defaults);
+  check_outside(config, defaults);
+}
+
+}  // namespace troupe

@@ -1,0 +1,20 @@
+#include "actors/config/workers_config.h"
+
+namespace troupe {
+
+void describe(WorkersConfig& c, Fields& fields) {
+  const Section s(fields, "workers", "actors", Change::at_resume_unless_deterministic);
+  s.add(c.count, "count", between(0, 4096),
+        "rollout workers inside the trainer's process; 0 = all of them join over the network",
+        {.elsewhere = kWords<"num_workers">});
+  s.add(c.groups, "groups", between(1, 64),
+        "vector environments per worker: one steps while another waits for its actions");
+  s.add(c.quarantine_after, "quarantine_after", between(1, 1e6),
+        "failures in a row after which a sub-environment is left out");
+  s.add(c.restart_backoff, "restart_backoff_ms", between(0, 600'000),
+        "pause after a sub-environment's failure, doubled at each further one in a row");
+  s.add(c.failure_timeout, "failure_timeout_ms", between(0, 86'400'000),
+        "the run ends when every environment has failed for this long without one step; 0 = never");
+}
+
+}  // namespace troupe

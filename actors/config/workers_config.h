@@ -1,0 +1,25 @@
+#pragma once
+// The section "workers" of a run file. Plain values; any thread.
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+struct WorkersConfig {
+  int64_t count = 1;             // rollout workers inside the trainer's process
+  int64_t groups = 2;            // vector environments per worker: one steps while the other waits for its actions
+  int64_t quarantine_after = 5;  // failures in a row after which a sub-environment is left out
+  std::chrono::milliseconds restart_backoff{100};  // pause after a failure, doubled at each further one in a row
+  // Time without a step of any environment, while all of them fail, after which the run ends; 0 = it goes on for ever.
+  std::chrono::milliseconds failure_timeout{60'000};
+  friend bool operator==(const WorkersConfig&, const WorkersConfig&) = default;
+};
+
+// Adds the settings of the section, whose values are those of `config`.
+void describe(WorkersConfig& config, Fields& fields);
+
+}  // namespace troupe

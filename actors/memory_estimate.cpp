@@ -1,0 +1,126 @@
+#include "actors/memory_estimate.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "actors/config/replay_capacity.h"
+#include "models/networks/inputs.h"
+#include "models/recurrence.h"
+#include "models/weights/model_weights.h"
+#include "runtime/config/setting_rules.h"
+
+namespace troupe {
+namespace {
+
+constexpr double kFloat = 4, kInt = 4;
+
+double count(int64_t value) { return static_cast<double>(value); }
+
+double observation_bytes(const EnvSpec& env) {
+  double bytes = 0;
+  for (const ArraySpec& array : env.observations) bytes += count(array.shape.elements()) * count(size_of(array.dtype));
+  return bytes;
+}
+
+// Observation, mask, action and log-probabilities of one sample.
+double decision_bytes(const EnvSpec& env) {
+  return observation_bytes(env) + (env.action.masked ? count(env.action.mask_size()) : 0) +
+         count(env.action.decisions()) * 2 * kFloat;
+}
+
+// One sample of a rollout (models/rollout.h): five numbers, three flags and a version more, with action chunks the
+// steps that were executed, the task where sequences are grouped by it, and its share of a recurrent model's states.
+double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
+  const double executed = env.action.chunk > 1 ? kInt : 0, task = config.algorithm.group_by == "task" ? kInt : 0;
+  const Recurrence recurrence = recurrence_of(config, env);
+  const double states =
+      recurrence.state_size > 0 ? 1 + kFloat * count(recurrence.state_size) / count(recurrence.sequence) : 0;
+  return decision_bytes(env) + 5 * kFloat + 3 + 8 + executed + task + states;
+}
+
+// The same as staged for the trainer, with targets, order and what they are made from.
+double staged_bytes(const EnvSpec& env) { return decision_bytes(env) + 9 * kFloat + 8; }
+
+// One row of an environment's step: present and final observations.
+double step_bytes(const EnvSpec& env) { return 2 * observation_bytes(env); }
+
+// Weights, gradients and two moments of the learner; the published snapshot; the replicas of inference and evaluation.
+MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
+  const Signature signature = model_signature(config.model, env);
+  double bytes = 0;
+  for (const TensorSpec& tensor : signature.tensors)
+    bytes += count(tensor.shape.elements()) * count(size_of(tensor.dtype));
+  const ModelConfig& model = config.model;
+  const bool mlp = model.kind == "mlp";
+  return {mlp ? "model.hidden" : "model.net", mlp ? setting_text(model.hidden) : model.net,
+          "weights, gradients, moments and copies of the model", bytes * (6 + count(config.inference.count))};
+}
+
+// A super-batch in replay and staged, and what the network keeps of a forward that a backward follows.
+MemoryNeed of_super_batch(const RunConfig& config, const EnvSpec& env) {
+  const TrainerConfig& t = config.trainer;
+  const double rows = t.micro_batch > 0 ? count(t.micro_batch) : count(t.super_batch / t.minibatches);
+  const NetworkLayout layout = network_layout(config.model, env);
+  const double units = count(InputEncoder(env.observations, layout.inputs).elements() + layout.units);
+  const double forward = t.device == "cpu" ? rows * units * kFloat : 0;
+  return {"trainer.super_batch", setting_text(t.super_batch), "one super-batch in replay and its training",
+          count(t.super_batch) * (rollout_bytes(config, env) + staged_bytes(env)) + forward};
+}
+
+// A rollout under way in every group of every worker. The setting that is furthest from its default stands for the
+// product.
+MemoryNeed of_workers(const RunConfig& config, const EnvSpec& env) {
+  const RunConfig d;
+  const std::array<std::pair<const char*, std::array<int64_t, 2>>, 4> factors = {{
+      {"rollout.length", {config.rollout.length, d.rollout.length}},
+      {"env.rows", {config.env.rows, d.env.rows}},
+      {"workers.groups", {config.workers.groups, d.workers.groups}},
+      {"workers.count", {config.workers.count, d.workers.count}},
+  }};
+  const auto excess = [](const auto& factor) { return count(factor.second[0]) / count(factor.second[1]); };
+  const auto& largest = *std::ranges::max_element(factors, {}, excess);
+  const double rows = count(config.workers.count) * count(config.workers.groups) * count(config.env.rows);
+  return {largest.first, setting_text(largest.second[0]),
+          "rollouts under way (workers.count " + setting_text(config.workers.count) + " x workers.groups " +
+              setting_text(config.workers.groups) + " x env.rows " + setting_text(config.env.rows) +
+              " x rollout.length " + setting_text(config.rollout.length) + " samples)",
+          rows * (count(config.rollout.length) * rollout_bytes(config, env) + step_bytes(env))};
+}
+
+MemoryNeed of_evaluation(const RunConfig& config, const EnvSpec& env) {
+  const int64_t rows = std::min(config.evaluation.rows, config.evaluation.episodes);
+  return {"evaluation.rows", setting_text(config.evaluation.rows), "the environments of an evaluation",
+          count(rows) * step_bytes(env)};
+}
+
+// Samples that replay may hold, also when workers are faster than the trainer.
+MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
+  const ReplayConfig& r = config.replay;
+  auto samples = static_cast<double>(replay_capacity(r, static_cast<uint64_t>(config.trainer.super_batch)));
+  if (config.stop.env_steps > 0) samples = std::min(samples, count(config.stop.env_steps));
+  const double bytes = samples * rollout_bytes(config, env);
+  const std::string what = "samples in replay";
+  if (r.capacity > 0) return {"replay.capacity", setting_text(r.capacity), what, bytes};
+  if (r.max_policy_lag + 2 < kMostSuperBatches)
+    return {"replay.max_policy_lag", setting_text(r.max_policy_lag), what, bytes};
+  return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
+}
+
+MemoryNeed of_history(const RunConfig& config) {
+  constexpr double kSnapshotBytes = 2000;  // as JSON
+  return {"stats.history", setting_text(config.stats.history), "snapshots for clients of the statistics",
+          count(config.stats.history) * kSnapshotBytes};
+}
+
+}  // namespace
+
+std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env) {
+  return {of_weights(config, env), of_super_batch(config, env), of_workers(config, env), of_evaluation(config, env)};
+}
+
+std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env) {
+  return {of_replay(config, env), of_history(config)};
+}
+
+}  // namespace troupe

@@ -1,0 +1,21 @@
+#include "envs/env_config.h"
+
+namespace troupe {
+
+void describe(EnvConfig& c, Fields& fields) {
+  const Section s(fields, "env", "envs");
+  s.add(c.id, "id", matching("^[A-Za-z0-9_./:-]{1,100}$", "an environment id like CartPole-v1"),
+        "the environment; `troupe envs` lists them", {.elsewhere = kWords<"env_id">});
+  s.add_object(c.params, "params", "the environment's own parameters");
+  s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together by one group of a worker",
+        {.elsewhere = kWords<"num_envs">});
+  s.add(c.chunk, "chunk", between(0, 1024),
+        "environment steps executed per action; 0 = the environment's own, 1 for most",
+        {.elsewhere = kWords<"frame_skip">});
+  s.add(c.reward_scale, "reward_scale", above(0, 1e9),
+        "rewards are multiplied by this before training sees them; reports show unscaled returns");
+  s.add(c.max_abs_reward, "max_abs_reward", between(0, 1e9),
+        "scaled rewards are clipped to this magnitude; 0 = no clipping");
+}
+
+}  // namespace troupe

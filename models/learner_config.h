@@ -1,0 +1,20 @@
+#pragma once
+// The settings that a model and what it learns by are made of. Plain values; any thread.
+
+#include <cstdint>
+
+#include "algorithms/common/algorithm_config.h"
+#include "models/learning/trainer_config.h"
+#include "models/networks/model_config.h"
+
+namespace troupe {
+
+struct LearnerConfig {
+  uint64_t seed = 1;
+  int64_t rollout_length = 32;  // T
+  ModelConfig model;
+  AlgorithmConfig algorithm;
+  TrainerConfig trainer;
+};
+
+}  // namespace troupe

@@ -1,0 +1,43 @@
+#include "models/learning/trainer_config.h"
+
+namespace troupe {
+
+void describe(TrainerConfig& c, Fields& fields) {
+  const Section s(fields, "trainer", "models/learning");
+  s.add(c.super_batch, "super_batch", between(1, 1e9),
+        "least samples per update; batches are made of whole rows of rollouts, so an update may use up to "
+        "rollout.length - 1 more");
+  s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
+        {.elsewhere = kWords<"num_minibatches">});
+  s.add(c.micro_batch, "micro_batch", between(0, 1e9),
+        "samples per forward and backward inside a minibatch; 0 = the whole minibatch");
+  s.add(c.epochs, "epochs", between(1, 1000), "passes over the super-batch per update",
+        {.elsewhere = kWords<"update_epochs", "n_epochs">});
+  s.add(c.policy_lr, "policy_lr", between(0, 10), "learning rate of the policy",
+        {.elsewhere = kWords<"learning_rate", "lr">});
+  s.add(c.value_lr, "value_lr", between(0, 10), "learning rate of the value function",
+        {.elsewhere = kWords<"learning_rate", "lr">});
+  s.add(c.lr_schedule, "lr_schedule", one_of(kWords<"constant", "linear", "cosine", "wsd">),
+        "over the run, up to the nearest of stop.env_steps, stop.updates and stop.seconds; wsd = at the peak for "
+        "lr_stable_ratio of it, then the cosine",
+        {.elsewhere = kWords<"anneal_lr">});
+  s.add(c.lr_min_ratio, "lr_min_ratio", between(0, 1), "of the peak learning rate, at the end of the schedule");
+  s.add(c.lr_stable_ratio, "lr_stable_ratio", between(0, 1),
+        "part of the run at the peak learning rate, with lr_schedule wsd");
+  s.add(c.lr_warmup, "lr_warmup", between(0, kMostCount),
+        "updates until the learning rate is whole: the k-th update has k / lr_warmup of it");
+  s.add(c.adam_beta1, "adam_beta1", below(0, 1), "decay of Adam's first moment");
+  s.add(c.adam_beta2, "adam_beta2", below(0, 1), "decay of Adam's second moment");
+  s.add(c.adam_epsilon, "adam_epsilon", above(0, 1), "added to Adam's denominator");
+  s.add(c.weight_decay, "weight_decay", between(0, 10), "decoupled weight decay");
+  s.add(c.max_grad_norm, "max_grad_norm", between(0, 1e9), "gradients are scaled down to this norm; 0 = off");
+  s.add(c.value_only_updates, "value_only_updates", between(0, kMostCount),
+        "the first updates train the value function alone");
+  s.add(c.max_skipped, "max_skipped", between(1, 1e6), "non-finite updates in a row after which the run stops",
+        {.change = Change::at_resume});
+  s.add(c.threads, "threads", between(1, 1024), "compute threads of one step", {.change = Change::at_resume});
+  s.add(c.device, "device", matching("^(cpu|cuda|cuda:[0-9]{1,3})$", "cpu, cuda or cuda:N"),
+        "where the trainer computes", {.change = Change::at_resume});
+}
+
+}  // namespace troupe

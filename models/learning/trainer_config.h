@@ -1,0 +1,37 @@
+#pragma once
+// The section "trainer" of a run file: batches, optimizer and where the trainer computes. Plain values; any thread.
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+struct TrainerConfig {
+  int64_t super_batch = 2048;  // least samples per update, made up of whole rows of rollouts
+  int64_t minibatches = 4;     // optimizer steps per epoch
+  int64_t micro_batch = 0;     // samples per forward and backward inside a minibatch; 0 = the whole minibatch
+  int64_t epochs = 4;
+  double policy_lr = 3e-4;
+  double value_lr = 3e-4;
+  std::string lr_schedule = "linear";  // "constant", "linear", "cosine", "wsd"
+  double lr_min_ratio = 0.0;           // of the peak, at the end of the schedule
+  double lr_stable_ratio = 0.9;        // "wsd" only: part of the run that is spent at the peak
+  int64_t lr_warmup = 0;               // updates of linear warm-up: the k-th one has k / lr_warmup of the rate
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-5;
+  double weight_decay = 0.0;
+  double max_grad_norm = 0.5;      // 0 = off
+  int64_t value_only_updates = 0;  // the first updates train the value function alone
+  int64_t max_skipped = 10;        // non-finite updates in a row after which the run stops
+  int64_t threads = 1;             // compute threads of one step
+  std::string device = "cpu";      // "cpu", "cuda", "cuda:N"
+  friend bool operator==(const TrainerConfig&, const TrainerConfig&) = default;
+};
+
+// Adds the settings of the section, whose values are those of `config`.
+void describe(TrainerConfig& config, Fields& fields);
+
+}  // namespace troupe

@@ -1,0 +1,34 @@
+#pragma once
+// The section "model" of a run file: the network and its normalisers. Plain values; any thread.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/config/fields.h"
+
+namespace troupe {
+
+struct ModelConfig {
+  std::string kind = "mlp";                // or "net"
+  std::vector<int64_t> hidden = {64, 64};  // "mlp" only
+  // "net" only: JSON object with encoders, trunk and core; its keys are checked by models/networks/net_layout.h.
+  std::string net = "{}";
+  int64_t sequence = 0;  // steps of a chunk that a recurrent network is trained on; 0 = chosen from rollout.length
+  int64_t burn_in = 0;   // steps at the beginning of a chunk that only bring its state up to date
+  std::string activation = "tanh";      // "tanh", "relu", "elu", "gelu", "silu"
+  bool shared_trunk = false;            // "mlp" only: policy and value use one trunk
+  bool normalize_observations = false;  // running mean and variance, clipped to +-observation_clip
+  double observation_clip = 10.0;
+  bool normalize_returns = false;             // the value head predicts in units of the running return statistics
+  std::string log_std = "state_independent";  // continuous: or "scheduled"
+  double log_std_start = 0.0;                 // initial value, or where the schedule starts
+  double log_std_end = -1.0;                  // "scheduled": where it ends
+  double policy_gain = 0.01;                  // orthogonal initialisation gain of the policy head
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+};
+
+// Adds the settings of the section, whose values are those of `config`.
+void describe(ModelConfig& config, Fields& fields);
+
+}  // namespace troupe

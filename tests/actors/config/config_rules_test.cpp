@@ -1,0 +1,276 @@
+// The rules between fields: each case is a valid run but for the settings given, and the exact line they must produce.
+#include "actors/config/config.h"
+#include "runtime/base/errors.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+struct Rule {
+  std::vector<std::string> overrides;
+  std::string error;
+};
+
+std::string error_with(const std::vector<std::string>& overrides) {
+  RunConfig config;
+  for (const std::string& assignment : overrides) apply_override(config, assignment);
+  try {
+    validate(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void check_all(const std::vector<Rule>& rules) {
+  for (const Rule& rule : rules) {
+    CAPTURE(rule.overrides);
+    CHECK(error_with(rule.overrides) == rule.error);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("validate: batches that cannot be cut are refused") {
+  check_all({
+      {{"trainer.minibatches=4096"},
+       "trainer.minibatches: 4096 is more than the samples of trainer.super_batch 2048; use at most 2048"},
+      {{"trainer.micro_batch=513"},
+       "trainer.micro_batch: 513 is larger than a minibatch, which holds 512 samples (trainer.super_batch 2048 / "
+       "trainer.minibatches 4); use at most 512, or 0 for the whole minibatch"},
+      {{"trainer.super_batch=1", "trainer.minibatches=1", "rollout.length=1", "env.rows=1"},
+       "trainer.super_batch: 1 leaves nothing to learn from with algorithm.normalize_advantages true; use at least 2"},
+      {{"inference.batch_size=128", "inference.max_batch=100"},
+       "inference.batch_size: 128 is above inference.max_batch 100; use at most 100, or raise inference.max_batch"},
+      {{"env.rows=128", "inference.max_batch=100"},
+       "env.rows: 128 sub-environments ask for up to 256 rows at once (each may need an action and the value of a "
+       "final "
+       "observation), above inference.max_batch 100; use at most 50, or raise inference.max_batch to at least 256"},
+      {{"evaluation.rows=101", "evaluation.episodes=200", "inference.max_batch=100"},
+       "evaluation.rows: 101 do not fit into one batch of inference.max_batch 100; use at most 100, or raise "
+       "inference.max_batch"},
+  });
+  CHECK(error_with({"evaluation.rows=101", "evaluation.episodes=5", "inference.max_batch=100"}) == "");
+}
+
+// What a message suggests must be within the range of the field, however extreme the other values are.
+TEST_CASE("validate: what is suggested at the ends of the ranges can be done") {
+  const std::string rows_at_once =
+      " rows at once (each may need an action and the value of a final observation), above inference.max_batch ";
+  check_all({
+      {{"inference.max_batch=1", "inference.batch_size=1", "env.rows=1", "evaluation.rows=1"},
+       "env.rows: 1 sub-environments ask for up to 2" + rows_at_once + "1; raise inference.max_batch to at least 2"},
+      {{"inference.max_batch=1", "inference.batch_size=1"},
+       "env.rows: 32 sub-environments ask for up to 64" + rows_at_once + "1; raise inference.max_batch to at least 64"},
+      {{"inference.max_batch=1", "inference.batch_size=1", "env.rows=65536"},
+       "env.rows: 65536 sub-environments ask for up to 131072" + rows_at_once +
+           "1; use at most 1, with inference.max_batch 2"},
+      {{"env.rows=65536", "inference.max_batch=65536"},
+       "env.rows: 65536 sub-environments ask for up to 131072" + rows_at_once + "65536; use at most 32768"},
+      {{"env.rows=32768", "inference.max_batch=65536", "rollout.length=65536", "trainer.super_batch=1000000000",
+        "replay.max_policy_lag=1"},
+       "trainer.super_batch: 1000000000 could never be filled: workers make whole rollouts of 2147483648 samples "
+       "(rollout.length 65536 x env.rows 32768), and replay.max_policy_lag 1 lets them make at most 2000000000 in "
+       "advance; use fewer env.rows, a smaller rollout.length or replay.max_policy_lag of at least 3"},
+      {{"algorithm.kl_controller=adaptive", "algorithm.kl_coef=1", "algorithm.kl_horizon=0.1", "trainer.super_batch=32",
+        "replay.max_policy_lag=100", "env.rows=1"},
+       "algorithm.kl_horizon: 0.1 lets one update of up to 63 samples (trainer.super_batch 32 + rollout.length 32 - 1) "
+       "turn the sign of kl_coef; use more than 12.6"},
+      {{"stop.updates=1", "trainer.value_only_updates=1"},
+       "trainer.value_only_updates: 1 leave the policy untrained: the run ends after at most 1 updates (stop.env_steps "
+       "500000, stop.updates 1); use at most 0"},
+  });
+  CHECK(error_with({"stop.updates=1", "trainer.lr_warmup=1"}) == "");
+  CHECK(error_with({"env.rows=32768", "inference.max_batch=65536", "rollout.length=65536",
+                    "trainer.super_batch=1000000000", "replay.max_policy_lag=3", "stop.env_steps=1000000000"}) == "");
+}
+
+TEST_CASE("validate: super-batches that whole rollouts never fill are refused") {
+  check_all({
+      {{"trainer.super_batch=16"},
+       "trainer.super_batch: 16 is less than one row of a rollout, rollout.length 32; use at least 32"},
+      {{"replay.max_policy_lag=0", "trainer.super_batch=1500"},
+       "trainer.super_batch: 1500 could never be filled: workers make whole rollouts of 1024 samples (rollout.length "
+       "32 x env.rows 32), and replay.max_policy_lag 0 lets them make at most 1500 in advance; use a multiple of 1024, "
+       "like 2048, or replay.max_policy_lag of at least 1"},
+      {{"rollout.length=256"},
+       "trainer.super_batch: 2048 could never be filled: workers make whole rollouts of 8192 samples (rollout.length "
+       "256 x env.rows 32), and replay.max_policy_lag 1 lets them make at most 4096 in advance; use a multiple of "
+       "8192, like 8192, or replay.max_policy_lag of at least 3"},
+  });
+  CHECK(error_with({"replay.max_policy_lag=0"}) == "");
+  CHECK(error_with({"trainer.super_batch=1500"}) == "");
+  CHECK(error_with({"rollout.length=256", "replay.max_policy_lag=3"}) == "");
+}
+
+TEST_CASE("validate: replay may be given the capacity that it has by default, whatever the lag") {
+  CHECK(error_with({"replay.max_policy_lag=100", "replay.capacity=32768"}) == "");
+  CHECK(error_with({"replay.max_policy_lag=100", "replay.capacity=65536"}) == "");
+}
+
+TEST_CASE("validate: a replay buffer too small for its promises is refused") {
+  check_all({
+      {{"replay.capacity=2048"},
+       "replay.capacity: 2048 is less than the 4096 samples of trainer.super_batch 2048 x (replay.max_policy_lag 1 + "
+       "1); use "
+       "at least 4096, or 0"},
+      {{"replay.max_policy_lag=100", "replay.capacity=20000"},
+       "replay.capacity: 20000 is less than the 32768 samples of trainer.super_batch 2048 x 16; use at least 32768, or "
+       "0"},
+      {{"replay.max_policy_lag=15", "replay.capacity=20000"},
+       "replay.capacity: 20000 is less than the 32768 samples of trainer.super_batch 2048 x (replay.max_policy_lag 15 "
+       "+ 1); use at least 32768, or 0"},
+      {{"replay.mode=reuse", "replay.capacity=2000"},
+       "replay.capacity: 2000 is less than the 2048 samples of trainer.super_batch 2048; use at least 2048, or 0"},
+      {{"replay.mode=reuse", "replay.capacity=2049", "rollout.length=50", "replay.max_policy_lag=8"},
+       "replay.capacity: 2049 holds too few whole rollouts of 1600 samples (rollout.length x env.rows) for "
+       "trainer.super_batch "
+       "2048; use at least 3200, or 0"},
+      {{"replay.mode=reuse", "replay.max_policy_lag=0"},
+       "replay.max_policy_lag: 0 lets no sample be used twice, but replay.mode is \"reuse\"; use at least 1"},
+  });
+  CHECK(error_with({"replay.capacity=4096"}) == "");
+}
+
+TEST_CASE("validate: algorithm settings that contradict each other are refused") {
+  check_all({
+      {{"algorithm.advantage=vtrace", "algorithm.rho_bar=0.5"},
+       "algorithm.rho_bar: 0.5 is below algorithm.c_bar 1, V-trace needs rho_bar >= c_bar"},
+      {{"algorithm.kl_controller=adaptive"},
+       "algorithm.kl_coef: 0 stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1"},
+      {{"algorithm.kl_controller=adaptive", "algorithm.kl_coef=0.1", "algorithm.kl_horizon=400"},
+       "algorithm.kl_horizon: 400 lets one update of up to 2079 samples (trainer.super_batch 2048 + rollout.length 32 "
+       "- 1) "
+       "turn the sign of kl_coef; use more than 415.8"},
+      {{"trainer.max_grad_norm=1e-300"},
+       "trainer.max_grad_norm: 1e-300 leaves nothing of the gradients; use 0 (off) or at least 1e-06, like 0.5"},
+      {{"trainer.policy_lr=0", "trainer.value_lr=0"},
+       "trainer.policy_lr: 0 and trainer.value_lr 0 learn nothing; raise one"},
+      {{"trainer.value_only_updates=3", "trainer.value_lr=0"},
+       "trainer.value_only_updates: 3 learn nothing with trainer.value_lr 0; raise that, or use 0"},
+      {{"trainer.value_only_updates=3", "algorithm.value_coef=0"},
+       "trainer.value_only_updates: 3 learn nothing with algorithm.value_coef 0; raise that, or use 0"},
+  });
+}
+
+TEST_CASE("validate: scales that leave nothing to learn from are refused, the ends of the range are not") {
+  const std::string rewards = " to learn from; use 1e-06 to 1000000, like 1";
+  check_all({
+      {{"env.reward_scale=1e-7"}, "env.reward_scale: 1e-07 makes rewards too small" + rewards},
+      {{"env.reward_scale=1e9"}, "env.reward_scale: 1000000000 makes rewards too large" + rewards},
+      {{"model.normalize_observations=true", "model.observation_clip=0.005"},
+       "model.observation_clip: 0.005 leaves nothing of the observations; use at least 0.01, like 10"},
+  });
+  for (const char* scale : {"env.reward_scale=1e-6", "env.reward_scale=1e6"}) CHECK(error_with({scale}) == "");
+  CHECK(error_with({"model.normalize_observations=true", "model.observation_clip=0.01"}) == "");
+  // eval and play only read the stored config of an older run.
+  const char* stored =
+      R"({"env": {"reward_scale": 1e9}, "model": {"normalize_observations": true, "observation_clip": 0.005}})";
+  CHECK_NOTHROW(parse_config(stored, "run.json"));
+}
+
+TEST_CASE("validate: a setting that another one switches off is refused") {
+  check_all({
+      {{"algorithm.rho_bar=2"},
+       "algorithm.rho_bar: 2 has no effect with algorithm.advantage \"gae\"; change that, or leave this at 1"},
+      {{"algorithm.vtrace_adv=pg_rho"},
+       "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"gae\"; change that, or leave this at "
+       "\"unweighted\""},
+      {{"algorithm.huber_delta=0.5"},
+       "algorithm.huber_delta: 0.5 has no effect with algorithm.value_loss \"l2\"; change that, or leave this at 1"},
+      {{"algorithm.aggregation_length=10"},
+       "algorithm.aggregation_length: 10 has no effect with algorithm.aggregation \"auto\"; change that, or leave this "
+       "at 0"},
+      {{"algorithm.kl=k1"},
+       "algorithm.kl: \"k1\" has no effect with algorithm.kl_coef 0; change that, or leave this at \"k3\""},
+      {{"algorithm.kl_target=1"},
+       "algorithm.kl_target: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at "
+       "0.01"},
+      {{"algorithm.kl_horizon=1"},
+       "algorithm.kl_horizon: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at "
+       "100000"},
+      {{"model.log_std_end=-2"},
+       "model.log_std_end: -2 has no effect with model.log_std \"state_independent\"; change that, or leave this at "
+       "-1"},
+      {{"algorithm.value_coef=0", "algorithm.value_clip=0.2"},
+       "algorithm.value_clip: 0.2 has no effect with algorithm.value_coef 0; change that, or leave this at 0"},
+      {{"algorithm.value_coef=0", "trainer.value_lr=0.1"},
+       "trainer.value_lr: 0.1 has no effect with algorithm.value_coef 0; change that, or leave this at 3e-04"},
+      {{"trainer.epochs=1", "algorithm.target_kl=0.1"},
+       "algorithm.target_kl: 0.1 has no effect with trainer.epochs 1; change that, or leave this at 0"},
+      {{"model.hidden=[]", "model.activation=relu"},
+       "model.activation: \"relu\" has no effect with model.hidden []; change that, or leave this at \"tanh\""},
+      {{"model.hidden=[]", "model.shared_trunk=true"},
+       "model.shared_trunk: true has no effect with model.hidden []; change that, or leave this at false"},
+      {{"model.kind=net", "model.hidden=[8]"},
+       "model.hidden: [8] has no effect with model.kind \"net\", which model.net describes; change that, or leave this "
+       "at [64, 64]"},
+      {{"model.kind=net", "model.shared_trunk=true"},
+       "model.shared_trunk: true has no effect with model.kind \"net\", which model.net describes; change that, or "
+       "leave this at false"},
+      {{"model.net.trunk=[8]"},
+       "model.net: has no effect with model.kind \"mlp\"; use model.kind \"net\", or leave this at {}"},
+      {{"workers.quarantine_after=1", "workers.restart_backoff_ms=5"},
+       "workers.restart_backoff_ms: 5 has no effect with workers.quarantine_after 1; change that, or leave this at "
+       "100"},
+      {{"model.observation_clip=5"},
+       "model.observation_clip: 5 has no effect with model.normalize_observations false; change that, or leave this at "
+       "10"},
+      {{"replay.max_reuse=2"},
+       "replay.max_reuse: 2 has no effect with replay.mode \"consume_once\"; change that, or leave this at 4"},
+      {{"trainer.lr_schedule=constant", "trainer.lr_min_ratio=0.1"},
+       "trainer.lr_min_ratio: 0.1 has no effect with trainer.lr_schedule \"constant\"; change that, or leave this at "
+       "0"},
+      {{"trainer.lr_schedule=cosine", "trainer.lr_stable_ratio=0.5"},
+       "trainer.lr_stable_ratio: 0.5 has no effect with trainer.lr_schedule \"cosine\"; change that, or leave this at "
+       "0.9"},
+  });
+}
+
+TEST_CASE("validate: runs that never end, or end before they learn, are refused") {
+  check_all({
+      {{"stop.env_steps=0"},
+       "stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},
+      {{"stop.env_steps=2047"},
+       "stop.env_steps: 2047 ends the run before its first update, trainer.super_batch 2048; use at least that many"},
+      {{"stop.eval_return=-200"},
+       "stop.eval_return: -200 is never looked at with evaluation.every_updates 0; set that, to 10 for example"},
+      {{"stop.eval_return=100", "evaluation.every_updates=300"},
+       "stop.eval_return: 100 is never looked at with evaluation.every_updates 300: the run ends after at most 244 "
+       "updates (stop.env_steps 500000, stop.updates 0); use evaluation.every_updates of at most 244"},
+      {{"trainer.value_only_updates=20", "stop.updates=20"},
+       "trainer.value_only_updates: 20 leave the policy untrained: the run ends after at most 20 updates "
+       "(stop.env_steps 500000, stop.updates 20); use at most 19"},
+      {{"trainer.lr_warmup=250"},
+       "trainer.lr_warmup: 250 updates never reach the learning rate: the run ends after at most 244 updates "
+       "(stop.env_steps 500000, stop.updates 0); use at most 244"},
+  });
+  CHECK(error_with({"stop.env_steps=0", "stop.seconds=5"}) == "");
+  CHECK(error_with({"stop.env_steps=2048"}) == "");
+}
+
+TEST_CASE("validate: what a fixed order of events excludes is refused") {
+  check_all({
+      {{"deterministic=true", "trainer.device=cuda"},
+       "trainer.device: \"cuda\" cannot go with deterministic true; use \"cpu\""},
+      {{"deterministic=true", "stop.seconds=5"},
+       "stop.seconds: 5 cannot go with deterministic true; use stop.env_steps or stop.updates"},
+      {{"deterministic=true", "workers.count=0"}, "workers.count: 0 cannot go with deterministic true; use at least 1"},
+      {{"deterministic=true", "inference.count=0"},
+       "inference.count: 0 cannot go with deterministic true; use at least 1"},
+      {{"deterministic=true", "trainer.threads=2"}, "trainer.threads: 2 cannot go with deterministic true; use 1"},
+      {{"deterministic=true", "inference.threads=4"}, "inference.threads: 4 cannot go with deterministic true; use 1"},
+      {{"stats.every_updates=1"},
+       "stats.every_updates: 1 has no effect with deterministic false; change that, or leave this at 10"},
+  });
+  CHECK(error_with({"deterministic=true", "stats.every_updates=1"}) == "");
+}
+
+TEST_CASE("validate: a peer timeout below two heartbeats is refused") {
+  check_all({{{"network.heartbeat_ms=3000"},
+              "network.peer_timeout_ms: 5000 is less than two of network.heartbeat_ms 3000, one late sign of life "
+              "would end a "
+              "peer; use at least 6000"}});
+}
+
+}  // namespace troupe

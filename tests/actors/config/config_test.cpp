@@ -1,0 +1,386 @@
+#include "actors/config/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/suggest.h"
+#include "runtime/config/fields.h"
+#include "tests/actors/config/config_cases.h"
+#include "tests/support/test.h"
+
+namespace troupe {
+namespace {
+
+// The ConfigError `action` throws, or "".
+template <class Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string parse_error(const std::string& text) {
+  return error_of([&] { parse_config(text, "run.json"); });
+}
+
+RunConfig with(const std::vector<std::string>& overrides) {
+  RunConfig config;
+  for (const std::string& assignment : overrides) apply_override(config, assignment);
+  return config;
+}
+
+// Converts to any member, so that counting how many initialise an aggregate counts its members.
+struct Any {
+  template <class T>
+  operator T() const;
+};
+struct AnyOptional {  // an optional can be made of an Any in two ways
+  operator std::optional<double>() const;
+};
+template <class T, class... Members>
+constexpr size_t member_count() {
+  if constexpr (requires { T{Members{}..., Any{}}; })
+    return member_count<T, Members..., Any>();
+  else if constexpr (requires { T{Members{}..., AnyOptional{}}; })
+    return member_count<T, Members..., AnyOptional>();
+  else
+    return sizeof...(Members);
+}
+
+template <class Section>
+void check_all_described(const char* name) {
+  RunConfig config;
+  size_t described = 0;
+  for (const Field& field : describe(config)) described += field.section() == name;
+  CAPTURE(name);
+  CHECK(described == member_count<Section>());
+}
+
+// A value other than the default, within the field's limits.
+struct Alter {
+  const Field& field;
+  void operator()(bool* value) const { *value = !*value; }
+  void operator()(int64_t* value) const { *value += *value < field.setting.high ? 1 : -1; }
+  void operator()(uint64_t* value) const { *value = std::numeric_limits<uint64_t>::max(); }
+  void operator()(double* value) const { *value = *value == 0.1 + 0.2 ? 0.7 : 0.1 + 0.2; }
+  void operator()(std::optional<double>* value) const { *value = 0.1 + 0.2; }
+  void operator()(std::string* value) const {
+    for (const std::string_view choice : field.setting.choices)
+      if (choice != *value) *value = choice;
+    if (field.setting.choices.empty()) *value = field.path == "trainer.device" ? "cuda:1" : "Other-1";
+  }
+  void operator()(std::vector<int64_t>* value) const { *value = {7, 65536}; }
+  void operator()(std::chrono::milliseconds* value) const { ++*value; }
+  void operator()(std::chrono::microseconds* value) const { ++*value; }
+  void operator()(ObjectText value) const { *value.text = R"({"a":[1,2.5],"b":{"c":"x\ny"}})"; }
+};
+
+}  // namespace
+
+TEST_CASE("config: every member of every section is in the list of fields") {
+  check_all_described<EnvConfig>("env");
+  check_all_described<WorkersConfig>("workers");
+  check_all_described<RolloutConfig>("rollout");
+  check_all_described<InferenceConfig>("inference");
+  check_all_described<ReplayConfig>("replay");
+  check_all_described<ModelConfig>("model");
+  check_all_described<AlgorithmConfig>("algorithm");
+  check_all_described<TrainerConfig>("trainer");
+  check_all_described<StopConfig>("stop");
+  check_all_described<EvaluationConfig>("evaluation");
+  check_all_described<CheckpointConfig>("checkpoint");
+  check_all_described<StatsConfig>("stats");
+  check_all_described<NetworkConfig>("network");
+  RunConfig config;
+  std::set<std::string_view> sections;
+  size_t top_level = 0;
+  for (const Field& field : describe(config))
+    field.section().empty() ? void(++top_level) : void(sections.insert(field.section()));
+  CHECK(top_level + sections.size() == member_count<RunConfig>());
+}
+
+TEST_CASE("config: no two fields share a path or a member") {
+  RunConfig config;
+  std::set<std::string_view> paths;
+  std::set<const void*> members;
+  for (const Field& field : describe(config)) {
+    CHECK(paths.insert(field.path).second);
+    const auto address = [](auto member) -> const void* {
+      if constexpr (std::is_same_v<decltype(member), ObjectText>)
+        return member.text;
+      else
+        return member;
+    };
+    CHECK(members.insert(std::visit(address, field.value)).second);
+    CHECK(!field.setting.help.empty());
+  }
+}
+
+TEST_CASE("config: an empty object is the defaults, and they are valid") {
+  CHECK(parse_config("{}", "run.json") == RunConfig{});
+  CHECK(error_of([] { validate(RunConfig{}); }) == "");
+}
+
+TEST_CASE("config: every field survives writing and reading, changed one by one") {
+  RunConfig defaults;
+  const size_t count = describe(defaults).size();
+  CHECK(count > 80);
+  for (size_t i = 0; i < count; ++i) {
+    RunConfig config;
+    const Field field = describe(config)[i];
+    CAPTURE(field.path);
+    std::visit(Alter{field}, field.value);
+    if (field.setting.choices.size() != 1) CHECK(config != defaults);
+    CHECK(parse_config(to_json(config), "run.json") == config);
+  }
+}
+
+TEST_CASE("config: doubles survive to the last bit") {
+  for (const double value : {0.1, 1.0 / 3.0, 1e-300, 5e-324, 123456789.123456789, 1e9, std::nextafter(1.0, 0.0)}) {
+    RunConfig config;
+    config.stop.seconds = value;
+    CHECK(parse_config(to_json(config), "run.json").stop.seconds == value);
+  }
+  RunConfig negative_zero;
+  negative_zero.stop.eval_return = -0.0;
+  CHECK(std::signbit(parse_config(to_json(negative_zero), "run.json").stop.eval_return));
+}
+
+TEST_CASE("config: integers at the ends of their range are read exactly") {
+  CHECK(parse_config(R"({"seed": 18446744073709551615})", "run.json").seed == std::numeric_limits<uint64_t>::max());
+  CHECK(parse_config(R"({"seed": 0})", "run.json").seed == 0);
+  CHECK(parse_config(R"({"stop": {"env_steps": 1000000000000000}})", "run.json").stop.env_steps ==
+        1'000'000'000'000'000);
+}
+
+TEST_CASE("config: a whole number may be written with an exponent or a fraction of zero") {
+  CHECK(parse_config(R"({"stop": {"env_steps": 1e6}})", "run.json").stop.env_steps == 1'000'000);
+  CHECK(parse_config(R"({"env": {"rows": 8.0}})", "run.json").env.rows == 8);
+  CHECK(parse_config(R"({"algorithm": {"gamma": 1}})", "run.json").algorithm.gamma == 1.0);
+}
+
+TEST_CASE("config: durations are in the unit that ends their key") {
+  const RunConfig config =
+      parse_config(R"({"inference": {"timeout_us": 250}, "network": {"heartbeat_ms": 20}})", "run.json");
+  CHECK(config.inference.timeout == std::chrono::microseconds(250));
+  CHECK(config.network.heartbeat == std::chrono::milliseconds(20));
+}
+
+TEST_CASE("config: environment parameters are kept as compact text in their order") {
+  const RunConfig config = parse_config("{\"env\": {\"params\": {\"z\": 1,\n \"a\": [true, null]}}}", "run.json");
+  CHECK(config.env.params == R"({"z":1,"a":[true,null]})");
+}
+
+TEST_CASE("config: a user's run file may have comments, a run's config and --set may not") {
+  const std::string text = "// fast\n{/* one */ \"seed\": 7, // \"seed\": 8\n \"name\": \"a//b\"}";
+  CHECK(parse_error(text).starts_with("run.json: name: \"a//b\" is not allowed"));
+  CHECK(parse_config("// fast\n{/* one */ \"seed\": 7 // \"seed\": 8\n}\n// end", "run.json").seed == 7);
+  CHECK(error_of([] { parse_config("{} // old", "config.json", ConfigSource::run); }) ==
+        "config.json:1:4: not valid JSON: JSON has no comments");
+  CHECK(error_of([] { with({"seed=7 // mine"}); }) ==
+        "--set: seed: 7 // mine is not a JSON value, expected an integer in [0, 18446744073709551615]");
+}
+
+TEST_CASE("config: a byte order mark is skipped") {
+  CHECK(parse_config("\xEF\xBB\xBF{\"seed\": 7}", "run.json").seed == 7);
+}
+
+TEST_CASE("config: each wrong file gives exactly its line") {
+  for (const testing::BadFile& bad : testing::bad_files()) {
+    CAPTURE(bad.name);
+    const std::string error = parse_error(bad.text);
+    CHECK(error == "run.json" + bad.error);
+    CHECK(error.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("config: nested and numerous just within the limits is read") {
+  CHECK(parse_error(R"({"env": {"params": {"a": [[[[1]]]]}}})") == "");
+  CHECK(parse_error("{}" + std::string((1 << 20) - 2, ' ')) == "");
+}
+
+TEST_CASE("config: load_config says why a file cannot be read") {
+  CHECK(error_of([] { load_config("no/such/run.json"); }) ==
+        "no/such/run.json: cannot open: No such file or directory");
+  CHECK(error_of([] { load_config("tests"); }) == "tests: is a directory, expected a regular file");
+  CHECK(error_of([] { load_config("/dev/zero"); }) == "/dev/zero: is a device, expected a regular file");
+  CHECK(error_of([] { load_config("/dev/null"); }) == "/dev/null: is a device, expected a regular file");
+}
+
+// tests/actors/config/format_1.json is the config.json of `troupe train cartpole --set stop.updates=2` by a program of format 1.
+TEST_CASE("config: one of format 1 means what it did, whether it is a run's or given as a run file") {
+  const std::string path = "tests/actors/config/format_1.json", old = posix_disk().read(path);
+  for (const ConfigSource source : {ConfigSource::run, ConfigSource::user}) {
+    const RunConfig config = parse_config(old, "config.json", source);
+    CHECK_FALSE(config.algorithm.clip_low.has_value());
+    CHECK_FALSE(config.algorithm.clip_high.has_value());
+    CHECK_FALSE(config.algorithm.dual_clip.has_value());
+    CHECK(config.stop.updates == 2);
+  }
+  CHECK(config_conflict(upgrade_config(old), to_json(load_config(path)), settings_of_run()) == std::nullopt);
+  std::string changed = old;
+  changed.replace(changed.find("\"clip_high\": 0.2"), 16, "\"clip_high\": 0.3");
+  changed.replace(changed.find("\"dual_clip\": 0.0"), 16, "\"dual_clip\": 3.0");
+  const RunConfig config = parse_config(changed, "config.json");
+  CHECK_FALSE(config.algorithm.clip_low.has_value());
+  CHECK(config.algorithm.clip_high == 0.3);
+  CHECK(config.algorithm.dual_clip == 3.0);
+  // The settings in a checkpoint are a part of them.
+  CHECK_FALSE(parse_config(R"({"seed": 1, "algorithm": {"clip_low": 0.2}})", "x", ConfigSource::run)
+                  .algorithm.clip_low.has_value());
+}
+
+TEST_CASE("config: in the current format a clip that equals the old default is given") {
+  CHECK(parse_config(R"({"algorithm": {"clip_high": 0.2}})", "run.json").algorithm.clip_high == 0.2);
+  RunConfig config;
+  config.algorithm.clip_low = config.algorithm.clip_high = 0.2;
+  config.algorithm.dual_clip = 0;
+  for (const ConfigSource source : {ConfigSource::run, ConfigSource::user})
+    CHECK(parse_config(to_json(config), "config.json", source) == config);
+  CHECK(parse_config(upgrade_config(to_json(config)), "config.json") == config);
+}
+
+TEST_CASE("config: a format that this program does not know is refused") {
+  CHECK(parse_error(R"({"format": 3})") == "run.json: format: 3 is out of range, expected an integer in [1, 2]");
+  CHECK(parse_error(R"({"format": "2"})") == "run.json: format: \"2\" is a string, expected an integer in [1, 2]");
+  CHECK(parse_error(R"({"format": null})") == "run.json: format: null is not a value, expected an integer in [1, 2]");
+}
+
+TEST_CASE("override: JSON values and bare words are set") {
+  const RunConfig config = with({"algorithm.gamma=0.5", "model.hidden=[8, 8]", "replay.mode=reuse", "name=a-b",
+                                 "trainer.device=\"cuda:0\"", "stop.env_steps=1e6", "deterministic=true", "seed=9"});
+  CHECK(config.algorithm.gamma == 0.5);
+  CHECK(config.model.hidden == std::vector<int64_t>{8, 8});
+  CHECK(config.replay.mode == "reuse");
+  CHECK(config.trainer.device == "cuda:0");
+  CHECK(config.stop.env_steps == 1'000'000);
+  CHECK(config.deterministic);
+  CHECK(config.seed == 9);
+}
+
+TEST_CASE("override: one environment parameter can be set alone") {
+  CHECK(with({R"(env.params={"a":1})", "env.params.b=2.5", "env.params.c=fast", "env.params.a=7"}).env.params ==
+        R"({"a":7,"b":2.5,"c":"fast"})");
+}
+
+TEST_CASE("override: one parameter of an algorithm can be set alone, dots lead into objects") {
+  CHECK(with({"algorithm.surrogate_params.tau_pos=2"}).algorithm.surrogate_params == R"({"tau_pos":2})");
+  CHECK(with({"algorithm.clip_config.sapo.tau_pos=2", "algorithm.clip_config.sapo.tau_neg=3"}).algorithm.clip_config ==
+        R"({"sapo":{"tau_pos":2,"tau_neg":3}})");
+}
+
+TEST_CASE("override: each wrong assignment gives exactly its line and changes nothing") {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "--set : expected path=value, like algorithm.gamma=0.98"},
+      {"algorithm.gamma", "--set algorithm.gamma: expected path=value, like algorithm.gamma=0.98"},
+      {"=1", "--set =1: expected path=value, like algorithm.gamma=0.98"},
+      {"algorithm.gamma=", "--set: algorithm.gamma: no value, expected a number in [0, 1]"},
+      {"algorithm.gamma=high", "--set: algorithm.gamma: high is not a JSON value, expected a number in [0, 1]"},
+      {"algorithm.gamma=nan", "--set: algorithm.gamma: nan is not a JSON value, expected a number in [0, 1]"},
+      {"algorithm.gamma=1 2", "--set: algorithm.gamma: 1 2 is not a JSON value, expected a number in [0, 1]"},
+      {"algorithm.gamma=2", "--set: algorithm.gamma: 2 is out of range, expected a number in [0, 1]"},
+      {"algoritm.gamma=1", "--set: algoritm.gamma: unknown key, did you mean algorithm.gamma?"},
+      {"gamma=1", "--set: gamma: unknown key, did you mean algorithm.gamma?"},
+      {"trainer.lr=3e-4", "--set: trainer.lr: unknown key, did you mean trainer.policy_lr and trainer.value_lr?"},
+      {"clip_range=0.2", "--set: clip_range: unknown key, did you mean algorithm.clip_low and algorithm.clip_high?"},
+      {"replay={}", "--set: replay: is a section, set one of its keys: mode, capacity, max_policy_lag, max_reuse"},
+      {"replay.mode=\"fifo\"", "--set: replay.mode: \"fifo\" is unknown, expected one of: consume_once, reuse"},
+      {"name=a=b",
+       "--set: name: \"a=b\" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"},
+      {"env.params=[]", "--set: env.params: [] is an array, expected an object"},
+      {"model.hidden=64,64",
+       "--set: model.hidden: 64,64 is not a JSON value, expected an array of at most 32 integers in [1, 65536]"},
+  };
+  for (const auto& [assignment, error] : cases) {
+    RunConfig config;
+    CAPTURE(assignment);
+    CHECK(error_of([&, text = assignment] { apply_override(config, text); }) == error);
+    CHECK(config == RunConfig{});
+  }
+}
+
+TEST_CASE("names: every alias of another library names a field of ours and is none itself") {
+  RunConfig config;
+  const Fields fields = describe(config);
+  size_t names = 0;
+  for (const Field& field : fields)
+    for (const std::string_view name : field.setting.elsewhere) {
+      CAPTURE(name);
+      for (const Field& other : fields) CHECK(other.key() != name);
+      ++names;
+    }
+  CHECK(names == 35);
+}
+
+TEST_CASE("names: a slip of one letter in any field is put right") {
+  RunConfig config;
+  const Fields fields = describe(config);
+  for (const Field& field : fields) {
+    if (field.key().size() < 4) continue;
+    std::string wrong(field.path);
+    wrong.erase(wrong.size() - 2, 1);
+    CHECK(unknown_key(fields, wrong) == wrong + ": unknown key, did you mean " + field.path + '?');
+  }
+}
+
+TEST_CASE("suggest: distance counts insertions, deletions, substitutions and swaps") {
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("gamma", "gama") == 1);
+  CHECK(edit_distance("epcohs", "epochs") == 1);
+  CHECK(edit_distance("Acrobot", "acrobot") == 0);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+}
+
+TEST_CASE("suggest: nothing is suggested for a word near nothing") {
+  CHECK(closest("xyzzy", {"gamma", "lambda"}) == "");
+  CHECK(closest("", {"a"}) == "");
+  CHECK(closest(std::string(1'000'000, 'a'), {"aaaa"}) == "");
+}
+
+TEST_CASE("printable: is one line of UTF-8, cut between characters") {
+  CHECK(printable("a\n\t\x7f") == "a\\x0a\\x09\\x7f");
+  CHECK(printable("gr\u00fc\u00df \u2713 \U0001F600") == "gr\u00fc\u00df \u2713 \U0001F600");
+  CHECK(printable("\xff\xc3(\xe2\x82\xed\xa0\x80\xf4\x90\x80\x80\xc0\xaf") ==
+        "\\xff\\xc3(\\xe2\\x82\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80\\xc0\\xaf");
+  CHECK(printable("\xc2\x9b"
+                  "31m") == "\\xc2\\x9b31m");
+  CHECK(printable("abcdef", 3) == "abc...");
+  CHECK(printable("abc", 3) == "abc");
+  CHECK(printable("ab\u00fc", 3) == "ab...");
+}
+
+TEST_CASE("describe_fields: defaults are JSON and ranges are in words") {
+  const std::vector<SettingInfo> fields = describe_fields();
+  const auto at = [&](const std::string& path) {
+    return *std::find_if(fields.begin(), fields.end(), [&](const SettingInfo& field) { return field.path == path; });
+  };
+  CHECK(at("algorithm.gamma").fallback == "0.99");
+  CHECK(at("algorithm.gamma").range == "[0, 1]");
+  CHECK(at("replay.mode").fallback == "\"consume_once\"");
+  CHECK(at("replay.mode").range == "one of: consume_once, reuse");
+  CHECK(at("inference.timeout_us").type == "duration");
+  CHECK(at("env.params").type == "object");
+  CHECK(at("model.hidden").type == "array of integer");
+}
+
+TEST_CASE("configs: every file of the folder is read and valid") {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
+    if (entry.is_directory()) continue;
+    if (entry.path().extension() != ".json") continue;
+    CAPTURE(entry.path());
+    CHECK(error_of([&] { validate(load_config(entry.path().string())); }) == "");
+    ++files;
+  }
+  CHECK(files >= 1);
+}
+
+}  // namespace troupe

@@ -1,0 +1,46 @@
+// Which settings of a run are fixed when it begins.
+#include "runtime/config/fixed_settings.h"
+
+#include <set>
+
+#include "actors/config/config.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+TEST_CASE("settings of a run: those that may change at a resume are these and no others") {
+  const SettingsOfRun settings = settings_of_run();
+  const std::set<std::string> at_resume = {"name", "trainer.threads", "trainer.device", "trainer.max_skipped"},
+                              sections = {"stop", "evaluation", "checkpoint", "stats", "network"},
+                              unless_deterministic = {"workers", "inference"};
+  for (const SettingInfo& info : describe_fields()) {
+    CAPTURE(info.path);
+    const std::string section = info.path.substr(0, info.path.find('.'));
+    const Change change = at_resume.contains(info.path) || sections.contains(section) ? Change::at_resume
+                          : unless_deterministic.contains(section) ? Change::at_resume_unless_deterministic
+                                                                   : Change::never;
+    CHECK(settings.change(info.path) == change);
+  }
+  CHECK(settings.change("evaluation.env_params.slip") == Change::at_resume);
+  CHECK(settings.change("env.params.slip") == Change::never);
+  CHECK(settings.change("stop.no_such_setting") == Change::never);
+}
+
+TEST_CASE("fixed_settings: those of a run agree with its config, also after an upgrade") {
+  for (const bool deterministic : {false, true}) {
+    RunConfig config;
+    config.seed = 7;
+    config.deterministic = deterministic;
+    config.algorithm.gamma = 0.5;
+    config.stop.updates = 9;
+    const std::string settings = fixed_settings(to_json(config), settings_of_run());
+    CHECK(fixed_settings(upgrade_config(settings), settings_of_run()) == settings);
+    RunConfig longer = config;
+    longer.stop.updates = 10;
+    CHECK(fixed_settings(to_json(longer), settings_of_run()) == settings);
+    RunConfig other = config;
+    other.seed = 8;
+    CHECK(config_conflict(settings, fixed_settings(to_json(other), settings_of_run()), settings_of_run()) ==
+          "seed was 7 and is now 8");
+  }
+}

@@ -1,0 +1,62 @@
+#include "actors/memory_estimate.h"
+
+#include "actors/config/replay_capacity.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+EnvSpec spec_of(int32_t chunk) {
+  EnvSpec spec;
+  spec.observations = {{"observation", DType::f32, {4}}};
+  spec.action.bins = {2};
+  spec.action.chunk = chunk;
+  return spec;
+}
+
+MemoryNeed need_of(const std::vector<MemoryNeed>& needs, const std::string& what) {
+  for (const MemoryNeed& need : needs)
+    if (need.what == what) return need;
+  FAIL("no need of " << what);
+  return {};
+}
+
+MemoryNeed replay_of(const RunConfig& config, int32_t chunk = 1) {
+  return need_of(possible_memory(config, spec_of(chunk)), "samples in replay");
+}
+
+}  // namespace
+
+TEST_CASE("memory: replay needs what its capacity is, whatever the lag bound") {
+  RunConfig config;
+  config.stop.env_steps = 0;
+  config.replay.max_policy_lag = 2;
+  const MemoryNeed small = replay_of(config);
+  CHECK(small.setting == "replay.max_policy_lag");
+  const double of_sample = small.bytes / static_cast<double>(replay_capacity(
+                                             config.replay, static_cast<uint64_t>(config.trainer.super_batch)));
+  config.replay.max_policy_lag = 1'000'000;
+  const MemoryNeed large = replay_of(config);
+  CHECK(large.setting == "trainer.super_batch");
+  CHECK(large.bytes == doctest::Approx(16 * static_cast<double>(config.trainer.super_batch) * of_sample));
+  config.replay.capacity = 1000;
+  CHECK(replay_of(config).setting == "replay.capacity");
+  CHECK(replay_of(config).bytes == doctest::Approx(1000 * of_sample));
+}
+
+TEST_CASE("memory: a sample also holds its task and, with action chunks, the steps that were executed") {
+  RunConfig config;
+  config.stop.env_steps = 0;
+  config.replay.capacity = 1000;
+  const double plain = replay_of(config).bytes;
+  // Three more decisions of two numbers each, and one number for the chunk.
+  CHECK(replay_of(config, 4).bytes - plain == 1000 * (3 * 2 * 4 + 4));
+  config.algorithm.group_by = "task";
+  CHECK(replay_of(config).bytes - plain == 1000 * 4);
+  config.algorithm.group_by = "batch";
+  config.model.kind = "net";
+  config.model.net = R"({"core": {"kind": "gru", "size": 10}})";
+  config.model.sequence = 8;  // a flag, and an eighth of a state
+  CHECK(replay_of(config).bytes - plain == 1000 * (1 + 10 * 4 / 8));
+}
