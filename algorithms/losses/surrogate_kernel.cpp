@@ -14,19 +14,9 @@ using Lanes = SurrogateLanes;
 // exp(x) and exp(x) - 1 - x for |x| <= kExpLimit. Near 0 the latter comes from the polynomial, because float32 leaves no digit of the
 // difference.
 [[gnu::always_inline]] inline void exp_and_k3(float x, float& ratio, float& k3) {
-  constexpr float kRound = 12582912.0f;  // as in exp_bounded
-  const float shifted = x * 1.44269504088896341f + kRound;
-  const float n = shifted - kRound;
-  const float f = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * f + 1.3981999507e-3f;
-  p = p * f + 8.3334519073e-3f;
-  p = p * f + 4.1665795894e-2f;
-  p = p * f + 1.6666665459e-1f;
-  p = p * f + 5.0000001201e-1f;
-  const float rest = p * f * f;
-  ratio = (rest + f + 1.0f) * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);
-  k3 = select(mask_of(n == 0), rest, ratio - 1.0f - x);
+  const ExpParts e = exp_parts(x);
+  ratio = exp_steps::result<exp_steps::Scalar>(e.p, e.f, e.shifted);
+  k3 = select(mask_of(e.shifted == exp_steps::kRound), e.p * e.f * e.f, ratio - 1.0f - x);
 }
 
 // The tokens as they are, and nothing where there are none.

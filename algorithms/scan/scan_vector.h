@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "algorithms/common/exp.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -244,52 +246,46 @@ TROUPE_INLINE F clamped(F x, F low, F high) {
 #endif
 }
 
-// exp of log-ratios clamped to +-20, relative error below 2e-7, NaN stays: the operations of ratio_of() in tile.h, of all N
-// vectors side by side.
+// exp of log-ratios clamped to +-20, relative error below 2e-7, NaN stays: the steps of ratio_of() in tile.h, of all N vectors side
+// by side.
 template <class Lane, int N>
 TROUPE_INLINE void vector_ratios(F (&x)[N]) {
   const F lowest = splat(-20.0f), highest = splat(20.0f);
   F shifted[N], p[N];
   each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { x[j] = clamped(x[j], lowest, highest); });
-  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
-    shifted[j] = Lane::multiply_add(x[j], splat(1.44269504088896341f), splat(12582912.0f));
-  });
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { shifted[j] = exp_steps::shifted_n<Lane>(x[j]); });
   keep_order(shifted);
-  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
-    const F n = shifted[j] - 12582912.0f;
-    x[j] = Lane::multiply_add(n, splat(2.12194440e-4f), x[j] - n * 0.693359375f);
-  });
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { x[j] = exp_steps::remainder<Lane>(x[j], shifted[j]); });
   keep_order(x);
-  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
-    p[j] = Lane::multiply_add(x[j], splat(1.9875691500e-4f), splat(1.3981999507e-3f));
-  });
-  const auto times_x_plus = [&](float c) TROUPE_INLINE_LAMBDA {
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { p[j] = exp_steps::first_terms<Lane>(x[j]); });
+  const auto add_term = [&](int term) TROUPE_INLINE_LAMBDA {
     keep_order(p);
-    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { p[j] = Lane::multiply_add(p[j], x[j], splat(c)); });
+    each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { p[j] = exp_steps::next_term<Lane>(p[j], x[j], term); });
   };
-  times_x_plus(8.3334519073e-3f);
-  times_x_plus(4.1665795894e-2f);
-  times_x_plus(1.6666665459e-1f);
-  times_x_plus(5.0000001201e-1f);
+  add_term(2);
+  add_term(3);
+  add_term(4);
+  add_term(5);
   keep_order(p);
-  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA {
-    p[j] = Lane::multiply_add(p[j] * x[j], x[j], x[j]) + 1.0f;
-    x[j] = p[j] * reinterpret_cast<F>((reinterpret_cast<M>(shifted[j]) + 127) << 23);
-  });
+  each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { x[j] = exp_steps::result<Lane>(p[j], x[j], shifted[j]); });
 }
 
+struct VectorLane {
+  using F = troupe::F;
+  TROUPE_INLINE static F splat(float x) { return troupe::splat(x); }
+  // 2^n, as exp_steps::Scalar::power.
+  TROUPE_INLINE static F power(F shifted) { return reinterpret_cast<F>((reinterpret_cast<M>(shifted) + 127) << 23); }
+};
 // For the rules: along a row, where the order of operations depends on the vector's length anyway, and down a column, where
 // results must not depend on the instruction set.
-struct RowLane {
-  using F = troupe::F;
+struct RowLane : VectorLane {
   TROUPE_INLINE static F multiply_add(F a, F b, F c) { return fused(a, b, c); }
   template <int N>
   TROUPE_INLINE static void ratios(F (&log_rho)[N]) {
     vector_ratios<RowLane>(log_rho);
   }
 };
-struct ColumnLane {
-  using F = troupe::F;
+struct ColumnLane : VectorLane {
   TROUPE_INLINE static F multiply_add(F a, F b, F c) { return a * b + c; }
   template <int N>
   TROUPE_INLINE static void ratios(F (&log_rho)[N]) {

@@ -5,32 +5,19 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <limits>
+
+#include "algorithms/common/exp.h"
 
 namespace troupe {
 
 constexpr int64_t kLanes = 16;
 
-// exp(x) for x <= 0 to 2 units in the last place; 0 below -87 (where float32 turns subnormal). Cody-Waite reduction and a
-// minimax polynomial on [-ln2/2, ln2/2] (coefficients of Cephes expf).
+// exp(x) for x <= 0 to 2 units in the last place; 0 below -kExpLimit (where float32 turns subnormal).
 inline float exp_of_nonpositive(float x) {
-  const float clamped = std::max(x, -87.0f);
-  constexpr float kRoundToInteger = 12582912.0f;  // 1.5 * 2^23
-  const float shifted = clamped * 1.44269504088896341f + kRoundToInteger;
-  const float n = shifted - kRoundToInteger;
-  const float r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  // The low bits of `shifted` are n; the constant's own bits leave by the shift.
-  const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);
-  return x < -87.0f ? 0.0f : p * power;
+  const float result = exp_bounded(std::max(x, -kExpLimit));
+  return x < -kExpLimit ? 0.0f : result;
 }
 
 namespace detail {
