@@ -1,0 +1,132 @@
+#pragma once
+// The inside of StatsSocket: the server, which owns the thread, and its clients' sessions. Internal to socket*.
+
+#include <array>
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/limited_log.h"
+#include "runtime/base/token_bucket.h"
+#include "runtime/stats/protocol.h"
+#include "runtime/stats/socket.h"
+
+namespace troupe {
+
+// All that is shared by the clients; everything but what says otherwise is touched by the socket's thread alone.
+class StatsSocket::Server {
+ public:
+  using tcp = boost::asio::ip::tcp;
+  using Message = std::shared_ptr<const std::string>;
+
+  explicit Server(StatsSocketOptions options);
+  ~Server() { stop(); }
+
+  void publish(std::string snapshot);  // any thread
+  void stop();                         // any thread
+  tcp::endpoint endpoint() const { return endpoint_; }
+  Counters counters() const;  // any thread
+
+ private:
+  class Session;
+
+  static constexpr const char* kComponent = "stats socket";
+  static constexpr size_t kReadBytes = 4096;
+  static constexpr double kRequestsAtOnce = 20;     // requests one client may send at once,
+  static constexpr double kRequestsPerSecond = 10;  // and in the long run
+
+  static Message line_of(std::string message) { return std::make_shared<const std::string>(std::move(message) + '\n'); }
+
+  void listen();
+  void run();
+  void accept();
+  void accepted(tcp::socket socket);
+  void turn_away(tcp::socket socket, const std::string& reason);
+  void take_published();
+  void begin_stop();
+  void remove(const std::shared_ptr<Session>& session);
+  std::string page() const;
+
+  const StatsSocketOptions options_;
+  boost::asio::io_context context_{1};
+  tcp::acceptor acceptor_{context_};
+  boost::asio::steady_timer accept_timer_{context_};
+  boost::asio::steady_timer stop_timer_{context_};
+  tcp::endpoint endpoint_;
+  std::vector<std::string> own_hosts_;  // names that a request may give for this machine
+  StatsHistory history_;
+  Message hello_;
+  LimitedLog log_{kComponent};
+  std::set<std::shared_ptr<Session>> sessions_;
+  bool stopping_ = false;
+
+  std::mutex pending_mutex_;
+  std::deque<std::string> pending_;  // under pending_mutex_
+  std::once_flag stop_once_;
+  std::atomic<uint64_t> accepted_{0}, refused_{0}, errors_{0}, slow_{0}, open_{0}, published_{0}, skipped_{0};
+  std::thread thread_;
+};
+
+// One connection. It is undecided until its first bytes, or their absence, tell whether it speaks HTTP or JSON.
+class StatsSocket::Server::Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Server& server, tcp::socket socket)
+      : server_(&server), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+
+  void start();
+  // Tells the client why, and closes once it has read that, or did not in time.
+  void refuse(const std::string& reason);
+  // The newest snapshot, if this client is to have it. `stats` is the message for those who have all.
+  void snapshot(const Message& stats);
+  // Closes after what is queued has been sent. `linger`: wait for the client to close first, so that it gets all.
+  void finish(bool linger);
+  void close();
+
+ private:
+  enum class Mode : uint8_t { undecided, http, lines };
+
+  void read();
+  void received(size_t bytes);
+  void client_ended();
+  void decide();
+  void begin_lines();
+  void handle_http();
+  void handle_lines();
+  void handle(const StatsRequest& request);
+  void send(Message message);
+  void fail(const std::string& reason);
+  void write();
+  void written();
+  void set_deadline(std::chrono::milliseconds time, void (Session::*action)());
+  void line_deadline();
+
+  Server* server_;
+  tcp::socket socket_;
+  boost::asio::steady_timer timer_;
+  uint64_t timer_generation_ = 0;
+  Mode mode_ = Mode::undecided;
+  std::array<char, kReadBytes> chunk_;
+  std::string received_;  // bytes that are not handled yet
+  bool line_timer_on_ = false;
+  std::deque<Message> queue_;  // the first is being written
+  size_t queued_bytes_ = 0;
+  bool closing_ = false;  // nothing more is handled or queued
+  bool linger_ = true;
+  bool sent_all_ = false;  // closing, and our side is shut down
+  std::string topic_;      // subscribed to; empty = whole snapshots
+  TokenBucket requests_{kRequestsAtOnce, kRequestsPerSecond};
+};
+
+}  // namespace troupe

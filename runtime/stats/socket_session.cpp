@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <boost/asio/write.hpp>
+#include <functional>
+#include <string_view>
+
+#include "runtime/stats/socket_server.h"
+
+namespace troupe {
+
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSnapshotsPerRequest = 200;  // this much history counts as one more request
+
+}  // namespace
+
+void StatsSocket::Server::Session::start() {
+  set_deadline(server_->options_.detect_timeout, &Session::begin_lines);
+  read();
+}
+
+void StatsSocket::Server::Session::read() {
+  socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](error_code error, size_t bytes) {
+    if (!self->socket_.is_open()) return;  // closed while this result was on its way
+    if (error == asio::error::eof)
+      self->client_ended();
+    else if (error)
+      self->close();
+    else
+      self->received(bytes);
+  });
+}
+
+void StatsSocket::Server::Session::received(size_t bytes) {
+  if (!closing_) {
+    received_.append(chunk_.data(), bytes);
+    if (mode_ == Mode::undecided) decide();
+    if (mode_ == Mode::http) handle_http();
+    if (mode_ == Mode::lines) handle_lines();
+  }
+  if (socket_.is_open()) read();
+}
+
+// A client that has nothing more to say still gets what it asked for; a silent one gets `hello` and the newest snapshot.
+void StatsSocket::Server::Session::client_ended() {
+  if (sent_all_) return close();
+  if (mode_ == Mode::undecided && !closing_) begin_lines();
+  finish(false);
+}
+
+// HTTP begins with a method in capitals, which no JSON request does.
+void StatsSocket::Server::Session::decide() {
+  const bool capital = received_[0] >= 'A' && received_[0] <= 'Z';
+  const size_t line_end = received_.find('\n');
+  if (!capital) {
+    begin_lines();
+  } else if (line_end != std::string::npos) {
+    if (is_http_request_line(std::string_view(received_).substr(0, line_end)))
+      mode_ = Mode::http;
+    else
+      begin_lines();
+  } else if (received_.size() > server_->options_.max_line_bytes) {
+    begin_lines();
+  }
+  if (mode_ == Mode::lines || line_timer_on_) return;
+  line_timer_on_ = true;
+  set_deadline(server_->options_.line_timeout, &Session::line_deadline);
+}
+
+void StatsSocket::Server::Session::begin_lines() {
+  mode_ = Mode::lines;
+  line_timer_on_ = false;
+  ++timer_generation_;
+  send(server_->hello_);
+  if (server_->history_.size() > 0) send(line_of(server_->history_.latest_message()));
+}
+
+void StatsSocket::Server::Session::handle_http() {
+  size_t end = received_.find("\r\n\r\n");
+  if (end == std::string::npos) end = received_.find("\n\n");
+  if (end == std::string::npos && received_.size() <= server_->options_.max_line_bytes) return;
+  const std::string answer = end == std::string::npos
+                                 ? http_error("431 Request Header Fields Too Large")
+                                 : http_response(received_.substr(0, end), server_->page(),
+                                                 server_->history_.latest_message(), server_->own_hosts_);
+  if (!answer.starts_with("HTTP/1.1 200")) ++server_->errors_;
+  send(std::make_shared<const std::string>(answer));
+  finish(true);
+}
+
+void StatsSocket::Server::Session::handle_lines() {
+  size_t begin = 0;
+  for (size_t end; !closing_ && (end = received_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    std::string_view line = std::string_view(received_).substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    try {
+      if (line.size() > server_->options_.max_line_bytes)
+        throw RequestError("line longer than " + std::to_string(server_->options_.max_line_bytes) + " bytes");
+      handle(parse_stats_request(line));
+    } catch (const RequestError& error) {
+      fail(error.what());
+    }
+    line_timer_on_ = false;
+  }
+  if (closing_) return received_.clear();
+  received_.erase(0, begin);
+  if (received_.size() > server_->options_.max_line_bytes)
+    return fail("line longer than " + std::to_string(server_->options_.max_line_bytes) + " bytes");
+  if (received_.empty())
+    ++timer_generation_;
+  else if (!line_timer_on_)
+    set_deadline(server_->options_.line_timeout, &Session::line_deadline);
+  line_timer_on_ = !received_.empty();
+}
+
+void StatsSocket::Server::Session::handle(const StatsRequest& request) {
+  StatsHistory& history = server_->history_;
+  const bool is_history = request.kind == StatsRequest::Kind::history;
+  const double snapshots = is_history ? static_cast<double>(std::min<uint64_t>(request.last, history.size())) : 0;
+  if (!requests_.take(1 + snapshots / kSnapshotsPerRequest, Clock::now())) throw RequestError("too many requests");
+  if (!request.topic.empty() && !history.has_topic(request.topic))
+    throw RequestError("no topic \"" + request.topic + "\" in the newest snapshot");
+  if (is_history) {
+    send(line_of(history.history_message(request, server_->options_.max_queued_bytes / 2)));
+  } else if (request.kind == StatsRequest::Kind::subscribe) {
+    topic_ = request.topic;
+    send(line_of(subscribed_message(topic_)));
+  } else {
+    send(line_of(pong_message()));
+  }
+}
+
+void StatsSocket::Server::Session::snapshot(const Message& stats) {
+  if (mode_ != Mode::lines || closing_) return;
+  send(topic_.empty() ? stats : line_of(server_->history_.topic_message(topic_)));
+}
+
+void StatsSocket::Server::Session::send(Message message) {
+  if (closing_) return;
+  if (queued_bytes_ + message->size() > server_->options_.max_queued_bytes && !queue_.empty()) {
+    ++server_->slow_;
+    return refuse("too slow: " + std::to_string(queued_bytes_) + " bytes are waiting to be read");
+  }
+  queued_bytes_ += message->size();
+  queue_.push_back(std::move(message));
+  if (queue_.size() == 1) write();
+}
+
+// The client sent something that is no request.
+void StatsSocket::Server::Session::fail(const std::string& reason) {
+  ++server_->errors_;
+  refuse(reason);
+}
+
+void StatsSocket::Server::Session::refuse(const std::string& reason) {
+  if (closing_) return;
+  error_code ignored;
+  const tcp::endpoint peer = socket_.remote_endpoint(ignored);
+  server_->log_.warn("client " + (ignored ? "that is gone" : peer.address().to_string()) + " closed: " + reason);
+  if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());  // the first is under way
+  queue_.push_back(line_of(error_message(reason)));
+  if (queue_.size() == 1) write();
+  finish(true);
+}
+
+void StatsSocket::Server::Session::finish(bool linger) {
+  linger_ = linger_ && linger;
+  closing_ = true;
+  received_.clear();
+  set_deadline(server_->options_.linger_timeout, &Session::close);
+  if (queue_.empty()) written();
+}
+
+void StatsSocket::Server::Session::write() {
+  asio::async_write(socket_, asio::buffer(*queue_.front()),
+                    [self = shared_from_this(), message = queue_.front()](error_code error, size_t) {
+                      if (error || !self->socket_.is_open()) return self->close();
+                      self->queue_.pop_front();
+                      self->queued_bytes_ -= std::min(self->queued_bytes_, message->size());
+                      self->written();
+                    });
+}
+
+void StatsSocket::Server::Session::written() {
+  if (!queue_.empty()) return write();
+  if (!closing_ || sent_all_) return;
+  if (!linger_) return close();
+  // Closing with unread bytes would reset the connection and could take the answer with it: read on until the client closes.
+  sent_all_ = true;
+  error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+}
+
+void StatsSocket::Server::Session::close() {
+  if (!socket_.is_open()) return;
+  error_code ignored;
+  socket_.close(ignored);
+  timer_.cancel();
+  closing_ = true;
+  server_->remove(shared_from_this());
+}
+
+void StatsSocket::Server::Session::set_deadline(std::chrono::milliseconds time, void (Session::*action)()) {
+  timer_.expires_after(time);
+  timer_.async_wait([self = shared_from_this(), action, generation = ++timer_generation_](error_code error) {
+    if (!error && generation == self->timer_generation_ && self->socket_.is_open()) ((*self).*action)();
+  });
+}
+
+void StatsSocket::Server::Session::line_deadline() {
+  if (mode_ != Mode::http) return fail("the rest of a line did not come in time");
+  ++server_->errors_;
+  send(std::make_shared<const std::string>(http_error("408 Request Timeout")));
+  finish(true);
+}
+
+}  // namespace troupe
