@@ -1,0 +1,189 @@
+#include <cmath>
+
+#include "sim/fakes.h"
+
+namespace troupe::sim {
+
+int64_t World::new_observation() {
+  transitions.emplace_back();
+  return static_cast<int64_t>(transitions.size()) - 1;
+}
+
+Transition* World::find(int64_t observation) {
+  if (observation <= 0 || observation >= static_cast<int64_t>(transitions.size())) {
+    violate("there is no observation " + std::to_string(observation));
+    return nullptr;
+  }
+  return &transitions[static_cast<size_t>(observation)];
+}
+
+void World::check_state(int64_t observation, std::span<const float> state, const std::string& who) {
+  const Transition* transition = find(observation);
+  if (transition == nullptr || transition->before == 0) return;
+  if (state[0] != static_cast<float>(transition->before) || state[1] != static_cast<float>(transition->depth))
+    violate(who + " for observation " + std::to_string(observation) + " comes with the state after " +
+            std::to_string(static_cast<int64_t>(state[0])) + ", not after " + std::to_string(transition->before));
+}
+
+void World::check_use(const SuperBatch& batch) {
+  const auto bound = static_cast<uint64_t>(scenario.config.replay.max_policy_lag);
+  const bool once = scenario.config.replay.mode == "consume_once";
+  const auto limit = once ? 1u : static_cast<uint32_t>(scenario.config.replay.max_reuse);
+  uint64_t samples = 0;
+  std::set<int64_t> seen;
+  for (const RolloutColumns& part : batch.parts) {
+    const Rollout& r = *part.rollout;
+    const auto ids = r.observations.at("id").view<int64_t>();
+    for (const int32_t n : part.columns)
+      for (int64_t t = 0; t < r.steps(); ++t) {
+        const auto i = static_cast<size_t>(t * r.columns() + n);
+        if (r.valid.view<uint8_t>()[i] == 0) continue;
+        ++samples;
+        const auto number = static_cast<uint64_t>(r.version.view<int64_t>()[i]);
+        const std::string who =
+            "sample " + std::to_string(ids[2 * i]) + " of version " + PolicyVersion{r.epoch, number}.text();
+        const uint64_t lag = lag_between({r.epoch, number}, {epoch, batch.index});
+        if (lag > bound)
+          violate(who + " is used by update " + std::to_string(batch.index) + " of epoch " + std::to_string(epoch) +
+                  ": lag above " + std::to_string(bound));
+        Transition* transition = find(ids[2 * i]);
+        if (transition == nullptr) return;
+        if (!seen.insert(ids[2 * i]).second) violate(who + " is twice in one batch");
+        if (++transition->uses > limit) violate(who + " is used by more than " + std::to_string(limit) + " updates");
+      }
+  }
+  if (samples != batch.samples)
+    violate("a batch of " + std::to_string(samples) + " samples says " + std::to_string(batch.samples));
+  if (samples < static_cast<uint64_t>(scenario.config.trainer.super_batch))
+    violate("a batch of " + std::to_string(samples) + " samples is smaller than super_batch");
+}
+
+namespace {
+
+// Plain-loop GAE in double, straight from the definition (terminal: no bootstrap; cut-off: bootstrap, no carry).
+std::vector<double> gae_oracle(const Rollout& r, const AlgorithmConfig& algorithm) {
+  const int64_t steps = r.steps(), columns = r.columns();
+  std::vector<double> advantages(static_cast<size_t>(steps * columns), 0.0);
+  for (int64_t n = 0; n < columns; ++n) {
+    double carry = 0;
+    for (int64_t t = steps - 1; t >= 0; --t) {
+      const auto i = static_cast<size_t>(t * columns + n);
+      if (r.valid.view<uint8_t>()[i] == 0) {
+        carry = 0;
+        continue;
+      }
+      const bool terminated = r.terminated.view<uint8_t>()[i] != 0, truncated = r.truncated.view<uint8_t>()[i] != 0;
+      const bool bootstrap = !terminated && (!truncated || algorithm.bootstrap_on_truncation);
+      const double next = bootstrap ? r.next_values.view<float>()[i] : 0.0;
+      const double delta = r.rewards.view<float>()[i] + algorithm.gamma * next - r.values.view<float>()[i];
+      carry = delta + (terminated || truncated ? 0.0 : algorithm.gamma * algorithm.lambda * carry);
+      advantages[i] = carry;
+    }
+  }
+  return advantages;
+}
+
+bool close_to(double a, double b) { return std::abs(a - b) <= 1e-4 * (1 + std::abs(a) + std::abs(b)); }
+
+}  // namespace
+
+void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& published) {
+  const std::string who = "rollout " + std::to_string(r.sequence) + " of worker " + std::to_string(r.worker);
+  const int64_t steps = r.steps(), columns = r.columns();
+  const auto ids = r.observations.at("id").view<int64_t>();
+  const auto flag = [](const Array& array, size_t i) { return array.view<uint8_t>()[i] != 0; };
+  if (steps != scenario.config.rollout.length || columns != scenario.config.env.rows)
+    return violate(who + " has a wrong shape");
+  uint64_t samples = 0;
+  for (int64_t n = 0; n < columns; ++n)
+    for (int64_t t = 0; t < steps; ++t) {
+      const auto i = static_cast<size_t>(t * columns + n);
+      const int64_t id = ids[2 * i];
+      const std::string at = who + ", step " + std::to_string(t) + " row " + std::to_string(n) + " (observation " +
+                             std::to_string(id) + ")";
+      if (ids[2 * i + 1] != ~id) return violate(at + ": halves of two observations");
+      Transition* transition = find(id);
+      if (transition == nullptr) return;
+      if (!transition->stepped) return violate(at + ": was never acted on");
+      if (transition->arrived) return violate(at + ": arrived before");
+      transition->arrived = true;
+      if (t > 0) {
+        Transition* before = find(ids[2 * (i - static_cast<size_t>(columns))]);
+        if (before == nullptr || before->next != id) return violate(at + ": does not follow the step before");
+      } else if (const auto it = expected_next.find(id); it != expected_next.end()) {
+        expected_next.erase(it);
+      } else if (!place.contains(id)) {
+        return violate(at + ": does not follow the rollout before");
+      }
+      if (t + 1 == steps) expected_next[transition->next] = id;
+      if (scenario.recurrence.state_size > 0) {
+        if (flag(r.starts, i) != (transition->before == 0)) return violate(at + ": another start of an episode");
+        const int64_t sequence = scenario.recurrence.sequence;
+        if (t % sequence == 0)
+          check_state(
+              id, r.chunk_states.view<float>().subspan(static_cast<size_t>(2 * (t / sequence * columns + n)), 2), at);
+      }
+      const PolicyVersion version{r.epoch, static_cast<uint64_t>(r.version.view<int64_t>()[i])};
+      const bool valid = flag(r.valid, i);
+      if (valid == transition->failed) return violate(at + ": valid and failed disagree");
+      if (r.actions.view<int32_t>()[i] != transition->action)
+        return violate(at + ": another action than the one executed");
+      if (r.actions.view<int32_t>()[i] != action_of(version, id) ||
+          r.log_probs.view<float>()[i] != log_prob_of(version, id) ||
+          r.values.view<float>()[i] != value_of(version, id))
+        return violate(at + ": not what version " + version.text() + " says about it");
+      if (!published.contains(version.number))
+        return violate(at + ": version " + version.text() + " was never published");
+      if (t > 0 && version.number < static_cast<uint64_t>(r.version.view<int64_t>()[i - static_cast<size_t>(columns)]))
+        return violate(at + ": the version goes backwards");
+      if (!valid) continue;
+      ++samples;
+      if (version.number < r.oldest || version.number > r.newest) return violate(at + ": outside oldest..newest");
+      if (r.rewards.view<float>()[i] != transition->reward) return violate(at + ": another reward");
+      if (flag(r.terminated, i) != transition->terminated) return violate(at + ": another terminated");
+      const bool closed = t + 1 < steps && !flag(r.valid, i + static_cast<size_t>(columns));
+      if (flag(r.truncated, i) != (transition->truncated || (closed && !transition->terminated)))
+        return violate(at + ": another truncated");
+      if (transition->terminated) continue;
+      bool known = false;
+      for (const auto& [number, yes] : published)
+        known = known || (number >= version.number &&
+                          r.next_values.view<float>()[i] == value_of({r.epoch, number}, transition->real_next));
+      if (!known) return violate(at + ": next_values is not the value of the real next observation");
+    }
+  if (samples != r.samples || samples != r.env_steps)
+    return violate(who + " says " + std::to_string(r.samples) + " samples and holds " + std::to_string(samples));
+  const std::vector<double> advantages = gae_oracle(r, scenario.config.algorithm);
+  for (size_t i = 0; i < advantages.size(); ++i) {
+    const double target = flag(r.valid, i) ? advantages[i] + r.values.view<float>()[i] : 0.0;
+    if (!close_to(advantages[i], r.advantages.view<float>()[i]) || !close_to(target, r.returns.view<float>()[i]))
+      return violate(who + ": advantage " + std::to_string(r.advantages.view<float>()[i]) + " instead of " +
+                     std::to_string(advantages[i]));
+  }
+  if (scenario.config.algorithm.advantage != "vtrace") {
+    if (!r.last_observations.empty() || !r.final_observations.empty())
+      violate(who + " carries observations nobody asked for");
+    return;
+  }
+  const auto last = r.last_observations.at("id").view<int64_t>();
+  for (int64_t n = 0; n < columns; ++n)
+    if (last[static_cast<size_t>(2 * n)] != find(ids[static_cast<size_t>(2 * ((steps - 1) * columns + n))])->next)
+      return violate(who + ": last_observations are not those after the last step");
+  size_t cut_off = 0;
+  for (size_t i = 0; i < static_cast<size_t>(steps * columns); ++i) {
+    const Transition* transition = find(ids[2 * i]);
+    cut_off += transition->truncated && !transition->failed;
+  }
+  const auto finals = static_cast<size_t>(r.final_steps.empty() ? 0 : r.final_steps.dim(0));
+  if (finals != cut_off)
+    return violate(who + ": " + std::to_string(finals) + " final observations for " + std::to_string(cut_off) +
+                   " cut-off episodes");
+  for (size_t k = 0; k < finals; ++k) {
+    const auto where = r.final_steps.view<int32_t>().subspan(2 * k, 2);
+    const auto i = static_cast<size_t>(where[0] * columns + where[1]);
+    if (r.final_observations.at("id").view<int64_t>()[2 * k] != find(ids[2 * i])->real_next)
+      return violate(who + ": a final observation is not the real one");
+  }
+}
+
+}  // namespace troupe::sim
