@@ -1,0 +1,159 @@
+#include "sim/faults.h"
+
+#include <algorithm>
+
+#include <caf/actor_cast.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/worker_host.h"
+#include "sim/schedule.h"
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr uint64_t kQuietEvents = 4'000;  // after these no new faults come, so that the run can end
+
+bool of_node(SimulatedRun& run, const KnownActor& known) {
+  if (known.kind == "worker host") return true;
+  if (known.kind != "worker") return false;
+  for (const WorkerProcess& node : run.nodes) {
+    const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
+    if (!host || node.host_ended) continue;
+    const auto* typed =
+        dynamic_cast<std::remove_pointer_t<WorkerHostActor::stateful_pointer<WorkerHostState>>*>(host->get());
+    if (typed != nullptr && run.checker.actors().contains(host->id()) && run.checker.actors()[host->id()].initialized &&
+        typed->state.worker && typed->state.worker.address() == known.address)
+      return true;
+  }
+  return false;
+}
+
+bool kill_one(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted) {
+  const auto victims = alive(run, wanted);
+  if (victims.empty()) return false;
+  const auto& victim = victims[run.rng.below(victims.size())];
+  const KnownActor& known = run.checker.actors()[victim->id()];
+  kill(run, victim, known.kind + "#" + std::to_string(known.ordinal));
+  return true;
+}
+
+// The trainer's process is killed: all its actors at once; the disk keeps what it has.
+void crash(SimulatedRun& run) {
+  run.event("the process is killed");
+  run.crashed = true;
+  run.supervisor = nullptr;
+  // An actor that has not run yet may start others before it takes its own end: until nobody is left.
+  const auto ours = [&](const KnownActor& known) { return !of_node(run, known); };
+  for (auto victims = alive(run, ours); !victims.empty(); victims = alive(run, ours)) {
+    for (const auto& actor : victims) kill(run, actor, "all");
+    run_only(run, ours);
+  }
+}
+
+}  // namespace
+
+std::vector<caf::strong_actor_ptr> alive(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted) {
+  for (caf::resumable* job : run.scheduler->jobs)
+    if (auto* actor = dynamic_cast<caf::scheduled_actor*>(job)) run.checker.know(*actor);
+  std::vector<caf::strong_actor_ptr> result;
+  for (auto& [id, known] : run.checker.actors()) {
+    if (!known.alive || !wanted(known)) continue;
+    if (auto pointer = caf::actor_cast<caf::strong_actor_ptr>(known.address)) result.push_back(pointer);
+  }
+  return result;
+}
+
+void kill(SimulatedRun& run, const caf::strong_actor_ptr& actor, const std::string& what) {
+  if (!actor) return;
+  run.event("kill " + what);
+  actor->enqueue(nullptr, caf::make_message_id(caf::message_priority::high),
+                 caf::make_message(caf::exit_msg{caf::actor_addr{}, caf::exit_reason::kill}), nullptr);
+}
+
+void cut(SimulatedRun& run, WorkerProcess& node, bool late) {
+  for (const auto& link : node.links) link->cut(late);
+  run.old_links.insert(run.old_links.end(), node.links.begin(), node.links.end());
+  node.links.clear();
+}
+
+void inject_faults(SimulatedRun& run) {
+  const Scenario& s = run.scenario();
+  if (run.chance(s.clock)) {
+    const double seconds = run.chance(0.1) ? run.rng.uniform_double() * 20 : run.rng.uniform_double() * 0.2;
+    run.event("the clock moves on by " + std::to_string(seconds) + " s");
+    run.scheduler->advance_time(std::chrono::duration_cast<caf::timespan>(Seconds(seconds)));
+  }
+  run.world.faults_on = run.outcome.events < kQuietEvents;
+  if (!run.world.faults_on || run.outcome.faults >= s.max_faults) return;
+  const auto is = [](const char* kind) { return [kind](const KnownActor& known) { return known.kind == kind; }; };
+  const auto counted = [&](bool happened) {
+    run.outcome.faults += happened;
+    run.idle_seconds = 0;
+  };
+  const auto disturbing = [&](bool happened) {
+    counted(happened);
+    run.disturbed |= happened;
+  };
+  if (run.chance(s.kill_worker)) disturbing(kill_one(run, is("worker")));
+  if (run.chance(s.kill_inference)) counted(kill_one(run, is("inference")));
+  if (run.endings < s.max_endings) {
+    if (run.chance(s.kill_essential)) {
+      const auto essential = [&](const KnownActor& known) {
+        return known.kind != "worker" && known.kind != "inference" && known.kind != "worker host" &&
+               known.kind != "supervisor";
+      };
+      if (kill_one(run, essential)) {
+        run.cause = true;
+        ++run.endings;
+        disturbing(true);
+      }
+    } else if (run.chance(s.crash)) {
+      ++run.endings;
+      counted(true);
+      return crash(run);
+    } else if (run.chance(s.interrupt) && !run.interrupted) {
+      run.event("interrupt");
+      run.interrupted = true;
+      ++run.endings;
+      counted(true);
+      caf::anon_send(run.supervisor, Stop{"interrupted"});
+    }
+  }
+  if (run.chance(s.disk) && !run.disk_fault) {
+    run.disk_fault = run.disk_faults_ever = true;
+    const bool crash_there = run.endings < s.max_endings && run.chance(0.5);
+    run.event(crash_there ? "the disk will cut a write short" : "the disk will refuse");
+    run.disk.set_fault({crash_there ? DiskFault::Kind::crash : DiskFault::Kind::refuse,
+                        run.disk.operations() + run.rng.below(12), 1 + run.rng.below(8)});
+    counted(true);
+  }
+  if (run.nodes.empty()) return;
+  WorkerProcess& node = run.nodes[run.rng.below(run.nodes.size())];
+  if (run.chance(s.cut) && !node.links.empty()) {
+    run.event("a connection breaks");
+    cut(run, node, run.chance(0.3));
+    disturbing(true);
+  }
+  if (run.chance(s.stall)) {
+    run.event("a connection stalls");
+    node.stalled_until = run.clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(
+                                                 Seconds(run.rng.uniform_double() * 8));
+    disturbing(true);
+  }
+  if (run.chance(s.kill_node) && !node.host_ended) {
+    run.event("a worker process is killed");
+    for (const auto& actor : alive(run, [&](const KnownActor& known) {
+           return known.address == node.host.address() || (known.kind == "worker" && of_node(run, known));
+         }))
+      kill(run, actor, "of a node");
+    cut(run, node, false);
+    node.host_ended = true;
+    disturbing(true);
+  }
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,111 @@
+#include "sim/mutate.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/inference.h"
+
+namespace troupe::sim {
+
+namespace {
+
+template <class T>
+T* mutable_content(caf::mailbox_element& element) {
+  return element.content().match_elements<T>() ? &element.content().get_mutable_as<T>(0) : nullptr;
+}
+
+}  // namespace
+
+void forget_request(SimulatedRun& run, caf::scheduled_actor& actor) {
+  auto* inference = dynamic_cast<std::remove_pointer_t<InferenceActor::stateful_pointer<InferenceState>>*>(&actor);
+  if (inference == nullptr || inference->state.pending.empty() || !run.chance(0.2)) return;
+  InferenceState& state = inference->state;
+  for (const uint64_t ticket : state.batcher->forget(state.pending.begin()->second.id.worker))
+    state.pending.erase(ticket);
+}
+
+void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element& element) {
+  const std::string kind = actor.name();
+  const Mutation m = run.scenario().mutation;
+  const auto again = [&] { actor.enqueue(element.sender, element.mid, element.copy_content_to_message(), nullptr); };
+  if (kind == "publisher") {
+    if (auto* weights = mutable_content<WeightsMessage>(element)) run.old_weights.push_back(weights->weights);
+  }
+  if (kind == "inference") {
+    if (auto* request = mutable_content<ActRequest>(element);
+        request != nullptr && m == Mutation::state_kept && request->rows > 0) {
+      const Array now = request->state;
+      Array& last = run.last_states[{request->worker, request->group}];
+      if (!last.empty()) request->state = last;
+      last = now;
+    }
+    if (auto* weights = mutable_content<WeightsMessage>(element);
+        weights != nullptr && weights->weights->version.number > run.start_version.number) {
+      const PolicyVersion version = weights->weights->version;
+      if (m == Mutation::weights_old)
+        weights->weights = run.old_weights[run.old_weights.size() > 1 ? run.old_weights.size() - 2 : 0];
+      if (m == Mutation::weights_torn) weights->weights = fake_weights(version, {version.epoch, version.number - 1});
+    }
+  }
+  if (kind == "worker") {
+    if (auto* reply = mutable_content<ActReply>(element); reply != nullptr && reply->fault == Fault::none) {
+      if (m == Mutation::reply_twice && run.chance(0.05)) again();
+      if (m == Mutation::reply_lost && run.chance(0.1)) reply->id += 1000;
+      if (m == Mutation::answers_unheard && run.outcome.events > 150) reply->group = 99;
+      if (m == Mutation::reply_shifted && reply->values.size() > 1) {
+        reply->values = reply->values.clone();
+        std::ranges::rotate(reply->values.mutable_view<float>(), reply->values.mutable_view<float>().begin() + 1);
+      }
+      if (m == Mutation::state_shifted && reply->state.size() > 2) {
+        reply->state = reply->state.clone();
+        std::ranges::rotate(reply->state.mutable_view<float>(), reply->state.mutable_view<float>().begin() + 2);
+      }
+      if (m == Mutation::reply_relabelled && reply->version.number > run.start_version.number && run.chance(0.3))
+        --reply->version.number;
+    }
+    if (auto* credits = mutable_content<Credits>(element)) {
+      if (m == Mutation::credit_lost && run.chance(0.3)) --credits->count;
+      if (m == Mutation::credit_extra) credits->count += 3;
+    }
+  }
+  if (kind == "replay") {
+    if (auto* message = mutable_content<RolloutMessage>(element)) {
+      auto changed = std::make_shared<Rollout>(*message->rollout);
+      if (m == Mutation::rollout_twice && run.chance(0.2)) again();
+      if (m == Mutation::rollout_renumbered && changed->sequence > 0) ++changed->sequence;
+      if (m == Mutation::rollout_miscounted && run.chance(0.3)) ++changed->samples;
+      if (m == Mutation::start_forgotten && !changed->starts.empty())
+        changed->starts = Array(DType::u8, changed->starts.shape());
+      if (m == Mutation::rollout_reordered && changed->steps() > 1) {
+        changed->rewards = changed->rewards.clone();
+        std::ranges::rotate(changed->rewards.mutable_view<float>(),
+                            changed->rewards.mutable_view<float>().begin() + changed->columns());
+      }
+      message->rollout = changed;
+    }
+    if (auto* report = mutable_content<WorkerReport>(element); report != nullptr && m == Mutation::last_words_lost)
+      report->partial.clear();
+    if (auto* update = mutable_content<UpdateMessage>(element); update != nullptr && m == Mutation::update_claimed)
+      update->applied = !update->applied;
+  }
+  if (kind == "prefetcher")
+    if (auto* message = mutable_content<BatchMessage>(element)) {
+      if (m == Mutation::batch_again && run.last_batch) {
+        auto changed = std::make_shared<SuperBatch>(*run.last_batch);
+        changed->index = message->batch->index;
+        message->batch = changed;
+      }
+      run.last_batch = message->batch;
+    }
+  if (kind == "evaluator")
+    if (auto* job = mutable_content<EvaluateMessage>(element);
+        job != nullptr && job->last && m == Mutation::evaluation_old && !run.old_weights.empty())
+      job->weights = run.old_weights.front();
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,176 @@
+#include "sim/processes.h"
+
+#include <algorithm>
+
+#include <caf/actor_registry.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/config/config.h"
+#include "actors/resume.h"
+#include "actors/worker_host.h"
+#include "runtime/run_folder/run_folder.h"
+#include "sim/faults.h"
+#include "sim/schedule.h"
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr uint64_t kMaxEvents = 60'000;  // of one simulation; a healthy one needs a few thousand
+
+void spawn_hosts(SimulatedRun& run) {
+  for (WorkerProcess& node : run.nodes) {
+    if (!node.host_ended) continue;
+    node.host_ended = false;
+    RunAddress address;
+    address.local = [&run, &node]() -> JoinService {
+      if (!run.supervisor) return {};
+      auto link = std::make_shared<Link>(*run.system, [&run](const caf::strong_actor_ptr& from, caf::actor_id proxy,
+                                                             const caf::type_erased_tuple& content) {
+        if (from && content.match_elements<ActReply>())
+          run.checker.answer_sent(from->id(), proxy, content.get_as<ActReply>(0));
+      });
+      node.links.push_back(link);
+      return caf::actor_cast<JoinService>(
+          link->stand_in(caf::actor_cast<caf::strong_actor_ptr>(run.supervisor), Direction::to_run));
+    };
+    node.host = run.system->spawn(
+        worker_host, address,
+        [&run](const std::string& config) -> RunContextPtr {
+          if (parse_config(config, "welcome") != run.context->config)
+            run.world.violate("a welcome carries another config");
+          return run.context;
+        },
+        [&run, &node](const std::string& error) {
+          run.event("a worker host ended: " + error);
+          node.host_ended = true;
+        });
+  }
+}
+
+void start_process(SimulatedRun& run) {
+  ++run.outcome.processes;
+  run.disk.clear_fault();
+  run.disk_fault = run.ended = run.crashed = run.cause = run.interrupted = run.disturbed = false;
+  run.run_outcome = {};
+  run.sink = std::make_shared<SimulatedSink>(run.world, run.checker, run.disk);
+  ReplayStart start;
+  const std::optional<Checkpoint> checkpoint = run.sink->store().recover();
+  run.disk.make_directory("run");
+  const uint32_t epoch = take_epoch(run.disk, "run", checkpoint ? checkpoint->version.epoch + 1 : 0);
+  auto learner = std::make_shared<FakeLearner>(run.world, epoch);
+  if (checkpoint) start = resume(*checkpoint, *learner);
+  start.version.epoch = epoch;
+  if (run.scenario().mutation == Mutation::epoch_kept && run.outcome.processes > 1) --start.version.epoch;
+  if (run.outcome.processes > 1 && start.version.epoch <= run.start_version.epoch)
+    run.world.violate("epoch " + std::to_string(start.version.epoch) + " is used again after a resume");
+  if (checkpoint) {
+    if (start.env_steps != start.ledger.produced)
+      run.world.violate("a checkpoint has " + std::to_string(start.env_steps) + " steps and " + start.ledger.text());
+    if (!start.ledger.balances()) run.world.violate("a restored ledger does not balance: " + start.ledger.text());
+  }
+  run.start_version = start.version;
+  run.event("process " + std::to_string(run.outcome.processes) + " starts at " + start.version.text());
+  run.checker.begin_process(start);
+  RunParts parts{learner, start, run.sink, [&run](const RunOutcome& outcome) {
+                   if (run.ended) run.world.violate("the run ends twice");
+                   run.ended = true;
+                   run.run_outcome = outcome;
+                 }};
+  run.supervisor = run.system->spawn(supervisor, run.context, parts);
+  if (run.scenario().mutation == Mutation::actor_leaked)
+    run.leaked = run.system->spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
+  spawn_hosts(run);
+}
+
+void check_outcome(SimulatedRun& run) {
+  const RunConfig& config = run.scenario().config;
+  const RunOutcome& result = run.run_outcome;
+  const auto wrong = [&](const std::string& what) {
+    run.world.violate(what + " (reason \"" + result.reason + "\", error \"" + result.error + "\")");
+  };
+  if (!result.error.empty()) {
+    if (result.error.find("on purpose") == std::string::npos && result.error.find("not finite") == std::string::npos &&
+        !run.cause)
+      wrong("the run ended with an error that nothing explains");
+    return;
+  }
+  // Workers elsewhere may still step for the process before.
+  if (!run.disturbed && (run.outcome.processes == 1 || run.nodes.empty())) run.checker.check_last(run.sink->last());
+  if (!result.checkpoint_written && !run.disk_faults_ever) wrong("there is no last checkpoint");
+  if (result.checkpoint_written) {
+    const auto checkpoint = run.sink->store().load_newest();
+    if (!checkpoint || checkpoint->version != result.version)
+      wrong("the last checkpoint is not of version " + result.version.text());
+  }
+  if (result.reason == "interrupted") {
+    if (!run.interrupted) wrong("nobody interrupted the run");
+    return;
+  }
+  if (result.version.number != static_cast<uint64_t>(config.stop.updates))
+    wrong("the run ended at version " + result.version.text());
+  if (run.interrupted) return;
+  if (!result.evaluation) return wrong("there is no last evaluation");
+  if (result.evaluation->version != result.version)
+    wrong("the last evaluation is of version " + result.evaluation->version.text());
+  if (!result.evaluation->error.empty() ||
+      result.evaluation->episodes != static_cast<uint64_t>(config.evaluation.episodes))
+    wrong("the last evaluation has " + std::to_string(result.evaluation->episodes) +
+          " episodes: " + result.evaluation->error);
+}
+
+}  // namespace
+
+void run_process(SimulatedRun& run) {
+  start_process(run);
+  run.idle_seconds = 0;
+  while (!run.ended && !run.crashed && !run.world.violation) {
+    if (run.checker.updates() != run.progress) run.idle_seconds = 0;
+    run.progress = run.checker.updates();
+    if (run.outcome.events > kMaxEvents) return run.world.violate("the run does not end" + run.checker.dump());
+    inject_faults(run);
+    if (run.crashed || run.world.violation) break;
+    if (!step(run)) {
+      spawn_hosts(run);
+      if (run.scheduler->jobs.empty()) idle(run);
+    }
+  }
+}
+
+void end_process(SimulatedRun& run) {
+  if (!run.crashed) drain(run);
+  run.supervisor = nullptr;
+  if (run.world.violation) return;
+  if (!run.crashed) check_outcome(run);
+  run.event(run.crashed ? "killed" : "ended: " + run.run_outcome.reason + " " + run.run_outcome.error);
+  run.outcome.end = run.crashed                     ? "killed"
+                    : run.run_outcome.error.empty() ? run.run_outcome.reason
+                                                    : run.run_outcome.error;
+  for (WorkerProcess& node : run.nodes) cut(run, node, false);
+  if (!run.crashed) drain(run);
+  const auto left =
+      alive(run, [&](const KnownActor& known) { return known.kind != "worker host" && known.kind != "worker"; });
+  if (!left.empty()) run.world.violate("actors outlive the run:" + run.checker.dump());
+  run.done = !run.crashed && run.run_outcome.error.empty() && run.run_outcome.reason != "interrupted";
+  if (run.endings < run.scenario().max_endings) ++run.endings;
+  if (run.endings >= 2 || run.outcome.processes >= 3) {
+    run.world.scenario.learner_throws = run.world.scenario.update_skipped = 0;
+    run.world.scenario.max_endings = 0;
+  }
+}
+
+void finish(SimulatedRun& run) {
+  for (WorkerProcess& node : run.nodes)
+    if (!node.host_ended) caf::anon_send(node.host, Stop{"the end"});
+  drain(run);
+  if (run.world.violation) return;
+  const size_t running = run.system->registry().running();
+  if (running != run.running_at_rest)
+    run.world.violate(std::to_string(running - run.running_at_rest) +
+                      " actors are left at the end:" + run.checker.dump());
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,117 @@
+#include "sim/schedule.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "sim/mutate.h"
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr double kMaxIdleSeconds = 90;  // of virtual time without progress: longer than every patience and back-off
+
+size_t pick_job(SimulatedRun& run) {
+  auto& jobs = run.scheduler->jobs;
+  if (jobs.size() == 1) return 0;
+  if (run.scenario().schedule == Schedule::uniform) return run.rng.below(jobs.size());
+  if (run.scenario().schedule == Schedule::mostly_in_order) return run.chance(0.1) ? run.rng.below(jobs.size()) : 0;
+  if (run.chance(0.02)) run.priority.clear();
+  size_t best = 0;
+  uint64_t highest = 0;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    auto* actor = dynamic_cast<caf::scheduled_actor*>(jobs[i]);
+    const uint64_t id = actor == nullptr ? 0 : actor->id();
+    const auto [it, added] = run.priority.try_emplace(id, 0);
+    if (added) it->second = run.rng.next_u64() | 1;
+    if (it->second > highest) {
+      highest = it->second;
+      best = i;
+    }
+  }
+  return best;
+}
+
+void run_job(SimulatedRun& run, size_t index) {
+  auto& jobs = run.scheduler->jobs;
+  std::swap(jobs[0], jobs[index]);
+  auto* actor = dynamic_cast<caf::scheduled_actor*>(jobs.front());
+  if (actor == nullptr) {
+    run.scheduler->try_run_once();
+    return;
+  }
+  const caf::strong_actor_ptr keep(actor->ctrl());
+  KnownActor& known = run.checker.know(*actor);
+  caf::mailbox_element* element = known.alive ? actor->mailbox().peek() : nullptr;
+  if (element != nullptr && run.scenario().mutation != Mutation::none) mutate(run, *actor, *element);
+  run.note(known.kind, known.ordinal, element);
+  run.checker.before(*actor, element);
+  run.scheduler->try_run_once();
+  if (run.scenario().mutation == Mutation::request_lost && known.alive) forget_request(run, *actor);
+  run.checker.after(*actor);
+  if (run.world.seconds_to_pass > 0) {
+    run.clock().current_time +=
+        std::chrono::duration_cast<caf::actor_clock::duration_type>(Seconds(run.world.seconds_to_pass));
+    run.world.seconds_to_pass = 0;
+  }
+}
+
+std::vector<std::pair<Link*, Direction>> deliverable(SimulatedRun& run) {
+  std::vector<std::pair<Link*, Direction>> result;
+  for (WorkerProcess& node : run.nodes) {
+    if (run.clock().now() < node.stalled_until) continue;
+    for (const auto& link : node.links)
+      for (const Direction direction : {Direction::to_run, Direction::to_node})
+        if (link->waiting(direction) > 0) result.emplace_back(link.get(), direction);
+  }
+  return result;
+}
+
+}  // namespace
+
+bool step(SimulatedRun& run) {
+  const auto parcels = deliverable(run);
+  const size_t jobs = run.scheduler->jobs.size();
+  if (jobs == 0 && parcels.empty()) return false;
+  if (jobs > 0 && (parcels.empty() || run.rng.below(jobs + parcels.size()) < jobs)) {
+    run_job(run, pick_job(run));
+  } else {
+    const auto [link, direction] = parcels[run.rng.below(parcels.size())];
+    run.event(direction == Direction::to_run ? "a message arrives at the run" : "a message arrives at a node");
+    link->deliver(direction);
+  }
+  return true;
+}
+
+void drain(SimulatedRun& run) {
+  const uint64_t limit = run.outcome.events + 20'000;
+  while (!run.world.violation && step(run))
+    if (run.outcome.events > limit) return run.world.violate("actors do not come to rest" + run.checker.dump());
+}
+
+void idle(SimulatedRun& run) {
+  if (std::ranges::all_of(run.nodes,
+                          [&](const WorkerProcess& node) { return run.clock().now() >= node.stalled_until; }) &&
+      !run.ended)
+    run.checker.quiet();
+  if (run.world.violation) return;
+  const auto before = run.clock().now();
+  if (!run.scheduler->trigger_timeout()) return run.world.violate("the run waits for nothing" + run.checker.dump());
+  run.idle_seconds += Seconds(run.clock().now() - before).count();
+  if (run.idle_seconds > kMaxIdleSeconds) run.world.violate("the run is stuck" + run.checker.dump());
+}
+
+void run_only(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted) {
+  for (size_t i = 0; i < run.scheduler->jobs.size();) {
+    auto* actor = dynamic_cast<caf::scheduled_actor*>(run.scheduler->jobs[i]);
+    if (actor == nullptr || !wanted(run.checker.know(*actor))) {
+      ++i;
+      continue;
+    }
+    run_job(run, i);
+    i = 0;
+  }
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,80 @@
+#include "sim/simulated_run.h"
+
+#include <caf/actor_registry.hpp>
+
+#include "runtime/caf/system.h"
+
+namespace troupe::sim {
+
+namespace {
+
+RunConfig as_the_actors_see_it(const Scenario& scenario) {
+  RunConfig config = scenario.config;
+  if (scenario.mutation == Mutation::lag_bound_off) config.replay.max_policy_lag += 2;
+  if (scenario.mutation == Mutation::max_batch_off) config.inference.max_batch *= 4;
+  if (scenario.mutation == Mutation::max_batch_off) config.inference.batch_size = config.inference.max_batch;
+  if (scenario.mutation == Mutation::gamma_off) config.algorithm.gamma = 0.8;
+  if (scenario.mutation == Mutation::quarantine_off) config.workers.quarantine_after = 1'000'000;
+  return config;
+}
+
+uint64_t hash_text(const char* text) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (; *text != 0; ++text) hash = (hash ^ static_cast<unsigned char>(*text)) * 1099511628211ULL;
+  return hash;
+}
+
+}  // namespace
+
+SimulatedRun::SimulatedRun(uint64_t seed, Mutation mutation, const std::function<void(const std::string&)>& trace)
+    : world(draw_scenario(seed, mutation)), checker(world), rng(derive_key(seed, "schedule")), trace(trace) {
+  register_messages(system_config);
+  configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
+  system = std::make_unique<caf::actor_system>(system_config);
+  scheduler = &dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler());
+  while (scheduler->try_run_once()) {
+  }
+  running_at_rest = system->registry().running();
+  auto made = std::make_shared<RunContext>();
+  made->config = as_the_actors_see_it(scenario());
+  made->spec = fake_spec();
+  made->recurrence = scenario().recurrence;
+  made->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
+  made->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
+  made->make_policy = [this] { return fake_policy(world); };
+  made->threads = false;
+  context = made;
+  nodes.resize(static_cast<size_t>(scenario().nodes));
+}
+
+void SimulatedRun::event(const std::string& text) {
+  outcome.trace_hash = mix(outcome.trace_hash, hash_text(text.c_str()));
+  if (trace) trace(std::to_string(outcome.events) + " " + std::to_string(now()) + "s  " + text);
+}
+
+void SimulatedRun::note(const std::string& kind, uint64_t ordinal, caf::mailbox_element* element) {
+  ++outcome.events;
+  uint64_t what = 0;
+  if (element != nullptr && !element->content().empty()) {
+    const auto type = element->content().type(0);
+    what = type.first;
+    if (type.second != nullptr) {
+      const auto [it, added] = type_hash.try_emplace(type.second, 0);
+      if (added) it->second = hash_text(type.second->name());
+      what = it->second;
+    }
+  }
+  outcome.trace_hash = mix(mix(outcome.trace_hash, hash_text(kind.c_str()) + ordinal),
+                           mix(what, static_cast<uint64_t>(clock().now().time_since_epoch().count())));
+  if (!trace) return;
+  std::string text = element == nullptr ? "starts" : element->content().stringify();
+  if (text.size() > 200) text.resize(200);
+  const caf::actor_id sender = element != nullptr && element->sender ? element->sender->id() : 0;
+  const auto from = checker.actors().find(sender);
+  const std::string who =
+      from == checker.actors().end() ? "-" : from->second.kind + "#" + std::to_string(from->second.ordinal);
+  trace(std::to_string(outcome.events) + " " + std::to_string(now()) + "s  " + kind + "#" + std::to_string(ordinal) +
+        " <- " + who + " " + text);
+}
+
+}  // namespace troupe::sim

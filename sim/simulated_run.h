@@ -1,0 +1,86 @@
+#pragma once
+// SimulatedRun: everything that one simulation is made of. The functions of schedule.h, faults.h, mutate.h and
+// processes.h work on it. One thread.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include "actors/messages.h"
+#include "actors/supervisor.h"
+#include "runtime/base/memory_disk.h"
+#include "runtime/base/rng.h"
+#include "sim/checker.h"
+#include "sim/fakes.h"
+#include "sim/link.h"
+#include "sim/simulated_sink.h"
+#include "sim/simulation.h"
+
+namespace troupe::sim {
+
+using Seconds = std::chrono::duration<double>;
+
+// A process elsewhere with a worker in it.
+struct WorkerProcess {
+  WorkerHostActor host;
+  bool host_ended = true;
+  std::vector<std::shared_ptr<Link>> links;  // the last one is the newest
+  caf::actor_clock::time_point stalled_until;
+};
+
+struct SimulatedRun {
+  SimulatedRun(uint64_t seed, Mutation mutation, const std::function<void(const std::string&)>& trace);
+
+  const Scenario& scenario() const { return world.scenario; }
+  caf::detail::test_actor_clock& clock() { return scheduler->clock(); }
+  double now() { return Seconds(clock().now().time_since_epoch()).count(); }
+  bool chance(double p) { return rng.uniform_double() < p; }
+  // Into the trace: something happens; an actor takes a message, or starts (null).
+  void event(const std::string& text);
+  void note(const std::string& kind, uint64_t ordinal, caf::mailbox_element* element);
+
+  World world;
+  Checker checker;
+  Rng rng;
+  std::function<void(const std::string&)> trace;
+  Outcome outcome;
+  MemoryDisk disk;
+  caf::actor_system_config system_config;
+  std::unique_ptr<caf::actor_system> system;
+  caf::scheduler::test_coordinator* scheduler = nullptr;
+  size_t running_at_rest = 0;
+  RunContextPtr context;
+  std::vector<WorkerProcess> nodes;
+  std::vector<std::shared_ptr<Link>> old_links;
+
+  SupervisorActor supervisor;
+  std::shared_ptr<SimulatedSink> sink;
+  RunOutcome run_outcome;
+  bool ended = false, crashed = false, done = false;
+  bool cause = false;  // something was done that may end the process with an error
+  bool interrupted = false, disk_fault = false, disk_faults_ever = false;
+  uint32_t endings = 0;
+  double idle_seconds = 0;
+  uint64_t progress = 0;
+  bool disturbed = false;  // what replay hears or says was touched in this process
+  PolicyVersion start_version;
+  std::map<uint64_t, uint64_t> priority;
+  std::map<const std::type_info*, uint64_t> type_hash;
+  std::vector<WeightsPtr> old_weights;
+  std::map<std::pair<uint64_t, uint32_t>, Array> last_states;  // by worker and group
+  std::shared_ptr<const SuperBatch> last_batch;
+  caf::actor leaked;
+};
+
+}  // namespace troupe::sim
