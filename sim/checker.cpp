@@ -3,43 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include <caf/stateful_actor.hpp>
 #include <caf/system_messages.hpp>
-#include <caf/typed_event_based_actor.hpp>
 
-#include "actors/inference.h"
-#include "actors/prefetcher.h"
 #include "actors/publisher.h"
-#include "actors/run_actors.h"
-#include "actors/trainer.h"
-#include "actors/worker.h"
-#include "actors/worker_core.h"
+#include "sim/actor_states.h"
 
 namespace troupe::sim {
 
 namespace {
 
 constexpr size_t kMailboxBound = 2000;
-constexpr uint64_t kCreditsPerGroup = 2;
-
-// The state of an actor whose type is known by its name; null when it is another one.
-template <class Pointer>
-auto* state_of(caf::abstract_actor* actor) {
-  auto* typed = dynamic_cast<std::remove_pointer_t<Pointer>*>(actor);
-  return typed == nullptr ? nullptr : &typed->state;
-}
-ReplayState* replay_of(caf::abstract_actor* a) { return state_of<ReplayActor::stateful_pointer<ReplayState>>(a); }
-InferenceState* inference_of(caf::abstract_actor* a) {
-  return state_of<InferenceActor::stateful_pointer<InferenceState>>(a);
-}
-WorkerState* worker_of(caf::abstract_actor* a) { return state_of<WorkerActor::stateful_pointer<WorkerState>>(a); }
-TrainerState* trainer_of(caf::abstract_actor* a) { return state_of<TrainerActor::stateful_pointer<TrainerState>>(a); }
-PrefetcherState* prefetcher_of(caf::abstract_actor* a) {
-  return state_of<PrefetcherActor::stateful_pointer<PrefetcherState>>(a);
-}
-SupervisorState* supervisor_of(caf::abstract_actor* a) {
-  return state_of<SupervisorActor::stateful_pointer<SupervisorState>>(a);
-}
 
 template <class T>
 const T* content_of(caf::mailbox_element& element) {
@@ -247,162 +220,6 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
         world_.violate("batch " + std::to_string(batch->batch->index) + " comes out of turn");
       replay_.batches[batch->batch->index] = batch->batch->samples;
     }
-}
-
-void Checker::check_replay(const ReplayState& state) {
-  if (!state.store) return;
-  const RunConfig& config = world_.scenario.config;
-  const Ledger ledger = state.store->ledger();
-  const auto same = [&](const char* what, uint64_t got, uint64_t wanted) {
-    if (got != wanted)
-      world_.violate("ledger: " + std::string(what) + " is " + std::to_string(got) + ", counted " +
-                     std::to_string(wanted) + " (" + ledger.text() + ")");
-  };
-  if (!ledger.balances()) world_.violate("the ledger does not balance: " + ledger.text());
-  if (state.store->closed()) silent_workers_left();
-  same("waiting", ledger.waiting, state.store->count_waiting());
-  const uint64_t counted = replay_.arrived + replay_.left + replay_.left_over;
-  same("produced", ledger.produced, replay_.base.produced + counted);
-  same("env_steps", state.store->env_steps(), ledger.produced);  // every valid step of a FakeEnv is one
-  if (state.store->closed()) {                                   // what waited is left over, too
-    same("waiting at the end", ledger.waiting, 0);
-    if (ledger.left_over < replay_.base.left_over + replay_.left_over)
-      world_.violate("the ledger forgets what workers left: " + ledger.text());
-  } else {
-    same("left over", ledger.left_over, replay_.base.left_over + replay_.left_over);
-  }
-  same("trained", ledger.trained, replay_.base.trained + replay_.trained);
-  if (config.replay.mode == "consume_once")
-    same("lost", ledger.lost_in_crash, replay_.base.lost_in_crash + replay_.left + replay_.failed);
-  if (counted > world_.produced - replay_.produced_before)
-    world_.violate("the ledger counts " + std::to_string(counted) + " samples, the environments made " +
-                   std::to_string(world_.produced - replay_.produced_before));
-  if (ledger.dropped_stale < last_ledger_.dropped_stale || ledger.dropped_full < last_ledger_.dropped_full ||
-      ledger.lost_in_crash < last_ledger_.lost_in_crash || ledger.left_over < last_ledger_.left_over)
-    world_.violate("the ledger forgets: " + ledger.text());
-  last_ledger_ = ledger;
-  uint64_t joined = 0;
-  for (const auto& [worker, account] : workers_) joined += account.joined;
-  const uint64_t most = joined * static_cast<uint64_t>(config.workers.groups) * kCreditsPerGroup;
-  if (state.store->credits_outstanding() > most)
-    world_.violate(std::to_string(state.store->credits_outstanding()) + " credits are out, at most " +
-                   std::to_string(most) + " may be");
-  const auto rollout = static_cast<uint64_t>(config.rollout.length * config.env.rows);
-  const auto batch = static_cast<uint64_t>(config.trainer.super_batch + config.rollout.length);
-  if (ledger.waiting > std::max(state.store->capacity(), batch + rollout) + 3 * batch)
-    world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, its capacity is " +
-                   std::to_string(state.store->capacity()));
-}
-
-// The actors of one stop stage end before those of the next.
-void Checker::check_stop_order(const KnownActor& ended) {
-  const auto in_table = [](const KnownActor& known) {
-    return std::ranges::find(run_actors(), known.kind, &RunActor::name);
-  };
-  const auto end = run_actors().end();
-  const auto last = in_table(ended);
-  if (last == end || last->stage == StopStage::first) return;
-  for (const auto& [id, known] : actors_) {
-    const auto other = in_table(known);
-    if (other == end || other->may_be_left_behind) continue;
-    if (known.alive && known.process == ended.process && other->stage < last->stage)
-      world_.violate(ended.kind + " has ended before " + known.kind);
-  }
-}
-
-void Checker::after(caf::scheduled_actor& actor) {
-  KnownActor& known = know(actor);
-  known.initialized = true;
-  if (!known.alive) {
-    if (known.in_order) check_stop_order(known);
-    if (known.kind == "inference") inference_.erase(actor.id());
-    if (known.kind == "replay") silent_workers_left();
-    return;
-  }
-  if (known.kind == "replay") check_replay(*replay_of(&actor));
-  if (known.kind == "inference") {
-    const InferenceState& state = *inference_of(&actor);
-    if (state.batcher && state.pending.size() != state.batcher->pending())
-      world_.violate(name_of(actor.id()) + " keeps " + std::to_string(state.pending.size()) +
-                     " requests, its batcher " + std::to_string(state.batcher->pending()));
-  }
-  if (known.kind == "worker") {
-    const WorkerState& state = *worker_of(&actor);
-    if (state.core && state.core->credits() > state.core->groups() * kCreditsPerGroup)
-      world_.violate(name_of(actor.id()) + " holds " + std::to_string(state.core->credits()) + " credits");
-  }
-}
-
-void Checker::quiet() {
-  for (auto& [id, known] : actors_) {
-    const auto pointer = known.alive ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
-    if (!pointer || !known.initialized) continue;
-    if (known.kind == "inference") {
-      const InferenceState& state = *inference_of(pointer->get());
-      const auto& open = inference_[id].open;
-      if (open.size() != state.pending.size())
-        world_.violate(name_of(id) + " owes " + std::to_string(open.size()) + " answers and knows of " +
-                       std::to_string(state.pending.size()));
-      if (state.version && last_published_ && *state.version != *last_published_)
-        world_.violate(name_of(id) + " serves " + state.version->text() + " while nothing is under way and " +
-                       last_published_->text() + " is published");
-    }
-    if (known.kind == "replay") {
-      const ReplayState& state = *replay_of(pointer->get());
-      uint64_t out = 0;
-      for (const auto& [worker, account] : workers_)
-        if (account.joined) out += credits_[worker] - std::min(credits_[worker], pushed_[worker]);
-      if (out != state.store->credits_outstanding())
-        world_.violate("replay booked " + std::to_string(state.store->credits_outstanding()) +
-                       " credits, workers have " + std::to_string(out));
-    }
-  }
-}
-
-void Checker::check_last(const StatsSnapshot& last) {
-  if (replay_.inexact) return;  // what a worker had not reported nobody can know
-  const uint64_t made = replay_.base.produced + world_.produced - replay_.produced_before;
-  const std::string says =
-      "the last report says " + last.ledger.text() + ", env_steps " + std::to_string(last.env_steps);
-  if (last.ledger.produced != made || last.env_steps != made)
-    world_.violate(says + "; the environments made " + std::to_string(made));
-  // Of a reused sample the last failed update decides, so that fewer are lost than were in failed ones.
-  if (last.ledger.lost_in_crash > replay_.base.lost_in_crash + replay_.failed)
-    world_.violate(says + "; nothing crashed");
-}
-
-std::string Checker::dump() {
-  std::string text;
-  for (auto& [id, known] : actors_) {
-    const auto pointer = known.alive ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
-    if (!pointer || !known.initialized) continue;
-    text += "\n  " + name_of(id) + ":";
-    if (const auto* s = trainer_of(pointer->get()))
-      text += " version " + s->version.text() + (s->ended ? ", ended" : "");
-    if (const auto* s = prefetcher_of(pointer->get()))
-      text += std::string(s->trainer ? " the trainer waits" : "") + (s->staged ? ", a batch is ready" : "") +
-              (s->asked ? ", waits for replay" : "");
-    if (const auto* s = replay_of(pointer->get())) {
-      const auto served = s->store->applied_number();
-      text += " " + s->store->ledger().text() + ", next index " + std::to_string(s->store->next_index()) +
-              ", credits " + std::to_string(s->store->credits_outstanding()) + ", workers " +
-              std::to_string(s->workers.size()) + ", applied " + (served ? std::to_string(*served) : "nothing") +
-              (s->prefetcher ? ", the prefetcher waits" : "");
-    }
-    if (const auto* s = inference_of(pointer->get()))
-      text += (s->version ? " version " + s->version->text() : " no weights") + ", pending " +
-              std::to_string(s->pending.size());
-    if (const auto* s = worker_of(pointer->get()); s != nullptr && s->core) {
-      const WorkerReport report = s->core->report();
-      text += " id " + std::to_string(report.worker) + ", credits " + std::to_string(s->core->credits()) +
-              ", partial rollouts " + std::to_string(report.partial.size()) + ", requests " +
-              std::to_string(report.requests) + ", retries " + std::to_string(report.retries) + ", last error " +
-              report.last_error;
-    }
-    if (const auto* s = supervisor_of(pointer->get()))
-      text += " phase " + std::to_string(static_cast<int>(s->phase)) + ", members " + std::to_string(s->members.size());
-  }
-  return text;
 }
 
 }  // namespace troupe::sim

@@ -1,0 +1,43 @@
+#pragma once
+// The state of an actor whose type is known by its name; null when it is another one.
+
+#include <type_traits>
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/inference.h"
+#include "actors/prefetcher.h"
+#include "actors/replay_buffer.h"
+#include "actors/supervisor.h"
+#include "actors/trainer.h"
+#include "actors/worker.h"
+#include "actors/worker_core.h"
+
+namespace troupe::sim {
+
+template <class Pointer>
+auto* state_of(caf::abstract_actor* actor) {
+  auto* typed = dynamic_cast<std::remove_pointer_t<Pointer>*>(actor);
+  return typed == nullptr ? nullptr : &typed->state;
+}
+inline ReplayState* replay_of(caf::abstract_actor* a) {
+  return state_of<ReplayActor::stateful_pointer<ReplayState>>(a);
+}
+inline InferenceState* inference_of(caf::abstract_actor* a) {
+  return state_of<InferenceActor::stateful_pointer<InferenceState>>(a);
+}
+inline WorkerState* worker_of(caf::abstract_actor* a) {
+  return state_of<WorkerActor::stateful_pointer<WorkerState>>(a);
+}
+inline TrainerState* trainer_of(caf::abstract_actor* a) {
+  return state_of<TrainerActor::stateful_pointer<TrainerState>>(a);
+}
+inline PrefetcherState* prefetcher_of(caf::abstract_actor* a) {
+  return state_of<PrefetcherActor::stateful_pointer<PrefetcherState>>(a);
+}
+inline SupervisorState* supervisor_of(caf::abstract_actor* a) {
+  return state_of<SupervisorActor::stateful_pointer<SupervisorState>>(a);
+}
+
+}  // namespace troupe::sim
