@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "envs/env.h"
@@ -76,9 +77,28 @@ namespace detail {
 template <class T>
 bool all_finite(const std::byte* data, size_t count) {
   const T* values = reinterpret_cast<const T*>(data);
-  T sum = 0;  // 0 * x is 0 for every finite x and NaN for the others
-  for (size_t i = 0; i < count; ++i) sum += T{0} * values[i];
-  return sum == 0;
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+    return std::all_of(values, values + count, [](T x) { return is_finite(x); });
+  } else {
+    T sum = 0;  // 0 * x is 0 for every finite x and NaN for the others
+    for (size_t i = 0; i < count; ++i) sum += T{0} * values[i];
+    return sum == 0;
+  }
+}
+
+// Whether one row of an observation holds neither NaN nor an infinity.
+inline bool all_finite(const ObservationField& field, int64_t i) {
+  const std::byte* row = field.row(i);
+  switch (field.dtype) {
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: return true;
+    case DType::f32: return all_finite<float>(row, field.elements);
+    case DType::f64: return all_finite<double>(row, field.elements);
+    case DType::f16: return all_finite<Float16>(row, field.elements);
+    case DType::bf16: return all_finite<BFloat16>(row, field.elements);
+  }
+  return true;
 }
 
 [[noreturn]] void throw_not_finite_observation(const EnvSpec& spec, size_t index);
@@ -126,10 +146,7 @@ class StepBuffers {
 
 inline void StepBuffers::require_finite(const EnvSpec& spec, std::span<const ObservationField> fields, int64_t i) {
   for (const ObservationField& field : fields) {
-    if (field.dtype != DType::f32 && field.dtype != DType::f64) continue;
-    const bool finite = field.dtype == DType::f32 ? detail::all_finite<float>(field.row(i), field.elements)
-                                                  : detail::all_finite<double>(field.row(i), field.elements);
-    if (!finite) [[unlikely]]
+    if (!detail::all_finite(field, i)) [[unlikely]]
       detail::throw_not_finite_observation(spec, static_cast<size_t>(&field - fields.data()));
   }
 }

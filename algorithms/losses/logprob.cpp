@@ -20,16 +20,9 @@ constexpr int64_t kLanes = 32;
 static_assert(kLogitTile == 4 * kLanes && kLogitChunk % kLogitTile == 0);
 
 [[gnu::always_inline]] inline float to_float(float x) { return x; }
-[[gnu::always_inline]] inline float to_float(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 
 [[gnu::always_inline]] inline void put(float& to, float x) { to = x; }
-// Rounded to the nearest, ties to even; NaN stays NaN.
-[[gnu::always_inline]] inline void put(BFloat16& to, float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-  const uint32_t nan = mask_of((bits & 0x7fffffffu) > 0x7f800000u);
-  to.bits = static_cast<uint16_t>((rounded & ~nan) | (nan & 0x7fc0u));
-}
+[[gnu::always_inline]] inline void put(BFloat16& to, float x) { to = to_bfloat16(x); }
 
 // A tile of logits; past their end stands -infinity.
 template <class Element>

@@ -6,11 +6,9 @@
 #include <limits>
 #include <span>
 
-namespace troupe {
+#include "runtime/base/float16.h"
 
-struct BFloat16 {
-  uint16_t bits;
-};
+namespace troupe {
 
 // Logits [rows, vocabulary]: row i begins at data + i * stride.
 template <class Element>

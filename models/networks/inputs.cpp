@@ -13,13 +13,20 @@ namespace {
 
 constexpr double kVarianceFloor = 1e-8;
 
+template <class T>
+float number_of(T x) {
+  return static_cast<float>(x);
+}
+float number_of(Float16 x) { return to_float(x); }
+float number_of(BFloat16 x) { return to_float(x); }
+
 // The rows of one array into columns [offset, offset + width) of out [rows, features].
 template <class T>
 void copy_rows(const Array& array, float unit, float* out, int64_t features) {
   const T* row = array.view<T>().data();
   const int64_t rows = array.dim(0), width = array.row_size();
   for (int64_t i = 0; i < rows; ++i, row += width)
-    for (int64_t j = 0; j < width; ++j) out[i * features + j] = static_cast<float>(row[j]) * unit;
+    for (int64_t j = 0; j < width; ++j) out[i * features + j] = number_of(row[j]) * unit;
 }
 
 void copy_numbers(const Array& array, float* out, int64_t features) {
@@ -29,6 +36,8 @@ void copy_numbers(const Array& array, float* out, int64_t features) {
     case DType::i64: return copy_rows<int64_t>(array, 1.0f, out, features);
     case DType::f32: return copy_rows<float>(array, 1.0f, out, features);
     case DType::f64: return copy_rows<double>(array, 1.0f, out, features);
+    case DType::f16: return copy_rows<Float16>(array, 1.0f, out, features);
+    case DType::bf16: return copy_rows<BFloat16>(array, 1.0f, out, features);
   }
 }
 

@@ -15,6 +15,8 @@ at::ScalarType type_of(DType dtype) {
     case DType::i64: return at::kLong;
     case DType::f32: return at::kFloat;
     case DType::f64: return at::kDouble;
+    case DType::f16: return at::kHalf;
+    case DType::bf16: return at::kBFloat16;
   }
   return at::kFloat;
 }

@@ -32,6 +32,8 @@ std::shared_ptr<std::byte[]> allocate(size_t bytes) {
 size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::u8: return 1;
+    case DType::f16:
+    case DType::bf16: return 2;
     case DType::i32:
     case DType::f32: return 4;
     case DType::i64:
@@ -41,6 +43,20 @@ size_t size_of(DType dtype) {
   return 0;
 }
 
+bool is_floating_point(DType dtype) {
+  switch (dtype) {
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: return false;
+    case DType::f16:
+    case DType::bf16:
+    case DType::f32:
+    case DType::f64: return true;
+  }
+  TROUPE_CHECK(false, static_cast<int>(dtype));
+  return false;
+}
+
 std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::u8: return "uint8";
@@ -48,8 +64,16 @@ std::string_view name_of(DType dtype) {
     case DType::i64: return "int64";
     case DType::f32: return "float32";
     case DType::f64: return "float64";
+    case DType::f16: return "float16";
+    case DType::bf16: return "bfloat16";
   }
   return "unknown";
+}
+
+std::optional<DType> dtype_of_number(uint8_t number) {
+  for (const DType dtype : kDTypes)
+    if (static_cast<uint8_t>(dtype) == number) return dtype;
+  return std::nullopt;
 }
 
 Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<uint8_t>(extents.size())) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,16 +19,22 @@
 #include <vector>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/float16.h"
 
 namespace troupe {
 
 // The numbers travel on the wire and in checkpoints: append only.
-enum class DType : uint8_t { u8 = 0, i32 = 1, i64 = 2, f32 = 3, f64 = 4 };
+enum class DType : uint8_t { u8 = 0, i32 = 1, i64 = 2, f32 = 3, f64 = 4, f16 = 5, bf16 = 6 };
+inline constexpr DType kDTypes[] = {DType::u8, DType::i32, DType::i64, DType::f32, DType::f64, DType::f16, DType::bf16};
 
 // Bytes of one element.
 size_t size_of(DType dtype);
-// "uint8", "int32", "int64", "float32", "float64".
+// Whether elements are floating-point numbers; integers otherwise.
+bool is_floating_point(DType dtype);
+// "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64".
 std::string_view name_of(DType dtype);
+// The dtype of a number that came from elsewhere, or nothing.
+std::optional<DType> dtype_of_number(uint8_t number);
 
 template <class T>
 constexpr DType dtype_of();
@@ -36,6 +43,8 @@ template <> constexpr DType dtype_of<int32_t>() { return DType::i32; }
 template <> constexpr DType dtype_of<int64_t>() { return DType::i64; }
 template <> constexpr DType dtype_of<float>() { return DType::f32; }
 template <> constexpr DType dtype_of<double>() { return DType::f64; }
+template <> constexpr DType dtype_of<Float16>() { return DType::f16; }
+template <> constexpr DType dtype_of<BFloat16>() { return DType::bf16; }
 
 // Up to eight extents, held inline.
 class Shape {

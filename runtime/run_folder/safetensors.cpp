@@ -28,8 +28,10 @@ struct DTypeName {
   DType dtype;
   const char* name;
 };
-constexpr DTypeName kDTypeNames[] = {
-    {DType::u8, "U8"}, {DType::i32, "I32"}, {DType::i64, "I64"}, {DType::f32, "F32"}, {DType::f64, "F64"}};
+constexpr DTypeName kDTypeNames[] = {{DType::u8, "U8"},   {DType::i32, "I32"},   {DType::i64, "I64"},
+                                     {DType::f16, "F16"}, {DType::bf16, "BF16"}, {DType::f32, "F32"},
+                                     {DType::f64, "F64"}};
+static_assert(std::size(kDTypeNames) == std::size(kDTypes));
 
 const char* format_name(DType dtype) {
   for (const DTypeName& entry : kDTypeNames)
@@ -53,7 +55,9 @@ DType parse_dtype(const json& value) {
   if (!value.is_string()) fail("dtype is not a string");
   for (const DTypeName& entry : kDTypeNames)
     if (value == entry.name) return entry.dtype;
-  fail("dtype " + value.dump() + " is not one of U8, I32, I64, F32, F64");
+  std::string known;
+  for (const DTypeName& entry : kDTypeNames) known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  fail("dtype " + value.dump() + " is not one of " + known);
 }
 
 Shape parse_shape(const json& value) {

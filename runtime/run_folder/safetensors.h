@@ -1,7 +1,7 @@
 #pragma once
 // Named arrays in the safetensors file format (https://github.com/huggingface/safetensors, "Format"): eight bytes with the
 // length of a JSON header, the header, the arrays' bytes without gaps. Readable by the Python package, and files of the Python
-// package are read here when their dtypes are ours (U8, I32, I64, F32, F64). Pure functions; any thread.
+// package are read here when their dtypes are ours (U8, I32, I64, F16, BF16, F32, F64). Pure functions; any thread.
 
 #include <map>
 #include <string>

@@ -125,6 +125,60 @@ TEST_CASE("batched: an exception of unknown type, NaN, infinity and a wrong dtyp
   }
 }
 
+namespace {
+
+// Shows -2 in each floating-point dtype, and an infinity in number `bad` of them after the first step.
+class ManyDTypes {
+ public:
+  struct Options {
+    size_t bad = 99;
+  };
+  struct State {
+    int32_t count = 0;
+  };
+  State state;
+  explicit ManyDTypes(const Options& options) : bad_(options.bad) {}
+  static EnvSpec spec() {
+    EnvSpec spec;
+    spec.id = "ManyDTypes";
+    spec.observations = {
+        {"f16", DType::f16, {3}}, {"bf16", DType::bf16, {3}}, {"f32", DType::f32, {3}}, {"f64", DType::f64, {3}}};
+    spec.action.bins = {2};
+    return spec;
+  }
+  void reset(Rng&) { state.count = 0; }
+  RowStep step(int32_t, Rng&) {
+    ++state.count;
+    return {};
+  }
+  void observe(RowWriter out) const {
+    const auto value = [this](size_t i) { return state.count > 0 && i == bad_ ? -INFINITY : -2.0f; };
+    out.array<Float16>(0)[1] = to_float16(value(0));
+    out.array<BFloat16>(1)[1] = to_bfloat16(value(1));
+    out.array<float>(2)[1] = value(2);
+    out.array<double>(3)[1] = value(3);
+  }
+
+ private:
+  size_t bad_;
+};
+
+}  // namespace
+
+TEST_CASE("batched: observations may have any floating-point dtype, and one that is not finite is seen in each") {
+  for (size_t bad = 0; bad <= 4; ++bad) {
+    CAPTURE(bad);
+    Batched<ManyDTypes> env(ManyDTypes::spec(), 1, {.bad = bad});
+    EnvStep out = EnvStep::allocate(env.spec(), 1);
+    env.reset(1, 0, out);
+    CHECK(to_float(out.observations[0].second.view<Float16>()[1]) == -2.0f);
+    CHECK(to_float(out.observations[1].second.view<BFloat16>()[1]) == -2.0f);
+    env.step(Array::of<int32_t>({1, 1, 1}, {0}), out);
+    REQUIRE(out.errors.size() == (bad < 4 ? 1 : 0));
+    if (bad < 4) CHECK(out.errors[0] == "row 0: observation " + env.spec().observations[bad].name + " is not finite");
+  }
+}
+
 TEST_CASE("batched: a row that cannot start shows zeros, is tried again at every step, and comes back") {
   bool healed = false;
   Pair pair({.mood = Moody::Mood::reset_throws, .healed = &healed});

@@ -194,6 +194,19 @@ TEST_CASE("policy: bytes are read as numbers from 0 to 1, after the arrays befor
   CHECK(policy->act(mixed).values.view<float>()[0] == doctest::Approx(plain->act(numbers).values.view<float>()[0]));
 }
 
+TEST_CASE("policy: 16-bit floating-point numbers are read as the numbers they are") {
+  EnvSpec spec = discrete_spec();
+  spec.observations = {{"half", DType::f16, {2}}, {"brain", DType::bf16, {3}}};
+  EnvSpec flat = discrete_spec();
+  const auto policy = make_policy(small_config(), spec), plain = make_policy(small_config(), flat);
+  ActInput mixed = one_input(spec, 1), numbers = one_input(flat, 1);
+  mixed.observations = {
+      {"half", Array::of<Float16>({1, 2}, {to_float16(0.5f), to_float16(-2.0f)})},
+      {"brain", Array::of<BFloat16>({1, 3}, {to_bfloat16(1.0f), to_bfloat16(0.0f), to_bfloat16(-0.75f)})}};
+  numbers.observations = {{"state", Array::of<float>({1, 5}, {0.5f, -2.0f, 1.0f, 0.0f, -0.75f})}};
+  CHECK(policy->act(mixed).values == plain->act(numbers).values);
+}
+
 TEST_CASE("learner: a batch with NaN in it is skipped, counted, and changes nothing") {
   for (const char* what : {"advantages", "returns", "observations"}) {
     RunConfig config = small_config();

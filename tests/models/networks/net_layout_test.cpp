@@ -181,6 +181,9 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
     CAPTURE(json);
     CHECK(mistake_in(net_of(json)) == message);
   }
+  CHECK(mistake_in(net_of(R"({"encoders": {"state": {"kind": "embedding", "values": 3}}})"),
+                   spec_of({{"state", DType::bf16, {4}}})) ==
+        "model.net.encoders.state.kind: \"embedding\" needs integers, but observation state is bfloat16; use \"mlp\"");
   std::string many = R"({"trunk": [1)";
   for (int i = 0; i < 32; ++i) many += ", 1";
   CHECK(mistake_in(net_of(many + "]}")) ==

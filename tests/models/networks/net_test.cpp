@@ -153,6 +153,17 @@ TEST_CASE("net: an undefined gradient stands for zeros, and inputs of inference 
   CHECK(model.device.gradient("encoder.state.0.weight").abs().max().item<float>() > 0.0f);
 }
 
+TEST_CASE("net: an image of 16-bit floating-point numbers is read as the numbers it holds") {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const auto env = [](DType type) { return env_of({{"image", type, {6, 6, 2}}}); };
+    const NetModel model(net_config("{}"), env(dtype), 4), wide(net_config("{}"), env(DType::f32), 4);
+    const torch::Tensor image =
+        random_tensor({3, 6, 6, 2}, 4).to(dtype == DType::f16 ? torch::kHalf : torch::kBFloat16);
+    const NetworkOutput output = model.network->forward({{image}, {}, {}}, false);
+    CHECK(torch::equal(output.policy, wide.network->forward({{image.to(torch::kFloat)}, {}, {}}, false).policy));
+  }
+}
+
 TEST_CASE("net: a number that is no value of an embedding makes its own row NaN") {
   const std::string json = R"({"encoders": {"token": {"kind": "embedding", "values": 3}}})";
   NetModel model(net_config(json), env_of({{"token", DType::i32, {}}}), 1);

@@ -36,6 +36,34 @@ TEST_CASE("array: a wrong dtype, range or element count is refused") {
   CHECK_THROWS_AS((Array(DType::f64, {1LL << 40, 1LL << 40})), InvariantError);
 }
 
+TEST_CASE("array: every dtype has its number, size and name, and no other number is one") {
+  struct Row {
+    uint8_t number;
+    size_t bytes;
+    const char* name;
+  };
+  const Row rows[] = {{0, 1, "uint8"},   {1, 4, "int32"},   {2, 8, "int64"},   {3, 4, "float32"},
+                      {4, 8, "float64"}, {5, 2, "float16"}, {6, 2, "bfloat16"}};
+  REQUIRE(std::size(rows) == std::size(kDTypes));
+  for (const Row& row : rows) {
+    const auto dtype = dtype_of_number(row.number);
+    REQUIRE(dtype);
+    CHECK(size_of(*dtype) == row.bytes);
+    CHECK(name_of(*dtype) == row.name);
+    CHECK(is_floating_point(*dtype) == (name_of(*dtype).find("float") != std::string::npos));
+  }
+  for (int number = std::size(rows); number < 256; ++number) CHECK_FALSE(dtype_of_number(static_cast<uint8_t>(number)));
+}
+
+TEST_CASE("array: 16-bit floating-point numbers are held as their bits") {
+  const Array a = Array::of<Float16>({2}, {to_float16(1.5f), to_float16(-0.25f)});
+  CHECK(a.dtype() == DType::f16);
+  CHECK(a.bytes() == 4);
+  CHECK(to_float(a.view<Float16>()[1]) == -0.25f);
+  CHECK_THROWS_AS(a.view<BFloat16>(), InvariantError);
+  CHECK(Array(DType::bf16, {3}).view<BFloat16>()[2].bits == 0);
+}
+
 TEST_CASE("array: equality is of bytes: NaN equals itself, 0 differs from -0") {
   CHECK(Array::of<float>({1}, {NAN}) == Array::of<float>({1}, {NAN}));
   CHECK_FALSE(Array::of<float>({1}, {0.0f}) == Array::of<float>({1}, {-0.0f}));

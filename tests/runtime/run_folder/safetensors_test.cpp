@@ -20,6 +20,8 @@ std::map<std::string, Array> one_of_each() {
           {"longs", Array::of<int64_t>({1}, {std::numeric_limits<int64_t>::min()})},
           {"floats", Array::of<float>({2, 2}, {1.5f, -0.0f, NAN, INFINITY})},
           {"scalar", Array::of<double>({}, {0.1})},
+          {"halves", Array::of<Float16>({2}, {to_float16(0.1f), to_float16(-INFINITY)})},
+          {"brains", Array::of<BFloat16>({3, 1}, {to_bfloat16(0.1f), to_bfloat16(NAN), to_bfloat16(1e-40f)})},
           {"nothing", Array(DType::f32, {0, 4})}};
 }
 
@@ -106,7 +108,9 @@ TEST_CASE("safetensors: damaged files give one line that names the cause") {
       {file_of("{\"\xff\":1}", 0), "bad header:1:3: not valid JSON"},
       {file_of(R"({"a":1})", 0), "tensor \"a\": is not an object of dtype, shape and data_offsets"},
       {file_of(R"({"a":{"dtype":"U8","shape":[0]}})", 0), "is not an object of dtype, shape and data_offsets"},
-      {file_of(tensor("\"BF16\"", "[4]", "[0,8]"), 8), "dtype \"BF16\" is not one of"},
+      {file_of(tensor("\"F8_E4M3\"", "[8]", "[0,8]"), 8),
+       "tensor \"a\": dtype \"F8_E4M3\" is not one of U8, I32, I64, F16, BF16, F32, F64"},
+      {file_of(tensor("\"BF16\"", "[8]", "[0,8]"), 8), "data_offsets [0,8] do not fit BF16 [8]"},
       {file_of(tensor("7", "[4]", "[0,8]"), 8), "dtype is not a string"},
       {file_of(tensor("\"U8\"", "8", "[0,8]"), 8), "shape is not an array"},
       {file_of(tensor("\"U8\"", "[-8]", "[0,8]"), 8), "shape holds -8"},
@@ -160,7 +164,9 @@ TEST_CASE("safetensors: the Python package reads our file and we read its") {
     return;
   }
   test::TempFolder folder;
-  write_safetensors(posix_disk(), folder / "ours", one_of_each(), {{"made_by", "test"}});
+  std::map<std::string, Array> tensors = one_of_each();
+  tensors.erase("brains");  // numpy has no such type
+  write_safetensors(posix_disk(), folder / "ours", tensors, {{"made_by", "test"}});
   const auto result = test::run_program(test::test_python() + R"( -c '
 import sys, numpy
 from safetensors import safe_open
@@ -172,13 +178,36 @@ with safe_open(sys.argv[1], framework="np") as f:
 assert tensors["bytes"].tolist() == [0, 128, 255] and tensors["bytes"].dtype == numpy.uint8
 assert tensors["ints"].tolist() == [[-1], [7]] and tensors["ints"].dtype == numpy.int32
 assert tensors["longs"].tolist() == [-2**63] and tensors["scalar"].shape == () and tensors["scalar"] == 0.1
+assert tensors["halves"].dtype == numpy.float16 and tensors["halves"][0] == numpy.float16(0.1)
 assert tensors["floats"][0, 0] == 1.5 and numpy.isnan(tensors["floats"][1, 0]) and tensors["nothing"].shape == (0, 4)
 save_file(tensors, sys.argv[2], {"made_by": "python"})
 print(len(tensors))
 ' )" + (folder / "ours") + ' ' + (folder / "theirs") +
                                         " 2>&1");
-  CHECK_MESSAGE(result.output == "6\n", result.output);
+  CHECK_MESSAGE(result.output == "7\n", result.output);
   const Safetensors theirs = read_safetensors(posix_disk(), folder / "theirs");
-  CHECK(theirs.tensors == one_of_each());
+  CHECK(theirs.tensors == tensors);
   CHECK(theirs.metadata.at("made_by") == "python");
+}
+
+TEST_CASE("safetensors: PyTorch reads our 16-bit floating-point numbers and we read its") {
+  if (!test::python_has("safetensors.torch")) {
+    MESSAGE("skipped: ", test::test_python(), " has no package safetensors with torch");
+    return;
+  }
+  test::TempFolder folder;
+  write_safetensors(posix_disk(), folder / "ours", one_of_each());
+  const auto result = test::run_program(test::test_python() + R"( -c '
+import sys, torch
+from safetensors.torch import load_file, save_file
+tensors = load_file(sys.argv[1])
+assert tensors["halves"].dtype == torch.float16 and tensors["brains"].dtype == torch.bfloat16
+assert tensors["halves"].tolist() == torch.tensor([0.1, -torch.inf], dtype=torch.float16).tolist()
+assert tensors["brains"][0, 0] == torch.tensor(0.1, dtype=torch.bfloat16) and tensors["brains"][1, 0].isnan()
+save_file(tensors, sys.argv[2])
+print(len(tensors))
+' )" + (folder / "ours") + ' ' + (folder / "theirs") +
+                                        " 2>&1");
+  CHECK_MESSAGE(result.output == "8\n", result.output);
+  CHECK(read_safetensors(posix_disk(), folder / "theirs").tensors == one_of_each());
 }

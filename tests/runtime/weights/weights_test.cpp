@@ -22,6 +22,20 @@ TEST_CASE("weights: tensors start at multiples of 64 bytes and share the flat bl
   CHECK(snapshot.tensor(1).shape() == Shape{});
 }
 
+TEST_CASE("weights: tensors of 16-bit numbers take two bytes an element and differ by their dtype") {
+  const auto of = [](DType dtype) {
+    return Signature{{{TensorKind::parameter, "w", {33}, dtype}, {TensorKind::parameter, "x", {1}, dtype}}};
+  };
+  const auto signature = std::make_shared<const Signature>(of(DType::bf16));
+  CHECK(signature->offsets() == std::vector<size_t>{0, 128});
+  WeightSnapshot snapshot{{0, 1}, signature, Array(DType::u8, {static_cast<int64_t>(signature->total_bytes())})};
+  snapshot.tensor(0).mutable_view<BFloat16>()[32] = to_bfloat16(-3.0f);
+  CHECK(to_float(snapshot.tensor(0).view<BFloat16>()[32]) == -3.0f);
+  CHECK(signature->hash() != of(DType::f16).hash());
+  CHECK(*signature->first_difference(of(DType::f16)) ==
+        "tensor 0 is parameter w bfloat16 [33] here and parameter w float16 [33] there");
+}
+
 TEST_CASE("weights: the first difference names tensor, dtype and shape of both sides") {
   Signature a = two_tensors(), b = two_tensors();
   CHECK_FALSE(a.first_difference(b));
