@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "actors/state_bytes.h"
+#include "actors/array_rows.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -14,28 +14,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstRetry{10};
 constexpr std::chrono::milliseconds kLongestRetry{1000};
-
-// Rows `rows` of each array, as new arrays; `extra` rows of room behind them.
-Arrays gather(const Arrays& source, const std::vector<int64_t>& rows, int64_t extra) {
-  Arrays result;
-  for (const auto& [name, array] : source) {
-    const auto count = static_cast<int64_t>(rows.size());
-    Array out = Array::uninitialized(array.dtype(), array.shape().without_first().prepended(count + extra));
-    for (int64_t i = 0; i < count; ++i)
-      std::memcpy(out.mutable_data() + static_cast<size_t>(i) * out.row_bytes(),
-                  array.data() + static_cast<size_t>(rows[static_cast<size_t>(i)]) * array.row_bytes(),
-                  array.row_bytes());
-    result.set(name, out);
-  }
-  return result;
-}
-
-void append_rows(Arrays& target, int64_t at, const Arrays& source) {
-  for (auto& [name, array] : target) {
-    const Array& from = source.at(name);
-    std::memcpy(array.mutable_data() + static_cast<size_t>(at) * array.row_bytes(), from.data(), from.bytes());
-  }
-}
 
 // A void row's action is thrown away, but the policy needs one it may choose.
 void allow_all_where_void(EnvStep& step) {
@@ -134,13 +112,13 @@ void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
   if (!group.value_uses.empty() || with_last) {
     std::vector<int64_t> finals;
     for (const ValueUse& use : group.value_uses) finals.push_back(use.row);
-    request.value_observations = gather(group.step.final_observations, finals, with_last ? rows : 0);
+    request.value_observations = gather_rows(group.step.final_observations, finals, with_last ? rows : 0);
     if (with_last)
-      append_rows(request.value_observations, static_cast<int64_t>(finals.size()), group.current->observations_at(0));
+      put_rows(request.value_observations, static_cast<int64_t>(finals.size()), group.current->observations_at(0));
     if (!group.recurrent.empty()) {
       const Arrays states = {{"state", group.recurrent.state()}};
-      Arrays values = gather(states, finals, with_last ? rows : 0);
-      if (with_last) append_rows(values, static_cast<int64_t>(finals.size()), states);
+      Arrays values = gather_rows(states, finals, with_last ? rows : 0);
+      if (with_last) put_rows(values, static_cast<int64_t>(finals.size()), states);
       request.value_state = values.at("state");
     }
   }
@@ -345,58 +323,6 @@ void WorkerCore::track_episodes(Group& group) {
       group.tasks[n] = task[n];
     }
   }
-}
-
-std::string WorkerCore::save() const {
-  TROUPE_CHECK(credits_ == 0, credits_);
-  std::vector<std::string> groups;
-  for (const auto& group : groups_) groups.push_back(save(*group));
-  return to_bytes(next_request_, sequence_, report_, groups);
-}
-
-void WorkerCore::load(const std::string& bytes) {
-  std::vector<std::string> groups;
-  from_bytes(bytes, "worker " + std::to_string(worker_), next_request_, sequence_, report_, groups);
-  TROUPE_CHECK(groups.size() == groups_.size(), groups.size(), groups_.size());
-  for (size_t g = 0; g < groups.size(); ++g) load(*groups_[g], groups[g]);
-}
-
-std::string WorkerCore::save(const Group& group) const {
-  TROUPE_CHECK(!group.running && !group.closing && group.outstanding == 0 && group.resting == 0 && !group.parked,
-               group.id);
-  std::string env;
-  if (!group.env->save(env)) throw std::runtime_error(group.env->spec().id + " cannot save its state");
-  const Array returns = Array::of<float>({static_cast<int64_t>(group.returns.size())}, group.returns);
-  const auto with = [&](const auto&... more) {
-    return to_bytes(env, group.current->observations_at(0), group.current->action_mask_at(0), group.decisions, returns,
-                    group.lengths, group.tasks, group.failures, group.quarantined, more...);
-  };
-  return group.recurrent.empty() ? with() : with(group.recurrent.state(), group.recurrent.starts());
-}
-
-void WorkerCore::load(Group& group, const std::string& bytes) {
-  const std::string whose = "worker " + std::to_string(worker_) + " group " + std::to_string(group.id);
-  std::string env;
-  Arrays observations;
-  Array action_mask, returns, state, starts;
-  const auto read = [&](auto&... more) {
-    from_bytes(bytes, whose, env, observations, action_mask, group.decisions, returns, group.lengths, group.tasks,
-               group.failures, group.quarantined, more...);
-  };
-  if (group.recurrent.empty()) {
-    read();
-  } else {
-    read(state, starts);
-    group.recurrent.load(state, starts);
-  }
-  group.returns.assign(returns.view<float>().begin(), returns.view<float>().end());
-  TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
-  group.env->load(env);
-  // The observations are saved, not asked for again: a row that failed shows what it was restarted with.
-  first_segment(group);
-  append_rows(group.step.observations, 0, observations);
-  if (action_mask.bytes() > 0)  // an empty array has no address
-    std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());
 }
 
 std::optional<std::string> WorkerCore::failing() const {

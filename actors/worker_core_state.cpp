@@ -1,0 +1,63 @@
+// WorkerCore::save and load: a worker of a deterministic run, as bytes.
+#include <cstring>
+#include <stdexcept>
+
+#include "actors/array_rows.h"
+#include "actors/state_bytes.h"
+#include "actors/worker_core.h"
+
+namespace troupe {
+
+std::string WorkerCore::save() const {
+  TROUPE_CHECK(credits_ == 0, credits_);
+  std::vector<std::string> groups;
+  for (const auto& group : groups_) groups.push_back(save(*group));
+  return to_bytes(next_request_, sequence_, report_, groups);
+}
+
+void WorkerCore::load(const std::string& bytes) {
+  std::vector<std::string> groups;
+  from_bytes(bytes, "worker " + std::to_string(worker_), next_request_, sequence_, report_, groups);
+  TROUPE_CHECK(groups.size() == groups_.size(), groups.size(), groups_.size());
+  for (size_t g = 0; g < groups.size(); ++g) load(*groups_[g], groups[g]);
+}
+
+std::string WorkerCore::save(const Group& group) const {
+  TROUPE_CHECK(!group.running && !group.closing && group.outstanding == 0 && group.resting == 0 && !group.parked,
+               group.id);
+  std::string env;
+  if (!group.env->save(env)) throw std::runtime_error(group.env->spec().id + " cannot save its state");
+  const Array returns = Array::of<float>({static_cast<int64_t>(group.returns.size())}, group.returns);
+  const auto with = [&](const auto&... more) {
+    return to_bytes(env, group.current->observations_at(0), group.current->action_mask_at(0), group.decisions, returns,
+                    group.lengths, group.tasks, group.failures, group.quarantined, more...);
+  };
+  return group.recurrent.empty() ? with() : with(group.recurrent.state(), group.recurrent.starts());
+}
+
+void WorkerCore::load(Group& group, const std::string& bytes) {
+  const std::string whose = "worker " + std::to_string(worker_) + " group " + std::to_string(group.id);
+  std::string env;
+  Arrays observations;
+  Array action_mask, returns, state, starts;
+  const auto read = [&](auto&... more) {
+    from_bytes(bytes, whose, env, observations, action_mask, group.decisions, returns, group.lengths, group.tasks,
+               group.failures, group.quarantined, more...);
+  };
+  if (group.recurrent.empty()) {
+    read();
+  } else {
+    read(state, starts);
+    group.recurrent.load(state, starts);
+  }
+  group.returns.assign(returns.view<float>().begin(), returns.view<float>().end());
+  TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
+  group.env->load(env);
+  // The observations are saved, not asked for again: a row that failed shows what it was restarted with.
+  first_segment(group);
+  put_rows(group.step.observations, 0, observations);
+  if (action_mask.bytes() > 0)  // an empty array has no address
+    std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());
+}
+
+}  // namespace troupe
