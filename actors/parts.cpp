@@ -80,7 +80,8 @@ template ActRequest deserialize(caf::actor_system&, const std::vector<char>&);
 size_t payload_bytes(const RolloutMessage& message) {
   const Rollout& r = *message.rollout;
   return r.observations.bytes() + r.action_mask.bytes() + r.actions.bytes() + r.log_probs.bytes() +
-         r.last_observations.bytes() + r.final_observations.bytes() + r.chunk_states.bytes() + 9 * r.values.bytes();
+         r.advantages.bytes() + r.returns.bytes() + r.last_observations.bytes() + r.final_observations.bytes() +
+         r.chunk_states.bytes() + 7 * r.values.bytes();  // 7: the other arrays with one number for each step
 }
 
 size_t payload_bytes(const ActRequest& request) {

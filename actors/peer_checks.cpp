@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "algorithms/common/algorithm_choice.h"
+
 namespace troupe {
 
 namespace {
@@ -58,8 +60,6 @@ Misfit check_shapes(const EnvSpec& spec, int64_t steps, int64_t rows, const Roll
       {"values", r.values, DType::f32, grid},
       {"next_values", r.next_values, DType::f32, grid},
       {"rewards", r.rewards, DType::f32, grid},
-      {"advantages", r.advantages, DType::f32, grid},
-      {"returns", r.returns, DType::f32, grid},
       {"terminated", r.terminated, DType::u8, grid},
       {"truncated", r.truncated, DType::u8, grid},
       {"valid", r.valid, DType::u8, grid},
@@ -76,15 +76,24 @@ Misfit check_shapes(const EnvSpec& spec, int64_t steps, int64_t rows, const Roll
   return check(spec, r.observations, {steps, rows});
 }
 
-// What estimators that recompute values need, and tasks; both are empty unless the run asks for them.
+// An array that is there only in a run that asks for it.
+Misfit check_extra(const std::string& name, bool wanted, const Array& array, DType dtype, const Shape& shape) {
+  if (wanted) return check(name, array, dtype, shape);
+  return array.empty() ? Misfit() : name + " is given, but the run does not use it";
+}
+
+// What only some estimators take from rollouts.
 Misfit check_extras(const RunConfig& config, const EnvSpec& spec, int64_t steps, int64_t rows, const Rollout& r) {
-  if ((config.algorithm.group_by == "task") == r.task.empty()) return "tasks do not fit algorithm.group_by";
-  if (!r.task.empty())
-    if (auto error = check("task", r.task, DType::i32, {steps, rows})) return error;
-  if ((config.algorithm.advantage == "vtrace") == r.last_observations.empty())
-    return "last observations do not fit algorithm.advantage";
-  if (!r.last_observations.empty())
-    if (auto error = check(spec, r.last_observations, {rows})) return error;
+  const RolloutExtras extras = rollout_extras(config.algorithm);
+  const Shape grid{steps, rows};
+  if (auto error = check_extra("advantages", extras.advantages, r.advantages, DType::f32, grid)) return error;
+  if (auto error = check_extra("returns", extras.returns, r.returns, DType::f32, grid)) return error;
+  if (auto error = check_extra("task", extras.tasks, r.task, DType::i32, grid)) return error;
+  if (!extras.next_observations)
+    return r.last_observations.empty() && r.final_observations.empty() && r.final_steps.empty()
+               ? Misfit()
+               : "it has observations after its steps, but the run does not use them";
+  if (auto error = check(spec, r.last_observations, {rows})) return error;
   const int64_t finals = r.final_steps.empty() ? 0 : r.final_steps.dim(0);
   if (finals == 0) return std::nullopt;
   if (auto error = check("final_steps", r.final_steps, DType::i32, {finals, 2})) return error;

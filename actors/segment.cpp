@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "algorithms/advantages/gae.h"
+#include "algorithms/common/algorithm_choice.h"
 
 namespace troupe {
 
@@ -29,9 +30,7 @@ Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurre
   rollout_.actions = Array(spec.action.dtype(), spec.action.shape().prepended(rows).prepended(steps));
   rollout_.log_probs = Array(DType::f32, {steps, rows, spec.action.decisions()});
   if (spec.action.chunk > 1) rollout_.executed = Array(DType::i32, grid);
-  for (Array* array :
-       {&rollout_.values, &rollout_.next_values, &rollout_.rewards, &rollout_.advantages, &rollout_.returns})
-    *array = Array(DType::f32, grid);
+  for (Array* array : {&rollout_.values, &rollout_.next_values, &rollout_.rewards}) *array = Array(DType::f32, grid);
   for (Array* array : {&rollout_.terminated, &rollout_.truncated, &rollout_.valid}) *array = Array(DType::u8, grid);
   rollout_.version = Array(DType::i64, grid);
   if (recurrence.state_size == 0) return;
@@ -139,6 +138,28 @@ Episodes Segment::episodes() const {
           Array::of<uint8_t>({count}, episode_success_)};
 }
 
+// The advantages and value targets that are the worker's to compute.
+void Segment::estimate(const AlgorithmConfig& algorithm) {
+  const RolloutExtras extras = rollout_extras(algorithm);
+  if (!extras.returns) return;
+  Rollout& r = rollout_;
+  const GaeInput in = {.steps = steps_,
+                       .sequences = rows_,
+                       .rewards = r.rewards.view<float>(),
+                       .values = r.values.view<float>(),
+                       .next_values = r.next_values.view<float>(),
+                       .terminated = r.terminated.view<uint8_t>(),
+                       .truncated = r.truncated.view<uint8_t>(),
+                       .valid = r.valid.view<uint8_t>(),
+                       .gamma = static_cast<float>(algorithm.gamma),
+                       .lambda = static_cast<float>(algorithm.lambda),
+                       .bootstrap_on_truncation = algorithm.bootstrap_on_truncation};
+  r.returns = Array::uninitialized(DType::f32, {steps_, rows_});
+  if (!extras.advantages) return lambda_returns(in, r.returns.mutable_view<float>());
+  r.advantages = Array::uninitialized(DType::f32, {steps_, rows_});
+  gae(in, r.advantages.mutable_view<float>(), r.returns.mutable_view<float>());
+}
+
 RolloutPtr Segment::close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence, uint32_t group) {
   Rollout& r = rollout_;
   r.worker = worker;
@@ -156,18 +177,7 @@ RolloutPtr Segment::close(const AlgorithmConfig& algorithm, uint64_t worker, uin
       r.newest = std::max(r.newest, version);
     }
   if (r.samples == 0) r.oldest = 0;
-  gae({.steps = steps_,
-       .sequences = rows_,
-       .rewards = r.rewards.view<float>(),
-       .values = r.values.view<float>(),
-       .next_values = r.next_values.view<float>(),
-       .terminated = r.terminated.view<uint8_t>(),
-       .truncated = r.truncated.view<uint8_t>(),
-       .valid = r.valid.view<uint8_t>(),
-       .gamma = static_cast<float>(algorithm.gamma),
-       .lambda = static_cast<float>(algorithm.lambda),
-       .bootstrap_on_truncation = algorithm.bootstrap_on_truncation},
-      r.advantages.mutable_view<float>(), r.returns.mutable_view<float>());
+  estimate(algorithm);
   if (!finals_.empty()) {
     const auto count = static_cast<int64_t>(finals_.size());
     r.final_steps = Array(DType::i32, {count, 2});

@@ -1,6 +1,6 @@
 #pragma once
-// Segment: a rollout while it is being written, one row of time after the other, and its closing with GAE. Plain logic, one
-// thread. Observations are written by the environment straight into observations_at(t); those bytes are handed to the
+// Segment: a rollout while it is being written, one row of time after the other, and its closing, with GAE where the algorithm takes
+// that from rollouts. Plain logic, one thread. Observations are written by the environment straight into observations_at(t); those bytes are handed to the
 // inference actor and never written again.
 
 #include <cstdint>
@@ -52,10 +52,11 @@ class Segment {
   void add_episode(float episode_return, int32_t length, bool success);
   Episodes episodes() const;
 
-  // Advantages and returns, and the finished rollout. The segment is empty afterwards.
+  // The finished rollout, with those of advantages and returns that the algorithm takes from rollouts. The segment is empty afterwards.
   RolloutPtr close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence, uint32_t group = 0);
 
  private:
+  void estimate(const AlgorithmConfig& algorithm);
   size_t index(int64_t t, int64_t n) const { return static_cast<size_t>(t * rows_ + n); }
 
   int64_t steps_;

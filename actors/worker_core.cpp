@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/array_rows.h"
+#include "algorithms/common/algorithm_choice.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -33,8 +34,8 @@ WorkerCore::WorkerCore(const RunConfig& config, const Recurrence& recurrence, ui
       worker_(worker),
       port_(port),
       action_key_(derive_key(config.seed, "action", worker)),
-      keep_tasks_(config.algorithm.group_by == "task"),
-      keep_observations_(config.algorithm.advantage == "vtrace") {
+      keep_tasks_(rollout_extras(config.algorithm).tasks),
+      keep_observations_(rollout_extras(config.algorithm).next_observations) {
   report_.worker = worker;
   for (int64_t g = 0; g < config.workers.groups; ++g) {
     auto group = std::make_unique<Group>();

@@ -127,8 +127,8 @@ class WorkerCore {
   uint64_t next_request_ = 1;
   uint64_t sequence_ = 0;
   uint64_t action_key_ = 0;
-  bool keep_tasks_ = false;         // sequences are compared by task
-  bool keep_observations_ = false;  // V-trace: final and last observations travel with the rollout
+  bool keep_tasks_ = false;         // rollouts carry tasks
+  bool keep_observations_ = false;  // rollouts carry final and last observations
   WorkerReport report_;
 };
 

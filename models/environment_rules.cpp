@@ -41,8 +41,7 @@ void check_fit(const LearnerConfig& config, const EnvSpec& env) {
   if (needs_probabilities(choice) && env.action.kind == ActionKind::continuous)
     throw ConfigError("algorithm.advantage: \"" + algorithm.advantage +
                       "\" needs probabilities of categories, but the actions of " + env.id + " are continuous");
-  const bool has_groups = choice.advantage != nullptr && (choice.advantage->needs & kNeedsGroups);
-  if (has_groups && algorithm.group_by == "task" && env.tasks.empty())
+  if (needs_groups(choice) && algorithm.group_by == "task" && env.tasks.empty())
     throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
   check_recurrence(config, env, choice);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Rollout: what a worker pushes to replay: T consecutive steps of the N rows of one vector environment, closed with GAE.
+// Rollout: what a worker pushes to replay: T consecutive steps of the N rows of one vector environment.
 // Plain data; immutable once pushed. Every array is [T, N, ...] (time-major). Column n, the T steps of row n, is the unit in
 // which replay hands samples out; a step whose `valid` is 0 (its environment failed there) is no sample.
 
@@ -47,11 +47,11 @@ struct Rollout {
   Array truncated;   // [T, N] uint8: cut off here; also set where a failed row's segment was closed
   Array valid;       // [T, N] uint8
   Array version;     // [T, N] int64 policy version number
-  Array advantages;  // [T, N] float32; 0 where not valid
-  Array returns;     // [T, N] float32 value targets: advantage + value
-  Array task;        // [T, N] int32 task of the step's episode; empty unless algorithm.group_by asks for it
-  // For estimators that recompute values (V-trace): the observations after the last step, and the final observations of
-  // episodes that were cut off inside. Empty otherwise.
+  // What the algorithm asks for (RolloutExtras in algorithms/common/algorithm_choice.h); empty otherwise.
+  Array advantages;  // [T, N] float32 of GAE; 0 where not valid
+  Array returns;     // [T, N] float32 value targets, the returns of GAE
+  Array task;        // [T, N] int32 task of the step's episode
+  // The observations after the last step, and the final observations of episodes that were cut off inside.
   Arrays last_observations;   // each [N, ...]
   Arrays final_observations;  // each [F, ...]
   Array final_steps;          // [F, 2] int32: (t, n) of each row of final_observations

@@ -137,6 +137,11 @@ void draw_recurrence(Draw& draw, Scenario& s) {
   } while (s.config.rollout.length % s.recurrence.sequence != 0);
 }
 
+// Advantages of whole sequences: the trainer's, beside value targets that are the worker's.
+void draw_estimator(Draw& draw, RunConfig& c) {
+  if (draw.chance(0.2)) c.algorithm.advantage = "reinforce_plus_plus";
+}
+
 }  // namespace
 
 std::span<const MutationInfo> mutations() { return kMutations; }
@@ -171,6 +176,8 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation) {
     draw_quarantine(more, s);
     Draw recurrence(seed, "recurrence");
     draw_recurrence(recurrence, s);
+    Draw estimator(seed, "estimator");
+    draw_estimator(estimator, s.config);
     if (s.config.workers.count + s.nodes == 0) continue;
     try {
       validate(s.config);

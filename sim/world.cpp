@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "algorithms/common/algorithm_choice.h"
 #include "sim/fakes.h"
 
 namespace troupe::sim {
@@ -153,14 +154,20 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
     }
   if (samples != r.samples || samples != r.env_steps)
     return violate(who + " says " + std::to_string(r.samples) + " samples and holds " + std::to_string(samples));
+  const RolloutExtras extras = rollout_extras(scenario.config.algorithm);
+  if (extras.advantages == r.advantages.empty() || extras.returns == r.returns.empty())
+    return violate(who + " carries other estimates than algorithm.advantage asks for");
   const std::vector<double> advantages = gae_oracle(r, scenario.config.algorithm);
   for (size_t i = 0; i < advantages.size(); ++i) {
     const double target = flag(r.valid, i) ? advantages[i] + r.values.view<float>()[i] : 0.0;
-    if (!close_to(advantages[i], r.advantages.view<float>()[i]) || !close_to(target, r.returns.view<float>()[i]))
+    if (extras.advantages && !close_to(advantages[i], r.advantages.view<float>()[i]))
       return violate(who + ": advantage " + std::to_string(r.advantages.view<float>()[i]) + " instead of " +
                      std::to_string(advantages[i]));
+    if (extras.returns && !close_to(target, r.returns.view<float>()[i]))
+      return violate(who + ": return " + std::to_string(r.returns.view<float>()[i]) + " instead of " +
+                     std::to_string(target));
   }
-  if (scenario.config.algorithm.advantage != "vtrace") {
+  if (!extras.next_observations) {
     if (!r.last_observations.empty() || !r.final_observations.empty())
       violate(who + " carries observations nobody asked for");
     return;

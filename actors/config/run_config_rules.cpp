@@ -130,9 +130,6 @@ void check_replay(const RunConfig& c) {
 
 void check_algorithm(const RunConfig& c) {
   const AlgorithmConfig& a = c.algorithm;
-  if (a.advantage == "vtrace" && a.rho_bar < a.c_bar)
-    refuse("algorithm.rho_bar", a.rho_bar,
-           "is below algorithm.c_bar " + text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
   if (a.kl_controller == "adaptive" && a.kl_coef == 0)
     refuse("algorithm.kl_coef", a.kl_coef,
            "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");

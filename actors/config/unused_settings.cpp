@@ -10,15 +10,6 @@ namespace {
 
 std::string with(const char* path, const auto& value) { return std::string(path) + ' ' + setting_text(value); }
 
-void check_estimator(const AlgorithmConfig& a, const AlgorithmConfig& d) {
-  const bool vtrace = a.advantage == "vtrace";
-  const std::string other = with("algorithm.advantage", a.advantage);
-  require_effect("algorithm.rho_bar", a.rho_bar, d.rho_bar, vtrace, other);
-  require_effect("algorithm.c_bar", a.c_bar, d.c_bar, vtrace, other);
-  require_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.pg_rho_bar, vtrace, other);
-  require_effect("algorithm.vtrace_adv", a.vtrace_adv, d.vtrace_adv, vtrace, other);
-}
-
 void check_losses(const RunConfig& c, const RunConfig& defaults) {
   const AlgorithmConfig &a = c.algorithm, &d = defaults.algorithm;
   const TrainerConfig& t = c.trainer;
@@ -77,7 +68,6 @@ void check_outside(const RunConfig& c, const RunConfig& d) {
 
 void check_unused_settings(const RunConfig& config) {
   const RunConfig defaults;
-  check_estimator(config.algorithm, defaults.algorithm);
   check_losses(config, defaults);
   check_model(config.model, defaults.model);
   check_course(config, defaults);

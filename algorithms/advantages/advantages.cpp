@@ -81,22 +81,41 @@ constexpr std::array<std::string_view, 1> kRlooAliases = {"rloo_vectorized"};
 
 constexpr uint8_t kGroupsAndPolicy = kNeedsGroups | kNeedsPolicy;
 
+constexpr ComputedBy kWorker = ComputedBy::worker, kTrainer = ComputedBy::trainer;
+constexpr EstimatorRun kByWorker = {.advantages = kWorker, .returns = kWorker};
+constexpr EstimatorRun kVtrace = {.advantages = kTrainer,
+                                  .returns = kTrainer,
+                                  .columns = true,
+                                  .start = true,
+                                  .next_observations = true,
+                                  .importance_weights = true};
+constexpr EstimatorRun kSequences = {.advantages = kTrainer, .returns = kWorker, .columns = true, .sequences = true};
+constexpr EstimatorRun kSequencesAndStart = {
+    .advantages = kTrainer, .returns = kWorker, .columns = true, .sequences = true, .start = true};
+
 constexpr std::array kTable = {
-    AdvantageEntry{"gae", {}, gae_advantages, kNeedsValues, kGaeParameters},
-    AdvantageEntry{"grpo", {}, grpo, kNeedsGroups, kGrpoParameters},
-    AdvantageEntry{"grpo_vectorized", {}, grpo_vectorized, kNeedsGroups, kGrpoVectorizedParameters},
-    AdvantageEntry{"dr_grpo", {}, dr_grpo, kNeedsGroups, kScoreParameters},
-    AdvantageEntry{"grpo_passk", {}, grpo_passk, kNeedsGroups, kGrpoParameters},
-    AdvantageEntry{"reinforce_plus_plus", kReinforceAliases, reinforce_plus_plus, kNeedsNothing, kReinforceParameters},
+    AdvantageEntry{"gae", {}, gae_advantages, kNeedsValues, kGaeParameters, kByWorker},
+    AdvantageEntry{"vtrace", {}, nullptr, kNeedsNothing, {}, kVtrace},
+    AdvantageEntry{"grpo", {}, grpo, kNeedsGroups, kGrpoParameters, kSequences},
+    AdvantageEntry{"grpo_vectorized", {}, grpo_vectorized, kNeedsGroups, kGrpoVectorizedParameters, kSequences},
+    AdvantageEntry{"dr_grpo", {}, dr_grpo, kNeedsGroups, kScoreParameters, kSequences},
+    AdvantageEntry{"grpo_passk", {}, grpo_passk, kNeedsGroups, kGrpoParameters, kSequences},
+    AdvantageEntry{"reinforce_plus_plus", kReinforceAliases, reinforce_plus_plus, kNeedsNothing, kReinforceParameters,
+                   kSequences},
     AdvantageEntry{"reinforce_plus_plus_baseline", kBaselineAliases, reinforce_plus_plus_baseline, kNeedsGroups,
-                   kBaselineParameters},
-    AdvantageEntry{"rloo", kRlooAliases, rloo, kNeedsGroups, kRlooParameters},
-    AdvantageEntry{"remax", {}, remax, kNeedsBaselines, kRemaxParameters},
-    AdvantageEntry{"opo", {}, opo, kNeedsGroups, kScoreParameters},
-    AdvantageEntry{"gpg", {}, gpg, kNeedsGroups, kGpgParameters},
-    AdvantageEntry{"optimal_token_baseline", {}, optimal_token_baseline, kGroupsAndPolicy, kOptimalParameters},
+                   kBaselineParameters, kSequences},
+    AdvantageEntry{"rloo", kRlooAliases, rloo, kNeedsGroups, kRlooParameters, kSequences},
+    AdvantageEntry{"remax", {}, remax, kNeedsBaselines, kRemaxParameters, kSequences},
+    AdvantageEntry{"opo", {}, opo, kNeedsGroups, kScoreParameters, kSequences},
+    AdvantageEntry{"gpg", {}, gpg, kNeedsGroups, kGpgParameters, kSequences},
     AdvantageEntry{
-        "tir_optimal_token_baseline", {}, tir_optimal_token_baseline, kGroupsAndPolicy, kTirOptimalParameters},
+        "optimal_token_baseline", {}, optimal_token_baseline, kGroupsAndPolicy, kOptimalParameters, kSequencesAndStart},
+    AdvantageEntry{"tir_optimal_token_baseline",
+                   {},
+                   tir_optimal_token_baseline,
+                   kGroupsAndPolicy,
+                   kTirOptimalParameters,
+                   kSequencesAndStart},
 };
 
 // Throws ConfigError when `estimator` needs something that is not there, InvariantError when its size is wrong.
@@ -126,6 +145,7 @@ const AdvantageEntry& find_advantage(std::string_view name, std::string_view pat
 
 void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, const ParameterValues& parameters,
                          const AdvantageOutput& out) {
+  if (entry.function == nullptr) throw ConfigError(std::string(entry.name) + ": no estimator of sequences of tokens");
   const std::size_t tokens = in.rewards.size();
   TROUPE_CHECK(in.rows.tokens() == static_cast<int64_t>(tokens), "rewards", tokens, "rows", in.rows.tokens());
   const auto rows = static_cast<std::size_t>(in.rows.count());

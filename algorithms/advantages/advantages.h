@@ -1,6 +1,7 @@
 #pragma once
-// Advantage estimators for sequences of tokens, by name. Pure functions; any thread. A new estimator is one function, one line
-// in advantage_table(), one test and one paragraph in docs/algorithms.md.
+// Advantage estimators by name: those for sequences of tokens as functions, and for all of them where a run computes them and what it
+// needs for that. Pure functions; any thread. A new estimator for sequences is one function, one line in advantage_table(), one test
+// and one paragraph in docs/algorithms.md.
 
 #include <cstdint>
 #include <span>
@@ -40,7 +41,7 @@ struct AdvantageOutput {
 
 using AdvantageFunction = void (*)(const AdvantageInput&, const ParameterValues&, const AdvantageOutput&);
 
-// What an estimator reads besides rewards and mask.
+// What AdvantageEntry::function reads besides rewards and mask.
 enum AdvantageNeed : uint8_t {
   kNeedsNothing = 0,
   kNeedsGroups = 1,
@@ -49,21 +50,36 @@ enum AdvantageNeed : uint8_t {
   kNeedsPolicy = 8,  // old_log_probs and sum_pi_squared; rollout_is_weights may be there
 };
 
+enum class ComputedBy : uint8_t { worker, trainer };
+
+// How a run computes an estimator, and what it needs for that.
+struct EstimatorRun {
+  ComputedBy advantages = ComputedBy::worker;  // rollouts carry those of the worker
+  ComputedBy returns = ComputedBy::worker;  // the value targets, likewise; those of the worker are the returns of GAE
+  bool columns = false;                     // whole columns of rollouts in one batch
+  bool sequences = false;  // the columns cut into sequences, each of which `function` takes for an answer
+  bool start = false;      // what the policy from before the update says about the samples
+  bool next_observations =
+      false;  // in rollouts: the observations after the last step, and the final ones of cut-off episodes
+  bool importance_weights = false;  // bounded by the settings rho_bar, c_bar and pg_rho_bar
+};
+
 struct AdvantageEntry {
   std::string_view name;
   std::span<const std::string_view> aliases;
-  AdvantageFunction function;
-  uint8_t needs;  // of AdvantageNeed
-  std::span<const Setting> parameters;
+  AdvantageFunction function;  // for sequences; nullptr: there is none, because it needs more than an AdvantageInput
+  uint8_t needs;               // of AdvantageNeed
+  std::span<const Setting> parameters;  // of `function`
+  EstimatorRun run;
 };
 
-// Every estimator by its name in a run file (`algorithm.advantage`) and in Python.
+// Every estimator by its name in a run file (`algorithm.advantage`); those with a function also in Python.
 std::span<const AdvantageEntry> advantage_table();
 // By name or alias. Throws ConfigError at `path`, naming the nearest known name.
 const AdvantageEntry& find_advantage(std::string_view name, std::string_view path = "algorithm.advantage");
 
-// Runs an estimator after checking its input. Throws InvariantError when a size does not fit, ConfigError when something that
-// the estimator needs is missing or a group is too small for it.
+// Runs an estimator's function after checking its input. Throws InvariantError when a size does not fit, ConfigError when the
+// estimator has no function, when something that it needs is missing or when a group is too small for it.
 void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, const ParameterValues& parameters,
                          const AdvantageOutput& out);
 

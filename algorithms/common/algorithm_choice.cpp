@@ -14,6 +14,7 @@
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
 #include "runtime/config/setting_json.h"
+#include "runtime/config/setting_rules.h"
 
 namespace troupe {
 
@@ -27,35 +28,33 @@ std::string in_quotes(std::string_view text) { return '"' + std::string(text) + 
   throw ConfigError(path + ": " + value + ' ' + what);
 }
 
-const AdvantageEntry* choose_advantage(const AlgorithmConfig& config) {
-  if (config.advantage == "gae" || config.advantage == "vtrace") return nullptr;
-  std::vector<std::string_view> names = {"gae", "vtrace"};
-  for (const AdvantageEntry& entry : advantage_table()) {
-    if (entry.name == config.advantage || std::ranges::find(entry.aliases, config.advantage) != entry.aliases.end())
-      return &entry;
-    if (entry.name == "gae") continue;
-    names.push_back(entry.name);
-    names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
-  }
-  find_name("algorithm.advantage", config.advantage, names);  // throws
-  return nullptr;
-}
-
-ParameterValues advantage_parameters(const AlgorithmConfig& config, const AdvantageEntry* entry) {
+ParameterValues advantage_parameters(const AlgorithmConfig& config, const AdvantageEntry& entry) {
   const std::string path = "algorithm.advantage_params";
-  if (entry == nullptr) {
+  if (!entry.run.sequences) {
     if (config.advantage_params != "{}")
       refuse(path, config.advantage_params,
              "does not go with algorithm.advantage " + in_quotes(config.advantage) +
                  ", whose parameters are fields of their own: algorithm.gamma, algorithm.lambda" +
-                 (config.advantage == "vtrace" ? ", algorithm.rho_bar, ..." : ""));
+                 (entry.run.importance_weights ? ", algorithm.rho_bar, ..." : ""));
     return ParameterValues();
   }
-  ParameterValues values(entry->parameters);
+  ParameterValues values(entry.parameters);
   if (values.has("gamma")) values.set("algorithm", "gamma", config.gamma);
   if (values.has("lam")) values.set("algorithm", "lam", config.lambda);
-  ParameterObject(values, entry->name).read(config.advantage_params, path);
+  ParameterObject(values, entry.name).read(config.advantage_params, path);
   return values;
+}
+
+// The settings that only estimators with importance weights read.
+void check_importance_weights(const AlgorithmConfig& a, const AlgorithmConfig& d, bool used) {
+  const std::string other = "algorithm.advantage " + in_quotes(a.advantage);
+  require_effect("algorithm.rho_bar", a.rho_bar, d.rho_bar, used, other);
+  require_effect("algorithm.c_bar", a.c_bar, d.c_bar, used, other);
+  require_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.pg_rho_bar, used, other);
+  require_effect("algorithm.vtrace_adv", a.vtrace_adv, d.vtrace_adv, used, other);
+  if (used && a.rho_bar < a.c_bar)
+    refuse("algorithm.rho_bar", number_text(a.rho_bar),
+           "is below algorithm.c_bar " + number_text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
 }
 
 // The mode of clip_config that says something about the surrogate: by its very name, or by another name of the same one.
@@ -132,9 +131,9 @@ Surrogate choose_surrogate(const AlgorithmConfig& config) {
   return result;
 }
 
-std::optional<WhitenParams> choose_whitening(const AlgorithmConfig& config, bool of_table) {
+std::optional<WhitenParams> choose_whitening(const AlgorithmConfig& config, const EstimatorRun& run) {
   if (config.whitening == "auto") {
-    if (!config.normalize_advantages || of_table) return std::nullopt;
+    if (!config.normalize_advantages || run.sequences) return std::nullopt;  // those whiten where their source does
     return WhitenParams{};
   }
   if (config.whitening == "none") return std::nullopt;
@@ -232,10 +231,10 @@ std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config
 
 AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
   AlgorithmChoice result;
-  result.advantage = choose_advantage(config);
-  result.advantage_parameters = advantage_parameters(config, result.advantage);
-  result.vtrace = config.advantage == "vtrace";
-  result.whitening = choose_whitening(config, result.advantage != nullptr);
+  result.advantage = &find_advantage(config.advantage);
+  const EstimatorRun& run = result.advantage->run;
+  result.advantage_parameters = advantage_parameters(config, *result.advantage);
+  result.whitening = choose_whitening(config, run);
   result.surrogate = choose_surrogate(config);
   constexpr std::array<std::string_view, 2> kRatios = {"joint", "per_dimension"};
   result.per_decision = find_name("algorithm.ratio", config.ratio, kRatios) == 1;
@@ -249,17 +248,27 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
     refuse("algorithm.kl", in_quotes(config.kl),
            "needs the logits of the behaviour policy, which rollouts do not carry; use k3");
   result.correction = choose_correction(config);
-  if (result.correction && result.vtrace && config.vtrace_adv == "pg_rho")
+  if (result.correction && run.importance_weights && config.vtrace_adv == "pg_rho")
     refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
            "and algorithm.rollout_correction both weight advantages by the importance ratio; leave out one of them");
   result.whole_sequences =
       result.surrogate.entry->needs == SurrogateNeeds::sequence || result.aggregation != Aggregation::token_mean;
-  result.sequences = result.whole_sequences || result.advantage || result.correction;
+  result.sequences = result.whole_sequences || run.sequences || result.correction;
+  result.columns = run.columns || result.sequences;
+  result.start = run.start || result.correction;
   return result;
 }
 
+RolloutExtras rollout_extras(const AlgorithmConfig& config) {
+  const EstimatorRun& run = find_advantage(config.advantage).run;
+  return {.advantages = run.advantages == ComputedBy::worker,
+          .returns = run.returns == ComputedBy::worker,
+          .next_observations = run.next_observations,
+          .tasks = config.group_by == "task"};
+}
+
 void check_names(const AlgorithmConfig& config) {
-  choose_advantage(config);
+  find_advantage(config.advantage);
   make_surrogate(config.surrogate, "algorithm.surrogate");
   find_kl(config.kl);
   if (config.whitening != "auto" && config.whitening != "none")
@@ -283,25 +292,25 @@ std::vector<std::string> names_for(std::string_view path) {
   std::vector<std::string> names;
   if (path == "algorithm.surrogate")
     for (const SurrogateEntry& entry : surrogate_table()) names.emplace_back(entry.name);
-  if (path != "algorithm.advantage") return names;
-  names = {"gae", "vtrace"};
-  for (const AdvantageEntry& entry : advantage_table())
-    if (entry.name != "gae") names.emplace_back(entry.name);
+  if (path == "algorithm.advantage")
+    for (const AdvantageEntry& entry : advantage_table()) names.emplace_back(entry.name);
   return names;
 }
 
-bool needs_probabilities(const AlgorithmChoice& choice) {
-  return choice.advantage != nullptr && (choice.advantage->needs & kNeedsPolicy);
-}
+bool needs_groups(const AlgorithmChoice& choice) { return choice.advantage->needs & kNeedsGroups; }
+
+bool needs_probabilities(const AlgorithmChoice& choice) { return choice.advantage->needs & kNeedsPolicy; }
 
 void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch) {
   const AlgorithmChoice choice = choose_algorithm(a);
   const AlgorithmConfig defaults;
-  if (!choice.advantage && a.incomplete != defaults.incomplete)
+  const EstimatorRun& run = choice.advantage->run;
+  check_importance_weights(a, defaults, run.importance_weights);
+  if (!run.sequences && a.incomplete != defaults.incomplete)
     refuse("algorithm.incomplete", in_quotes(a.incomplete),
            "has no effect with algorithm.advantage " + in_quotes(a.advantage) + "; leave this at " +
                in_quotes(defaults.incomplete));
-  if (!(choice.advantage && (choice.advantage->needs & kNeedsGroups)) && a.group_by != defaults.group_by)
+  if (!needs_groups(choice) && a.group_by != defaults.group_by)
     refuse("algorithm.group_by", in_quotes(a.group_by),
            "has no effect with algorithm.advantage " + in_quotes(a.advantage) +
                ", which has no groups; leave this at " + in_quotes(defaults.group_by));
@@ -321,7 +330,7 @@ std::vector<ChoiceParameters> algorithm_parameters() {
     }
   };
   for (const AdvantageEntry& entry : advantage_table()) {
-    if (entry.name == "gae") continue;
+    if (!entry.run.sequences) continue;
     add("algorithm.advantage_params", entry.name, entry.parameters);
     all.back().aliases.assign(entry.aliases.begin(), entry.aliases.end());
   }
@@ -351,14 +360,14 @@ std::string algorithm_schema(const std::string& schema) {
   Json& section = root["properties"]["algorithm"];
   Json& properties = section["properties"];
   Json all_of = Json::array();
-  std::vector<std::string> names = {"gae", "vtrace"};
-  all_of.push_back(condition("advantage", "advantage_params", names, true, {}));
+  std::vector<std::string> names;
   for (const AdvantageEntry& entry : advantage_table()) {
-    if (entry.name == "gae") continue;
     std::vector<std::string> own = {std::string(entry.name)};
     for (const std::string_view alias : entry.aliases) own.emplace_back(alias);
     names.insert(names.end(), own.begin(), own.end());
-    all_of.push_back(condition("advantage", "advantage_params", own, false, entry.parameters));
+    const auto parameters = entry.run.sequences ? entry.parameters : std::span<const Setting>();
+    all_of.push_back(
+        condition("advantage", "advantage_params", own, entry.name == AlgorithmConfig().advantage, parameters));
   }
   properties["advantage"].erase("pattern");
   properties["advantage"]["enum"] = names;

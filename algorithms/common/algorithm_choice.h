@@ -19,12 +19,18 @@
 
 namespace troupe {
 
+// Which arrays the rollouts of a run have beside those that all rollouts have.
+struct RolloutExtras {
+  bool advantages = true;
+  bool returns = true;
+  bool next_observations = false;  // last_observations, final_observations and final_steps
+  bool tasks = false;
+};
+
 struct AlgorithmChoice {
-  // Of the table; nullptr: the GAE that rollouts carry, or V-trace.
-  const AdvantageEntry* advantage = nullptr;
-  ParameterValues advantage_parameters;
-  bool vtrace = false;
-  std::optional<WhitenParams> whitening;  // of all advantages of a super-batch
+  const AdvantageEntry* advantage = nullptr;  // of the table; never null once chosen
+  ParameterValues advantage_parameters;       // of its function, where the run calls that
+  std::optional<WhitenParams> whitening;      // of all advantages of a super-batch
 
   Surrogate surrogate;
   bool per_decision = false;  // one ratio per decision instead of one per sample
@@ -37,11 +43,15 @@ struct AlgorithmChoice {
   // Whether samples are put together to sequences, and whether minibatches hold whole ones.
   bool sequences = false;
   bool whole_sequences = false;
+  bool columns = false;  // whether batches are made of whole columns of rollouts
+  bool start = false;    // whether the policy from before an update evaluates the samples
 };
 
 // Throws ConfigError beginning with the JSON path of what is wrong: "algorithm.surrogate_params.tua_pos: unknown key,
 // did you mean algorithm.surrogate_params.tau_pos?".
 AlgorithmChoice choose_algorithm(const AlgorithmConfig& config);
+
+RolloutExtras rollout_extras(const AlgorithmConfig& config);
 
 // The same with the rule between this section and trainer.micro_batch, and settings that have no effect. To be called
 // next to validate().
@@ -59,6 +69,9 @@ void use_canonical_spelling(AlgorithmConfig& config);
 // The names that the table behind `path` ("algorithm.advantage" or "algorithm.surrogate") lists, without their other
 // spellings; none for any other path.
 std::vector<std::string> names_for(std::string_view path);
+
+// Whether the estimator compares the sequences of a group.
+bool needs_groups(const AlgorithmChoice& choice);
 
 // Whether the estimator asks for the probabilities of all actions, not only of those taken.
 bool needs_probabilities(const AlgorithmChoice& choice);

@@ -107,8 +107,8 @@ PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env)
 std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const {
   auto result = std::make_unique<StagedUpdate>();
   result->index = batch.index;
-  const bool whole_columns = choice_.vtrace || choice_.sequences || recurrence_.state_size > 0;
-  result->rows = stage_rows(batch, env_, replica_.encoder, whole_columns);
+  const bool whole_columns = choice_.columns || recurrence_.state_size > 0;
+  result->rows = stage_rows(batch, env_, replica_.encoder, whole_columns, rollout_extras(config_.algorithm));
   result->chunks = stage_chunks(batch, result->rows, recurrence_);
   result->samples = result->rows.sample_rows.size();
   return result;
@@ -170,7 +170,7 @@ PolicyLearner::Batch PolicyLearner::normalize(StagedUpdate& staged) {
 Prepared PolicyLearner::prepare_targets(Batch& batch) {
   CurrentNetwork network = current_network(batch);
   Start start;
-  if (needs_start(choice_)) {
+  if (choice_.start) {
     replica_.device.upload();
     if (recurrence_.state_size > 0) network = current_recurrent_network(batch);
     Minibatch minibatch(replica_.head);

@@ -61,8 +61,7 @@ Tokens gather_tokens(const SequenceAdvantageInput& in, const StagedRows& batch, 
 
 TokenAdvantages estimate_sequences(const AlgorithmChoice& choice, const SequenceAdvantageInput& in,
                                    const StagedRows& batch) {
-  TROUPE_CHECK(choice.advantage != nullptr);
-  const bool needs_policy = choice.advantage->needs & kNeedsPolicy;
+  const bool needs_policy = needs_probabilities(choice);
   TROUPE_CHECK(!needs_policy || in.start != nullptr, choice.advantage->name);
   const int64_t per_row = needs_policy && in.per_decision ? in.decisions : 1;
   const Tokens tokens = gather_tokens(in, batch, per_row);

@@ -170,7 +170,8 @@ Arrays gather_observations(const std::vector<StagedPart>& parts, const EnvSpec& 
 
 }  // namespace
 
-StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder, bool whole_columns) {
+StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder, bool whole_columns,
+                      const RolloutExtras& extras) {
   StagedRows out;
   std::vector<StagedPart> parts;
   for (const RolloutColumns& part : batch.parts) {
@@ -190,8 +191,8 @@ StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEn
   if (env.action.masked)
     out.action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
   out.values = column("values", DType::f32, {}, &Rollout::values);
-  out.advantages = column("advantages", DType::f32, {}, &Rollout::advantages);
-  out.returns = column("returns", DType::f32, {}, &Rollout::returns);
+  if (extras.advantages) out.advantages = column("advantages", DType::f32, {}, &Rollout::advantages);
+  if (extras.returns) out.returns = column("returns", DType::f32, {}, &Rollout::returns);
   if (whole_columns) stage_segments(parts, env, encoder, out);
   for (int64_t row = 0; row < out.rows; ++row)
     if (!whole_columns || out.valid.view<uint8_t>()[row]) out.sample_rows.push_back(row);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "algorithms/common/algorithm_choice.h"
 #include "envs/env.h"
 #include "models/networks/inputs.h"
 #include "models/rollout.h"
@@ -26,8 +27,8 @@ struct StagedRows {
   Array log_probs;                   // [R, D]
   Array executed;                    // [R] int32 decisions that were executed, from the first on; empty = all
   Array values;                      // [R] of the behaviour policy
-  Array advantages;                  // [R] of the rollout
-  Array returns;                     // [R]
+  Array advantages;                  // [R] of the rollout; empty where the trainer makes them
+  Array returns;                     // [R] likewise
   std::vector<int64_t> sample_rows;  // the rows to train on, ascending
 
   // With whole columns; empty otherwise.
@@ -47,6 +48,7 @@ struct StagedRows {
 
 // Only valid steps become rows, unless `whole_columns` asks for all. Throws InvariantError naming what does not fit when a
 // rollout is not one of this environment.
-StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder, bool whole_columns);
+StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder, bool whole_columns,
+                      const RolloutExtras& extras = {});
 
 }  // namespace troupe

@@ -25,6 +25,7 @@ std::vector<uint8_t> executed_decisions(const StagedRows& batch, int64_t decisio
 void make_vtrace_targets(const AlgorithmConfig& algorithm, int64_t decisions, const Start& start,
                          const CurrentNetwork& network, StagedRows& batch) {
   std::ranges::copy(start.values, batch.values.mutable_view<float>().begin());
+  for (Array* array : {&batch.advantages, &batch.returns}) *array = Array::uninitialized(DType::f32, {batch.rows});
   const auto behaviour = batch.log_probs.view<float>();
   std::vector<float> log_rho(batch.rows, 0.0f);
   for (const int64_t row : batch.sample_rows)
@@ -66,17 +67,16 @@ std::vector<int64_t> groups_of(const std::string& group_by, const StagedRows& ba
 
 }  // namespace
 
-bool needs_start(const AlgorithmChoice& choice) {
-  return choice.vtrace || choice.correction || needs_probabilities(choice);
-}
-
 Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, const Head& head,
                  const CurrentNetwork& network, Start start, StagedRows& batch) {
   Prepared result;
   result.start = std::move(start);
-  if (choice.vtrace) make_vtrace_targets(config, head.decisions(), result.start, network, batch);
-  const auto advantages = batch.advantages.view<float>();
-  result.advantages.values.assign(advantages.begin(), advantages.end());
+  const EstimatorRun& run = choice.advantage->run;
+  if (run.importance_weights) make_vtrace_targets(config, head.decisions(), result.start, network, batch);
+  if (!run.sequences) {
+    const auto advantages = batch.advantages.view<float>();
+    result.advantages.values.assign(advantages.begin(), advantages.end());
+  }
   if (!choice.sequences) return result;
 
   result.sequences = cut_sequences(batch, !config.bootstrap_on_truncation);
@@ -92,7 +92,7 @@ Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, c
   };
   const bool probabilities = needs_probabilities(choice);
   if (choice.correction && probabilities) correct(*choice.correction, {});
-  if (choice.advantage != nullptr) {
+  if (run.sequences) {
     const std::vector<int64_t> groups = groups_of(config.group_by, batch, result.sequences);
     result.advantages = estimate_sequences(choice,
                                            {.sequences = result.sequences,

@@ -24,9 +24,6 @@ struct Prepared {
   RolloutWeights correction;
 };
 
-// Whether the algorithm needs the network's word on the samples before they are trained on.
-bool needs_start(const AlgorithmChoice& choice);
-
 // With V-trace, values, returns and advantages of the batch become those of the current weights; where incomplete sequences are dropped,
 // only the samples of complete ones stay. `network` is called only for V-trace.
 Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, const Head& head,

@@ -48,10 +48,11 @@ void advantages(const std::string& name, const Settings& settings, const View& r
                       {advantages.out<float>(), returns.out<float>()});
 }
 
-// Every estimator: aliases, the arguments that it needs beside rewards and mask, parameters.
+// Every estimator of sequences: aliases, the arguments that it needs beside rewards and mask, parameters.
 py::dict table() {
   py::dict out;
   for (const AdvantageEntry& entry : advantage_table()) {
+    if (entry.function == nullptr) continue;
     py::dict parameters;
     for (const Setting& parameter : entry.parameters)
       parameters[py::str(parameter.key)] =

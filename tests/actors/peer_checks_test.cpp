@@ -56,6 +56,23 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout carries recurrent states as t
   CHECK(refused(recurrence));
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "peer_checks: a rollout carries the estimates that the run's estimator takes from it, no others") {
+  const Array estimates = rollout.advantages;
+  config.algorithm.advantage = "grpo";  // the trainer makes the advantages
+  CHECK(changed([](Rollout&) {}));
+  rollout.advantages = {};
+  CHECK(!changed([](Rollout&) {}));
+  CHECK(changed([](Rollout& r) { r.returns = {}; }));
+  config.algorithm.advantage = "vtrace";  // and the value targets
+  rollout.last_observations.set("state", Array(DType::f32, {2, 3}));
+  CHECK(changed([](Rollout&) {}));
+  rollout.returns = {};
+  CHECK(!changed([](Rollout&) {}));
+  CHECK(changed([&](Rollout& r) { r.advantages = estimates; }));
+  CHECK(changed([](Rollout& r) { r.last_observations.clear(); }));
+}
+
 TEST_CASE_FIXTURE(Fixture, "peer_checks: an action must be allowed by its mask where it is a sample") {
   spec.action.masked = true;
   rollout.action_mask = Array(DType::u8, {4, 2, 5});
@@ -113,13 +130,15 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout with anything else in it does
       [](Rollout& r) { r.values = Array(DType::f32, {4, 3}); },
       [](Rollout& r) { r.values = Array(DType::f64, {4, 2}); },
       [](Rollout& r) { r.advantages = {}; },
+      [](Rollout& r) { r.returns = Array(DType::f32, {4, 3}); },
       [](Rollout& r) { r.observations.set("state", Array(DType::f32, {4, 2, 4})); },
       [](Rollout& r) { r.observations.set("more", Array(DType::f32, {4, 2, 3})); },
       [](Rollout& r) { r.observations.clear(); },
       [](Rollout& r) { r.actions = Array::of<int32_t>({4, 2, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 5}); },
       [](Rollout& r) { r.actions = Array::of<int32_t>({4, 2, 1, 1}, {-1, 0, 0, 0, 0, 0, 0, 0}); },
       [](Rollout& r) { r.task = Array(DType::i32, {4, 2}); },
-      [](Rollout& r) { r.last_observations = r.observations; },
+      [](Rollout& r) { r.last_observations.set("state", Array(DType::f32, {2, 3})); },
+      [](Rollout& r) { r.final_observations = r.observations; },
       [](Rollout& r) { r.final_steps = Array::of<int32_t>({1, 2}, {4, 0}); },
       [](Rollout& r) { r.final_steps = Array::of<int32_t>({1, 2}, {0, 0}); },  // without an observation
       [](Rollout& r) { r.group = 2; },

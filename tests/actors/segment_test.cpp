@@ -120,6 +120,28 @@ TEST_CASE("segment: final and last observations travel for estimators that recom
   CHECK(f.rollout->last_observations.at("o").shape() == Shape{2, 1});
 }
 
+TEST_CASE("segment: only what the algorithm takes from rollouts is computed") {
+  const auto closed = [](const char* advantage) {
+    Fixture f(3, 2);
+    f.algorithm.advantage = advantage;
+    f.algorithm.lambda = 0.9;
+    for (int64_t t = 0; t < 3; ++t) {
+      f.policy(t, {0.3f, -1.7f});
+      f.env(t, {1.1f, 2.3f}, {0, t == 1}, {0, 0}, {1, 1});
+    }
+    f.segment.set_last_values(Array::of<float>({2}, {4.0f, 5.0f}));
+    f.advantages();
+    return f.rollout;
+  };
+  const RolloutPtr gae = closed("gae"), sequences = closed("rloo"), vtrace = closed("vtrace");
+  CHECK(gae->advantages.shape() == Shape{3, 2});
+  CHECK(sequences->advantages.empty());
+  CHECK(sequences->returns == gae->returns);  // the critic's targets, byte for byte
+  CHECK(vtrace->advantages.empty());
+  CHECK(vtrace->returns.empty());
+  CHECK(vtrace->next_values == gae->next_values);
+}
+
 TEST_CASE("segment: how much of a chunk was executed is kept, 0 for a row that failed") {
   EnvSpec spec = tiny_spec();
   CHECK(Segment(spec, 2, 1).close({}, 1, 0)->executed.empty());  // one step per action: always executed

@@ -83,7 +83,7 @@ std::set<std::string> run_files() {
 
 TEST_CASE(
     "algorithms: every estimator and surrogate of the tables has a run file, and every run file a score to reach") {
-  std::set<std::string> wanted = {"advantage_gae", "advantage_vtrace"};
+  std::set<std::string> wanted;
   for (const AdvantageEntry& entry : advantage_table()) wanted.insert("advantage_" + std::string(entry.name));
   for (const SurrogateEntry& entry : surrogate_table()) wanted.insert("surrogate_" + std::string(entry.name));
   CHECK(run_files() == wanted);

@@ -134,8 +134,6 @@ TEST_CASE("validate: a replay buffer too small for its promises is refused") {
 
 TEST_CASE("validate: algorithm settings that contradict each other are refused") {
   check_all({
-      {{"algorithm.advantage=vtrace", "algorithm.rho_bar=0.5"},
-       "algorithm.rho_bar: 0.5 is below algorithm.c_bar 1, V-trace needs rho_bar >= c_bar"},
       {{"algorithm.kl_controller=adaptive"},
        "algorithm.kl_coef: 0 stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1"},
       {{"algorithm.kl_controller=adaptive", "algorithm.kl_coef=0.1", "algorithm.kl_horizon=400"},
@@ -171,11 +169,6 @@ TEST_CASE("validate: scales that leave nothing to learn from are refused, the en
 
 TEST_CASE("validate: a setting that another one switches off is refused") {
   check_all({
-      {{"algorithm.rho_bar=2"},
-       "algorithm.rho_bar: 2 has no effect with algorithm.advantage \"gae\"; change that, or leave this at 1"},
-      {{"algorithm.vtrace_adv=pg_rho"},
-       "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"gae\"; change that, or leave this at "
-       "\"unweighted\""},
       {{"algorithm.huber_delta=0.5"},
        "algorithm.huber_delta: 0.5 has no effect with algorithm.value_loss \"l2\"; change that, or leave this at 1"},
       {{"algorithm.aggregation_length=10"},

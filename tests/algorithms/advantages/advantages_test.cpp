@@ -252,7 +252,7 @@ void for_each_estimator(const Batch& batch, F f) {
   for (const AdvantageEntry& entry : advantage_table()) {
     bool alone = false;
     for (std::size_t row = 0; row < batch.groups.size(); ++row) alone = alone || Oracle{batch}.alone(row);
-    if (entry.name != "grpo_passk" || !alone) f(entry);
+    if (entry.function != nullptr && (entry.name != "grpo_passk" || !alone)) f(entry);
   }
 }
 
@@ -540,6 +540,13 @@ TEST_CASE("advantages: every entry is complete and its names are unique") {
       CHECK(find_advantage(alias).name == entry.name);
     }
     CHECK(&find_advantage(entry.name) == &entry);
+    // What a run does with an entry is possible.
+    const EstimatorRun& run = entry.run;
+    CHECK_FALSE((run.sequences && entry.function == nullptr));
+    CHECK_FALSE((run.sequences && !run.columns));
+    CHECK((run.advantages == ComputedBy::trainer) == run.columns);
+    CHECK_FALSE((run.advantages == ComputedBy::worker && run.returns == ComputedBy::trainer));
+    if (run.sequences && (entry.needs & kNeedsPolicy)) CHECK(run.start);
     for (const Setting& parameter : entry.parameters) {
       CHECK_FALSE(parameter.help.empty());
       CHECK_FALSE(parameter.source.empty());
@@ -583,6 +590,7 @@ TEST_CASE("advantages: what an estimator needs and does not get, and sizes that 
   CHECK_THROWS_WITH_AS(without("remax", [](auto& in) { in.baselines = {}; }), "baselines: missing, remax needs it",
                        ConfigError);
   CHECK_THROWS_AS(without("optimal_token_baseline", [](auto& in) { in.sum_pi_squared = {}; }), ConfigError);
+  CHECK_THROWS_WITH_AS(without("vtrace", [](auto&) {}), "vtrace: no estimator of sequences of tokens", ConfigError);
   CHECK_THROWS_AS(without("grpo", [](auto& in) { in.groups = in.groups.first(3); }), InvariantError);
   CHECK_THROWS_AS(without("gae", [](auto& in) { in.values = in.values.first(3); }), InvariantError);
   CHECK_THROWS_AS(without("grpo", [](auto& in) { in.mask = in.mask.first(3); }), InvariantError);

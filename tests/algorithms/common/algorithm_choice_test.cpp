@@ -39,8 +39,7 @@ std::string error_with(const std::vector<std::string>& overrides) {
 
 TEST_CASE("algorithm choice: the defaults are clipped PPO on GAE") {
   const AlgorithmChoice choice = chosen({});
-  CHECK(choice.advantage == nullptr);
-  CHECK_FALSE(choice.vtrace);
+  CHECK(choice.advantage->name == "gae");
   CHECK(choice.surrogate.entry->name == "clip");
   CHECK(choice.aggregation == Aggregation::token_mean);
   CHECK(choice.whitening.has_value());
@@ -48,6 +47,8 @@ TEST_CASE("algorithm choice: the defaults are clipped PPO on GAE") {
   CHECK_FALSE(choice.correction.has_value());
   CHECK_FALSE(choice.sequences);
   CHECK_FALSE(choice.whole_sequences);
+  CHECK_FALSE(choice.columns);
+  CHECK_FALSE(choice.start);
   CHECK(error_with({}) == "");
 }
 
@@ -55,8 +56,9 @@ TEST_CASE("algorithm choice: every name and alias of the tables is accepted") {
   for (const AdvantageEntry& entry : advantage_table()) {
     CAPTURE(entry.name);
     const AlgorithmChoice choice = chosen({"advantage=" + std::string(entry.name)});
-    CHECK((choice.advantage == nullptr) == (entry.name == "gae"));
-    CHECK(choice.sequences == (entry.name != "gae"));
+    CHECK(choice.advantage == &entry);
+    CHECK(choice.sequences == entry.run.sequences);
+    CHECK(choice.columns == entry.run.columns);
     for (const std::string_view alias : entry.aliases)
       CHECK(chosen({"advantage=" + std::string(alias)}).advantage == &entry);
   }
@@ -67,6 +69,31 @@ TEST_CASE("algorithm choice: every name and alias of the tables is accepted") {
       if (!alias.name.empty()) CHECK(chosen({"surrogate=" + std::string(alias.name)}).surrogate.entry == &entry);
   }
   CHECK(chosen({"surrogate=soft_clip_alpha-2"}).surrogate.parameters.number("alpha") == 2);
+}
+
+TEST_CASE("algorithm choice: rollouts carry what their estimator takes from them, and nothing that would be replaced") {
+  const auto carried = [](const std::vector<std::string>& overrides) {
+    const RolloutExtras extras = rollout_extras(with(overrides).algorithm);
+    return std::vector<bool>{extras.advantages, extras.returns, extras.next_observations, extras.tasks};
+  };
+  CHECK(carried({}) == std::vector<bool>{true, true, false, false});
+  CHECK(carried({"advantage=vtrace"}) == std::vector<bool>{false, false, true, false});
+  CHECK(carried({"advantage=grpo", "group_by=task"}) == std::vector<bool>{false, true, false, true});
+  CHECK(carried({"advantage=reinforce++"}) == std::vector<bool>{false, true, false, false});
+  CHECK(carried({"surrogate=gspo", "rollout_correction.is=token"}) == std::vector<bool>{true, true, false, false});
+}
+
+TEST_CASE("algorithm choice: batches are whole columns, and begin with a forward, where something needs that") {
+  const auto needed = [](const std::vector<std::string>& overrides) {
+    const AlgorithmChoice choice = chosen(overrides);
+    return std::pair(choice.columns, choice.start);
+  };
+  CHECK(needed({"advantage=vtrace"}) == std::pair(true, true));
+  CHECK(needed({"advantage=grpo"}) == std::pair(true, false));
+  CHECK(needed({"advantage=optimal_token_baseline"}) == std::pair(true, true));
+  CHECK(needed({"surrogate=gspo"}) == std::pair(true, false));
+  CHECK(needed({"rollout_correction.is=token"}) == std::pair(true, true));
+  CHECK(needed({"surrogate=cispo"}) == std::pair(false, false));
 }
 
 TEST_CASE("algorithm choice: whole sequences where the surrogate or the aggregation needs them") {
@@ -210,6 +237,18 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "fields of their own: algorithm.gamma, algorithm.lambda"},
       {{"advantage=grpo", "advantage_params.epsilon=-1"},
        "algorithm.advantage_params.epsilon: -1 is out of range, expected a number of at least 0"},
+      {{"rho_bar=2"},
+       "algorithm.rho_bar: 2 has no effect with algorithm.advantage \"gae\"; change that, or leave this at 1"},
+      {{"advantage=grpo", "vtrace_adv=pg_rho"},
+       "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"grpo\"; change that, or leave this "
+       "at "
+       "\"unweighted\""},
+      {{"advantage=vtrace", "rho_bar=0.5"},
+       "algorithm.rho_bar: 0.5 is below algorithm.c_bar 1, V-trace needs rho_bar >= c_bar"},
+      {{"advantage=vtrace", "advantage_params.gamma=1"},
+       "algorithm.advantage_params: {\"gamma\":1} does not go with algorithm.advantage \"vtrace\", whose parameters "
+       "are "
+       "fields of their own: algorithm.gamma, algorithm.lambda, algorithm.rho_bar, ..."},
       {{"incomplete=drop"},
        "algorithm.incomplete: \"drop\" has no effect with algorithm.advantage \"gae\"; leave this at \"bootstrap\""},
       {{"advantage=remax", "group_by=task"},
@@ -313,12 +352,11 @@ TEST_CASE("algorithm choice: every parameter of the tables is in the fields and 
     for (const SurrogateAlias& alias : entry.aliases) surrogates += !alias.name.empty();
   }
   for (const AdvantageEntry& entry : advantage_table())
-    if (entry.name != "gae")
-      for (const Setting& p : entry.parameters) {
-        const std::string name = "algorithm.advantage_params/" + std::string(entry.name) + '/' + std::string(p.key);
-        CHECK(fields.contains(name));
-        CHECK(in_schema.contains(name));
-      }
+    for (const Setting& p : entry.parameters) {
+      const std::string name = "algorithm.advantage_params/" + std::string(entry.name) + '/' + std::string(p.key);
+      CHECK(fields.contains(name) == entry.run.sequences);
+      CHECK(in_schema.contains(name) == entry.run.sequences);
+    }
   CHECK(section.at("properties").at("surrogate").at("enum").size() == surrogates);
   CHECK(section.at("properties").at("rollout_correction").at("properties").contains("rejection"));
 }

@@ -5,6 +5,7 @@
 #include "actors/config/config.h"
 #include "algorithms/advantages/advantages.h"
 #include "algorithms/advantages/gae.h"
+#include "algorithms/common/algorithm_choice.h"
 #include "algorithms/losses/surrogate.h"
 #include "runtime/base/errors.h"
 #include "tests/models/learning/batches.h"
@@ -562,6 +563,29 @@ TEST_CASE("learner: every estimator and every surrogate takes a step, the same e
       CHECK(pair.learner->save().model.at("policy.head.weight") != before.at("policy.head.weight"));
       update_with(*again.learner, episodes_batch(pair, 3));
       CHECK(same_model(*pair.learner, *again.learner));
+    }
+  }
+}
+
+TEST_CASE("learner: estimates that the trainer makes are not read from rollouts") {
+  for (const AdvantageEntry& entry : advantage_table()) {
+    CAPTURE(entry.name);
+    RunConfig config = small_config();
+    config.algorithm.advantage = entry.name;
+    const RolloutExtras extras = rollout_extras(config.algorithm);
+    Pair with(config, token_spec()), without(config, token_spec());
+    const SuperBatch batch = episodes_batch(with, 3);
+    auto bare = std::make_shared<Rollout>(*batch.parts[0].rollout);
+    if (!extras.advantages) bare->advantages = {};
+    if (!extras.returns) bare->returns = {};
+    CHECK(update_with(*with.learner, batch).steps == 1);
+    CHECK(update_with(*without.learner, whole_batch(bare)).steps == 1);
+    CHECK(same_model(*with.learner, *without.learner));
+    for (auto member : {&Rollout::advantages, &Rollout::returns}) {
+      if (((*bare).*member).empty()) continue;
+      auto lacking = std::make_shared<Rollout>(*bare);
+      (*lacking).*member = {};
+      CHECK_THROWS_AS(with.learner->stage(whole_batch(lacking)), InvariantError);
     }
   }
 }
