@@ -1,7 +1,6 @@
 #include "actors/replay_store.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "actors/config/replay_capacity.h"
 #include "actors/messages.h"
@@ -25,6 +24,7 @@ constexpr uint64_t kUpdatesPerSuperBatch = 4;
 ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed,
                          Ledger ledger, uint64_t env_steps, uint64_t uncounted)
     : config_(config),
+      kind_(unit_kind(config.draw)),
       super_batch_(super_batch),
       capacity_(replay_capacity(config, super_batch)),
       version_(first),
@@ -178,21 +178,11 @@ bool ReplayStore::push(RolloutPtr rollout) {
   ledger_.waiting += rollout->samples;
   auto stored = std::make_shared<Stored>();
   stored->rollout = rollout;
-  const int64_t steps = rollout->steps(), columns = rollout->columns();
-  const auto valid = rollout->valid.view<uint8_t>();
-  const auto version = rollout->version.view<int64_t>();
-  for (int64_t n = 0; n < columns; ++n) {
-    Column column{static_cast<int32_t>(n), 0, std::numeric_limits<uint64_t>::max(), 0, false};
-    for (int64_t t = 0; t < steps; ++t) {
-      if (valid[t * columns + n] == 0) continue;
-      ++column.samples;
-      column.oldest = std::min(column.oldest, static_cast<uint64_t>(version[t * columns + n]));
-    }
-    if (column.samples == 0) continue;
-    stored->columns.push_back(column);
-    stored_samples_ += column.samples;
+  for (const RolloutUnit& unit : units_of(*rollout, kind_)) {
+    units_.push_back({stored, stored->entries.size()});
+    stored->entries.push_back({unit});
+    stored_samples_ += unit.samples;
   }
-  for (size_t i = 0; i < stored->columns.size(); ++i) units_.push_back({stored, i});
   return true;
 }
 
@@ -200,12 +190,12 @@ uint64_t ReplayStore::lag_at_next(const Unit& unit) const {
   return lag_between({unit.stored->rollout->epoch, unit.get().oldest}, version_);
 }
 
-void ReplayStore::retire(Column& column, uint64_t& state) {
-  column.stored = false;
-  stored_samples_ -= column.samples;
-  if (column.trained || column.in_flight > 0) return;
-  ledger_.waiting -= column.samples;
-  state += column.samples;
+void ReplayStore::retire(Entry& entry, uint64_t& state) {
+  entry.stored = false;
+  stored_samples_ -= entry.samples;
+  if (entry.trained || entry.in_flight > 0) return;
+  ledger_.waiting -= entry.samples;
+  state += entry.samples;
 }
 
 void ReplayStore::drop_stale() {
@@ -217,8 +207,8 @@ void ReplayStore::drop_stale() {
   });
 }
 
-// Columns of different lengths, which failed rows leave, may not fill the capacity exactly. What is left must make a super-batch all
-// the same, else the buffer would stay short of one for ever.
+// Units of different sizes may not fill the capacity exactly. What is left must make a super-batch all the same, else the buffer would
+// stay short of one for ever.
 void ReplayStore::evict_for(uint64_t incoming) {
   while (!units_.empty() && stored_samples_ + incoming > capacity_ &&
          stored_samples_ + incoming >= super_batch_ + units_.front().get().samples) {
@@ -262,16 +252,16 @@ SuperBatch ReplayStore::hand_out(const std::vector<Unit>& units) {
   last_lags_.clear();
   std::map<const Rollout*, size_t> part_of;
   for (const Unit& unit : units) {
-    Column& column = unit.get();
+    Entry& entry = unit.get();
     const auto [it, added] = part_of.try_emplace(unit.stored->rollout.get(), batch.parts.size());
-    if (added) batch.parts.push_back({unit.stored->rollout, {}});
-    batch.parts[it->second].columns.push_back(column.index);
-    batch.samples += column.samples;
-    last_lags_.emplace_back(lag_at_next(unit), column.samples);
-    ++column.uses;
-    ++column.in_flight;
+    if (added) batch.parts.push_back({unit.stored->rollout, {}, kind_});
+    batch.parts[it->second].indices.push_back(entry.index);
+    batch.samples += entry.samples;
+    last_lags_.emplace_back(lag_at_next(unit), entry.samples);
+    ++entry.uses;
+    ++entry.in_flight;
   }
-  for (RolloutColumns& part : batch.parts) std::sort(part.columns.begin(), part.columns.end());
+  for (RolloutUnits& part : batch.parts) std::ranges::sort(part.indices);
   if (config_.mode == "reuse") renewal_uses_ = std::min(renewal_uses_ + batch.samples, capacity_ * planned_uses());
   handed_[batch.index] = units;
   ++version_.number;
@@ -304,21 +294,21 @@ std::vector<ReplayStore::Unit> ReplayStore::take_handed(uint64_t index) {
 
 void ReplayStore::trained(uint64_t index) {
   for (const Unit& unit : take_handed(index)) {
-    Column& column = unit.get();
-    uses_total_ += column.samples;
-    if (column.trained) continue;
-    column.trained = true;
-    ledger_.waiting -= column.samples;
-    ledger_.trained += column.samples;
+    Entry& entry = unit.get();
+    uses_total_ += entry.samples;
+    if (entry.trained) continue;
+    entry.trained = true;
+    ledger_.waiting -= entry.samples;
+    ledger_.trained += entry.samples;
   }
 }
 
 void ReplayStore::failed(uint64_t index) {
   for (const Unit& unit : take_handed(index)) {
-    const Column& column = unit.get();
-    if (column.trained || column.stored || column.in_flight > 0) continue;
-    ledger_.waiting -= column.samples;
-    ledger_.lost_in_crash += column.samples;
+    const Entry& entry = unit.get();
+    if (entry.trained || entry.stored || entry.in_flight > 0) continue;
+    ledger_.waiting -= entry.samples;
+    ledger_.lost_in_crash += entry.samples;
   }
 }
 
@@ -330,45 +320,45 @@ std::string ReplayStore::save() const {
   for (const Unit& unit : units_) {
     const auto [it, added] = position.try_emplace(unit.stored.get(), stored.size());
     if (added) stored.push_back(unit.stored);
-    units.emplace_back(it->second, unit.column);
+    units.emplace_back(it->second, unit.entry);
   }
   std::vector<RolloutMessage> rollouts;
-  std::vector<std::vector<Column>> columns;
+  std::vector<std::vector<Entry>> entries;
   for (const StoredPtr& one : stored) {
     rollouts.push_back({one->rollout});
-    columns.push_back(one->columns);
+    entries.push_back(one->entries);
   }
   return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
-                  stored_samples_, rollouts, columns, units);
+                  stored_samples_, rollouts, entries, units);
 }
 
 void ReplayStore::load(const std::string& bytes) {
   uint64_t key = 0, position = 0;
   std::vector<RolloutMessage> rollouts;
-  std::vector<std::vector<Column>> columns;
+  std::vector<std::vector<Entry>> entries;
   std::vector<std::pair<uint64_t, uint64_t>> units;
   trained_before_ = 0;
   from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
-             stored_samples_, rollouts, columns, units);
+             stored_samples_, rollouts, entries, units);
   rng_ = Rng::at(key, position);
   std::vector<StoredPtr> stored;
   for (size_t i = 0; i < rollouts.size(); ++i) {
     stored.push_back(std::make_shared<Stored>());
-    *stored.back() = {rollouts[i].rollout, columns.at(i)};
+    *stored.back() = {rollouts[i].rollout, entries.at(i)};
   }
   units_.clear();
-  for (const auto& [rollout, column] : units) units_.push_back({stored.at(rollout), column});
+  for (const auto& [rollout, entry] : units) units_.push_back({stored.at(rollout), entry});
 }
 
 uint64_t ReplayStore::count_waiting() const {
-  std::map<const Column*, uint32_t> untrained;
+  std::map<const Entry*, uint32_t> untrained;
   for (const Unit& unit : units_)
     if (!unit.get().trained) untrained[&unit.get()] = unit.get().samples;
   for (const auto& [index, units] : handed_)
     for (const Unit& unit : units)
       if (!unit.get().trained) untrained[&unit.get()] = unit.get().samples;
   uint64_t total = 0;
-  for (const auto& [column, samples] : untrained) total += samples;
+  for (const auto& [entry, samples] : untrained) total += samples;
   return total;
 }
 

@@ -8,6 +8,9 @@
 // - reuse: a full buffer admits a rollout for every n * max_reuse samples that updates have used (max_reuse counts as kPlannedUses
 //   at most), and evicts the oldest samples for it. So each sample is used about max_reuse times, and new ones always come.
 // Samples that are older than max_policy_lag when a super-batch is drawn are dropped, so the bound is hard in both modes.
+//
+// Rollouts are kept in units, each of any number of samples, that are drawn, evicted and dropped as a whole. What a unit is, the store
+// does not know (models/rollout_units.h).
 
 #include <cstdint>
 #include <deque>
@@ -20,7 +23,7 @@
 #include <vector>
 
 #include "actors/config/run_config.h"
-#include "models/rollout.h"
+#include "models/rollout_units.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/ledger.h"
 
@@ -94,7 +97,7 @@ class ReplayStore {
   uint64_t samples_promised() const;
   // Smallest applied version number over all receivers; nothing when there is none.
   std::optional<uint64_t> applied_number() const;
-  // Lags of the samples of the last super-batch: one entry per column, with its number of samples.
+  // Lags of the samples of the last super-batch: one entry per unit, with its number of samples.
   const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
   // Updates that trained on a sample, averaged over the samples that any has; unknown before the first.
   double mean_reuse() const;
@@ -102,28 +105,25 @@ class ReplayStore {
   PolicyVersion version() const { return version_; }
 
  private:
-  struct Column {
-    int32_t index = 0;
-    uint32_t samples = 0;
-    uint64_t oldest = 0;
+  struct Entry : RolloutUnit {
     uint32_t uses = 0;       // batches it was handed out in
     uint32_t in_flight = 0;  // of those, the ones not yet trained or failed
     bool trained = false;
     bool stored = true;  // may be drawn again
 
-    template <class I> friend typename I::result_type inspect(I& f, Column& x) {
+    template <class I> friend typename I::result_type inspect(I& f, Entry& x) {
       return f(x.index, x.samples, x.oldest, x.uses, x.trained, x.stored);
     }
   };
   struct Stored {
     RolloutPtr rollout;
-    std::vector<Column> columns;
+    std::vector<Entry> entries;
   };
   using StoredPtr = std::shared_ptr<Stored>;
-  struct Unit {  // one column of one stored rollout
+  struct Unit {  // of one stored rollout
     StoredPtr stored;
-    size_t column = 0;
-    Column& get() const { return stored->columns[column]; }
+    size_t entry = 0;
+    Entry& get() const { return stored->entries[entry]; }
   };
   struct Worker {
     uint32_t groups = 0;
@@ -140,14 +140,15 @@ class ReplayStore {
   uint64_t lag_at_next(const Unit& unit) const;
   void drop_stale();
   void evict_for(uint64_t incoming);
-  // Takes a column out of storage; if no batch holds it and none trained on it, its samples end in `state`.
-  void retire(Column& column, uint64_t& state);
+  // Takes a unit out of storage; if no batch holds it and none trained on it, its samples end in `state`.
+  void retire(Entry& entry, uint64_t& state);
   std::vector<Unit> draw_oldest();
   std::vector<Unit> draw_uniform();
   SuperBatch hand_out(const std::vector<Unit>& units);
   std::vector<Unit> take_handed(uint64_t index);
 
   ReplayConfig config_;
+  UnitKind kind_;
   uint64_t super_batch_;
   uint64_t capacity_;
   PolicyVersion version_;  // of the next update

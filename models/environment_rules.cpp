@@ -5,6 +5,7 @@
 
 #include "algorithms/common/algorithm_choice.h"
 #include "models/recurrence.h"
+#include "models/rollout_units.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -44,6 +45,25 @@ void check_fit(const LearnerConfig& config, const EnvSpec& env) {
   if (needs_groups(choice) && algorithm.group_by == "task" && env.tasks.empty())
     throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
   check_recurrence(config, env, choice);
+}
+
+void check_draw(const std::string& draw, const AlgorithmConfig& algorithm, const Recurrence& recurrence) {
+  if (unit_kind(draw) == UnitKind::column) return;
+  const AlgorithmChoice choice = choose_algorithm(algorithm);
+  std::string what;
+  if (recurrence.state_size > 0)
+    what = "model.net.core, whose state depends on the steps before,";
+  else if (choice.advantage->run.columns)
+    what = "algorithm.advantage \"" + algorithm.advantage + '"';
+  else if (choice.correction)
+    what = "algorithm.rollout_correction";
+  else if (choice.whole_sequences)
+    what = "algorithm.surrogate \"" + algorithm.surrogate + "\" with algorithm.aggregation \"" + algorithm.aggregation +
+           '"';
+  else
+    return;
+  refuse_setting("replay.draw", draw,
+                 "takes single steps out of rollouts, but " + what + " needs whole columns of them; use \"column\"");
 }
 
 void check_unused_settings(const ModelConfig& m, const AlgorithmConfig& a, const EnvSpec& env) {

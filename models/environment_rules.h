@@ -2,13 +2,19 @@
 // Rules between a run file and the environment it names. Needs no LibTorch, so every program refuses a wrong run file before anything
 // starts. Pure functions; any thread.
 
+#include <string>
+
 #include "envs/env.h"
 #include "models/learner_config.h"
+#include "models/recurrence.h"
 
 namespace troupe {
 
 // Throws ConfigError when the settings do not fit the environment, so that no model could be made.
 void check_fit(const LearnerConfig& config, const EnvSpec& env);
+
+// Throws ConfigError when replay would draw single steps (`replay.draw`) where whole columns of rollouts are needed.
+void check_draw(const std::string& draw, const AlgorithmConfig& algorithm, const Recurrence& recurrence);
 
 // Throws ConfigError when a setting has no effect with this environment and is not at its default.
 void check_unused_settings(const ModelConfig& model, const AlgorithmConfig& algorithm, const EnvSpec& env);

@@ -1,7 +1,7 @@
 #pragma once
 // Rollout: what a worker pushes to replay: T consecutive steps of the N rows of one vector environment.
-// Plain data; immutable once pushed. Every array is [T, N, ...] (time-major). Column n, the T steps of row n, is the unit in
-// which replay hands samples out; a step whose `valid` is 0 (its environment failed there) is no sample.
+// Plain data; immutable once pushed. Every array is [T, N, ...] (time-major). Column n is the T steps of row n; a step whose
+// `valid` is 0 (its environment failed there) is no sample. Replay hands samples out in units (models/rollout_units.h).
 
 #include <cstdint>
 #include <memory>
@@ -83,10 +83,17 @@ struct PartialRollout {
   Episodes episodes;
 };
 
-// Some columns of one rollout.
-struct RolloutColumns {
+// What replay hands out as one.
+enum class UnitKind : uint8_t {
+  column = 0,  // index n: the valid steps of column n
+  sample = 1,  // index t * N + n: one valid step
+};
+
+// Some units of one rollout.
+struct RolloutUnits {
   RolloutPtr rollout;
-  std::vector<int32_t> columns;  // ascending
+  std::vector<int32_t> indices;  // ascending
+  UnitKind kind = UnitKind::column;
 };
 
 // What one update trains on.
@@ -94,7 +101,7 @@ struct SuperBatch {
   uint64_t index = 0;      // the update that uses it: the policy version's number when it starts
   uint64_t samples = 0;    // valid steps over all parts
   uint64_t env_steps = 0;  // of the whole run when this batch was handed out
-  std::vector<RolloutColumns> parts;
+  std::vector<RolloutUnits> parts;
 };
 
 }  // namespace troupe

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "models/rollout_units.h"
+
 namespace troupe::sim {
 
 namespace {
@@ -284,16 +286,15 @@ UpdateReport FakeLearner::update(StagedBatch& staged, double) {
   (skipped ? report.skipped : report.steps) = 1;
   ++updates_;
   uint64_t first_time = 0;
-  for (const RolloutColumns& part : batch.parts)
-    for (const int32_t n : part.columns)
-      for (int64_t t = 0; t < part.rollout->steps(); ++t) {
-        const auto i = static_cast<size_t>(t * part.rollout->columns() + n);
-        if (part.rollout->valid.view<uint8_t>()[i] == 0) continue;
-        Transition* transition = world_.find(part.rollout->observations.at("id").view<int64_t>()[2 * i]);
-        if (transition == nullptr || skipped || transition->trained) continue;
-        transition->trained = true;
-        ++first_time;
-      }
+  for (const RolloutUnits& part : batch.parts)
+    for (const int64_t step : steps_of(part)) {
+      const auto i = static_cast<size_t>(step);
+      if (part.rollout->valid.view<uint8_t>()[i] == 0) continue;
+      Transition* transition = world_.find(part.rollout->observations.at("id").view<int64_t>()[2 * i]);
+      if (transition == nullptr || skipped || transition->trained) continue;
+      transition->trained = true;
+      ++first_time;
+    }
   world_.update_samples_trained.push_back(first_time);
   return report;
 }

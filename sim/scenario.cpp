@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "algorithms/common/algorithm_choice.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
@@ -142,6 +143,12 @@ void draw_estimator(Draw& draw, RunConfig& c) {
   if (draw.chance(0.2)) c.algorithm.advantage = "reinforce_plus_plus";
 }
 
+// Single samples, where the algorithm does without whole columns.
+void draw_units(Draw& draw, Scenario& s) {
+  if (!draw.chance(0.5) || s.recurrence.state_size > 0 || choose_algorithm(s.config.algorithm).columns) return;
+  s.config.replay.draw = "sample";
+}
+
 }  // namespace
 
 std::span<const MutationInfo> mutations() { return kMutations; }
@@ -153,10 +160,10 @@ std::string Scenario::text() const {
          std::to_string(c.rollout.length) + " inference " + std::to_string(c.inference.count) + " batch " +
          std::to_string(c.inference.batch_size) + "/" + std::to_string(c.inference.max_batch) + " " + c.replay.mode +
          " lag " + std::to_string(c.replay.max_policy_lag) + " reuse " + std::to_string(c.replay.max_reuse) +
-         " capacity " + std::to_string(c.replay.capacity) + " super_batch " + std::to_string(c.trainer.super_batch) +
-         " " + c.algorithm.advantage + " updates " + std::to_string(c.stop.updates) + " checkpoint " +
-         std::to_string(c.checkpoint.every_updates) + " quarantine " + std::to_string(c.workers.quarantine_after) +
-         (row_broken > 0 ? " broken rows" : "") +
+         " capacity " + std::to_string(c.replay.capacity) + " draws " + c.replay.draw + "s super_batch " +
+         std::to_string(c.trainer.super_batch) + " " + c.algorithm.advantage + " updates " +
+         std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) + " quarantine " +
+         std::to_string(c.workers.quarantine_after) + (row_broken > 0 ? " broken rows" : "") +
          (recurrence.state_size > 0 ? " recurrent, states every " + std::to_string(recurrence.sequence) : "");
 }
 
@@ -178,6 +185,8 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation) {
     draw_recurrence(recurrence, s);
     Draw estimator(seed, "estimator");
     draw_estimator(estimator, s.config);
+    Draw units(seed, "units");
+    draw_units(units, s);
     if (s.config.workers.count + s.nodes == 0) continue;
     try {
       validate(s.config);

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "algorithms/common/algorithm_choice.h"
+#include "models/rollout_units.h"
 #include "sim/fakes.h"
 
 namespace troupe::sim {
@@ -32,31 +33,37 @@ void World::check_use(const SuperBatch& batch) {
   const auto limit = once ? 1u : static_cast<uint32_t>(scenario.config.replay.max_reuse);
   uint64_t samples = 0;
   std::set<int64_t> seen;
-  for (const RolloutColumns& part : batch.parts) {
+  const UnitKind kind = unit_kind(scenario.config.replay.draw);
+  for (const RolloutUnits& part : batch.parts) {
     const Rollout& r = *part.rollout;
     const auto ids = r.observations.at("id").view<int64_t>();
-    for (const int32_t n : part.columns)
-      for (int64_t t = 0; t < r.steps(); ++t) {
-        const auto i = static_cast<size_t>(t * r.columns() + n);
-        if (r.valid.view<uint8_t>()[i] == 0) continue;
-        ++samples;
-        const auto number = static_cast<uint64_t>(r.version.view<int64_t>()[i]);
-        const std::string who =
-            "sample " + std::to_string(ids[2 * i]) + " of version " + PolicyVersion{r.epoch, number}.text();
-        const uint64_t lag = lag_between({r.epoch, number}, {epoch, batch.index});
-        if (lag > bound)
-          violate(who + " is used by update " + std::to_string(batch.index) + " of epoch " + std::to_string(epoch) +
-                  ": lag above " + std::to_string(bound));
-        Transition* transition = find(ids[2 * i]);
-        if (transition == nullptr) return;
-        if (!seen.insert(ids[2 * i]).second) violate(who + " is twice in one batch");
-        if (++transition->uses > limit) violate(who + " is used by more than " + std::to_string(limit) + " updates");
+    if (part.kind != kind) violate("a batch holds other units than replay.draw " + scenario.config.replay.draw);
+    for (const int64_t step : steps_of(part)) {
+      const auto i = static_cast<size_t>(step);
+      if (r.valid.view<uint8_t>()[i] == 0) {
+        if (kind == UnitKind::sample) violate("a step that is not valid is drawn");
+        continue;
       }
+      ++samples;
+      const auto number = static_cast<uint64_t>(r.version.view<int64_t>()[i]);
+      const std::string who =
+          "sample " + std::to_string(ids[2 * i]) + " of version " + PolicyVersion{r.epoch, number}.text();
+      const uint64_t lag = lag_between({r.epoch, number}, {epoch, batch.index});
+      if (lag > bound)
+        violate(who + " is used by update " + std::to_string(batch.index) + " of epoch " + std::to_string(epoch) +
+                ": lag above " + std::to_string(bound));
+      Transition* transition = find(ids[2 * i]);
+      if (transition == nullptr) return;
+      if (!seen.insert(ids[2 * i]).second) violate(who + " is twice in one batch");
+      if (++transition->uses > limit) violate(who + " is used by more than " + std::to_string(limit) + " updates");
+    }
   }
   if (samples != batch.samples)
     violate("a batch of " + std::to_string(samples) + " samples says " + std::to_string(batch.samples));
   if (samples < static_cast<uint64_t>(scenario.config.trainer.super_batch))
     violate("a batch of " + std::to_string(samples) + " samples is smaller than super_batch");
+  if (kind == UnitKind::sample && samples > static_cast<uint64_t>(scenario.config.trainer.super_batch))
+    violate("a batch of " + std::to_string(samples) + " single samples is larger than super_batch");
 }
 
 namespace {

@@ -88,7 +88,7 @@ void check_rollouts(const RunConfig& c) {
                            text(c.rollout.length) + " x env.rows " + text(c.env.rows) +
                            "), and replay.max_policy_lag " + text(lag) + " lets them make at most " +
                            text((lag + 1) * super_batch) + " in advance";
-  if (super_batch < c.rollout.length)
+  if (c.replay.draw == "column" && super_batch < c.rollout.length)
     refuse("trainer.super_batch", super_batch,
            "is less than one row of a rollout, rollout.length " + text(c.rollout.length) + "; use at least " +
                text(c.rollout.length));
@@ -133,14 +133,14 @@ void check_algorithm(const RunConfig& c) {
   if (a.kl_controller == "adaptive" && a.kl_coef == 0)
     refuse("algorithm.kl_coef", a.kl_coef,
            "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
-  const int64_t most_samples =
-      c.trainer.super_batch + c.rollout.length - 1;                    // batches are made of whole rows of rollouts
+  const int64_t spare = c.replay.draw == "column" ? c.rollout.length - 1 : 0;  // of batches made of whole rows
+  const int64_t most_samples = c.trainer.super_batch + spare;
   const double least_horizon = static_cast<double>(most_samples) / 5;  // a fifth: see algorithms/losses/kl.h
   if (a.kl_controller == "adaptive" && a.kl_horizon <= least_horizon)
     refuse("algorithm.kl_horizon", a.kl_horizon,
            "lets one update of up to " + text(most_samples) + " samples (trainer.super_batch " +
-               text(c.trainer.super_batch) + " + rollout.length " + text(c.rollout.length) +
-               " - 1) turn the sign of kl_coef; use more than " + text(least_horizon));
+               text(c.trainer.super_batch) + (spare > 0 ? " + rollout.length " + text(c.rollout.length) + " - 1" : "") +
+               ") turn the sign of kl_coef; use more than " + text(least_horizon));
   if (c.trainer.policy_lr == 0 && c.trainer.value_lr == 0)
     refuse("trainer.policy_lr", c.trainer.policy_lr, "and trainer.value_lr 0 learn nothing; raise one");
   constexpr double kLeastNorm = 1e-6;

@@ -27,16 +27,16 @@ void check_rollout(const Rollout& rollout, const Recurrence& recurrence) {
 }
 
 // Appends the chunks of a segment: of all its columns from one chunk of time after the other.
-void add_segment(const RolloutColumns& part, const StagedSegment& segment, int64_t length, Chunks& out) {
+void add_segment(const RolloutUnits& part, const StagedSegment& segment, int64_t length, Chunks& out) {
   const Rollout& rollout = *part.rollout;
   uint8_t* starts = out.starts.mutable_view<uint8_t>().data() + segment.first_row;
   const auto all_starts = rollout.starts.view<uint8_t>();
   for (int64_t t = 0; t < segment.steps; ++t)
-    for (const int32_t column : part.columns) *starts++ = all_starts[t * rollout.columns() + column];
+    for (const int32_t column : part.indices) *starts++ = all_starts[t * rollout.columns() + column];
   const size_t bytes = static_cast<size_t>(out.states.row_bytes());
   for (int64_t k = 0; k < segment.steps / length; ++k) {
     for (int64_t c = 0; c < segment.columns; ++c) {
-      const int64_t state = k * rollout.columns() + part.columns[static_cast<size_t>(c)];
+      const int64_t state = k * rollout.columns() + part.indices[static_cast<size_t>(c)];
       std::memcpy(out.states.mutable_data() + out.first_rows.size() * bytes,
                   rollout.chunk_states.data() + static_cast<size_t>(state) * bytes, bytes);
       out.first_rows.push_back(segment.first_row + k * length * segment.columns + c);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "models/rollout_units.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -18,25 +19,21 @@ struct Run {
   int64_t count;
 };
 
-std::vector<Run> runs_of(const RolloutColumns& part, bool whole_columns) {
-  const Rollout& rollout = *part.rollout;
-  const auto valid = rollout.valid.view<uint8_t>();
+std::vector<Run> runs_of(const RolloutUnits& part, bool whole_columns) {
+  const auto valid = part.rollout->valid.view<uint8_t>();
   std::vector<Run> result;
-  for (int64_t t = 0; t < rollout.steps(); ++t) {
-    for (int32_t column : part.columns) {
-      const int64_t row = t * rollout.columns() + column;
-      if (!whole_columns && !valid[row]) continue;
-      if (!result.empty() && result.back().begin + result.back().count == row)
-        ++result.back().count;
-      else
-        result.push_back({row, 1});
-    }
+  for (const int64_t step : steps_of(part)) {
+    if (!whole_columns && !valid[step]) continue;
+    if (!result.empty() && result.back().begin + result.back().count == step)
+      ++result.back().count;
+    else
+      result.push_back({step, 1});
   }
   return result;
 }
 
 struct StagedPart {
-  const RolloutColumns* columns;
+  const RolloutUnits* units;
   std::vector<Run> runs;
 };
 
@@ -48,7 +45,7 @@ Array gather(const std::vector<StagedPart>& parts, int64_t rows, DType dtype, co
   const size_t row_bytes = static_cast<size_t>(row_shape.elements()) * size_of(dtype);
   std::byte* out = result.mutable_data();
   for (const StagedPart& part : parts) {
-    const Rollout& rollout = *part.columns->rollout;
+    const Rollout& rollout = *part.units->rollout;
     const Array& source = array_of(rollout);
     const int64_t wanted = rollout.steps() * rollout.columns() * row_shape.elements();
     if (source.dtype() != dtype || source.size() != wanted)
@@ -66,13 +63,12 @@ Array gather(const std::vector<StagedPart>& parts, int64_t rows, DType dtype, co
   return result;
 }
 
-void check_part(const RolloutColumns& part) {
+void check_part(const RolloutUnits& part, bool whole_columns) {
   TROUPE_CHECK(part.rollout != nullptr);
+  TROUPE_CHECK(!whole_columns || part.kind == UnitKind::column, static_cast<int>(part.kind));
   const Rollout& rollout = *part.rollout;
   TROUPE_CHECK(rollout.values.rank() == 2 && rollout.valid.size() == rollout.values.size(),
                rollout.values.shape().text());
-  for (int32_t column : part.columns)
-    TROUPE_CHECK(column >= 0 && column < rollout.columns(), column, rollout.columns());
 }
 
 // The observations that follow a segment's last step and each cut inside it, appended row by row.
@@ -80,20 +76,21 @@ class Bootstraps {
  public:
   explicit Bootstraps(const EnvSpec& env) : env_(env) {}
 
-  void add(const RolloutColumns& part, int64_t first_row) {
+  // Whole columns.
+  void add(const RolloutUnits& part, int64_t first_row) {
     const Rollout& rollout = *part.rollout;
-    const auto columns = static_cast<int64_t>(part.columns.size());
+    const auto columns = static_cast<int64_t>(part.indices.size());
     if (rollout.last_observations.empty()) return;  // the stored next_values serve
     for (int64_t c = 0; c < columns; ++c)
-      rows_.push_back({&rollout.last_observations, part.columns[c], first_row + (rollout.steps() - 1) * columns + c});
+      rows_.push_back({&rollout.last_observations, part.indices[c], first_row + (rollout.steps() - 1) * columns + c});
     const int64_t cuts = rollout.final_steps.empty() ? 0 : rollout.final_steps.dim(0);
     for (int64_t f = 0; f < cuts; ++f) {
       const auto step = rollout.final_steps.view<int32_t>().subspan(2 * f, 2);
-      const auto column = std::ranges::find(part.columns, step[1]);
-      if (column == part.columns.end()) continue;
+      const auto column = std::ranges::find(part.indices, step[1]);
+      if (column == part.indices.end()) continue;
       // After the segment's own last rows, so that a cut at the last step wins over the next episode's first observation.
       rows_.push_back(
-          {&rollout.final_observations, f, first_row + step[0] * columns + (column - part.columns.begin())});
+          {&rollout.final_observations, f, first_row + step[0] * columns + (column - part.indices.begin())});
     }
   }
 
@@ -134,14 +131,14 @@ void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, co
   out.terminated = column("terminated", DType::u8, &Rollout::terminated);
   out.truncated = column("truncated", DType::u8, &Rollout::truncated);
   out.valid = column("valid", DType::u8, &Rollout::valid);
-  const auto has_tasks = [](const StagedPart& part) { return !part.columns->rollout->task.empty(); };
+  const auto has_tasks = [](const StagedPart& part) { return !part.units->rollout->task.empty(); };
   if (std::ranges::any_of(parts, has_tasks)) out.task = column("task", DType::i32, &Rollout::task);
   Bootstraps bootstraps(env);
   int64_t first_row = 0;
   for (const StagedPart& part : parts) {
-    const int64_t steps = part.columns->rollout->steps(), columns = static_cast<int64_t>(part.columns->columns.size());
+    const int64_t steps = part.units->rollout->steps(), columns = static_cast<int64_t>(part.units->indices.size());
     out.segments.push_back({first_row, steps, columns});
-    bootstraps.add(*part.columns, first_row);
+    bootstraps.add(*part.units, first_row);
     first_row += steps * columns;
   }
   bootstraps.write(encoder, out);
@@ -149,7 +146,7 @@ void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, co
 
 // Rollouts say how many environment steps of a chunk were executed; a step has one decision per action dimension.
 Array stage_executed(const std::vector<StagedPart>& parts, const EnvSpec& env, int64_t rows) {
-  const auto has_counts = [](const StagedPart& part) { return !part.columns->rollout->executed.empty(); };
+  const auto has_counts = [](const StagedPart& part) { return !part.units->rollout->executed.empty(); };
   if (std::ranges::none_of(parts, has_counts)) return {};
   Array result =
       gather(parts, rows, DType::i32, {}, "executed", [](const Rollout& r) -> const Array& { return r.executed; });
@@ -174,8 +171,8 @@ StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEn
                       const RolloutExtras& extras) {
   StagedRows out;
   std::vector<StagedPart> parts;
-  for (const RolloutColumns& part : batch.parts) {
-    check_part(part);
+  for (const RolloutUnits& part : batch.parts) {
+    check_part(part, whole_columns);
     parts.push_back({&part, runs_of(part, whole_columns)});
     for (const Run& run : parts.back().runs) out.rows += run.count;
   }

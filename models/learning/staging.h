@@ -1,5 +1,5 @@
 #pragma once
-// Collates the columns of a super-batch into contiguous rows, one row per sample, without any tensor library. A pure function;
+// Collates the units of a super-batch into contiguous rows, one row per sample, without any tensor library. A pure function;
 // any thread.
 
 #include <cstdint>

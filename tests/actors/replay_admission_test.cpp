@@ -44,6 +44,7 @@ RunConfig draw_config(Draw& draw) {
     const bool reuse = c.replay.mode == "reuse";
     c.replay.max_policy_lag = draw.chance(0.3) ? 1'000'000 : draw.between(0, 12);
     if (reuse) c.replay.max_reuse = draw.chance(0.3) ? 1'000'000 : draw.between(1, 12);
+    c.replay.draw = draw.chance(0.5) ? "sample" : "column";
     const int64_t rollout = c.rollout.length * c.env.rows;
     if (draw.chance(0.7)) {
       const int64_t least = (reuse ? 1 : c.replay.max_policy_lag + 1) * c.trainer.super_batch;
@@ -58,10 +59,11 @@ RunConfig draw_config(Draw& draw) {
 }
 
 std::string text_of(const RunConfig& c) {
-  return c.replay.mode + " T " + std::to_string(c.rollout.length) + " rows " + std::to_string(c.env.rows) +
-         " workers " + std::to_string(c.workers.count) + " groups " + std::to_string(c.workers.groups) +
-         " super_batch " + std::to_string(c.trainer.super_batch) + " capacity " + std::to_string(c.replay.capacity) +
-         " lag " + std::to_string(c.replay.max_policy_lag) + " reuse " + std::to_string(c.replay.max_reuse);
+  return c.replay.mode + " draws " + c.replay.draw + "s T " + std::to_string(c.rollout.length) + " rows " +
+         std::to_string(c.env.rows) + " workers " + std::to_string(c.workers.count) + " groups " +
+         std::to_string(c.workers.groups) + " super_batch " + std::to_string(c.trainer.super_batch) + " capacity " +
+         std::to_string(c.replay.capacity) + " lag " + std::to_string(c.replay.max_policy_lag) + " reuse " +
+         std::to_string(c.replay.max_reuse);
 }
 
 // Workers, two inference actors, a prefetcher with one staged batch and a trainer, each of which does its next step when the
@@ -178,13 +180,19 @@ class Run {
   }
   void check(const SuperBatch& batch) {
     REQUIRE(batch.samples >= static_cast<uint64_t>(config_.trainer.super_batch));
+    if (config_.replay.draw == "sample") REQUIRE(batch.samples == static_cast<uint64_t>(config_.trainer.super_batch));
     if (batch.index == last_checked_) return;
     last_checked_ = batch.index;
-    for (const RolloutColumns& part : batch.parts) {
+    for (const RolloutUnits& part : batch.parts) {
       REQUIRE(batch.index - part.rollout->oldest <= static_cast<uint64_t>(config_.replay.max_policy_lag));
-      for (const int32_t column : part.columns)
-        REQUIRE(++uses_[{part.rollout->worker, part.rollout->sequence, column}] <=
+      for (const int64_t step : steps_of(part)) {
+        if (part.rollout->valid.view<uint8_t>()[static_cast<size_t>(step)] == 0) {
+          REQUIRE(config_.replay.draw == "column");  // single samples are valid steps
+          continue;
+        }
+        REQUIRE(++uses_[{part.rollout->worker, part.rollout->sequence, step}] <=
                 (config_.replay.mode == "reuse" ? config_.replay.max_reuse : 1));
+      }
     }
   }
 
@@ -195,7 +203,7 @@ class Run {
   std::map<uint64_t, Worker> workers_;
   std::vector<uint64_t> applied_;
   std::optional<SuperBatch> staged_, training_;
-  std::map<std::tuple<uint64_t, uint64_t, int32_t>, int64_t> uses_;
+  std::map<std::tuple<uint64_t, uint64_t, int64_t>, int64_t> uses_;  // by worker, sequence and step
   uint64_t next_worker_ = 1, updates_ = 0, largest_waiting_ = 0, applied_samples_ = 0;
   uint64_t last_checked_ = std::numeric_limits<uint64_t>::max();
   int64_t worker_share_ = 1, trainer_share_ = 1;

@@ -1,5 +1,6 @@
 #include "actors/replay_store.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/actors/rollouts.h"
@@ -12,8 +13,10 @@ namespace {
 
 // Super-batches of 16 samples, rollouts of 4 steps x 2 columns, one worker with two groups, weights 0 applied.
 struct Fixture {
-  explicit Fixture(int64_t lag = 1, const std::string& mode = "consume_once", int64_t capacity = 0) {
+  explicit Fixture(int64_t lag = 1, const std::string& mode = "consume_once", int64_t capacity = 0,
+                   const std::string& draw = "column") {
     config.mode = mode;
+    config.draw = draw;
     config.max_policy_lag = lag;
     config.capacity = capacity;
     config.max_reuse = 2;
@@ -313,10 +316,116 @@ TEST_CASE("replay_store: a version that goes backwards is refused") {
   CHECK_FALSE(f.store->applied(0, {0, 2}));
 }
 
+TEST_CASE("replay_store: single samples leave in the order in which they came, where each is used once") {
+  Fixture f(1, "consume_once", 0, "sample");
+  f.store->applied(0, {});
+  f.granted();
+  f.store->push(make_rollout({.sequence = 0, .invalid = {{0, 1}, {2, 0}}}));  // 6 samples
+  f.push(2);
+  const auto batch = f.store->sample();
+  REQUIRE(batch);
+  CHECK(batch->samples == 16);
+  REQUIRE(batch->parts.size() == 3);
+  CHECK(batch->parts[0].indices == std::vector<int32_t>{0, 2, 3, 5, 6, 7});
+  CHECK(batch->parts[1].indices == std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(batch->parts[2].indices == std::vector<int32_t>{0, 1});
+  for (const RolloutUnits& part : batch->parts) CHECK(part.kind == UnitKind::sample);
+  CHECK_FALSE(f.store->sample());
+  f.store->trained(0);
+  CHECK(f.store->ledger().trained == 16);
+  CHECK(f.store->ledger().waiting == 6);
+  f.check_ledger();
+}
+
+TEST_CASE("replay_store: single samples are drawn again until max_reuse updates have used each") {
+  Fixture f(1000, "reuse", 64, "sample");
+  for (const std::pair<int64_t, int64_t> gap : {std::pair<int64_t, int64_t>{0, 0}, {1, 1}, {3, 0}, {2, 1}})
+    f.store->push(make_rollout({.sequence = f.sequence++, .invalid = {gap}}));
+  CHECK(f.store->ledger().produced == 28);
+  std::map<std::pair<uint64_t, int32_t>, int> uses;
+  while (const auto batch = f.store->sample()) {
+    CHECK(batch->samples == 16);
+    for (const RolloutUnits& part : batch->parts)
+      for (const int32_t index : part.indices) {
+        CHECK(part.rollout->valid.view<uint8_t>()[static_cast<size_t>(index)] == 1);
+        CHECK(++uses[{part.rollout->sequence, index}] <= 2);
+      }
+    f.store->trained(batch->index);
+    f.check_ledger();
+  }
+  // What is left are less than a super-batch of samples that could still be used.
+  uint64_t left = 28 - uses.size();
+  for (const auto& [sample, count] : uses) left += count < 2;
+  CHECK(left < 16);
+  CHECK(f.store->ledger().trained == uses.size());
+  CHECK(f.store->ledger().trained + f.store->ledger().waiting == 28);
+}
+
+TEST_CASE("replay_store: every sample is as likely as any other, also beside one of its own column") {
+  constexpr int kRollouts = 31, kDraws = 4000;
+  constexpr double kSamples = kRollouts * 7 + 1, kBatch = 16;  // one of the 8 steps of each is void, but for the last
+  Fixture f(1'000'000, "reuse", 248, "sample");
+  f.config.max_reuse = 1'000'000;
+  f.store.emplace(f.config, 16, PolicyVersion{}, /*seed=*/1);
+  f.store->join(1, 2, 8);
+  for (int i = 0; i < kRollouts; ++i) {
+    testing::RolloutRecipe recipe{.sequence = static_cast<uint64_t>(i)};
+    if (i + 1 < kRollouts) recipe.invalid = {{i % 8 / 2, i % 2}};
+    f.store->push(make_rollout(recipe));
+  }
+  REQUIRE(static_cast<double>(f.store->ledger().waiting) == kSamples);
+  std::map<std::pair<uint64_t, int32_t>, double> counts;
+  double neighbours = 0, pairs = 0;  // steps of one column, one after the other, in one batch; and in all
+  for (int i = 0; i < kDraws; ++i) {
+    const auto batch = f.store->sample();
+    REQUIRE(batch);
+    for (const RolloutUnits& part : batch->parts)
+      for (const int32_t index : part.indices) {
+        ++counts[{part.rollout->sequence, index}];
+        neighbours += std::ranges::binary_search(part.indices, index + 2);
+      }
+    f.store->trained(batch->index);
+  }
+  for (const auto& [sample, count] : counts) pairs += counts.contains({sample.first, sample.second + 2});
+  REQUIRE(counts.size() == static_cast<size_t>(kSamples));
+  // The counts of draws without replacement have the covariance kDraws p (1 - p) K / (K - 1) (I - 1/K), so this is chi-square with
+  // K - 1 = 217 degrees of freedom: between the quantiles 0.0005 and 0.9995.
+  const double p = kBatch / kSamples, expected = kDraws * p;
+  double statistic = 0;
+  for (const auto& [sample, count] : counts) statistic += (count - expected) * (count - expected);
+  statistic *= (kSamples - 1) / (kSamples * kDraws * p * (1 - p));
+  CHECK(statistic > 154.9);
+  CHECK(statistic < 292.2);
+  // Two given samples are in one batch with probability p (B - 1) / (K - 1). Their number is about Poisson; five standard deviations.
+  const double together = kDraws * pairs * p * (kBatch - 1) / (kSamples - 1);
+  CHECK(std::abs(neighbours - together) < 5 * std::sqrt(together));
+}
+
+TEST_CASE("replay_store: a super-batch of one sample, from a rollout of one") {
+  ReplayConfig config;
+  config.draw = "sample";
+  ReplayStore store(config, 1, {}, 1);
+  store.join(1, 1, 1);
+  store.push(make_rollout({.steps = 1, .columns = 1, .invalid = {{0, 0}}}));
+  CHECK_FALSE(store.sample());
+  store.push(make_rollout({.sequence = 1, .steps = 1, .columns = 1}));
+  const auto batch = store.sample();
+  REQUIRE(batch);
+  CHECK(batch->samples == 1);
+  CHECK(batch->parts.size() == 1);
+  CHECK_FALSE(store.sample());
+  store.failed(0);
+  CHECK(store.ledger() == Ledger{.produced = 1, .lost_in_crash = 1});
+}
+
 TEST_CASE("replay_store: a store that is loaded from bytes hands out the same batches") {
-  for (const std::string mode : {"consume_once", "reuse"}) {
+  for (const auto& [mode, draw] : {std::pair<std::string, std::string>{"consume_once", "column"},
+                                   {"reuse", "column"},
+                                   {"consume_once", "sample"},
+                                   {"reuse", "sample"}}) {
     CAPTURE(mode);
-    Fixture saved(3, mode), loaded(3, mode);
+    CAPTURE(draw);
+    Fixture saved(3, mode, 0, draw), loaded(3, mode, 0, draw);
     saved.store->applied(0, {});
     for (int i = 0; i < 5 && saved.granted() > 0; ++i) saved.push(static_cast<int>(saved.store->credits_outstanding()));
     REQUIRE(saved.store->sample());
@@ -335,7 +444,8 @@ TEST_CASE("replay_store: a store that is loaded from bytes hands out the same ba
       CHECK(b->index == index);
       for (size_t i = 0; i < a->parts.size(); ++i) {
         CHECK(a->parts[i].rollout->sequence == b->parts[i].rollout->sequence);
-        CHECK(a->parts[i].columns == b->parts[i].columns);
+        CHECK(a->parts[i].indices == b->parts[i].indices);
+        CHECK(a->parts[i].kind == b->parts[i].kind);
       }
       saved.store->trained(index);
       loaded.store->trained(index);

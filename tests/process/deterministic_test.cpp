@@ -22,6 +22,8 @@ const Case kCases[] = {
     {"lag 1, evaluations on the way", {"evaluation.every_updates=4"}},
     {"lag 3, two workers, two inference actors", {"replay.max_policy_lag=3", "workers.count=2", "inference.count=2"}},
     {"reuse, action masks", {"env.id=GridWorld", "replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
+    {"reuse of single samples",
+     {"replay.mode=reuse", "replay.draw=sample", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
     {"v-trace, continuous, normalised",
      {"env.id=Pendulum-v1", "algorithm.advantage=vtrace", "model.normalize_observations=true",
       "model.normalize_returns=true"}},

@@ -77,6 +77,7 @@ void check_device(const TrainerConfig& trainer) {
 void check_environment(const RunConfig& config) {
   const std::unique_ptr<Env> env = usable_environment(config);
   check_unused_settings(config.model, config.algorithm, env->spec());
+  check_draw(config.replay.draw, config.algorithm, recurrence_of(config, env->spec()));
   if (config.deterministic) require_saveable(*env);
 }
 

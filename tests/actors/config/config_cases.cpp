@@ -90,7 +90,7 @@ std::vector<BadFile> structure() {
       {"duration without its unit", R"({"inference": {"timeout": 5}})",
        ": inference.timeout: unknown key, did you mean inference.timeout_us?", kRefused},
       {"key near nothing", R"({"replay": {"foo": 1}})",
-       ": replay.foo: unknown key, replay has: mode, capacity, max_policy_lag, max_reuse", kRefused},
+       ": replay.foo: unknown key, replay has: mode, draw, capacity, max_policy_lag, max_reuse", kRefused},
       {"section near nothing", R"({"xyzzy": {}})", std::string(": xyzzy: unknown key, there are: ") + kTopKeys,
        kRefused},
       {"empty key", R"({"": 1})", std::string(": : unknown key, there are: ") + kTopKeys, kRefused},

@@ -256,7 +256,7 @@ TEST_CASE("learner: only the columns and the valid steps of a super-batch count"
   auto all = random_rollout(a.spec, *a.policy, 3, 4, 1);
   all->valid.mutable_view<uint8_t>()[0 * 4 + 2] = 0;
   SuperBatch part = whole_batch(all);
-  part.parts[0].columns = {1, 2};
+  part.parts[0].indices = {1, 2};
   // The same five rows as a rollout of their own.
   auto picked = random_rollout(b.spec, *b.policy, 5, 1, 1);
   const int64_t rows[] = {1, 5, 6, 9, 10};
@@ -275,6 +275,52 @@ TEST_CASE("learner: only the columns and the valid steps of a super-batch count"
   a.learner->update(*staged, 0.0);
   update_with(*b.learner, whole_batch(picked));
   CHECK(same_model(*a.learner, *b.learner));
+}
+
+TEST_CASE("learner: single samples train as the same steps in whole columns do") {
+  RunConfig config = small_config();
+  Pair a(config, token_spec()), b(config, token_spec());
+  auto rollout = random_rollout(a.spec, *a.policy, 6, 3, 1);
+  rollout->valid.mutable_view<uint8_t>()[7] = 0;
+  SuperBatch samples;
+  samples.parts.push_back({rollout, {}, UnitKind::sample});
+  for (int32_t i = 0; i < 18; ++i)
+    if (i != 7) samples.parts[0].indices.push_back(i);
+  CHECK(a.learner->stage(samples)->samples == 17);
+  update_with(*a.learner, samples);
+  update_with(*b.learner, whole_batch(rollout));
+  CHECK(same_model(*a.learner, *b.learner));
+
+  // Some of two rollouts, against a rollout that holds them alone.
+  Pair c(config, token_spec()), d(config, token_spec());
+  const auto other = random_rollout(a.spec, *a.policy, 4, 2, 2);
+  samples.parts = {{rollout, {2, 9, 10}, UnitKind::sample}, {other, {5}, UnitKind::sample}};
+  auto picked = random_rollout(a.spec, *a.policy, 4, 1, 3);
+  const auto copy = [&](const Rollout& from, int64_t step, int64_t to) {
+    const auto row = [&](const Array& source, Array target) {
+      std::copy_n(source.data() + step * target.row_bytes(), target.row_bytes(),
+                  target.mutable_data() + to * target.row_bytes());
+    };
+    row(from.observations.at("state"), picked->observations.at("state"));
+    for (auto member :
+         {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns})
+      row(from.*member, (*picked).*member);
+  };
+  copy(*rollout, 2, 0);
+  copy(*rollout, 9, 1);
+  copy(*rollout, 10, 2);
+  copy(*other, 5, 3);
+  update_with(*c.learner, samples);
+  update_with(*d.learner, whole_batch(picked));
+  CHECK(same_model(*c.learner, *d.learner));
+}
+
+TEST_CASE("learner: what needs whole columns refuses single samples") {
+  RunConfig config = small_config();
+  config.algorithm.advantage = "vtrace";
+  Pair pair(config, discrete_spec());
+  const auto rollout = random_rollout(pair.spec, *pair.policy, 4, 2, 1);
+  CHECK_THROWS_AS(pair.learner->stage({0, 2, 0, {{rollout, {1, 4}, UnitKind::sample}}}), InvariantError);
 }
 
 TEST_CASE("learner: an empty super-batch trains nothing") {

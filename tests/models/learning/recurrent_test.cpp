@@ -197,7 +197,7 @@ TEST_CASE("recurrent: some columns of a rollout are trained on as if they were a
   const auto a = make_learner(config, discrete_spec()), b = make_learner(config, discrete_spec());
   const auto all = random_recurrent_rollout(8, 4, 4, 2 * kSize, 6);
   SuperBatch part = whole_batch(all);
-  part.parts[0].columns = {1, 3};
+  part.parts[0].indices = {1, 3};
   auto picked = random_recurrent_rollout(8, 2, 4, 2 * kSize, 6);
   const auto pick = [&](const Array& from, Array& to) {
     const int64_t rows = from.dim(0);

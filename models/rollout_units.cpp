@@ -1,0 +1,52 @@
+#include "models/rollout_units.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+// Steps that are not valid add nothing.
+void add_step(const Rollout& rollout, int64_t step, RolloutUnit& unit) {
+  if (rollout.valid.view<uint8_t>()[static_cast<size_t>(step)] == 0) return;
+  const auto version = static_cast<uint64_t>(rollout.version.view<int64_t>()[static_cast<size_t>(step)]);
+  unit.oldest = unit.samples == 0 ? version : std::min(unit.oldest, version);
+  ++unit.samples;
+}
+
+}  // namespace
+
+std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind) {
+  const int64_t steps = rollout.steps(), columns = rollout.columns();
+  TROUPE_CHECK(steps * columns <= std::numeric_limits<int32_t>::max(), steps, columns);
+  std::vector<RolloutUnit> result(static_cast<size_t>(kind == UnitKind::column ? columns : steps * columns));
+  for (size_t i = 0; i < result.size(); ++i) result[i].index = static_cast<int32_t>(i);
+  for (int64_t step = 0; step < steps * columns; ++step)
+    add_step(rollout, step, result[static_cast<size_t>(kind == UnitKind::column ? step % columns : step)]);
+  std::erase_if(result, [](const RolloutUnit& unit) { return unit.samples == 0; });
+  return result;
+}
+
+std::vector<int64_t> steps_of(const RolloutUnits& selection) {
+  const Rollout& rollout = *selection.rollout;
+  const int64_t steps = rollout.steps(), columns = rollout.columns();
+  const bool whole_columns = selection.kind == UnitKind::column;
+  for (const int32_t index : selection.indices)
+    TROUPE_CHECK(index >= 0 && index < (whole_columns ? columns : steps * columns), index, steps, columns);
+  if (!whole_columns) return {selection.indices.begin(), selection.indices.end()};
+  std::vector<int64_t> result;
+  result.reserve(static_cast<size_t>(steps) * selection.indices.size());
+  for (int64_t t = 0; t < steps; ++t)
+    for (const int32_t column : selection.indices) result.push_back(t * columns + column);
+  return result;
+}
+
+UnitKind unit_kind(std::string_view draw) {
+  TROUPE_CHECK(draw == "column" || draw == "sample", draw);
+  return draw == "column" ? UnitKind::column : UnitKind::sample;
+}
+
+}  // namespace troupe

@@ -1,0 +1,59 @@
+#include "models/rollout_units.h"
+
+#include "runtime/base/errors.h"
+#include "tests/actors/rollouts.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using troupe::testing::make_rollout;
+
+namespace {
+
+// 3 steps of 2 columns; all of column 0's steps but the last are void, and one of column 1's. Step t * N + n has version 10 - it.
+RolloutPtr rollout_with_gaps() {
+  auto rollout =
+      std::make_shared<Rollout>(*make_rollout({.steps = 3, .columns = 2, .invalid = {{0, 0}, {1, 0}, {1, 1}}}));
+  const auto versions = rollout->version.mutable_view<int64_t>();
+  for (size_t i = 0; i < versions.size(); ++i) versions[i] = 10 - static_cast<int64_t>(i);
+  return rollout;
+}
+
+void check_unit(const RolloutUnit& unit, int32_t index, uint32_t samples, uint64_t oldest) {
+  CHECK(unit.index == index);
+  CHECK(unit.samples == samples);
+  CHECK(unit.oldest == oldest);
+}
+
+}  // namespace
+
+TEST_CASE("rollout_units: a column holds its valid steps, a sample one of them") {
+  const RolloutPtr rollout = rollout_with_gaps();
+  const auto columns = units_of(*rollout, UnitKind::column);
+  REQUIRE(columns.size() == 2);
+  check_unit(columns[0], 0, 1, 6);  // step 4, of version 6
+  check_unit(columns[1], 1, 2, 5);  // steps 1 and 5
+  const auto samples = units_of(*rollout, UnitKind::sample);
+  REQUIRE(samples.size() == 3);
+  check_unit(samples[0], 1, 1, 9);
+  check_unit(samples[1], 4, 1, 6);
+  check_unit(samples[2], 5, 1, 5);
+}
+
+TEST_CASE("rollout_units: without a valid step there is no unit, with one there is one") {
+  for (const UnitKind kind : {UnitKind::column, UnitKind::sample}) {
+    CHECK(units_of(*make_rollout({.steps = 1, .columns = 1, .invalid = {{0, 0}}}), kind).empty());
+    const auto one = units_of(*make_rollout({.steps = 1, .columns = 1, .version = {0, 3}}), kind);
+    REQUIRE(one.size() == 1);
+    check_unit(one[0], 0, 1, 3);
+  }
+}
+
+TEST_CASE("rollout_units: the steps of columns are all of theirs by time, those of samples the samples") {
+  const RolloutPtr rollout = make_rollout({.steps = 3, .columns = 4});
+  CHECK(steps_of({rollout, {1, 3}}) == std::vector<int64_t>{1, 3, 5, 7, 9, 11});
+  CHECK(steps_of({rollout, {1, 3}, UnitKind::sample}) == std::vector<int64_t>{1, 3});
+  CHECK(steps_of({rollout, {}}).empty());
+  for (const int32_t wrong : {-1, 4}) CHECK_THROWS_AS(steps_of({rollout, {wrong}}), InvariantError);
+  CHECK(steps_of({rollout, {11}, UnitKind::sample}) == std::vector<int64_t>{11});
+  for (const int32_t wrong : {-1, 12}) CHECK_THROWS_AS(steps_of({rollout, {wrong}, UnitKind::sample}), InvariantError);
+}
