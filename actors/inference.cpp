@@ -9,6 +9,7 @@
 
 #include "actors/peer_checks.h"
 #include "actors/state_bytes.h"
+#include "algorithms/common/algorithm_choice.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 
@@ -108,7 +109,8 @@ struct Forward {
   Array extra_values;
 };
 
-Forward run_forward(Policy& policy, bool masked, bool recurrent, const std::vector<Pending>& batch) {
+Forward run_forward(Policy& policy, const RunContext& context, const std::vector<Pending>& batch) {
+  const bool masked = context.spec.action.masked, recurrent = context.recurrence.state_size > 0;
   Forward forward;
   std::vector<const Arrays*> observations, others;
   std::vector<const Array*> masks, seeds, states, starts, value_states;
@@ -135,6 +137,7 @@ Forward run_forward(Policy& policy, bool masked, bool recurrent, const std::vect
     if (recurrent) input.state = concatenate(states);
     if (recurrent) input.starts = concatenate(starts);
     input.deterministic = Array(DType::u8, {rows});
+    input.with_parameters = rollout_extras(context.config.algorithm).policy_parameters;
     forward.output = policy.act(input);
   }
   if (!others.empty())
@@ -166,6 +169,8 @@ void answer(Self self, const std::vector<Pending>& batch, const Forward& forward
       reply.log_probs = forward.output.log_probs.slice(row, row + rows);
       reply.values = forward.output.values.slice(row, row + rows);
       if (!forward.output.state.empty()) reply.state = forward.output.state.slice(row, row + rows);
+      if (!forward.output.policy_parameters.empty())
+        reply.policy_parameters = forward.output.policy_parameters.slice(row, row + rows);
     }
     if (extras > 0) reply.extra_values = forward.extra_values.slice(extra, extra + extras);
     row += rows;
@@ -198,8 +203,7 @@ void run_batch(Self self, LeaveReason reason) {
     rows += request.rows;
   }
   try {
-    const Forward forward =
-        run_forward(*st.policy, st.context->spec.action.masked, st.context->recurrence.state_size > 0, batch);
+    const Forward forward = run_forward(*st.policy, *st.context, batch);
     answer(self, batch, forward);
   } catch (const std::exception& e) {
     ++st.report.failed;

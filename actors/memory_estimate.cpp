@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/config/replay_capacity.h"
+#include "algorithms/common/algorithm_choice.h"
 #include "models/networks/inputs.h"
 #include "models/recurrence.h"
 #include "models/weights/model_weights.h"
@@ -29,14 +30,18 @@ double decision_bytes(const EnvSpec& env) {
          count(env.action.decisions()) * 2 * kFloat;
 }
 
-// One sample of a rollout (models/rollout.h): five numbers, three flags and a version more, with action chunks the
-// steps that were executed, the task where sequences are grouped by it, and its share of a recurrent model's states.
+// One sample of a rollout (models/rollout.h): three numbers, three flags and a version more, with action chunks the steps that were
+// executed, what the algorithm asks for, and its share of a recurrent model's states.
 double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
-  const double executed = env.action.chunk > 1 ? kInt : 0, task = config.algorithm.group_by == "task" ? kInt : 0;
+  const double executed = env.action.chunk > 1 ? kInt : 0;
+  const RolloutExtras extras = rollout_extras(config.algorithm);
+  const double asked_for = (extras.advantages ? kFloat : 0) + (extras.returns ? kFloat : 0) +
+                           (extras.tasks ? kInt : 0) +
+                           (extras.policy_parameters ? kFloat * count(env.action.policy_parameters()) : 0);
   const Recurrence recurrence = recurrence_of(config, env);
   const double states =
       recurrence.state_size > 0 ? 1 + kFloat * count(recurrence.state_size) / count(recurrence.sequence) : 0;
-  return decision_bytes(env) + 5 * kFloat + 3 + 8 + executed + task + states;
+  return decision_bytes(env) + 3 * kFloat + 3 + 8 + executed + asked_for + states;
 }
 
 // The same as staged for the trainer, with targets, order and what they are made from.

@@ -81,7 +81,8 @@ size_t payload_bytes(const RolloutMessage& message) {
   const Rollout& r = *message.rollout;
   return r.observations.bytes() + r.action_mask.bytes() + r.actions.bytes() + r.log_probs.bytes() +
          r.advantages.bytes() + r.returns.bytes() + r.last_observations.bytes() + r.final_observations.bytes() +
-         r.chunk_states.bytes() + 7 * r.values.bytes();  // 7: the other arrays with one number for each step
+         r.chunk_states.bytes() + r.policy_parameters.bytes() +
+         7 * r.values.bytes();  // 7: the other arrays with one number for each step
 }
 
 size_t payload_bytes(const ActRequest& request) {

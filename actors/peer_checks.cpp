@@ -89,6 +89,9 @@ Misfit check_extras(const RunConfig& config, const EnvSpec& spec, int64_t steps,
   if (auto error = check_extra("advantages", extras.advantages, r.advantages, DType::f32, grid)) return error;
   if (auto error = check_extra("returns", extras.returns, r.returns, DType::f32, grid)) return error;
   if (auto error = check_extra("task", extras.tasks, r.task, DType::i32, grid)) return error;
+  if (auto error = check_extra("policy_parameters", extras.policy_parameters, r.policy_parameters, DType::f32,
+                               {steps, rows, spec.action.policy_parameters()}))
+    return error;
   if (!extras.next_observations)
     return r.last_observations.empty() && r.final_observations.empty() && r.final_steps.empty()
                ? Misfit()
@@ -218,8 +221,11 @@ size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec, const
   const auto& action = spec.action;
   const size_t masks = action.masked ? static_cast<size_t>(action.mask_size()) : 0;
   const size_t actions = static_cast<size_t>(action.decisions()) * 2 * sizeof(float);  // with their log-probabilities
+  const auto parameters = rollout_extras(config.algorithm).policy_parameters
+                              ? static_cast<size_t>(action.policy_parameters()) * sizeof(float)
+                              : 0;
   // Each sample's observation, and its final one where every episode ends at once.
-  const size_t sample = 2 * observation_bytes(spec) + masks + actions + kColumnBytes;
+  const size_t sample = 2 * observation_bytes(spec) + masks + actions + parameters + kColumnBytes;
   const auto rows = static_cast<size_t>(config.env.rows);
   const int64_t states = recurrence.sequence > 0 ? config.rollout.length / recurrence.sequence : 0;
   const size_t state_bytes = rows * static_cast<size_t>(states * recurrence.state_size) * sizeof(float);

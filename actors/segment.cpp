@@ -69,6 +69,12 @@ void Segment::record_policy(int64_t t, const Array& actions, const Array& log_pr
     if (valid(t - 1, n) && !ended(t - 1, n)) set_next_value(t - 1, n, value[static_cast<size_t>(n)]);
 }
 
+void Segment::record_parameters(int64_t t, const Array& parameters) {
+  if (rollout_.policy_parameters.empty())
+    rollout_.policy_parameters = Array(DType::f32, {steps_, rows_, parameters.dim(1)});
+  copy_into(rollout_.policy_parameters.at(t), parameters);
+}
+
 void Segment::record_state(int64_t t, const Array& state, const Array& starts) {
   copy_into(rollout_.starts.at(t), starts);
   if (t % sequence_ == 0) copy_into(rollout_.chunk_states.at(t / sequence_), state);

@@ -28,6 +28,8 @@ class Segment {
   // What the policy said at step t. Rows whose episode went on at t - 1 get their next value from it.
   void record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values,
                      PolicyVersion version);
+  // [N, P] of the policy at step t, where rollouts carry them.
+  void record_parameters(int64_t t, const Array& parameters);
   // With a recurrent model: what the request for step t carried, state [N, S] and starts [N].
   void record_state(int64_t t, const Array& state, const Array& starts);
   // What the environment answered at step t. A failed row's step is void and closes the row's segment before it.

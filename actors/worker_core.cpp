@@ -35,7 +35,8 @@ WorkerCore::WorkerCore(const RunConfig& config, const Recurrence& recurrence, ui
       port_(port),
       action_key_(derive_key(config.seed, "action", worker)),
       keep_tasks_(rollout_extras(config.algorithm).tasks),
-      keep_observations_(rollout_extras(config.algorithm).next_observations) {
+      keep_observations_(rollout_extras(config.algorithm).next_observations),
+      keep_parameters_(rollout_extras(config.algorithm).policy_parameters) {
   report_.worker = worker;
   for (int64_t g = 0; g < config.workers.groups; ++g) {
     auto group = std::make_unique<Group>();
@@ -167,6 +168,10 @@ void WorkerCore::check_reply(const Group& group, const ActReply& reply) const {
       group.request.value_observations.empty() ? 0 : group.request.value_observations[0].second.dim(0);
   TROUPE_CHECK(reply.extra_values.size() == extra, reply.extra_values.size(), extra);
   TROUPE_CHECK(reply.values.size() == rows, reply.values.size(), rows);
+  if (!keep_parameters_ || rows == 0) return;
+  const Shape parameters{rows, group.env->spec().action.policy_parameters()};
+  TROUPE_CHECK(reply.policy_parameters.shape() == parameters, reply.policy_parameters.shape().text(),
+               parameters.text());
 }
 
 void WorkerCore::on_reply(const ActReply& reply) {
@@ -219,6 +224,7 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   const int64_t t = group.t, rows = group.env->rows(), length = config_.rollout.length;
   Segment& segment = *group.current;
   segment.record_policy(t, reply.actions, reply.log_probs, reply.values, reply.version);
+  if (keep_parameters_) segment.record_parameters(t, reply.policy_parameters);
   if (!group.recurrent.empty()) {
     segment.record_state(t, group.recurrent.state(), group.recurrent.starts());
     group.recurrent.take(reply.state);

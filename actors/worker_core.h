@@ -129,6 +129,7 @@ class WorkerCore {
   uint64_t action_key_ = 0;
   bool keep_tasks_ = false;         // rollouts carry tasks
   bool keep_observations_ = false;  // rollouts carry final and last observations
+  bool keep_parameters_ = false;    // rollouts carry the parameters of the behaviour policy
   WorkerReport report_;
 };
 

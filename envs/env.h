@@ -33,6 +33,8 @@ struct ActionSpec {
   int64_t decisions() const { return dims() * chunk; }
   // M: the sum of `bins`; an action mask has this many entries per row (1 = allowed), dimension after dimension.
   int64_t mask_size() const;
+  // P: numbers that describe a policy's distributions over one row's actions: logits, or means and then log standard deviations.
+  int64_t policy_parameters() const { return kind == ActionKind::continuous ? 2 * decisions() : mask_size() * chunk; }
   // float32 when continuous, int32 otherwise.
   DType dtype() const { return kind == ActionKind::continuous ? DType::f32 : DType::i32; }
   // [K, A], the shape of one row's action.

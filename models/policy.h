@@ -23,15 +23,17 @@ struct ActInput {
   // With a recurrent model: the state that the row's last reply gave, and where an episode begins with this
   // observation, before which the state counts as zero. Empty otherwise. Of a row's first observation the state is all
   // zeros.
-  Array state;   // [B, S] float32
-  Array starts;  // [B] uint8
+  Array state;                   // [B, S] float32
+  Array starts;                  // [B] uint8
+  bool with_parameters = false;  // also say the parameters of the distributions that the actions are drawn from
 };
 
 struct ActOutput {
-  Array actions;    // [B, K, A] int32 or float32 (continuous: not clipped to the bounds)
-  Array log_probs;  // [B, D] float32 per decision; of the action taken, also when deterministic
-  Array values;     // [B] float32, in reward units
-  Array state;      // [B, S] float32 after this observation; empty without recurrent state
+  Array actions;            // [B, K, A] int32 or float32 (continuous: not clipped to the bounds)
+  Array log_probs;          // [B, D] float32 per decision; of the action taken, also when deterministic
+  Array values;             // [B] float32, in reward units
+  Array state;              // [B, S] float32 after this observation; empty without recurrent state
+  Array policy_parameters;  // [B, P] float32: logits, or means and log standard deviations; empty unless asked for
 };
 
 // A policy replica: acts, says values, takes new weights.

@@ -51,6 +51,8 @@ struct Rollout {
   Array advantages;  // [T, N] float32 of GAE; 0 where not valid
   Array returns;     // [T, N] float32 value targets, the returns of GAE
   Array task;        // [T, N] int32 task of the step's episode
+  // [T, N, P] float32 of the behaviour policy: its logits, or its means and log standard deviations (ActionSpec::policy_parameters)
+  Array policy_parameters;
   // The observations after the last step, and the final observations of episodes that were cut off inside.
   Arrays last_observations;   // each [N, ...]
   Arrays final_observations;  // each [F, ...]

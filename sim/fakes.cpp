@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "algorithms/common/algorithm_choice.h"
 #include "models/rollout_units.h"
 
 namespace troupe::sim {
@@ -73,6 +74,9 @@ class FakePolicy final : public Policy {
       out.values.mutable_view<float>()[i] = value_of(version_, ids[i]);
     }
     if (world_.scenario.recurrence.state_size > 0) out.state = next_state(input, ids);
+    const bool carried = rollout_extras(world_.scenario.config.algorithm).policy_parameters;
+    if (input.with_parameters != (carried && !evaluates)) world_.violate("policy parameters are asked for wrongly");
+    if (input.with_parameters) out.policy_parameters = parameters(ids);
     return out;
   }
 
@@ -87,6 +91,13 @@ class FakePolicy final : public Policy {
   }
 
  private:
+  Array parameters(const std::vector<int64_t>& ids) const {
+    Array result(DType::f32, {static_cast<int64_t>(ids.size()), kActions});
+    const auto all = result.mutable_view<float>();
+    for (size_t i = 0; i < all.size(); ++i) all[i] = parameter_of(version_, ids[i / kActions], i % kActions);
+    return result;
+  }
+
   // The state says which observation came before, and how many.
   Array next_state(const ActInput& input, const std::vector<int64_t>& ids) {
     check_states(ids, input.state, input.starts, "an action");
@@ -141,6 +152,10 @@ float value_of(PolicyVersion version, int64_t observation) { return unit(hash_of
 float log_prob_of(PolicyVersion version, int64_t observation) { return unit(hash_of(version, observation, 2)) - 1.0f; }
 int32_t action_of(PolicyVersion version, int64_t observation) {
   return static_cast<int32_t>(hash_of(version, observation, 3) % static_cast<uint64_t>(kActions));
+}
+
+float parameter_of(PolicyVersion version, int64_t observation, size_t index) {
+  return unit(hash_of(version, observation, 4 + index));
 }
 
 EnvSpec fake_spec() {

@@ -42,6 +42,8 @@ struct Transition {
 float value_of(PolicyVersion version, int64_t observation);
 float log_prob_of(PolicyVersion version, int64_t observation);
 int32_t action_of(PolicyVersion version, int64_t observation);
+// One of the kActions parameters of its distribution over actions.
+float parameter_of(PolicyVersion version, int64_t observation, size_t index);
 constexpr int32_t kActions = 8;
 
 EnvSpec fake_spec();

@@ -65,6 +65,11 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
         reply->state = reply->state.clone();
         std::ranges::rotate(reply->state.mutable_view<float>(), reply->state.mutable_view<float>().begin() + 2);
       }
+      if (m == Mutation::parameters_shifted && reply->policy_parameters.size() > kActions) {
+        reply->policy_parameters = reply->policy_parameters.clone();
+        const auto parameters = reply->policy_parameters.mutable_view<float>();
+        std::ranges::rotate(parameters, parameters.begin() + kActions);
+      }
       if (m == Mutation::reply_relabelled && reply->version.number > run.start_version.number && run.chance(0.3))
         --reply->version.number;
     }

@@ -39,6 +39,7 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::last_words_lost, "last_words_lost", "workers do not say what they leave unfinished"},
     {Mutation::actor_leaked, "actor_leaked", "an actor outlives the run"},
     {Mutation::state_shifted, "state_shifted", "the recurrent states of an answer are shifted by one row"},
+    {Mutation::parameters_shifted, "parameters_shifted", "the policy parameters of an answer are shifted by one row"},
     {Mutation::state_kept, "state_kept", "a worker sends the recurrent state of the request before again"},
     {Mutation::start_forgotten, "start_forgotten", "a rollout does not say that an episode begins"},
 };
@@ -143,6 +144,13 @@ void draw_estimator(Draw& draw, RunConfig& c) {
   if (draw.chance(0.2)) c.algorithm.advantage = "reinforce_plus_plus";
 }
 
+// A penalty in closed form, for which rollouts carry the behaviour policy's parameters.
+void draw_penalty(Draw& draw, RunConfig& c) {
+  if (!draw.chance(0.3)) return;
+  c.algorithm.kl = "full";
+  c.algorithm.kl_coef = 0.1;
+}
+
 // Single samples, where the algorithm does without whole columns.
 void draw_units(Draw& draw, Scenario& s) {
   if (!draw.chance(0.5) || s.recurrence.state_size > 0 || choose_algorithm(s.config.algorithm).columns) return;
@@ -163,7 +171,8 @@ std::string Scenario::text() const {
          " capacity " + std::to_string(c.replay.capacity) + " draws " + c.replay.draw + "s super_batch " +
          std::to_string(c.trainer.super_batch) + " " + c.algorithm.advantage + " updates " +
          std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) + " quarantine " +
-         std::to_string(c.workers.quarantine_after) + (row_broken > 0 ? " broken rows" : "") +
+         std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
+         (row_broken > 0 ? " broken rows" : "") +
          (recurrence.state_size > 0 ? " recurrent, states every " + std::to_string(recurrence.sequence) : "");
 }
 
@@ -185,6 +194,8 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation) {
     draw_recurrence(recurrence, s);
     Draw estimator(seed, "estimator");
     draw_estimator(estimator, s.config);
+    Draw penalty(seed, "penalty");
+    draw_penalty(penalty, s.config);
     Draw units(seed, "units");
     draw_units(units, s);
     if (s.config.workers.count + s.nodes == 0) continue;

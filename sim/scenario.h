@@ -41,6 +41,7 @@ enum class Mutation : uint8_t {
   last_words_lost,
   actor_leaked,
   state_shifted,
+  parameters_shifted,
   state_kept,
   start_forgotten,
 };

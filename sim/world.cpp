@@ -102,6 +102,10 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
   const auto flag = [](const Array& array, size_t i) { return array.view<uint8_t>()[i] != 0; };
   if (steps != scenario.config.rollout.length || columns != scenario.config.env.rows)
     return violate(who + " has a wrong shape");
+  const RolloutExtras extras = rollout_extras(scenario.config.algorithm);
+  if (extras.advantages == r.advantages.empty() || extras.returns == r.returns.empty() ||
+      r.policy_parameters.size() != (extras.policy_parameters ? steps * columns * kActions : 0))
+    return violate(who + " carries other arrays than the algorithm asks for");
   uint64_t samples = 0;
   for (int64_t n = 0; n < columns; ++n)
     for (int64_t t = 0; t < steps; ++t) {
@@ -140,6 +144,12 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
           r.log_probs.view<float>()[i] != log_prob_of(version, id) ||
           r.values.view<float>()[i] != value_of(version, id))
         return violate(at + ": not what version " + version.text() + " says about it");
+      if (extras.policy_parameters) {
+        const auto parameters = r.policy_parameters.view<float>();
+        for (size_t k = 0; k < kActions; ++k)
+          if (parameters[i * kActions + k] != parameter_of(version, id, k))
+            return violate(at + ": policy_parameters are not those of version " + version.text());
+      }
       if (!published.contains(version.number))
         return violate(at + ": version " + version.text() + " was never published");
       if (t > 0 && version.number < static_cast<uint64_t>(r.version.view<int64_t>()[i - static_cast<size_t>(columns)]))
@@ -161,9 +171,6 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
     }
   if (samples != r.samples || samples != r.env_steps)
     return violate(who + " says " + std::to_string(r.samples) + " samples and holds " + std::to_string(samples));
-  const RolloutExtras extras = rollout_extras(scenario.config.algorithm);
-  if (extras.advantages == r.advantages.empty() || extras.returns == r.returns.empty())
-    return violate(who + " carries other estimates than algorithm.advantage asks for");
   const std::vector<double> advantages = gae_oracle(r, scenario.config.algorithm);
   for (size_t i = 0; i < advantages.size(); ++i) {
     const double target = flag(r.valid, i) ? advantages[i] + r.values.view<float>()[i] : 0.0;

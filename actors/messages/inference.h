@@ -44,10 +44,11 @@ struct ActReply {
   Array state;         // [N, S] after the observations, with a recurrent model
   Fault fault = Fault::none;
   std::string error;
+  Array policy_parameters;  // [N, P] where rollouts carry them
 
   template <class I> friend typename I::result_type inspect(I& f, ActReply& x) {
     return f(caf::meta::type_name("ActReply"), x.id, x.group, x.version, x.actions, x.log_probs, x.values,
-             x.extra_values, x.fault, x.error, x.state);
+             x.extra_values, x.fault, x.error, x.state, x.policy_parameters);
   }
 };
 

@@ -54,13 +54,14 @@ enum class ComputedBy : uint8_t { worker, trainer };
 
 // How a run computes an estimator, and what it needs for that.
 struct EstimatorRun {
-  ComputedBy advantages = ComputedBy::worker;  // rollouts carry those of the worker
-  ComputedBy returns = ComputedBy::worker;  // the value targets, likewise; those of the worker are the returns of GAE
-  bool columns = false;                     // whole columns of rollouts in one batch
+  // Rollouts carry what the worker computes. Its value targets are the returns of GAE.
+  ComputedBy advantages = ComputedBy::worker;
+  ComputedBy returns = ComputedBy::worker;
+  bool columns = false;    // whole columns of rollouts in one batch
   bool sequences = false;  // the columns cut into sequences, each of which `function` takes for an answer
   bool start = false;      // what the policy from before the update says about the samples
-  bool next_observations =
-      false;  // in rollouts: the observations after the last step, and the final ones of cut-off episodes
+  // In rollouts: the observations after the last step, and the final ones of episodes that were cut off.
+  bool next_observations = false;
   bool importance_weights = false;  // bounded by the settings rho_bar, c_bar and pg_rho_bar
 };
 

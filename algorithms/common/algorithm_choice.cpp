@@ -244,9 +244,6 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
   result.value_loss = {find_value_loss(config.value_loss), static_cast<float>(config.value_clip),
                        static_cast<float>(config.huber_delta)};
   result.kl = find_kl(config.kl);
-  if (result.kl.kind == KlKind::full)
-    refuse("algorithm.kl", in_quotes(config.kl),
-           "needs the logits of the behaviour policy, which rollouts do not carry; use k3");
   result.correction = choose_correction(config);
   if (result.correction && run.importance_weights && config.vtrace_adv == "pg_rho")
     refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
@@ -264,7 +261,8 @@ RolloutExtras rollout_extras(const AlgorithmConfig& config) {
   return {.advantages = run.advantages == ComputedBy::worker,
           .returns = run.returns == ComputedBy::worker,
           .next_observations = run.next_observations,
-          .tasks = config.group_by == "task"};
+          .tasks = config.group_by == "task",
+          .policy_parameters = find_kl(config.kl).kind == KlKind::full};
 }
 
 void check_names(const AlgorithmConfig& config) {

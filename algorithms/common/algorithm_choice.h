@@ -25,6 +25,7 @@ struct RolloutExtras {
   bool returns = true;
   bool next_observations = false;  // last_observations, final_observations and final_steps
   bool tasks = false;
+  bool policy_parameters = false;
 };
 
 struct AlgorithmChoice {

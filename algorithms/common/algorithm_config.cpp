@@ -73,7 +73,8 @@ void describe_losses(AlgorithmConfig& c, Fields& fields) {
         "where a linear schedule of entropy_coef ends; negative = constant");
   s.add(c.kl, "kl", matching(kTableName, "a name like k3"),
         "the KL estimate (behaviour to current) of the penalty: k1, abs, k2, k3 or low_var_kl; a name with + at its "
-        "end has the gradient of k2",
+        "end has the gradient of k2; or full: the closed form, for which rollouts carry the behaviour policy's "
+        "parameters",
         {.elsewhere = kWords<"kl_penalty">});
   s.add(c.kl_coef, "kl_coef", between(0, 1e6), "weight of the KL estimate in the loss");
   s.add(c.kl_controller, "kl_controller", one_of(kWords<"fixed", "adaptive">),

@@ -50,6 +50,8 @@ class Head {
   int64_t decisions() const { return decisions_; }  // D
   int64_t mask_size() const { return mask_size_; }  // M, or 0 when not masked
   bool continuous() const { return continuous_; }
+  // Numbers that describe the distributions over one row's actions: its logits, or its means and then its log standard deviations.
+  int64_t parameter_count() const { return continuous_ ? 2 * decisions_ : outputs_; }
 
   // One action per row. Row i draws only from Rng(seeds[i]), so it does not depend on the rows beside it; a row whose
   // `deterministic` is 1 takes the most likely action. log_probs is [B, D], of the actions taken. Throws InvariantError naming
@@ -72,6 +74,17 @@ class Head {
                 float entropy_gradient, const HeadScratch& scratch, std::span<float> output_gradients,
                 std::span<float> log_std_gradients) const;
 
+  // Those numbers, [B, parameter_count()].
+  void parameters(const HeadInput& input, std::span<float> out) const;
+
+  // The closed form of KL(old || policy) of each decision, [B, D], 0 where it was not executed. `old` are the parameters of the other
+  // policy; both have the mask of `input`, and masked categories add nothing.
+  void kl(const HeadInput& input, std::span<const float> old, std::span<float> out) const;
+
+  // Adds the gradients of the sum of weights [B, D] times those divergences: to dL/doutputs [B, P] and dL/dlog_std [D].
+  void add_kl_gradients(const HeadInput& input, std::span<const float> old, std::span<const float> weights,
+                        std::span<float> output_gradients, std::span<float> log_std_gradients) const;
+
  private:
   struct Decision {
     int64_t first;  // of its logits within a row
@@ -81,6 +94,8 @@ class Head {
   void check(const HeadInput& input) const;
   int64_t executed(const HeadInput& input, int64_t row) const;
   void check_row(const HeadInput& input, int64_t row) const;
+  template <class F>
+  void for_each_decision(const HeadInput& input, std::span<const float> old, F f) const;
   void sample_discrete(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, int32_t* actions,
                        float* log_probs, float* weights) const;
   void sample_continuous(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, float* actions,

@@ -71,6 +71,9 @@ constexpr std::array kMetrics = {
     Metric{"kl_coef", kLast,
            [](const Figures& f) { return f.penalizes_kl ? Value(f.settings.loss.kl_coef) : Value(); }},
     Metric{"kl_penalty", kMean, [](const Figures& f) { return f.penalizes_kl ? loss<&LossReport::kl>(f) : Value(); }},
+    Metric{
+        "kl_exact", kMean,
+        [](const Figures& f) { return f.choice.kl.kind == KlKind::full ? loss<&LossReport::kl_exact>(f) : Value(); }},
     Metric{"policy_loss", kMean, loss<&LossReport::policy_loss>},
     Metric{"value_loss", kMean, loss<&LossReport::value_loss>},
     Metric{"value_clip_fraction", kMean,

@@ -41,6 +41,9 @@ LossInput Minibatch::action_input(const StagedRows& batch, std::span<const int64
     result.actions.discrete = gather(batch.actions.view<int32_t>(), rows, decisions, discrete_);
   result.behaviour_log_probs = gather(batch.log_probs.view<float>(), rows, decisions, log_probs_);
   result.old_log_probs = result.behaviour_log_probs;
+  if (!batch.policy_parameters.empty())
+    result.behaviour_parameters =
+        gather(batch.policy_parameters.view<float>(), rows, head_.parameter_count(), parameters_);
   return result;
 }
 

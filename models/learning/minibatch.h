@@ -37,7 +37,7 @@ class Minibatch {
 
  private:
   const Head& head_;
-  std::vector<float> log_probs_, old_log_probs_, advantages_, values_, returns_, continuous_, weights_;
+  std::vector<float> log_probs_, old_log_probs_, advantages_, values_, returns_, continuous_, weights_, parameters_;
   std::vector<int32_t> discrete_, executed_;
   std::vector<uint8_t> mask_, kept_;
 };

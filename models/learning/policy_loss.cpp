@@ -33,7 +33,7 @@ void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_r
 void LossReport::add_means(const LossReport& other) {
   const double a = rows, b = other.rows;
   for (auto member : {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction,
-                      &LossReport::entropy, &LossReport::kl, &LossReport::loss})
+                      &LossReport::entropy, &LossReport::kl, &LossReport::kl_exact, &LossReport::loss})
     this->*member = weighted(this->*member, a, other.*member, b);
   rows += b;
 }
@@ -87,14 +87,18 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
   gather_elements(input);
   weigh_rows(input, totals);
   report.surrogate = run_surrogate(input, settings);
+  if (!input.behaviour_parameters.empty()) report.kl_exact = measure_kl(input, totals) / share;
+  const bool exact = choice_.kl.kind == KlKind::full;
   if (settings.train_policy) {
     report.policy_loss = aggregate_loss(input, loss_) / share;
     report.loss = report.policy_loss - settings.entropy_coef * report.entropy;
     if (settings.kl_coef != 0.0) {
-      report.kl = add_kl(input, settings.kl_coef) / share;
+      TROUPE_CHECK(!exact || !input.behaviour_parameters.empty());
+      report.kl = (exact ? aggregate_loss(input, kl_) : add_kl(input, settings.kl_coef)) / share;
       report.loss += settings.kl_coef * report.kl;
     }
     backward(input, -settings.entropy_coef * weight, out);
+    if (exact && settings.kl_coef != 0.0) add_exact_kl_gradients(input, settings.kl_coef, out);
   } else {
     std::ranges::fill(out.outputs, 0.0f);
   }
@@ -165,6 +169,33 @@ double PolicyLoss::add_kl(const LossInput& input, double kl_coef) {
   const auto coefficient = static_cast<float>(kl_coef);
   for (size_t e = 0; e < new_.size(); ++e) gradients_[e] -= coefficient * kl_gradients_[e];
   return aggregate_loss(input, kl_);
+}
+
+// KL(behaviour || current) of each token in kl_, in closed form; the sum over those that count, as a part of the minibatch's mean.
+double PolicyLoss::measure_kl(const LossInput& input, const LossTotals& totals) {
+  decision_kl_.resize(log_probs_.size());
+  head_.kl(input.head, input.behaviour_parameters, decision_kl_);
+  const auto summed = static_cast<int64_t>(head_.decisions() / per_row_);
+  kl_.resize(new_.size());
+  double sum = 0;
+  for (size_t e = 0; e < kl_.size(); ++e) {
+    const auto first = decision_kl_.begin() + static_cast<int64_t>(e) * summed;
+    kl_[e] = std::accumulate(first, first + summed, 0.0f);
+    if (input.kept.empty() || input.kept[e]) sum += kl_[e];
+  }
+  return totals.counts.tokens == 0 ? 0.0 : sum / totals.counts.tokens;
+}
+
+// The closed form depends on the parameters themselves, not on the log-probabilities of actions.
+void PolicyLoss::add_exact_kl_gradients(const LossInput& input, double kl_coef, LossGradients out) {
+  const int64_t summed = head_.decisions() / per_row_;
+  for (size_t row = 0; row < row_weights_.size(); ++row)
+    for (int64_t e = offsets_[row]; e < offsets_[row + 1]; ++e) {
+      const bool counts = input.kept.empty() || input.kept[e];
+      std::fill_n(decision_gradients_.begin() + e * summed, summed,
+                  counts ? static_cast<float>(kl_coef * row_weights_[row]) : 0.0f);
+    }
+  head_.add_kl_gradients(input.head, input.behaviour_parameters, decision_gradients_, out.outputs, out.log_std);
 }
 
 void PolicyLoss::backward(const LossInput& input, double entropy_weight, LossGradients out) {

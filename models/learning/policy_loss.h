@@ -17,14 +17,15 @@ namespace troupe {
 // Some rows of a minibatch. C ratios per row: 1, or D with one per decision.
 struct LossInput {
   HeadInput head;
-  ActionsView actions;                         // [B, D]
-  std::span<const float> old_log_probs;        // [B, D] of the policy that ratios are taken to
-  std::span<const float> behaviour_log_probs;  // [B, D] of the policy that acted
-  std::span<const float> advantages;           // [B], or [B, D] with one per decision
-  std::span<const float> values;               // [B] in units of the value head, like the next two
-  std::span<const float> old_values;           // [B]
-  std::span<const float> returns;              // [B]
-  std::span<const float> rollout_weights;      // [B, C] constant factors of the surrogate, or empty = 1
+  ActionsView actions;                          // [B, D]
+  std::span<const float> old_log_probs;         // [B, D] of the policy that ratios are taken to
+  std::span<const float> behaviour_log_probs;   // [B, D] of the policy that acted
+  std::span<const float> behaviour_parameters;  // [B, Head::parameter_count()] of that policy, or empty
+  std::span<const float> advantages;            // [B], or [B, D] with one per decision
+  std::span<const float> values;                // [B] in units of the value head, like the next two
+  std::span<const float> old_values;            // [B]
+  std::span<const float> returns;               // [B]
+  std::span<const float> rollout_weights;       // [B, C] constant factors of the surrogate, or empty = 1
   // [B, C] 0 = without policy loss, or empty = all. Where each decision has its own ratio, those not executed (head.executed) are 0.
   std::span<const uint8_t> kept;
   std::span<const int64_t> offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = none
@@ -56,11 +57,12 @@ struct LossReport {
   double rows = 0;
   double policy_loss = 0;
   double value_loss = 0;
-  double value_clip_fraction = 0;    // rows whose value loss is clipped
-  double entropy = 0;                // per row
-  double kl = 0;                     // the estimate of the penalty; 0 while kl_coef is
-  double loss = 0;                   // the whole sum above
-  SurrogateSums surrogate;           // of one step's rows
+  double value_clip_fraction = 0;  // rows whose value loss is clipped
+  double entropy = 0;              // per row
+  double kl = 0;                   // the penalty: an estimate, or with KlKind::full the divergence; 0 while kl_coef is
+  double kl_exact = 0;      // mean of KL(behaviour || current) over tokens; 0 without the behaviour policy's parameters
+  double loss = 0;          // the whole sum above
+  SurrogateSums surrogate;  // of one step's rows
   SurrogateDiagnostics diagnostics;  // means over steps
 
   // Of more rows of the same step: means over both, and their sums.
@@ -89,6 +91,8 @@ class PolicyLoss {
   void weigh_rows(const LossInput& input, const LossTotals& totals);
   SurrogateSums run_surrogate(const LossInput& input, const LossSettings& settings);
   double add_kl(const LossInput& input, double kl_coef);
+  double measure_kl(const LossInput& input, const LossTotals& totals);
+  void add_exact_kl_gradients(const LossInput& input, double kl_coef, LossGradients out);
   double aggregate_loss(const LossInput& input, std::span<const float> loss) const;
   void backward(const LossInput& input, double entropy_weight, LossGradients out);
 
@@ -97,7 +101,7 @@ class PolicyLoss {
   double value_coef_, length_;
   int64_t per_row_;  // C
   HeadScratch scratch_;
-  std::vector<float> log_probs_, entropy_, decision_gradients_;
+  std::vector<float> log_probs_, entropy_, decision_gradients_, decision_kl_;
   std::vector<float> new_, old_, behaviour_, advantages_, loss_, gradients_, kl_, kl_gradients_;  // per token
   std::vector<int64_t> offsets_;                                                                  // [S + 1] of tokens
   std::vector<double> row_weights_;                                                               // [S]

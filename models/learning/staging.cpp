@@ -189,6 +189,9 @@ StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEn
     out.action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
   out.values = column("values", DType::f32, {}, &Rollout::values);
   if (extras.advantages) out.advantages = column("advantages", DType::f32, {}, &Rollout::advantages);
+  if (extras.policy_parameters)
+    out.policy_parameters =
+        column("policy_parameters", DType::f32, {env.action.policy_parameters()}, &Rollout::policy_parameters);
   if (extras.returns) out.returns = column("returns", DType::f32, {}, &Rollout::returns);
   if (whole_columns) stage_segments(parts, env, encoder, out);
   for (int64_t row = 0; row < out.rows; ++row)

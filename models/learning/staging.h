@@ -25,6 +25,7 @@ struct StagedRows {
   Array action_mask;                 // [R, M] uint8, or empty
   Array actions;                     // [R, D] int32 or float32
   Array log_probs;                   // [R, D]
+  Array policy_parameters;           // [R, P] of the behaviour policy; empty unless rollouts carry them
   Array executed;                    // [R] int32 decisions that were executed, from the first on; empty = all
   Array values;                      // [R] of the behaviour policy
   Array advantages;                  // [R] of the rollout; empty where the trainer makes them

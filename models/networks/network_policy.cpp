@@ -54,8 +54,13 @@ class NetworkPolicy final : public Policy {
       actions.continuous = result.actions.mutable_view<float>();
     else
       actions.discrete = result.actions.mutable_view<int32_t>();
-    replica_.head.sample(head_input(rows, outputs, input.action_mask), input.seeds.view<int64_t>(),
-                         input.deterministic.view<uint8_t>(), actions, result.log_probs.mutable_view<float>());
+    const HeadInput head = head_input(rows, outputs, input.action_mask);
+    replica_.head.sample(head, input.seeds.view<int64_t>(), input.deterministic.view<uint8_t>(), actions,
+                         result.log_probs.mutable_view<float>());
+    if (input.with_parameters) {
+      result.policy_parameters = Array::uninitialized(DType::f32, {rows, replica_.head.parameter_count()});
+      replica_.head.parameters(head, result.policy_parameters.mutable_view<float>());
+    }
     result.values = in_reward_units(output.values.cpu());
     if (state_size_ > 0) {
       const at::Tensor state = output.state.cpu();

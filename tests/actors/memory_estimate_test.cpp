@@ -45,7 +45,8 @@ TEST_CASE("memory: replay needs what its capacity is, whatever the lag bound") {
   CHECK(replay_of(config).bytes == doctest::Approx(1000 * of_sample));
 }
 
-TEST_CASE("memory: a sample also holds its task and, with action chunks, the steps that were executed") {
+TEST_CASE(
+    "memory: a sample also holds what the algorithm asks for and, with action chunks, the steps that were executed") {
   RunConfig config;
   config.stop.env_steps = 0;
   config.replay.capacity = 1000;
@@ -55,6 +56,14 @@ TEST_CASE("memory: a sample also holds its task and, with action chunks, the ste
   config.algorithm.group_by = "task";
   CHECK(replay_of(config).bytes - plain == 1000 * 4);
   config.algorithm.group_by = "batch";
+  config.algorithm.kl = "full";  // two logits
+  CHECK(replay_of(config).bytes - plain == 1000 * 2 * 4);
+  config.algorithm.kl = "k3";
+  config.algorithm.advantage = "grpo";  // no advantages
+  CHECK(plain - replay_of(config).bytes == 1000 * 4);
+  config.algorithm.advantage = "vtrace";  // no value targets either
+  CHECK(plain - replay_of(config).bytes == 1000 * 8);
+  config.algorithm.advantage = "gae";
   config.model.kind = "net";
   config.model.net = R"({"core": {"kind": "gru", "size": 10}})";
   config.model.sequence = 8;  // a flag, and an eighth of a state

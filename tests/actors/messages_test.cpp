@@ -89,12 +89,14 @@ TEST_CASE("messages: requests and replies round-trip") {
                  Array(),
                  Array(),
                  Fault::forward_failed,
-                 "text"};
+                 "text",
+                 odd_floats()};
   const ActReply back = f.round_trip(reply);
   CHECK(back.version == PolicyVersion{4, 5});
   CHECK(back.log_probs == reply.log_probs);
   CHECK(back.fault == Fault::forward_failed);
   CHECK(back.error == "text");
+  CHECK(back.policy_parameters == reply.policy_parameters);
 }
 
 TEST_CASE("messages: rollouts round-trip whole") {
@@ -111,7 +113,8 @@ TEST_CASE("messages: rollouts round-trip whole") {
   for (Array* array :
        {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->executed, &rollout->values,
         &rollout->next_values, &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid,
-        &rollout->version, &rollout->advantages, &rollout->returns, &rollout->final_steps, &rollout->task})
+        &rollout->version, &rollout->advantages, &rollout->returns, &rollout->final_steps, &rollout->task,
+        &rollout->starts, &rollout->chunk_states, &rollout->policy_parameters})
     *array = odd_floats();
   rollout->last_observations = rollout->final_observations = rollout->observations;
   const RolloutPtr got = f.round_trip(RolloutMessage{rollout}).rollout;
@@ -137,7 +140,10 @@ TEST_CASE("messages: rollouts round-trip whole") {
                              {&got->advantages, &rollout->advantages},
                              {&got->returns, &rollout->returns},
                              {&got->final_steps, &rollout->final_steps},
-                             {&got->task, &rollout->task}})
+                             {&got->task, &rollout->task},
+                             {&got->starts, &rollout->starts},
+                             {&got->chunk_states, &rollout->chunk_states},
+                             {&got->policy_parameters, &rollout->policy_parameters}})
     CHECK(*a == *b);
   CHECK(got->last_observations == rollout->last_observations);
   CHECK(got->final_observations == rollout->final_observations);

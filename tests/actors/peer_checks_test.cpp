@@ -73,6 +73,21 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(changed([](Rollout& r) { r.last_observations.clear(); }));
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "peer_checks: a rollout carries the policy's parameters where the run's loss asks for them") {
+  const auto carrying = [&](int64_t parameters) {
+    return changed([&](Rollout& r) { r.policy_parameters = Array(DType::f32, {4, 2, parameters}); });
+  };
+  CHECK(carrying(5));
+  const size_t without = most_bytes_of_rollout(config, spec, {});
+  config.algorithm.kl = "full";
+  CHECK(changed([](Rollout&) {}));
+  CHECK(!carrying(5));
+  CHECK(carrying(10));
+  CHECK(most_bytes_of_rollout(config, spec, {}) == without + 4 * 2 * 5 * sizeof(float));
+  CHECK(changed([](Rollout& r) { r.policy_parameters = Array(DType::f64, {4, 2, 5}); }));
+}
+
 TEST_CASE_FIXTURE(Fixture, "peer_checks: an action must be allowed by its mask where it is a sample") {
   spec.action.masked = true;
   rollout.action_mask = Array(DType::u8, {4, 2, 5});

@@ -339,7 +339,7 @@ TEST_CASE("replay_store: single samples leave in the order in which they came, w
 
 TEST_CASE("replay_store: single samples are drawn again until max_reuse updates have used each") {
   Fixture f(1000, "reuse", 64, "sample");
-  for (const std::pair<int64_t, int64_t> gap : {std::pair<int64_t, int64_t>{0, 0}, {1, 1}, {3, 0}, {2, 1}})
+  for (const auto& gap : {std::pair<int64_t, int64_t>{0, 0}, {1, 1}, {3, 0}, {2, 1}})
     f.store->push(make_rollout({.sequence = f.sequence++, .invalid = {gap}}));
   CHECK(f.store->ledger().produced == 28);
   std::map<std::pair<uint64_t, int32_t>, int> uses;

@@ -142,6 +142,19 @@ TEST_CASE("segment: only what the algorithm takes from rollouts is computed") {
   CHECK(vtrace->next_values == gae->next_values);
 }
 
+TEST_CASE("segment: the parameters of the policy stand beside the steps that it chose, and nowhere else") {
+  Fixture f(2, 2);
+  for (int64_t t = 0; t < 2; ++t) {
+    f.policy(t, {0, 0});
+    const float first = static_cast<float>(10 * t);
+    f.segment.record_parameters(t, Array::of<float>({2, 2}, {first, first + 1, first + 2, first + 3}));
+    f.env(t, {0, 0}, {0, 0}, {0, 0}, {1, 1});
+  }
+  f.advantages();
+  CHECK(f.rollout->policy_parameters == Array::of<float>({2, 2, 2}, {0, 1, 2, 3, 10, 11, 12, 13}));
+  CHECK(Segment(tiny_spec(), 2, 1).close({}, 1, 0)->policy_parameters.empty());
+}
+
 TEST_CASE("segment: how much of a chunk was executed is kept, 0 for a row that failed") {
   EnvSpec spec = tiny_spec();
   CHECK(Segment(spec, 2, 1).close({}, 1, 0)->executed.empty());  // one step per action: always executed

@@ -127,6 +127,7 @@ TEST_CASE("simulation: every bug put in on purpose is caught") {
       {"quarantine_off", "it is quarantined"},
       {"last_words_lost", "the environments made"},
       {"actor_leaked", "outlive the run"},
+      {"parameters_shifted", "policy_parameters are not those of version"},
       {"state_shifted", "comes with the state after"},
       {"state_kept", "comes with the state after"},
       {"start_forgotten", "another start of an episode"},

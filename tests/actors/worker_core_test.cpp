@@ -70,6 +70,12 @@ struct Port : WorkerPort {
       reply.log_probs = Array(DType::f32, {rows, 1});
       reply.values = values_of(request.observations.at("o"));
     }
+    if (parameters > 0 && rows > 0) {
+      reply.policy_parameters = Array(DType::f32, {rows, parameters});
+      const auto observed = request.observations.at("o").view<float>();
+      const auto all = reply.policy_parameters.mutable_view<float>();
+      for (size_t i = 0; i < all.size(); ++i) all[i] = 10 * observed[i / static_cast<size_t>(parameters)];
+    }
     if (!request.value_observations.empty()) reply.extra_values = values_of(request.value_observations.at("o"));
     if (recurrent && rows > 0) {
       reply.state = Array(DType::f32, {rows, 1});
@@ -93,6 +99,7 @@ struct Port : WorkerPort {
   int pauses = 0;
   uint64_t version = 0;
   bool recurrent = false;  // the state after an observation is that observation
+  int64_t parameters = 0;  // numbers of a row's distribution, each ten times its observation
 };
 
 struct Fixture {
@@ -335,6 +342,23 @@ TEST_CASE("worker_core: rollouts of a worker are numbered without gaps") {
   f.serve(7);
   REQUIRE(f.port.rollouts.size() == 3);
   for (uint64_t i = 0; i < 3; ++i) CHECK(f.port.rollouts[i]->sequence == i);
+}
+
+TEST_CASE("worker_core: the policy's parameters go from answers into the rollout, where the loss asks for them") {
+  Fixture f;
+  f.port.parameters = 2;
+  f.core->add_credits(1);
+  f.serve(3);
+  CHECK(f.port.rollouts.at(0)->policy_parameters.empty());  // nobody asked
+  f.config.algorithm.kl = "full";
+  WorkerCore core(f.config, {}, 0, [] { return std::make_unique<Batched<Counter>>(Counter::spec(), 2); }, f.port);
+  core.begin();
+  core.add_credits(1);
+  for (int i = 0; i < 3; ++i) core.on_reply(f.port.answer_of(f.port.next()));
+  CHECK(f.port.rollouts.at(1)->policy_parameters == Array::of<float>({2, 2, 2}, {0, 0, 0, 0, 10, 10, 10, 10}));
+  f.port.parameters = 3;
+  core.add_credits(1);
+  CHECK_THROWS_AS(core.on_reply(f.port.answer_of(f.port.next())), InvariantError);
 }
 
 TEST_CASE("worker_core: the recurrent state of each row goes from an answer to the next request and into the rollout") {

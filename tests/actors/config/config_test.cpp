@@ -291,7 +291,7 @@ TEST_CASE("override: each wrong assignment gives exactly its line and changes no
       {"gamma=1", "--set: gamma: unknown key, did you mean algorithm.gamma?"},
       {"trainer.lr=3e-4", "--set: trainer.lr: unknown key, did you mean trainer.policy_lr and trainer.value_lr?"},
       {"clip_range=0.2", "--set: clip_range: unknown key, did you mean algorithm.clip_low and algorithm.clip_high?"},
-      {"replay={}", "--set: replay: is a section, set one of its keys: mode, capacity, max_policy_lag, max_reuse"},
+      {"replay={}", "--set: replay: is a section, set one of its keys: mode, draw, capacity, max_policy_lag, max_reuse"},
       {"replay.mode=\"fifo\"", "--set: replay.mode: \"fifo\" is unknown, expected one of: consume_once, reuse"},
       {"name=a=b",
        "--set: name: \"a=b\" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"},

@@ -81,6 +81,11 @@ TEST_CASE("algorithm choice: rollouts carry what their estimator takes from them
   CHECK(carried({"advantage=grpo", "group_by=task"}) == std::vector<bool>{false, true, false, true});
   CHECK(carried({"advantage=reinforce++"}) == std::vector<bool>{false, true, false, false});
   CHECK(carried({"surrogate=gspo", "rollout_correction.is=token"}) == std::vector<bool>{true, true, false, false});
+  for (const char* kl : {"k1", "k3", "low_var_kl+"})
+    CHECK_FALSE(rollout_extras(with({std::string("kl=") + kl}).algorithm).policy_parameters);
+  for (const char* kl : {"full", "full+"})
+    CHECK(rollout_extras(with({std::string("kl=") + kl}).algorithm).policy_parameters);
+  CHECK(error_with({"kl=full", "kl_coef=0.1"}).empty());
 }
 
 TEST_CASE("algorithm choice: batches are whole columns, and begin with a forward, where something needs that") {
@@ -256,8 +261,6 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "at \"batch\""},
       {{"whitening=verl", "normalize_advantages=false"},
        "algorithm.normalize_advantages: false contradicts algorithm.whitening \"verl\"; leave out one of them"},
-      {{"kl=full", "kl_coef=1"},
-       "algorithm.kl: \"full\" needs the logits of the behaviour policy, which rollouts do not carry; use k3"},
       {{"rollout_correction.iss=token"},
        "algorithm.rollout_correction.iss: unknown key, did you mean algorithm.rollout_correction.is?"},
       {{"rollout_correction.is_low=3"}, "algorithm.rollout_correction.is_low: 3 is above is_threshold 2"},

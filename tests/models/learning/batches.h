@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -43,7 +44,8 @@ inline Array random_array(Shape shape, uint64_t key, float scale = 1.0f) {
   return result;
 }
 
-// T x N steps whose actions `policy` took; their stored log-probabilities are moved a little, so that ratios differ from 1.
+// T x N steps whose actions `policy` took; their stored log-probabilities and the parameters beside them are moved a little, so that
+// ratios differ from 1 and divergences from 0.
 inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& policy, int64_t steps, int64_t columns,
                                                uint64_t seed, float log_prob_noise = 0.3f) {
   auto rollout = std::make_shared<Rollout>();
@@ -54,6 +56,7 @@ inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& poli
   std::iota(input.seeds.mutable_view<int64_t>().begin(), input.seeds.mutable_view<int64_t>().end(),
             static_cast<int64_t>(seed) * 1000);
   input.deterministic = Array(DType::u8, {rows});
+  input.with_parameters = true;
   if (spec.action.masked) {
     input.action_mask = Array(DType::u8, {rows, spec.action.mask_size()});
     Rng rng(derive_key(seed, "mask"));
@@ -67,6 +70,9 @@ inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& poli
   rollout->log_probs = output.log_probs.clone().reshaped({steps, columns, spec.action.decisions()});
   Rng noise(derive_key(seed, "noise"));
   for (float& x : rollout->log_probs.mutable_view<float>()) x += log_prob_noise * noise.normal();
+  rollout->policy_parameters =
+      output.policy_parameters.clone().reshaped({steps, columns, spec.action.policy_parameters()});
+  for (float& x : rollout->policy_parameters.mutable_view<float>()) x += log_prob_noise * noise.normal();
   rollout->values = output.values.reshaped({steps, columns});
   rollout->next_values = random_array({steps, columns}, derive_key(seed, "next_values"));
   rollout->rewards = random_array({steps, columns}, derive_key(seed, "rewards"));
@@ -101,6 +107,34 @@ inline RunConfig small_config() {
   config.trainer.minibatches = 1;
   config.trainer.lr_schedule = "constant";
   return config;
+}
+
+// A policy and a learner of one config.
+struct Pair {
+  RunConfig config;
+  EnvSpec spec;
+  std::unique_ptr<Policy> policy;
+  std::unique_ptr<Learner> learner;
+
+  Pair(RunConfig config, EnvSpec spec)
+      : config(config), spec(spec), policy(make_policy(config, spec)), learner(make_learner(config, spec)) {}
+  SuperBatch batch(uint64_t seed, int64_t steps = 8, int64_t columns = 6) {
+    return whole_batch(random_rollout(spec, *policy, steps, columns, seed));
+  }
+};
+
+inline float nan() { return std::numeric_limits<float>::quiet_NaN(); }
+
+inline ActInput one_input(const EnvSpec& spec, int64_t rows) {
+  ActInput input;
+  input.observations.set("state", random_array({rows, 5}, 77));
+  input.seeds = Array(DType::i64, {rows});
+  input.deterministic = Array(DType::u8, {rows});
+  if (spec.action.masked) {
+    input.action_mask = Array(DType::u8, {rows, spec.action.mask_size()});
+    std::ranges::fill(input.action_mask.mutable_view<uint8_t>(), 1);
+  }
+  return input;
 }
 
 }  // namespace troupe::test

@@ -16,34 +16,7 @@ using namespace troupe::test;
 
 namespace {
 
-struct Pair {
-  RunConfig config;
-  EnvSpec spec;
-  std::unique_ptr<Policy> policy;
-  std::unique_ptr<Learner> learner;
-
-  Pair(RunConfig config, EnvSpec spec)
-      : config(config), spec(spec), policy(make_policy(config, spec)), learner(make_learner(config, spec)) {}
-  SuperBatch batch(uint64_t seed, int64_t steps = 8, int64_t columns = 6) {
-    return whole_batch(random_rollout(spec, *policy, steps, columns, seed));
-  }
-};
-
-float nan() { return std::numeric_limits<float>::quiet_NaN(); }
-
 bool same_model(const Learner& a, const Learner& b) { return a.save().model == b.save().model; }
-
-ActInput one_input(const EnvSpec& spec, int64_t rows) {
-  ActInput input;
-  input.observations.set("state", random_array({rows, 5}, 77));
-  input.seeds = Array(DType::i64, {rows});
-  input.deterministic = Array(DType::u8, {rows});
-  if (spec.action.masked) {
-    input.action_mask = Array(DType::u8, {rows, spec.action.mask_size()});
-    std::ranges::fill(input.action_mask.mutable_view<uint8_t>(), 1);
-  }
-  return input;
-}
 
 }  // namespace
 
@@ -138,74 +111,6 @@ TEST_CASE("learner: new units of the value head keep what it says in reward unit
   pair.policy->load(*pair.learner->snapshot({0, 1}));
   const Array after = pair.policy->values(one_input(pair.spec, 5).observations);
   for (int i = 0; i < 5; ++i) CHECK(after.view<float>()[i] == doctest::Approx(before.view<float>()[i]).epsilon(1e-5));
-}
-
-TEST_CASE("policy: weights of another signature or of another size are refused and the old ones kept") {
-  Pair pair(small_config(), discrete_spec()), other(small_config(), masked_spec());
-  const Array before = pair.policy->act(one_input(pair.spec, 2)).log_probs;
-  CHECK_THROWS_WITH_AS(
-      pair.policy->load(*other.learner->snapshot({0, 3})),
-      "weights 0.3: tensor 4 is parameter policy.head.bias float32 [3] here and parameter policy.head.bias "
-      "float32 [4] there",
-      ConfigError);
-  auto cut = std::make_shared<WeightSnapshot>(*pair.learner->snapshot({0, 4}));
-  cut->flat = cut->flat.slice(0, cut->flat.shape()[0] - 1);
-  CHECK_THROWS_WITH_AS(pair.policy->load(*cut), doctest::Contains("bytes, expected"), ConfigError);
-  CHECK(pair.policy->act(one_input(pair.spec, 2)).log_probs == before);
-}
-
-TEST_CASE("policy: a row with numbers that are not finite is named") {
-  Pair pair(small_config(), discrete_spec());
-  ActInput input = one_input(pair.spec, 4);
-  input.observations.at("state").mutable_view<float>()[2 * 5 + 1] = nan();
-  CHECK_THROWS_WITH(pair.policy->act(input), doctest::Contains("row 2 is not finite"));
-  CHECK_THROWS_WITH(pair.policy->values(input.observations), doctest::Contains("row 2 is not finite"));
-}
-
-TEST_CASE("policy: an observation of the wrong shape or type is named") {
-  Pair pair(small_config(), discrete_spec());
-  ActInput input = one_input(pair.spec, 4);
-  input.observations.set("state", Array(DType::f32, {4, 6}));
-  CHECK_THROWS_WITH(pair.policy->act(input), doctest::Contains("observation state is float32 [4, 6]"));
-}
-
-TEST_CASE("policy: a row acts the same in a batch of any size") {
-  Pair pair(small_config(), discrete_spec());
-  ActInput all = one_input(pair.spec, 64), one = one_input(pair.spec, 1);
-  std::iota(all.seeds.mutable_view<int64_t>().begin(), all.seeds.mutable_view<int64_t>().end(), 0);
-  const ActOutput together = pair.policy->act(all);
-  for (int64_t i : {0, 17, 63}) {
-    one.observations.set("state", all.observations.at("state").slice(i, i + 1));
-    one.seeds = all.seeds.slice(i, i + 1);
-    const ActOutput alone = pair.policy->act(one);
-    CHECK(alone.actions.view<int32_t>()[0] == together.actions.view<int32_t>()[i]);
-    CHECK(alone.log_probs.view<float>()[0] == doctest::Approx(together.log_probs.view<float>()[i]).epsilon(1e-5));
-  }
-}
-
-TEST_CASE("policy: bytes are read as numbers from 0 to 1, after the arrays before them") {
-  EnvSpec spec = discrete_spec();
-  spec.observations = {{"image", DType::u8, {2, 2}}, {"state", DType::f32, {1}}};
-  EnvSpec flat = discrete_spec();
-  const auto policy = make_policy(small_config(), spec), plain = make_policy(small_config(), flat);
-  ActInput mixed = one_input(spec, 1), numbers = one_input(flat, 1);
-  mixed.observations = {{"state", Array::of<float>({1, 1}, {0.25f})},
-                        {"image", Array::of<uint8_t>({1, 2, 2}, {0, 51, 102, 255})}};
-  numbers.observations = {{"state", Array::of<float>({1, 5}, {0.0f, 0.2f, 0.4f, 1.0f, 0.25f})}};
-  CHECK(policy->act(mixed).values.view<float>()[0] == doctest::Approx(plain->act(numbers).values.view<float>()[0]));
-}
-
-TEST_CASE("policy: 16-bit floating-point numbers are read as the numbers they are") {
-  EnvSpec spec = discrete_spec();
-  spec.observations = {{"half", DType::f16, {2}}, {"brain", DType::bf16, {3}}};
-  EnvSpec flat = discrete_spec();
-  const auto policy = make_policy(small_config(), spec), plain = make_policy(small_config(), flat);
-  ActInput mixed = one_input(spec, 1), numbers = one_input(flat, 1);
-  mixed.observations = {
-      {"half", Array::of<Float16>({1, 2}, {to_float16(0.5f), to_float16(-2.0f)})},
-      {"brain", Array::of<BFloat16>({1, 3}, {to_bfloat16(1.0f), to_bfloat16(0.0f), to_bfloat16(-0.75f)})}};
-  numbers.observations = {{"state", Array::of<float>({1, 5}, {0.5f, -2.0f, 1.0f, 0.0f, -0.75f})}};
-  CHECK(policy->act(mixed).values == plain->act(numbers).values);
 }
 
 TEST_CASE("learner: a batch with NaN in it is skipped, counted, and changes nothing") {
@@ -475,12 +380,6 @@ TEST_CASE("learner: what a void step holds reaches no other step of a V-trace se
   CHECK(update_with(*a.learner, voided(1.0f)).steps == 1);
   CHECK(update_with(*b.learner, voided(nan())).steps == 1);
   CHECK(same_model(*a.learner, *b.learner));
-}
-
-TEST_CASE("policy: no rows give no actions") {
-  Pair pair(small_config(), continuous_spec());
-  CHECK(pair.policy->act(one_input(pair.spec, 0)).actions.shape() == Shape{0, 1, 2});
-  CHECK(pair.policy->values(one_input(pair.spec, 0).observations).size() == 0);
 }
 
 TEST_CASE("make_model: settings that do not fit are refused in one line") {

@@ -56,6 +56,7 @@ TEST_CASE("metrics: a learner reports what docs/algorithms.md lists, and nothing
       {"always", reported([](RunConfig&) {})},
       {"continuous actions", reported([](RunConfig&) {}, continuous_spec())},
       {"`kl_coef` above 0", reported([](RunConfig& c) { c.algorithm.kl_coef = 0.1; })},
+      {"`kl` `full`", reported([](RunConfig& c) { c.algorithm.kl = "full"; })},
       {"`value_clip` above 0", reported([](RunConfig& c) { c.algorithm.value_clip = 0.2; })},
       {"surrogate `sapo`", reported([](RunConfig& c) { c.algorithm.surrogate = "sapo"; })},
       {"`rollout_correction`", reported([](RunConfig& c) { c.algorithm.rollout_correction = R"({"is": "token"})"; })},

@@ -73,12 +73,39 @@ std::pair<torch::Tensor, torch::Tensor> distribution(const TensorMap& p, const E
   return {torch::cat(log_probs, 1), entropy};
 }
 
+// KL(behaviour || current) in closed form [B, D], from the parameters that the rollout carries.
+torch::Tensor divergence(const TensorMap& p, const EnvSpec& spec, const Rollout& rollout,
+                         const torch::Tensor& outputs) {
+  const int64_t rows = outputs.size(0), decisions = spec.action.decisions();
+  const torch::Tensor old = tensor_of(rollout.policy_parameters).reshape({rows, -1}).to(torch::kDouble);
+  if (spec.action.kind == ActionKind::continuous) {
+    const torch::Tensor mean = old.narrow(1, 0, decisions), old_log_std = old.narrow(1, decisions, decisions),
+                        log_std = p.at("policy.log_std");
+    return log_std - old_log_std + ((2 * old_log_std).exp() + (mean - outputs).pow(2)) / (2 * (2 * log_std).exp()) -
+           0.5;
+  }
+  const auto logits_of = [&](const torch::Tensor& all) {
+    return spec.action.masked ? all.masked_fill(tensor_of(rollout.action_mask).reshape({rows, -1}) == 0, -1e30) : all;
+  };
+  std::vector<torch::Tensor> result;
+  int64_t first = 0;
+  for (int64_t d = 0; d < decisions; ++d) {
+    const int64_t bins = spec.action.bins[d % spec.action.dims()];
+    const torch::Tensor before = torch::log_softmax(logits_of(old).narrow(1, first, bins), 1),
+                        now = torch::log_softmax(logits_of(outputs).narrow(1, first, bins), 1);
+    result.push_back((before.exp() * (before - now)).sum(1, true));
+    first += bins;
+  }
+  return torch::cat(result, 1);
+}
+
 torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpec& spec, const Rollout& rollout) {
   const AlgorithmConfig& a = config.algorithm;
   const int64_t rows = rollout.values.size();
   const auto column = [&](const Array& array) { return tensor_of(array).reshape({rows}).to(torch::kDouble); };
   const torch::Tensor x = tensor_of(rollout.observations.at("state")).reshape({rows, 5}).to(torch::kDouble);
-  auto [log_probs, entropy] = distribution(p, spec, rollout, run(p, config.model, "policy", x));
+  const torch::Tensor outputs = run(p, config.model, "policy", x);
+  auto [log_probs, entropy] = distribution(p, spec, rollout, outputs);
   torch::Tensor old = tensor_of(rollout.log_probs).reshape({rows, -1}).to(torch::kDouble);
   torch::Tensor advantages = column(rollout.advantages);
   if (a.normalize_advantages) advantages = (advantages - advantages.mean()) / (advantages.std(false) + 1e-8);
@@ -91,7 +118,11 @@ torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpe
       torch::max(-adv * ratio, -adv * ratio.clamp(1 - a.clip_low.value_or(0.2), 1 + a.clip_high.value_or(0.2)));
   const double dual_clip = a.dual_clip.value_or(0);
   if (dual_clip > 0) surrogate = torch::where(adv < 0, torch::min(surrogate, -adv * dual_clip), surrogate);
-  const torch::Tensor k3 = ratio - 1 - (log_probs - old);
+  torch::Tensor kl = ratio - 1 - (log_probs - old);
+  if (a.kl == "full") {
+    kl = divergence(p, spec, rollout, outputs);
+    if (a.ratio == "joint") kl = kl.sum(1);
+  }
   const torch::Tensor values = run(p, config.model, "value", x).squeeze(1), returns = column(rollout.returns),
                       old_values = column(rollout.values);
   const auto value_error = [&](const torch::Tensor& v) {
@@ -103,7 +134,7 @@ torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpe
   if (a.value_clip > 0)
     value_loss =
         torch::max(value_loss, value_error(old_values + (values - old_values).clamp(-a.value_clip, a.value_clip)));
-  return surrogate.mean() + a.kl_coef * k3.mean() - a.entropy_coef * entropy.mean() + a.value_coef * value_loss.mean();
+  return surrogate.mean() + a.kl_coef * kl.mean() - a.entropy_coef * entropy.mean() + a.value_coef * value_loss.mean();
 }
 
 // The gradients the learner used, recovered from Adam's first moments after one step.
@@ -159,6 +190,8 @@ TEST_CASE("learner: the gradients of every loss setting are those of autograd") 
       [](AlgorithmConfig& a) { a.dual_clip = 1.3; },
       [](AlgorithmConfig& a) { a.kl_coef = 0.5; },
       [](AlgorithmConfig& a) { a.kl_coef = 0.5, a.ratio = "per_dimension", a.entropy_coef = 0.1; },
+      [](AlgorithmConfig& a) { a.kl = "full", a.kl_coef = 0.5; },
+      [](AlgorithmConfig& a) { a.kl = "full", a.kl_coef = 0.5, a.ratio = "per_dimension", a.entropy_coef = 0.1; },
       [](AlgorithmConfig& a) { a.value_clip = 0.3; },
       [](AlgorithmConfig& a) { a.value_loss = "huber", a.huber_delta = 0.5; },
       [](AlgorithmConfig& a) { a.normalize_advantages = false; },
@@ -168,6 +201,26 @@ TEST_CASE("learner: the gradients of every loss setting are those of autograd") 
     change(config.algorithm);
     check_against_autograd(config, token_spec());
     check_against_autograd(config, continuous_spec());
+  }
+}
+
+TEST_CASE("learner: the closed-form divergence leaves masked actions out, and is the metric and the penalty") {
+  RunConfig config = small_config();
+  config.algorithm.kl = "full";
+  config.algorithm.kl_coef = 0.5;
+  check_against_autograd(config, masked_spec());
+  for (const EnvSpec& spec : {masked_spec(), token_spec(), continuous_spec()}) {
+    const auto policy = make_policy(config, spec);
+    const auto learner = make_learner(config, spec);
+    const auto rollout = random_rollout(spec, *policy, 16, 8, 3);
+    const TensorMap parameters = parameters_of(*learner);
+    const torch::Tensor x = tensor_of(rollout->observations.at("state")).reshape({128, 5}).to(torch::kDouble);
+    const double wanted =
+        divergence(parameters, spec, *rollout, run(parameters, config.model, "policy", x)).sum(1).mean().item<double>();
+    const UpdateReport report = update_with(*learner, whole_batch(rollout));
+    CHECK(wanted > 1e-3);
+    CHECK(report.metrics.at("kl_exact") == doctest::Approx(wanted).epsilon(1e-5));
+    CHECK(report.metrics.at("kl_penalty") == doctest::Approx(wanted).epsilon(1e-5));
   }
 }
 

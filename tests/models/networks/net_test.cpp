@@ -156,7 +156,8 @@ TEST_CASE("net: an undefined gradient stands for zeros, and inputs of inference 
 TEST_CASE("net: an image of 16-bit floating-point numbers is read as the numbers it holds") {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const auto env = [](DType type) { return env_of({{"image", type, {6, 6, 2}}}); };
-    const NetModel model(net_config("{}"), env(dtype), 4), wide(net_config("{}"), env(DType::f32), 4);
+    const std::string conv = R"({"encoders": {"image": {"kind": "conv"}}})";
+    const NetModel model(net_config(conv), env(dtype), 4), wide(net_config(conv), env(DType::f32), 4);
     const torch::Tensor image =
         random_tensor({3, 6, 6, 2}, 4).to(dtype == DType::f16 ? torch::kHalf : torch::kBFloat16);
     const NetworkOutput output = model.network->forward({{image}, {}, {}}, false);

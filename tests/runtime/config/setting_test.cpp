@@ -58,9 +58,10 @@ TEST_CASE("setting: what does not fit is refused with the value and what would")
   CHECK(refusal(kSizes, "[10]") == "here[0]: 10 is out of range, expected an integer in [1, 9]");
   for (const double not_finite : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     CHECK_THROWS_AS(checked(kShare, not_finite, "here"), ConfigError);
-    CHECK_THROWS_AS(checked(kBound, not_finite, "here"), ConfigError);
     CHECK_THROWS_AS(checked(kCount, not_finite, "here"), ConfigError);
   }
+  for (const double refused : {std::nan(""), -HUGE_VAL}) CHECK_THROWS_AS(checked(kBound, refused, "here"), ConfigError);
+  CHECK(std::get<double>(checked(kBound, HUGE_VAL, "here")) == HUGE_VAL);  // no upper limit: "not bounded at all"
 }
 
 TEST_CASE("setting: its default, its help and its schema are made of the description") {

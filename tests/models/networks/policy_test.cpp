@@ -1,0 +1,119 @@
+#include "models/policy.h"
+
+#include <cmath>
+
+#include "models/heads/heads.h"
+#include "runtime/base/errors.h"
+#include "tests/models/learning/batches.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+TEST_CASE("policy: weights of another signature or of another size are refused and the old ones kept") {
+  Pair pair(small_config(), discrete_spec()), other(small_config(), masked_spec());
+  const Array before = pair.policy->act(one_input(pair.spec, 2)).log_probs;
+  CHECK_THROWS_WITH_AS(
+      pair.policy->load(*other.learner->snapshot({0, 3})),
+      "weights 0.3: tensor 4 is parameter policy.head.bias float32 [3] here and parameter policy.head.bias "
+      "float32 [4] there",
+      ConfigError);
+  auto cut = std::make_shared<WeightSnapshot>(*pair.learner->snapshot({0, 4}));
+  cut->flat = cut->flat.slice(0, cut->flat.shape()[0] - 1);
+  CHECK_THROWS_WITH_AS(pair.policy->load(*cut), doctest::Contains("bytes, expected"), ConfigError);
+  CHECK(pair.policy->act(one_input(pair.spec, 2)).log_probs == before);
+}
+
+TEST_CASE("policy: a row with numbers that are not finite is named") {
+  Pair pair(small_config(), discrete_spec());
+  ActInput input = one_input(pair.spec, 4);
+  input.observations.at("state").mutable_view<float>()[2 * 5 + 1] = nan();
+  CHECK_THROWS_WITH(pair.policy->act(input), doctest::Contains("row 2 is not finite"));
+  CHECK_THROWS_WITH(pair.policy->values(input.observations), doctest::Contains("row 2 is not finite"));
+}
+
+TEST_CASE("policy: an observation of the wrong shape or type is named") {
+  Pair pair(small_config(), discrete_spec());
+  ActInput input = one_input(pair.spec, 4);
+  input.observations.set("state", Array(DType::f32, {4, 6}));
+  CHECK_THROWS_WITH(pair.policy->act(input), doctest::Contains("observation state is float32 [4, 6]"));
+}
+
+TEST_CASE("policy: a row acts the same in a batch of any size") {
+  Pair pair(small_config(), discrete_spec());
+  ActInput all = one_input(pair.spec, 64), one = one_input(pair.spec, 1);
+  std::iota(all.seeds.mutable_view<int64_t>().begin(), all.seeds.mutable_view<int64_t>().end(), 0);
+  const ActOutput together = pair.policy->act(all);
+  for (int64_t i : {0, 17, 63}) {
+    one.observations.set("state", all.observations.at("state").slice(i, i + 1));
+    one.seeds = all.seeds.slice(i, i + 1);
+    const ActOutput alone = pair.policy->act(one);
+    CHECK(alone.actions.view<int32_t>()[0] == together.actions.view<int32_t>()[i]);
+    CHECK(alone.log_probs.view<float>()[0] == doctest::Approx(together.log_probs.view<float>()[i]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("policy: bytes are read as numbers from 0 to 1, after the arrays before them") {
+  EnvSpec spec = discrete_spec();
+  spec.observations = {{"image", DType::u8, {2, 2}}, {"state", DType::f32, {1}}};
+  EnvSpec flat = discrete_spec();
+  const auto policy = make_policy(small_config(), spec), plain = make_policy(small_config(), flat);
+  ActInput mixed = one_input(spec, 1), numbers = one_input(flat, 1);
+  mixed.observations = {{"state", Array::of<float>({1, 1}, {0.25f})},
+                        {"image", Array::of<uint8_t>({1, 2, 2}, {0, 51, 102, 255})}};
+  numbers.observations = {{"state", Array::of<float>({1, 5}, {0.0f, 0.2f, 0.4f, 1.0f, 0.25f})}};
+  CHECK(policy->act(mixed).values.view<float>()[0] == doctest::Approx(plain->act(numbers).values.view<float>()[0]));
+}
+
+TEST_CASE("policy: 16-bit floating-point numbers are read as the numbers they are") {
+  EnvSpec spec = discrete_spec();
+  spec.observations = {{"half", DType::f16, {2}}, {"brain", DType::bf16, {3}}};
+  EnvSpec flat = discrete_spec();
+  const auto policy = make_policy(small_config(), spec), plain = make_policy(small_config(), flat);
+  ActInput mixed = one_input(spec, 1), numbers = one_input(flat, 1);
+  mixed.observations = {
+      {"half", Array::of<Float16>({1, 2}, {to_float16(0.5f), to_float16(-2.0f)})},
+      {"brain", Array::of<BFloat16>({1, 3}, {to_bfloat16(1.0f), to_bfloat16(0.0f), to_bfloat16(-0.75f)})}};
+  numbers.observations = {{"state", Array::of<float>({1, 5}, {0.5f, -2.0f, 1.0f, 0.0f, -0.75f})}};
+  CHECK(policy->act(mixed).values == plain->act(numbers).values);
+}
+
+TEST_CASE("policy: the parameters of its distributions come when asked for, and say what the actions were drawn from") {
+  for (const EnvSpec& spec : {token_spec(), continuous_spec()}) {
+    Pair pair(small_config(), spec);
+    ActInput input = one_input(spec, 5);
+    const ActOutput without = pair.policy->act(input);
+    CHECK(without.policy_parameters.empty());
+    input.with_parameters = true;
+    const ActOutput output = pair.policy->act(input);
+    CHECK(output.actions == without.actions);
+    CHECK(output.policy_parameters.shape() == Shape{5, spec.action.policy_parameters()});
+    // The log-probabilities of the actions follow from the parameters alone.
+    const Head head(spec.action);
+    std::vector<float> outputs, log_std, log_probs(5 * head.decisions()), entropy(5);
+    for (int64_t row = 0; row < 5; ++row) {
+      const auto of_row = output.policy_parameters.at(row).view<float>();
+      outputs.insert(outputs.end(), of_row.begin(), of_row.begin() + head.outputs());
+      log_std.assign(of_row.begin() + head.outputs(), of_row.end());
+    }
+    HeadInput said;
+    said.rows = 5;
+    said.outputs = outputs;
+    said.log_std = log_std;
+    ActionsView actions;
+    if (head.continuous())
+      actions.continuous = output.actions.view<float>();
+    else
+      actions.discrete = output.actions.view<int32_t>();
+    HeadScratch scratch;
+    head.evaluate(said, actions, log_probs, entropy, scratch);
+    for (size_t i = 0; i < log_probs.size(); ++i)
+      CHECK(log_probs[i] == doctest::Approx(output.log_probs.view<float>()[i]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("policy: no rows give no actions") {
+  Pair pair(small_config(), continuous_spec());
+  CHECK(pair.policy->act(one_input(pair.spec, 0)).actions.shape() == Shape{0, 1, 2});
+  CHECK(pair.policy->values(one_input(pair.spec, 0).observations).size() == 0);
+}
