@@ -31,9 +31,14 @@ SineCosine sine_cosine(double x) {
 
 }  // namespace
 
-EnvSpec CartPole::spec() {
+CartPole::Options CartPole::Options::read(EnvParams& params) {
+  return {.velocities = params.boolean("velocities", true,
+                                       "the observation holds velocities; without them the task needs a memory")};
+}
+
+EnvSpec CartPole::spec(const Options& options) {
   EnvSpec spec;
-  spec.observations = {{"state", DType::f32, {4}}};
+  spec.observations = {{"state", DType::f32, {options.velocities ? 4 : 2}}};
   spec.action.bins = {2};
   spec.max_episode_steps = 500;
   return spec;
@@ -62,6 +67,10 @@ RowStep CartPole::step(int32_t action, Rng&) {
 void CartPole::observe(RowWriter out) const {
   const std::span<float> values = out.array<float>();
   values[0] = static_cast<float>(state.x);
+  if (!options_->velocities) {
+    values[1] = static_cast<float>(state.theta);
+    return;
+  }
   values[1] = static_cast<float>(state.x_dot);
   values[2] = static_cast<float>(state.theta);
   values[3] = static_cast<float>(state.theta_dot);

@@ -1,5 +1,6 @@
 #include "envs/grid_world.h"
 
+#include <algorithm>
 #include <array>
 
 namespace troupe {
@@ -50,6 +51,24 @@ void draw_layout(Options& grid, uint64_t layout_seed, double walls, double pits)
   }
 }
 
+// Red, green and blue of a cell. The agent is blue 255.
+std::array<uint8_t, 3> color(Cell cell) {
+  switch (cell) {
+    case Cell::free: break;
+    case Cell::wall: return {128, 128, 128};
+    case Cell::pit: return {255, 0, 0};
+    case Cell::goal: return {0, 255, 0};
+  }
+  return {0, 0, 0};
+}
+
+std::vector<uint8_t> picture_of(const std::vector<Cell>& cells) {
+  std::vector<uint8_t> picture(3 * cells.size());
+  for (size_t i = 0; i < cells.size(); ++i)
+    for (size_t channel = 0; channel < 3; ++channel) picture[channel * cells.size() + i] = color(cells[i])[channel];
+  return picture;
+}
+
 // The expected value of a move, with its chance to slip.
 double move_value(const Options& grid, const std::vector<double>& values, int32_t cell, int32_t action) {
   const auto value_of = [&](int32_t move) {
@@ -78,7 +97,10 @@ Options GridWorld::Options::read(EnvParams& params) {
   grid.step_cost = params.number("step_cost", 0.02, 0.0, 1.0, "subtracted from the reward of every move");
   grid.max_episode_steps = static_cast<int32_t>(
       params.integer("max_episode_steps", 200, 1, 1'000'000, "steps after which an episode is truncated"));
+  grid.image = params.choice("observation", "cell", {"cell", "image"},
+                             "the agent's cell as a one-hot vector, or the whole grid as an image") == "image";
   draw_layout(grid, static_cast<uint64_t>(layout_seed), walls, pits);
+  grid.picture = picture_of(grid.cells);
   return grid;
 }
 
@@ -98,7 +120,10 @@ double GridWorld::Options::reward(int32_t cell) const {
 
 EnvSpec GridWorld::spec(const Options& options) {
   EnvSpec spec;
-  spec.observations = {{"cell", DType::f32, {options.size * options.size}}};  // one-hot
+  if (options.image)
+    spec.observations = {{"image", DType::u8, {3, options.size, options.size}}};
+  else
+    spec.observations = {{"cell", DType::f32, {options.size * options.size}}};  // one-hot
   spec.action.bins = {4};
   spec.action.masked = true;
   spec.max_episode_steps = options.max_episode_steps;
@@ -121,6 +146,12 @@ RowStep GridWorld::step(int32_t action, Rng& rng) {
 }
 
 void GridWorld::observe(RowWriter out) const {
+  if (options_->image) {
+    const std::span<uint8_t> picture = out.array<uint8_t>();
+    std::ranges::copy(options_->picture, picture.begin());
+    picture[2 * options_->cells.size() + static_cast<size_t>(state.cell)] = 255;
+    return;
+  }
   const std::span<float> cells = out.array<float>();
   std::fill(cells.begin(), cells.end(), 0.0f);
   cells[static_cast<size_t>(state.cell)] = 1.0f;

@@ -1,6 +1,7 @@
 #pragma once
 // GridWorld: find the goal on a square grid with walls and pits. Moves into walls are masked out, every move costs, a
-// pit ends the episode. The best possible return is known: grid_world_optimum(). A row, see envs/row.h.
+// pit ends the episode. The best possible return is known: grid_world_optimum(). The observation is the cell as a
+// one-hot vector, or the whole grid as an image. A row, see envs/row.h.
 
 #include <string>
 #include <vector>
@@ -19,8 +20,10 @@ class GridWorld {
     double slip = 0.0;  // probability that a move goes into a random allowed direction instead
     double step_cost = 0.02;
     int32_t max_episode_steps = 200;
+    bool image = false;
     std::vector<Cell> cells;  // [size * size], row by row; every free cell has a way to the goal that avoids the pits
-    std::vector<int32_t> starts;  // the free cells; an episode begins in any of them
+    std::vector<int32_t> starts;   // the free cells; an episode begins in any of them
+    std::vector<uint8_t> picture;  // [3 * size * size] the image without the agent
 
     static Options read(EnvParams& params);
     bool allowed(int32_t cell, int32_t action) const;  // actions: 0 up, 1 right, 2 down, 3 left

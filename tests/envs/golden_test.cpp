@@ -63,7 +63,12 @@ void replay(Batched<Row>& env, const Json& episode) {
 template <class Row>
 void check_golden(const std::string& id) {
   const Json file = golden(id);
-  Batched<Row> env(Row::spec(), 1);
+  Batched<Row> env = [] {
+    if constexpr (requires { typename Row::Options; })
+      return Batched<Row>(Row::spec({}), 1);
+    else
+      return Batched<Row>(Row::spec(), 1);
+  }();
   CHECK(env.spec().max_episode_steps == file["max_episode_steps"]);
   REQUIRE(file["episodes"].size() >= 4);
   for (const Json& episode : file["episodes"]) replay(env, episode);

@@ -144,3 +144,40 @@ TEST_CASE("grid_world: extreme parameters still give a layout to walk on") {
     CHECK(std::isfinite(grid_world_optimum(params)));
   }
 }
+
+TEST_CASE("grid_world: the image shows walls, pits, the goal and the agent's cell, and the same episode as the cell") {
+  const std::string layout = R"("size": 6, "layout_seed": 4, "max_episode_steps": 40)";
+  const GridWorld::Options grid = options_of("{" + layout + "}");
+  EnvConfig config;
+  config.id = "GridWorld";
+  config.rows = 5;
+  config.params = "{" + layout + "}";
+  const auto cells = make_env(config);
+  config.params = "{" + layout + R"(, "observation": "image"})";
+  const auto images = make_env(config);
+  REQUIRE(images->spec().observations[0].shape == Shape{3, 6, 6});
+  REQUIRE(images->spec().observations[0].dtype == DType::u8);
+  EnvStep cell_step = EnvStep::allocate(cells->spec(), 5), image_step = EnvStep::allocate(images->spec(), 5);
+  cells->reset(9, 0, cell_step);
+  images->reset(9, 0, image_step);
+  for (uint64_t t = 0; t < 100; ++t) {
+    for (int64_t row = 0; row < 5; ++row) {
+      const Array cell_row = cell_step.observations[0].second.at(row),
+                  image_row = image_step.observations[0].second.at(row);
+      const auto one_hot = cell_row.view<float>();
+      const auto image = image_row.view<uint8_t>();
+      for (size_t i = 0; i < 36; ++i) {
+        const uint8_t red = image[i], green = image[36 + i], blue = image[72 + i];
+        const GridWorld::Cell cell = grid.cells[i];
+        REQUIRE((blue == 255) == (one_hot[i] == 1.0f));
+        REQUIRE((red == 255) == (cell == GridWorld::Cell::pit));
+        REQUIRE((green == 255) == (cell == GridWorld::Cell::goal));
+        REQUIRE((red == 128 && green == 128) == (cell == GridWorld::Cell::wall));
+      }
+    }
+    const Array actions = testing::random_actions(*cells, cell_step, t);
+    cells->step(actions, cell_step);
+    images->step(actions, image_step);
+    REQUIRE(cell_step.rewards == image_step.rewards);
+  }
+}

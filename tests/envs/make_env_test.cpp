@@ -6,6 +6,7 @@
 #include "envs/corridor.h"
 #include "envs/env_table.h"
 #include "envs/grid_world.h"
+#include "tests/envs/fixtures.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -44,7 +45,10 @@ TEST_CASE("make_env: mistakes in the parameters are refused with their path, the
     const char *id, *params, *text;
   };
   for (const Case& c : std::initializer_list<Case>{
-           {"CartPole-v1", R"({"gravity": 9})", "env.params.gravity: unknown key, this environment has no parameters"},
+           {"Pendulum-v1", R"({"gravity": 9})", "env.params.gravity: unknown key, this environment has no parameters"},
+           {"CartPole-v1", R"({"velocities": 1})", "env.params.velocities: 1 is not right, expected true or false"},
+           {"GridWorld", R"({"observation": "picture"})",
+            "env.params.observation: \"picture\" is not right, expected one of: cell, image"},
            {"GridWorld", R"({"sise": 9})", "env.params.sise: unknown key, did you mean env.params.size?"},
            {"GridWorld", R"({"size": 2})", "env.params.size: 2 is out of range, expected an integer in [3, 64]"},
            {"GridWorld", R"({"size": -1})", "env.params.size: -1 is out of range, expected an integer in [3, 64]"},
@@ -165,7 +169,7 @@ TEST_CASE("make_evaluation_env: its parameters go before those of training, and 
   CHECK(refuses("GridWorld", R"({"size": 5})").find("evaluation.env_params: {\"size\": 5} change what is observed") ==
         0);
   CHECK(
-      refuses("CartPole-v1", R"({"slip": 0})").find("evaluation.env_params.slip: unknown key, this environment has") ==
+      refuses("Pendulum-v1", R"({"slip": 0})").find("evaluation.env_params.slip: unknown key, this environment has") ==
       0);
   CHECK(refuses("GridWorld", R"({"slip": 0.5})") == "accepted");
 }
@@ -228,4 +232,28 @@ TEST_CASE("list_environments: one that cannot be made is named and the others ar
   CHECK(infos[1].spec.observations.size() == Corridor::spec({}).observations.size());
   CHECK(infos[2].error == "Unmasked: the environment has mask(), but masked is false (EnvSpec::action)");
   CHECK(infos[3].error == "Throwing: spec() failed: no such map");
+}
+
+TEST_CASE("cart_pole: without velocities, the observation is the position and the angle of the same episode") {
+  EnvConfig config;
+  config.id = "CartPole-v1";
+  config.rows = 3;
+  const auto whole = make_env(config);
+  config.params = R"({"velocities": false})";
+  const auto hidden = make_env(config);
+  REQUIRE(hidden->spec().observations[0].shape == Shape{2});
+  EnvStep all = EnvStep::allocate(whole->spec(), 3), some = EnvStep::allocate(hidden->spec(), 3);
+  whole->reset(7, 0, all);
+  hidden->reset(7, 0, some);
+  for (uint64_t t = 0; t < 60; ++t) {
+    for (int64_t row = 0; row < 3; ++row) {
+      const Array wanted_row = all.observations[0].second.at(row), got_row = some.observations[0].second.at(row);
+      const auto wanted = wanted_row.view<float>(), got = got_row.view<float>();
+      REQUIRE(got[0] == wanted[0]);
+      REQUIRE(got[1] == wanted[2]);
+    }
+    const Array actions = testing::random_actions(*whole, all, t);
+    whole->step(actions, all);
+    hidden->step(actions, some);
+  }
 }
