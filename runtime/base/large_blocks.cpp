@@ -34,7 +34,7 @@ LargeBlocks::~LargeBlocks() {
 std::byte* LargeBlocks::take(size_t bytes) {
   bytes = rounded(bytes);
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     used_bytes_ += bytes;
     // The one used last, whose contents may still be in a cache.
     const auto found =
@@ -49,7 +49,7 @@ std::byte* LargeBlocks::take(size_t bytes) {
   try {
     return allocate(bytes);
   } catch (const std::bad_alloc&) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     used_bytes_ -= bytes;
     throw;
   }
@@ -59,7 +59,7 @@ void LargeBlocks::give_back(std::byte* block, size_t bytes) {
   bytes = rounded(bytes);
   std::list<Idle> surplus;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     used_bytes_ -= bytes;
     idle_bytes_ += bytes;
     idle_.push_back({block, bytes});
@@ -72,7 +72,7 @@ void LargeBlocks::give_back(std::byte* block, size_t bytes) {
 }
 
 size_t LargeBlocks::idle_bytes() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return idle_bytes_;
 }
 

@@ -5,7 +5,8 @@
 
 #include <cstddef>
 #include <list>
-#include <mutex>
+
+#include "runtime/base/mutex.h"
 
 namespace troupe {
 
@@ -38,10 +39,10 @@ class LargeBlocks {
     size_t bytes;
   };
 
-  mutable std::mutex mutex_;
-  std::list<Idle> idle_;  // the longest unused first
-  size_t idle_bytes_ = 0;
-  size_t used_bytes_ = 0;
+  mutable Mutex mutex_;
+  std::list<Idle> idle_ TROUPE_GUARDED_BY(mutex_);  // the longest unused first
+  size_t idle_bytes_ TROUPE_GUARDED_BY(mutex_) = 0;
+  size_t used_bytes_ TROUPE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace troupe

@@ -5,10 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/mutex.h"
 #include "runtime/base/output.h"
 #include "runtime/base/suggest.h"
 
@@ -67,13 +67,13 @@ class ErrorSink final : public spdlog::sinks::base_sink<spdlog::details::null_mu
 
 std::string escaped(std::string_view text) { return printable(text, std::string::npos); }
 
-// The process's log. Its mutex covers the sinks and the filter.
+// The process's log.
 class Log {
  public:
   Log() { use(nullptr, {}); }
 
   void use(std::unique_ptr<AppendFile> file, LogOptions options) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     write_held_back();
     sinks_.clear();
     file_sink_.reset();
@@ -86,7 +86,7 @@ class Log {
 
   void write(LogLevel level, std::string_view component, std::string_view text) {
     const std::string line = escaped(component) + ": " + escaped(text);
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     uint64_t repeats = 0;
     if (!filter_.pass(std::string(1, static_cast<char>('0' + static_cast<int>(level))) + line,
                       RepeatFilter::Clock::now(), repeats))
@@ -94,34 +94,35 @@ class Log {
     emit(level, repeats > 0 ? fmt::format("{} (and {} times since it was written last)", line, repeats) : line);
   }
 
-  void write_held_back() {
-    filter_.drain([&](const std::string& key, uint64_t repeats) {
-      emit(static_cast<LogLevel>(key[0] - '0'), fmt::format("{} (and {} times more)", key.substr(1), repeats));
-    });
-  }
-
   uint64_t lost() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     return file_sink_ ? file_sink_->lost() : 0;
   }
 
  private:
-  void add(spdlog::sink_ptr sink, LogLevel level) {
+  void write_held_back() TROUPE_REQUIRES(mutex_) {
+    std::vector<std::pair<std::string, uint64_t>> held;
+    filter_.drain([&](const std::string& key, uint64_t repeats) { held.emplace_back(key, repeats); });
+    for (const auto& [key, repeats] : held)
+      emit(static_cast<LogLevel>(key[0] - '0'), fmt::format("{} (and {} times more)", key.substr(1), repeats));
+  }
+
+  void add(spdlog::sink_ptr sink, LogLevel level) TROUPE_REQUIRES(mutex_) {
     sink->set_level(spdlog_level(level));
     sink->set_pattern(kPattern);
     sinks_.push_back(std::move(sink));
   }
 
-  void emit(LogLevel level, const std::string& line) {
+  void emit(LogLevel level, const std::string& line) TROUPE_REQUIRES(mutex_) {
     const spdlog::details::log_msg message("", spdlog_level(level), line);
     for (const spdlog::sink_ptr& sink : sinks_)
       if (sink->should_log(message.level)) sink->log(message);
   }
 
-  std::mutex mutex_;
-  std::vector<spdlog::sink_ptr> sinks_;
-  std::shared_ptr<FileSink> file_sink_;
-  RepeatFilter filter_;
+  Mutex mutex_;
+  std::vector<spdlog::sink_ptr> sinks_ TROUPE_GUARDED_BY(mutex_);
+  std::shared_ptr<FileSink> file_sink_ TROUPE_GUARDED_BY(mutex_);
+  RepeatFilter filter_ TROUPE_GUARDED_BY(mutex_);
 };
 
 // Never destroyed: threads may still log while the process ends.

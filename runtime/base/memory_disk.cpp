@@ -3,56 +3,58 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "runtime/base/mutex.h"
 
 namespace troupe {
 
 // Paths are plain strings without "." and ".." parts. A directory exists when it was made, or when a file lies in it.
 struct MemoryDisk::Contents {
-  std::mutex mutex;
-  std::map<std::string, std::string> files;
-  std::set<std::string> directories;
-  std::set<std::string> locks;
-  std::optional<DiskFault> fault;
-  uint64_t operations = 0;
-  bool unsynced = false;  // the operation that was counted last is not to be synced
+  Mutex mutex;
+  std::map<std::string, std::string> files TROUPE_GUARDED_BY(mutex);
+  std::set<std::string> directories TROUPE_GUARDED_BY(mutex);
+  std::set<std::string> locks TROUPE_GUARDED_BY(mutex);
+  std::optional<DiskFault> fault TROUPE_GUARDED_BY(mutex);
+  uint64_t operations TROUPE_GUARDED_BY(mutex) = 0;
+  bool unsynced TROUPE_GUARDED_BY(mutex) = false;  // the operation that was counted last is not to be synced
 
-  // Counts an operation on `path` and throws when it is to fail; a crash runs `half` first.
-  template <class Half>
-  void count(const std::string& path, Half half) {
+  // Counts an operation on `path` and throws when it is refused. True when the crash comes here: the caller leaves the operation half
+  // done and calls crash().
+  bool crashes_now(const std::string& path) TROUPE_REQUIRES(mutex) {
     const uint64_t index = operations++;
     unsynced = false;
-    if (!fault || index < fault->first) return;
+    if (!fault || index < fault->first) return false;
     if (fault->kind == DiskFault::Kind::unsynced) {
       unsynced = index < fault->first + fault->count;
-      return;
+      return false;
     }
     if (fault->kind == DiskFault::Kind::refuse) {
       if (index < fault->first + fault->count) throw IoError(path, "cannot write", ENOSPC);
-      return;
+      return false;
     }
-    if (index == fault->first) half();
-    throw IoError(path, "cannot write", EIO);
+    if (index > fault->first) crash(path);
+    return true;
   }
-  void count(const std::string& path) {
-    count(path, [] {});
+  [[noreturn]] static void crash(const std::string& path) { throw IoError(path, "cannot write", EIO); }
+  void count(const std::string& path) TROUPE_REQUIRES(mutex) {
+    if (crashes_now(path)) crash(path);
   }
 
   // Ends a rename or an atomic write, which sync the directory of `path`.
-  void sync_directory(const std::string& path) {
+  void sync_directory(const std::string& path) TROUPE_REQUIRES(mutex) {
     if (std::exchange(unsynced, false)) throw IoError(path, "cannot sync directory", EIO);
   }
 
-  const std::string& file(const std::string& path) const {
+  const std::string& file(const std::string& path) const TROUPE_REQUIRES(mutex) {
     const auto found = files.find(path);
     if (found == files.end()) throw IoError(path, "cannot open", ENOENT);
     return found->second;
   }
 
-  bool exists(const std::string& path) const {
+  bool exists(const std::string& path) const TROUPE_REQUIRES(mutex) {
     if (files.count(path) > 0 || directories.count(path) > 0) return true;
     const auto inside = files.lower_bound(path + '/');
     return inside != files.end() && inside->first.starts_with(path + '/');
@@ -78,9 +80,10 @@ class MemoryDisk::Append final : public AppendFile {
       : contents_(std::move(contents)), path_(std::move(path)) {}
 
   void append(std::string_view bytes) override {
-    const std::lock_guard guard(contents_->mutex);
-    contents_->count(path_, [&] { contents_->files[path_] += bytes.substr(0, bytes.size() / 2); });
-    contents_->files[path_] += bytes;
+    const MutexLock guard(contents_->mutex);
+    const bool crashes = contents_->crashes_now(path_);
+    contents_->files[path_] += crashes ? bytes.substr(0, bytes.size() / 2) : bytes;
+    if (crashes) Contents::crash(path_);
   }
 
  private:
@@ -92,12 +95,12 @@ class MemoryDisk::Lock final : public FileLock {
  public:
   Lock(std::shared_ptr<Contents> contents, std::string path) : contents_(std::move(contents)), path_(std::move(path)) {}
   ~Lock() override {
-    const std::lock_guard guard(contents_->mutex);
+    const MutexLock guard(contents_->mutex);
     contents_->locks.erase(path_);
   }
 
   void check() const override {
-    const std::lock_guard guard(contents_->mutex);
+    const MutexLock guard(contents_->mutex);
     if (contents_->files.count(path_) == 0)
       throw LockLost(path_, "was removed or renamed while this process was using it");
   }
@@ -111,7 +114,7 @@ MemoryDisk::MemoryDisk() : contents_(std::make_shared<Contents>()) {}
 MemoryDisk::~MemoryDisk() = default;
 
 std::unique_ptr<ReadFile> MemoryDisk::open_read(const std::string& path) const {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   return std::make_unique<Read>(contents_->file(path));
 }
 
@@ -119,30 +122,36 @@ void MemoryDisk::write_atomic(const std::string& path, std::span<const std::stri
   std::string bytes;
   for (std::string_view part : parts) bytes += part;
   const std::string temporary = temporary_name(path);
-  const std::lock_guard guard(contents_->mutex);
-  contents_->count(path, [&] { contents_->files[temporary] = bytes.substr(0, bytes.size() / 2); });
-  contents_->count(path, [&] { contents_->files[temporary] = bytes; });
+  const MutexLock guard(contents_->mutex);
+  if (contents_->crashes_now(path)) {
+    contents_->files[temporary] = bytes.substr(0, bytes.size() / 2);
+    Contents::crash(path);
+  }
+  if (contents_->crashes_now(path)) {
+    contents_->files[temporary] = bytes;
+    Contents::crash(path);
+  }
   contents_->files[path] = std::move(bytes);
   contents_->files.erase(temporary);
   contents_->sync_directory(path);
 }
 
 std::unique_ptr<AppendFile> MemoryDisk::open_append(const std::string& path) {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   contents_->count(path);
   contents_->files[path];
   return std::make_unique<Append>(contents_, path);
 }
 
 void MemoryDisk::truncate(const std::string& path, uint64_t bytes) {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   contents_->count(path);
   contents_->file(path);
   contents_->files[path].resize(bytes);
 }
 
 void MemoryDisk::rename(const std::string& from, const std::string& to) {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   contents_->count(from);
   if (!contents_->exists(from)) throw IoError(from, "cannot rename to " + to, ENOENT);
   const bool is_file = contents_->files.count(from) > 0;
@@ -159,31 +168,32 @@ void MemoryDisk::rename(const std::string& from, const std::string& to) {
 }
 
 void MemoryDisk::remove(const std::string& path) {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   const auto inside = [&](const std::string& name) { return name == path || name.starts_with(path + '/'); };
   // A directory is not removed in one step: a crash leaves what comes after its first file.
-  contents_->count(path, [&] {
+  if (contents_->crashes_now(path)) {
     const auto first =
         std::find_if(contents_->files.begin(), contents_->files.end(), [&](auto& f) { return inside(f.first); });
     if (first != contents_->files.end()) contents_->files.erase(first);
-  });
+    Contents::crash(path);
+  }
   std::erase_if(contents_->files, [&](const auto& file) { return inside(file.first); });
   std::erase_if(contents_->directories, inside);
 }
 
 void MemoryDisk::make_directory(const std::string& path) {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   contents_->count(path);
   contents_->directories.insert(path);
 }
 
 bool MemoryDisk::exists(const std::string& path) const {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   return contents_->exists(path);
 }
 
 std::vector<std::string> MemoryDisk::list(const std::string& path) const {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   std::set<std::string> names;
   const std::string prefix = path + '/';
   const auto add = [&](const std::string& name) {
@@ -196,7 +206,7 @@ std::vector<std::string> MemoryDisk::list(const std::string& path) const {
 }
 
 std::unique_ptr<FileLock> MemoryDisk::lock(const std::string& path) {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   contents_->count(path);
   if (!contents_->locks.insert(path).second)
     throw IoError(path, "another process is using this folder; end it first, or use another folder");
@@ -205,24 +215,24 @@ std::unique_ptr<FileLock> MemoryDisk::lock(const std::string& path) {
 }
 
 void MemoryDisk::set_fault(DiskFault fault) {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   contents_->fault = fault;
 }
 
 void MemoryDisk::clear_fault() {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   if (contents_->fault && contents_->fault->kind == DiskFault::Kind::crash) contents_->locks.clear();
   contents_->fault.reset();
   contents_->unsynced = false;
 }
 
 uint64_t MemoryDisk::operations() const {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   return contents_->operations;
 }
 
 void MemoryDisk::damage(const std::string& path, std::string bytes) {
-  const std::lock_guard guard(contents_->mutex);
+  const MutexLock guard(contents_->mutex);
   contents_->files[path] = std::move(bytes);
 }
 

@@ -12,19 +12,21 @@ constexpr std::chrono::milliseconds kGrace{500};
 
 // What the thread does. It is there from the beginning: a process that is at its limit of threads must still be able to end.
 void OwnedSystem::Parts::end_when_told() {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [this] { return awaiting || ending; });
-  if (awaiting) {
-    lock.unlock();
+  bool await_actors = false;
+  {
+    const MutexLock lock(mutex);
+    changed.wait(mutex, [this]() TROUPE_REQUIRES(mutex) { return awaiting || ending; });
+    await_actors = awaiting;
+  }
+  if (await_actors) {
     system->await_all_actors_done();
-    lock.lock();
+    const MutexLock lock(mutex);
     actors_done = true;
     changed.notify_all();
+    changed.wait(mutex, [this]() TROUPE_REQUIRES(mutex) { return ending; });
   }
-  changed.wait(lock, [this] { return ending; });
-  lock.unlock();
   system.reset();
-  lock.lock();
+  const MutexLock lock(mutex);
   ended = true;
   changed.notify_all();
 }
@@ -38,19 +40,21 @@ OwnedSystem::OwnedSystem(const SystemOptions& options, void (*register_messages)
 }
 
 bool OwnedSystem::await_actors(std::chrono::milliseconds deadline) {
-  std::unique_lock lock(parts_->mutex);
+  const MutexLock lock(parts_->mutex);
   parts_->awaiting = true;
   parts_->changed.notify_all();
-  const bool done = parts_->changed.wait_for(lock, deadline, [this] { return parts_->actors_done; });
+  const bool done = parts_->changed.wait_for(parts_->mutex, deadline,
+                                             [this]() TROUPE_REQUIRES(parts_->mutex) { return parts_->actors_done; });
   abandoned_ = !done;
   return done;
 }
 
 OwnedSystem::~OwnedSystem() {
-  std::unique_lock lock(parts_->mutex);
+  const MutexLock lock(parts_->mutex);
   parts_->ending = true;
   parts_->changed.notify_all();
-  if (!abandoned_) parts_->changed.wait_for(lock, kGrace, [this] { return parts_->ended; });
+  if (!abandoned_)
+    parts_->changed.wait_for(parts_->mutex, kGrace, [this]() TROUPE_REQUIRES(parts_->mutex) { return parts_->ended; });
 }
 
 }  // namespace troupe

@@ -7,11 +7,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
+#include "runtime/base/mutex.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -38,10 +38,11 @@ class OwnedSystem {
 
     caf::actor_system_config config;
     std::unique_ptr<caf::actor_system> system;  // refers to config
-    std::mutex mutex;                           // for all below
-    std::condition_variable changed;
-    bool awaiting = false, ending = false;    // what the owner has told the thread
-    bool actors_done = false, ended = false;  // what the thread has done
+    Mutex mutex;
+    std::condition_variable_any changed;
+    // What the owner has told the thread, and what the thread has done.
+    bool awaiting TROUPE_GUARDED_BY(mutex) = false, ending TROUPE_GUARDED_BY(mutex) = false;
+    bool actors_done TROUPE_GUARDED_BY(mutex) = false, ended TROUPE_GUARDED_BY(mutex) = false;
   };
   std::shared_ptr<Parts> parts_;
   bool abandoned_ = false;  // to an actor that has not ended

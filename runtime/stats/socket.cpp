@@ -114,7 +114,7 @@ void StatsSocket::Server::remove(const std::shared_ptr<Session>& session) {
 }
 
 void StatsSocket::Server::publish(std::string snapshot) {
-  const std::lock_guard guard(pending_mutex_);
+  const MutexLock guard(pending_mutex_);
   pending_.push_back(std::move(snapshot));
   if (pending_.size() > kMaxPending) {
     pending_.pop_front();
@@ -126,7 +126,7 @@ void StatsSocket::Server::publish(std::string snapshot) {
 void StatsSocket::Server::take_published() {
   std::deque<std::string> taken;
   {
-    const std::lock_guard guard(pending_mutex_);
+    const MutexLock guard(pending_mutex_);
     taken.swap(pending_);
   }
   for (const std::string& snapshot : taken) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "runtime/base/limited_log.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/token_bucket.h"
 #include "runtime/stats/protocol.h"
 #include "runtime/stats/socket.h"
@@ -72,8 +73,8 @@ class StatsSocket::Server {
   std::set<std::shared_ptr<Session>> sessions_;
   bool stopping_ = false;
 
-  std::mutex pending_mutex_;
-  std::deque<std::string> pending_;  // under pending_mutex_
+  Mutex pending_mutex_;
+  std::deque<std::string> pending_ TROUPE_GUARDED_BY(pending_mutex_);
   std::once_flag stop_once_;
   std::atomic<uint64_t> accepted_{0}, refused_{0}, errors_{0}, slow_{0}, open_{0}, published_{0}, skipped_{0};
   std::thread thread_;

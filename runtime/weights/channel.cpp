@@ -26,7 +26,7 @@ uint64_t buckets_for(uint64_t bytes, uint64_t bucket_bytes) {
 
 WeightSlot::Offer WeightSlot::offer(WeightsPtr weights) {
   TROUPE_CHECK(weights != nullptr);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (weights_ && weights->version == weights_->version) return Offer::same;
   if (weights_ && weights->version < weights_->version) return Offer::older;
   weights_.swap(weights);  // the old snapshot, if this was its last owner, is freed by the parameter, after the lock
@@ -34,7 +34,7 @@ WeightSlot::Offer WeightSlot::offer(WeightsPtr weights) {
 }
 
 WeightsPtr WeightSlot::get() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return weights_;
 }
 

@@ -4,11 +4,11 @@
 // weight_receiver.h for the two ends.
 
 #include <chrono>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/mutex.h"
 #include "runtime/weights/process_group.h"
 #include "runtime/weights/weights.h"
 
@@ -28,8 +28,8 @@ class WeightSlot {
   WeightsPtr get() const;
 
  private:
-  mutable std::mutex mutex_;
-  WeightsPtr weights_;
+  mutable Mutex mutex_;
+  WeightsPtr weights_ TROUPE_GUARDED_BY(mutex_);
 };
 
 struct ChannelOptions {

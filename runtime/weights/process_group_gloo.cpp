@@ -13,11 +13,11 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/mutex.h"
 #include "runtime/weights/process_group_store.h"
 
 namespace troupe {
@@ -107,7 +107,7 @@ class GlooGroup : public ProcessGroup {
     std::vector<at::Tensor> tensors{tensor_over(data, bytes)};
     try {
       Part part{other, ((*gloo_).*operation)(tensors, other, tag)};
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stop_.stop_requested()) throw_stopped();
       if (lost_[other]) throw missing_ranks(Kind::peer_lost, {other}, *lost_[other]);
       pending_.push_back(part);
@@ -123,7 +123,7 @@ class GlooGroup : public ProcessGroup {
   void finish(std::vector<Part>& parts, milliseconds timeout) {
     const Deadline deadline(timeout);
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       waiting_until_ = deadline;
     }
     std::vector<int> late;
@@ -145,7 +145,7 @@ class GlooGroup : public ProcessGroup {
   }
 
   void forget(const std::vector<Part>& parts) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Part& part : parts) std::erase_if(pending_, [&](const Part& each) { return each.work == part.work; });
   }
 
@@ -156,6 +156,7 @@ class GlooGroup : public ProcessGroup {
     try {
       work = gloo_->recv(nothing, other, kUnansweredTag);
     } catch (const std::exception& error) {
+      const MutexLock lock(mutex_);
       lost_[other] = plain_reason(error);
       return;
     }
@@ -170,7 +171,7 @@ class GlooGroup : public ProcessGroup {
   }
 
   void lose(int other, const std::string& error) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lost_[other] = error;
     // At a timeout Gloo itself closes all connections; whoever waits knows by then, and must still tell late from answered.
     if (waiting_until_ && waiting_until_->passed()) return;
@@ -179,12 +180,12 @@ class GlooGroup : public ProcessGroup {
   }
 
   std::string why_lost(int other) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return lost_[other].value_or("the connection broke");
   }
 
   void abort_all() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Part& part : pending_) part.work->abort();
   }
 
@@ -197,10 +198,10 @@ class GlooGroup : public ProcessGroup {
   const c10::intrusive_ptr<Gloo> gloo_;
   const std::stop_token stop_;
   int tag_ = 0;
-  std::mutex mutex_;
-  std::vector<Part> pending_;
-  std::vector<std::optional<std::string>> lost_;  // by rank: why its connection broke
-  std::optional<Deadline> waiting_until_;         // of the newest wait
+  Mutex mutex_;
+  std::vector<Part> pending_ TROUPE_GUARDED_BY(mutex_);
+  std::vector<std::optional<std::string>> lost_ TROUPE_GUARDED_BY(mutex_);  // by rank: why its connection broke
+  std::optional<Deadline> waiting_until_ TROUPE_GUARDED_BY(mutex_);         // of the newest wait
   std::byte never_written_{};
   std::vector<Work> unanswered_;
   const std::stop_callback<std::function<void()>> on_stop_;  // these two use the others
@@ -217,7 +218,7 @@ class GlooBackend : public GroupBackend {
   std::string_view name() const override { return "gloo"; }
 
   Rendezvous host() override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!listener_) listener_ = GroupStore::listen(options_.address);
     return {.host = options_.address, .port = listener_->port()};
   }
@@ -248,8 +249,8 @@ class GlooBackend : public GroupBackend {
 
  private:
   const BackendOptions options_;
-  std::mutex mutex_;
-  std::unique_ptr<GroupStore> listener_;
+  Mutex mutex_;
+  std::unique_ptr<GroupStore> listener_ TROUPE_GUARDED_BY(mutex_);
 };
 
 class C10dBroadcast : public BareBroadcast {

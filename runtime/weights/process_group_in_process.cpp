@@ -3,9 +3,9 @@
 #include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/mutex.h"
 #include "runtime/weights/process_group.h"
 
 namespace troupe {
@@ -24,33 +24,37 @@ std::string about(uint64_t generation, int rank) {
 class Room {
  public:
   Room(uint64_t generation, int size)
-      : generation_(generation), present_(size, 0), left_(size, 0), queues_(static_cast<size_t>(size) * size) {}
+      : generation_(generation),
+        size_(static_cast<size_t>(size)),
+        present_(size, 0),
+        left_(size, 0),
+        queues_(static_cast<size_t>(size) * size) {}
 
-  size_t size() const { return present_.size(); }
+  size_t size() const { return size_; }
 
   void enter(int rank) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     TROUPE_CHECK(!present_[rank], "rank", rank, "joined group", generation_, "twice");
     present_[rank] = 1;
   }
 
   void leave(int rank) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left_[rank] = 1;
     changed_.notify_all();
   }
 
   void put(int from, int to, Block block) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (left_[to]) throw TransferError(Kind::peer_lost, {to}, about(generation_, to) + " has left");
     queue(from, to).push_back(std::move(block));
     changed_.notify_all();
   }
 
   Block take(int from, int to, milliseconds timeout, const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     auto& blocks = queue(from, to);
-    changed_.wait_for(lock, stop, timeout, [&] { return !blocks.empty() || left_[from]; });
+    changed_.wait_for(mutex_, stop, timeout, [&]() TROUPE_REQUIRES(mutex_) { return !blocks.empty() || left_[from]; });
     if (stop.stop_requested()) throw TransferError(Kind::stopped, {}, "the group was stopped");
     if (!blocks.empty()) {
       Block block = std::move(blocks.front());
@@ -63,13 +67,16 @@ class Room {
   }
 
  private:
-  std::deque<Block>& queue(int from, int to) { return queues_[static_cast<size_t>(from) * size() + to]; }
+  std::deque<Block>& queue(int from, int to) TROUPE_REQUIRES(mutex_) {
+    return queues_[static_cast<size_t>(from) * size() + to];
+  }
 
   const uint64_t generation_;
-  std::mutex mutex_;
+  const size_t size_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<char> present_, left_;
-  std::vector<std::deque<Block>> queues_;
+  std::vector<char> present_ TROUPE_GUARDED_BY(mutex_), left_ TROUPE_GUARDED_BY(mutex_);
+  std::vector<std::deque<Block>> queues_ TROUPE_GUARDED_BY(mutex_);
 };
 
 class Done : public Transfer {
@@ -163,7 +170,7 @@ class InProcessBackend : public GroupBackend {
  private:
   // A room is kept after its members have left, so that one who comes later finds them gone, until a later generation begins.
   std::shared_ptr<Room> room_of(const Rendezvous& r) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(rooms_,
                   [&](const auto& entry) { return entry.first < r.generation && entry.second.use_count() == 1; });
     std::shared_ptr<Room>& room = rooms_[r.generation];
@@ -173,8 +180,8 @@ class InProcessBackend : public GroupBackend {
     return room;
   }
 
-  std::mutex mutex_;
-  std::map<uint64_t, std::shared_ptr<Room>> rooms_;
+  Mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<Room>> rooms_ TROUPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -8,10 +8,10 @@
 #include <nccl.h>
 
 #include <cstring>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "runtime/base/mutex.h"
 #include "runtime/weights/process_group_store.h"
 
 namespace troupe {
@@ -253,7 +253,7 @@ class NcclBackend : public GroupBackend {
   std::string_view name() const override { return "nccl"; }
 
   Rendezvous host() override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!listener_) listener_ = GroupStore::listen(options_.address);
     return {.host = options_.address, .port = listener_->port()};
   }
@@ -286,8 +286,8 @@ class NcclBackend : public GroupBackend {
   }
 
   const BackendOptions options_;
-  std::mutex mutex_;
-  std::unique_ptr<GroupStore> listener_;
+  Mutex mutex_;
+  std::unique_ptr<GroupStore> listener_ TROUPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ WeightReceiver::WeightReceiver(std::shared_ptr<GroupBackend> backend, std::share
 
 void WeightReceiver::invite(const Rendezvous& rendezvous) {
   check_rendezvous(rendezvous);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool same_sender = rendezvous.host == last_.host && rendezvous.port == last_.port;
   if (same_sender && rendezvous.generation <= last_.generation) return;
   invitation_ = last_ = rendezvous;
@@ -21,7 +21,7 @@ void WeightReceiver::invite(const Rendezvous& rendezvous) {
 }
 
 void WeightReceiver::stop() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopped_ = true;
   leave_.request_stop();
   changed_.notify_all();
@@ -31,8 +31,9 @@ ReceiverStep WeightReceiver::step(std::chrono::milliseconds idle) {
   std::optional<Rendezvous> invitation;
   std::stop_token leave;
   {
-    std::unique_lock lock(mutex_);
-    if (!group_ && !lost_after_swap_) changed_.wait_for(lock, idle, [this] { return invitation_ || stopped_; });
+    const MutexLock lock(mutex_);
+    if (!group_ && !lost_after_swap_)
+      changed_.wait_for(mutex_, idle, [this]() TROUPE_REQUIRES(mutex_) { return invitation_ || stopped_; });
     if (stopped_) return {Did::stopped, nullptr, {}};
     invitation = std::exchange(invitation_, std::nullopt);
     if (invitation) leave_ = {};
@@ -45,13 +46,12 @@ ReceiverStep WeightReceiver::step(std::chrono::milliseconds idle) {
     return group_ ? receive(idle) : ReceiverStep{};
   } catch (const TransferError& error) {
     group_.reset();
-    std::unique_lock lock(mutex_);
-    if (stopped_) return {Did::stopped, nullptr, {}};
-    if (invitation_) {
-      lock.unlock();
-      return step(idle);
+    {
+      const MutexLock lock(mutex_);
+      if (stopped_) return {Did::stopped, nullptr, {}};
+      if (!invitation_) return {Did::lost, nullptr, error.what()};
     }
-    return {Did::lost, nullptr, error.what()};
+    return step(idle);
   }
 }
 

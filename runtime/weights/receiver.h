@@ -7,11 +7,11 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 
+#include "runtime/base/mutex.h"
 #include "runtime/weights/channel.h"
 
 namespace troupe {
@@ -56,12 +56,12 @@ class WeightReceiver {
   const std::shared_ptr<WeightSlot> slot_;
   const ChannelOptions options_;
 
-  std::mutex mutex_;  // guards all down to the blank line
-  std::condition_variable changed_;
-  std::optional<Rendezvous> invitation_;  // not yet acted on
-  Rendezvous last_;                       // the newest one seen
-  std::stop_source leave_;                // ends what the present group does
-  bool stopped_ = false;
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::optional<Rendezvous> invitation_ TROUPE_GUARDED_BY(mutex_);  // not yet acted on
+  Rendezvous last_ TROUPE_GUARDED_BY(mutex_);                       // the newest one seen
+  std::stop_source leave_ TROUPE_GUARDED_BY(mutex_);                // ends what the present group does
+  bool stopped_ TROUPE_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<ProcessGroup> group_;         // this and below: the stepping thread only
   std::optional<std::string> lost_after_swap_;  // for the next step to report

@@ -19,7 +19,7 @@ WeightSender::WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_pt
 
 std::optional<std::string> WeightSender::admit(ReceiverId id, const Signature& theirs) {
   if (auto difference = signature_->first_difference(theirs)) return difference;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Member& member = members_[id] = {};
   member.admission = ++admissions_;
   regroup_ = true;
@@ -28,7 +28,7 @@ std::optional<std::string> WeightSender::admit(ReceiverId id, const Signature& t
 }
 
 void WeightSender::remove(ReceiverId id) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = members_.find(id);
   if (found == members_.end()) return;
   if (found->second.state != State::lost) {
@@ -46,7 +46,7 @@ bool WeightSender::publish(WeightsPtr weights) {
     TROUPE_CHECK(!difference, "weights of another policy published:", *difference);
   }
   TROUPE_CHECK(weights->flat.bytes() == signature_->total_bytes(), weights->flat.bytes(), signature_->total_bytes());
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (newest_ && weights->version == newest_->version) return false;
   TROUPE_CHECK(!newest_ || newest_->version < weights->version, "policy version", weights->version.text(),
                "published after", newest_->version.text());
@@ -58,7 +58,7 @@ bool WeightSender::publish(WeightsPtr weights) {
 }
 
 WeightsPtr WeightSender::newest() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return newest_;
 }
 
@@ -72,13 +72,14 @@ bool WeightSender::something_to_send() const {
 bool WeightSender::has_work() const { return regroup_ || sending_ || something_to_send(); }
 
 bool WeightSender::wait_for_work(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  return work_.wait_for(lock, stop_.get_token(), timeout, [this] { return has_work(); }) && !stop_.stop_requested();
+  const MutexLock lock(mutex_);
+  return work_.wait_for(mutex_, stop_.get_token(), timeout, [this]() TROUPE_REQUIRES(mutex_) { return has_work(); }) &&
+         !stop_.stop_requested();
 }
 
 void WeightSender::stop() {
   stop_.request_stop();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   leave_.request_stop();
 }
 
@@ -88,7 +89,7 @@ SenderStep WeightSender::step() {
     if (sending_) return collect();
     bool regroup, work;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       regroup = regroup_;
       work = something_to_send();
     }
@@ -104,7 +105,7 @@ SenderStep WeightSender::connect() {
   ranks_.clear();
   std::stop_token leave;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stop_.stop_requested()) return {Did::stopped, {}, {}};
     leave_ = {};
     leave = leave_.get_token();
@@ -125,7 +126,7 @@ SenderStep WeightSender::connect() {
   }
   invitation.rank = 0;
   group_ = backend_->join(invitation, options_.connect_timeout, leave);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const RankHolder& holder : ranks_)
     if (Member* member = member_at(holder)) member->state = State::connected;
   return {Did::connected, {}, {}};
@@ -133,7 +134,7 @@ SenderStep WeightSender::connect() {
 
 SenderStep WeightSender::send() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sending_ = Sending{newest_, published_, Deadline(options_.transfer_timeout)};
     begun_ = published_;
   }
@@ -153,7 +154,7 @@ SenderStep WeightSender::collect() {
   group_->gather(&mine, answers.data(), sizeof mine, 0, sending_->deadline.left());
   SenderStep result{Did::delivered, {}, {}};
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (size_t i = 0; i < ranks_.size(); ++i) {
       const TransferAnswer& answer = answers[i + 1];
       Member* member = member_at(ranks_[i]);
@@ -184,7 +185,7 @@ SenderStep WeightSender::fail(const TransferError& error) {
   group_.reset();
   sending_.reset();
   if (stop_.stop_requested()) return {Did::stopped, {}, {}};
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (error.kind() == TransferError::Kind::stopped) {  // a member was removed
     regroup_ = true;
     return {Did::failed, {}, {}};
@@ -197,13 +198,12 @@ SenderStep WeightSender::fail(const TransferError& error) {
   return result;
 }
 
-// The member that holds that rank, unless it has been removed or admitted anew since. Needs the lock.
+// The member that holds that rank, unless it has been removed or admitted anew since.
 WeightSender::Member* WeightSender::member_at(const RankHolder& holder) {
   const auto found = members_.find(holder.id);
   return found != members_.end() && found->second.admission == holder.admission ? &found->second : nullptr;
 }
 
-// Needs the lock.
 void WeightSender::set_aside(const RankHolder& holder, const std::string& trouble, std::vector<ReceiverId>& lost) {
   Member* member = member_at(holder);
   if (!member) return;
@@ -214,7 +214,7 @@ void WeightSender::set_aside(const RankHolder& holder, const std::string& troubl
 }
 
 std::vector<ReceiverReport> WeightSender::receivers() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<ReceiverReport> result;
   for (const auto& [id, member] : members_)
     result.push_back({id, member.state, member.applied, published_ - member.applied_seq, member.trouble});
@@ -222,12 +222,12 @@ std::vector<ReceiverReport> WeightSender::receivers() const {
 }
 
 uint64_t WeightSender::generation() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return generation_;
 }
 
 uint64_t WeightSender::skipped() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return skipped_;
 }
 

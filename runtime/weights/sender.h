@@ -12,11 +12,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/base/mutex.h"
 #include "runtime/weights/channel.h"
 
 namespace troupe {
@@ -101,10 +101,11 @@ class WeightSender {
   SenderStep send();
   SenderStep collect();
   SenderStep fail(const TransferError& error);
-  Member* member_at(const RankHolder& holder);
-  void set_aside(const RankHolder& holder, const std::string& trouble, std::vector<ReceiverId>& lost);
-  bool something_to_send() const;
-  bool has_work() const;
+  Member* member_at(const RankHolder& holder) TROUPE_REQUIRES(mutex_);
+  void set_aside(const RankHolder& holder, const std::string& trouble, std::vector<ReceiverId>& lost)
+      TROUPE_REQUIRES(mutex_);
+  bool something_to_send() const TROUPE_REQUIRES(mutex_);
+  bool has_work() const TROUPE_REQUIRES(mutex_);
 
   const std::shared_ptr<GroupBackend> backend_;
   const std::shared_ptr<const Signature> signature_;
@@ -113,17 +114,17 @@ class WeightSender {
   const Rendezvous host_;
   std::stop_source stop_;
 
-  mutable std::mutex mutex_;  // guards all down to the blank line
+  mutable Mutex mutex_;
   std::condition_variable_any work_;
-  std::map<ReceiverId, Member> members_;
-  bool regroup_ = false;    // the group does not fit the members
-  std::stop_source leave_;  // ends what the present group does
-  WeightsPtr newest_;
-  uint64_t published_ = 0;
-  uint64_t begun_ = 0;  // the newest snapshot whose transfer has begun
-  uint64_t skipped_ = 0;
-  uint64_t admissions_ = 0;
-  uint64_t generation_ = 0;
+  std::map<ReceiverId, Member> members_ TROUPE_GUARDED_BY(mutex_);
+  bool regroup_ TROUPE_GUARDED_BY(mutex_) = false;    // the group does not fit the members
+  std::stop_source leave_ TROUPE_GUARDED_BY(mutex_);  // ends what the present group does
+  WeightsPtr newest_ TROUPE_GUARDED_BY(mutex_);
+  uint64_t published_ TROUPE_GUARDED_BY(mutex_) = 0;
+  uint64_t begun_ TROUPE_GUARDED_BY(mutex_) = 0;  // the newest snapshot whose transfer has begun
+  uint64_t skipped_ TROUPE_GUARDED_BY(mutex_) = 0;
+  uint64_t admissions_ TROUPE_GUARDED_BY(mutex_) = 0;
+  uint64_t generation_ TROUPE_GUARDED_BY(mutex_) = 0;
 
   std::unique_ptr<ProcessGroup> group_;  // this and below: the stepping thread only
   std::vector<RankHolder> ranks_;

@@ -14,7 +14,6 @@
 #include <cstring>
 #include <future>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -25,6 +24,7 @@
 #include "runtime/base/descriptor.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/output.h"
 #include "tools/cli/close_descriptors.h"
 #include "tools/cli/launch.h"
@@ -96,7 +96,7 @@ class ChildProcesses::Loop {
     request->count = count;
     std::future<Started> started = request->started.get_future();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stop_patience_) return {0, kEnding};
       requests_.push_back(std::move(request));
     }
@@ -106,7 +106,7 @@ class ChildProcesses::Loop {
 
   void stop(std::chrono::milliseconds patience) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!stop_patience_) stop_patience_ = patience;
     }
     wake();
@@ -153,9 +153,9 @@ class ChildProcesses::Loop {
   void restart_those_due();
   void signal_all(int signal) const;
 
-  std::mutex mutex_;  // for these two
-  std::vector<std::unique_ptr<Request>> requests_;
-  std::optional<std::chrono::milliseconds> stop_patience_;  // once it was asked to stop
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Request>> requests_ TROUPE_GUARDED_BY(mutex_);
+  std::optional<std::chrono::milliseconds> stop_patience_ TROUPE_GUARDED_BY(mutex_);  // once it was asked to stop
 
   Descriptor wake_;
   bool stopping_ = false;
@@ -214,14 +214,14 @@ void ChildProcesses::Loop::wait_for_something() {
 }
 
 std::optional<std::chrono::milliseconds> ChildProcesses::Loop::stop_asked() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stop_patience_;
 }
 
 void ChildProcesses::Loop::take_requests() {
   std::vector<std::unique_ptr<Request>> requests;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     requests.swap(requests_);
   }
   for (const auto& request : requests) {

@@ -9,11 +9,11 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/mutex.h"
 #include "runtime/base/output.h"
 #include "tools/cli/launch.h"
 
@@ -60,16 +60,16 @@ struct StopSignals::State {
 
   void watch();
   void take(int signal);
-  [[noreturn]] void quit() const;
+  [[noreturn]] void quit() const TROUPE_REQUIRES(mutex);
 
   const int signals, closing;  // descriptors
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool begun = false, ended = false;
-  int first = 0;  // signal that asked to stop
-  std::function<std::string(int signal)> message;
-  std::function<std::string()> at_quit;
-  std::optional<Clock::time_point> interrupted_at;  // by the first INT
+  Mutex mutex;
+  std::condition_variable_any changed;
+  bool begun TROUPE_GUARDED_BY(mutex) = false, ended TROUPE_GUARDED_BY(mutex) = false;
+  int first TROUPE_GUARDED_BY(mutex) = 0;  // signal that asked to stop
+  std::function<std::string(int signal)> message TROUPE_GUARDED_BY(mutex);
+  std::function<std::string()> at_quit TROUPE_GUARDED_BY(mutex);
+  std::optional<Clock::time_point> interrupted_at TROUPE_GUARDED_BY(mutex);  // by the first INT
 };
 
 void StopSignals::State::watch() {
@@ -96,7 +96,7 @@ void StopSignals::State::quit() const {
 }
 
 void StopSignals::State::take(int signal) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (!begun) {
     print_error("troupe: stopped before the run began; nothing was written");
     _exit(kExitInterrupted);
@@ -126,44 +126,45 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::begin(const std::function<std::string(int signal)>& message) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->message = message;
   state_->begun = true;
 }
 
 StopSignals::AtQuit::AtQuit(StopSignals& signals, std::function<std::string()> tidy) : signals_(signals) {
-  const std::lock_guard lock(signals_.state_->mutex);
+  const MutexLock lock(signals_.state_->mutex);
   signals_.state_->at_quit = std::move(tidy);
 }
 
 StopSignals::AtQuit::~AtQuit() {
-  const std::lock_guard lock(signals_.state_->mutex);
+  const MutexLock lock(signals_.state_->mutex);
   signals_.state_->at_quit = nullptr;
 }
 
 bool StopSignals::asked() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->first != 0;
 }
 
 int StopSignals::first() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->first;
 }
 
 bool StopSignals::wait() const {
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [this] { return state_->first != 0 || state_->ended; });
+  const MutexLock lock(state_->mutex);
+  state_->changed.wait(state_->mutex,
+                       [this]() TROUPE_REQUIRES(state_->mutex) { return state_->first != 0 || state_->ended; });
   return !state_->ended;
 }
 
 void StopSignals::wait_for_end() const {
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [this] { return state_->ended; });
+  const MutexLock lock(state_->mutex);
+  state_->changed.wait(state_->mutex, [this]() TROUPE_REQUIRES(state_->mutex) { return state_->ended; });
 }
 
 void StopSignals::end() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->ended = true;
   state_->changed.notify_all();
 }
