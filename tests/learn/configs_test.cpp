@@ -107,6 +107,18 @@ TEST_CASE("configs: grid_world comes within 2 % of the best possible return") {
   check_learns({.config = "grid_world", .least = 0.98 * grid_world_optimum("{}")});
 }
 
+TEST_CASE("configs: grid_world_image finds the same ways in a picture of the grid") {
+  check_learns({.config = "grid_world_image", .least = 0.98 * grid_world_optimum("{}"), .seconds = 60});
+}
+
+TEST_CASE("configs: cartpole_no_velocity needs a memory, which its LSTM is") {
+  check_learns({.config = "cartpole_no_velocity", .least = 475, .seconds = 60});
+  const Json without = train("cartpole_no_velocity", kFirstSeed, {"model.kind=mlp", "model.net={}", "model.sequence=0"});
+  const double score = without.at("eval").at("return_mean");
+  MESSAGE("without memory: return_mean " << score);
+  CHECK(score <= 200);
+}
+
 TEST_CASE("configs: token_reach reaches the target") {
   check_learns({.config = "token_reach", .score = "success_rate", .least = 0.95});
 }
@@ -141,10 +153,19 @@ TEST_CASE("configs: synthetic with faults counts them, goes on, and accounts for
 }
 
 TEST_CASE("configs: every file has a test here") {
-  const std::set<std::string> tested = {
-      "cartpole",    "cartpole_vtrace", "acrobot",   "pendulum",           "mountain_car_continuous",
-      "grid_world",  "token_reach",     "synthetic", "chunked_continuous", "multi_token",
-      "vtrace_async"};
+  const std::set<std::string> tested = {"cartpole",
+                                        "cartpole_no_velocity",
+                                        "grid_world_image",
+                                        "cartpole_vtrace",
+                                        "acrobot",
+                                        "pendulum",
+                                        "mountain_car_continuous",
+                                        "grid_world",
+                                        "token_reach",
+                                        "synthetic",
+                                        "chunked_continuous",
+                                        "multi_token",
+                                        "vtrace_async"};
   std::set<std::string> present;
   for (const auto& entry : std::filesystem::directory_iterator("configs"))
     if (!entry.is_directory()) present.insert(entry.path().stem().string());  // algorithms/ has a test of its own
