@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -83,11 +84,17 @@ class NetworkPolicy final : public Policy {
     units_ = value_units(replica_.weights);
   }
 
+  // Whether the input is the caller's own memory, which must not be scaled.
+  static bool is_one_of(const Arrays& observations, const Array& input) {
+    return std::ranges::any_of(observations, [&](const auto& each) { return each.second.data() == input.data(); });
+  }
+
   std::vector<Array> encode(const Arrays& observations) const {
     std::vector<Array> inputs = replica_.encoder.encode(observations);
     if (scaling_.mean.empty()) return inputs;
-    for (size_t i = 0; i < inputs.size(); ++i)  // what is scaled may be the caller's own memory
-      if (replica_.encoder.first_features()[i] >= 0) inputs[i] = inputs[i].clone();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (replica_.encoder.first_features()[i] >= 0 && is_one_of(observations, inputs[i]))
+        inputs[i] = inputs[i].clone();
     replica_.encoder.scale(scaling_, inputs);
     return inputs;
   }
