@@ -46,9 +46,9 @@ TEST_CASE("make_env: mistakes in the parameters are refused with their path, the
   };
   for (const Case& c : std::initializer_list<Case>{
            {"Pendulum-v1", R"({"gravity": 9})", "env.params.gravity: unknown key, this environment has no parameters"},
-           {"CartPole-v1", R"({"velocities": 1})", "env.params.velocities: 1 is not right, expected true or false"},
+           {"CartPole-v1", R"({"velocities": 1})", "env.params.velocities: 1 is a number, expected true or false"},
            {"GridWorld", R"({"observation": "picture"})",
-            "env.params.observation: \"picture\" is not right, expected one of: cell, image"},
+            "env.params.observation: \"picture\" is unknown, expected one of: cell, image"},
            {"GridWorld", R"({"sise": 9})", "env.params.sise: unknown key, did you mean env.params.size?"},
            {"GridWorld", R"({"size": 2})", "env.params.size: 2 is out of range, expected an integer in [3, 64]"},
            {"GridWorld", R"({"size": -1})", "env.params.size: -1 is out of range, expected an integer in [3, 64]"},

@@ -19,7 +19,7 @@ TEST_CASE("troupe: a mistake is blamed on the file, on --set, or on both, as it 
   const std::string file = folder.file("grid.json", R"({"env": {"id": "GridWorld", "params": {"size": 5}}})");
   const std::string bad = folder.file("bad.json", R"({"env": {"id": "GridWorld", "params": {"sise": 5}}})");
   const std::string unknown = "env.params.sise: unknown key, did you mean env.params.size?";
-  const std::string other_env = "env.params.size: unknown key, this environment has no parameters";
+  const std::string other_env = "env.params.size: unknown key, this environment has: velocities";
   check_all({
       {{"train", file, "--set", "env.params.sise=2"}, "--set: " + unknown},
       {{"config", file, "--set", R"(env.params={"sise":2})"}, "--set: " + unknown},
@@ -50,7 +50,7 @@ TEST_CASE("troupe: an unknown environment or parameter ends in one line before a
       {{"train", file, "--set", "env.id=CartPol-v1"},
        "--set: env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
       {{"config", file, "--set", "env.params.gravty=3"},
-       "--set: env.params.gravty: unknown key, this environment has no parameters"},
+       "--set: env.params.gravty: unknown key, this environment has: velocities"},
   });
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
   const std::string file = folder.file("run.json", "{}");
   const std::vector<BadLine> lines = {
       {{file, "--set", "evaluation.env_params.foo=1"},
-       "--set: evaluation.env_params.foo: unknown key, this environment has no parameters"},
+       "--set: evaluation.env_params.foo: unknown key, this environment has: velocities"},
       {{file, "--set", "env.id=GridWorld", "--set", "evaluation.env_params.size=4"},
        "--set: evaluation.env_params: {\"size\":4} change what is observed or which actions there are, so that the "
        "run's policy does not fit; leave such parameters to env.params"},
