@@ -236,7 +236,8 @@ TEST_CASE(
   CHECK(f.core->report().partial.empty());
 }
 
-TEST_CASE("worker_core: an episode cut off at the very end of a rollout is closed with the value of its final observation") {
+TEST_CASE(
+    "worker_core: an episode cut off at the very end of a rollout is closed with the value of its final observation") {
   Fixture f(3, 1);
   f.core->add_credits(1);
   f.serve(4);

@@ -113,7 +113,8 @@ TEST_CASE("configs: grid_world_image finds the same ways in a picture of the gri
 
 TEST_CASE("configs: cartpole_no_velocity needs a memory, which its LSTM is") {
   check_learns({.config = "cartpole_no_velocity", .least = 475, .seconds = 60});
-  const Json without = train("cartpole_no_velocity", kFirstSeed, {"model.kind=mlp", "model.net={}", "model.sequence=0"});
+  const Json without =
+      train("cartpole_no_velocity", kFirstSeed, {"model.kind=mlp", "model.net={}", "model.sequence=0"});
   const double score = without.at("eval").at("return_mean");
   MESSAGE("without memory: return_mean " << score);
   CHECK(score <= 200);
