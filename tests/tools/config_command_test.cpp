@@ -105,6 +105,23 @@ TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have 
       "troupe: --set: algorithm.advantage: unknown name \"vtrac\", did you mean \"vtrace\"?"));
 }
 
+TEST_CASE("troupe: config and train refuse to draw single samples where whole columns are needed") {
+  const Folder folder;
+  const std::string file = folder.file("run.json", R"({"replay": {"draw": "sample"}})");
+  const auto refusal = [&](const std::string& what) {
+    return "--set: replay.draw: \"sample\" takes single steps out of rollouts, but " + what +
+           " needs whole columns of them; use \"column\"";
+  };
+  const std::string core = R"(model.net={"core": {"kind": "gru", "size": 4}})", draw = "replay.draw=sample";
+  CHECK(troupe({"config", file}).exit_code == 0);
+  check_all({
+      {{"config", file, "--set", draw, "--set", "algorithm.advantage=vtrace"},
+       refusal("algorithm.advantage \"vtrace\"")},
+      {{"train", file, "--set", draw, "--set", "model.kind=net", "--set", core},
+       refusal("model.net.core, whose state depends on the steps before,")},
+  });
+}
+
 TEST_CASE("troupe: config and train refuse a device that this build cannot use" *
           doctest::skip(TROUPE_USES_CUDA != 0)) {
   const Folder folder;
