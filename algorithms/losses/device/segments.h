@@ -1,0 +1,28 @@
+#pragma once
+// Segments: which sequence each token on a device belongs to. Const after construction, so any thread. Includes LibTorch:
+// for sources that link it only.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+namespace troupe {
+
+class Segments {
+ public:
+  // Sequence i is the tokens [offsets[i], offsets[i + 1]); `offsets` begin with 0.
+  Segments(std::span<const int64_t> offsets, at::Device device);
+
+  int64_t count() const { return count_; }
+  // The sums over each sequence of x [n] float64: [S] float64.
+  at::Tensor sum(const at::Tensor& x) const;
+  // For every token the number of its sequence: [n] from x [S].
+  at::Tensor spread(const at::Tensor& x) const;
+
+ private:
+  int64_t count_, tokens_;
+  at::Tensor lengths_, sequences_;  // [S] and [n] int64; undefined with one sequence
+};
+
+}  // namespace troupe
