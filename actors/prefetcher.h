@@ -1,6 +1,7 @@
 #pragma once
-// Prefetcher: keeps the next super-batch collated, in host memory, while the trainer trains on the current one. In deterministic runs
-// (RunContext::deterministic) it collates only the one that the trainer waits for. Has a thread of its own where RunContext::threads is set.
+// Prefetcher: keeps the next super-batch staged (Learner::stage), on the trainer's device, while the trainer trains on
+// the current one. In deterministic runs (RunContext::deterministic) it stages only the one that the trainer waits for.
+// Has a thread of its own where RunContext::threads is set.
 
 #include <memory>
 

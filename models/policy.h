@@ -52,7 +52,9 @@ class Policy {
   Array values(const Arrays& observations) { return values(observations, {}); }
 };
 
-// A super-batch collated into the learner's own form, in host memory.
+// A super-batch as the learner's update needs it: encoded, and where update() computes. With a learner on a GPU, what
+// its samples saw and did is there, and only numbers per row that other rows enter into (rewards, values) are in host
+// memory.
 class StagedBatch {
  public:
   virtual ~StagedBatch() = default;
@@ -82,7 +84,7 @@ class Learner {
   virtual std::shared_ptr<const Signature> signature() const = 0;
   // Parameters and normaliser state as they are now, stamped with `version`.
   virtual WeightsPtr snapshot(PolicyVersion version) const = 0;
-  // Collates a super-batch. Thread-safe against update().
+  // Encodes and collates a super-batch, and starts to copy it to the learner's device. Thread-safe against update().
   virtual std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const = 0;
   // One update: normaliser statistics, advantages, all epochs and minibatches. `progress` in [0, 1] drives the schedules.
   virtual UpdateReport update(StagedBatch& batch, double progress) = 0;

@@ -1,8 +1,8 @@
 #pragma once
-// Policy surrogates by name: per-token losses (to be minimised), their gradients with respect to the new log-probability, and the
-// diagnostics of the step, made in one pass. Pure functions; any thread; they allocate nothing. A new surrogate is one function and
-// one line in surrogate_table(), the same in its device form (device/device_surrogate.h), one test and one paragraph in
-// docs/algorithms.md.
+// Policy surrogates by name: per-token losses (to be minimised), their gradients with respect to the new
+// log-probability, and the diagnostics of the step, made in one pass. Pure functions; any thread; they allocate
+// nothing. A new surrogate is one function and one line in surrogate_table(), the same in its device form
+// (device/device_surrogate.h), one test and one paragraph in docs/algorithms.md.
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,6 @@
 #pragma once
-// The functions that the table of surrogates names; their device forms are in device/surrogate_tokens.h. Internal to algorithms/.
+// The functions that the table of surrogates names; their device forms are in device/surrogate_tokens.h. Internal to
+// algorithms/.
 
 #include "algorithms/losses/surrogate.h"
 

@@ -1,6 +1,7 @@
 #pragma once
-// Head: turns the outputs of a policy network into actions, log-probabilities, entropies and their gradients, for every kind of
-// action space. Plain loops on host arrays, no tensor library: workers may use it. Const after construction, so any thread.
+// Head: turns the outputs of a policy network into actions, log-probabilities, entropies and their gradients, for every
+// kind of action space. Plain loops on host arrays, no tensor library. Const after construction, so any thread. A
+// trainer on another device evaluates actions with DeviceHead (models/learning/device/device_head.h).
 //
 // Letters: B rows, K steps of an action chunk, A action dimensions, D = K * A decisions, M mask entries, P outputs.
 // Discrete kinds: the outputs are logits, decision after decision (step, then dimension), each with its own number of bins.
@@ -44,6 +45,12 @@ struct HeadScratch {
 
 class Head {
  public:
+  // Where the logits of a decision are.
+  struct Decision {
+    int64_t first;  // within a row
+    int64_t bins;
+  };
+
   explicit Head(const ActionSpec& action);
 
   int64_t outputs() const { return outputs_; }      // P
@@ -52,6 +59,7 @@ class Head {
   bool continuous() const { return continuous_; }
   // Numbers that describe the distributions over one row's actions: its logits, or its means and then its log standard deviations.
   int64_t parameter_count() const { return continuous_ ? 2 * decisions_ : outputs_; }
+  const std::vector<Decision>& layout() const { return layout_; }  // [D] discrete kinds
 
   // One action per row. Row i draws only from Rng(seeds[i]), so it does not depend on the rows beside it; a row whose
   // `deterministic` is 1 takes the most likely action. log_probs is [B, D], of the actions taken. Throws InvariantError naming
@@ -86,11 +94,6 @@ class Head {
                         std::span<float> output_gradients, std::span<float> log_std_gradients) const;
 
  private:
-  struct Decision {
-    int64_t first;  // of its logits within a row
-    int64_t bins;
-  };
-
   void check(const HeadInput& input) const;
   int64_t executed(const HeadInput& input, int64_t row) const;
   void check_row(const HeadInput& input, int64_t row) const;

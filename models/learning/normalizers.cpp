@@ -11,9 +11,13 @@
 
 namespace troupe {
 
-void absorb_observations(const StagedRows& batch, const InputEncoder& encoder, WeightBlock& weights) {
-  if (!weights.has(std::string(kObservationNormalizer) + ".count")) return;
-  RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
+namespace {
+
+bool normalizes_observations(const WeightBlock& weights) {
+  return weights.has(std::string(kObservationNormalizer) + ".count");
+}
+
+void add_observations(const StagedRows& batch, const InputEncoder& encoder, RunningNormalizer& normalizer) {
   const auto features = static_cast<size_t>(encoder.features());
   std::vector<float> block;
   std::vector<uint8_t> finite;
@@ -25,6 +29,27 @@ void absorb_observations(const StagedRows& batch, const InputEncoder& encoder, W
       finite[i] = first_non_finite_row(std::span<const float>(block).subspan(i * features, features), 1) < 0;
     normalizer.update(block, finite);
   });
+}
+
+}  // namespace
+
+void absorb_observations(const StagedRows& batch, const InputEncoder& encoder, WeightBlock& weights) {
+  if (!normalizes_observations(weights)) return;
+  RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
+  add_observations(batch, encoder, normalizer);
+  write_normalizer(normalizer, kObservationNormalizer, weights);
+}
+
+RunningNormalizer observation_statistics(const StagedRows& batch, const InputEncoder& encoder) {
+  RunningNormalizer result(encoder.features());
+  add_observations(batch, encoder, result);
+  return result;
+}
+
+void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights) {
+  if (!normalizes_observations(weights)) return;
+  RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
+  normalizer.merge(statistics);
   write_normalizer(normalizer, kObservationNormalizer, weights);
 }
 

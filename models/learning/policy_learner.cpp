@@ -1,7 +1,5 @@
 #include "models/learning/policy_learner.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -9,13 +7,10 @@
 #include <utility>
 
 #include "algorithms/common/schedule.h"
-#include "models/learning/chunk_forward.h"
-#include "models/learning/chunks.h"
-#include "models/learning/gradient_step.h"
+#include "models/learning/device/device_form.h"
+#include "models/learning/host_form.h"
 #include "models/learning/metrics.h"
 #include "models/learning/normalizers.h"
-#include "models/learning/row_passes.h"
-#include "models/learning/start.h"
 #include "models/recurrence.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
@@ -24,17 +19,12 @@ namespace troupe {
 
 namespace {
 
-struct StagedUpdate final : StagedBatch {
-  StagedRows rows;
-  Chunks chunks;  // with recurrent state
-};
-
 // Observation statistics take in a batch before it is trained on. So what is published is exactly what was trained: weights and
 // normaliser together. The stored log-probabilities stay those of the policy that acted, so a moved normaliser counts as part of
 // the importance ratio, like moved weights.
 class PolicyLearner final : public Learner {
  public:
-  PolicyLearner(const LearnerConfig& config, const EnvSpec& env);
+  PolicyLearner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options);
 
   std::shared_ptr<const Signature> signature() const override { return replica_.weights.signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return replica_.weights.snapshot(version); }
@@ -44,19 +34,16 @@ class PolicyLearner final : public Learner {
   void load(const LearnerState& state) override;
 
  private:
-  // What a staged batch is made into before the epochs.
-  struct Batch {
-    StagedRows& rows;
-    const Chunks& chunks;
-    std::vector<at::Tensor> inputs, bootstrap_inputs;  // on the device
+  // What an epoch trains on.
+  struct Epoch {
+    const StagedUpdate& batch;
+    const Sequences& sequences;
+    std::span<const uint8_t> is_sample;
   };
 
-  Batch normalize(StagedUpdate& staged);
-  Prepared prepare_targets(Batch& batch);
-  CurrentNetwork current_network(const Batch& batch);
-  CurrentNetwork current_recurrent_network(const Batch& batch);
-  EpochReport run_epoch(const TrainingRows& training, const Sequences& sequences, const UpdateSettings& settings,
-                        uint64_t epoch);
+  Prepared prepare_targets(StagedRows& rows);
+  EpochOrder epoch_order(const Epoch& epoch, uint64_t key) const;
+  EpochReport run_epoch(const Epoch& epoch, const UpdateSettings& settings, uint64_t index);
   void schedule_log_std(double progress);
   void adapt_kl(const EpochReport& epoch, bool trained_policy, size_t samples);
 
@@ -65,9 +52,7 @@ class PolicyLearner final : public Learner {
   AlgorithmChoice choice_;
   Recurrence recurrence_;
   Replica replica_;
-  Optimizer optimizer_;
-  PolicyLoss loss_;
-  GradientStep step_;
+  std::unique_ptr<UpdateForm> form_;
   double kl_coef_;
   uint64_t updates_ = 0;
 };
@@ -78,25 +63,20 @@ std::vector<uint8_t> sample_mask(const StagedRows& batch) {
   return result;
 }
 
-// Of samples, of whole sequences, or of chunks by their indices.
-EpochOrder epoch_order(const TrainingRows& training, const Sequences& sequences, bool whole_sequences, uint64_t key) {
-  if (training.chunks.steps > 0) return shuffled(trained_chunks(training.chunks, training.is_sample), key);
-  return whole_sequences ? shuffled(sequences, key) : shuffled(training.batch.sample_rows, key);
+std::unique_ptr<UpdateForm> make_form(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice,
+                                      LearnerOptions options) {
+  if (replica.device.device().is_cpu() && !options.device_form)
+    return std::make_unique<HostForm>(config, replica, choice, std::move(options.reducer));
+  return std::make_unique<DeviceForm>(config, replica, choice, std::move(options.reducer));
 }
 
-double tokens_per_rollout(const LearnerConfig& config, const AlgorithmChoice& choice, const Head& head) {
-  return static_cast<double>(config.rollout_length * (choice.per_decision ? head.decisions() : 1));
-}
-
-PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env)
+PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options)
     : config_(config),
       env_(env),
       choice_(choose_algorithm(config.algorithm)),
       recurrence_(recurrence_of(config, env)),
-      replica_(config, env, config.trainer.device, /*with_gradients=*/true),
-      optimizer_(config.trainer, replica_.weights),
-      loss_(choice_, config.algorithm.value_coef, tokens_per_rollout(config, choice_, replica_.head), replica_.head),
-      step_(replica_, loss_, optimizer_),
+      replica_(config, env, config.trainer.device, /*with_gradients=*/true, /*own_memory=*/options.device_form),
+      form_(make_form(config, replica_, choice_, std::move(options))),
       kl_coef_(config.algorithm.kl_coef) {
   find_learning_rate_kind(config.trainer.lr_schedule);
   if (config.trainer.minibatches < 1 || config.trainer.epochs < 1)
@@ -111,6 +91,7 @@ std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const
   result->rows = stage_rows(batch, env_, replica_.encoder, whole_columns, rollout_extras(config_.algorithm));
   result->chunks = stage_chunks(batch, result->rows, recurrence_);
   result->samples = result->rows.sample_rows.size();
+  form_->stage(*result);
   return result;
 }
 
@@ -123,21 +104,23 @@ UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
   std::optional<TargetFigures> figures;
   if (!rows.sample_rows.empty()) {
     schedule_log_std(progress);
-    Batch batch = normalize(own);
-    Prepared prepared = prepare_targets(batch);
+    form_->begin(own);
+    Prepared prepared = prepare_targets(rows);
     absorb_returns(rows, replica_.weights);
-    replica_.device.upload();
     const Targets targets = make_targets(choice_, rows, prepared, value_units(replica_.weights), figures.emplace());
     const std::vector<uint8_t> is_sample = sample_mask(rows);
-    const TrainingRows training = {rows, own.chunks, batch.inputs, targets, is_sample};
+    const Training training = {targets, is_sample};
+    form_->begin_steps(training);
+    const Epoch every = {own, prepared.sequences, is_sample};
     for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
-      last = run_epoch(training, prepared.sequences, settings, static_cast<uint64_t>(epoch));
+      last = run_epoch(every, settings, static_cast<uint64_t>(epoch));
       report.steps += last.steps;
       report.skipped += last.skipped;
       ++report.epochs;
       const double target_kl = config_.algorithm.target_kl;
       if (target_kl > 0.0 && last.loss.diagnostics.kl_k3 > target_kl) break;
     }
+    form_->end();
   }
   ++updates_;
   report.metrics = metrics_of({.choice = choice_,
@@ -157,84 +140,23 @@ void PolicyLearner::schedule_log_std(double progress) {
   std::ranges::fill(replica_.weights.floats(kLogStd), static_cast<float>(value));
 }
 
-// Statistics first, then the batch itself.
-PolicyLearner::Batch PolicyLearner::normalize(StagedUpdate& staged) {
-  StagedRows& rows = staged.rows;
-  absorb_observations(rows, replica_.encoder, replica_.weights);
-  const FeatureScaling scaling = replica_.scaling();
-  replica_.encoder.scale(scaling, rows.inputs);
-  replica_.encoder.scale(scaling, rows.bootstrap_inputs);
-  return {rows, staged.chunks, replica_.tensors_of(rows.inputs), replica_.tensors_of(rows.bootstrap_inputs)};
+Prepared PolicyLearner::prepare_targets(StagedRows& rows) {
+  if (!choice_.start) return prepare(choice_, config_.algorithm, replica_.head, {}, {}, rows);
+  const CurrentNetwork network = form_->current_network();
+  Start start = evaluate_start(rows, network, replica_.head.decisions(), needs_probabilities(choice_));
+  return prepare(choice_, config_.algorithm, replica_.head, network, std::move(start), rows);
 }
 
-Prepared PolicyLearner::prepare_targets(Batch& batch) {
-  CurrentNetwork network = current_network(batch);
-  Start start;
-  if (choice_.start) {
-    replica_.device.upload();
-    if (recurrence_.state_size > 0) network = current_recurrent_network(batch);
-    Minibatch minibatch(replica_.head);
-    start = evaluate_start(batch.rows, network, replica_.head, minibatch, needs_probabilities(choice_));
-  }
-  return prepare(choice_, config_.algorithm, replica_.head, network, std::move(start), batch.rows);
-}
-
-CurrentNetwork PolicyLearner::current_network(const Batch& batch) {
-  CurrentNetwork result;
-  result.units = value_units(replica_.weights);
-  result.log_std = replica_.log_std();
-  result.rows_per_pass = rows_per_pass(replica_.encoder);
-  // The tensors behind the spans live until the next call.
-  result.evaluate = [this, &batch, outputs = at::Tensor(),
-                     values = at::Tensor()](std::span<const int64_t> rows) mutable {
-    const NetworkOutput output = replica_.network->forward(step_.gather(batch.inputs, rows), false);
-    outputs = output.policy.cpu();
-    values = output.values.cpu();
-    return RowOutputs{floats_of(outputs), floats_of(values)};
-  };
-  result.bootstrap_values = [this, &batch, values = at::Tensor()](int64_t begin, int64_t end) mutable {
-    NetworkInput input;
-    for (const at::Tensor& all : batch.bootstrap_inputs) input.observations.push_back(all.slice(0, begin, end));
-    values = replica_.network->values(input).cpu();
-    return floats_of(values);
-  };
-  return result;
-}
-
-// One pass over the chunks says everything, because a row's state depends on the rows before it.
-CurrentNetwork PolicyLearner::current_recurrent_network(const Batch& batch) {
-  CurrentNetwork result = current_network(batch);
-  const auto said =
-      std::make_shared<const BatchOutputs>(run_batch(step_.chunk_forward(), replica_, batch.rows, batch.chunks,
-                                                     batch.inputs, batch.bootstrap_inputs, result.rows_per_pass));
-  result.evaluate = [said, width = replica_.head.outputs(), outputs = std::vector<float>(),
-                     values = std::vector<float>()](std::span<const int64_t> rows) mutable {
-    outputs.clear();
-    values.clear();
-    for (const int64_t row : rows) {
-      const auto begin = said->outputs.begin() + row * width;
-      outputs.insert(outputs.end(), begin, begin + width);
-      values.push_back(said->values[static_cast<size_t>(row)]);
-    }
-    return RowOutputs{outputs, values};
-  };
-  result.bootstrap_values = [said](int64_t begin, int64_t end) {
-    return std::span(said->bootstraps).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-  };
-  return result;
-}
-
-EpochReport PolicyLearner::run_epoch(const TrainingRows& training, const Sequences& sequences,
-                                     const UpdateSettings& settings, uint64_t epoch) {
+EpochReport PolicyLearner::run_epoch(const Epoch& epoch, const UpdateSettings& settings, uint64_t index) {
   EpochReport report;
-  const uint64_t key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, epoch);
-  const EpochOrder order = epoch_order(training, sequences, choice_.whole_sequences, key);
+  const uint64_t key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, index);
+  const EpochOrder order = epoch_order(epoch, key);
   UpdateSettings own = settings;
-  uint64_t index = 0;
+  uint64_t number = 0;
   for (const RowRange& rows : minibatches(order, config_.trainer.minibatches)) {
-    own.loss.key = derive_key(key, "minibatch", index++);
+    own.loss.key = derive_key(key, "minibatch", number++);
     if (rows.size() == 0) continue;
-    const StepReport step = step_.run(training, own, rows, config_.trainer.micro_batch);
+    const StepReport step = form_->step(own, rows, config_.trainer.micro_batch);
     if (!std::isfinite(step.grad_norm)) {
       ++report.skipped;
       continue;
@@ -244,6 +166,13 @@ EpochReport PolicyLearner::run_epoch(const TrainingRows& training, const Sequenc
     report.loss.add_step(step.loss);
   }
   return report;
+}
+
+// Of samples, of whole sequences, or of chunks by their indices.
+EpochOrder PolicyLearner::epoch_order(const Epoch& epoch, uint64_t key) const {
+  const Chunks& chunks = epoch.batch.chunks;
+  if (chunks.steps > 0) return shuffled(trained_chunks(chunks, epoch.is_sample), key);
+  return choice_.whole_sequences ? shuffled(epoch.sequences, key) : shuffled(epoch.batch.rows.sample_rows, key);
 }
 
 // After the update, by the samples it trained on: its own penalty was weighted with the coefficient from before it.
@@ -258,7 +187,7 @@ void PolicyLearner::adapt_kl(const EpochReport& epoch, bool trained_policy, size
 LearnerState PolicyLearner::save() const {
   LearnerState state;
   state.model = replica_.weights.save();
-  optimizer_.save(state.optimizer, state.scalars);
+  form_->save(state.optimizer, state.scalars);
   state.scalars["updates"] = static_cast<double>(updates_);
   if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;
   return state;
@@ -268,11 +197,11 @@ void PolicyLearner::load(const LearnerState& state) {
   WeightBlock candidate(*signature());
   candidate.load(state.model);
   check_buffers(candidate);
-  optimizer_.check(state.optimizer, state.scalars);
+  check_moments(replica_.weights, state.optimizer, state.scalars);
   const double updates = saved_count(state.scalars, "updates");
 
   replica_.weights.load(state.model);
-  optimizer_.load(state.optimizer, state.scalars);
+  form_->load(state.optimizer, state.scalars);
   updates_ = static_cast<uint64_t>(updates);
   const auto kl_coef = state.scalars.find("kl_coef");
   kl_coef_ = kl_coef == state.scalars.end() ? config_.algorithm.kl_coef : kl_coef->second;
@@ -281,8 +210,8 @@ void PolicyLearner::load(const LearnerState& state) {
 
 }  // namespace
 
-std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env) {
-  return std::make_unique<PolicyLearner>(config, env);
+std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options) {
+  return std::make_unique<PolicyLearner>(config, env, std::move(options));
 }
 
 }  // namespace troupe

@@ -20,7 +20,8 @@ double weighted(double a, double weight_a, double b, double weight_b) {
   return total == 0 ? 0.0 : (a * weight_a + b * weight_b) / total;
 }
 
-// Offsets of tokens from offsets of rows; without sequences all rows make one.
+}  // namespace
+
 void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::vector<int64_t>& out) {
   out.clear();
   for (const int64_t offset : offsets) out.push_back((offset - offsets.front()) * per_row);
@@ -28,7 +29,11 @@ void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_r
   TROUPE_CHECK(out.back() == rows * per_row, out.back(), rows, per_row);
 }
 
-}  // namespace
+LossTotals count_loss(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::span<const uint8_t> kept) {
+  std::vector<int64_t> tokens;
+  token_offsets(rows, offsets, per_row, tokens);
+  return {rows, count_tokens(Rows(tokens), kept)};
+}
 
 void LossReport::add_means(const LossReport& other) {
   const double a = rows, b = other.rows;
@@ -67,9 +72,7 @@ PolicyLoss::PolicyLoss(const AlgorithmChoice& choice, double value_coef, double 
       per_row_(choice.per_decision ? head.decisions() : 1) {}
 
 LossTotals PolicyLoss::count(int64_t rows, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const {
-  std::vector<int64_t> tokens;
-  token_offsets(rows, offsets, per_row_, tokens);
-  return {rows, count_tokens(Rows(tokens), kept)};
+  return count_loss(rows, offsets, per_row_, kept);
 }
 
 LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals, const LossSettings& settings,

@@ -2,8 +2,9 @@
 // PolicyLoss: the loss of a minibatch and its gradients with respect to what the network said, in plain loops on host arrays: the
 // policy surrogate, the penalty on the distance to the behaviour policy, the entropy bonus and the value loss,
 //   L = agg(surrogate) + kl_coef * agg(kl) - entropy_coef * mean(H) + value_coef * mean(value loss),
-// agg over tokens (importance ratios) as the run file says, means over rows. No tensor library, so every part can be tested by
-// itself. Used by one thread at a time.
+// agg over tokens (importance ratios) as the run file says, means over rows. No tensor library, so every part can be
+// tested by itself. Its form for other devices is DevicePolicyLoss (models/learning/device/device_loss.h): what is
+// added here is added there. Used by one thread at a time.
 
 #include <cstdint>
 #include <span>
@@ -36,6 +37,11 @@ struct LossTotals {
   int64_t rows = 0;
   TokenCounts counts;  // of ratios, and of sequences
 };
+
+// What some rows add to the totals of their minibatch. C tokens (ratios) per row.
+LossTotals count_loss(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::span<const uint8_t> kept);
+// Offsets of tokens from offsets of rows; without sequences all rows make one.
+void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::vector<int64_t>& out);
 
 struct LossSettings {
   double entropy_coef = 0.0;
@@ -80,7 +86,7 @@ class PolicyLoss {
   // `length`: tokens of the longest sequence there can be, the L of seq-mean-token-sum-norm where the run file gives none.
   PolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const Head& head);
 
-  // What these rows add to the totals of their minibatch.
+  // As count_loss().
   LossTotals count(int64_t rows, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;
   // The part of the minibatch's loss that comes from the given rows, and its gradients: rows that are handed over in several parts
   // give the gradient of the whole.

@@ -15,20 +15,43 @@
 
 namespace troupe {
 
-// What the network says about some rows, in host memory; valid until the next call.
+// What the policy says about the stored actions of some rows, in host memory; valid until the next call.
+struct RowEvaluation {
+  std::span<const float> log_probs;       // [B, D]
+  std::span<const float> sum_pi_squared;  // [B, D] of all categories of a decision; empty unless asked for
+  std::span<const float> values;          // [B] in units of the value head
+};
+
+// The network with its current weights.
+struct CurrentNetwork {
+  std::function<RowEvaluation(std::span<const int64_t> rows, bool probabilities)> evaluate;
+  // The values alone of rows [begin, end) of the batch's bootstrap inputs.
+  std::function<std::span<const float>(int64_t begin, int64_t end)> bootstrap_values;
+  ValueUnits units;
+  int64_t rows_per_pass = 1;
+};
+
+// What the network says about some rows, in host memory.
 struct RowOutputs {
   std::span<const float> outputs;  // [B, P] of the policy
   std::span<const float> values;   // [B] in units of the value head
 };
 
-// The network with its current weights.
-struct CurrentNetwork {
-  std::function<RowOutputs(std::span<const int64_t> rows)> evaluate;
-  // The values alone of rows [begin, end) of the batch's bootstrap inputs.
-  std::function<std::span<const float>(int64_t begin, int64_t end)> bootstrap_values;
-  std::span<const float> log_std;  // [D]; empty unless continuous
-  ValueUnits units;
-  int64_t rows_per_pass = 1;
+// Evaluates stored actions in plain loops; its buffers are reused.
+class HostEvaluation {
+ public:
+  explicit HostEvaluation(const Head& head) : head_(head), minibatch_(head) {}
+
+  // Outputs that are not finite make the log-probabilities of all these rows NaN, which every step of the update then
+  // refuses.
+  RowEvaluation evaluate(const StagedRows& batch, std::span<const int64_t> rows, RowOutputs said,
+                         std::span<const float> log_std, bool probabilities);
+
+ private:
+  const Head& head_;
+  Minibatch minibatch_;
+  HeadScratch scratch_;
+  std::vector<float> log_probs_, squared_, entropy_;
 };
 
 struct Start {
@@ -36,10 +59,8 @@ struct Start {
   StartProbabilities policy;
 };
 
-// `probabilities`: also the squared probabilities of all categories. A pass with outputs that are not finite becomes NaN, which every
-// step of the update then refuses.
-Start evaluate_start(const StagedRows& batch, const CurrentNetwork& network, const Head& head, Minibatch& minibatch,
-                     bool probabilities);
+// `probabilities`: also the squared probabilities of all categories.
+Start evaluate_start(const StagedRows& batch, const CurrentNetwork& network, int64_t decisions, bool probabilities);
 
 // Replaces the workers' values of the observations after segments and cuts.
 void evaluate_bootstraps(const CurrentNetwork& network, StagedRows& batch);

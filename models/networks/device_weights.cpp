@@ -19,16 +19,18 @@ at::Device find_device(const std::string& name) {
   return {at::kCUDA, static_cast<at::DeviceIndex>(std::stoi(digits))};
 }
 
-DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients)
-    : block_(block), device_(device) {
-  const std::span<float> host = block.parameters();
-  const auto count = static_cast<int64_t>(host.size());
-  const auto options = at::TensorOptions().dtype(at::kFloat);
-  parameters_ = at::from_blob(host.data(), {count}, options);
-  if (!device.is_cpu()) parameters_ = parameters_.to(device);
-  if (!with_gradients) return;
-  gradients_ = at::zeros({count}, options.device(device));
-  host_gradients_ = device.is_cpu() ? gradients_ : at::zeros({count}, options);
+DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients, bool own_memory)
+    : block_(block),
+      device_(device),
+      shared_(device.is_cpu() && !own_memory),
+      parameters_(shared_ ? host_parameters() : host_parameters().to(device, at::kFloat, false, /*copy=*/true)) {
+  if (with_gradients) gradients_ = at::zeros_like(parameters_);
+}
+
+// The block's own memory.
+at::Tensor DeviceWeights::host_parameters() const {
+  const std::span<float> host = block_.parameters();
+  return at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::TensorOptions().dtype(at::kFloat));
 }
 
 // The index of a parameter, or their number.
@@ -54,15 +56,15 @@ at::Tensor DeviceWeights::view(const at::Tensor& flat, const std::string& name) 
 void DeviceWeights::zero_gradients() { gradients_.zero_(); }
 
 void DeviceWeights::upload() {
-  if (device_.is_cpu()) return;
-  const std::span<float> host = block_.parameters();
-  parameters_.copy_(
-      at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::TensorOptions().dtype(at::kFloat)));
+  if (!shared_) parameters_.copy_(host_parameters());
 }
 
-std::span<float> DeviceWeights::host_gradients() {
-  if (!device_.is_cpu()) host_gradients_.copy_(gradients_);
-  return {host_gradients_.mutable_data_ptr<float>(), static_cast<size_t>(host_gradients_.numel())};
+void DeviceWeights::upload(const std::string& name) {
+  if (!shared_) parameter(name).copy_(view(host_parameters(), name));
+}
+
+void DeviceWeights::download() {
+  if (!shared_) host_parameters().copy_(parameters_);
 }
 
 }  // namespace troupe

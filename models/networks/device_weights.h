@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <span>
 #include <string>
 
 #include "models/weights/weight_block.h"
@@ -16,31 +15,38 @@ at::Device find_device(const std::string& name);
 
 class DeviceWeights {
  public:
-  // On the CPU the parameters are the block's own memory; elsewhere upload() copies them. `block` must outlive this.
-  DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients);
+  // On the CPU the parameters are the block's own memory, unless `own_memory`; elsewhere they are a copy. `block` must
+  // outlive this.
+  DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients, bool own_memory = false);
 
   at::Device device() const { return device_; }
   at::Tensor parameter(const std::string& name) const { return view(parameters_, name); }
   at::Tensor gradient(const std::string& name) const { return view(gradients_, name); }
-  // Whether `name` is a parameter, and where it starts in host_gradients().
+  // Whether `name` is a parameter, and where it starts in parameters() and gradients().
   bool has(const std::string& name) const;
   size_t offset(const std::string& name) const;
+  // All of them, [n] float32 as the block's parameters, padding (always 0) included.
+  at::Tensor& parameters() { return parameters_; }
+  at::Tensor& gradients() { return gradients_; }
   bool has_gradients() const { return gradients_.defined(); }
   void zero_gradients();
-  // Copies the block's parameters to the device; nothing to do on the CPU.
+  // Copies the block's parameters to the device; nothing to do where they are the block's own memory.
   void upload();
-  // The gradients, copied from the device where it is not the CPU; laid out as the block's parameters.
-  std::span<float> host_gradients();
+  // The same with one of them.
+  void upload(const std::string& name);
+  // Copies the parameters back into the block, waiting for the device.
+  void download();
 
  private:
   size_t index_of(const std::string& name) const;
   at::Tensor view(const at::Tensor& flat, const std::string& name) const;
+  at::Tensor host_parameters() const;
 
   WeightBlock& block_;
   at::Device device_;
+  bool shared_;  // the parameters are the block's own memory
   at::Tensor parameters_;
   at::Tensor gradients_;
-  at::Tensor host_gradients_;
 };
 
 }  // namespace troupe

@@ -23,12 +23,13 @@ at::ScalarType type_of(DType dtype) {
 
 }  // namespace
 
-Replica::Replica(const LearnerConfig& run, const EnvSpec& env, const std::string& device_name, bool with_gradients)
+Replica::Replica(const LearnerConfig& run, const EnvSpec& env, const std::string& device_name, bool with_gradients,
+                 bool own_memory)
     : config(run.model),
       head(env.action),
       encoder(env.observations, network_layout(run.model, env).inputs),
       weights(initial_weights(run.model, env, run.seed)),
-      device(weights, find_device(device_name), with_gradients),
+      device(weights, find_device(device_name), with_gradients, own_memory),
       network(make_network(run.model, env, device)) {}
 
 FeatureScaling Replica::scaling() const {
@@ -42,16 +43,18 @@ std::span<const float> Replica::log_std() const {
 
 std::vector<at::Tensor> Replica::tensors_of(const std::vector<Array>& inputs) const {
   std::vector<at::Tensor> result;
-  for (const Array& array : inputs) {
-    const at::IntArrayRef shape(array.shape().begin(), array.shape().end());
-    auto* data = const_cast<std::byte*>(array.data());  // from_blob takes no const; nobody writes
-    result.push_back(at::from_blob(data, shape, at::TensorOptions().dtype(type_of(array.dtype()))).to(device.device()));
-  }
+  for (const Array& array : inputs) result.push_back(tensor_view(array).to(device.device()));
   return result;
 }
 
 std::span<const float> floats_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
+
+at::Tensor tensor_view(const Array& array) {
+  const at::IntArrayRef shape(array.shape().begin(), array.shape().end());
+  auto* data = const_cast<std::byte*>(array.data());  // from_blob takes no const
+  return at::from_blob(data, shape, at::TensorOptions().dtype(type_of(array.dtype())));
 }
 
 }  // namespace troupe

@@ -17,8 +17,9 @@
 namespace troupe {
 
 struct Replica {
-  // With the first weights of config.seed.
-  Replica(const LearnerConfig& config, const EnvSpec& env, const std::string& device_name, bool with_gradients);
+  // With the first weights of config.seed. `own_memory`: as DeviceWeights has it.
+  Replica(const LearnerConfig& config, const EnvSpec& env, const std::string& device_name, bool with_gradients,
+          bool own_memory = false);
 
   // How observations are normalised by the present weights.
   FeatureScaling scaling() const;
@@ -36,5 +37,7 @@ struct Replica {
 };
 
 std::span<const float> floats_of(const at::Tensor& tensor);
+// The array's own memory, which nobody may write through the result.
+at::Tensor tensor_view(const Array& array);
 
 }  // namespace troupe

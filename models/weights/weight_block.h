@@ -28,6 +28,7 @@ class WeightBlock {
 
   // All parameters as one run of float32, padding (always 0) included; parameter i starts at element parameter_offset(i).
   std::span<float> parameters();
+  size_t parameter_elements() const { return parameter_bytes_ / sizeof(float); }
   size_t parameter_count() const { return parameter_count_; }  // tensors
   size_t parameter_offset(size_t i) const { return offsets_[i] / sizeof(float); }
 

@@ -1,6 +1,6 @@
 #pragma once
-// KL estimates (algorithms/losses/kl.h) and value losses (algorithms/losses/value_loss.h) as tensor operations. Pure functions;
-// any thread. Includes LibTorch: for sources that link it only.
+// KL estimates (algorithms/losses/kl.h) and value losses (algorithms/losses/value_loss.h) as tensor operations. Pure
+// functions; any thread. Includes LibTorch: for sources that link it only.
 
 #include <ATen/core/Tensor.h>
 

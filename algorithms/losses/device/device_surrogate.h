@@ -1,7 +1,7 @@
 #pragma once
 // The policy surrogates (algorithms/losses/surrogate.h) as tensor operations, for tokens on a device. What a surrogate
-// is, its parameters and its diagnostics are said there. Pure functions; any thread. Includes LibTorch: for sources that
-// link it only.
+// is, its parameters and its diagnostics are said there. Pure functions; any thread. Includes LibTorch: for sources
+// that link it only.
 
 #include <ATen/core/Tensor.h>
 

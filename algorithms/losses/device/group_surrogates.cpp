@@ -1,5 +1,5 @@
-// The surrogates of algorithms/losses/sequence_surrogate.cpp and covariance_surrogate.cpp, where their formulas and papers are
-// named, as tensor operations.
+// The surrogates of algorithms/losses/sequence_surrogate.cpp and covariance_surrogate.cpp, where their formulas and
+// papers are named, as tensor operations.
 
 #include <ATen/ATen.h>
 
@@ -43,8 +43,8 @@ int64_t share(const Input& in, double fraction) {
 
 void widen(Job& job) { job.lowest_log_ratio = -kExpLimit, job.highest_log_ratio = kExpLimit; }
 
-// Some of the candidates, drawn on the host from the stream that the host form draws from. Only their number comes to the
-// host, and only the ranks of those drawn go back.
+// Some of the candidates, drawn on the host from the stream that the host form draws from. Only their number comes to
+// the host, and only the ranks of those drawn go back.
 at::Tensor draw_some(const at::Tensor& candidates, int64_t wanted, uint64_t key) {
   const auto count = candidates.sum().item<int64_t>();
   SubsetDraw draw(key, wanted, count);
@@ -57,8 +57,8 @@ at::Tensor draw_some(const at::Tensor& candidates, int64_t wanted, uint64_t key)
   return candidates & by_rank.index_select(0, rank);
 }
 
-// The `wanted` unmasked tokens of the largest values; at equal ones the first. Ordered by bits as the host form orders them:
-// NaN below all, -0 below 0.
+// The `wanted` unmasked tokens of the largest values; at equal ones the first. Ordered by bits as the host form orders
+// them: NaN below all, -0 below 0.
 at::Tensor largest_of(const Input& in, const at::Tensor& values, int64_t wanted) {
   const at::Tensor bits = values.contiguous().view(at::kInt);
   at::Tensor order = at::where(bits < 0, bits.bitwise_xor(0x7fffffff), bits).to(at::kLong);

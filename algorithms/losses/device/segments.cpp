@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <vector>
 
 #include "algorithms/losses/device/upload.h"
@@ -16,7 +17,7 @@ Segments::Segments(std::span<const int64_t> offsets, at::Device device)
   std::vector<int64_t> lengths(static_cast<size_t>(count_));
   for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = offsets[i + 1] - offsets[i];
   lengths_ = upload(std::span<const int64_t>(lengths), device);
-  sequences_ = at::repeat_interleave(lengths_, tokens_);
+  sequences_ = at::repeat_interleave(lengths_, /*output_size=*/std::optional<int64_t>(tokens_));
 }
 
 at::Tensor Segments::sum(const at::Tensor& x) const {

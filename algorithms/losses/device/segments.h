@@ -1,6 +1,6 @@
 #pragma once
-// Segments: which sequence each token on a device belongs to. Const after construction, so any thread. Includes LibTorch:
-// for sources that link it only.
+// Segments: which sequence each token on a device belongs to. Const after construction, so any thread. Includes
+// LibTorch: for sources that link it only.
 
 #include <ATen/core/Tensor.h>
 

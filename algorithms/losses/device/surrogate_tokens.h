@@ -1,6 +1,6 @@
 #pragma once
-// What the device forms of all surrogates share, as surrogate_kernel.h does for the host forms: tokens with their ratios, and
-// the diagnostics. Internal to algorithms/.
+// What the device forms of all surrogates share, as surrogate_kernel.h does for the host forms: tokens with their
+// ratios, and the diagnostics. Internal to algorithms/.
 
 #include "algorithms/common/tile.h"
 #include "algorithms/losses/device/device_surrogate.h"

@@ -94,7 +94,7 @@ Output cispo_on_device(const Input& in, const ParameterValues& p) {
   const Tokens t(job);
   const at::Tensor slope = -t.advantage * t.ratio.clamp(job.bounds.low, job.bounds.high);
   SurrogateTerms terms =
-      p.choice("form") == "ratio" ? of_ratio(t, slope, slope) : SurrogateTerms{slope * t.log_prob, slope};
+      p.text("form") == "ratio" ? of_ratio(t, slope, slope) : SurrogateTerms{slope * t.log_prob, slope};
   terms.clipped = t.high | t.low;
   return finish(job, t, terms);
 }

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// A copy of a tensor in host memory, which may go or change as soon as this returns. To a GPU it goes by way of pinned memory,
-// so the host does not wait for what the device still computes.
+// A copy of a tensor in host memory, which may go or change as soon as this returns. To a GPU it goes by way of pinned
+// memory, so the host does not wait for what the device still computes.
 at::Tensor upload(const at::Tensor& host, at::Device device);
 at::Tensor upload(std::span<const float> host, at::Device device);     // [n] float32
 at::Tensor upload(std::span<const double> host, at::Device device);    // [n] float64

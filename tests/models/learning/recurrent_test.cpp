@@ -252,19 +252,20 @@ TEST_CASE("recurrent: over a whole rollout the network says what it said while i
   RowGather gather(replica.device.device());
   ChunkForward forward(replica, gather);
   for (const int64_t rows_per_pass : {1, 20, 4096}) {
-    const BatchOutputs said = run_batch(forward, replica, staged, chunks, replica.tensors_of(staged.inputs),
-                                        replica.tensors_of(staged.bootstrap_inputs), rows_per_pass);
+    const BatchTensors tensors = {replica.tensors_of(staged.inputs), replica.tensors_of(staged.bootstrap_inputs),
+                                  tensor_view(chunks.states), tensor_view(chunks.starts)};
+    const BatchOutputs batch_said = run_batch(forward, replica, staged, chunks, tensors, rows_per_pass);
+    const auto said = floats_of(batch_said.values), bootstraps = floats_of(batch_said.bootstraps);
     const auto values = rollout->values.view<float>(), next = rollout->next_values.view<float>();
-    for (size_t row = 0; row < values.size(); ++row)
-      CHECK(said.values[row] == doctest::Approx(values[row]).epsilon(1e-5));
-    REQUIRE(said.bootstraps.size() == staged.bootstrap_rows.size());
-    CHECK(said.bootstraps.size() == static_cast<size_t>(6 + rollout->final_steps.dim(0)));
+    for (size_t row = 0; row < values.size(); ++row) CHECK(said[row] == doctest::Approx(values[row]).epsilon(1e-5));
+    REQUIRE(bootstraps.size() == staged.bootstrap_rows.size());
+    CHECK(bootstraps.size() == static_cast<size_t>(6 + rollout->final_steps.dim(0)));
     const auto terminated = rollout->terminated.view<uint8_t>(), truncated = rollout->truncated.view<uint8_t>();
-    for (size_t i = 0; i < said.bootstraps.size(); ++i) {
+    for (size_t i = 0; i < bootstraps.size(); ++i) {
       const auto row = static_cast<size_t>(staged.bootstrap_rows[i]);
       const bool ended = terminated[row] || truncated[row];
       const bool of_final = i >= 6;  // the ends of the columns come first
-      if (of_final || !ended) CHECK(said.bootstraps[i] == doctest::Approx(next[row]).epsilon(1e-5));
+      if (of_final || !ended) CHECK(bootstraps[i] == doctest::Approx(next[row]).epsilon(1e-5));
     }
   }
 }

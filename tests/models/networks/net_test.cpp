@@ -123,7 +123,8 @@ TEST_CASE("net: gradients add up over backward passes in the memory of the weigh
   };
   model.device.zero_gradients();
   backward(rows);
-  const std::span<const float> gradients = model.device.host_gradients();
+  const torch::Tensor& flat = model.device.gradients();
+  const std::span<const float> gradients(flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel()));
   const std::vector<float> whole(gradients.begin(), gradients.end());
   model.device.zero_gradients();
   backward({rows[0].narrow(0, 0, 2)});

@@ -1,0 +1,101 @@
+#include "models/learning/adam.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/weights/model_weights.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+ParameterGroup group_of(const WeightBlock& weights, size_t first, size_t last) {
+  const size_t count = weights.parameter_count();
+  const auto begin_of = [&](size_t i) {
+    return i == count ? weights.parameter_elements() : weights.parameter_offset(i);
+  };
+  return {first, last, begin_of(first), begin_of(last), 0};
+}
+
+}  // namespace
+
+ParameterGroups::ParameterGroups(const WeightBlock& weights) {
+  const auto& tensors = weights.signature()->tensors;
+  const size_t count = weights.parameter_count();
+  size_t split = count;
+  while (split > 0 && is_value_parameter(tensors[split - 1].name)) --split;
+  for (size_t i = 0; i < split; ++i) TROUPE_CHECK(!is_value_parameter(tensors[i].name), tensors[i].text());
+  policy = group_of(weights, 0, split);
+  value = group_of(weights, split, count);
+}
+
+AdamStep adam_step(const TrainerConfig& config, double learning_rate, double number) {
+  AdamStep step{};
+  step.beta1 = static_cast<float>(config.adam_beta1);
+  step.beta2 = static_cast<float>(config.adam_beta2);
+  step.epsilon = static_cast<float>(config.adam_epsilon);
+  step.step_size = static_cast<float>(learning_rate / (1.0 - std::pow(config.adam_beta1, number)));
+  step.root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(config.adam_beta2, number)));
+  return step;
+}
+
+float kept_share(const TrainerConfig& config, double learning_rate, const Shape& shape) {
+  return static_cast<float>(shape.rank() >= 2 ? 1.0 - learning_rate * config.weight_decay : 1.0);
+}
+
+double clip_scale(const TrainerConfig& config, double norm) {
+  return config.max_grad_norm > 0.0 ? std::min(1.0, config.max_grad_norm / (norm + 1e-6)) : 1.0;
+}
+
+void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std::span<const float> first,
+                  std::span<const float> second, std::map<std::string, Array>& tensors,
+                  std::map<std::string, double>& scalars) {
+  for (size_t i = 0; i < weights.parameter_count(); ++i) {
+    const TensorSpec& spec = weights.signature()->tensors[i];
+    const size_t at = weights.parameter_offset(i), count = static_cast<size_t>(spec.shape.elements());
+    tensors["first." + spec.name] = Array::of(spec.shape, first.subspan(at, count));
+    tensors["second." + spec.name] = Array::of(spec.shape, second.subspan(at, count));
+  }
+  scalars["optimizer.policy_steps"] = groups.policy.steps;
+  scalars["optimizer.value_steps"] = groups.value.steps;
+}
+
+void check_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
+                   const std::map<std::string, double>& scalars) {
+  for (size_t i = 0; i < weights.parameter_count(); ++i) {
+    const TensorSpec& spec = weights.signature()->tensors[i];
+    for (const char* moment : {"first.", "second."})
+      check_tensor(tensors, moment + spec.name, spec.shape, DType::f32, "optimizer");
+  }
+  if (tensors.size() != 2 * weights.parameter_count())
+    throw ConfigError("optimizer: " + std::to_string(tensors.size()) + " tensors, expected " +
+                      std::to_string(2 * weights.parameter_count()));
+  saved_count(scalars, "optimizer.policy_steps");
+  saved_count(scalars, "optimizer.value_steps");
+}
+
+void load_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
+                  const std::map<std::string, double>& scalars, ParameterGroups& groups, std::span<float> first,
+                  std::span<float> second) {
+  check_moments(weights, tensors, scalars);
+  for (size_t i = 0; i < weights.parameter_count(); ++i) {
+    const std::string& name = weights.signature()->tensors[i].name;
+    const auto at = static_cast<std::ptrdiff_t>(weights.parameter_offset(i));
+    std::ranges::copy(tensors.at("first." + name).view<float>(), first.begin() + at);
+    std::ranges::copy(tensors.at("second." + name).view<float>(), second.begin() + at);
+  }
+  groups.policy.steps = saved_count(scalars, "optimizer.policy_steps");
+  groups.value.steps = saved_count(scalars, "optimizer.value_steps");
+}
+
+double saved_count(const std::map<std::string, double>& scalars, const std::string& name) {
+  const auto found = scalars.find(name);
+  if (found == scalars.end()) throw ConfigError("learner state: " + name + " is missing");
+  const double value = found->second;
+  if (!(value >= 0.0) || value != std::floor(value) || value > 0x1.0p53)
+    throw ConfigError("learner state: " + name + " is " + std::to_string(value) + ", expected a count");
+  return value;
+}
+
+}  // namespace troupe

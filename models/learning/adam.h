@@ -1,0 +1,63 @@
+#pragma once
+// What the two forms of the optimizer (optimizer.h, device/device_optimizer.h) have in common: groups of parameters,
+// the numbers of a step, and the saved form of moments and step counts. Plain functions; any thread.
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+
+#include "models/learning/trainer_config.h"
+#include "models/weights/weight_block.h"
+
+namespace troupe {
+
+struct LearningRates {
+  double policy = 0.0;
+  double value = 0.0;
+};
+
+// Parameters that follow each other in a WeightBlock.
+struct ParameterGroup {
+  size_t first_tensor = 0, last_tensor = 0;  // [first, last)
+  size_t begin = 0, end = 0;                 // [begin, end) elements, padding included
+  double steps = 0;                          // optimizer steps that changed them
+
+  size_t size() const { return end - begin; }
+};
+
+struct ParameterGroups {
+  explicit ParameterGroups(const WeightBlock& weights);
+
+  ParameterGroup policy, value;
+};
+
+// The numbers of one Adam step:
+//   first = beta1 first + (1 - beta1) g,  second = beta2 second + (1 - beta2) g^2,
+//   p = keep p - step_size first / (sqrt(second) root + epsilon).
+struct AdamStep {
+  float beta1, beta2, step_size, root, epsilon;
+};
+// Of the step with this number, counted from 1.
+AdamStep adam_step(const TrainerConfig& config, double learning_rate, double number);
+// `keep` of a tensor: weight decay reaches only those of two dimensions or more.
+float kept_share(const TrainerConfig& config, double learning_rate, const Shape& shape);
+// The factor of gradients of this norm. As torch.nn.utils.clip_grad_norm_ does, epsilon included.
+double clip_scale(const TrainerConfig& config, double norm);
+
+// Moments, laid out as the block's parameters, as tensors by parameter name; step counts as scalars.
+void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std::span<const float> first,
+                  std::span<const float> second, std::map<std::string, Array>& tensors,
+                  std::map<std::string, double>& scalars);
+// Throws ConfigError when something is missing, left over or of another shape.
+void check_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
+                   const std::map<std::string, double>& scalars);
+// The same, and then takes them over.
+void load_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
+                  const std::map<std::string, double>& scalars, ParameterGroups& groups, std::span<float> first,
+                  std::span<float> second);
+
+// The whole number called `name` in saved scalars. Throws ConfigError when it is missing or none.
+double saved_count(const std::map<std::string, double>& scalars, const std::string& name);
+
+}  // namespace troupe

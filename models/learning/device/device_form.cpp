@@ -1,0 +1,181 @@
+#include "models/learning/device/device_form.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "algorithms/losses/device/upload.h"
+#include "models/learning/normalizers.h"
+
+namespace troupe {
+
+namespace {
+
+at::Tensor pick(const at::Tensor& rows, const at::Tensor& index) {
+  return rows.defined() ? rows.index_select(0, index) : rows;
+}
+
+}  // namespace
+
+DeviceForm::DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice,
+                       GradientReducer reducer)
+    : UpdateForm(replica, std::move(reducer)),
+      head_(replica.head, replica.device.device()),
+      loss_(choice, config.algorithm.value_coef, longest_sequence(config, choice, replica.head), head_),
+      optimizer_(config.trainer, replica.weights, replica.device),
+      minibatch_(replica.head) {}
+
+void DeviceForm::stage(StagedUpdate& batch) const {
+  batch.device = place_rows(batch.rows, batch.chunks, head_, replica_.device.device());
+  if (replica_.config.normalize_observations) batch.observations = observation_statistics(batch.rows, replica_.encoder);
+  batch.rows.inputs.clear();
+  batch.rows.bootstrap_inputs.clear();
+}
+
+void DeviceForm::begin(StagedUpdate& batch) {
+  const at::NoGradGuard guard;
+  batch_ = &batch;
+  changed_ = false;
+  if (batch.observations) absorb_observations(*batch.observations, replica_.weights);
+  const FeatureScaling scaling = replica_.scaling();
+  scale_on_device(replica_.encoder, scaling, batch.device->network.inputs);
+  scale_on_device(replica_.encoder, scaling, batch.device->network.bootstrap_inputs);
+  if (!replica_.head.continuous()) return;
+  log_std_ = replica_.device.has(kLogStd) ? replica_.device.parameter(kLogStd)
+                                          : upload(replica_.log_std(), replica_.device.device());
+}
+
+void DeviceForm::begin_steps(const Training& training) {
+  const at::NoGradGuard guard;
+  training_ = &training;
+  targets_ = place_targets(training.targets, batch_->rows.rows, replica_.device.device());
+  if (!replica_.config.normalize_returns) return;
+  for (const char* name : {"value.head.weight", "value.head.bias"}) replica_.device.upload(name);
+}
+
+RowEvaluation DeviceForm::evaluate(std::span<const int64_t> rows, const NetworkOutput& said, bool probabilities) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  const at::NoGradGuard guard;
+  const at::Tensor index = row_index(rows, replica_.device.device());
+  const auto evaluation = head_.evaluate(head_input(index, said.policy), pick(batch_->device->actions, index));
+  const at::Tensor lost = said.policy.isfinite().all(1, /*keepdim=*/true).logical_not();
+  log_probs_ = evaluation.log_probs.masked_fill(lost, kNaN).cpu();
+  values_ = said.values.cpu();
+  RowEvaluation result = {floats_of(log_probs_), {}, floats_of(values_)};
+  if (!probabilities) return result;
+  squared_ = head_.sum_squared_probabilities(evaluation).masked_fill(lost, kNaN).cpu();
+  result.sum_pi_squared = floats_of(squared_);
+  return result;
+}
+
+StepReport DeviceForm::step(const UpdateSettings& settings, RowRange minibatch, int64_t micro_batch) {
+  const at::NoGradGuard guard;
+  replica_.device.zero_gradients();
+  const LossTotals totals = count(minibatch);
+  const int64_t chunk = batch_->chunks.steps;
+  std::vector<DeviceLossResult> parts;
+  std::vector<at::Tensor> figures;
+  for (const RowRange& part : micro_batches(minibatch, chunks_of(micro_batch, chunk))) {
+    parts.push_back(chunk > 0 ? accumulate_chunks(settings, part.rows, totals) : accumulate(settings, part, totals));
+    figures.push_back(parts.back().figures);
+  }
+  if (reducer_) {
+    for (const at::Tensor& each : figures) replica_.device.gradients().add_(DevicePolicyLoss::finite_or_nan(each));
+    reducer_(replica_.device.gradients());
+  }
+  figures.push_back(optimizer_.norm(settings.loss.train_policy).view({1}));
+  const at::Tensor host = at::cat(figures).cpu();
+  const std::span<const double> said(host.const_data_ptr<double>(), static_cast<size_t>(host.numel()));
+  StepReport report;
+  for (size_t i = 0; i < parts.size(); ++i)
+    report.loss.merge(loss_.report(parts[i], said.subspan(i * DevicePolicyLoss::kFigures, DevicePolicyLoss::kFigures),
+                                   totals, settings.loss));
+  report.grad_norm = std::isfinite(report.loss.loss) ? said.back() : std::numeric_limits<double>::quiet_NaN();
+  optimizer_.apply(report.grad_norm, settings.rates, settings.loss.train_policy);
+  changed_ = changed_ || std::isfinite(report.grad_norm);
+  return report;
+}
+
+void DeviceForm::end() {
+  if (changed_) replica_.device.download();
+}
+
+LossTotals DeviceForm::count(RowRange minibatch) {
+  TrainedRows trained;
+  if (batch_->chunks.steps > 0) {
+    trained = trained_rows(batch_->chunks, minibatch.rows, training_->is_sample);
+    minibatch = {trained.rows, {}};
+  }
+  return loss_.count(minibatch.size(), minibatch.offsets,
+                     minibatch_.kept(batch_->rows, training_->targets, minibatch.rows));
+}
+
+// Forward and backward of some rows of a minibatch.
+DeviceLossResult DeviceForm::accumulate(const UpdateSettings& settings, RowRange rows, const LossTotals& totals) {
+  const NetworkInput input = {gather_.gather(tensors().inputs, rows.rows), {}, {}};
+  const NetworkOutput output = replica_.network->forward(input, true);
+  DeviceLossResult result = loss_.compute(loss_input(rows, output.policy, output.values), totals, settings.loss);
+  if (result.log_std.defined() && replica_.device.has(kLogStd)) replica_.device.gradient(kLogStd).add_(result.log_std);
+  backward(settings, result.outputs, result.values.unsqueeze(1));
+  return result;
+}
+
+// The same with some chunks of a minibatch.
+DeviceLossResult DeviceForm::accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks,
+                                               const LossTotals& totals) {
+  const TrainedRows trained = trained_rows(batch_->chunks, chunks, training_->is_sample);
+  const at::Tensor positions = row_index(trained.positions, replica_.device.device());
+  const NetworkOutput output = chunk_forward_.run_trained(tensors(), batch_->chunks, chunks);
+  DeviceLossResult result =
+      loss_.compute(loss_input({trained.rows, {}}, pick(output.policy, positions), pick(output.values, positions)),
+                    totals, settings.loss);
+  if (result.log_std.defined() && replica_.device.has(kLogStd)) replica_.device.gradient(kLogStd).add_(result.log_std);
+  // 0 for what is not trained on.
+  const auto spread = [&](const at::Tensor& rows, const at::Tensor& like) {
+    return at::zeros(like.sizes(), rows.options()).index_copy_(0, positions, rows);
+  };
+  backward(settings, spread(result.outputs, output.policy), spread(result.values.unsqueeze(1), output.values));
+  return result;
+}
+
+DeviceHeadInput DeviceForm::head_input(const at::Tensor& index, const at::Tensor& outputs) const {
+  const DeviceRows& rows = *batch_->device;
+  return {outputs, log_std_, pick(rows.action_mask, index), pick(rows.executed, index)};
+}
+
+DeviceLossInput DeviceForm::loss_input(RowRange rows, const at::Tensor& outputs, const at::Tensor& values) {
+  const at::Tensor index = row_index(rows.rows, replica_.device.device());
+  const DeviceRows& all = *batch_->device;
+  DeviceLossInput result;
+  result.head = head_input(index, outputs);
+  result.actions = pick(all.actions, index);
+  result.behaviour_log_probs = pick(all.log_probs, index);
+  result.old_log_probs =
+      targets_.old_log_probs.defined() ? pick(targets_.old_log_probs, index) : result.behaviour_log_probs;
+  result.advantages = pick(targets_.advantages, index);
+  result.values = values.reshape({-1});
+  result.old_values = pick(targets_.values, index);
+  result.returns = pick(targets_.returns, index);
+  result.rollout_weights = pick(targets_.rollout_weights, index);
+  result.kept = pick(targets_.kept, index);
+  result.host_kept = minibatch_.kept(batch_->rows, training_->targets, rows.rows);
+  result.offsets = rows.offsets;
+  return result;
+}
+
+void DeviceForm::backward(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
+  replica_.network->backward(settings.loss.train_policy ? outputs : at::Tensor(), values);
+}
+
+void DeviceForm::save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const {
+  optimizer_.save(tensors, scalars);
+}
+
+void DeviceForm::load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) {
+  optimizer_.load(tensors, scalars);
+}
+
+}  // namespace troupe

@@ -1,0 +1,69 @@
+#pragma once
+// DeviceHead: what Head (models/heads/heads.h) says about given actions, as tensor operations: log-probabilities,
+// entropies and their gradients. Const after construction, so any thread. Includes LibTorch: for the sources of models/
+// only.
+
+#include <ATen/core/Tensor.h>
+
+#include "models/heads/heads.h"
+
+namespace troupe {
+
+// What the network said about B rows; as HeadInput.
+struct DeviceHeadInput {
+  at::Tensor outputs;   // [B, P] float32
+  at::Tensor log_std;   // [D]; undefined unless continuous
+  at::Tensor mask;      // [B, M] bool; undefined unless the action space is masked
+  at::Tensor executed;  // [B] int32 decisions of each row that were executed; undefined = all
+};
+
+class DeviceHead {
+ public:
+  // What evaluate() says, and what backward() needs of it.
+  struct Evaluation {
+    at::Tensor log_probs;  // [B, D] float32, 0 where not executed
+    at::Tensor entropy;    // [B]
+    at::Tensor cut;        // [B, D] bool: not executed; undefined = none
+    // Discrete kinds, K the most bins of a decision; categories that there are not have probability 0.
+    at::Tensor chosen;         // [B, D, 1] int64
+    at::Tensor probabilities;  // [B, D, K]
+    at::Tensor surplus;        // [B, D, K] log-probability plus entropy
+    // Continuous.
+    at::Tensor z;            // [B, D] (action - mean) / std
+    at::Tensor inverse_std;  // [D]
+  };
+  struct Gradients {
+    at::Tensor outputs;  // [B, P]
+    at::Tensor log_std;  // [D]; undefined unless continuous
+  };
+
+  DeviceHead(const Head& head, at::Device device);
+
+  const Head& host() const { return head_; }
+  // Stored actions [B, D] in the form that evaluate() takes: as they are, or int64 numbers that are in range whatever
+  // is stored.
+  at::Tensor actions(const at::Tensor& stored) const;
+
+  // The rows' executed actions must be possible ones: nothing on a device checks them.
+  Evaluation evaluate(const DeviceHeadInput& input, const at::Tensor& actions) const;
+  // [B, D] as Head::sum_squared_probabilities().
+  at::Tensor sum_squared_probabilities(const Evaluation& evaluation) const;
+  // From dL/dlog_probs [B, D] and dL/dentropy, the same for every row.
+  Gradients backward(const Evaluation& evaluation, const at::Tensor& log_prob_gradients, double entropy_gradient) const;
+
+ private:
+  Evaluation evaluate_discrete(const DeviceHeadInput& input, const at::Tensor& actions) const;
+  Evaluation evaluate_continuous(const DeviceHeadInput& input, const at::Tensor& actions) const;
+  at::Tensor by_decision(const at::Tensor& rows) const;
+
+  const Head& head_;
+  int64_t bins_ = 0;     // K
+  at::Tensor decision_;  // [D] int32: 0, 1, ...
+  at::Tensor last_bin_;  // [D] int64
+  // Where decisions have different numbers of bins; undefined otherwise.
+  at::Tensor columns_;  // [D * K] int64 the output of each category; padding takes the first
+  at::Tensor padding_;  // [D, K] bool
+  at::Tensor places_;   // [P] int64 where an output is in D * K
+};
+
+}  // namespace troupe

@@ -1,0 +1,95 @@
+#include "models/learning/device/device_rows.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <limits>
+#include <string>
+
+#include "algorithms/losses/device/upload.h"
+#include "models/networks/replica.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+at::Tensor place(const Array& array, at::Device device) {
+  return array.empty() ? at::Tensor() : upload(tensor_view(array), device);
+}
+
+std::vector<at::Tensor> place(const std::vector<Array>& arrays, at::Device device) {
+  std::vector<at::Tensor> result;
+  for (const Array& array : arrays) result.push_back(upload(tensor_view(array), device));
+  return result;
+}
+
+// [R, width]
+template <class T>
+at::Tensor place(const std::vector<T>& numbers, int64_t rows, at::Device device) {
+  return numbers.empty() ? at::Tensor() : upload(std::span<const T>(numbers), device).view({rows, -1});
+}
+
+// A device would end the process at an index out of range, or train on what cannot have happened.
+void check_actions(const StagedRows& rows, const Head& head) {
+  if (head.continuous()) return;
+  const auto actions = rows.actions.view<int32_t>();
+  for (const int64_t row : rows.sample_rows) {
+    for (int64_t d = 0; d < rows.decisions_of(row); ++d) {
+      const auto [first, bins] = head.layout()[static_cast<size_t>(d)];
+      const int32_t action = actions[static_cast<size_t>(row * head.decisions() + d)];
+      bool possible = action >= 0 && action < bins;
+      if (possible && head.mask_size() > 0)
+        possible = rows.action_mask.view<uint8_t>()[static_cast<size_t>(row * head.mask_size() + first + action)] != 0;
+      if (!possible)
+        throw InvariantError("row " + std::to_string(row) + ", decision " + std::to_string(d) + ": action " +
+                             std::to_string(action) + " is masked or not in 0.." + std::to_string(bins - 1));
+    }
+  }
+}
+
+}  // namespace
+
+DeviceRows place_rows(const StagedRows& rows, const Chunks& chunks, const DeviceHead& head, at::Device device) {
+  const at::NoGradGuard guard;
+  check_actions(rows, head.host());
+  DeviceRows result;
+  result.network.inputs = place(rows.inputs, device);
+  result.network.bootstrap_inputs = place(rows.bootstrap_inputs, device);
+  if (chunks.steps > 0) {
+    result.network.states = upload(tensor_view(chunks.states), device);
+    result.network.starts = upload(tensor_view(chunks.starts), device);
+  }
+  result.actions = head.actions(upload(tensor_view(rows.actions), device));
+  if (head.host().mask_size() > 0) result.action_mask = upload(tensor_view(rows.action_mask), device).to(at::kBool);
+  result.log_probs = upload(tensor_view(rows.log_probs), device);
+  result.executed = place(rows.executed, device);
+  return result;
+}
+
+void scale_on_device(const InputEncoder& encoder, const FeatureScaling& scaling, std::vector<at::Tensor>& inputs) {
+  if (scaling.mean.empty()) return;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t first = encoder.first_features()[i];
+    if (first < 0) continue;
+    const auto of_input = [&](const std::vector<float>& all) {
+      const auto features = static_cast<size_t>(inputs[i].size(1));
+      return upload(std::span<const float>(all).subspan(static_cast<size_t>(first), features), inputs[i].device());
+    };
+    inputs[i].sub_(of_input(scaling.mean)).mul_(of_input(scaling.inverse_std));
+    if (scaling.clip > 0.0f) inputs[i].clamp_(-scaling.clip, scaling.clip);  // which keeps NaN
+  }
+}
+
+DeviceTargets place_targets(const Targets& targets, int64_t rows, at::Device device) {
+  DeviceTargets result;
+  result.advantages = place(targets.advantages, rows, device);
+  result.values = upload(std::span<const float>(targets.values), device);
+  result.returns = upload(std::span<const float>(targets.returns), device);
+  result.old_log_probs = place(targets.old_log_probs, rows, device);
+  result.rollout_weights = place(targets.rollout_weights, rows, device);
+  result.kept = place(targets.kept, rows, device);
+  return result;
+}
+
+}  // namespace troupe

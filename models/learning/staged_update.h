@@ -1,0 +1,24 @@
+#pragma once
+// StagedUpdate: a super-batch as the learner's form of update (update_form.h) has staged it. Made by the prefetcher's
+// thread, then used by the learner's. Includes LibTorch: for the sources of models/ only.
+
+#include <optional>
+
+#include "algorithms/common/running_normalizer.h"
+#include "models/learning/batch_tensors.h"
+#include "models/learning/chunks.h"
+#include "models/learning/device/device_rows.h"
+#include "models/learning/staging.h"
+#include "models/policy.h"
+
+namespace troupe {
+
+struct StagedUpdate final : StagedBatch {
+  StagedRows rows;  // in host memory; without inputs where `device` has them
+  Chunks chunks;    // with recurrent state
+  // Of the device form.
+  std::optional<DeviceRows> device;
+  std::optional<RunningNormalizer> observations;  // of the samples
+};
+
+}  // namespace troupe
