@@ -1,6 +1,5 @@
 #pragma once
-// Networks of model.kind "net" on made-up environments, with random weights and inputs. Include after
-// tests/support/torch_test.h.
+// Networks of model.kind "net" on made-up environments, with random weights and inputs.
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -16,6 +15,7 @@
 #include "models/networks/network_layout.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/rng.h"
+#include "tests/support/torch_test.h"
 
 namespace troupe::test {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Learners in the two forms of an update, and how far they are from each other. Include after the file that includes doctest.
+// Learners in the two forms of an update, and how far they are from each other.
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "models/learning/policy_learner.h"
 #include "models/weights/weight_block.h"
 #include "tests/models/learning/batches.h"
+#include "tests/support/test.h"
 
 namespace troupe::test {
 
