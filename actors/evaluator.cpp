@@ -25,7 +25,8 @@ void begin(EvaluatorState& st) {
   const EvaluationConfig& config = st.context->config.evaluation;
   if (!st.policy) {
     st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
-    st.policy = st.context->make_policy();
+    const RunContext& context = *st.context;
+    st.policy = context.make_evaluation_policy ? context.make_evaluation_policy() : context.make_policy();
   }
   st.policy->load(*st.job.weights);
   st.player.emplace(st.context->make_evaluation_env(std::min(config.rows, config.episodes)),

@@ -27,6 +27,8 @@ struct RunContext {
   std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
   // Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Policy>()> make_policy;
+  // The same for evaluations, which may compute on another device. Empty: make_policy makes these too.
+  std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
   // Called on the thread of an actor that computes, before it does, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
   // A backend for the weight plane whose members reach this process by `address`. Empty where there can be no weight plane to other

@@ -17,9 +17,9 @@ void check(const LearnerConfig& config, const EnvSpec& env) {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env) {
+std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env, const std::string& device) {
   check(config, env);
-  return make_network_policy(config, env);
+  return make_network_policy(config, env, device);
 }
 
 std::unique_ptr<Learner> make_learner(const LearnerConfig& config, const EnvSpec& env) {

@@ -4,6 +4,7 @@
 // them, which first sets its set_compute_threads().
 
 #include <memory>
+#include <string>
 
 #include "envs/env.h"
 #include "models/learner_config.h"
@@ -12,9 +13,12 @@
 namespace troupe {
 
 // Both start from the same weights, drawn from config.seed. Throw ConfigError when the settings do not fit the environment or
-// each other.
-std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env);
+// each other, and when a device is not there: `device` for the policy, config.trainer.device for the learner.
+std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env, const std::string& device = "cpu");
 std::unique_ptr<Learner> make_learner(const LearnerConfig& config, const EnvSpec& env);
+
+// GPUs of this machine that LibTorch can use.
+int gpu_count();
 
 // Threads of one tensor operation of the calling thread (a property of the thread, so each actor's thread sets its own).
 void set_compute_threads(int threads);

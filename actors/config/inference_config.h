@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "runtime/config/fields.h"
 
@@ -14,6 +15,7 @@ struct InferenceConfig {
   int64_t max_batch = 4096;                 // rows no batch exceeds
   std::chrono::microseconds timeout{2000};  // age of the oldest request at which a batch leaves
   int64_t threads = 1;                      // compute threads of one forward
+  std::string device = "auto";              // "auto", "cpu", "cuda", "cuda:N"; see models/devices.h
   friend bool operator==(const InferenceConfig&, const InferenceConfig&) = default;
 };
 

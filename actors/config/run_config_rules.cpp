@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "actors/config/config.h"
 #include "actors/config/replay_capacity.h"
@@ -205,6 +206,9 @@ void check_deterministic(const RunConfig& c) {
   if (!c.deterministic) return;
   const std::string with = "cannot go with deterministic true; ";
   if (c.trainer.device != "cpu") refuse("trainer.device", c.trainer.device, with + "use \"cpu\"");
+  for (const auto& [path, device] :
+       {std::pair{"inference.device", c.inference.device}, {"evaluation.device", c.evaluation.device}})
+    if (device.starts_with("cuda")) refuse(path, device, with + "use \"auto\" or \"cpu\"");
   if (c.stop.seconds > 0) refuse("stop.seconds", c.stop.seconds, with + "use stop.env_steps or stop.updates");
   if (c.trainer.threads > 1) refuse("trainer.threads", c.trainer.threads, with + "use 1");
   if (c.inference.threads > 1) refuse("inference.threads", c.inference.threads, with + "use 1");

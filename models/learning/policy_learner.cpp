@@ -75,7 +75,8 @@ PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env, Le
       env_(env),
       choice_(choose_algorithm(config.algorithm)),
       recurrence_(recurrence_of(config, env)),
-      replica_(config, env, config.trainer.device, /*with_gradients=*/true, /*own_memory=*/options.device_form),
+      replica_(config, env, find_device(config.trainer.device, "trainer.device"), /*with_gradients=*/true,
+               /*own_memory=*/options.device_form),
       form_(make_form(config, replica_, choice_, std::move(options))),
       kl_coef_(config.algorithm.kl_coef) {
   find_learning_rate_kind(config.trainer.lr_schedule);

@@ -1,5 +1,7 @@
 #include "models/learning/trainer_config.h"
 
+#include "models/devices.h"
+
 namespace troupe {
 
 void describe(TrainerConfig& c, Fields& fields) {
@@ -36,8 +38,7 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.max_skipped, "max_skipped", between(1, 1e6), "non-finite updates in a row after which the run stops",
         {.change = Change::at_resume});
   s.add(c.threads, "threads", between(1, 1024), "compute threads of one step", {.change = Change::at_resume});
-  s.add(c.device, "device", matching("^(cpu|cuda|cuda:[0-9]{1,3})$", "cpu, cuda or cuda:N"),
-        "where the trainer computes", {.change = Change::at_resume});
+  s.add(c.device, "device", device_name(), "where the trainer computes", {.change = Change::at_resume});
 }
 
 }  // namespace troupe

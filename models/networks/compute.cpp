@@ -1,13 +1,16 @@
-// How LibTorch computes in this process: threads and reproducibility.
+// How LibTorch computes in this process: threads, reproducibility, GPUs.
 
 #include <cstdlib>
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
 #include "models/make_model.h"
 
 namespace troupe {
+
+int gpu_count() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
 
 void set_compute_threads(int threads) { at::set_num_threads(threads); }
 

@@ -1,21 +1,19 @@
 #include "models/networks/device_weights.h"
 
 #include <ATen/ATen.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 
+#include "models/devices.h"
+#include "models/make_model.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
 
-at::Device find_device(const std::string& name) {
+at::Device find_device(const std::string& name, const std::string& setting) {
   if (name == "cpu") return at::kCPU;
   const std::string digits = name.starts_with("cuda:") ? name.substr(5) : name == "cuda" ? "0" : "";
   if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
-    throw ConfigError("trainer.device: \"" + name + "\", expected \"cpu\", \"cuda\" or \"cuda:N\"");
-  const int count = at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
-  if (std::stoi(digits) >= count)
-    throw ConfigError("trainer.device: \"" + name + "\", but this machine and LibTorch have " + std::to_string(count) +
-                      " CUDA devices; use \"cpu\"");
+    throw ConfigError(setting + ": \"" + name + "\", expected \"cpu\", \"cuda\" or \"cuda:N\"");
+  require_device(setting, name, gpu_count());
   return {at::kCUDA, static_cast<at::DeviceIndex>(std::stoi(digits))};
 }
 

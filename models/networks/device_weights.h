@@ -10,8 +10,9 @@
 
 namespace troupe {
 
-// The device with the name "cpu", "cuda" or "cuda:N". Throws ConfigError for another name and for a device that is not there.
-at::Device find_device(const std::string& name);
+// The device with the name "cpu", "cuda" or "cuda:N". Throws ConfigError, which begins with `setting`, for another name
+// and for a device that is not there.
+at::Device find_device(const std::string& name, const std::string& setting);
 
 class DeviceWeights {
  public:

@@ -16,10 +16,10 @@ namespace {
 
 class NetworkPolicy final : public Policy {
  public:
-  NetworkPolicy(const LearnerConfig& config, const EnvSpec& env)
+  NetworkPolicy(const LearnerConfig& config, const EnvSpec& env, const std::string& device)
       : action_(env.action),
         state_size_(network_layout(config.model, env).state_size),
-        replica_(config, env, config.trainer.device, /*with_gradients=*/false) {
+        replica_(config, env, find_device(device, "device"), /*with_gradients=*/false) {
     refresh();
   }
 
@@ -146,8 +146,9 @@ class NetworkPolicy final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_network_policy(const LearnerConfig& config, const EnvSpec& env) {
-  return std::make_unique<NetworkPolicy>(config, env);
+std::unique_ptr<Policy> make_network_policy(const LearnerConfig& config, const EnvSpec& env,
+                                            const std::string& device) {
+  return std::make_unique<NetworkPolicy>(config, env, device);
 }
 
 }  // namespace troupe

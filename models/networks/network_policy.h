@@ -2,6 +2,7 @@
 // The policy replica of an inference actor or an evaluator, for any network.
 
 #include <memory>
+#include <string>
 
 #include "envs/env.h"
 #include "models/learner_config.h"
@@ -9,6 +10,7 @@
 
 namespace troupe {
 
-std::unique_ptr<Policy> make_network_policy(const LearnerConfig& config, const EnvSpec& env);
+// Throws ConfigError when `device` is not there.
+std::unique_ptr<Policy> make_network_policy(const LearnerConfig& config, const EnvSpec& env, const std::string& device);
 
 }  // namespace troupe

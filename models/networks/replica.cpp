@@ -23,13 +23,12 @@ at::ScalarType type_of(DType dtype) {
 
 }  // namespace
 
-Replica::Replica(const LearnerConfig& run, const EnvSpec& env, const std::string& device_name, bool with_gradients,
-                 bool own_memory)
+Replica::Replica(const LearnerConfig& run, const EnvSpec& env, at::Device at, bool with_gradients, bool own_memory)
     : config(run.model),
       head(env.action),
       encoder(env.observations, network_layout(run.model, env).inputs),
       weights(initial_weights(run.model, env, run.seed)),
-      device(weights, find_device(device_name), with_gradients, own_memory),
+      device(weights, at, with_gradients, own_memory),
       network(make_network(run.model, env, device)) {}
 
 FeatureScaling Replica::scaling() const {

@@ -1,6 +1,15 @@
 // Inference actors in processes of their own: joining, killed, frozen, and getting their weights over Gloo.
 #include <signal.h>
 
+#include <atomic>
+
+#include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/config/config.h"
+#include "actors/network_messages.h"
+#include "runtime/caf/listen.h"
+#include "tests/process/peer.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
@@ -44,7 +53,58 @@ void check_end(TrainProcess& run) {
   check_summary(run.summary());
 }
 
+// A run that takes every inference process in and keeps what each says of its policy.
+JoinService::behavior_type welcoming_run(JoinService::pointer, std::string config, std::atomic<int>* served) {
+  return {[config](const JoinRequest&) {
+            Welcome welcome;
+            welcome.config = config;
+            return welcome;
+          },
+          [served](const ServeRequest& request) { *served += request.signature.tensors.empty() ? 0 : 1; },
+          [](const Serving&) {}, [](status_atom) { return StatusReply{}; }};
+}
+
 }  // namespace
+
+TEST_CASE("inference: a process without a GPU joins a run whose trainer is on one, and computes on the CPU") {
+  for (const std::string device : {"auto", "cuda:998"}) {
+    CAPTURE(device);
+    RunConfig config;
+    config.trainer.device = "cuda:999";
+    config.inference.device = device;
+    std::atomic<int> served = 0;
+    Peer peer;
+    const JoinService run = peer.system->spawn(welcoming_run, to_json(config), &served);
+    const uint16_t port = listen(*peer.system, run, "127.0.0.1", 0, messages_to_run());
+    const Words line{"troupe", "inference", "--connect", "127.0.0.1:" + std::to_string(port)};
+    for (const Words& more : {Words{}, Words{"--device", "cpu"}}) {
+      const int before = served;
+      Process process(line + more);
+      CHECK_MESSAGE(eventually([&] { return served > before || process.exit_code(); }), process.err());
+      CHECK_MESSAGE(served > before, process.err());
+      const bool falls_back = device != "auto" && more.empty();
+      CHECK(has(process.err(),
+                "the run's inference.device is \"cuda:998\", which this process does not have; "
+                "computing on the CPU. --device chooses another device\n") == falls_back);
+      process.signal(SIGINT);
+      CHECK(process.wait().value_or(-1) == 130);
+    }
+    check_refused(CommandLine(line + Words{"--device", "cuda:999"}), "--device: \"cuda:999\", but this ");
+    peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(run), port);
+    caf::anon_send_exit(run, caf::exit_reason::user_shutdown);
+  }
+}
+
+TEST_CASE("inference: a trainer without inference of its own needs no device for it") {
+  TempFolder folder;
+  const Words settings = set({"inference.count=0", "inference.device=cuda:999", "stop.updates=3", "stop.env_steps=0"});
+  TrainProcess run(folder / "run", settings);
+  const auto inference = start_inference(run.workers_at());
+  CHECK(run.process().wait().value_or(-1) == 0);
+  CHECK(inference->wait().value_or(-1) == 0);
+  CHECK(has(inference->err(), "computing on the CPU"));
+  CHECK(run.summary().at("updates") == 3);
+}
 
 TEST_CASE(
     "inference: a run with none of its own trains to its end with one that joins, for workers here and elsewhere") {

@@ -126,11 +126,20 @@ TEST_CASE("troupe: config and train refuse a device that this build cannot use" 
           doctest::skip(TROUPE_USES_CUDA != 0)) {
   const Folder folder;
   const std::string file = folder.file("run.json", "{}");
-  const std::string why = ", but this build has no CUDA; use \"cpu\", or build with the preset gpu";
+  const auto why = [](const std::string& setting, const std::string& instead) {
+    return ", but this build has no CUDA; use \"" + instead + "\" (--set " + setting + '=' + instead +
+           "), or build with the preset gpu";
+  };
   for (const char* command : {"config", "train"})
     check_all({
-        {{command, file, "--set", "trainer.device=cuda"}, "--set: trainer.device: \"cuda\"" + why},
-        {{command, file, "--set", "trainer.device=cuda:1"}, "--set: trainer.device: \"cuda:1\"" + why},
+        {{command, file, "--set", "trainer.device=cuda"},
+         "--set: trainer.device: \"cuda\"" + why("trainer.device", "cpu")},
+        {{command, file, "--set", "trainer.device=cuda:1"},
+         "--set: trainer.device: \"cuda:1\"" + why("trainer.device", "cpu")},
+        {{command, file, "--set", "inference.device=cuda"},
+         "--set: inference.device: \"cuda\"" + why("inference.device", "auto")},
+        {{command, file, "--set", "evaluation.device=cuda:3"},
+         "--set: evaluation.device: \"cuda:3\"" + why("evaluation.device", "auto")},
     });
 }
 

@@ -232,6 +232,57 @@ TEST_CASE(
   CHECK(std::ranges::count(trained.err, '\n') == 1);
 }
 
+TEST_CASE("eval, play: a run of a machine with GPUs is used on one without, and says where its device is missing") {
+  const Run run;
+  const std::string path = run.path + "/config.json";
+  const std::string eval_as_trained = troupe({"eval", run.path, "--json"}).out;
+  const auto edit = [&](const std::vector<std::string>& sections) {
+    json config = json::parse(read(path));
+    for (const std::string& section : sections) config[section]["device"] = "cuda:999";
+    overwrite(path, config.dump());
+  };
+  edit({"trainer"});
+  for (const char* command : {"eval", "play"}) {
+    const CommandResult result = troupe({command, run.path, "--episodes", "1"});
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(result.err == "");
+    const CommandResult refused = troupe({command, run.path, "--device", "cuda:999"});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.starts_with("troupe: --device: \"cuda:999\", but this "));
+    CHECK(std::ranges::count(refused.err, '\n') == 1);
+  }
+  CHECK(troupe({"eval", run.path, "--json"}).out == eval_as_trained);
+  edit({"trainer", "inference", "evaluation"});
+  for (const char* command : {"eval", "play"}) {
+    const CommandResult result = troupe({command, run.path, "--episodes", "1"});
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(result.err.find("the run's evaluation.device is \"cuda:999\", which this process does not have; computing on "
+                          "the CPU") != std::string::npos);
+    CHECK(troupe({command, run.path, "--episodes", "1", "--device", "cpu"}).err == "");
+  }
+}
+
+TEST_CASE("train: a run of a machine with GPUs is resumed on one without once its devices are set") {
+  const Run run;
+  const std::string path = run.path + "/config.json";
+  json config = json::parse(read(path));
+  for (const char* section : {"trainer", "inference", "evaluation"}) config[section]["device"] = "cuda:999";
+  overwrite(path, config.dump());
+  Words words{"train", run.path, "--set", "stop.updates=4"};
+  for (const std::string set : {"trainer.device=cpu", "inference.device=auto", "evaluation.device=auto"}) {
+    const CommandResult refused = troupe(words);
+    CHECK(refused.exit_code == 2);
+    const std::string setting = set.substr(0, set.find('='));
+    CHECK_MESSAGE(refused.err.find(setting + ": \"cuda:999\", but this ") != std::string::npos, refused.err);
+    CHECK(refused.err.find(" (--set " + set + ")") != std::string::npos);
+    CHECK(std::ranges::count(refused.err, '\n') == 1);
+    words.insert(words.end(), {"--set", set});
+  }
+  const CommandResult resumed = troupe(words);
+  CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
+  CHECK(resumed.out.find("resuming at update 3,") != std::string::npos);
+}
+
 TEST_CASE("play: writes plain frames when its output is no terminal") {
   const CommandResult result = troupe({"play", trained_run().path, "--episodes", "2"});
   CHECK(result.exit_code == 0);

@@ -6,6 +6,7 @@
 #include "actors/config/config.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "envs/make_env.h"
+#include "models/devices.h"
 #include "models/environment_rules.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
@@ -67,10 +68,10 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
 }
 
 // Whether there is such a device on this machine is for LibTorch to say, when it is loaded.
-void check_device(const TrainerConfig& trainer) {
-  if (trainer.device != "cpu" && TROUPE_USES_CUDA == 0)
-    throw ConfigError("trainer.device: \"" + trainer.device +
-                      "\", but this build has no CUDA; use \"cpu\", or build with the preset gpu");
+void check_devices(const RunConfig& config) {
+  require_device_of_build("trainer.device", config.trainer.device);
+  if (config.inference.count > 0) require_device_of_build("inference.device", config.inference.device);
+  require_device_of_build("evaluation.device", config.evaluation.device);
 }
 
 // All that training asks of the environment.
@@ -87,7 +88,7 @@ std::string mistake_in(const RunConfig& config) {
     check_names(config.algorithm);
     validate(config);
     check_algorithm(config.algorithm, config.trainer.micro_batch);
-    check_device(config.trainer);
+    check_devices(config);
     check_environment(config);
     return "";
   } catch (const ConfigError& mistake) {
@@ -186,6 +187,11 @@ std::string inside_a_run(const fs::path& path) {
 }
 
 }  // namespace
+
+void require_device_of_build(const std::string& setting, const std::string& device) {
+  if (device.starts_with("cuda") && TROUPE_USES_CUDA == 0)
+    throw ConfigError(device_error(setting, device, "this build has no CUDA") + ", or build with the preset gpu");
+}
 
 std::string find_config(const std::string& name) {
   if (name.empty())

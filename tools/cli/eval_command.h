@@ -13,6 +13,7 @@ namespace troupe {
 
 struct EvalOptions {
   std::string run_dir;
+  std::string device;  // in place of the run's evaluation.device; may be empty
   std::optional<int64_t> episodes;  // in place of the run's evaluation.episodes
   std::optional<uint64_t> seed;     // in place of the run's
   bool json = false;
@@ -28,11 +29,15 @@ inline EvalOptions read_eval(Flags& flags) {
                "episodes to play (default: the run's evaluation.episodes)");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the episodes (default: the run's)");
   flags.toggle("--json", options.json, "print one JSON object");
+  add_device_flag(flags, options.device, "evaluation.device");
   flags.read();
   return options;
 }
 
-inline void check_eval(const EvalOptions& options) { require_run_folder(options.run_dir); }
+inline void check_eval(const EvalOptions& options) {
+  require_device_of_build("--device", options.device);
+  require_run_folder(options.run_dir);
+}
 
 inline Command eval_command() {
   return {.name = "eval",

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "models/devices.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 
@@ -36,6 +37,12 @@ double parse_seconds(std::string_view flag, const std::string& text) {
   if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > 3600)
     refuse_flag(flag, '"' + printable(text) + "\" is not right, expected a number of seconds in (0, 3600]");
   return value;
+}
+
+std::string parse_device(std::string_view flag, const std::string& text) {
+  Setting device = device_name();
+  device.kind = Setting::Kind::text;
+  return std::get<std::string>(checked(device, text, std::string(flag)));
 }
 
 }  // namespace troupe

@@ -24,6 +24,9 @@ uint64_t parse_seed(std::string_view flag, const std::string& text);
 // Seconds in (0, 3600], fractions included.
 double parse_seconds(std::string_view flag, const std::string& text);
 
+// cpu, cuda or cuda:N.
+std::string parse_device(std::string_view flag, const std::string& text);
+
 // The text itself.
 inline std::string any_text(std::string_view, const std::string& text) { return text; }
 

@@ -150,4 +150,10 @@ void add_join_flags(Flags& flags, Address& connect, std::optional<int64_t>& wait
                "(default: 30 at the start, 600 after a loss)");
 }
 
+void add_device_flag(Flags& flags, std::string& into, const std::string& setting) {
+  flags.option("--device", "DEVICE", into, parse_device,
+               "where this process computes: cpu, cuda or cuda:N (default: the run's " + setting +
+                   ", or cpu where that is not there)");
+}
+
 }  // namespace troupe

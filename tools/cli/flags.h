@@ -117,8 +117,10 @@ class Flags {
   std::map<std::string, Words> values_;
 };
 
-// Flags that several commands have: --set, and --connect with --wait (seconds; see JoinPatience in actors/joining.h).
+// Flags that several commands have: --set, --connect with --wait (seconds; see JoinPatience in actors/joining.h), and
+// --device in place of a setting of the run.
 void add_overrides(Flags& flags, Words& into);
 void add_join_flags(Flags& flags, Address& connect, std::optional<int64_t>& wait);
+void add_device_flag(Flags& flags, std::string& into, const std::string& setting);
 
 }  // namespace troupe

@@ -9,6 +9,8 @@
 #include "actors/config/config.h"
 #include "actors/inference_host.h"
 #include "envs/make_env.h"
+#include "models/devices.h"
+#include "models/make_model.h"
 #include "runtime/base/log.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
@@ -34,10 +36,12 @@ int run_inference(const InferenceOptions& options) {
     if (!error.empty()) shared->report->fail(error);
     shared->signals.end();
   };
-  const auto make_context = [run = options.connect.text()](const std::string& config) -> RunContextPtr {
+  if (!options.device.empty()) require_device("--device", options.device, gpu_count());
+  const auto make_context = [run = options.connect.text(),
+                             flag = options.device](const std::string& config) -> RunContextPtr {
     const RunConfig settings = parse_config(config, "the run's config");
     require_environment_of(run, settings.env.id);
-    return learning_context(settings);
+    return learning_context(settings, {.inference = device_elsewhere(flag, settings, "inference.device")});
   };
   bool interrupted = false;
   constexpr size_t kActors = 3;  // host, inference, receiver_actor

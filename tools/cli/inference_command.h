@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "tools/cli/address.h"
 #include "tools/cli/command.h"
+#include "tools/cli/config_lookup.h"
+#include "tools/cli/flag_values.h"
 #include "tools/cli/stop_signals.h"
 
 namespace troupe {
@@ -14,6 +17,7 @@ namespace troupe {
 struct InferenceOptions {
   Address connect;
   std::optional<int64_t> wait;  // seconds
+  std::string device;           // in place of the run's inference.device; may be empty
 };
 
 // In troupe-learn.
@@ -22,18 +26,22 @@ int run_inference(const InferenceOptions& options);
 inline InferenceOptions read_inference(Flags& flags) {
   InferenceOptions options;
   add_join_flags(flags, options.connect, options.wait);
+  add_device_flag(flags, options.device, "inference.device");
   flags.read();
   return options;
 }
 
-inline void check_inference(const InferenceOptions&) {
+inline void check_inference(const InferenceOptions& options) {
+  require_device_of_build("--device", options.device);
   hold_stop_signals();  // nobody takes them before troupe-learn does
 }
 
 inline Command inference_command() {
   return {.name = "inference",
           .summary = "add an inference process to a run, at any time, from any machine",
-          .examples = "  troupe inference --connect 127.0.0.1:5555\n",
+          .examples =
+              "  troupe inference --connect 127.0.0.1:5555\n"
+              "  troupe inference --connect 127.0.0.1:5555 --device cpu\n",
           .parse = read_then_run<read_inference, check_inference>,
           .done_by_learn = true};
 }

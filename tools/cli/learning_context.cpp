@@ -1,12 +1,39 @@
 #include "tools/cli/learning_context.h"
 
 #include "envs/make_env.h"
+#include "models/devices.h"
 #include "models/make_model.h"
+#include "runtime/base/log.h"
 #include "runtime/weights/process_group.h"
 
 namespace troupe {
 
-std::shared_ptr<RunContext> learning_context(const RunConfig& config) {
+PolicyDevices devices_of_run(const RunConfig& config) {
+  const int gpus = gpu_count();
+  PolicyDevices devices;
+  devices.evaluation = policy_device(config.evaluation.device, config.trainer.device, gpus);
+  require_device("evaluation.device", devices.evaluation, gpus);
+  if (config.inference.count == 0) return devices;  // inference is elsewhere
+  devices.inference = policy_device(config.inference.device, config.trainer.device, gpus);
+  require_device("inference.device", devices.inference, gpus);
+  return devices;
+}
+
+std::string device_elsewhere(const std::string& flag, const RunConfig& config, const std::string& path) {
+  const int gpus = gpu_count();
+  if (!flag.empty()) {
+    require_device("--device", flag, gpus);
+    return flag;
+  }
+  const std::string& setting = path == "inference.device" ? config.inference.device : config.evaluation.device;
+  const std::string result = policy_device(setting, config.trainer.device, gpus);
+  if (has_device(result, gpus)) return result;
+  log_warn("device", "the run's " + path + " is \"" + setting +
+                         "\", which this process does not have; computing on the CPU. --device chooses another device");
+  return "cpu";
+}
+
+std::shared_ptr<RunContext> learning_context(const RunConfig& config, const PolicyDevices& devices) {
   if (config.deterministic) compute_reproducibly();
   auto context = std::make_shared<RunContext>();
   context->config = config;
@@ -18,7 +45,11 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config) {
   one.rows = 1;
   context->spec = make_env(one)->spec();
   context->recurrence = recurrence_of(config, context->spec);
-  context->make_policy = [config, spec = context->spec] { return make_policy(config, spec); };
+  const auto policies_on = [config, spec = context->spec](const std::string& device) {
+    return [config, spec, device] { return make_policy(config, spec, device); };
+  };
+  context->make_policy = policies_on(devices.inference);
+  context->make_evaluation_policy = policies_on(devices.evaluation);
   context->use_threads = set_compute_threads;
   context->threads = !config.deterministic;
   context->deterministic = config.deterministic;

@@ -2,14 +2,27 @@
 // The real parts of a run for a process that computes: environments, LibTorch policies and learners.
 
 #include <memory>
+#include <string>
 
 #include "actors/run_context.h"
 #include "models/policy.h"
 
 namespace troupe {
 
+// The devices on which a process makes its policies: cpu, cuda or cuda:N.
+struct PolicyDevices {
+  std::string inference = "cpu";
+  std::string evaluation = "cpu";
+};
+// Those of the process that trains. Throws ConfigError when the config names one that is not there.
+PolicyDevices devices_of_run(const RunConfig& config);
+// That of a process that uses the policy of a run, whose config may be of another machine: `flag` (--device) if it is
+// given, which has to be there; else what the setting of the run says, and the CPU, with a warning, where that is not
+// there. `path` is inference.device or evaluation.device.
+std::string device_elsewhere(const std::string& flag, const RunConfig& config, const std::string& path);
+
 // Throws ConfigError when the environment or the model does not fit the config.
-std::shared_ptr<RunContext> learning_context(const RunConfig& config);
+std::shared_ptr<RunContext> learning_context(const RunConfig& config, const PolicyDevices& devices = {});
 
 std::unique_ptr<Learner> learner_of(const RunContext& context);
 

@@ -12,6 +12,7 @@ namespace troupe {
 
 struct PlayOptions {
   std::string run_dir;
+  std::string device;  // in place of the run's evaluation.device; may be empty
   int64_t episodes = 1;
 };
 
@@ -22,11 +23,15 @@ inline PlayOptions read_play(Flags& flags) {
   PlayOptions options;
   flags.argument("RUN", options.run_dir, any_text, "folder of the run");
   flags.option("--episodes", "N", options.episodes, integer_in(1, 1'000'000), "episodes to show (default: 1)");
+  add_device_flag(flags, options.device, "evaluation.device");
   flags.read();
   return options;
 }
 
-inline void check_play(const PlayOptions& options) { require_run_folder(options.run_dir); }
+inline void check_play(const PlayOptions& options) {
+  require_device_of_build("--device", options.device);
+  require_run_folder(options.run_dir);
+}
 
 inline Command play_command() {
   return {.name = "play",

@@ -122,7 +122,7 @@ void require_memory_and_threads(const RunConfig& config) {
 }
 
 std::shared_ptr<RunContext> context_of(const TrainOptions& options, const RunConfig& config, Clock::time_point begun) {
-  std::shared_ptr<RunContext> context = learning_context(config);
+  std::shared_ptr<RunContext> context = learning_context(config, devices_of_run(config));
   if (!config.deterministic) context->started = begun;
   const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
   if (!any_address) context->network_address = options.listen.host;

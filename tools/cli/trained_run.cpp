@@ -1,6 +1,7 @@
 #include "tools/cli/trained_run.h"
 
 #include "actors/config/config.h"
+#include "models/make_model.h"
 #include "runtime/base/errors.h"
 #include "runtime/run_folder/checkpoint.h"
 #include "tools/cli/config_lookup.h"
@@ -18,16 +19,25 @@ std::optional<Checkpoint> newest_of(const CheckpointStore& checkpoints) {
   }
 }
 
+// A learner that only reads checkpoints: wherever the run was trained, the CPU will do.
+std::unique_ptr<Learner> make_reader(const RunContext& context) {
+  LearnerConfig config = context.config;
+  config.trainer.device = "cpu";
+  return make_learner(config, context.spec);
+}
+
 }  // namespace
 
-TrainedRun load_trained_run(const std::string& folder) {
+TrainedRun load_trained_run(const std::string& folder, const std::string& device) {
   require_run_folder(folder);
-  const std::shared_ptr<RunContext> context = learning_context(load_stored_config(folder + "/config.json"));
-  context->use_threads(static_cast<int>(context->config.inference.threads));
+  const RunConfig config = load_stored_config(folder + "/config.json");
+  const std::shared_ptr<RunContext> context =
+      learning_context(config, {.evaluation = device_elsewhere(device, config, "evaluation.device")});
+  context->use_threads(static_cast<int>(config.inference.threads));
 
-  const std::unique_ptr<Learner> learner = learner_of(*context);
+  const std::unique_ptr<Learner> learner = make_reader(*context);
   CheckpointStore checkpoints(posix_disk(), folder + "/checkpoints",
-                              {fixed_settings(to_json(context->config), settings_of_run()), settings_of_run()});
+                              {fixed_settings(to_json(config), settings_of_run()), settings_of_run()});
   checkpoints.expect_weights(learner->signature()->total_bytes());
   const std::optional<Checkpoint> checkpoint = newest_of(checkpoints);
   if (!checkpoint)
@@ -37,7 +47,7 @@ TrainedRun load_trained_run(const std::string& folder) {
   } catch (const ConfigError& misfit) {
     throw ConfigError(checkpoints.path_of(checkpoint->updates) + ": " + misfit.what());
   }
-  TrainedRun run{context, context->make_policy(), checkpoint->version, checkpoint->env_steps};
+  TrainedRun run{context, context->make_evaluation_policy(), checkpoint->version, checkpoint->env_steps};
   run.policy->load(*learner->snapshot(checkpoint->version));
   return run;
 }

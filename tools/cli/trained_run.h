@@ -16,8 +16,9 @@ struct TrainedRun {
   uint64_t env_steps = 0;
 };
 
-// Sets this thread's compute threads as the run's inference has them. Names checkpoints that cannot be used in the log. Throws
-// ConfigError: no run folder, no checkpoint yet, none that can be used, or one that does not fit the config beside it.
-TrainedRun load_trained_run(const std::string& folder);
+// Computes on `device`, or, if that is empty, where the run evaluates; on the CPU, with a warning, where this machine has no
+// such device. Sets this thread's compute threads as the run's inference has them. Names checkpoints that cannot be used in the log. Throws
+// ConfigError: no such device, no run folder, no checkpoint yet, none that can be used, or one that does not fit the config beside it.
+TrainedRun load_trained_run(const std::string& folder, const std::string& device = "");
 
 }  // namespace troupe

@@ -246,6 +246,10 @@ TEST_CASE("validate: what a fixed order of events excludes is refused") {
   check_all({
       {{"deterministic=true", "trainer.device=cuda"},
        "trainer.device: \"cuda\" cannot go with deterministic true; use \"cpu\""},
+      {{"deterministic=true", "inference.device=cuda:1"},
+       "inference.device: \"cuda:1\" cannot go with deterministic true; use \"auto\" or \"cpu\""},
+      {{"deterministic=true", "evaluation.device=cuda"},
+       "evaluation.device: \"cuda\" cannot go with deterministic true; use \"auto\" or \"cpu\""},
       {{"deterministic=true", "stop.seconds=5"},
        "stop.seconds: 5 cannot go with deterministic true; use stop.env_steps or stop.updates"},
       {{"deterministic=true", "workers.count=0"}, "workers.count: 0 cannot go with deterministic true; use at least 1"},

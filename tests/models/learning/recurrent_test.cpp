@@ -245,7 +245,7 @@ TEST_CASE("recurrent: over a whole rollout the network says what it said while i
   const RolloutPtr rollout = sampler.collect(24);
   REQUIRE(rollout->final_steps.dim(0) > 3);
 
-  Replica replica(config, spec, "cpu", /*with_gradients=*/true);
+  Replica replica(config, spec, at::kCPU, /*with_gradients=*/true);
   const SuperBatch batch = whole(rollout);
   const StagedRows staged = stage_rows(batch, spec, replica.encoder, /*whole_columns=*/true);
   const Chunks chunks = stage_chunks(batch, staged, recurrence_of(config, spec));

@@ -37,8 +37,8 @@ struct Optimizers {
 
   explicit Optimizers(const RunConfig& run)
       : config(run),
-        host_replica(config, continuous_spec(), "cpu", true),
-        device_replica(config, continuous_spec(), "cpu", true, /*own_memory=*/true),
+        host_replica(config, continuous_spec(), at::kCPU, true),
+        device_replica(config, continuous_spec(), at::kCPU, true, /*own_memory=*/true),
         host(config.trainer, host_replica.weights),
         device(config.trainer, device_replica.weights, device_replica.device) {}
 
