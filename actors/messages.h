@@ -120,8 +120,9 @@ using WeightsHolder = caf::typed_actor<caf::reacts_to<WeightsMessage>>;
 using EvaluatorActor =
     caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 // Writes checkpoints and reports.
-using RecorderActor = caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<ActorState>,
-                                       caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
+using RecorderActor =
+    caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<ActorState>, caf::reacts_to<Evaluation>,
+                     caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
 // What the supervisor tells a worker, or the host of a worker in another process.
 using MemberActor = caf::typed_actor<caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 // Joins a run again and again for one worker, in a process of its own.

@@ -27,6 +27,18 @@ Checkpoint to_checkpoint(const CheckpointMessage& message, const RunConfig& conf
   return checkpoint;
 }
 
+// Does without a report that the sink refuses.
+template <class Report>
+void attempt(Report report) {
+  try {
+    report();
+  } catch (const LockLost&) {
+    throw;
+  } catch (const std::exception& e) {
+    log_error("recorder", std::string("report: ") + e.what());
+  }
+}
+
 }  // namespace
 
 RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, RunContextPtr context,
@@ -50,14 +62,9 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
         self->send(supervisor, written);
       },
       [self](ActorState& state) { self->state.states[state.name] = std::move(state.bytes); },
+      [=](const Evaluation& evaluation) { attempt([&] { sink->evaluated(evaluation); }); },
       [=](const SnapshotMessage& message) {
-        try {
-          message.shown ? sink->show(*message.snapshot) : sink->record(*message.snapshot);
-        } catch (const LockLost&) {
-          throw;
-        } catch (const std::exception& e) {
-          log_error("recorder", std::string("report: ") + e.what());
-        }
+        attempt([&] { message.shown ? sink->show(*message.snapshot) : sink->record(*message.snapshot); });
       },
       [self](const Stop&) { self->quit(); },
   };

@@ -15,6 +15,8 @@ class RunSink {
   virtual ~RunSink() = default;
   // All may throw; the error is logged and counted, the run goes on. LockLost ends it: its folder is no longer its own.
   virtual void save(const Checkpoint& checkpoint) = 0;
+  // An evaluation has ended, maybe with an error. Its checkpoint may follow.
+  virtual void evaluated(const Evaluation&) {}
   // A point of the curves. One that comes with the env_steps of the point before replaces it.
   virtual void record(const StatsSnapshot& snapshot) = 0;
   // For those who watch the run.

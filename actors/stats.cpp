@@ -78,7 +78,10 @@ StatsActor::behavior_type stats_actor(Self self, RunContextPtr context, Recorder
         message.totals = self->state.core->totals(self->clock().now());
         self->send(recorder, std::move(message));
       },
-      [self](const Evaluation& evaluation) { self->state.core->add(evaluation); },
+      [self, recorder](const Evaluation& evaluation) {
+        self->state.core->add(evaluation);
+        self->send(recorder, evaluation);
+      },
       [self](const ReceiverGone& gone) { self->state.core->add(gone); },
       [self, context, recorder, interval](beat_atom) {
         StatsCore& core = *self->state.core;

@@ -51,6 +51,13 @@ bool due(uint64_t number, int64_t every) {
   return every > 0 && number > 0 && number % static_cast<uint64_t>(every) == 0;
 }
 
+// With checkpoint.keep_best, whatever is evaluated may turn out to be the best.
+bool checkpoint_due(const TrainerState& st) {
+  const RunConfig& config = st.context->config;
+  return due(st.version.number, config.checkpoint.every_updates) ||
+         (config.checkpoint.keep_best > 0 && due(st.version.number, config.evaluation.every_updates));
+}
+
 void checkpoint(Self self, bool last) {
   auto& st = self->state;
   LearnerState learner = st.learner->save();
@@ -104,8 +111,7 @@ void on_idle(Self self) {
   if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker rests");
   if (st.end_reason.empty()) st.end_reason = limit_reached(self);
   const bool last = !st.end_reason.empty();
-  const bool save = last || (due(st.version.number, st.context->config.checkpoint.every_updates) &&
-                             st.version.number != st.resumed_at);
+  const bool save = last || (checkpoint_due(st) && st.version.number != st.resumed_at);
   if (save && !st.saving) {
     st.saving = true;
     self->send(st.peers.recorder,
@@ -166,7 +172,7 @@ void update(Self self, const StagedMessage& message) {
   }
   if (st.context->deterministic) return;
   if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
-  if (due(st.version.number, config.checkpoint.every_updates)) checkpoint(self, /*last=*/false);
+  if (checkpoint_due(st)) checkpoint(self, /*last=*/false);
   go_on(self, weights);
 }
 

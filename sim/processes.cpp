@@ -56,13 +56,14 @@ void start_process(SimulatedRun& run) {
   run.disk.clear_fault();
   run.disk_fault = run.ended = run.crashed = run.cause = run.interrupted = run.disturbed = false;
   run.run_outcome = {};
-  run.sink = std::make_shared<SimulatedSink>(run.world, run.checker, run.disk);
+  run.sink = std::make_shared<SimulatedSink>(run.world, run.checker, run.disk, run.disk_faults_ever);
   ReplayStart start;
   const std::optional<Checkpoint> checkpoint = run.sink->store().recover();
   run.disk.make_directory("run");
   const uint32_t epoch = take_epoch(run.disk, "run", checkpoint ? checkpoint->version.epoch + 1 : 0);
   auto learner = std::make_shared<FakeLearner>(run.world, epoch);
   if (checkpoint) start = resume(*checkpoint, *learner);
+  run.sink->begin();
   start.version.epoch = epoch;
   if (run.scenario().mutation == Mutation::epoch_kept && run.outcome.processes > 1) --start.version.epoch;
   if (run.outcome.processes > 1 && start.version.epoch <= run.start_version.epoch)

@@ -42,6 +42,7 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::parameters_shifted, "parameters_shifted", "the policy parameters of an answer are shifted by one row"},
     {Mutation::state_kept, "state_kept", "a worker sends the recurrent state of the request before again"},
     {Mutation::start_forgotten, "start_forgotten", "a rollout does not say that an episode begins"},
+    {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is not kept"},
 };
 
 class Draw {
@@ -157,6 +158,11 @@ void draw_units(Draw& draw, Scenario& s) {
   s.config.replay.draw = "sample";
 }
 
+// Runs that keep the checkpoints with the best evaluations.
+void draw_weights(Draw& draw, Scenario& s) {
+  if (draw.chance(0.4)) s.config.checkpoint.keep_best = draw.between(1, 2);
+}
+
 }  // namespace
 
 std::span<const MutationInfo> mutations() { return kMutations; }
@@ -172,6 +178,7 @@ std::string Scenario::text() const {
          std::to_string(c.trainer.super_batch) + " " + c.algorithm.advantage + " updates " +
          std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) + " quarantine " +
          std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
+         (c.checkpoint.keep_best > 0 ? " best " + std::to_string(c.checkpoint.keep_best) : "") +
          (row_broken > 0 ? " broken rows" : "") +
          (recurrence.state_size > 0 ? " recurrent, states every " + std::to_string(recurrence.sequence) : "");
 }
@@ -198,6 +205,8 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation) {
     draw_penalty(penalty, s.config);
     Draw units(seed, "units");
     draw_units(units, s);
+    Draw weights(seed, "weights");
+    draw_weights(weights, s);
     if (s.config.workers.count + s.nodes == 0) continue;
     try {
       validate(s.config);

@@ -44,6 +44,7 @@ enum class Mutation : uint8_t {
   parameters_shifted,
   state_kept,
   start_forgotten,
+  best_removed,
 };
 
 struct MutationInfo {

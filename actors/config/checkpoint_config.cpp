@@ -6,6 +6,10 @@ void describe(CheckpointConfig& c, Fields& fields) {
   const Section s(fields, "checkpoint", "actors", Change::at_resume);
   s.add(c.every_updates, "every_updates", between(0, kMostCount), "updates between checkpoints; 0 = only at the end");
   s.add(c.keep, "keep", between(0, 1e6), "newest checkpoints kept; 0 = all");
+  s.add(c.keep_best, "keep_best", between(0, 1000),
+        "checkpoints with the best mean return of an evaluation that are kept besides; with it, every policy that is "
+        "evaluated becomes a checkpoint",
+        {.elsewhere = kWords<"save_top_k">});
 }
 
 }  // namespace troupe

@@ -312,11 +312,12 @@ std::optional<Checkpoint> CheckpointStore::recover() {
   return std::move(newest.checkpoint);
 }
 
-void CheckpointStore::prune(uint64_t keep, uint64_t newest) {
+void CheckpointStore::prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared) {
   std::vector<uint64_t> steps = list();
   std::erase_if(steps, [&](uint64_t step) { return step > newest; });  // not ours: recover() set ours aside
   if (keep == 0 || steps.size() <= keep) return;
-  for (size_t i = 0; i < steps.size() - keep; ++i) remove(steps[i]);
+  for (size_t i = 0; i < steps.size() - keep; ++i)
+    if (!spared.contains(steps[i])) remove(steps[i]);
 }
 
 void CheckpointStore::remove(uint64_t step) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,8 +66,8 @@ class CheckpointStore {
   // For the owner of the run, before anything is saved: removes what a killed process left over, finishes a replacement that
   // it began, and gives what load_newest() does; renames those that are newer than the result to "<step>.damaged".
   std::optional<Checkpoint> recover();
-  // Of the checkpoints up to `newest`, removes all but the newest `keep`; 0 keeps all.
-  void prune(uint64_t keep, uint64_t newest);
+  // Of the checkpoints up to `newest`, removes all but the newest `keep` and those in `spared`; `keep` 0 keeps all.
+  void prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared = {});
 
   void remove(uint64_t step);
 

@@ -59,7 +59,8 @@ RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, co
     : disk_(&disk),
       path_(std::move(path)),
       metrics_(disk, path_),
-      checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config, settings), settings}) {
+      checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config, settings), settings}),
+      best_(disk, path_) {
   try {
     open_or_create(config, settings);
   } catch (const IoError& error) {
@@ -142,11 +143,30 @@ std::unique_ptr<AppendFile> RunFolder::open_log_file() {
   }
 }
 
-void RunFolder::save_checkpoint(const Checkpoint& checkpoint, uint64_t keep) {
+void RunFolder::keep_best(uint64_t count, const std::string& measure) {
+  best_.begin(count, measure, checkpoints_.list());
+}
+
+void RunFolder::save_checkpoint(const Checkpoint& checkpoint, uint64_t keep, bool evaluated_later) {
   lock_->check();
   checkpoints_.save(checkpoint);
+  kept_ = keep;
+  newest_ = checkpoint.updates;
+  best_.add(checkpoint.updates, evaluated_later);
+  prune();
+}
+
+void RunFolder::rank_checkpoint(const CheckpointScore& score) {
+  lock_->check();
+  const std::vector<uint64_t> saved = checkpoints_.list();
+  best_.rank(score, std::ranges::find(saved, score.updates) != saved.end());
+  prune();
+}
+
+void RunFolder::prune() {
+  if (!newest_) return;
   try {
-    checkpoints_.prune(keep, checkpoint.updates);
+    checkpoints_.prune(kept_, *newest_, best_.kept());
   } catch (const IoError& refused) {
     log_warn(kComponent, std::string(refused.what()) + "; an old checkpoint is kept");
   }

@@ -1,7 +1,7 @@
 #pragma once
 // The folder of one run, owned by one process at a time:
 //   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch  checkpoints/
-//   run.lock
+//   best.json (runtime/run_folder/best_checkpoints.h)  run.lock
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 // After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this process's own: it or its
 // run.lock was removed, renamed or replaced.
@@ -11,8 +11,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/run_folder/best_checkpoints.h"
 #include "runtime/run_folder/checkpoint.h"
 #include "runtime/run_folder/run_metrics.h"
 
@@ -42,9 +44,18 @@ class RunFolder {
   // The config that the run had before this start, brought up to date; empty for a new run.
   const std::string& config_before() const { return config_before_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
-  // Writes a checkpoint and removes all but the newest `keep` (0 keeps all). Throws IoError when it cannot be written; an old one
-  // that cannot be removed is a warning.
-  void save_checkpoint(const Checkpoint& checkpoint, uint64_t keep);
+  // From now on the `count` checkpoints with the best evaluations are kept too; see BestCheckpoints::begin(). Once,
+  // after checkpoints().recover().
+  void keep_best(uint64_t count, const std::string& measure);
+  // Writes a checkpoint and removes all but the newest `keep` (0 keeps all), the best ones and those whose evaluation
+  // was to follow (`evaluated_later`). Throws IoError when it cannot be written; an old one that cannot be removed is a
+  // warning.
+  void save_checkpoint(const Checkpoint& checkpoint, uint64_t keep, bool evaluated_later = false);
+  // The evaluation of a policy has ended. Throws LockLost, and IoError when the folder cannot be read; a ranking that
+  // cannot be written is a warning.
+  void rank_checkpoint(const CheckpointScore& score);
+  // Best first.
+  const std::vector<CheckpointScore>& ranking() const { return best_.ranking(); }
   // log.txt, for open_log(). Throws ConfigError.
   std::unique_ptr<AppendFile> open_log_file();
 
@@ -81,6 +92,7 @@ class RunFolder {
   void open_or_create(const std::string& config, const SettingsOfRun& settings);
   void refuse_foreign_folder() const;
   void require_checkpoint_of_summary() const;
+  void prune();
   void replace_settings(const std::string& conflict);
 
   Disk* disk_;
@@ -92,6 +104,9 @@ class RunFolder {
   bool endpoints_written_ = false;
   RunMetrics metrics_;
   CheckpointStore checkpoints_;
+  BestCheckpoints best_;
+  uint64_t kept_ = 0;               // of save_checkpoint()
+  std::optional<uint64_t> newest_;  // checkpoint of this start
 };
 
 }  // namespace troupe

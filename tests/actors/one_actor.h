@@ -57,6 +57,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [](const UpdateMessage&) {},
       [](const CheckpointMessage&) {},
       [](const EvaluateMessage&) {},
+      [](const Evaluation&) {},
   };
 }
 

@@ -48,7 +48,8 @@ ReplayService::behavior_type silent_replay(ReplayService::pointer) {
 }
 
 RecorderActor::behavior_type silent_recorder(RecorderActor::pointer) {
-  return {[](const CheckpointMessage&) {}, [](const ActorState&) {}, [](const SnapshotMessage&) {}, [](const Stop&) {}};
+  return {[](const CheckpointMessage&) {}, [](const ActorState&) {}, [](const Evaluation&) {},
+          [](const SnapshotMessage&) {}, [](const Stop&) {}};
 }
 
 EvaluatorActor::behavior_type silent_evaluator(EvaluatorActor::pointer) {

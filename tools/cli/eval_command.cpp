@@ -41,7 +41,7 @@ void print_text(const std::string& folder, const TrainedRun& run, const EpisodeS
 }  // namespace
 
 int run_eval(const EvalOptions& options) try {
-  const TrainedRun run = load_trained_run(options.run_dir, options.device);
+  const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
   const RunConfig& config = run.context->config;
   const uint64_t seed = options.seed.value_or(config.seed);
   const EpisodeSummary s = play_episodes(run, options.episodes.value_or(config.evaluation.episodes), seed);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "tools/cli/chosen_checkpoint.h"
 #include "tools/cli/command.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
@@ -13,7 +14,8 @@ namespace troupe {
 
 struct EvalOptions {
   std::string run_dir;
-  std::string device;  // in place of the run's evaluation.device; may be empty
+  std::string checkpoint = "newest";
+  std::string device;               // in place of the run's evaluation.device; may be empty
   std::optional<int64_t> episodes;  // in place of the run's evaluation.episodes
   std::optional<uint64_t> seed;     // in place of the run's
   bool json = false;
@@ -29,6 +31,8 @@ inline EvalOptions read_eval(Flags& flags) {
                "episodes to play (default: the run's evaluation.episodes)");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the episodes (default: the run's)");
   flags.toggle("--json", options.json, "print one JSON object");
+  flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
+               "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
   add_device_flag(flags, options.device, "evaluation.device");
   flags.read();
   return options;
@@ -41,9 +45,10 @@ inline void check_eval(const EvalOptions& options) {
 
 inline Command eval_command() {
   return {.name = "eval",
-          .summary = "evaluate the newest checkpoint of a run",
+          .summary = "evaluate a checkpoint of a run, the newest one by default",
           .examples =
               "  troupe eval runs/cartpole\n"
+              "  troupe eval runs/cartpole --checkpoint best\n"
               "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n",
           .parse = read_then_run<read_eval, check_eval>,
           .done_by_learn = true};

@@ -112,7 +112,7 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
 int run_play(const PlayOptions& options) try {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
-  const TrainedRun run = load_trained_run(options.run_dir, options.device);
+  const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
   Screen screen;
   return play(run, options.episodes, screen) || !std::cout ? 0 : kExitInterrupted;
 } catch (const EnvironmentFailed& failure) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/cli/chosen_checkpoint.h"
 #include "tools/cli/command.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
@@ -12,6 +13,7 @@ namespace troupe {
 
 struct PlayOptions {
   std::string run_dir;
+  std::string checkpoint = "newest";
   std::string device;  // in place of the run's evaluation.device; may be empty
   int64_t episodes = 1;
 };
@@ -23,6 +25,8 @@ inline PlayOptions read_play(Flags& flags) {
   PlayOptions options;
   flags.argument("RUN", options.run_dir, any_text, "folder of the run");
   flags.option("--episodes", "N", options.episodes, integer_in(1, 1'000'000), "episodes to show (default: 1)");
+  flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
+               "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
   add_device_flag(flags, options.device, "evaluation.device");
   flags.read();
   return options;

@@ -34,6 +34,10 @@ Json evaluation_of(const Evaluation& e) {
   return result;
 }
 
+Json score_of(const CheckpointScore& s) {
+  return {{"updates", s.updates}, {"return_mean", s.return_mean}, {"episodes", s.episodes}};
+}
+
 std::string success_text(double rate) {
   return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
 }
@@ -79,7 +83,15 @@ void RunReport::save(const Checkpoint& checkpoint) {
     complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
     if (held_) complete.extras[kMetricsHeld] = held_->json;
   }
-  folder_.save_checkpoint(complete, static_cast<uint64_t>(config_.checkpoint.keep));
+  const auto every = static_cast<uint64_t>(config_.evaluation.every_updates);
+  const bool evaluated_later = every > 0 && checkpoint.updates % every == 0;
+  folder_.save_checkpoint(complete, static_cast<uint64_t>(config_.checkpoint.keep), evaluated_later);
+}
+
+void RunReport::evaluated(const Evaluation& evaluation) {
+  if (config_.checkpoint.keep_best == 0) return;
+  const double score = evaluation.error.empty() ? evaluation.return_mean : kUnknown;
+  folder_.rank_checkpoint({evaluation.version.number, score, evaluation.episodes});
 }
 
 void RunReport::record(const StatsSnapshot& snapshot) {
@@ -148,6 +160,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
   summary["updates"] = outcome.version.number;
   summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation) : Json(nullptr);
+  if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
   summary["episodes"] = {
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
   summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
@@ -185,6 +198,11 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   // What ended the run is told by the command, once.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
   if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation));
+  if (!folder_.ranking().empty()) {
+    const CheckpointScore& best = folder_.ranking().front();
+    close_with("best checkpoint: after " + format_count(best.updates) + " updates, return " +
+               format_number(best.return_mean, 2));
+  }
   print_line("Run folder: " + folder_.path(), console_);
   return refused;
 }

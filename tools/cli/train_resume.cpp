@@ -99,6 +99,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && !tell_resumed(folder, config, beginning.start)) return std::nullopt;
   if (beginning.resume) tell_moved_schedules(folder, config);
+  folder.keep_best(static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params);
   // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
   if (!context.deterministic)
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);

@@ -1,23 +1,14 @@
 #include "tools/cli/trained_run.h"
 
-#include "actors/config/config.h"
 #include "models/make_model.h"
 #include "runtime/base/errors.h"
-#include "runtime/run_folder/checkpoint.h"
+#include "tools/cli/chosen_checkpoint.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/learning_context.h"
 
 namespace troupe {
 
 namespace {
-
-std::optional<Checkpoint> newest_of(const CheckpointStore& checkpoints) {
-  try {
-    return checkpoints.load_newest();
-  } catch (const IoError& refused) {
-    throw ConfigError(refused.what());
-  }
-}
 
 // A learner that only reads checkpoints: wherever the run was trained, the CPU will do.
 std::unique_ptr<Learner> make_reader(const RunContext& context) {
@@ -28,7 +19,7 @@ std::unique_ptr<Learner> make_reader(const RunContext& context) {
 
 }  // namespace
 
-TrainedRun load_trained_run(const std::string& folder, const std::string& device) {
+TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device) {
   require_run_folder(folder);
   const RunConfig config = load_stored_config(folder + "/config.json");
   const std::shared_ptr<RunContext> context =
@@ -36,19 +27,14 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& device
   context->use_threads(static_cast<int>(config.inference.threads));
 
   const std::unique_ptr<Learner> learner = make_reader(*context);
-  CheckpointStore checkpoints(posix_disk(), folder + "/checkpoints",
-                              {fixed_settings(to_json(config), settings_of_run()), settings_of_run()});
-  checkpoints.expect_weights(learner->signature()->total_bytes());
-  const std::optional<Checkpoint> checkpoint = newest_of(checkpoints);
-  if (!checkpoint)
-    throw ConfigError(folder + ": has no checkpoint yet, expected a run of `troupe train` that has written one");
+  const auto [checkpoint, path] = load_checkpoint(folder, config, which, learner->signature()->total_bytes());
   try {
-    learner->load({checkpoint->model, checkpoint->optimizer, checkpoint->scalars});
+    learner->load({checkpoint.model, checkpoint.optimizer, checkpoint.scalars});
   } catch (const ConfigError& misfit) {
-    throw ConfigError(checkpoints.path_of(checkpoint->updates) + ": " + misfit.what());
+    throw ConfigError(path + ": " + misfit.what());
   }
-  TrainedRun run{context, context->make_evaluation_policy(), checkpoint->version, checkpoint->env_steps};
-  run.policy->load(*learner->snapshot(checkpoint->version));
+  TrainedRun run{context, context->make_evaluation_policy(), checkpoint.version, checkpoint.env_steps};
+  run.policy->load(*learner->snapshot(checkpoint.version));
   return run;
 }
 

@@ -11,14 +11,16 @@ namespace troupe {
 
 struct TrainedRun {
   std::shared_ptr<const RunContext> context;
-  std::unique_ptr<Policy> policy;  // with the weights of the newest checkpoint that can be used
+  std::unique_ptr<Policy> policy;  // with the weights of the checkpoint
   PolicyVersion version;
   uint64_t env_steps = 0;
 };
 
-// Computes on `device`, or, if that is empty, where the run evaluates; on the CPU, with a warning, where this machine has no
-// such device. Sets this thread's compute threads as the run's inference has them. Names checkpoints that cannot be used in the log. Throws
-// ConfigError: no such device, no run folder, no checkpoint yet, none that can be used, or one that does not fit the config beside it.
-TrainedRun load_trained_run(const std::string& folder, const std::string& device = "");
+// `which` checkpoint is one of load_checkpoint() (tools/cli/chosen_checkpoint.h). Computes on `device`, or, if that is
+// empty, where the run evaluates; on the CPU, with a warning, where this machine has no such device. Sets this thread's
+// compute threads as the run's inference has them. Names checkpoints that cannot be used in the log. Throws
+// ConfigError: no such device, no run folder, no such checkpoint, none that can be used, or one that does not fit the
+// config beside it.
+TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device);
 
 }  // namespace troupe

@@ -1,0 +1,141 @@
+// The checkpoints with the best evaluations: checkpoint.keep_best, troupe eval --checkpoint.
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Evaluated after every second update; CartPole soon gets better and, at this rate, worse again now and then.
+Words settings(int updates, int best = 1) {
+  return set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates), "trainer.lr_schedule=constant",
+              "trainer.policy_lr=0.02", "evaluation.every_updates=2", "evaluation.episodes=3", "checkpoint.keep=1",
+              "checkpoint.every_updates=5", "checkpoint.keep_best=" + std::to_string(best)});
+}
+
+Json ranking_of(const std::string& run) { return json_of(run + "/best.json").at("checkpoints"); }
+
+Json eval(const std::string& run, const Words& more) {
+  const CommandLine done(Words{"troupe", "eval", run, "--json"} + more);
+  CHECK_MESSAGE(done.exit_code == 0, done.err);
+  return Json::parse(done.out);
+}
+
+// Each ranked checkpoint is there, gets the return that it is ranked by, and none that is there is better than the
+// first.
+void check_ranking(const std::string& run) {
+  const Json ranking = ranking_of(run);
+  REQUIRE(!ranking.empty());
+  const double best = ranking.front().at("return_mean");
+  double before = best;
+  for (const Json& entry : ranking) {
+    CHECK(entry.at("return_mean") <= before);
+    before = entry.at("return_mean");
+    CHECK(eval(run, {"--checkpoint", entry.at("updates").dump()}).at("return_mean") == entry.at("return_mean"));
+  }
+  CHECK(eval(run, {"--checkpoint", "best"}).at("return_mean") == best);
+  CHECK(eval(run, {"--checkpoint", "best"}).at("updates") == ranking.front().at("updates"));
+}
+
+std::string refusal(const Words& line) {
+  const CommandLine refused(line);
+  CHECK(refused.exit_code == 2);
+  CHECK(std::ranges::count(refused.err, '\n') == 1);
+  return refused.err;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "keep_best: the best evaluated policies are kept besides the newest checkpoint, and used by eval and play") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  const CommandLine trained(train_line(run, settings(24, 2)));
+  REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
+  check_ranking(run);
+  const Json ranking = ranking_of(run), best = ranking.front();
+  CHECK(json_of(run + "/summary.json").at("best") == best);
+  CHECK(has(trained.out, "best checkpoint: after " + best.at("updates").dump() + " updates, return "));
+  const std::vector<uint64_t> saved = checkpoints_of(run);
+  CHECK(saved.back() == 24);
+  CHECK(saved.size() <= 3);
+  for (const Json& entry : ranking) CHECK(std::ranges::find(saved, entry.at("updates").get<uint64_t>()) != saved.end());
+  CHECK(eval(run, {}).at("updates") == 24);
+  CHECK(eval(run, {"--checkpoint", "newest"}).at("updates") == 24);
+  CHECK(CommandLine({"troupe", "play", run, "--checkpoint", "best"}).exit_code == 0);
+}
+
+TEST_CASE("keep_best: a run that is killed half-way goes on with its ranking") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  {
+    TrainProcess killed(run, settings(1'000'000));
+    REQUIRE(eventually([&] { return fs::exists(run + "/best.json") && killed.updates() >= 12; }));
+    killed.process().signal(SIGKILL);
+    REQUIRE(killed.process().wait().value_or(-1) == 137);
+  }
+  check_ranking(run);
+  const double before = ranking_of(run).front().at("return_mean");
+  const uint64_t resumed_at = checkpoints_of(run).back();
+  TrainProcess again(run, settings(static_cast<int>(resumed_at) + 6));
+  REQUIRE(again.process().wait().value_or(-1) == 0);
+  check_ranking(run);
+  CHECK(ranking_of(run).front().at("return_mean") >= before);
+  CHECK(checkpoints_of(run).size() <= 2);
+}
+
+TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the line says why") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(CommandLine(train_line(run, settings(3, 0))).exit_code == 0);
+  const std::string begin = "troupe: " + run + ": has no best checkpoint: ";
+  for (const char* command : {"eval", "play"})
+    CHECK(refusal({"troupe", command, run, "--checkpoint", "best"}) ==
+          begin + "checkpoint.keep_best is 0, so none was kept\n");
+  CHECK(refusal({"troupe", "eval", run, "--checkpoint", "7"}) ==
+        "troupe: " + run + ": has no checkpoint after 7 updates, those that it has are after: 3\n");
+  CHECK(refusal({"troupe", "eval", run, "--checkpoint", "bset"}) ==
+        "troupe: --checkpoint: \"bset\" is not a checkpoint, expected newest, best or a number of updates\n");
+
+  const std::string interrupted = folder / "interrupted";
+  TrainProcess process(interrupted, settings(1'000'000) + set({"evaluation.every_updates=0"}));
+  REQUIRE(process.goes_on(1));
+  REQUIRE(process.interrupt().value_or(-1) == 130);
+  CHECK(has(refusal({"troupe", "eval", interrupted, "--checkpoint", "best"}),
+            ": has no best checkpoint: evaluation.every_updates is 0, and the evaluation at the end of the run was not "
+            "made\n"));
+}
+
+TEST_CASE("keep_best: where no checkpoint fits on the disk, the run goes on and has no best one") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  Process full(train_line(run, settings(6) + set({"model.hidden=[256,256]"})), 64 << 10);
+  CHECK(full.wait().value_or(-1) == 1);
+  const Json summary = json_of(run + "/summary.json");
+  CHECK(summary.at("updates") == 6);
+  CHECK(!summary.contains("best"));
+  CHECK(!fs::exists(run + "/best.json"));
+  Process again(train_line(run, settings(10) + set({"model.hidden=[256,256]"})));
+  CHECK(again.wait().value_or(-1) == 2);  // a run that has trained and has no checkpoint
+}
+
+TEST_CASE("keep_best: the evaluation at the end counts, also in a deterministic run") {
+  TempFolder folder;
+  for (const std::string deterministic : {"false", "true"}) {
+    const std::string run = folder / deterministic;
+    REQUIRE(CommandLine(
+                train_line(run, settings(3) + set({"evaluation.every_updates=0", "deterministic=" + deterministic})))
+                .exit_code == 0);
+    CHECK(ranking_of(run).size() == 1);
+    CHECK(ranking_of(run).front().at("updates") == 3);
+    check_ranking(run);
+  }
+}
+
+}  // namespace troupe::test

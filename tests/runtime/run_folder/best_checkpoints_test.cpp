@@ -1,0 +1,197 @@
+#include "runtime/run_folder/best_checkpoints.h"
+
+#include <cmath>
+
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
+#include "runtime/run_folder/run_folder.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+using Updates = std::vector<uint64_t>;
+
+Updates updates_of(const std::vector<CheckpointScore>& ranking) {
+  Updates result;
+  for (const CheckpointScore& score : ranking) result.push_back(score.updates);
+  return result;
+}
+
+Checkpoint checkpoint_at(uint64_t updates) {
+  Checkpoint checkpoint;
+  checkpoint.version = {0, updates};
+  checkpoint.updates = updates;
+  checkpoint.model = {{"w", Array::of<float>({1}, {static_cast<float>(updates)})}};
+  return checkpoint;
+}
+
+// A run folder on a disk in memory; warnings go to a file in memory.
+struct Fixture {
+  explicit Fixture(uint64_t count = 1) {
+    open_log(log_disk.open_append("log"), {LogLevel::info, LogLevel::error, false});
+    restart(count);
+  }
+  ~Fixture() { close_log(); }
+  void restart(uint64_t count, const std::string& measure = "") {
+    run.reset();
+    disk.clear_fault();
+    run.emplace(disk, "run", "{}");
+    run->checkpoints().recover();
+    run->keep_best(count, measure);
+  }
+  // Saved and evaluated at once.
+  void evaluate(uint64_t updates, double score, uint64_t keep = 1) {
+    run->save_checkpoint(checkpoint_at(updates), keep, /*evaluated_later=*/true);
+    run->rank_checkpoint({updates, score, 5});
+  }
+  Updates saved() { return run->checkpoints().list(); }
+  Updates ranked() const { return updates_of(read_ranking(disk, "run")); }
+  std::string log() const { return log_disk.read("log"); }
+
+  MemoryDisk disk, log_disk;
+  std::optional<RunFolder> run;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: the best one stays besides the newest, until a better one comes") {
+  evaluate(10, 5);
+  CHECK(read_ranking(disk, "run") == std::vector<CheckpointScore>{{10, 5, 5}});
+  evaluate(20, 3);
+  evaluate(30, 4);
+  CHECK(saved() == Updates{10, 30});
+  evaluate(40, 6);
+  CHECK(saved() == Updates{40});
+  CHECK(ranked() == Updates{40});
+  evaluate(50, 1);
+  CHECK(saved() == Updates{40, 50});
+  CHECK(run->ranking() == std::vector<CheckpointScore>{{40, 6, 5}});
+}
+
+TEST_CASE("best checkpoints: as many as asked for, best first, and of equal ones the earlier") {
+  Fixture f(2);
+  f.evaluate(1, 5);
+  f.evaluate(2, 7);
+  f.evaluate(3, 7);
+  f.evaluate(4, 5);
+  CHECK(f.ranked() == Updates{2, 3});
+  f.evaluate(5, 7);
+  CHECK(f.ranked() == Updates{2, 3});
+  CHECK(f.saved() == Updates{2, 3, 5});
+  f.evaluate(6, -1, /*keep=*/0);
+  CHECK(f.saved() == Updates{2, 3, 5, 6});  // all are kept
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "best checkpoints: one whose evaluation will follow stays until that or a later one has ended") {
+  run->save_checkpoint(checkpoint_at(1), 1, true);
+  run->save_checkpoint(checkpoint_at(2), 1, true);
+  run->save_checkpoint(checkpoint_at(3), 1, false);
+  run->save_checkpoint(checkpoint_at(4), 1, true);
+  CHECK(saved() == Updates{1, 2, 4});
+  run->rank_checkpoint({2, 1, 5});  // that of 1 was left out
+  CHECK(saved() == Updates{2, 4});
+  run->rank_checkpoint({4, NAN, 0});  // it failed
+  run->save_checkpoint(checkpoint_at(5), 1, false);
+  CHECK(saved() == Updates{2, 5});
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: a score that comes before its checkpoint waits for it") {
+  evaluate(1, 1);
+  run->rank_checkpoint({2, 9, 5});
+  CHECK(ranked() == Updates{1});
+  run->save_checkpoint(checkpoint_at(2), 1);
+  CHECK(ranked() == Updates{2});
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "best checkpoints: a resumed run goes on with the ranking, less the checkpoints that are gone") {
+  evaluate(1, 9);
+  evaluate(2, 3);
+  restart(1);
+  evaluate(3, 5);
+  CHECK(saved() == Updates{1, 3});
+  restart(2);
+  CHECK(updates_of(run->ranking()) == Updates{1});
+  evaluate(4, 7);
+  CHECK(ranked() == Updates{1, 4});
+  run->checkpoints().remove(1);
+  restart(2);
+  CHECK(updates_of(run->ranking()) == Updates{4});
+  restart(1, "other tasks");
+  CHECK(run->ranking().empty());
+  CHECK(log().find("run/best.json: is of evaluations with other settings; the ranking begins anew") !=
+        std::string::npos);
+  evaluate(5, 2);
+  CHECK(ranked() == Updates{5});
+  CHECK(saved() == Updates{5});
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, there is no ranking") {
+  evaluate(1, 9);
+  restart(0);
+  CHECK(!disk.exists("run/best.json"));
+  evaluate(2, 1);
+  evaluate(3, 10);
+  CHECK(saved() == Updates{3});
+  CHECK(ranked().empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: a damaged ranking is named, and begins anew") {
+  for (const char* text :
+       {"", "{", "[]", R"({"measure": ""})", R"({"measure": "", "checkpoints": [{"updates": -1}]})"}) {
+    CAPTURE(text);
+    disk.damage("run/best.json", text);
+    CHECK_THROWS_WITH_AS(read_ranking(disk, "run"), doctest::Contains("run/best.json: "), IoError);
+    restart(1);
+    CHECK(log().find("; the ranking begins anew") != std::string::npos);
+    evaluate(1, 2);
+    CHECK(ranked() == Updates{1});
+  }
+}
+
+TEST_CASE("best checkpoints: killed at any operation, the ranking names only checkpoints that are there") {
+  bool reached_end = false;
+  for (uint64_t at = 0; !reached_end; ++at) {
+    CAPTURE(at);
+    Fixture f;
+    f.evaluate(1, 5);
+    f.disk.set_fault({DiskFault::Kind::crash, f.disk.operations() + at, 1});
+    try {
+      f.evaluate(2, 3);
+      f.evaluate(3, 8);
+      f.evaluate(4, 1);
+    } catch (const IoError&) {
+    }
+    f.disk.clear_fault();
+    reached_end = f.ranked() == Updates{3} && f.saved() == Updates{3, 4};
+    for (const uint64_t updates : f.ranked()) CHECK_NOTHROW(f.run->checkpoints().load(updates));
+    f.restart(1);
+    REQUIRE(f.run->ranking().size() == 1);
+    CHECK(f.run->ranking().front().return_mean >= 5);
+    f.evaluate(5, 0);
+    const Updates expected{f.run->ranking().front().updates, 5};
+    CHECK(f.saved() == expected);
+  }
+}
+
+TEST_CASE("best checkpoints: a disk that refuses at any operation loses no checkpoint that is ranked") {
+  for (uint64_t at = 0; at < 20; ++at) {
+    CAPTURE(at);
+    Fixture f;
+    f.evaluate(1, 5);
+    f.disk.set_fault({DiskFault::Kind::refuse, f.disk.operations() + at, 2});
+    for (const auto& [updates, score] : {std::pair<uint64_t, double>{2, 3}, {3, 8}, {4, 1}}) {
+      try {
+        f.evaluate(updates, score);
+      } catch (const IoError&) {  // that checkpoint was not written
+      }
+      for (const uint64_t ranked : f.ranked()) CHECK_NOTHROW(f.run->checkpoints().load(ranked));
+    }
+    f.disk.clear_fault();
+    f.evaluate(5, 0);
+    CHECK(f.ranked() == updates_of(f.run->ranking()));
+  }
+}

@@ -1,0 +1,92 @@
+#include "tools/cli/chosen_checkpoint.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "actors/config/config.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+#include "runtime/run_folder/best_checkpoints.h"
+#include "tools/cli/flag_values.h"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kNewest = "newest";
+constexpr const char* kBest = "best";
+
+bool is_among(uint64_t step, const std::vector<uint64_t>& steps) {
+  return std::ranges::find(steps, step) != steps.end();
+}
+
+std::string why_no_best(const RunConfig& config) {
+  if (config.checkpoint.keep_best == 0) return "checkpoint.keep_best is 0, so none was kept";
+  if (config.evaluation.every_updates == 0)
+    return "evaluation.every_updates is 0, and the evaluation at the end of the run was not made";
+  return "no evaluation has ended (evaluation.every_updates " + std::to_string(config.evaluation.every_updates) + ')';
+}
+
+uint64_t best_of(const std::string& run, const RunConfig& config, const CheckpointStore& checkpoints) {
+  const std::vector<uint64_t> saved = checkpoints.list();
+  for (const CheckpointScore& score : read_ranking(posix_disk(), run))
+    if (is_among(score.updates, saved)) return score.updates;
+  throw ConfigError(run + ": has no best checkpoint: " + why_no_best(config));
+}
+
+Checkpoint load_best(const std::string& run, const RunConfig& config, const CheckpointStore& checkpoints) {
+  for (uint64_t best = best_of(run, config, checkpoints);;) {
+    try {
+      return checkpoints.load(best);
+    } catch (const IoError&) {
+      // A trainer may have found a better one and removed this.
+      const uint64_t before = std::exchange(best, best_of(run, config, checkpoints));
+      if (best == before) throw;
+    }
+  }
+}
+
+Checkpoint load_newest(const std::string& run, const CheckpointStore& checkpoints) {
+  std::optional<Checkpoint> newest = checkpoints.load_newest();
+  if (!newest)
+    throw ConfigError(run + ": has no checkpoint yet, expected a run of `troupe train` that has written one");
+  return std::move(*newest);
+}
+
+Checkpoint load_numbered(const std::string& run, const std::string& which, const CheckpointStore& checkpoints) {
+  const std::vector<uint64_t> saved = checkpoints.list();
+  const uint64_t step = std::stoull(which);
+  if (is_among(step, saved)) return checkpoints.load(step);
+  std::string all;
+  for (const uint64_t known : saved) all += (all.empty() ? "" : ", ") + std::to_string(known);
+  throw ConfigError(run + ": has no checkpoint after " + which + " updates, " +
+                    (all.empty() ? "nor another one" : "those that it has are after: " + all));
+}
+
+}  // namespace
+
+std::string parse_checkpoint(std::string_view flag, const std::string& text) {
+  if (text == kNewest || text == kBest) return text;
+  constexpr size_t kMostDigits = 15;
+  const bool number = !text.empty() && text.size() <= kMostDigits && text.find_first_not_of("0123456789") == text.npos;
+  if (!number)
+    refuse_flag(flag, '"' + printable(text) + "\" is not a checkpoint, expected newest, best or a number of updates");
+  return text;
+}
+
+ChosenCheckpoint load_checkpoint(const std::string& run, const RunConfig& config, const std::string& which,
+                                 std::optional<uint64_t> weight_bytes) {
+  CheckpointStore checkpoints(posix_disk(), run + "/checkpoints",
+                              {fixed_settings(to_json(config), settings_of_run()), settings_of_run()});
+  if (weight_bytes) checkpoints.expect_weights(*weight_bytes);
+  try {
+    Checkpoint chosen = which == kNewest ? load_newest(run, checkpoints)
+                        : which == kBest ? load_best(run, config, checkpoints)
+                                         : load_numbered(run, which, checkpoints);
+    const std::string path = checkpoints.path_of(chosen.updates);
+    return {std::move(chosen), path};
+  } catch (const IoError& refused) {
+    throw ConfigError(refused.what());
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,29 @@
+#pragma once
+// The checkpoint of a run that a command uses. Plain functions; main thread. Works beside a `train` that is still going
+// on.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "actors/config/run_config.h"
+#include "runtime/run_folder/checkpoint.h"
+
+namespace troupe {
+
+struct ChosenCheckpoint {
+  Checkpoint checkpoint;
+  std::string path;  // its directory
+};
+
+// The reader of --checkpoint: newest, best or a number of updates.
+std::string parse_checkpoint(std::string_view flag, const std::string& text);
+
+// The checkpoint of the run in the folder `run`, whose config is `config`: `which` is newest (the newest that can be
+// used; others are named in the log), best, or a number of updates. `weight_bytes` bounds what is read, as
+// CheckpointStore::expect_weights() does. Throws ConfigError when there is no such checkpoint or it cannot be used.
+ChosenCheckpoint load_checkpoint(const std::string& run, const RunConfig& config, const std::string& which,
+                                 std::optional<uint64_t> weight_bytes = {});
+
+}  // namespace troupe
