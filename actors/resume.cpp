@@ -55,6 +55,11 @@ uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name) {
   return static_cast<uint64_t>(count);
 }
 
+ReplayStart start_from(const std::map<std::string, Array>& weights, Learner& learner) {
+  learner.begin_from(weights);
+  return {};
+}
+
 ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   learner.load({checkpoint.model, checkpoint.optimizer, checkpoint.scalars});
   ReplayStart start;

@@ -2,6 +2,9 @@
 // How a run goes on from a checkpoint: what is written beside the learner's state, and what a new process makes of it. Plain
 // functions.
 
+#include <map>
+#include <string>
+
 #include "actors/replay_buffer.h"
 #include "models/policy.h"
 #include "runtime/run_folder/checkpoint.h"
@@ -17,6 +20,10 @@ void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message);
 
 // The scalar of that name, which is a count. Throws ConfigError when there is none, or when it is something else.
 uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name);
+
+// Begins a new run with the weights of another one: a fresh optimizer, and every count at 0. Throws ConfigError when
+// they do not fit.
+ReplayStart start_from(const std::map<std::string, Array>& weights, Learner& learner);
 
 // Restores the learner. The result is under an epoch of its own, so that nothing made before can be taken for newer. Throws
 // ConfigError when the checkpoint does not fit.

@@ -89,6 +89,9 @@ class Learner {
   // One update: normaliser statistics, advantages, all epochs and minibatches. `progress` in [0, 1] drives the schedules.
   virtual UpdateReport update(StagedBatch& batch, double progress) = 0;
   virtual LearnerState save() const = 0;
+  // Before the first update: begins with these parameters and normaliser statistics in place of its own, by the
+  // signature's names. Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
+  virtual void begin_from(const std::map<std::string, Array>& model) = 0;
   // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
   virtual void load(const LearnerState& state) = 0;
 };

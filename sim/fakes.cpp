@@ -23,10 +23,13 @@ int64_t code_of(PolicyVersion version) {
   return (static_cast<int64_t>(version.epoch) << 32) | static_cast<int64_t>(version.number);
 }
 
+constexpr const char* kOrigin = "origin";  // the tensor that says which weights the run began from
+
 std::shared_ptr<const Signature> fake_signature() {
   static const auto signature =
       std::make_shared<const Signature>(Signature{{{TensorKind::parameter, "a", {3}, DType::i64},
                                                    {TensorKind::parameter, "b", {17}, DType::i64},
+                                                   {TensorKind::parameter, kOrigin, {1}, DType::i64},
                                                    {TensorKind::buffer, "c", {1}, DType::i64}}});
   return signature;
 }
@@ -52,9 +55,13 @@ class FakePolicy final : public Policy {
       throw std::runtime_error("no memory for the weights");
     for (size_t i = 0; i < signature_->tensors.size(); ++i) {
       const Array tensor = weights.tensor(i);
+      const bool says_origin = signature_->tensors[i].name == kOrigin;
+      const int64_t expected = says_origin ? world_.scenario.given_weights : code_of(weights.version);
       for (const int64_t number : tensor.view<int64_t>())
-        if (number != code_of(weights.version))
-          return world_.violate("weights " + weights.version.text() + " hold tensors of several versions");
+        if (number != expected)
+          return world_.violate(
+              "weights " + weights.version.text() +
+              (says_origin ? " do not come from those that the run was given" : " hold tensors of several versions"));
     }
     version_ = weights.version;
   }
@@ -259,15 +266,16 @@ void FakeEnv::step(const Array& actions, EnvStep& out) {
 
 std::unique_ptr<Policy> fake_policy(World& world) { return std::make_unique<FakePolicy>(world); }
 
-WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other) {
+WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other, int64_t origin) {
   auto snapshot = std::make_shared<WeightSnapshot>();
   snapshot->version = version;
   snapshot->signature = fake_signature();
   snapshot->flat = Array(DType::u8, {static_cast<int64_t>(snapshot->signature->total_bytes())});
   for (size_t i = 0; i < snapshot->signature->tensors.size(); ++i) {
     Array tensor = snapshot->tensor(i);
-    std::ranges::fill(tensor.mutable_view<int64_t>(),
-                      code_of(i + 1 < snapshot->signature->tensors.size() ? version : other));
+    const bool last = i + 1 == snapshot->signature->tensors.size();
+    const bool says_origin = snapshot->signature->tensors[i].name == kOrigin;
+    std::ranges::fill(tensor.mutable_view<int64_t>(), says_origin ? origin : code_of(last ? other : version));
   }
   return snapshot;
 }
@@ -277,7 +285,7 @@ FakeLearner::FakeLearner(World& world, uint32_t epoch) : world_(world), epoch_(e
 WeightsPtr FakeLearner::snapshot(PolicyVersion version) const {
   if (version.number != updates_)
     world_.violate("weights after " + std::to_string(updates_) + " updates are called version " + version.text());
-  return fake_weights(version, version);
+  return fake_weights(version, version, origin_);
 }
 
 std::unique_ptr<StagedBatch> FakeLearner::stage(const SuperBatch& batch) const {
@@ -317,9 +325,14 @@ UpdateReport FakeLearner::update(StagedBatch& staged, double) {
 LearnerState FakeLearner::save() const {
   LearnerState state;
   state.model["a"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
+  state.model[kOrigin] = Array::of<int64_t>({1}, {origin_});
   state.optimizer["m"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
   state.scalars["updates"] = static_cast<double>(updates_);
   return state;
+}
+
+void FakeLearner::begin_from(const std::map<std::string, Array>& model) {
+  origin_ = model.at(kOrigin).view<int64_t>()[0];
 }
 
 void FakeLearner::load(const LearnerState& state) {
@@ -327,6 +340,7 @@ void FakeLearner::load(const LearnerState& state) {
   if (model != optimizer || static_cast<double>(model) != state.scalars.at("updates"))
     world_.violate("a checkpoint holds parts of several updates");
   updates_ = static_cast<uint64_t>(model);
+  origin_ = state.model.at(kOrigin).view<int64_t>()[0];
 }
 
 }  // namespace troupe::sim

@@ -119,6 +119,7 @@ class FakeLearner final : public Learner {
   std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override;
   UpdateReport update(StagedBatch& batch, double progress) override;
   LearnerState save() const override;
+  void begin_from(const std::map<std::string, Array>& model) override;
   void load(const LearnerState& state) override;
   uint64_t updates() const { return updates_; }
 
@@ -127,9 +128,10 @@ class FakeLearner final : public Learner {
   uint32_t epoch_;
   std::shared_ptr<const Signature> signature_;
   uint64_t updates_ = 0;
+  int64_t origin_ = 0;  // the weights that it began from, as in Scenario::given_weights
 };
 
-// A snapshot whose tensors say `version`, the last one `other`.
-WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other);
+// A snapshot whose tensors say `version`, the last one `other`, and which weights they come from.
+WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other, int64_t origin = 0);
 
 }  // namespace troupe::sim

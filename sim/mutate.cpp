@@ -49,7 +49,8 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       const PolicyVersion version = weights->weights->version;
       if (m == Mutation::weights_old)
         weights->weights = run.old_weights[run.old_weights.size() > 1 ? run.old_weights.size() - 2 : 0];
-      if (m == Mutation::weights_torn) weights->weights = fake_weights(version, {version.epoch, version.number - 1});
+      if (m == Mutation::weights_torn)
+        weights->weights = fake_weights(version, {version.epoch, version.number - 1}, run.scenario().given_weights);
     }
   }
   if (kind == "worker") {

@@ -51,6 +51,26 @@ void spawn_hosts(SimulatedRun& run) {
   }
 }
 
+// Begins with the weights of a run that has made 37 updates.
+ReplayStart warm_start(SimulatedRun& run, FakeLearner& learner) {
+  FakeLearner former(run.world, 0);
+  LearnerState state = former.save();
+  state.model.at("origin") = Array::of<int64_t>({1}, {run.scenario().given_weights});
+  if (run.scenario().mutation == Mutation::warm_start_lost) return {};
+  if (run.scenario().mutation != Mutation::warm_start_counted) return start_from(state.model, learner);
+  Checkpoint checkpoint;
+  constexpr uint64_t kUpdates = 37;
+  checkpoint.version = {0, kUpdates};
+  checkpoint.updates = kUpdates;
+  checkpoint.env_steps = 1000;
+  for (auto* tensor : {&state.model.at("a"), &state.optimizer.at("m")}) *tensor = Array::of<int64_t>({1}, {kUpdates});
+  state.scalars["updates"] = kUpdates;
+  checkpoint.model = state.model;
+  checkpoint.optimizer = state.optimizer;
+  checkpoint.scalars = state.scalars;
+  return resume(checkpoint, learner);
+}
+
 void start_process(SimulatedRun& run) {
   ++run.outcome.processes;
   run.disk.clear_fault();
@@ -62,8 +82,13 @@ void start_process(SimulatedRun& run) {
   run.disk.make_directory("run");
   const uint32_t epoch = take_epoch(run.disk, "run", checkpoint ? checkpoint->version.epoch + 1 : 0);
   auto learner = std::make_shared<FakeLearner>(run.world, epoch);
-  if (checkpoint) start = resume(*checkpoint, *learner);
+  if (checkpoint)
+    start = resume(*checkpoint, *learner);
+  else if (run.scenario().given_weights != 0)
+    start = warm_start(run, *learner);
   run.sink->begin();
+  if (!checkpoint && (start.version.number != 0 || start.env_steps != 0 || start.ledger.produced != 0))
+    run.world.violate("a run that begins has the counts of another one: version " + start.version.text());
   start.version.epoch = epoch;
   if (run.scenario().mutation == Mutation::epoch_kept && run.outcome.processes > 1) --start.version.epoch;
   if (run.outcome.processes > 1 && start.version.epoch <= run.start_version.epoch)

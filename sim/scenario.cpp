@@ -42,6 +42,9 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::parameters_shifted, "parameters_shifted", "the policy parameters of an answer are shifted by one row"},
     {Mutation::state_kept, "state_kept", "a worker sends the recurrent state of the request before again"},
     {Mutation::start_forgotten, "start_forgotten", "a rollout does not say that an episode begins"},
+    {Mutation::warm_start_lost, "warm_start_lost", "a run that is given weights begins with new ones"},
+    {Mutation::warm_start_counted, "warm_start_counted",
+     "a run that is given weights keeps the counts of the run that they are from"},
     {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is not kept"},
 };
 
@@ -158,8 +161,9 @@ void draw_units(Draw& draw, Scenario& s) {
   s.config.replay.draw = "sample";
 }
 
-// Runs that keep the checkpoints with the best evaluations.
+// Runs that begin with the weights of another one, and runs that keep the checkpoints with the best evaluations.
 void draw_weights(Draw& draw, Scenario& s) {
+  if (draw.chance(0.3)) s.given_weights = draw.between(1, 1'000'000);
   if (draw.chance(0.4)) s.config.checkpoint.keep_best = draw.between(1, 2);
 }
 
@@ -179,7 +183,7 @@ std::string Scenario::text() const {
          std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) + " quarantine " +
          std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
          (c.checkpoint.keep_best > 0 ? " best " + std::to_string(c.checkpoint.keep_best) : "") +
-         (row_broken > 0 ? " broken rows" : "") +
+         (given_weights > 0 ? " given weights" : "") + (row_broken > 0 ? " broken rows" : "") +
          (recurrence.state_size > 0 ? " recurrent, states every " + std::to_string(recurrence.sequence) : "");
 }
 

@@ -44,6 +44,8 @@ enum class Mutation : uint8_t {
   parameters_shifted,
   state_kept,
   start_forgotten,
+  warm_start_lost,
+  warm_start_counted,
   best_removed,
 };
 
@@ -63,7 +65,8 @@ struct Scenario {
   RunConfig config;
   Recurrence recurrence;  // of the policies
   Schedule schedule = Schedule::uniform;
-  int64_t nodes = 0;  // worker processes elsewhere
+  int64_t nodes = 0;          // worker processes elsewhere
+  int64_t given_weights = 0;  // what the run begins from, by a number of its own; 0 = new weights
   Mutation mutation = Mutation::none;
   // Probabilities per scheduler step.
   double clock = 0.01;  // time passes although messages wait

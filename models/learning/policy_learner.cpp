@@ -12,6 +12,7 @@
 #include "models/learning/metrics.h"
 #include "models/learning/normalizers.h"
 #include "models/recurrence.h"
+#include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
@@ -31,6 +32,7 @@ class PolicyLearner final : public Learner {
   std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override;
   UpdateReport update(StagedBatch& staged, double progress) override;
   LearnerState save() const override;
+  void begin_from(const std::map<std::string, Array>& model) override;
   void load(const LearnerState& state) override;
 
  private:
@@ -192,6 +194,13 @@ LearnerState PolicyLearner::save() const {
   state.scalars["updates"] = static_cast<double>(updates_);
   if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;
   return state;
+}
+
+void PolicyLearner::begin_from(const std::map<std::string, Array>& model) {
+  TROUPE_CHECK(updates_ == 0, updates_);
+  check_initial_weights(*signature(), model);
+  replica_.weights.load(model);
+  replica_.device.upload();
 }
 
 void PolicyLearner::load(const LearnerState& state) {

@@ -177,6 +177,16 @@ json read_state_file(const Disk& disk, const std::string& path) {
 
 }  // namespace
 
+std::map<std::string, Array> read_checkpoint_model(const Disk& disk, const std::string& directory) {
+  const std::string state_path = directory + kStateFile;
+  try {
+    return read_tensors(disk, directory, "model.safetensors", read_state_file(disk, state_path).at("files"),
+                        std::numeric_limits<uint64_t>::max());
+  } catch (const json::exception&) {
+    throw IoError(state_path, "damaged: an entry is missing or has the wrong type");
+  }
+}
+
 std::string CheckpointStore::path_of(uint64_t step) const { return folder_ + '/' + name_of_step(step); }
 
 void CheckpointStore::save(const Checkpoint& checkpoint) {

@@ -42,6 +42,10 @@ struct CheckpointOwner {
   SettingsOfRun rules;   // for the settings in a checkpoint
 };
 
+// The weights in the directory of a checkpoint, of any run and under any name. Throws IoError naming the file and why it
+// cannot be used.
+std::map<std::string, Array> read_checkpoint_model(const Disk& disk, const std::string& directory);
+
 class CheckpointStore {
  public:
   // `folder` need not exist yet.

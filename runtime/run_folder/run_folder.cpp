@@ -24,6 +24,7 @@ constexpr const char* kSummaryFile = "/summary.json";
 constexpr const char* kLockFile = "/run.lock";
 constexpr const char* kEndpointsFile = "/endpoints.json";
 constexpr const char* kEpochFile = "/epoch";
+constexpr const char* kInitialWeightsFile = "/init.safetensors";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr uint64_t kMaxEpochBytes = 64;
 
@@ -52,6 +53,16 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
   } catch (const IoError& error) {
     throw ConfigError(std::string(error.what()) +
                       "; the start's number cannot be recorded, and workers of an earlier start could rejoin");
+  }
+}
+
+std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::string& folder) {
+  const std::string path = folder + kInitialWeightsFile;
+  if (!disk.exists(path)) return std::nullopt;
+  try {
+    return read_safetensors(disk, path);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
   }
 }
 
@@ -169,6 +180,15 @@ void RunFolder::prune() {
     checkpoints_.prune(kept_, *newest_, best_.kept());
   } catch (const IoError& refused) {
     log_warn(kComponent, std::string(refused.what()) + "; an old checkpoint is kept");
+  }
+}
+
+void RunFolder::keep_initial_weights(const Safetensors& weights) {
+  try {
+    lock_->check();
+    write_safetensors(*disk_, path_ + kInitialWeightsFile, weights.tensors, weights.metadata);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
   }
 }
 

@@ -2,6 +2,7 @@
 // The folder of one run, owned by one process at a time:
 //   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch  checkpoints/
 //   best.json (runtime/run_folder/best_checkpoints.h)  run.lock
+//   init.safetensors (of a run that began with given weights)
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 // After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this process's own: it or its
 // run.lock was removed, renamed or replaced.
@@ -17,6 +18,7 @@
 #include "runtime/run_folder/best_checkpoints.h"
 #include "runtime/run_folder/checkpoint.h"
 #include "runtime/run_folder/run_metrics.h"
+#include "runtime/run_folder/safetensors.h"
 
 namespace troupe {
 
@@ -24,6 +26,9 @@ namespace troupe {
 // those left no checkpoint. Kept in the file `epoch` before it returns. Throws ConfigError when the disk refuses (then no start
 // may use the epoch) or the file holds something else.
 uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
+
+// The init.safetensors of a run folder; see RunFolder::initial_weights().
+std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::string& folder);
 
 class RunFolder {
  public:
@@ -56,6 +61,12 @@ class RunFolder {
   void rank_checkpoint(const CheckpointScore& score);
   // Best first.
   const std::vector<CheckpointScore>& ranking() const { return best_.ranking(); }
+  // The weights that the run was given to begin with; nothing for a run that began with new ones. Their metadata says
+  // where they are from. Kept as init.safetensors, so that a start that was killed before the first checkpoint begins
+  // with them again. Both throw ConfigError when the disk refuses or the file is damaged.
+  std::optional<Safetensors> initial_weights() const { return read_initial_weights(*disk_, path_); }
+  void keep_initial_weights(const Safetensors& weights);
+
   // log.txt, for open_log(). Throws ConfigError.
   std::unique_ptr<AppendFile> open_log_file();
 

@@ -217,7 +217,7 @@ void write_safetensors(Disk& disk, const std::string& path, const std::map<std::
 }
 
 Safetensors read_safetensors(const Disk& disk, const std::string& path) {
-  return parse_safetensors(disk.read(path), path);
+  return parse_safetensors(disk.read(path, kMaxSafetensors), path);
 }
 
 }  // namespace troupe

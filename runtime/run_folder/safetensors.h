@@ -17,6 +17,9 @@ namespace troupe {
 // would let a bad file take gigabytes.
 inline constexpr uint64_t kMaxSafetensorsHeader = 4 << 20;
 
+// The largest file that is read by its path alone.
+inline constexpr uint64_t kMaxSafetensors = uint64_t{4} << 30;
+
 struct Safetensors {
   std::map<std::string, Array> tensors;
   std::map<std::string, std::string> metadata;

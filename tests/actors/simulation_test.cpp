@@ -128,6 +128,8 @@ TEST_CASE("simulation: every bug put in on purpose is caught") {
       {"last_words_lost", "the environments made"},
       {"actor_leaked", "outlive the run"},
       {"parameters_shifted", "policy_parameters are not those of version"},
+      {"warm_start_lost", "do not come from those that the run was given"},
+      {"warm_start_counted", "has the counts of another one"},
       {"best_removed", "one of the best evaluations is gone"},
       {"state_shifted", "comes with the state after"},
       {"state_kept", "comes with the state after"},

@@ -87,6 +87,7 @@ class BrokenLearner final : public Learner {
   std::unique_ptr<StagedBatch> stage(const SuperBatch&) const override { return nullptr; }
   UpdateReport update(StagedBatch&, double) override { return {}; }
   LearnerState save() const override { return {}; }
+  void begin_from(const std::map<std::string, Array>&) override {}
   void load(const LearnerState&) override {}
 };
 

@@ -25,6 +25,7 @@ class RecordingLearner final : public Learner {
     return report;
   }
   LearnerState save() const override { return fake_.save(); }
+  void begin_from(const std::map<std::string, Array>& model) override { fake_.begin_from(model); }
   void load(const LearnerState& state) override { fake_.load(state); }
 
   std::vector<double> seen;

@@ -71,6 +71,7 @@ class StillLearner final : public Learner {
   }
   UpdateReport update(StagedBatch&, double) override { return {.steps = 1, .skipped = 0, .epochs = 1, .metrics = {}}; }
   LearnerState save() const override { return {}; }
+  void begin_from(const std::map<std::string, Array>&) override {}
   void load(const LearnerState&) override {}
 
  private:

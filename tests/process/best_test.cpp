@@ -1,9 +1,10 @@
-// The checkpoints with the best evaluations: checkpoint.keep_best, troupe eval --checkpoint.
+// The checkpoints with the best evaluations: checkpoint.keep_best, troupe eval --checkpoint, troupe train --init-from.
 #include <signal.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "runtime/run_folder/safetensors.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
@@ -53,7 +54,7 @@ std::string refusal(const Words& line) {
 }  // namespace
 
 TEST_CASE(
-    "keep_best: the best evaluated policies are kept besides the newest checkpoint, and used by eval and play") {
+    "keep_best: the best evaluated policies are kept besides the newest checkpoint, and used by eval, play and train") {
   TempFolder folder;
   const std::string run = folder / "run";
   const CommandLine trained(train_line(run, settings(24, 2)));
@@ -69,6 +70,10 @@ TEST_CASE(
   CHECK(eval(run, {}).at("updates") == 24);
   CHECK(eval(run, {"--checkpoint", "newest"}).at("updates") == 24);
   CHECK(CommandLine({"troupe", "play", run, "--checkpoint", "best"}).exit_code == 0);
+  const std::string warm = folder / "warm";
+  CHECK(CommandLine(train_line(warm, settings(1, 0) + Words{"--init-from", run + "/checkpoints/best"})).exit_code == 0);
+  CHECK((read_safetensors(posix_disk(), warm + "/init.safetensors").tensors ==
+         read_safetensors(posix_disk(), checkpoint_folder(run, best.at("updates")) + "/model.safetensors").tensors));
 }
 
 TEST_CASE("keep_best: a run that is killed half-way goes on with its ranking") {
@@ -98,6 +103,9 @@ TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the
   for (const char* command : {"eval", "play"})
     CHECK(refusal({"troupe", command, run, "--checkpoint", "best"}) ==
           begin + "checkpoint.keep_best is 0, so none was kept\n");
+  CHECK(has(refusal(train_line(folder / "warm", {"--init-from", run + "/checkpoints/best"})),
+            "checkpoint.keep_best is 0, so none was kept\n"));
+  CHECK(!fs::exists(folder / "warm"));
   CHECK(refusal({"troupe", "eval", run, "--checkpoint", "7"}) ==
         "troupe: " + run + ": has no checkpoint after 7 updates, those that it has are after: 3\n");
   CHECK(refusal({"troupe", "eval", run, "--checkpoint", "bset"}) ==

@@ -178,6 +178,7 @@ int begin_and_train(Start& run) {
                      .network_config = config.network},
                     register_messages);
   const std::string path = run_folder_of(run.options, config);
+  const std::optional<InitialWeights> initial = read_init_from(run.options.init_from, path, *run.learner->signature());
   std::optional<JoinListener> listener;
   uint16_t taken_port = 0;
   if (!config.deterministic)
@@ -185,7 +186,7 @@ int begin_and_train(Start& run) {
 
   run.signals.begin(stopping_line);
   run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run());
-  const std::optional<ReplayStart> start = begin_or_resume(*run.folder, config, *run.learner, *run.context);
+  const std::optional<ReplayStart> start = begin_or_resume(*run.folder, config, *run.learner, *run.context, initial);
   if (!start) {
     close_log();
     return 0;

@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
 #include "tools/cli/address.h"
 #include "tools/cli/command.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
+#include "tools/cli/init_from.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/machine_check.h"
 #include "tools/cli/stop_signals.h"
@@ -21,6 +23,7 @@ namespace troupe {
 struct TrainOptions {
   std::string config;                  // a path, the name of a file in configs/, or a run's folder; see find_config
   std::string run_dir;                 // may be empty; see run_folder_of
+  std::string init_from;               // may be empty; see read_init_from
   std::optional<uint64_t> seed;        // in place of the config's
   std::vector<std::string> overrides;  // path=value, in order
   Address listen = kLoopbackAnyPort;   // for workers, nodes and inference actors
@@ -36,11 +39,18 @@ inline TrainOptions read_train(Flags& flags) {
     if (text.empty()) refuse_flag(flag, "is empty, expected a folder");
     return text;
   };
+  const auto path = [](std::string_view flag, const std::string& text) {
+    if (text.empty()) refuse_flag(flag, "is empty, expected the folder of a run or of a checkpoint, or a file");
+    return text;
+  };
   flags.argument("CONFIG", options.config, any_text,
                  "run file, or name of a built-in one, like cartpole; or the folder of a run or the config.json in it: "
                  "resumes that run, unless --run names another");
   flags.option("--run", kFolderType, options.run_dir, folder,
                "folder of the run; if it holds a run with these settings, that run is resumed (default: runs/NAME)");
+  flags.option("--init-from", "RUN|FILE", options.init_from, path,
+               "begin a new run with the weights of another one: a run's folder (its newest checkpoint), "
+               "RUN/checkpoints/best or another checkpoint's folder, or a .safetensors file");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the run (default: the config's)");
   add_overrides(flags, options.overrides);
   flags.option("--listen", "HOST:PORT", options.listen, parse_listen_address,
@@ -67,6 +77,7 @@ inline void check_train(const TrainOptions& options) {
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
   const EnvSpec env = environment_of(config);
+  read_init_from(options.init_from, run_folder_of(options, config), model_signature(config.model, env));
   const Machine machine = Machine::here();
   const std::string shortage = memory_shortage(config, env, machine);
   if (!shortage.empty()) throw ConfigError(shortage);
@@ -83,6 +94,7 @@ inline Command train_command() {
               "  troupe train runs/first                      # resumes that run\n"
               "  troupe train runs/first --set stop.updates=2000\n"
               "  troupe train runs/first --run runs/second --seed 4    # a new run like it\n"
+              "  troupe train my_run.json --init-from runs/first    # uses those weights\n"
               "  troupe train cartpole --listen 0.0.0.0:5555    # lets other machines join\n",
           .parse = read_then_run<read_train, check_train>,
           .done_by_learn = true};

@@ -62,6 +62,24 @@ Beginning restore(RunFolder& folder, Learner& learner, RunContext& context) {
   return beginning;
 }
 
+// A run that was killed before its first checkpoint begins from the same weights again.
+ReplayStart begin_from_given_weights(RunFolder& folder, Learner& learner, const std::optional<InitialWeights>& given) {
+  if (given) folder.keep_initial_weights(*given);
+  const std::optional<InitialWeights> weights = given ? given : folder.initial_weights();
+  if (!weights) return {};
+  ReplayStart start;
+  try {
+    start = start_from(weights->tensors, learner);
+  } catch (const ConfigError& misfit) {
+    throw ConfigError(folder.path() + "/init.safetensors: " + misfit.what() +
+                      "; use another run folder, or remove this file to begin with new weights");
+  }
+  const std::string line = "beginning with " + initial_weights_text(*weights);
+  log_info("train", line);
+  print_line(line);
+  return start;
+}
+
 // False when the run has nothing left to do. Says which.
 bool tell_resumed(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {
   const std::string finished = finished_line(folder, config, start);
@@ -87,7 +105,7 @@ void tell_moved_schedules(const RunFolder& folder, const RunConfig& config) {
 }  // namespace
 
 std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
-                                           RunContext& context) {
+                                           RunContext& context, const std::optional<InitialWeights>& initial) {
   open_log(folder.open_log_file());
   log_info("train",
            config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
@@ -99,6 +117,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && !tell_resumed(folder, config, beginning.start)) return std::nullopt;
   if (beginning.resume) tell_moved_schedules(folder, config);
+  if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
   folder.keep_best(static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params);
   // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
   if (!context.deterministic)

@@ -8,13 +8,15 @@
 #include "actors/run_context.h"
 #include "models/policy.h"
 #include "runtime/run_folder/run_folder.h"
+#include "tools/cli/init_from.h"
 
 namespace troupe {
 
 // Where the run starts: at the newest checkpoint in `folder`, whose state `learner` and `context` then have, or at
-// zero. Nothing when the run has nothing left to do. Opens the log and the metrics, and says on the console and in the
+// zero, with the weights in `initial`, which the folder keeps, or those that it keeps from an earlier start, if any.
+// Nothing when the run has nothing left to do. Opens the log and the metrics, and says on the console and in the
 // log what was found. Throws ConfigError when the checkpoint cannot be used.
 std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
-                                           RunContext& context);
+                                           RunContext& context, const std::optional<InitialWeights>& initial);
 
 }  // namespace troupe

@@ -87,6 +87,34 @@ TEST_CASE("learner: a state that does not fit is refused and changes nothing") {
   CHECK(pair.learner->save().optimizer == good.optimizer);
 }
 
+TEST_CASE("learner: begins with the weights and normalisers of another one, with a fresh optimizer and counts at 0") {
+  RunConfig config = small_config();
+  config.model.normalize_observations = config.model.normalize_returns = true;
+  Pair former(config, continuous_spec());
+  update_with(*former.learner, former.batch(1));
+  config.seed = 99;
+  config.algorithm.gamma = 0.5;
+  config.trainer.epochs = 2;
+  const auto fresh = make_learner(config, former.spec), learner = make_learner(config, former.spec);
+  CHECK_FALSE(same_model(*former.learner, *learner));
+  learner->begin_from(former.learner->save().model);
+  CHECK(same_model(*former.learner, *learner));
+  CHECK(learner->save().optimizer == fresh->save().optimizer);
+  CHECK(learner->save().scalars == fresh->save().scalars);
+  update_with(*learner, former.batch(2));
+  CHECK(learner->save().scalars.at("updates") == 1);
+}
+
+TEST_CASE("learner: weights that do not fit are refused and change nothing") {
+  Pair pair(small_config(), discrete_spec());
+  const LearnerState before = pair.learner->save();
+  std::map<std::string, Array> bad = before.model;
+  bad["value.head.bias"] = Array(DType::f32, {2});
+  CHECK_THROWS_WITH_AS(pair.learner->begin_from(bad),
+                       "tensor value.head.bias is float32 [2], this run's model has float32 [1]", ConfigError);
+  CHECK(pair.learner->save().model == before.model);
+}
+
 TEST_CASE("learner: a loaded snapshot makes the policy act as the learner's weights say, normalisers included") {
   RunConfig config = small_config();
   config.model.normalize_observations = config.model.normalize_returns = true;

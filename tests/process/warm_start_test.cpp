@@ -1,0 +1,239 @@
+// New runs that begin with the weights of another run or of a file: troupe train --init-from.
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/run_folder/safetensors.h"
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Tensors = std::map<std::string, Array>;
+
+// Updates with a rate of 0 would change the normalisers only; so small a rate leaves the weights nearly as they were.
+const Words kStill = set({"trainer.policy_lr=1e-9", "trainer.value_lr=1e-9"});
+
+Words updates(int count) {
+  return set({"stop.env_steps=0", "stop.updates=" + std::to_string(count), "checkpoint.every_updates=1",
+              "checkpoint.keep=0", "trainer.lr_schedule=constant"});
+}
+
+Words from(const std::string& source) { return {"--init-from", source}; }
+
+CommandLine train(const std::string& folder, const Words& more) { return CommandLine(train_line(folder, more)); }
+
+std::string model_of(const std::string& folder, uint64_t step) {
+  return checkpoint_folder(folder, step) + "/model.safetensors";
+}
+
+Tensors tensors_of(const std::string& path) { return read_safetensors(posix_disk(), path).tensors; }
+
+// The largest difference between two tensors of float32.
+float distance(const Array& a, const Array& b) {
+  REQUIRE(a.shape() == b.shape());
+  float largest = 0;
+  for (size_t i = 0; i < a.view<float>().size(); ++i)
+    largest = std::max(largest, std::abs(a.view<float>()[i] - b.view<float>()[i]));
+  return largest;
+}
+
+// Whether each weight is nearly that of the other model.
+bool is_near(const Tensors& a, const Tensors& b) {
+  return std::ranges::all_of(a,
+                             [&](const auto& tensor) { return distance(tensor.second, b.at(tensor.first)) < 1e-4f; });
+}
+
+// Exit code 2, one line on stderr, and no folder was made.
+std::string refusal(const std::string& folder, const Words& more) {
+  const bool before = fs::exists(folder);
+  const CommandLine refused = train(folder, more);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.out == "");
+  CHECK(std::ranges::count(refused.err, '\n') == 1);
+  CHECK(fs::exists(folder) == before);
+  return refused.err;
+}
+
+// A run of three updates with a checkpoint after each.
+struct Former {
+  Former() { REQUIRE(train(run, updates(3)).exit_code == 0); }
+  TempFolder folder;
+  std::string run = folder / "former";
+};
+
+}  // namespace
+
+TEST_CASE("warm start: a new run begins with the weights of another one's newest checkpoint, and counts from 0") {
+  const Former former;
+  const std::string run = former.folder / "run";
+  const CommandLine started =
+      train(run, updates(1) + kStill + from(former.run) + set({"algorithm.gamma=0.5", "seed=9"}));
+  CHECK_MESSAGE(started.exit_code == 0, started.err);
+  const std::string source = model_of(former.run, 3);
+  CHECK(has(started.out, "beginning with the weights of " + source + " (checksum "));
+  CHECK(log_has(run, "beginning with the weights of " + source));
+  CHECK(is_near(tensors_of(model_of(run, 1)), tensors_of(source)));
+  CHECK(!is_near(tensors_of(model_of(run, 1)), tensors_of(model_of(former.run, 1))));
+  const Json state = state_of(run);
+  CHECK(state.at("number") == 1);
+  CHECK(state.at("epoch") == 0);
+  CHECK(state.at("scalars").at("optimizer.policy_steps") == 16);  // 4 epochs of 4 minibatches
+  CHECK(state.at("scalars").at("stats.starts") == 1);
+  const Json summary = json_of(run + "/summary.json");
+  CHECK(summary.at("updates") == 1);
+  CHECK(summary.at("env_steps") == summary.at("ledger").at("produced"));
+  CHECK(balances(summary.at("ledger")));
+  CHECK(tensors_of(run + "/init.safetensors") == tensors_of(source));
+}
+
+TEST_CASE("warm start: a checkpoint's folder, its file and a file of one's own are sources too") {
+  const Former former;
+  const std::string file = former.folder / "mine.safetensors";
+  fs::copy(model_of(former.run, 1), file);
+  const std::string copied = former.folder / "a checkpoint";
+  fs::copy(checkpoint_folder(former.run, 1), copied);
+  int i = 0;
+  for (const std::string& source : {checkpoint_folder(former.run, 1), checkpoint_folder(former.run, 1) + "/", copied,
+                                    model_of(former.run, 1), file}) {
+    CAPTURE(source);
+    const std::string run = former.folder / std::to_string(i++);
+    const CommandLine started = train(run, updates(1) + kStill + from(source));
+    CHECK_MESSAGE(started.exit_code == 0, started.err);
+    CHECK(is_near(tensors_of(model_of(run, 1)), tensors_of(model_of(former.run, 1))));
+  }
+}
+
+TEST_CASE("warm start: the environment's parameters and the algorithm may differ, what the network sees may not") {
+  TempFolder folder;
+  const std::string former = folder / "former", run = folder / "run";
+  const Words grid = set({"env.id=GridWorld", "env.params.size=5"});
+  REQUIRE(train(former, updates(1) + grid).exit_code == 0);
+  const Words other = set({"env.params.slip=0.3", "algorithm.advantage=vtrace", "trainer.epochs=1", "env.rows=4"});
+  const CommandLine started = train(run, updates(1) + grid + other + from(former));
+  CHECK_MESSAGE(started.exit_code == 0, started.err);
+  CHECK(has(refusal(folder / "larger", updates(1) + grid + set({"env.params.size=6"}) + from(former)),
+            "tensor policy.0.weight is float32 [64, 25], this run's model has float32 [64, 36]\n"));
+  CHECK(has(refusal(folder / "other", updates(1) + from(former)),
+            "tensor policy.0.weight is float32 [64, 25], this run's model has float32 [64, 4]\n"));
+}
+
+TEST_CASE("warm start: the statistics of normalisers come along") {
+  TempFolder folder;
+  const Words normalised = set({"model.normalize_observations=true", "model.normalize_returns=true"});
+  const std::string former = folder / "former", run = folder / "run";
+  REQUIRE(train(former, updates(1) + normalised).exit_code == 0);
+  REQUIRE(train(run, updates(1) + kStill + normalised + from(former)).exit_code == 0);
+  const auto count = [](const std::string& path, const std::string& name) {
+    return tensors_of(path).at(name + "_normalizer.count").view<double>()[0];
+  };
+  for (const std::string name : {"observation", "return"})
+    CHECK(count(model_of(run, 1), name) >= count(model_of(former, 1), name) + 1024);
+}
+
+TEST_CASE("warm start: what does not fit is refused in one line that names it, before anything is made") {
+  const Former former;
+  const std::string run = former.folder / "run", shown = "troupe: --init-from: " + model_of(former.run, 3) + ": ";
+  CHECK(refusal(run, updates(1) + from(former.run) + set({"model.hidden=[32,64]"})) ==
+        shown + "tensor policy.0.bias is float32 [64], this run's model has float32 [32]\n");
+  CHECK(refusal(run, updates(1) + from(former.run) + set({"model.hidden=[64]"})) ==
+        shown + "tensor policy.1.bias is float32 [64], this run's model has no such tensor\n");
+  CHECK(refusal(run, updates(1) + from(former.run) + set({"model.normalize_observations=true"})) ==
+        shown + "tensor observation_normalizer.count is missing, this run's model has float64 []\n");
+  const std::string nothing = former.folder / "formr";
+  CHECK(refusal(run, from(nothing)) ==
+        "troupe: --init-from: " + nothing + ": no such run folder, did you mean " + former.run + "?\n");
+  CHECK(has(refusal(run, from("")), "--init-from: is empty, expected "));
+  CHECK(has(refusal(run, from(former.folder.path())), "is not the folder of a run, it has no config.json"));
+  const std::string bad = former.folder / "bad.safetensors";
+  std::ofstream(bad) << "no tensors";
+  CHECK(has(refusal(run, from(bad)), bad + ": not a valid safetensors file: "));
+  const std::string empty = former.folder / "empty";
+  fs::create_directories(empty);
+  fs::copy(former.run + "/config.json", empty + "/config.json");
+  CHECK(has(refusal(run, from(empty)), "has no checkpoint yet"));
+  std::fstream damaged(model_of(former.run, 2), std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(-1, std::ios::end).put('x');
+  damaged.close();
+  CHECK(has(refusal(run, from(checkpoint_folder(former.run, 2))), model_of(former.run, 2) + ": damaged: CRC "));
+}
+
+TEST_CASE("warm start: the same command resumes the run, although its source is gone; another source is refused") {
+  const Former former;
+  const std::string run = former.folder / "run";
+  REQUIRE(train(run, updates(1) + from(former.run)).exit_code == 0);
+  fs::rename(former.run, former.run + ".gone");
+  const CommandLine resumed = train(run, updates(2) + from(former.run + "/"));
+  CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
+  CHECK(has(resumed.out, "resuming at update 1,"));
+  CHECK(!has(resumed.out, "beginning with"));
+  CHECK(train(run, updates(3)).exit_code == 0);
+  const std::string other = former.run + ".gone";
+  CHECK(refusal(run, updates(4) + from(other)) ==
+        "troupe: --init-from: " + other + ": the run in " + run + " began from " + former.run +
+            "; leave --init-from out to resume it, or use another run folder\n");
+  const std::string cold = former.folder / "cold";
+  REQUIRE(train(cold, updates(1)).exit_code == 0);
+  CHECK(has(refusal(cold, updates(2) + from(run)), "the run in " + cold + " began from new weights; "));
+  CHECK(has(refusal(run, updates(4) + from(run)), "the run in " + run + " began from " + former.run));
+}
+
+TEST_CASE("warm start: a start that is killed before its first checkpoint begins with the same weights again") {
+  const Former former;
+  const std::string run = former.folder / "run";
+  const Words endless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"}) + kStill;
+  {
+    TrainProcess killed(run, endless + from(former.run));
+    REQUIRE(killed.goes_on(1));
+    killed.process().signal(SIGKILL);
+    REQUIRE(killed.process().wait().value_or(-1) == 137);
+  }
+  const Tensors given = tensors_of(model_of(former.run, 3));
+  fs::remove_all(former.run);
+  for (const Words& source : {from(former.run), Words{}}) {
+    TrainProcess again(run, endless + source);
+    CHECK(has(again.process().out(), "beginning with the weights of "));
+    REQUIRE(again.goes_on(1));
+    again.process().signal(SIGKILL);
+    REQUIRE(again.process().wait().value_or(-1) == 137);
+  }
+  TrainProcess last(run, endless);
+  REQUIRE(last.goes_on(1));
+  REQUIRE(last.interrupt().value_or(-1) == 130);
+  CHECK(is_near(tensors_of(model_of(run, checkpoints_of(run).back())), given));
+}
+
+TEST_CASE("warm start: a disk without room for the weights ends the start, and the same command works once there is") {
+  TempFolder folder;
+  const Words wide = updates(1) + set({"model.hidden=[256,256]"});
+  const std::string former = folder / "former", run = folder / "run";
+  REQUIRE(train(former, wide).exit_code == 0);
+  Process full(train_line(run, wide + from(former)), 64 << 10);
+  CHECK(full.wait().value_or(-1) == 2);
+  CHECK(has(full.err(), run + "/init.safetensors.tmp: cannot write: "));
+  CHECK(std::ranges::count(full.err(), '\n') == 1);
+  const CommandLine again = train(run, wide + from(former));
+  CHECK_MESSAGE(again.exit_code == 0, again.err);
+  CHECK(has(again.out, "beginning with the weights of "));
+}
+
+TEST_CASE("warm start: deterministic runs with the same weights give the same bytes, other weights give others") {
+  const Former former;
+  const Words settings =
+      set({"deterministic=true", "stop.env_steps=0", "stop.updates=4", "checkpoint.every_updates=2"});
+  const auto result = [&](const std::string& name, uint64_t step) {
+    const std::string run = former.folder / name;
+    REQUIRE(train(run, settings + from(checkpoint_folder(former.run, step))).exit_code == 0);
+    return text_of(model_of(run, 4)) + text_of(run + "/metrics.jsonl");
+  };
+  const std::string a = result("a", 2), b = result("b", 2), c = result("c", 3);
+  CHECK((a == b));
+  CHECK((a != c));
+}
+
+}  // namespace troupe::test

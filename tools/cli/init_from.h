@@ -1,0 +1,27 @@
+#pragma once
+// `troupe train --init-from`: where the weights that a new run begins from are, and whether a run that goes on began
+// from them. Plain functions; main thread.
+
+#include <optional>
+#include <string>
+
+#include "runtime/run_folder/safetensors.h"
+#include "runtime/weights/weights.h"
+
+namespace troupe {
+
+// The weights that a run begins from. Their metadata says where they are from, so that the same command resumes the
+// run.
+using InitialWeights = Safetensors;
+
+// What `init_from` leads to, for a run in the folder `run` with a model like `model`: the newest checkpoint of a run
+// folder, RUN/checkpoints/best, the folder of a checkpoint, or a .safetensors file. Nothing when `init_from` is empty
+// or the run began from it: then it is not looked at again. Throws ConfigError that begins with --init-from: nothing is
+// there, it cannot be used, a tensor does not fit, or the run has checkpoints and began from something else.
+std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
+                                             const Signature& model);
+
+// "the weights of runs/a/checkpoints/000000000245/model.safetensors", for the console and the log.
+std::string initial_weights_text(const InitialWeights& weights);
+
+}  // namespace troupe
