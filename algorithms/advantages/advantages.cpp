@@ -54,14 +54,14 @@ constexpr Setting kByStd = flag("norm_adv_by_std_in_grpo", true,
 constexpr Setting kCountMasked =
     flag("count_masked_rewards", false, "the score sums rewards at masked tokens too", "verl true");
 constexpr Setting kSingletonScore =
-    choice("singleton", kSingleton, "advantage of a row alone in its group: 0, or its score",
+    choice("singleton", kSingleton, "advantage of a sequence alone in its group: 0, or its score",
            "verl rloo: score, rloo_vectorized: zero");
 constexpr Setting kNorm = positive("f_norm", 1, true, "divides every advantage", "verl 1");
 constexpr Setting kBaselineEpsilon = positive("epsilon", 1e-8, false, "added to the sum of weights", "verl 1e-8");
 constexpr Setting kKeepTail =
-    flag("handle_zero_tail", false, "no baseline where only the longest row of a group has tokens", "verl false");
+    flag("handle_zero_tail", false, "no baseline where only the longest sequence of a group has tokens", "verl false");
 constexpr Setting kCutTail =
-    flag("handle_zero_tail", true, "no baseline where only the longest row of a group has tokens", "verl true");
+    flag("handle_zero_tail", true, "no baseline where only the longest sequence of a group has tokens", "verl true");
 
 constexpr std::array kGaeParameters = {kGamma, kLambda, kWhiten, kOutsideMask};
 constexpr std::array kReinforceParameters = {kGamma, kWhiten, kReset};
@@ -147,14 +147,15 @@ void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, 
                          const AdvantageOutput& out) {
   if (entry.function == nullptr) throw ConfigError(std::string(entry.name) + ": no estimator of sequences of tokens");
   const std::size_t tokens = in.rewards.size();
-  TROUPE_CHECK(in.rows.tokens() == static_cast<int64_t>(tokens), "rewards", tokens, "rows", in.rows.tokens());
-  const auto rows = static_cast<std::size_t>(in.rows.count());
+  TROUPE_CHECK(in.sequences.tokens() == static_cast<int64_t>(tokens), "rewards", tokens, "sequences",
+               in.sequences.tokens());
+  const auto sequences = static_cast<std::size_t>(in.sequences.count());
   TROUPE_CHECK(fits_or_empty(in.mask, tokens), "mask", in.mask.size(), "rewards", tokens);
   TROUPE_CHECK(out.advantages.size() == tokens && out.returns.size() == tokens, "advantages", out.advantages.size(),
                "returns", out.returns.size(), "rewards", tokens);
-  check_need(entry.name, entry.needs & kNeedsGroups, "groups", in.groups, rows);
+  check_need(entry.name, entry.needs & kNeedsGroups, "groups", in.groups, sequences);
   check_need(entry.name, entry.needs & kNeedsValues, "values", in.values, tokens);
-  check_need(entry.name, entry.needs & kNeedsBaselines, "baselines", in.baselines, rows);
+  check_need(entry.name, entry.needs & kNeedsBaselines, "baselines", in.baselines, sequences);
   check_need(entry.name, entry.needs & kNeedsPolicy, "old_log_probs", in.old_log_probs, tokens);
   check_need(entry.name, entry.needs & kNeedsPolicy, "sum_pi_squared", in.sum_pi_squared, tokens);
   TROUPE_CHECK(in.rollout_is_weights.empty() || in.rollout_is_weights.size() == tokens, "rollout_is_weights",

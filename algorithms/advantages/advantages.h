@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "algorithms/common/parameters.h"
-#include "algorithms/common/rows.h"
+#include "algorithms/common/token_sequences.h"
 
 namespace troupe {
 
 // A batch of B sequences, padded to [B, T] or ragged. What stands at masked tokens, NaN included, changes no result unless a
 // parameter asks for it.
 struct AdvantageInput {
-  Rows rows;                                  // B sequences
+  TokenSequences sequences;                   // B sequences
   std::span<const float> rewards;             // [B, T] or [offsets.back()], per token
   std::span<const uint8_t> mask;              // per token, or empty = all; may have gaps
   std::span<const int64_t> groups;            // [B] equal numbers = answers to one prompt, in any order
@@ -27,9 +27,9 @@ struct AdvantageInput {
   std::span<const float> rollout_is_weights;  // per token, or empty = 1
 
   bool counts(std::size_t token) const { return mask.empty() || mask[token] != 0; }
-  // The first token of a row and the one after its last.
-  std::pair<std::size_t, std::size_t> range(int64_t row) const {
-    return {static_cast<std::size_t>(rows.begin(row)), static_cast<std::size_t>(rows.end(row))};
+  // The first token of a sequence and the one after its last.
+  std::pair<std::size_t, std::size_t> range(int64_t sequence) const {
+    return {static_cast<std::size_t>(sequences.begin(sequence)), static_cast<std::size_t>(sequences.end(sequence))};
   }
 };
 

@@ -31,7 +31,7 @@ struct GaeInput {
   FloatView lambdas;                 // or absent; one per step, instead of lambda
   std::span<const float> bootstrap;  // [B] V after the last step, or empty = 0
   Layout layout = Layout::time;
-  std::span<const int64_t> offsets;  // [B + 1], or empty. Packed rows of different lengths: sequence b is elements
+  std::span<const int64_t> offsets;  // [B + 1], or empty. Packed sequences of different lengths: sequence b is elements
                                      // [offsets[b], offsets[b + 1]) of flat arrays; layout rows, T = 0
   int threads = 1;
 };

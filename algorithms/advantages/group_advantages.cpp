@@ -13,23 +13,23 @@ namespace troupe {
 
 namespace {
 
-// The reward of every row: over its unmasked tokens, or over all of them.
+// The reward of every sequence: over its unmasked tokens, or over all of them.
 std::vector<double> scores_of(const AdvantageInput& in, const ParameterValues& parameters) {
   const bool all = parameters.flag("count_masked_rewards");
-  std::vector<double> scores(static_cast<std::size_t>(in.rows.count()), 0.0);
-  for (int64_t row = 0; row < in.rows.count(); ++row) {
-    const auto [begin, end] = in.range(row);
+  std::vector<double> scores(static_cast<std::size_t>(in.sequences.count()), 0.0);
+  for (int64_t sequence = 0; sequence < in.sequences.count(); ++sequence) {
+    const auto [begin, end] = in.range(sequence);
     for (std::size_t token = begin; token < end; ++token)
-      if (all || in.counts(token)) scores[static_cast<std::size_t>(row)] += double{in.rewards[token]};
+      if (all || in.counts(token)) scores[static_cast<std::size_t>(sequence)] += double{in.rewards[token]};
   }
   return scores;
 }
 
-// Gives every unmasked token of a row the row's number.
-void spread(const AdvantageInput& in, const std::vector<double>& per_row, const AdvantageOutput& out) {
-  for (int64_t row = 0; row < in.rows.count(); ++row) {
-    const auto [begin, end] = in.range(row);
-    const auto value = static_cast<float>(per_row[static_cast<std::size_t>(row)]);
+// Gives every unmasked token of a sequence the sequence's number.
+void spread(const AdvantageInput& in, const std::vector<double>& per_sequence, const AdvantageOutput& out) {
+  for (int64_t sequence = 0; sequence < in.sequences.count(); ++sequence) {
+    const auto [begin, end] = in.range(sequence);
+    const auto value = static_cast<float>(per_sequence[static_cast<std::size_t>(sequence)]);
     for (std::size_t token = begin; token < end; ++token)
       out.advantages[token] = out.returns[token] = in.counts(token) ? value : 0.0f;
   }
@@ -38,11 +38,11 @@ void spread(const AdvantageInput& in, const std::vector<double>& per_row, const 
 // The scores of one group, to be read and replaced.
 class Group {
  public:
-  Group(std::span<const int64_t> rows, std::vector<double>& scores) : rows_(rows), scores_(scores) {}
+  Group(std::span<const int64_t> sequences, std::vector<double>& scores) : sequences_(sequences), scores_(scores) {}
 
-  std::size_t size() const { return rows_.size(); }
-  int64_t row(std::size_t i) const { return rows_[i]; }
-  double& operator[](std::size_t i) const { return scores_[static_cast<std::size_t>(rows_[i])]; }
+  std::size_t size() const { return sequences_.size(); }
+  int64_t sequence(std::size_t i) const { return sequences_[i]; }
+  double& operator[](std::size_t i) const { return scores_[static_cast<std::size_t>(sequences_[i])]; }
 
   Moments moments() const {
     Moments out;
@@ -54,7 +54,7 @@ class Group {
   }
 
  private:
-  std::span<const int64_t> rows_;
+  std::span<const int64_t> sequences_;
   std::vector<double>& scores_;
 };
 
@@ -113,8 +113,8 @@ void grpo_passk(const AdvantageInput& in, const ParameterValues& parameters, con
   const double epsilon = parameters.number("epsilon");
   by_group(in, parameters, out, [&](const Group& group) {
     if (group.size() < 2)
-      throw ConfigError("groups: row " + std::to_string(group.row(0)) +
-                        " is alone in its group, grpo_passk needs at least 2 rows in each");
+      throw ConfigError("groups: sequence " + std::to_string(group.sequence(0)) +
+                        " is alone in its group, grpo_passk needs at least 2 sequences in each");
     const double divisor = by_std ? group.moments().stddev(/*unbiased=*/true) + epsilon : 1.0;
     std::size_t best = 0;
     double second = -std::numeric_limits<double>::infinity();
@@ -157,8 +157,8 @@ void rloo(const AdvantageInput& in, const ParameterValues& parameters, const Adv
 }
 
 void opo(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
-  const auto length = [&](int64_t row) {
-    const auto [begin, end] = in.range(row);
+  const auto length = [&](int64_t sequence) {
+    const auto [begin, end] = in.range(sequence);
     double tokens = 0;
     for (std::size_t token = begin; token < end; ++token) tokens += in.counts(token) ? 1 : 0;
     return tokens;
@@ -167,7 +167,7 @@ void opo(const AdvantageInput& in, const ParameterValues& parameters, const Adva
     if (group.size() == 1) return;
     double tokens = 0, weighted = 0;
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const double own = length(group.row(i));
+      const double own = length(group.sequence(i));
       tokens += own;
       weighted += own * group[i];
     }
@@ -178,8 +178,8 @@ void opo(const AdvantageInput& in, const ParameterValues& parameters, const Adva
 void gpg(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
   const std::vector<double> scores = scores_of(in, parameters);
   const auto zeros = std::count(scores.begin(), scores.end(), 0.0);
-  const double nonzero = static_cast<double>(std::max<int64_t>(in.rows.count() - zeros, 1));
-  const double factor = static_cast<double>(in.rows.count()) / nonzero / parameters.number("f_norm");
+  const double nonzero = static_cast<double>(std::max<int64_t>(in.sequences.count() - zeros, 1));
+  const double factor = static_cast<double>(in.sequences.count()) / nonzero / parameters.number("f_norm");
   by_group(in, parameters, out, [&](const Group& group) {
     subtract(group, mean_of(group));
     for (std::size_t i = 0; i < group.size(); ++i) group[i] *= factor;

@@ -1,5 +1,5 @@
 #pragma once
-// Advantages from the score of a whole answer against the other answers of its group: one number per row, the same at each of
+// Advantages from the score of a whole answer against the other answers of its group: one number per sequence, the same at each of
 // its tokens. Internal to algorithms/; by name through algorithms/advantages/advantages.h.
 
 #include "algorithms/advantages/advantages.h"

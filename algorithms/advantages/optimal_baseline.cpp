@@ -30,8 +30,8 @@ void accumulate_weights(const AdvantageInput& in, std::size_t begin, std::size_t
 
 Weighted weigh(const AdvantageInput& in) {
   Weighted out{std::vector<double>(in.rewards.size(), 0.0), std::vector<double>(in.rewards.size(), 0.0)};
-  for (int64_t row = 0; row < in.rows.count(); ++row) {
-    const auto [begin, end] = in.range(row);
+  for (int64_t sequence = 0; sequence < in.sequences.count(); ++sequence) {
+    const auto [begin, end] = in.range(sequence);
     double carry = 0;
     for (std::size_t token = end; token-- > begin;)
       out.to_go[token] = carry += in.counts(token) ? double{in.rewards[token]} : 0.0;
@@ -40,10 +40,10 @@ Weighted weigh(const AdvantageInput& in) {
   return out;
 }
 
-// Calls use(token, step) for the unmasked tokens of a row; returns their number.
+// Calls use(token, step) for the unmasked tokens of a sequence; returns their number.
 template <class Use>
-std::size_t for_each_step(const AdvantageInput& in, int64_t row, bool compact, Use use) {
-  const auto [begin, end] = in.range(row);
+std::size_t for_each_step(const AdvantageInput& in, int64_t sequence, bool compact, Use use) {
+  const auto [begin, end] = in.range(sequence);
   std::size_t counted = 0;
   for (std::size_t token = begin; token < end; ++token)
     if (in.counts(token)) {
@@ -53,16 +53,16 @@ std::size_t for_each_step(const AdvantageInput& in, int64_t row, bool compact, U
   return counted;
 }
 
-// The two longest rows of a group, by unmasked tokens.
+// The two longest sequences of a group, by unmasked tokens.
 struct Longest {
   std::size_t first = 0, second = 0;
-  int64_t row = -1;  // that has `first`
+  int64_t sequence = -1;  // that has `first`
 
   void add(int64_t candidate, std::size_t length) {
-    if (row < 0 || length > first) {
+    if (sequence < 0 || length > first) {
       second = first;
       first = length;
-      row = candidate;
+      sequence = candidate;
     } else {
       second = std::max(second, length);
     }
@@ -94,20 +94,20 @@ void subtract_baseline(const AdvantageInput& in, const ParameterValues& paramete
                  [](double x) { return static_cast<float>(x); });
   Baseline baseline;
   for (int64_t g = 0; g < index.count(); ++g) {
-    const std::span<const int64_t> rows = index.group(g);
+    const std::span<const int64_t> sequences = index.group(g);
     Longest longest;
     baseline.start();
-    for (const int64_t row : rows) {
+    for (const int64_t sequence : sequences) {
       const auto add = [&](std::size_t token, std::size_t step) {
         baseline.add(step, weighted.to_go[token], weighted.weight[token]);
       };
-      longest.add(row, for_each_step(in, row, compact, add));
+      longest.add(sequence, for_each_step(in, sequence, compact, add));
     }
-    // Beyond the second longest row the baseline of the longest one would be its own return.
+    // Beyond the second longest sequence the baseline of the longest one would be its own return.
     const bool cut = parameters.flag("handle_zero_tail") && longest.first > longest.second;
-    for (const int64_t row : rows)
-      for_each_step(in, row, compact, [&](std::size_t token, std::size_t step) {
-        const bool none = rows.size() == 1 || (cut && row == longest.row && step >= longest.second);
+    for (const int64_t sequence : sequences)
+      for_each_step(in, sequence, compact, [&](std::size_t token, std::size_t step) {
+        const bool none = sequences.size() == 1 || (cut && sequence == longest.sequence && step >= longest.second);
         const double subtracted = none ? 0.0 : baseline.at(step, epsilon);
         out.advantages[token] = static_cast<float>(weighted.to_go[token] - subtracted);
       });

@@ -6,9 +6,9 @@
 
 namespace troupe {
 
-// Steps are positions in the row.
+// Steps are positions in the sequence.
 void optimal_token_baseline(const AdvantageInput&, const ParameterValues&, const AdvantageOutput&);
-// Steps are the unmasked tokens of a row, counted: for answers with the output of tools in between.
+// Steps are the unmasked tokens of a sequence, counted: for answers with the output of tools in between.
 void tir_optimal_token_baseline(const AdvantageInput&, const ParameterValues&, const AdvantageOutput&);
 
 }  // namespace troupe

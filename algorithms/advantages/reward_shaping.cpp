@@ -27,21 +27,22 @@ double clamped(float score, const RewardShaping& shaping) {
 
 }  // namespace
 
-void shape_rewards(const Rows& rows, std::span<const float> scores, std::span<const float> kl,
+void shape_rewards(const TokenSequences& sequences, std::span<const float> scores, std::span<const float> kl,
                    std::span<const uint8_t> mask, const RewardShaping& shaping, std::span<float> rewards) {
   check(shaping);
   const std::size_t n = rewards.size();
-  TROUPE_CHECK(rows.tokens() == static_cast<int64_t>(n), "rows", rows.tokens(), "rewards", n);
-  TROUPE_CHECK(static_cast<int64_t>(scores.size()) == rows.count(), "scores", scores.size(), "rows", rows.count());
+  TROUPE_CHECK(sequences.tokens() == static_cast<int64_t>(n), "sequences", sequences.tokens(), "rewards", n);
+  TROUPE_CHECK(static_cast<int64_t>(scores.size()) == sequences.count(), "scores", scores.size(), "sequences",
+               sequences.count());
   TROUPE_CHECK(fits_or_empty(mask, n) && (kl.empty() || kl.size() == n), "mask", mask.size(), "kl", kl.size(),
                "rewards", n);
-  for (int64_t row = 0; row < rows.count(); ++row) {
-    const auto begin = static_cast<std::size_t>(rows.begin(row));
+  for (int64_t sequence = 0; sequence < sequences.count(); ++sequence) {
+    const auto begin = static_cast<std::size_t>(sequences.begin(sequence));
     bool last = true;
-    for (auto token = static_cast<std::size_t>(rows.end(row)); token-- > begin;) {
+    for (auto token = static_cast<std::size_t>(sequences.end(sequence)); token-- > begin;) {
       rewards[token] = 0;
       if (!mask.empty() && mask[token] == 0) continue;
-      const double score = last ? clamped(scores[static_cast<std::size_t>(row)], shaping) : 0.0;
+      const double score = last ? clamped(scores[static_cast<std::size_t>(sequence)], shaping) : 0.0;
       rewards[token] = static_cast<float>(score - penalty(kl, token, shaping));
       last = false;
     }

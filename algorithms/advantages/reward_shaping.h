@@ -5,7 +5,7 @@
 #include <limits>
 #include <span>
 
-#include "algorithms/common/rows.h"
+#include "algorithms/common/token_sequences.h"
 
 namespace troupe {
 
@@ -15,11 +15,11 @@ struct RewardShaping {
   double score_high = std::numeric_limits<double>::infinity();
 };
 
-// rewards per token: -kl_coef * kl at unmasked tokens, plus the clamped score of the row at its
-// last unmasked token; 0 where masked. A row with no unmasked token gets no score. kl: per token, or empty = none; scores [B];
+// rewards per token: -kl_coef * kl at unmasked tokens, plus the clamped score of the sequence at its
+// last unmasked token; 0 where masked. A sequence with no unmasked token gets no score. kl: per token, or empty = none; scores [B];
 // mask per token, or empty = all. Only the score is clamped (Stiennon et al. 2020; Ouyang et al. 2022, eq. 2). Throws
 // InvariantError when sizes do not fit or a bound is NaN or above the other.
-void shape_rewards(const Rows& rows, std::span<const float> scores, std::span<const float> kl,
+void shape_rewards(const TokenSequences& sequences, std::span<const float> scores, std::span<const float> kl,
                    std::span<const uint8_t> mask, const RewardShaping& shaping, std::span<float> rewards);
 
 // The same for scores that are given per token [n]: -kl_coef * kl + clamped score, 0 where masked.

@@ -17,13 +17,13 @@ WhitenParams whitening(bool zero_masked) {
 // `reset` is set. Masked rewards are not read. The result of step(token, return) is kept by the caller.
 template <class Step>
 void for_each_return(const AdvantageInput& in, double factor, bool reset, Step step) {
-  for (int64_t row = 0; row < in.rows.count(); ++row) {
-    const auto [begin, end] = in.range(row);
+  for (int64_t sequence = 0; sequence < in.sequences.count(); ++sequence) {
+    const auto [begin, end] = in.range(sequence);
     double carry = 0;
     for (std::size_t token = end; token-- > begin;) {
       const bool counts = in.counts(token);
       const double value = (counts ? double{in.rewards[token]} : 0.0) + factor * carry;
-      step(row, token, counts, value);
+      step(sequence, token, counts, value);
       carry = counts || !reset ? value : 0.0;
     }
   }
@@ -35,9 +35,9 @@ void gae_advantages(const AdvantageInput& in, const ParameterValues& parameters,
   const bool zero = parameters.text("outside") == "zero";
   GaeInput task;
   task.layout = Layout::rows;
-  task.offsets = in.rows.offsets();
-  task.sequences = in.rows.count();
-  task.steps = in.rows.offsets().empty() ? in.rows.longest() : 0;
+  task.offsets = in.sequences.offsets();
+  task.sequences = in.sequences.count();
+  task.steps = in.sequences.offsets().empty() ? in.sequences.longest() : 0;
   task.rewards = in.rewards;
   task.values = in.values;
   task.mask = in.mask;
@@ -59,8 +59,8 @@ void reinforce_plus_plus(const AdvantageInput& in, const ParameterValues& parame
 
 void remax(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
   const bool zero = parameters.text("outside") == "zero";
-  for_each_return(in, 1.0, false, [&](int64_t row, std::size_t token, bool counts, double value) {
-    const double baseline = in.baselines[static_cast<std::size_t>(row)];
+  for_each_return(in, 1.0, false, [&](int64_t sequence, std::size_t token, bool counts, double value) {
+    const double baseline = in.baselines[static_cast<std::size_t>(sequence)];
     out.returns[token] = static_cast<float>(value);
     out.advantages[token] = static_cast<float>(counts ? value - baseline : zero ? 0.0 : value);
   });

@@ -1,5 +1,5 @@
 #pragma once
-// Advantages from returns-to-go along a row: GAE over unmasked tokens, REINFORCE++ and ReMax. Internal to algorithms/; by name
+// Advantages from returns-to-go along a sequence: GAE over unmasked tokens, REINFORCE++ and ReMax. Internal to algorithms/; by name
 // through algorithms/advantages/advantages.h.
 
 #include "algorithms/advantages/advantages.h"

@@ -33,7 +33,7 @@ int64_t least_count(std::span<const int64_t> lengths, int64_t total, int64_t cap
   return least;
 }
 
-// n rows in `count` parts by the balanced values; one row each when there are no fewer parts than rows, the rest empty.
+// n sequences in `count` parts by the balanced values; one sequence each when there are no fewer parts than sequences, the rest empty.
 Partition parts_of(std::span<const int64_t> values, int64_t count) {
   const auto n = static_cast<int64_t>(values.size());
   if (count < n) return balanced_partitions(values, count);
@@ -42,7 +42,7 @@ Partition parts_of(std::span<const int64_t> values, int64_t count) {
   return parts;
 }
 
-// Cuts the heaviest part that has several rows in two until there are `count`. Sums only get smaller.
+// Cuts the heaviest part that has several sequences in two until there are `count`. Sums only get smaller.
 void split_to(Partition& parts, std::span<const int64_t> lengths, int64_t count) {
   while (static_cast<int64_t>(parts.size()) < count) {
     const auto heaviest = std::max_element(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
@@ -58,7 +58,7 @@ void split_to(Partition& parts, std::span<const int64_t> lengths, int64_t count)
   }
 }
 
-// Heaviest first; of equally heavy ones, the one with the larger first row. Empty ones stay last.
+// Heaviest first; of equally heavy ones, the one with the larger first sequence. Empty ones stay last.
 void sort_by_cost(Partition& parts, std::span<const int64_t> cost, bool interleave) {
   const auto used = std::stable_partition(parts.begin(), parts.end(), [](const auto& part) { return !part.empty(); });
   std::sort(parts.begin(), used, [&](const auto& a, const auto& b) {
@@ -132,7 +132,8 @@ Partition micro_batches(std::span<const int64_t> lengths, const MicroBatchOption
   auto [own, parts] = own_parts(lengths, values, options);
   const int64_t count = agreed_count(own, options);
   if (options.verl_compat && count > n)
-    throw ConfigError("lengths: " + std::to_string(n) + " rows, " + std::to_string(count) + " micro-batches wanted");
+    throw ConfigError("lengths: " + std::to_string(n) + " sequences, " + std::to_string(count) +
+                      " micro-batches wanted");
   if (options.verl_compat) {
     parts = n == 0 ? Partition{} : balanced_partitions(values, count);
   } else if (count != own || parts.empty()) {

@@ -18,14 +18,14 @@ struct MicroBatchOptions {
   bool sort = true;  // heaviest first, so that memory peaks at once; false: the order of the partition
   bool interleave = false;  // after that: heaviest in the middle, light ones at both ends
   bool verl_compat =
-      false;  // the number follows from the total alone, so the cap may be exceeded; more micro-batches than rows
+      false;  // the number follows from the total alone, so the cap may be exceeded; more micro-batches than sequences
               // are refused
-  // The largest number over all ranks, given this rank's: an all-reduce. Called exactly once, also by a rank without rows.
+  // The largest number over all ranks, given this rank's: an all-reduce. Called exactly once, also by a rank without sequences.
   std::function<int64_t(int64_t)> maximum_over_ranks = {};
 };
 
-// The rows of each micro-batch, ascending. Every micro-batch is within the cap; when ranks need more of them than there are
-// rows, the rest are empty and come last: they hold no row and still take part in every collective. No rows and no other rank:
+// The sequences of each micro-batch, ascending. Every micro-batch is within the cap; when ranks need more of them than there are
+// sequences, the rest are empty and come last: they hold no sequence and still take part in every collective. No sequences and no other rank:
 // no micro-batch. Throws ConfigError naming the length and the cap when a sequence is longer than it.
 Partition micro_batches(std::span<const int64_t> lengths, const MicroBatchOptions& options);
 

@@ -179,17 +179,18 @@ Partition group_balanced_partitions(std::span<const int64_t> lengths, std::span<
   for (const int64_t i : first) ids.push_back(groups[static_cast<std::size_t>(i)]);
   std::sort(ids.begin(), ids.end());
   if (std::adjacent_find(ids.begin(), ids.end()) != ids.end())
-    throw ConfigError("groups: the rows of a group are not next to each other");
+    throw ConfigError("groups: the sequences of a group are not next to each other");
   check_enough(sums, std::max<int64_t>(k, 1), "groups");
   check_divides(size_of(sums), std::max<int64_t>(k, 1), "groups", "k");
   first.push_back(size_of(groups));
   Partition parts = balanced_partitions(sums, k, /*equal_size=*/true);
   for (std::vector<int64_t>& part : parts) {
-    std::vector<int64_t> rows;
+    std::vector<int64_t> sequences;
     for (const int64_t g : part)
-      for (int64_t row = first[static_cast<std::size_t>(g)]; row < first[static_cast<std::size_t>(g) + 1]; ++row)
-        rows.push_back(row);
-    part = std::move(rows);
+      for (int64_t sequence = first[static_cast<std::size_t>(g)]; sequence < first[static_cast<std::size_t>(g) + 1];
+           ++sequence)
+        sequences.push_back(sequence);
+    part = std::move(sequences);
   }
   return parts;
 }

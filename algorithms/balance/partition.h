@@ -29,14 +29,14 @@ struct DataBalancing {
   bool by_workload = true;  // false: by length
   bool light_ends = true;   // inside a part: light sequences at both ends, heavy ones in the middle; else by index
   int64_t minibatch =
-      0;  // rows; balance inside each block of this many rows (verl's keep_minibatch); 0 = the whole batch
+      0;  // sequences; balance inside each block of this many sequences (verl's keep_minibatch); 0 = the whole batch
 };
 
-// The rows of each of k ranks, n / k each. With `minibatch` every block of so many rows is shared out by itself and each rank
+// The sequences of each of k ranks, n / k each. With `minibatch` every block of so many sequences is shared out by itself and each rank
 // gets its share of every block in turn.
 Partition balance_ranks(std::span<const int64_t> lengths, int64_t k, const DataBalancing& options = {});
 
-// The rows of each of k ranks with the rows of a group kept together, ascending: groups, which must be contiguous in `groups`
+// The sequences of each of k ranks with the sequences of a group kept together, ascending: groups, which must be contiguous in `groups`
 // [n], are shared out by workload, the same number each.
 Partition group_balanced_partitions(std::span<const int64_t> lengths, std::span<const int64_t> groups, int64_t k);
 
@@ -50,7 +50,7 @@ struct BalanceStats {
 };
 BalanceStats balance_stats(std::span<const int64_t> values, const Partition& partition);
 
-// The position at which each row of the original order is found in the concatenated parts, so that
+// The position at which each sequence of the original order is found in the concatenated parts, so that
 // original[i] = concatenated[result[i]]. Throws ConfigError when the parts are not a permutation of 0 .. n - 1.
 std::vector<int64_t> restore_order(const Partition& partition);
 

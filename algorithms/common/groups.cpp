@@ -14,10 +14,10 @@ namespace troupe {
 namespace {
 
 // NaN never differs from anything by being larger or smaller, so a group with one has no spread.
-bool has_spread(std::span<const float> metric, std::span<const int64_t> rows) {
-  float low = metric[static_cast<std::size_t>(rows.front())], high = low;
-  for (const int64_t row : rows) {
-    const float x = metric[static_cast<std::size_t>(row)];
+bool has_spread(std::span<const float> metric, std::span<const int64_t> sequences) {
+  float low = metric[static_cast<std::size_t>(sequences.front())], high = low;
+  for (const int64_t sequence : sequences) {
+    const float x = metric[static_cast<std::size_t>(sequence)];
     if (std::isnan(x)) return false;
     low = std::min(low, x);
     high = std::max(high, x);
@@ -38,12 +38,12 @@ double weight_of(float score, ResampleWeight weight, double power, float low, fl
 
 GroupIndex index_groups(std::span<const int64_t> ids) {
   GroupIndex out;
-  out.rows.resize(ids.size());
-  std::iota(out.rows.begin(), out.rows.end(), int64_t{0});
-  const auto id = [&](int64_t row) { return ids[static_cast<std::size_t>(row)]; };
-  std::stable_sort(out.rows.begin(), out.rows.end(), [&](int64_t a, int64_t b) { return id(a) < id(b); });
-  for (std::size_t i = 0; i < out.rows.size(); ++i)
-    if (i == 0 || id(out.rows[i]) != id(out.rows[i - 1])) out.starts.push_back(static_cast<int64_t>(i));
+  out.sequences.resize(ids.size());
+  std::iota(out.sequences.begin(), out.sequences.end(), int64_t{0});
+  const auto id = [&](int64_t sequence) { return ids[static_cast<std::size_t>(sequence)]; };
+  std::stable_sort(out.sequences.begin(), out.sequences.end(), [&](int64_t a, int64_t b) { return id(a) < id(b); });
+  for (std::size_t i = 0; i < out.sequences.size(); ++i)
+    if (i == 0 || id(out.sequences[i]) != id(out.sequences[i - 1])) out.starts.push_back(static_cast<int64_t>(i));
   out.starts.push_back(static_cast<int64_t>(ids.size()));
   return out;
 }
@@ -53,9 +53,9 @@ std::vector<uint8_t> groups_with_spread(std::span<const float> metric, std::span
   std::vector<uint8_t> stays(ids.size(), 0);
   const GroupIndex index = index_groups(ids);
   for (int64_t g = 0; g < index.count(); ++g) {
-    const std::span<const int64_t> rows = index.group(g);
-    if (rows.size() > 1 && !has_spread(metric, rows)) continue;
-    for (const int64_t row : rows) stays[static_cast<std::size_t>(row)] = 1;
+    const std::span<const int64_t> sequences = index.group(g);
+    if (sequences.size() > 1 && !has_spread(metric, sequences)) continue;
+    for (const int64_t sequence : sequences) stays[static_cast<std::size_t>(sequence)] = 1;
   }
   return stays;
 }
@@ -69,13 +69,13 @@ std::vector<int64_t> filter_groups(std::span<const float> metric, std::span<cons
             [&](int64_t a, int64_t b) { return index.group(a).front() < index.group(b).front(); });
   int64_t taken = 0;
   for (const int64_t g : order) {
-    const std::span<const int64_t> rows = index.group(g);
-    if (stays[static_cast<std::size_t>(rows.front())] == 0 || max_groups < 0 || taken++ < max_groups) continue;
-    for (const int64_t row : rows) stays[static_cast<std::size_t>(row)] = 0;
+    const std::span<const int64_t> sequences = index.group(g);
+    if (stays[static_cast<std::size_t>(sequences.front())] == 0 || max_groups < 0 || taken++ < max_groups) continue;
+    for (const int64_t sequence : sequences) stays[static_cast<std::size_t>(sequence)] = 0;
   }
   std::vector<int64_t> kept;
-  for (std::size_t row = 0; row < stays.size(); ++row)
-    if (stays[row] != 0) kept.push_back(static_cast<int64_t>(row));
+  for (std::size_t sequence = 0; sequence < stays.size(); ++sequence)
+    if (stays[sequence] != 0) kept.push_back(static_cast<int64_t>(sequence));
   return kept;
 }
 
@@ -95,7 +95,7 @@ std::vector<double> resample_weights(std::span<const float> scores, ResampleWeig
   return weights;
 }
 
-std::vector<int64_t> draw_rows(std::span<const double> weights, int64_t count, uint64_t seed) {
+std::vector<int64_t> draw_sequences(std::span<const double> weights, int64_t count, uint64_t seed) {
   TROUPE_CHECK(count >= 0, "count", count);
   std::vector<double> reached;
   double sum = 0;
@@ -105,14 +105,14 @@ std::vector<int64_t> draw_rows(std::span<const double> weights, int64_t count, u
   }
   TROUPE_CHECK(count == 0 || (sum > 0 && std::isfinite(sum)), "sum of weights", sum);
   Rng rng(derive_key(seed, "resampled rows"));
-  std::vector<int64_t> rows;
+  std::vector<int64_t> sequences;
   for (int64_t i = 0; i < count; ++i) {
     const auto at = std::upper_bound(reached.begin(), reached.end(), rng.uniform_double() * sum);
-    // Rounding may put the product on the sum itself: the last row with a weight then.
+    // Rounding may put the product on the sum itself: the last sequence with a weight then.
     const auto last = std::lower_bound(reached.begin(), reached.end(), sum);
-    rows.push_back(std::min(at, last) - reached.begin());
+    sequences.push_back(std::min(at, last) - reached.begin());
   }
-  return rows;
+  return sequences;
 }
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
 #pragma once
-// Rows that belong together: answers to one prompt. Which groups still teach something, and which rows to train on again.
+// Groups of sequences: the answers to one prompt. Which groups still teach something, and which sequences to train on again.
 // Pure functions; any thread.
 
 #include <cstdint>
@@ -9,32 +9,32 @@
 
 namespace troupe {
 
-// The rows of every group: group g holds rows[starts[g]] .. rows[starts[g + 1] - 1], ascending. Groups are ordered by id.
+// The sequences of every group: group g holds sequences[starts[g]] .. sequences[starts[g + 1] - 1], ascending. Groups are ordered by id.
 struct GroupIndex {
-  std::vector<int64_t> rows;
+  std::vector<int64_t> sequences;
   std::vector<int64_t> starts;
 
   int64_t count() const { return static_cast<int64_t>(starts.size()) - 1; }
   std::span<const int64_t> group(int64_t g) const {
     const auto at = static_cast<std::size_t>(g);
-    return std::span(rows).subspan(static_cast<std::size_t>(starts[at]),
-                                   static_cast<std::size_t>(starts[at + 1] - starts[at]));
+    return std::span(sequences).subspan(static_cast<std::size_t>(starts[at]),
+                                        static_cast<std::size_t>(starts[at + 1] - starts[at]));
   }
 };
 
 // ids [B], any numbers.
 GroupIndex index_groups(std::span<const int64_t> ids);
 
-// Whether each row stays: 0 for the rows of a group whose metric is the same in all of them (DAPO's dynamic sampling, Yu et al.
-// 2025, section 3.2). A group of one row stays, a group with a NaN does not (both
+// Whether each sequence stays: 0 for the sequences of a group whose metric is the same in all of them (DAPO's dynamic sampling, Yu et al.
+// 2025, section 3.2). A group of one sequence stays, a group with a NaN does not (both
 // as in verl). metric, ids [B].
 std::vector<uint8_t> groups_with_spread(std::span<const float> metric, std::span<const int64_t> ids);
 
-// The rows of the first `max_groups` groups that stay, by first appearance; all of them when max_groups < 0. Ascending.
+// The sequences of the first `max_groups` groups that stay, by first appearance; all of them when max_groups < 0. Ascending.
 std::vector<int64_t> filter_groups(std::span<const float> metric, std::span<const int64_t> ids,
                                    int64_t max_groups = -1);
 
-// How PF-PPO weights rows by their score (Shen and Zhang 2024, "Policy Filtration for RLHF").
+// How PF-PPO weights sequences by their score (Shen and Zhang 2024, "Policy Filtration for RLHF").
 enum class ResampleWeight : uint8_t { pow = 0, max_min = 1, max_random = 2 };
 // Throws ConfigError naming the nearest: pow, max_min, max_random.
 ResampleWeight find_resample_weight(std::string_view name);
@@ -43,8 +43,8 @@ ResampleWeight find_resample_weight(std::string_view name);
 // 1e-8 each. scores [B]. Throws InvariantError for a score that is not finite.
 std::vector<double> resample_weights(std::span<const float> scores, ResampleWeight weight, double power = 2);
 
-// `count` rows drawn with replacement by these weights; the same seed draws the same rows on every machine. Throws
+// `count` sequences drawn with replacement by these weights; the same seed draws the same sequences on every machine. Throws
 // InvariantError when a weight is negative or not finite, or all are 0 while count > 0.
-std::vector<int64_t> draw_rows(std::span<const double> weights, int64_t count, uint64_t seed);
+std::vector<int64_t> draw_sequences(std::span<const double> weights, int64_t count, uint64_t seed);
 
 }  // namespace troupe

@@ -14,13 +14,13 @@ void check_blocks(std::span<const float> in, std::span<const float> out, std::si
   TROUPE_CHECK(epsilon >= 0, "epsilon", epsilon);
 }
 
-// Adds for every feature the f(x, i) of each valid row.
+// Adds for every feature the f(x, i) of each valid sample.
 template <class F>
-void add_rows(std::span<const float> block, std::span<const uint8_t> valid, std::vector<double>& sums, F f) {
+void add_samples(std::span<const float> block, std::span<const uint8_t> valid, std::vector<double>& sums, F f) {
   const std::size_t features = sums.size();
-  for (std::size_t row = 0; row < block.size() / features; ++row) {
-    if (!valid.empty() && valid[row] == 0) continue;
-    const float* x = block.data() + row * features;
+  for (std::size_t sample = 0; sample < block.size() / features; ++sample) {
+    if (!valid.empty() && valid[sample] == 0) continue;
+    const float* x = block.data() + sample * features;
     for (std::size_t i = 0; i < features; ++i) sums[i] += f(double{x[i]}, i);
   }
 }
@@ -48,19 +48,19 @@ void RunningNormalizer::update(std::span<const float> block, std::span<const uin
     TROUPE_CHECK(block.empty(), "features", 0, "numbers in the block", block.size());
     return;
   }
-  const std::size_t rows = block.size() / features;
-  TROUPE_CHECK(block.size() % features == 0 && fits_or_empty(valid, rows), "block", block.size(), "features", features,
-               "valid", valid.size());
+  const std::size_t samples = block.size() / features;
+  TROUPE_CHECK(block.size() % features == 0 && fits_or_empty(valid, samples), "block", block.size(), "features",
+               features, "valid", valid.size());
   RunningNormalizer added(static_cast<int64_t>(features));
-  for (std::size_t row = 0; row < rows; ++row) added.count_ += valid.empty() || valid[row] != 0;
+  for (std::size_t sample = 0; sample < samples; ++sample) added.count_ += valid.empty() || valid[sample] != 0;
   if (added.count_ == 0) return;
-  add_rows(block, valid, added.mean_, [](double x, std::size_t) { return x; });
+  add_samples(block, valid, added.mean_, [](double x, std::size_t) { return x; });
   for (std::size_t i = 0; i < features; ++i) {
     TROUPE_CHECK(std::isfinite(added.mean_[i]), "feature", i, "sum of the block", added.mean_[i]);
     added.mean_[i] /= added.count_;
   }
-  add_rows(block, valid, added.m2_,
-           [&](double x, std::size_t i) { return (x - added.mean_[i]) * (x - added.mean_[i]); });
+  add_samples(block, valid, added.m2_,
+              [&](double x, std::size_t i) { return (x - added.mean_[i]) * (x - added.mean_[i]); });
   merge(added);
 }
 

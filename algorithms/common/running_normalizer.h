@@ -19,13 +19,13 @@ class RunningNormalizer {
   const std::vector<double>& mean() const { return mean_; }  // [O]
   const std::vector<double>& m2() const { return m2_; }      // [O] sums of squared deviations
 
-  // Adds the rows of block [B, O]; valid [B], or empty = all. Throws InvariantError, changing nothing, when a valid row
+  // Adds the samples of block [B, O]; valid [B], or empty = all. Throws InvariantError, changing nothing, when a valid sample
   // holds a number that is not finite: one would poison the state for the rest of the run.
   void update(std::span<const float> block, std::span<const uint8_t> valid = {});
   // Adds another stream (Chan, Golub, LeVeque 1979).
   void merge(const RunningNormalizer& other);
 
-  // Population variance of feature i; 1 with fewer than two rows, so that an unused normaliser changes nothing.
+  // Population variance of feature i; 1 with fewer than two samples, so that an unused normaliser changes nothing.
   double variance(int64_t i) const;
   // out = clamp((in - mean) / sqrt(variance + epsilon), -clip, clip), [B, O]; clip 0 = none. `in` may be `out`.
   void normalize(std::span<const float> in, std::span<float> out, double clip = 10.0, double epsilon = 1e-8) const;

@@ -246,10 +246,10 @@ TROUPE_RULE void scan_row(Thread& thread, const DeviceScan& k, unsigned char* sh
 // A block per tile of kTileQuads quads per thread, joined by look-back. `shared`: RowTileShared, then one slot.
 template <bool kSkip>
 struct RowTileShared {
-  static constexpr int kSegments = kTileQuads * kBlockWarps;
-  static_assert(kSegments == kLanes, "one warp scans the segments");
+  static constexpr int kStrips = kTileQuads * kBlockWarps;
+  static_assert(kStrips == kLanes, "one warp scans the strips");
 
-  Map<kSkip> segments[kSegments];  // of each warp's quads: first what they do, then what the later segments do
+  Map<kSkip> strips[kStrips];  // of each warp's quads: first what they do, then what the later strips do
   State beyond;
   uint32_t ticket;
 };
@@ -280,12 +280,12 @@ TROUPE_RULE void scan_row_tile(Thread& thread, const DeviceScan& k, unsigned cha
   for (int q = 0; q < kTileQuads; ++q) {
     Map<kSkip> total;
     quads.scan(thread, k, read_quad_run<Rule, kMode>(k, p, begin, place(q), beyond.value, slot), total, later[q]);
-    if (thread.lane() == 0) s.segments[q * kBlockWarps + thread.warp()] = total;
+    if (thread.lane() == 0) s.strips[q * kBlockWarps + thread.warp()] = total;
   }
   thread.sync_block();
   if (thread.warp() == 0) {
-    const Map<kSkip> scanned = scan_warp(thread, s.segments[thread.lane()]);
-    s.segments[thread.lane()] = later_lanes(thread, scanned);
+    const Map<kSkip> scanned = scan_warp(thread, s.strips[thread.lane()]);
+    s.strips[thread.lane()] = later_lanes(thread, scanned);
     const State state = look_back_along_row(thread, k, first_lanes(thread, scanned), tile, number, k.sequences,
                                             initial_state<Rule, kMode>(beyond));
     if (thread.lane() == 0) s.beyond = state;
@@ -295,8 +295,8 @@ TROUPE_RULE void scan_row_tile(Thread& thread, const DeviceScan& k, unsigned cha
   for (int q = 0; q < kTileQuads; ++q) {
     // Read once more: cheaper than the registers to keep it.
     const Run<kQuad> run = read_quad_run<Rule, kMode>(k, p, begin, place(q), beyond.value, slot);
-    const State after_segment = apply(s.segments[q * kBlockWarps + thread.warp()], s.beyond);
-    finish_quad<Rule, kMode>(thread, k, p, run, begin + place(q), apply(later[q], after_segment));
+    const State after_strip = apply(s.strips[q * kBlockWarps + thread.warp()], s.beyond);
+    finish_quad<Rule, kMode>(thread, k, p, run, begin + place(q), apply(later[q], after_strip));
   }
 }
 

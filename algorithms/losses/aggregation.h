@@ -1,5 +1,5 @@
 #pragma once
-// Aggregation: how the losses of tokens become one number. Every mode is a weight per row (sequence), the same for all its
+// Aggregation: how the losses of tokens become one number. Every mode is a weight per sequence, the same for all its
 // tokens, so the weighted sum and the gradient come from the same weights, and sums over micro-batches and ranks equal the one
 // over the whole batch when they share their normalisers. Pure functions; any thread; they allocate nothing.
 
@@ -8,15 +8,15 @@
 #include <span>
 #include <string_view>
 
-#include "algorithms/common/rows.h"
+#include "algorithms/common/token_sequences.h"
 
 namespace troupe {
 
-// With n_i the number of unmasked tokens of row i, over the rows with n_i > 0:
+// With n_i the number of unmasked tokens of sequence i, over the sequences with n_i > 0:
 enum class Aggregation : uint8_t {
   token_mean = 0,               // sum of all / N_tok
   seq_mean_token_sum = 1,       // sum of all / N_seq
-  seq_mean_token_mean = 2,      // sum over rows of (mean over the row) / N_seq
+  seq_mean_token_mean = 2,      // sum over sequences of (mean over the sequence) / N_seq
   seq_mean_token_sum_norm = 3,  // sum of all / (L N_seq) (Dr.GRPO)
 };
 
@@ -27,30 +27,30 @@ Aggregation find_aggregation(std::string_view name, std::string_view path = "alg
 // What a batch contributes to the normalisers: sum these over the micro-batches of a step and over ranks.
 struct TokenCounts {
   double tokens = 0;     // unmasked
-  double sequences = 0;  // rows with at least one of them
+  double sequences = 0;  // sequences with at least one of them
   TokenCounts& operator+=(const TokenCounts& other);
 };
-TokenCounts count_tokens(const Rows& rows, std::span<const uint8_t> mask);
+TokenCounts count_tokens(const TokenSequences& sequences, std::span<const uint8_t> mask);
 
-// Constants of the whole optimizer step. Left out, the counts are those of the rows at hand.
+// Constants of the whole optimizer step. Left out, the counts are those of the sequences at hand.
 struct Normalizers {
   std::optional<double> tokens;     // N_tok
   std::optional<double> sequences;  // N_seq
-  std::optional<double> length;     // L of seq-mean-token-sum-norm; left out: the longest row
+  std::optional<double> length;     // L of seq-mean-token-sum-norm; left out: the longest sequence
   double dp_size = 1;               // factor: the number of ranks where gradients are averaged, 1 where they are summed
   bool verl_compat = false;         // seq-mean-token-sum-norm divides by L alone, and dp_size does not apply to it
 };
 
-// weights[i] for every row: the aggregate is the sum over rows of weights[i] times the sum of the row's unmasked values. A
-// normaliser of 0 gives weights of 0. mask [n] or empty = all; weights [rows].
-void aggregation_weights(Aggregation mode, const Rows& rows, std::span<const uint8_t> mask,
+// weights[i] for every sequence: the aggregate is the sum over sequences of weights[i] times the sum of the sequence's unmasked values. A
+// normaliser of 0 gives weights of 0. mask [n] or empty = all; weights [S], one for each sequence.
+void aggregation_weights(Aggregation mode, const TokenSequences& sequences, std::span<const uint8_t> mask,
                          const Normalizers& normalizers, std::span<double> weights);
 
-// The sum over rows of weights[i] times the sum of the row's unmasked values. values [n], masked ones may hold anything.
-double aggregate(std::span<const float> values, const Rows& rows, std::span<const uint8_t> mask,
+// The sum over sequences of weights[i] times the sum of the sequence's unmasked values. values [n], masked ones may hold anything.
+double aggregate(std::span<const float> values, const TokenSequences& sequences, std::span<const uint8_t> mask,
                  std::span<const double> weights);
-// Its gradient: grad[t] = weights[row of t] * scale, 0 where masked. grad [n].
-void aggregate_backward(const Rows& rows, std::span<const uint8_t> mask, std::span<const double> weights, double scale,
-                        std::span<float> grad);
+// Its gradient: grad[t] = weights[sequence of t] * scale, 0 where masked. grad [n].
+void aggregate_backward(const TokenSequences& sequences, std::span<const uint8_t> mask, std::span<const double> weights,
+                        double scale, std::span<float> grad);
 
 }  // namespace troupe

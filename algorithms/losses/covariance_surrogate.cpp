@@ -199,16 +199,16 @@ struct KlCovRule {
   }
 };
 
-// Runs a rule over all tokens; `mark(part, tile)` comes before it and says what the rule has to know of each token.
+// Runs a rule over all tokens; `mark(covariances, tile)` comes before it and says what the rule has to know of each token.
 template <class Rule, class Mark>
 SurrogateSums run_marked(const SurrogateJob& job, const Covariance& covariance, const Rule& rule, Mark mark) {
   SurrogateTile tile(job);
   SurrogateLanes lanes;
-  CovarianceTile part;
+  CovarianceTile covariances;
   covariance.for_each_part([&](int64_t first, int64_t count) {
     load_tile(job, first, count, tile, lanes);
-    covariance.of(first, count, part);
-    mark(part, tile);
+    covariance.of(first, count, covariances);
+    mark(covariances, tile);
     with_isa(job.isa, [&]() TROUPE_INLINE_LAMBDA {
       for (int64_t i = 0; i < kSurrogateTile; ++i) rule(tile, i);
     });
@@ -221,13 +221,14 @@ SurrogateSums run_marked(const SurrogateJob& job, const Covariance& covariance, 
 struct Candidates {
   RatioBounds bounds;
   float low, high;
-  int64_t of(Isa isa, const CovarianceTile& part, const SurrogateTile& tile, uint32_t* candidate) const {
+  int64_t of(Isa isa, const CovarianceTile& covariances, const SurrogateTile& tile, uint32_t* candidate) const {
     uint32_t count = 0;
     with_isa(isa, [&]() TROUPE_INLINE_LAMBDA {
       for (int64_t i = 0; i < kSurrogateTile; ++i) {
         const uint32_t clipped = (mask_of(tile.advantage[i] > 0) & mask_of(tile.ratio[i] > bounds.high)) |
                                  (mask_of(tile.advantage[i] < 0) & mask_of(tile.ratio[i] < bounds.low));
-        candidate[i] = tile.live[i] & mask_of(part.value[i] > low) & mask_of(part.value[i] < high) & ~clipped;
+        candidate[i] =
+            tile.live[i] & mask_of(covariances.value[i] > low) & mask_of(covariances.value[i] < high) & ~clipped;
         count += candidate[i] & 1u;
       }
     });
@@ -249,11 +250,11 @@ SurrogateSums clip_cov_surrogate(const SurrogateInput& in, const ParameterValues
   int64_t count = 0;
   SurrogateTile tile(job);
   SurrogateLanes lanes;
-  CovarianceTile part;
+  CovarianceTile covariances;
   covariance.for_each_part([&](int64_t first, int64_t size) {
     load_tile(job, first, size, tile, lanes);
-    covariance.of(first, size, part);
-    count += candidates.of(job.isa, part, tile, taken);
+    covariance.of(first, size, covariances);
+    count += candidates.of(job.isa, covariances, tile, taken);
   });
   SubsetDraw draw(in.key, covariance.share(p.number("fraction")), count);
   return run_marked(job, covariance, ClipCovRule{job.bounds, taken},

@@ -41,14 +41,14 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
+std::vector<std::string_view> split_at(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(separator), text.size());
-    parts.push_back(trimmed(text.substr(0, end)));
+    pieces.push_back(trimmed(text.substr(0, end)));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return parts;
+  return pieces;
 }
 
 [[noreturn]] void refuse(std::string_view path, std::string_view got, std::string_view expected) {
@@ -64,7 +64,7 @@ double positive_number(std::string_view path, std::string_view text, std::string
 }
 
 void set_threshold(Rule& rule, std::string_view text, std::string_view path) {
-  const std::vector<std::string_view> numbers = parts_of(text, '_');
+  const std::vector<std::string_view> numbers = split_at(text, '_');
   if (numbers.empty() || numbers.size() > 2) refuse(path, text, "a number above 0, or for k1 LOW_HIGH");
   const double last = positive_number(path, numbers.back(), text);
   if (rule.statistic != Rule::Statistic::k1) {
@@ -81,7 +81,7 @@ void set_threshold(Rule& rule, std::string_view text, std::string_view path) {
 // What all passes over a batch read.
 struct Batch {
   std::span<const float> log_probs, rollout;
-  const Rows& rows;
+  const TokenSequences& sequences;
   std::span<const uint8_t> mask;
 
   bool counts(int64_t i) const { return mask.empty() || mask[i] != 0; }
@@ -102,11 +102,11 @@ double statistic_of(Rule::Statistic statistic, double l) {
   return 0;
 }
 
-// Sum, mean and largest of a statistic over the unmasked tokens of a row; n is 0 when there is none.
-struct RowStatistic {
+// Sum, mean and largest of a statistic over the unmasked tokens of a sequence; n is 0 when there is none.
+struct SequenceStatistic {
   double sum = 0, largest = -std::numeric_limits<double>::infinity(), n = 0;
-  RowStatistic(const Batch& batch, Rule::Statistic statistic, int64_t row) {
-    for (int64_t i = batch.rows.begin(row); i < batch.rows.end(row); ++i) {
+  SequenceStatistic(const Batch& batch, Rule::Statistic statistic, int64_t sequence) {
+    for (int64_t i = batch.sequences.begin(sequence); i < batch.sequences.end(sequence); ++i) {
       if (!batch.counts(i)) continue;
       const double value = statistic_of(statistic, batch.bounded(i));
       sum += value, n += 1;
@@ -121,23 +121,23 @@ struct RowStatistic {
 bool within(const Rule& rule, double value) { return rule.low <= value && value <= rule.high; }
 
 void reject(const Batch& batch, const Rule& rule, std::span<uint8_t> kept) {
-  for (int64_t row = 0; row < batch.rows.count(); ++row) {
-    const int64_t begin = batch.rows.begin(row), end = batch.rows.end(row);
+  for (int64_t sequence = 0; sequence < batch.sequences.count(); ++sequence) {
+    const int64_t begin = batch.sequences.begin(sequence), end = batch.sequences.end(sequence);
     if (rule.over == Rule::Over::token) {
       for (int64_t i = begin; i < end; ++i)
         if (kept[i] != 0 && !within(rule, statistic_of(rule.statistic, batch.bounded(i)))) kept[i] = 0;
       continue;
     }
-    const RowStatistic statistic(batch, rule.statistic, row);
+    const SequenceStatistic statistic(batch, rule.statistic, sequence);
     if (statistic.n > 0 && !within(rule, statistic.over(rule.over)))
       std::fill(kept.begin() + begin, kept.begin() + end, uint8_t{0});
   }
 }
 
-// Off-policy sequence masking: rows with a negative advantage that the policy has moved away from.
+// Off-policy sequence masking: sequences with a negative advantage that the policy has moved away from.
 void reject_opsm(const Batch& batch, std::span<const float> advantages, double delta, std::span<uint8_t> kept) {
-  for (int64_t row = 0; row < batch.rows.count(); ++row) {
-    const int64_t begin = batch.rows.begin(row), end = batch.rows.end(row);
+  for (int64_t sequence = 0; sequence < batch.sequences.count(); ++sequence) {
+    const int64_t begin = batch.sequences.begin(sequence), end = batch.sequences.end(sequence);
     double kl = 0, n = 0;
     for (int64_t i = begin; i < end; ++i)
       if (batch.counts(i)) kl -= batch.log_ratio(i), n += 1;
@@ -147,9 +147,9 @@ void reject_opsm(const Batch& batch, std::span<const float> advantages, double d
   }
 }
 
-double row_log_ratio(const Batch& batch, int64_t row) {
+double sequence_log_ratio(const Batch& batch, int64_t sequence) {
   double sum = 0;
-  for (int64_t i = batch.rows.begin(row); i < batch.rows.end(row); ++i)
+  for (int64_t i = batch.sequences.begin(sequence); i < batch.sequences.end(sequence); ++i)
     if (batch.counts(i)) sum += batch.log_ratio(i);
   return sum;
 }
@@ -160,13 +160,13 @@ void raw_weights(const Batch& batch, const RolloutCorrection& params, std::span<
   double n = 0, sum = 0, squares = 0, clamped_sum = 0, clamped_squares = 0, high = 0, low = 0;
   double largest = -std::numeric_limits<double>::infinity(), smallest = -largest;
   const double floor = params.high > 0 ? 1 / params.high : 0;
-  for (int64_t row = 0; row < batch.rows.count(); ++row) {
+  for (int64_t sequence = 0; sequence < batch.sequences.count(); ++sequence) {
     const bool whole = params.level == WeightLevel::sequence;
-    const double row_weight = whole ? std::exp(Batch::clamp(row_log_ratio(batch, row))) : 1.0;
-    for (int64_t i = batch.rows.begin(row); i < batch.rows.end(row); ++i) {
+    const double sequence_weight = whole ? std::exp(Batch::clamp(sequence_log_ratio(batch, sequence))) : 1.0;
+    for (int64_t i = batch.sequences.begin(sequence); i < batch.sequences.end(sequence); ++i) {
       weights[i] = 0;
       if (!batch.counts(i)) continue;
-      const double w = params.level == WeightLevel::token ? std::exp(batch.bounded(i)) : row_weight;
+      const double w = params.level == WeightLevel::token ? std::exp(batch.bounded(i)) : sequence_weight;
       const double clamped = w < floor ? floor : w > params.high ? params.high : w;
       weights[i] = static_cast<float>(w);
       n += 1, sum += w, squares += w * w, clamped_sum += clamped, clamped_squares += clamped * clamped;
@@ -195,8 +195,8 @@ void bound_weights(const Batch& batch, const RolloutCorrection& params, std::spa
 // Divides by the mean over tokens, or over the sequences of their (equal) weights; left alone when that is (nearly) 0.
 void normalize_weights(const Batch& batch, WeightLevel level, std::span<float> weights) {
   double sum = 0, n = 0;
-  for (int64_t row = 0; row < batch.rows.count(); ++row)
-    for (int64_t i = batch.rows.begin(row); i < batch.rows.end(row); ++i) {
+  for (int64_t sequence = 0; sequence < batch.sequences.count(); ++sequence)
+    for (int64_t i = batch.sequences.begin(sequence); i < batch.sequences.end(sequence); ++i) {
       if (!batch.counts(i)) continue;
       sum += weights[i], n += 1;
       if (level == WeightLevel::sequence) break;
@@ -208,8 +208,8 @@ void normalize_weights(const Batch& batch, WeightLevel level, std::span<float> w
 
 struct SequenceMeans {
   double training = 0, rollout = 0, log_ratio_sum = 0, n = 0;
-  SequenceMeans(const Batch& batch, int64_t row) {
-    for (int64_t i = batch.rows.begin(row); i < batch.rows.end(row); ++i) {
+  SequenceMeans(const Batch& batch, int64_t sequence) {
+    for (int64_t i = batch.sequences.begin(sequence); i < batch.sequences.end(sequence); ++i) {
       if (!batch.counts(i)) continue;
       training -= batch.log_probs[i], rollout -= batch.rollout[i], log_ratio_sum += batch.log_ratio(i), n += 1;
     }
@@ -233,8 +233,8 @@ void measure_tokens(const Batch& batch, OffPolicyMetrics& out) {
 
 void measure_sequences(const Batch& batch, OffPolicyMetrics& out) {
   double n = 0;
-  for (int64_t row = 0; row < batch.rows.count(); ++row) {
-    const SequenceMeans means(batch, row);
+  for (int64_t sequence = 0; sequence < batch.sequences.count(); ++sequence) {
+    const SequenceMeans means(batch, sequence);
     if (means.n == 0) continue;
     const double difference = means.training - means.rollout;
     out.log_ppl_diff_max = n == 0 ? difference : std::max(out.log_ppl_diff_max, difference);
@@ -254,9 +254,9 @@ void measure_sequences(const Batch& batch, OffPolicyMetrics& out) {
 
 void measure_rejected(const Batch& batch, std::span<const uint8_t> kept, OffPolicyMetrics& out) {
   double tokens = 0, sequences = 0, lost_tokens = 0, lost_sequences = 0;
-  for (int64_t row = 0; row < batch.rows.count(); ++row) {
+  for (int64_t sequence = 0; sequence < batch.sequences.count(); ++sequence) {
     double live = 0, lost = 0;
-    for (int64_t i = batch.rows.begin(row); i < batch.rows.end(row); ++i)
+    for (int64_t i = batch.sequences.begin(sequence); i < batch.sequences.end(sequence); ++i)
       if (batch.counts(i)) live += 1, lost += kept[i] == 0;
     tokens += live, lost_tokens += lost, sequences += live > 0, lost_sequences += lost > 0;
   }
@@ -271,7 +271,7 @@ std::vector<RejectionRule> parse_rejection_rules(std::string_view rules, std::st
                                                  std::string_view path) {
   std::array<std::string_view, kRules.size()> names;
   for (std::size_t i = 0; i < kRules.size(); ++i) names[i] = kRules[i].name;
-  const std::vector<std::string_view> words = parts_of(rules, ','), bounds = parts_of(thresholds, ',');
+  const std::vector<std::string_view> words = split_at(rules, ','), bounds = split_at(thresholds, ',');
   if (words.empty()) return {};
   if (bounds.size() != 1 && bounds.size() != words.size())
     throw ConfigError(std::string(path) + ": " + std::to_string(words.size()) + " rules and " +
@@ -287,18 +287,18 @@ std::vector<RejectionRule> parse_rejection_rules(std::string_view rules, std::st
 }
 
 OffPolicyMetrics rollout_correction(std::span<const float> log_probs, std::span<const float> rollout_log_probs,
-                                    const Rows& rows, std::span<const uint8_t> mask, std::span<const float> advantages,
-                                    const RolloutCorrection& params, std::span<float> weights,
-                                    std::span<uint8_t> kept) {
+                                    const TokenSequences& sequences, std::span<const uint8_t> mask,
+                                    std::span<const float> advantages, const RolloutCorrection& params,
+                                    std::span<float> weights, std::span<uint8_t> kept) {
   const std::size_t n = log_probs.size();
-  TROUPE_CHECK(rollout_log_probs.size() == n && fits_or_empty(mask, n) && rows.tokens() == static_cast<int64_t>(n) &&
-                   weights.size() == n && kept.size() == n,
-               "log_probs", n, "rollout_log_probs", rollout_log_probs.size(), "mask", mask.size(), "rows",
-               rows.tokens(), "weights", weights.size(), "kept", kept.size());
+  TROUPE_CHECK(rollout_log_probs.size() == n && fits_or_empty(mask, n) &&
+                   sequences.tokens() == static_cast<int64_t>(n) && weights.size() == n && kept.size() == n,
+               "log_probs", n, "rollout_log_probs", rollout_log_probs.size(), "mask", mask.size(), "sequences",
+               sequences.tokens(), "weights", weights.size(), "kept", kept.size());
   TROUPE_CHECK(params.low >= 0 && params.low <= params.high, "low", params.low, "high", params.high);
   const bool opsm = std::isfinite(params.opsm_delta);
   TROUPE_CHECK(!opsm || advantages.size() == n, "log_probs", n, "advantages", advantages.size());
-  const Batch batch{log_probs, rollout_log_probs, rows, mask};
+  const Batch batch{log_probs, rollout_log_probs, sequences, mask};
   OffPolicyMetrics metrics;
   measure_tokens(batch, metrics);
   measure_sequences(batch, metrics);

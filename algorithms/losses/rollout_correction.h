@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/common/rows.h"
+#include "algorithms/common/token_sequences.h"
 
 namespace troupe {
 
 enum class WeightLevel : uint8_t {
   none = 0,      // weights of 1
   token = 1,     // exp(clamp(l_t, +-20)), l = log_prob - rollout_log_prob
-  sequence = 2,  // exp(clamp(sum of l over the row, +-20)), the same for all its tokens
+  sequence = 2,  // exp(clamp(sum of l over the sequence, +-20)), the same for all its tokens
 };
 
 // What happens to a weight outside [low, high].
@@ -65,14 +65,15 @@ struct OffPolicyMetrics {
   double weight_high_fraction = 0, weight_low_fraction = 0;                // above high, below low
   double ess = 0;                         // 1 / mean((w / mean w)^2) of the weights clamped to [1 / high, high]
   double rejected_token_fraction = 0;     // of the unmasked tokens
-  double rejected_sequence_fraction = 0;  // of the rows with unmasked tokens: those that lost one or more
+  double rejected_sequence_fraction = 0;  // of the sequences with unmasked tokens: those that lost one or more
 };
 
 // weights [n]: 0 where the given mask is 0, not zeroed where rejected; kept [n]: the mask without what was rejected. Both are constants
 // for the gradient. All spans [n]; advantages may be empty unless opsm_delta is finite; mask may be empty = all. Sequence level work
 // needs no memory of its own.
 OffPolicyMetrics rollout_correction(std::span<const float> log_probs, std::span<const float> rollout_log_probs,
-                                    const Rows& rows, std::span<const uint8_t> mask, std::span<const float> advantages,
-                                    const RolloutCorrection& params, std::span<float> weights, std::span<uint8_t> kept);
+                                    const TokenSequences& sequences, std::span<const uint8_t> mask,
+                                    std::span<const float> advantages, const RolloutCorrection& params,
+                                    std::span<float> weights, std::span<uint8_t> kept);
 
 }  // namespace troupe

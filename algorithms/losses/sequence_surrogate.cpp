@@ -1,5 +1,5 @@
 // The surrogates whose token losses depend on the whole sequence. Every token of a sequence has the sequence's loss, and its gradient is
-// what the sequence's loss passes to it times the number of tokens: under any weights of rows the sum is right.
+// what the sequence's loss passes to it times the number of tokens: under any weights of sequences the sum is right.
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,7 @@ struct GspoRule {
   }
 };
 
-// The mean log-ratio of the unmasked tokens of a row; 0 when there is none.
+// The mean log-ratio of the unmasked tokens of a sequence; 0 when there is none.
 double mean_log_ratio(const SurrogateInput& in, int64_t begin, int64_t end) {
   double sum = 0;
   int64_t n = 0;
@@ -58,7 +58,7 @@ struct GeoMeanRule {
   }
 };
 
-// -A R of one row: the mean advantage, and the geometric mean of the clipped ratios, times that of the rollout weights.
+// -A R of one sequence: the mean advantage, and the geometric mean of the clipped ratios, times that of the rollout weights.
 float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t begin, int64_t end) {
   double mu = 0, advantage = 0, log_weight = 0, n = 0;
   for (int64_t i = begin; i < end; ++i) {
@@ -81,8 +81,8 @@ SurrogateSums gspo_surrogate(const SurrogateInput& in, const ParameterValues& p,
   constexpr double kLargest = 10;  // bound of log s (verl)
   const SurrogateJob job(in, p, out);
   SurrogateLanes lanes;
-  for (int64_t row = 0; row < job.rows.count(); ++row) {
-    const int64_t begin = job.rows.begin(row), end = job.rows.end(row);
+  for (int64_t sequence = 0; sequence < job.sequences.count(); ++sequence) {
+    const int64_t begin = job.sequences.begin(sequence), end = job.sequences.end(sequence);
     const double log_ratio = mean_log_ratio(in, begin, end);
     const auto ratio = static_cast<float>(std::exp(log_ratio > kLargest ? kLargest : log_ratio));
     run_rule(job, GspoRule{job.bounds, ratio, mask_of(!(log_ratio > kLargest))}, begin, end, lanes);
@@ -96,8 +96,8 @@ SurrogateSums geo_mean_surrogate(const SurrogateInput& in, const ParameterValues
   job.weigh_rollout = false;
   const double low = -p.number_or("clip_low", p.number("clip")), high = p.number_or("clip_high", p.number("clip"));
   SurrogateLanes lanes;
-  for (int64_t row = 0; row < job.rows.count(); ++row) {
-    const int64_t begin = job.rows.begin(row), end = job.rows.end(row);
+  for (int64_t sequence = 0; sequence < job.sequences.count(); ++sequence) {
+    const int64_t begin = job.sequences.begin(sequence), end = job.sequences.end(sequence);
     const float loss = geo_mean_loss(in, low, high, begin, end);
     run_rule(job, GeoMeanRule{static_cast<float>(low), static_cast<float>(high), loss}, begin, end, lanes);
   }

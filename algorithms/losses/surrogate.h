@@ -12,33 +12,33 @@
 #include <string_view>
 
 #include "algorithms/common/parameters.h"
-#include "algorithms/common/rows.h"
+#include "algorithms/common/token_sequences.h"
 #include "algorithms/losses/aggregation.h"
 
 namespace troupe {
 
-// Tokens, row after row; all of one size n.
+// Tokens, sequence after sequence; all of one size n.
 struct SurrogateInput {
   std::span<const float> log_probs;             // [n] of the policy being trained
   std::span<const float> old_log_probs;         // [n] of the policy that acted
   std::span<const float> advantages;            // [n]
   std::span<const uint8_t> mask = {};           // [n], or empty = all; elements with 0 may hold anything, NaN included
   std::span<const float> rollout_weights = {};  // [n] constant factors of the loss (rollout_correction.h), or empty = 1
-  std::optional<Rows> rows = {};                // the sequences; left out: one row
-  std::span<const double> row_weights = {};     // [rows] of aggregation_weights(), or empty = 1
-  uint64_t key = 0;                             // names the random stream of clip_cov (runtime/base/rng.h)
+  std::optional<TokenSequences> sequences = {};   // left out: one sequence
+  std::span<const double> sequence_weights = {};  // [S] of aggregation_weights(), or empty = 1
+  uint64_t key = 0;                               // names the random stream of clip_cov (runtime/base/rng.h)
 };
 
 // Either may be empty: then it is not made.
 struct SurrogateOutput {
-  std::span<float> loss = {};  // [n] times the weight of its row, 0 where masked
+  std::span<float> loss = {};  // [n] times the weight of its sequence, 0 where masked
   std::span<float> grad = {};  // [n] d loss / d log_prob, the same
 };
 
 // Sums over the `count` unmasked tokens; those of micro-batches and ranks add up. r = exp(d), d = log_prob - old_log_prob clamped
 // to +-20, bounds [1 - clip_low, 1 + clip_high] of the parameters.
 struct SurrogateSums {
-  double loss = 0;   // the aggregate: losses times the weights of their rows
+  double loss = 0;   // the aggregate: losses times the weights of their sequences
   double count = 0;  // n
   double log_ratio = 0, log_ratio_squared = 0;
   double k3 = 0;             // r - 1 - d
@@ -76,7 +76,7 @@ SurrogateDiagnostics diagnostics_of(const SurrogateSums& sums);
 
 using SurrogateFunction = SurrogateSums (*)(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 
-// What one token's loss depends on: itself, its row, or every token that is handed over together.
+// What one token's loss depends on: itself, its sequence, or every token that is handed over together.
 enum class SurrogateNeeds : uint8_t { token = 0, sequence = 1, batch = 2 };
 
 // Another name; it may come with another default of one parameter.

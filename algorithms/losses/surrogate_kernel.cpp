@@ -88,10 +88,10 @@ template <class Term>
   }
   lanes.live += live, lanes.clipped += clipped, lanes.lower += lower;
   lanes.outside += outside, lanes.dead += dead, lanes.saturated += saturated;
-  for (int64_t part = 0; part < kSurrogateTile; part += Lanes::kLanes)
+  for (int64_t begin = 0; begin < kSurrogateTile; begin += Lanes::kLanes)
     for (int64_t i = 0; i < Lanes::kLanes; ++i) {
-      const float above = select(tile.live[part + i], tile.ratio[part + i], -kInfinity);
-      const float below = select(tile.live[part + i], tile.ratio[part + i], kInfinity);
+      const float above = select(tile.live[begin + i], tile.ratio[begin + i], -kInfinity);
+      const float below = select(tile.live[begin + i], tile.ratio[begin + i], kInfinity);
       lanes.ratio_max[i] = lanes.ratio_max[i] < above ? above : lanes.ratio_max[i];
       lanes.ratio_min[i] = below < lanes.ratio_min[i] ? below : lanes.ratio_min[i];
     }
@@ -148,15 +148,15 @@ double sum_of(const double* lanes) {
   return sum;
 }
 
-void fill_weights(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, int64_t& row) {
+void fill_weights(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, int64_t& sequence) {
   if (job.one_weight) return;  // filled once
   int64_t at = first;
   const int64_t end = first + count;
-  while (job.rows.begin(row) > at) --row;
+  while (job.sequences.begin(sequence) > at) --sequence;
   while (at < end) {
-    while (job.rows.end(row) <= at) ++row;
-    const int64_t stop = std::min(end, job.rows.end(row));
-    std::fill(tile.weight + (at - first), tile.weight + (stop - first), job.in.row_weights[row]);
+    while (job.sequences.end(sequence) <= at) ++sequence;
+    const int64_t stop = std::min(end, job.sequences.end(sequence));
+    std::fill(tile.weight + (at - first), tile.weight + (stop - first), job.in.sequence_weights[sequence]);
     at = stop;
   }
   std::fill(tile.weight + count, tile.weight + kSurrogateTile, 0.0);
@@ -180,7 +180,7 @@ SurrogateJob::SurrogateJob(const SurrogateInput& input, const ParameterValues& p
       out(output),
       bounds(ratio_bounds(parameters)),
       isa(current_isa()),
-      rows(input.rows.value_or(Rows(size()))) {
+      sequences(input.sequences.value_or(TokenSequences(size()))) {
   const std::size_t n = in.log_probs.size();
   TROUPE_CHECK(in.old_log_probs.size() == n && in.advantages.size() == n && fits_or_empty(in.mask, n), "log_probs", n,
                "old_log_probs", in.old_log_probs.size(), "advantages", in.advantages.size(), "mask", in.mask.size());
@@ -188,14 +188,14 @@ SurrogateJob::SurrogateJob(const SurrogateInput& input, const ParameterValues& p
                in.rollout_weights.size());
   TROUPE_CHECK((out.loss.empty() || out.loss.size() == n) && (out.grad.empty() || out.grad.size() == n), "log_probs", n,
                "loss", out.loss.size(), "grad", out.grad.size());
-  TROUPE_CHECK(rows.tokens() == size(), "log_probs", n, "tokens of the rows", rows.tokens());
-  TROUPE_CHECK(in.row_weights.empty() || static_cast<int64_t>(in.row_weights.size()) == rows.count(), "rows",
-               rows.count(), "row_weights", in.row_weights.size());
-  one_weight = all_equal(in.row_weights);
+  TROUPE_CHECK(sequences.tokens() == size(), "log_probs", n, "tokens of the sequences", sequences.tokens());
+  TROUPE_CHECK(in.sequence_weights.empty() || static_cast<int64_t>(in.sequence_weights.size()) == sequences.count(),
+               "sequences", sequences.count(), "sequence_weights", in.sequence_weights.size());
+  one_weight = all_equal(in.sequence_weights);
 }
 
 SurrogateTile::SurrogateTile(const SurrogateJob& job) {
-  std::ranges::fill(weight, job.in.row_weights.empty() ? 1.0 : job.in.row_weights[0]);
+  std::ranges::fill(weight, job.in.sequence_weights.empty() ? 1.0 : job.in.sequence_weights[0]);
 }
 
 SurrogateLanes::SurrogateLanes() {
@@ -226,7 +226,7 @@ SurrogateSums SurrogateLanes::total() const {
 }
 
 void load_tile(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, SurrogateLanes& lanes) {
-  fill_weights(job, first, count, tile, lanes.row);
+  fill_weights(job, first, count, tile, lanes.sequence);
   with_isa(job.isa, [&]() TROUPE_INLINE_LAMBDA { load(job, first, count, tile); });
 }
 

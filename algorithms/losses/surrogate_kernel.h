@@ -24,7 +24,7 @@ struct SurrogateTile {
   alignas(64) float k3[kSurrogateTile];  // ratio - 1 - log_ratio, without cancellation
   alignas(64) uint32_t live[kSurrogateTile];
   alignas(64) uint32_t beyond[kSurrogateTile];  // the clamp took effect
-  alignas(64) double weight[kSurrogateTile];    // of the token's row
+  alignas(64) double weight[kSurrogateTile];    // of the token's sequence
   // What a rule writes for every live token, without weights. A mask that it has nothing to say about stays 0.
   alignas(64) float loss[kSurrogateTile] = {};
   alignas(64) float grad[kSurrogateTile] = {};
@@ -52,8 +52,8 @@ class SurrogateJob {
   float lowest_log_ratio = -kMaxLogRatio, highest_log_ratio = kMaxLogRatio;  // clamp; without gradient beyond
   bool weigh_rollout = true;  // false: the rule has seen to the rollout weights
   Isa isa;
-  Rows rows;
-  bool one_weight;  // every row has the same
+  TokenSequences sequences;
+  bool one_weight;  // every sequence has the same
   int64_t size() const { return static_cast<int64_t>(in.log_probs.size()); }
 };
 
@@ -65,13 +65,13 @@ struct SurrogateLanes {
   int64_t live = 0, clipped = 0, lower = 0, outside = 0, dead = 0, saturated = 0;
   alignas(64) float ratio_max[kLanes];
   alignas(64) float ratio_min[kLanes];
-  int64_t row = 0;  // of the token to come
+  int64_t sequence = 0;  // of the token to come
 
   SurrogateLanes();
   SurrogateSums total() const;
 };
 
-// Tokens [first, first + count) into a tile, count <= kSurrogateTile. lanes.row walks with them.
+// Tokens [first, first + count) into a tile, count <= kSurrogateTile. lanes.sequence walks with them.
 void load_tile(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, SurrogateLanes& lanes);
 // Adds the tile to the sums and writes loss and gradient.
 void finish_tile(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, SurrogateLanes& lanes);

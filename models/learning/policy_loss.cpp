@@ -32,7 +32,7 @@ void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_r
 LossTotals count_loss(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::span<const uint8_t> kept) {
   std::vector<int64_t> tokens;
   token_offsets(rows, offsets, per_row, tokens);
-  return {rows, count_tokens(Rows(tokens), kept)};
+  return {rows, count_tokens(TokenSequences(tokens), kept)};
 }
 
 void LossReport::add_means(const LossReport& other) {
@@ -141,7 +141,7 @@ void PolicyLoss::weigh_rows(const LossInput& input, const LossTotals& totals) {
   row_weights_.resize(offsets_.size() - 1);
   const Normalizers normalizers{
       .tokens = totals.counts.tokens, .sequences = totals.counts.sequences, .length = length_};
-  aggregation_weights(choice_.aggregation, Rows(offsets_), input.kept, normalizers, row_weights_);
+  aggregation_weights(choice_.aggregation, TokenSequences(offsets_), input.kept, normalizers, row_weights_);
 }
 
 // Losses and gradients of the tokens, without the weights of their rows.
@@ -154,13 +154,13 @@ SurrogateSums PolicyLoss::run_surrogate(const LossInput& input, const LossSettin
   in.advantages = advantages_;
   in.mask = input.kept;
   in.rollout_weights = input.rollout_weights;
-  in.rows = Rows(offsets_);
+  in.sequences = TokenSequences(offsets_);
   in.key = settings.key;
   return choice_.surrogate(in, settings.train_policy ? SurrogateOutput{loss_, gradients_} : SurrogateOutput{});
 }
 
 double PolicyLoss::aggregate_loss(const LossInput& input, std::span<const float> loss) const {
-  return aggregate(loss, Rows(offsets_), input.kept, row_weights_);
+  return aggregate(loss, TokenSequences(offsets_), input.kept, row_weights_);
 }
 
 // Adds the gradient of the penalty; its aggregate. The samples come from the behaviour policy, so what they estimate without bias is

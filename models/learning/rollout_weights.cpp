@@ -33,7 +33,7 @@ RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedRo
   std::vector<float> weights(now.size());
   std::vector<uint8_t> kept(now.size());
   RolloutWeights result;
-  result.metrics = rollout_correction(now, then, Rows(offsets), {}, token_advantages, correction, weights, kept);
+  result.metrics = rollout_correction(now, then, TokenSequences(offsets), {}, token_advantages, correction, weights, kept);
   result.weights.assign(batch.rows * per_row, 0.0f);
   result.kept.assign(batch.rows * per_row, 0);
   for (size_t i = 0; i < sequences.rows.size(); ++i) {

@@ -66,7 +66,7 @@ TokenAdvantages estimate_sequences(const AlgorithmChoice& choice, const Sequence
   const int64_t per_row = needs_policy && in.per_decision ? in.decisions : 1;
   const Tokens tokens = gather_tokens(in, batch, per_row);
   AdvantageInput input;
-  input.rows = Rows(tokens.offsets);
+  input.sequences = TokenSequences(tokens.offsets);
   input.rewards = tokens.rewards;
   input.groups = in.groups;
   input.values = tokens.values;

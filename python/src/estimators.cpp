@@ -21,10 +21,10 @@ namespace {
 namespace py = pybind11;
 using Indices = std::vector<int64_t>;
 
-// [B, T], or rows of any lengths with offsets [B + 1].
-Rows rows_of(const View& tokens, const View* offsets) {
-  if (offsets != nullptr) return Rows(offsets->in<int64_t>());
-  return Rows(tokens.dim(0), tokens.dim(1));
+// [B, T], or sequences of any lengths with offsets [B + 1].
+TokenSequences sequences_of(const View& tokens, const View* offsets) {
+  if (offsets != nullptr) return TokenSequences(offsets->in<int64_t>());
+  return TokenSequences(tokens.dim(0), tokens.dim(1));
 }
 
 // --- Advantages
@@ -35,7 +35,7 @@ void advantages(const std::string& name, const Settings& settings, const View& r
                 const View& advantages, const View& returns) {
   const AdvantageEntry& entry = find_advantage(name, "name");
   AdvantageInput in;
-  in.rows = rows_of(rewards, offsets);
+  in.sequences = sequences_of(rewards, offsets);
   in.rewards = rewards.in<float>();
   in.mask = in_or_empty<uint8_t>(mask);
   in.groups = in_or_empty<int64_t>(groups);
@@ -99,7 +99,7 @@ void shape(const View& scores, bool per_token, const View* kl, const View* mask,
   const auto divergence = in_or_empty<float>(kl);
   const auto flags = in_or_empty<uint8_t>(mask);
   if (per_token) return shape_token_rewards(scores.in<float>(), divergence, flags, shaping, rewards.out<float>());
-  shape_rewards(rows_of(rewards, offsets), scores.in<float>(), divergence, flags, shaping, rewards.out<float>());
+  shape_rewards(sequences_of(rewards, offsets), scores.in<float>(), divergence, flags, shaping, rewards.out<float>());
 }
 
 void overlong(const View& lengths, double max_length, double buffer, double factor, bool bounded,
@@ -118,7 +118,7 @@ Indices filter(const View& metric, const View& groups, int64_t max_groups) {
 }
 
 Indices resample(const View& scores, const std::string& method, double power, int64_t count, uint64_t seed) {
-  return draw_rows(resample_weights(scores.in<float>(), find_resample_weight(method), power), count, seed);
+  return draw_sequences(resample_weights(scores.in<float>(), find_resample_weight(method), power), count, seed);
 }
 
 // --- Schedules

@@ -31,24 +31,24 @@ std::span<T> out_or_empty(const View* view) {
 }
 
 // The sequences of an array: given offsets, or its last dimension.
-Rows rows_of(const View& tokens, const View* offsets) {
-  if (offsets != nullptr) return Rows(offsets->in<int64_t>());
-  if (tokens.rank() == 0) return Rows(1, 1);
+TokenSequences sequences_of(const View& tokens, const View* offsets) {
+  if (offsets != nullptr) return TokenSequences(offsets->in<int64_t>());
+  if (tokens.rank() == 0) return TokenSequences(1, 1);
   const int64_t length = tokens.dim(tokens.rank() - 1);
   int64_t count = 1;
   for (std::size_t i = 0; i + 1 < tokens.rank(); ++i) count *= tokens.dim(i);
-  return Rows(count, length);
+  return TokenSequences(count, length);
 }
 
 // num_tokens, num_sequences, length, dp_size, verl_compat.
 using Norms = std::tuple<std::optional<double>, std::optional<double>, std::optional<double>, double, bool>;
 
-std::vector<double> row_weights(const std::string& mode, const Rows& rows, std::span<const uint8_t> mask,
-                                const Norms& norms) {
-  std::vector<double> weights(static_cast<std::size_t>(rows.count()));
-  const auto& [tokens, sequences, length, dp_size, verl_compat] = norms;
-  aggregation_weights(find_aggregation(mode, "aggregation"), rows, mask,
-                      {tokens, sequences, length, dp_size, verl_compat}, weights);
+std::vector<double> sequence_weights(const std::string& mode, const TokenSequences& sequences,
+                                     std::span<const uint8_t> mask, const Norms& norms) {
+  std::vector<double> weights(static_cast<std::size_t>(sequences.count()));
+  const auto& [tokens, count, length, dp_size, verl_compat] = norms;
+  aggregation_weights(find_aggregation(mode, "aggregation"), sequences, mask,
+                      {tokens, count, length, dp_size, verl_compat}, weights);
   return weights;
 }
 
@@ -137,12 +137,12 @@ std::pair<double, Metrics> policy_loss(const std::string& name, const Settings& 
                     .advantages = advantages.in<float>(),
                     .mask = in_or_empty<uint8_t>(mask),
                     .rollout_weights = in_or_empty<float>(rollout_weights),
-                    .rows = rows_of(log_probs, offsets),
-                    .row_weights = {},
+                    .sequences = sequences_of(log_probs, offsets),
+                    .sequence_weights = {},
                     .key = key};
   std::vector<double> weights;
-  if (aggregation) weights = row_weights(*aggregation, *in.rows, in.mask, norms);
-  in.row_weights = weights;
+  if (aggregation) weights = sequence_weights(*aggregation, *in.sequences, in.mask, norms);
+  in.sequence_weights = weights;
   const SurrogateSums sums = surrogate(in, {out_or_empty<float>(loss), out_or_empty<float>(grad)});
   return {sums.loss, metrics_of(sums)};
 }
@@ -169,11 +169,11 @@ Metrics surrogate_metrics(const Metrics& sums) {
 // The aggregate of values; grad gets the weight of each token.
 double aggregate_values(const View& values, const View* mask, const View* offsets, const std::string& mode,
                         const Norms& norms, const View* grad) {
-  const Rows rows = rows_of(values, offsets);
+  const TokenSequences sequences = sequences_of(values, offsets);
   const auto flags = in_or_empty<uint8_t>(mask);
-  const std::vector<double> weights = row_weights(mode, rows, flags, norms);
-  if (grad != nullptr) aggregate_backward(rows, flags, weights, 1.0, grad->out<float>());
-  return aggregate(values.in<float>(), rows, flags, weights);
+  const std::vector<double> weights = sequence_weights(mode, sequences, flags, norms);
+  if (grad != nullptr) aggregate_backward(sequences, flags, weights, 1.0, grad->out<float>());
+  return aggregate(values.in<float>(), sequences, flags, weights);
 }
 
 // The aggregated loss and the metrics; without an aggregation the losses and gradients are those of each element. `scale` is
@@ -194,13 +194,13 @@ std::pair<double, Metrics> value_loss_of(const View& values, const View* old_val
       value_loss(predicted, in_or_empty<float>(old_values), returns.in<float>(), flags, params, losses, grads);
   double total = 0;
   if (aggregation) {
-    const Rows rows = rows_of(values, offsets);
-    std::vector<double> weights = row_weights(*aggregation, rows, flags, norms);
+    const TokenSequences sequences = sequences_of(values, offsets);
+    std::vector<double> weights = sequence_weights(*aggregation, sequences, flags, norms);
     for (double& weight : weights) weight *= scale;
-    total = aggregate(losses, rows, flags, weights);
-    for (int64_t i = 0; i < rows.count(); ++i) {
+    total = aggregate(losses, sequences, flags, weights);
+    for (int64_t i = 0; i < sequences.count(); ++i) {
       const auto weight = static_cast<float>(weights[static_cast<std::size_t>(i)]);
-      for (int64_t t = rows.begin(i); t < rows.end(i); ++t) grads[static_cast<std::size_t>(t)] *= weight;
+      for (int64_t t = sequences.begin(i); t < sequences.end(i); ++t) grads[static_cast<std::size_t>(t)] *= weight;
     }
   } else if (scale != 1) {
     for (float& x : losses) x *= static_cast<float>(scale);
@@ -296,8 +296,8 @@ Metrics rollout_correction_of(const View& log_probs, const View& rollout_log_pro
                            .rules = parse_rejection_rules(rules, thresholds, "rollout_rs"),
                            .opsm_delta = opsm_delta};
   const OffPolicyMetrics m = rollout_correction(
-      log_probs.in<float>(), rollout_log_probs.in<float>(), rows_of(log_probs, offsets), in_or_empty<uint8_t>(mask),
-      in_or_empty<float>(advantages), params, weights.out<float>(), kept.out<uint8_t>());
+      log_probs.in<float>(), rollout_log_probs.in<float>(), sequences_of(log_probs, offsets),
+      in_or_empty<uint8_t>(mask), in_or_empty<float>(advantages), params, weights.out<float>(), kept.out<uint8_t>());
   return {{"kl", m.kl},
           {"k3_kl", m.k3_kl},
           {"training_log_ppl", m.training_log_ppl},

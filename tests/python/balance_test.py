@@ -132,7 +132,7 @@ def test_groups_stay_together():
     for part in parts:
         assert part == sorted(part)
         assert len({groups[i] for i in part}) == 2
-    with pytest.raises(ValueError, match="groups: the rows of a group are not next to each other"):
+    with pytest.raises(ValueError, match="groups: the sequences of a group are not next to each other"):
         ta.group_balanced_partitions([1, 2, 3], ["a", "b", "a"], 1)
 
 
@@ -166,7 +166,7 @@ def test_micro_batches_beyond_the_rows_are_empty():
     assert ta.micro_batches([10, 30], 100, maximum_over_ranks=lambda own: 4) == [[1], [0], [], []]
     assert ta.micro_batches([], 100, maximum_over_ranks=lambda own: 2) == [[], []]
     assert ta.micro_batches([], 100) == []
-    with pytest.raises(ValueError, match="2 rows, 4 micro-batches wanted"):
+    with pytest.raises(ValueError, match="2 sequences, 4 micro-batches wanted"):
         ta.micro_batches([10, 30], 100, maximum_over_ranks=lambda own: 4, verl_compat=True)
 
 

@@ -227,7 +227,7 @@ def test_a_row_alone_in_its_group():
     assert ta.advantages("rloo", rewards, groups=[0], singleton="score")[0].tolist() == [[3, 3]]
     for name in ("dr_grpo", "opo", "gpg"):
         assert ta.advantages(name, rewards, groups=[0])[0].tolist() == [[3, 3]]
-    with pytest.raises(ValueError, match="groups: row 0 is alone in its group, grpo_passk needs at least 2"):
+    with pytest.raises(ValueError, match="groups: sequence 0 is alone in its group, grpo_passk needs at least 2"):
         ta.advantages("grpo_passk", rewards, groups=[0])
 
 

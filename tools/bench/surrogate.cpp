@@ -24,9 +24,9 @@ constexpr double kBytes =
 struct Tokens {
   std::vector<float> log_probs, old_log_probs, advantages, grad;
   std::vector<uint8_t> mask;
-  std::vector<double> row_weights;
+  std::vector<double> sequence_weights;
 
-  Tokens() : grad(kTokens), row_weights(kRows, 1.0 / kTokens) {
+  Tokens() : grad(kTokens), sequence_weights(kRows, 1.0 / kTokens) {
     Rng random(derive_key(1, "bench surrogate"));
     for (int64_t i = 0; i < kTokens; ++i) {
       old_log_probs.push_back(-3.0f * random.uniform());
@@ -58,8 +58,8 @@ double median(std::vector<double> x) {
 nlohmann::ordered_json measure(const SurrogateEntry& entry, Isa isa, Tokens& tokens, double seconds) {
   const Surrogate surrogate = make_surrogate(entry.name);
   SurrogateInput in{tokens.log_probs, tokens.old_log_probs, tokens.advantages, tokens.mask};
-  in.rows = Rows(kRows, kSteps);
-  in.row_weights = tokens.row_weights;
+  in.sequences = TokenSequences(kRows, kSteps);
+  in.sequence_weights = tokens.sequence_weights;
   force_isa(isa);
   std::vector<double> losses, streams;
   for (double spent = 0; spent < seconds || losses.size() < 3; spent += losses.back() + streams.back()) {

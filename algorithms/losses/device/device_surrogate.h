@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "algorithms/losses/device/segments.h"
+#include "algorithms/losses/device/device_sequences.h"
 #include "algorithms/losses/surrogate.h"
 
 namespace troupe {
@@ -21,12 +21,12 @@ struct DeviceSurrogateInput {
   at::Tensor advantages;       // [n]
   at::Tensor mask;             // [n] bool, or undefined = all; tokens with false may hold anything
   at::Tensor rollout_weights;  // [n] float32, or undefined = 1
-  const Segments& sequences;
+  const DeviceSequences& sequences;
   int64_t live = 0;  // tokens with a true mask
   uint64_t key = 0;  // names the random stream of clip_cov
 };
 
-// Without the weights of rows.
+// Without the weights of sequences.
 struct DeviceSurrogateOutput {
   at::Tensor loss;  // [n] float32, 0 where masked
   at::Tensor grad;  // [n] d loss / d log_prob, the same

@@ -31,7 +31,7 @@ at::Tensor k3_of(const at::Tensor& log_ratio) {
 }
 
 // [8] and [5] sums, in the order of read_sums().
-at::Tensor sum_all(const std::vector<at::Tensor>& rows) { return at::stack(rows).to(at::kDouble).sum(1); }
+at::Tensor sum_all(const std::vector<at::Tensor>& tensors) { return at::stack(tensors).to(at::kDouble).sum(1); }
 
 }  // namespace
 

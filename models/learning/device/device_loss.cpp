@@ -91,7 +91,7 @@ struct DevicePolicyLoss::Call {
   const LossSettings& settings;
   DeviceHead::Evaluation evaluation;
   std::vector<int64_t> offsets;  // of tokens
-  Segments sequences;
+  DeviceSequences sequences;
   Tokens tokens;
 };
 
@@ -112,7 +112,7 @@ at::Tensor DevicePolicyLoss::token_weights(const Call& call) const {
   std::vector<double> weights(call.offsets.size() - 1);
   const Normalizers normalizers{
       .tokens = call.totals.counts.tokens, .sequences = call.totals.counts.sequences, .length = length_};
-  aggregation_weights(choice_.aggregation, Rows(call.offsets), call.input.host_kept, normalizers, weights);
+  aggregation_weights(choice_.aggregation, TokenSequences(call.offsets), call.input.host_kept, normalizers, weights);
   return call.sequences.spread(upload(std::span<const double>(weights), call.input.head.outputs.device()));
 }
 
@@ -150,7 +150,7 @@ DeviceLossResult DevicePolicyLoss::compute(const DeviceLossInput& input, const L
   Tokens tokens = tokens_of(input, evaluation);
   std::vector<int64_t> offsets;
   token_offsets(rows, input.offsets, per_row_, offsets);
-  const Segments sequences(offsets, input.head.outputs.device());
+  const DeviceSequences sequences(offsets, input.head.outputs.device());
   const Call call = {input, totals, settings, std::move(evaluation), std::move(offsets), sequences, std::move(tokens)};
   DeviceLossResult result;
   result.rows = rows;

@@ -17,17 +17,18 @@ using namespace troupe;
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-using Table = std::vector<std::vector<double>>;  // [B][tokens of the row]
+using Table = std::vector<std::vector<double>>;  // [B][tokens of the sequence]
 
-// A random batch of rows of any lengths, padded rows included, with gaps in the mask.
+// A random batch of sequences of any lengths, padded sequences included, with gaps in the mask.
 struct Batch {
   std::vector<int64_t> offsets{0}, groups;
   std::vector<float> rewards, values, baselines, old_log_probs, sum_pi_squared, weights;
   std::vector<uint8_t> mask;
 
-  Batch(int64_t rows, int64_t longest, int64_t group_count, uint64_t seed, bool padded = false, double gaps = 0.25) {
+  Batch(int64_t sequences, int64_t longest, int64_t group_count, uint64_t seed, bool padded = false,
+        double gaps = 0.25) {
     Rng rng(derive_key(seed, "batch"));
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t sequence = 0; sequence < sequences; ++sequence) {
       const auto length = padded ? longest : static_cast<int64_t>(rng.below(static_cast<uint64_t>(longest) + 1));
       offsets.push_back(offsets.back() + length);
       groups.push_back(static_cast<int64_t>(rng.below(static_cast<uint64_t>(group_count))) * 1000 - 3);
@@ -43,12 +44,12 @@ struct Batch {
     }
   }
 
-  int64_t rows() const { return static_cast<int64_t>(groups.size()); }
+  int64_t sequences() const { return static_cast<int64_t>(groups.size()); }
   bool counts(std::size_t i) const { return mask.empty() || mask[i] != 0; }
 
   AdvantageInput input() const {
     AdvantageInput in;
-    in.rows = Rows(offsets);
+    in.sequences = TokenSequences(offsets);
     in.rewards = rewards;
     in.mask = mask;
     in.groups = groups;
@@ -82,146 +83,154 @@ Result run(std::string_view name, const AdvantageInput& in, const Settings& sett
   return out;
 }
 
-// --- The oracle: one row, one group, one token at a time, in double.
+// --- The oracle: one sequence, one group, one token at a time, in double.
 
 struct Oracle {
   const Batch& b;
 
-  std::size_t rows() const { return b.groups.size(); }
-  std::size_t length(std::size_t row) const { return static_cast<std::size_t>(b.offsets[row + 1] - b.offsets[row]); }
-  std::size_t at(std::size_t row, std::size_t t) const { return static_cast<std::size_t>(b.offsets[row]) + t; }
-  bool m(std::size_t row, std::size_t t) const { return b.counts(at(row, t)); }
-  double r(std::size_t row, std::size_t t) const { return m(row, t) ? double{b.rewards[at(row, t)]} : 0.0; }
+  std::size_t sequences() const { return b.groups.size(); }
+  std::size_t length(std::size_t sequence) const {
+    return static_cast<std::size_t>(b.offsets[sequence + 1] - b.offsets[sequence]);
+  }
+  std::size_t at(std::size_t sequence, std::size_t t) const {
+    return static_cast<std::size_t>(b.offsets[sequence]) + t;
+  }
+  bool m(std::size_t sequence, std::size_t t) const { return b.counts(at(sequence, t)); }
+  double r(std::size_t sequence, std::size_t t) const {
+    return m(sequence, t) ? double{b.rewards[at(sequence, t)]} : 0.0;
+  }
 
-  double score(std::size_t row) const {
+  double score(std::size_t sequence) const {
     double sum = 0;
-    for (std::size_t t = 0; t < length(row); ++t) sum += r(row, t);
+    for (std::size_t t = 0; t < length(sequence); ++t) sum += r(sequence, t);
     return sum;
   }
-  double tokens(std::size_t row) const {
+  double tokens(std::size_t sequence) const {
     double sum = 0;
-    for (std::size_t t = 0; t < length(row); ++t) sum += m(row, t);
+    for (std::size_t t = 0; t < length(sequence); ++t) sum += m(sequence, t);
     return sum;
   }
-  std::vector<std::size_t> peers(std::size_t row) const {
+  std::vector<std::size_t> peers(std::size_t sequence) const {
     std::vector<std::size_t> out;
-    for (std::size_t other = 0; other < rows(); ++other)
-      if (b.groups[other] == b.groups[row]) out.push_back(other);
+    for (std::size_t other = 0; other < sequences(); ++other)
+      if (b.groups[other] == b.groups[sequence]) out.push_back(other);
     return out;
   }
-  double mean(std::size_t row) const {
+  double mean(std::size_t sequence) const {
     double sum = 0;
-    for (const std::size_t peer : peers(row)) sum += score(peer);
-    return sum / static_cast<double>(peers(row).size());
+    for (const std::size_t peer : peers(sequence)) sum += score(peer);
+    return sum / static_cast<double>(peers(sequence).size());
   }
-  double deviation(std::size_t row) const {
+  double deviation(std::size_t sequence) const {
     double sum = 0;
-    for (const std::size_t peer : peers(row)) sum += std::pow(score(peer) - mean(row), 2);
-    return std::sqrt(sum / static_cast<double>(peers(row).size() - 1));
+    for (const std::size_t peer : peers(sequence)) sum += std::pow(score(peer) - mean(sequence), 2);
+    return std::sqrt(sum / static_cast<double>(peers(sequence).size() - 1));
   }
-  bool alone(std::size_t row) const { return peers(row).size() == 1; }
+  bool alone(std::size_t sequence) const { return peers(sequence).size() == 1; }
 
-  // `per_row` at the unmasked tokens.
+  // `per_sequence` at the unmasked tokens.
   template <class F>
-  Table broadcast(F per_row) const {
+  Table broadcast(F per_sequence) const {
     Table out;
-    for (std::size_t row = 0; row < rows(); ++row) {
+    for (std::size_t sequence = 0; sequence < sequences(); ++sequence) {
       out.emplace_back();
-      for (std::size_t t = 0; t < length(row); ++t) out.back().push_back(m(row, t) ? per_row(row) : 0.0);
+      for (std::size_t t = 0; t < length(sequence); ++t)
+        out.back().push_back(m(sequence, t) ? per_sequence(sequence) : 0.0);
     }
     return out;
   }
   template <class F>
   Table per_token(F f) const {
     Table out;
-    for (std::size_t row = 0; row < rows(); ++row) {
+    for (std::size_t sequence = 0; sequence < sequences(); ++sequence) {
       out.emplace_back();
-      for (std::size_t t = 0; t < length(row); ++t) out.back().push_back(f(row, t));
+      for (std::size_t t = 0; t < length(sequence); ++t) out.back().push_back(f(sequence, t));
     }
     return out;
   }
   // Unbiased, over all unmasked tokens, masked ones 0.
   Table whitened(const Table& x) const {
     double n = 0, sum = 0, squares = 0;
-    for (std::size_t row = 0; row < rows(); ++row)
-      for (std::size_t t = 0; t < length(row); ++t)
-        if (m(row, t)) n += 1, sum += x[row][t];
-    for (std::size_t row = 0; row < rows(); ++row)
-      for (std::size_t t = 0; t < length(row); ++t)
-        if (m(row, t)) squares += std::pow(x[row][t] - sum / n, 2);
+    for (std::size_t sequence = 0; sequence < sequences(); ++sequence)
+      for (std::size_t t = 0; t < length(sequence); ++t)
+        if (m(sequence, t)) n += 1, sum += x[sequence][t];
+    for (std::size_t sequence = 0; sequence < sequences(); ++sequence)
+      for (std::size_t t = 0; t < length(sequence); ++t)
+        if (m(sequence, t)) squares += std::pow(x[sequence][t] - sum / n, 2);
     const double scale = n > 1 ? 1 / std::sqrt(squares / (n - 1) + 1e-8) : 1;
-    return per_token([&](std::size_t row, std::size_t t) { return m(row, t) ? (x[row][t] - sum / n) * scale : 0.0; });
+    return per_token(
+        [&](std::size_t sequence, std::size_t t) { return m(sequence, t) ? (x[sequence][t] - sum / n) * scale : 0.0; });
   }
-  // The advantage of the next unmasked token of the row, itself included, by the definition as a sum.
-  double gae(std::size_t row, std::size_t t, double gamma, double lambda) const {
+  // The advantage of the next unmasked token of the sequence, itself included, by the definition as a sum.
+  double gae(std::size_t sequence, std::size_t t, double gamma, double lambda) const {
     std::vector<std::size_t> valid;
-    for (std::size_t u = t; u < length(row); ++u)
-      if (m(row, u)) valid.push_back(u);
+    for (std::size_t u = t; u < length(sequence); ++u)
+      if (m(sequence, u)) valid.push_back(u);
     double sum = 0;
     for (std::size_t k = 0; k < valid.size(); ++k) {
-      const double next = k + 1 < valid.size() ? double{b.values[at(row, valid[k + 1])]} : 0.0;
-      const double delta = r(row, valid[k]) + gamma * next - double{b.values[at(row, valid[k])]};
+      const double next = k + 1 < valid.size() ? double{b.values[at(sequence, valid[k + 1])]} : 0.0;
+      const double delta = r(sequence, valid[k]) + gamma * next - double{b.values[at(sequence, valid[k])]};
       sum += std::pow(gamma * lambda, static_cast<double>(k)) * delta;
     }
     return sum;
   }
-  double to_go(std::size_t row, std::size_t t) const {
+  double to_go(std::size_t sequence, std::size_t t) const {
     double sum = 0;
-    for (std::size_t u = t; u < length(row); ++u) sum += r(row, u);
+    for (std::size_t u = t; u < length(sequence); ++u) sum += r(sequence, u);
     return sum;
   }
-  double weight(std::size_t row, std::size_t t, bool importance) const {
+  double weight(std::size_t sequence, std::size_t t, bool importance) const {
     double sum = 0;
     for (std::size_t u = 0; u <= t; ++u) {
-      if (!m(row, u)) continue;
-      const std::size_t i = at(row, u);
+      if (!m(sequence, u)) continue;
+      const std::size_t i = at(sequence, u);
       const double rho = importance ? double{b.weights[i]} : 1.0;
       sum += (1 - 2 * std::exp(double{b.old_log_probs[i]}) + double{b.sum_pi_squared[i]}) * rho * rho;
     }
     return sum;
   }
   // Its step: position, or number of unmasked tokens before it.
-  std::size_t step(std::size_t row, std::size_t t, bool compact) const {
+  std::size_t step(std::size_t sequence, std::size_t t, bool compact) const {
     if (!compact) return t;
     std::size_t before = 0;
-    for (std::size_t u = 0; u < t; ++u) before += m(row, u);
+    for (std::size_t u = 0; u < t; ++u) before += m(sequence, u);
     return before;
   }
-  double optimal(std::size_t row, std::size_t t, bool compact, bool cut, bool importance) const {
-    const std::vector<std::size_t> others = peers(row);
-    if (others.size() == 1) return to_go(row, t);
+  double optimal(std::size_t sequence, std::size_t t, bool compact, bool cut, bool importance) const {
+    const std::vector<std::size_t> others = peers(sequence);
+    if (others.size() == 1) return to_go(sequence, t);
     std::vector<double> lengths;
     for (const std::size_t peer : others) lengths.push_back(tokens(peer));
     std::sort(lengths.rbegin(), lengths.rend());
-    const bool longest = tokens(row) == lengths[0] && lengths[0] > lengths[1];
-    if (cut && longest && static_cast<double>(step(row, t, compact)) >= lengths[1]) return to_go(row, t);
+    const bool longest = tokens(sequence) == lengths[0] && lengths[0] > lengths[1];
+    if (cut && longest && static_cast<double>(step(sequence, t, compact)) >= lengths[1]) return to_go(sequence, t);
     double top = 0, bottom = 0;
     for (const std::size_t peer : others)
       for (std::size_t u = 0; u < length(peer); ++u) {
-        if (!m(peer, u) || step(peer, u, compact) != step(row, t, compact)) continue;
+        if (!m(peer, u) || step(peer, u, compact) != step(sequence, t, compact)) continue;
         top += to_go(peer, u) * weight(peer, u, importance);
         bottom += weight(peer, u, importance);
       }
-    return to_go(row, t) - top / (bottom + 1e-8);
+    return to_go(sequence, t) - top / (bottom + 1e-8);
   }
 };
 
 void check_equal(const std::vector<float>& got, const Table& want) {
   std::size_t at = 0;
   double largest = 0;
-  for (const auto& row : want)
-    for (const double x : row) largest = std::max(largest, std::abs(x));
-  for (const auto& row : want)
-    for (const double x : row) {
+  for (const auto& sequence : want)
+    for (const double x : sequence) largest = std::max(largest, std::abs(x));
+  for (const auto& sequence : want)
+    for (const double x : sequence) {
       REQUIRE(at < got.size());
       REQUIRE(std::abs(got[at++] - x) <= 1e-5 + 2e-5 * largest);
     }
   REQUIRE(at == got.size());
 }
 
-// Rows, longest row, groups: empty, single and ordinary ones.
+// Sequences, longest sequence, groups: empty, single and ordinary ones.
 struct Shape {
-  int64_t rows, longest, groups;
+  int64_t sequences, longest, groups;
 };
 const Shape kShapes[] = {{0, 5, 1}, {1, 0, 1}, {1, 1, 1}, {1, 7, 1}, {3, 9, 3}, {8, 12, 2}, {20, 17, 6}, {40, 33, 40}};
 
@@ -231,7 +240,7 @@ void for_each_batch(F f) {
   for (const Shape& shape : kShapes)
     for (const bool padded : {false, true})
       for (const double gaps : {0.0, 0.25, 1.0}) {
-        const Batch batch(shape.rows, shape.longest, shape.groups, ++seed, padded, gaps);
+        const Batch batch(shape.sequences, shape.longest, shape.groups, ++seed, padded, gaps);
         f(batch, Oracle{batch});
       }
 }
@@ -246,12 +255,13 @@ void check_against(std::string_view name, const Settings& settings, F want) {
   });
 }
 
-// Every estimator on this batch; grpo_passk where no row is alone.
+// Every estimator on this batch; grpo_passk where no sequence is alone.
 template <class F>
 void for_each_estimator(const Batch& batch, F f) {
   for (const AdvantageEntry& entry : advantage_table()) {
     bool alone = false;
-    for (std::size_t row = 0; row < batch.groups.size(); ++row) alone = alone || Oracle{batch}.alone(row);
+    for (std::size_t sequence = 0; sequence < batch.groups.size(); ++sequence)
+      alone = alone || Oracle{batch}.alone(sequence);
     if (entry.function != nullptr && (entry.name != "grpo_passk" || !alone)) f(entry);
   }
 }
@@ -260,10 +270,10 @@ void for_each_estimator(const Batch& batch, F f) {
 
 TEST_CASE("advantages: gae skips masked tokens, whitens and leaves returns raw") {
   for_each_batch([](const Batch& batch, const Oracle& o) {
-    const auto raw =
-        o.per_token([&](std::size_t row, std::size_t t) { return o.m(row, t) ? o.gae(row, t, .97, .9) : 0.0; });
-    const auto returns = o.per_token([&](std::size_t row, std::size_t t) {
-      return o.m(row, t) ? raw[row][t] + double{batch.values[o.at(row, t)]} : 0.0;
+    const auto raw = o.per_token(
+        [&](std::size_t sequence, std::size_t t) { return o.m(sequence, t) ? o.gae(sequence, t, .97, .9) : 0.0; });
+    const auto returns = o.per_token([&](std::size_t sequence, std::size_t t) {
+      return o.m(sequence, t) ? raw[sequence][t] + double{batch.values[o.at(sequence, t)]} : 0.0;
     });
     const Settings settings{{"gamma", .97}, {"lam", .9}};
     const Result whitened = run("gae", batch.input(), settings);
@@ -277,10 +287,10 @@ TEST_CASE("advantages: gae can carry the next advantage past masked tokens, as v
   for_each_batch([](const Batch& batch, const Oracle& o) {
     const Settings settings{{"gamma", .9}, {"lam", .8}, {"whiten", false}, {"outside", "carry"}};
     const Result got = run("gae", batch.input(), settings);
-    const auto want = o.per_token([&](std::size_t row, std::size_t t) { return o.gae(row, t, .9, .8); });
+    const auto want = o.per_token([&](std::size_t sequence, std::size_t t) { return o.gae(sequence, t, .9, .8); });
     check_equal(got.advantages, want);
-    check_equal(got.returns, o.per_token([&](std::size_t row, std::size_t t) {
-      return want[row][t] + double{batch.values[o.at(row, t)]};
+    check_equal(got.returns, o.per_token([&](std::size_t sequence, std::size_t t) {
+      return want[sequence][t] + double{batch.values[o.at(sequence, t)]};
     }));
   });
 }
@@ -294,15 +304,17 @@ TEST_CASE("advantages: gae of a single unmasked token is 0, of none too") {
 
 TEST_CASE("advantages: grpo is the score standardised in its group, alone it is the score") {
   check_against("grpo", {}, [](const Oracle& o) {
-    return o.broadcast([&](std::size_t row) {
-      return o.alone(row) ? o.score(row) / (1 + 1e-6) : (o.score(row) - o.mean(row)) / (o.deviation(row) + 1e-6);
+    return o.broadcast([&](std::size_t sequence) {
+      return o.alone(sequence) ? o.score(sequence) / (1 + 1e-6)
+                               : (o.score(sequence) - o.mean(sequence)) / (o.deviation(sequence) + 1e-6);
     });
   });
 }
 
 TEST_CASE("advantages: dr_grpo is grpo without the deviation") {
   const auto want = [](const Oracle& o) {
-    return o.broadcast([&](std::size_t row) { return o.score(row) - (o.alone(row) ? 0.0 : o.mean(row)); });
+    return o.broadcast(
+        [&](std::size_t sequence) { return o.score(sequence) - (o.alone(sequence) ? 0.0 : o.mean(sequence)); });
   };
   check_against("dr_grpo", {}, want);
   check_against("grpo", {{"norm_adv_by_std_in_grpo", false}}, want);
@@ -310,9 +322,10 @@ TEST_CASE("advantages: dr_grpo is grpo without the deviation") {
 
 TEST_CASE("advantages: grpo_vectorized floors the variance") {
   check_against("grpo_vectorized", {{"epsilon", .5}}, [](const Oracle& o) {
-    return o.broadcast([&](std::size_t row) {
-      if (o.alone(row)) return o.score(row) / 1.5;
-      return (o.score(row) - o.mean(row)) / (std::sqrt(std::max(std::pow(o.deviation(row), 2), .5)) + .5);
+    return o.broadcast([&](std::size_t sequence) {
+      if (o.alone(sequence)) return o.score(sequence) / 1.5;
+      return (o.score(sequence) - o.mean(sequence)) /
+             (std::sqrt(std::max(std::pow(o.deviation(sequence), 2), .5)) + .5);
     });
   });
 }
@@ -324,7 +337,7 @@ TEST_CASE("advantages: equal scores give grpo advantages of 0, with and without 
     for (const float x : run(name, batch.input()).advantages) CHECK(x == 0);
 }
 
-TEST_CASE("advantages: grpo_passk pays only the best row, by its lead over the second") {
+TEST_CASE("advantages: grpo_passk pays only the best sequence, by its lead over the second") {
   Batch batch(5, 1, 1, 5, true, 0.0);
   batch.groups = {7, 9, 7, 9, 7};
   batch.rewards = {1, 5, 4, 5, 2.5f};
@@ -335,46 +348,49 @@ TEST_CASE("advantages: grpo_passk pays only the best row, by its lead over the s
   CHECK(run("grpo_passk", batch.input(), {{"norm_adv_by_std_in_grpo", false}}).advantages[2] == doctest::Approx(1.5));
 }
 
-TEST_CASE("advantages: grpo_passk refuses a row that is alone, and names it") {
+TEST_CASE("advantages: grpo_passk refuses a sequence that is alone, and names it") {
   Batch batch(3, 1, 1, 5, true, 0.0);
   batch.groups = {1, 2, 1};
   CHECK_THROWS_WITH_AS(run("grpo_passk", batch.input()),
-                       "groups: row 1 is alone in its group, grpo_passk needs at least 2 rows in each", ConfigError);
+                       "groups: sequence 1 is alone in its group, grpo_passk needs at least 2 sequences in each",
+                       ConfigError);
 }
 
 TEST_CASE("advantages: rloo compares with the mean of the others; alone it is 0, or the score on request") {
-  const auto others = [](const Oracle& o, std::size_t row) {
+  const auto others = [](const Oracle& o, std::size_t sequence) {
     double sum = 0;
-    for (const std::size_t peer : o.peers(row)) sum += peer == row ? 0 : o.score(peer);
-    return o.score(row) - sum / static_cast<double>(o.peers(row).size() - 1);
+    for (const std::size_t peer : o.peers(sequence)) sum += peer == sequence ? 0 : o.score(peer);
+    return o.score(sequence) - sum / static_cast<double>(o.peers(sequence).size() - 1);
   };
   for (const char* name : {"rloo", "rloo_vectorized"})
     check_against(name, {}, [&](const Oracle& o) {
-      return o.broadcast([&](std::size_t row) { return o.alone(row) ? 0.0 : others(o, row); });
+      return o.broadcast([&](std::size_t sequence) { return o.alone(sequence) ? 0.0 : others(o, sequence); });
     });
   check_against("rloo", {{"singleton", "score"}}, [&](const Oracle& o) {
-    return o.broadcast([&](std::size_t row) { return o.alone(row) ? o.score(row) : others(o, row); });
+    return o.broadcast(
+        [&](std::size_t sequence) { return o.alone(sequence) ? o.score(sequence) : others(o, sequence); });
   });
 }
 
 TEST_CASE("advantages: opo weights the baseline by length") {
   check_against("opo", {}, [](const Oracle& o) {
-    return o.broadcast([&](std::size_t row) {
+    return o.broadcast([&](std::size_t sequence) {
       double top = 0, bottom = 0;
-      for (const std::size_t peer : o.peers(row)) top += o.tokens(peer) * o.score(peer), bottom += o.tokens(peer);
-      return o.score(row) - (o.alone(row) || bottom == 0 ? 0.0 : top / bottom);
+      for (const std::size_t peer : o.peers(sequence)) top += o.tokens(peer) * o.score(peer), bottom += o.tokens(peer);
+      return o.score(sequence) - (o.alone(sequence) || bottom == 0 ? 0.0 : top / bottom);
     });
   });
 }
 
-TEST_CASE("advantages: gpg scales by the share of rows with a score") {
+TEST_CASE("advantages: gpg scales by the share of sequences with a score") {
   const auto want = [](double norm) {
     return [norm](const Oracle& o) {
       double some = 0;
-      for (std::size_t row = 0; row < o.rows(); ++row) some += o.score(row) != 0;
-      const double alpha = static_cast<double>(o.rows()) / std::max(some, 1.0);
-      return o.broadcast(
-          [&](std::size_t row) { return alpha * (o.score(row) - (o.alone(row) ? 0.0 : o.mean(row))) / norm; });
+      for (std::size_t sequence = 0; sequence < o.sequences(); ++sequence) some += o.score(sequence) != 0;
+      const double alpha = static_cast<double>(o.sequences()) / std::max(some, 1.0);
+      return o.broadcast([&](std::size_t sequence) {
+        return alpha * (o.score(sequence) - (o.alone(sequence) ? 0.0 : o.mean(sequence))) / norm;
+      });
     };
   };
   check_against("gpg", {}, want(1));
@@ -386,18 +402,19 @@ TEST_CASE("advantages: gpg scales by the share of rows with a score") {
 
 TEST_CASE("advantages: reinforce_plus_plus_baseline whitens the centred score over tokens") {
   check_against("reinforce_plus_plus_baseline", {}, [](const Oracle& o) {
-    return o.whitened(o.broadcast([&](std::size_t row) { return o.score(row) - (o.alone(row) ? 0.0 : o.mean(row)); }));
+    return o.whitened(o.broadcast(
+        [&](std::size_t sequence) { return o.score(sequence) - (o.alone(sequence) ? 0.0 : o.mean(sequence)); }));
   });
 }
 
 TEST_CASE("advantages: reinforce_plus_plus forgets what comes after a masked token, unless told not to") {
   for (const bool reset : {true, false})
     for_each_batch([&](const Batch& batch, const Oracle& o) {
-      const auto returns = o.per_token([&](std::size_t row, std::size_t t) {
+      const auto returns = o.per_token([&](std::size_t sequence, std::size_t t) {
         double sum = 0, factor = 1;
-        for (std::size_t u = t; u < o.length(row); ++u) {
-          if (reset && u > t && !o.m(row, u)) break;
-          sum += factor * o.r(row, u);
+        for (std::size_t u = t; u < o.length(sequence); ++u) {
+          if (reset && u > t && !o.m(sequence, u)) break;
+          sum += factor * o.r(sequence, u);
           factor *= .9;
         }
         return sum;
@@ -410,14 +427,14 @@ TEST_CASE("advantages: reinforce_plus_plus forgets what comes after a masked tok
 
 TEST_CASE("advantages: remax subtracts the reward of the greedy answer from the reward to go") {
   for_each_batch([](const Batch& batch, const Oracle& o) {
-    const auto returns = o.per_token([&](std::size_t row, std::size_t t) { return o.to_go(row, t); });
+    const auto returns = o.per_token([&](std::size_t sequence, std::size_t t) { return o.to_go(sequence, t); });
     const Result zero = run("remax", batch.input()), carry = run("remax", batch.input(), {{"outside", "carry"}});
     check_equal(zero.returns, returns);
-    check_equal(zero.advantages, o.per_token([&](std::size_t row, std::size_t t) {
-      return o.m(row, t) ? returns[row][t] - double{batch.baselines[row]} : 0.0;
+    check_equal(zero.advantages, o.per_token([&](std::size_t sequence, std::size_t t) {
+      return o.m(sequence, t) ? returns[sequence][t] - double{batch.baselines[sequence]} : 0.0;
     }));
-    check_equal(carry.advantages, o.per_token([&](std::size_t row, std::size_t t) {
-      return returns[row][t] - (o.m(row, t) ? double{batch.baselines[row]} : 0.0);
+    check_equal(carry.advantages, o.per_token([&](std::size_t sequence, std::size_t t) {
+      return returns[sequence][t] - (o.m(sequence, t) ? double{batch.baselines[sequence]} : 0.0);
     }));
   });
 }
@@ -431,9 +448,10 @@ TEST_CASE("advantages: the optimal baselines, by position and by unmasked token,
           if (!importance) in.rollout_is_weights = {};
           const Result got =
               run(compact ? "tir_optimal_token_baseline" : "optimal_token_baseline", in, {{"handle_zero_tail", cut}});
-          check_equal(got.returns, o.per_token([&](std::size_t row, std::size_t t) { return o.to_go(row, t); }));
-          check_equal(got.advantages, o.per_token([&](std::size_t row, std::size_t t) {
-            return o.m(row, t) ? o.optimal(row, t, compact, cut, importance) : 0.0;
+          check_equal(got.returns,
+                      o.per_token([&](std::size_t sequence, std::size_t t) { return o.to_go(sequence, t); }));
+          check_equal(got.advantages, o.per_token([&](std::size_t sequence, std::size_t t) {
+            return o.m(sequence, t) ? o.optimal(sequence, t, compact, cut, importance) : 0.0;
           }));
         });
 }
@@ -449,7 +467,7 @@ TEST_CASE("advantages: only the multi-turn baseline cuts the tail by default") {
 
 TEST_CASE("advantages: what stands at masked tokens changes no byte") {
   Batch batch(12, 9, 3, 17);
-  for (std::size_t row = 0; row < 12; ++row) batch.groups[row] = static_cast<int64_t>(row % 3);
+  for (std::size_t sequence = 0; sequence < 12; ++sequence) batch.groups[sequence] = static_cast<int64_t>(sequence % 3);
   for_each_estimator(batch, [&](const AdvantageEntry& entry) {
     const Result want = run(entry.name, batch.input());
     for (const float x : {kNaN, std::numeric_limits<float>::infinity(), -1e30f}) {
@@ -463,16 +481,16 @@ TEST_CASE("advantages: what stands at masked tokens changes no byte") {
   });
 }
 
-TEST_CASE("advantages: a padded batch and the same rows without padding agree") {
+TEST_CASE("advantages: a padded batch and the same sequences without padding agree") {
   const Batch ragged(9, 8, 3, 23);
   Batch padded = ragged;
   padded.rewards.assign(9 * 8, kNaN);
   padded.values = padded.old_log_probs = padded.sum_pi_squared = padded.weights = padded.rewards;
   padded.mask.assign(9 * 8, 0);
   std::vector<std::size_t> place;
-  for (std::size_t row = 0; row < 9; ++row)
-    for (int64_t t = 0; t < ragged.offsets[row + 1] - ragged.offsets[row]; ++t)
-      place.push_back(row * 8 + static_cast<std::size_t>(t));
+  for (std::size_t sequence = 0; sequence < 9; ++sequence)
+    for (int64_t t = 0; t < ragged.offsets[sequence + 1] - ragged.offsets[sequence]; ++t)
+      place.push_back(sequence * 8 + static_cast<std::size_t>(t));
   for (std::size_t i = 0; i < place.size(); ++i) {
     padded.rewards[place[i]] = ragged.rewards[i];
     padded.values[place[i]] = ragged.values[i];
@@ -482,7 +500,7 @@ TEST_CASE("advantages: a padded batch and the same rows without padding agree") 
     padded.mask[place[i]] = ragged.mask[i];
   }
   AdvantageInput in = padded.input();
-  in.rows = Rows(9, 8);
+  in.sequences = TokenSequences(9, 8);
   for_each_estimator(ragged, [&](const AdvantageEntry& entry) {
     INFO(entry.name);
     const Result want = run(entry.name, ragged.input()), got = run(entry.name, in);
@@ -491,7 +509,7 @@ TEST_CASE("advantages: a padded batch and the same rows without padding agree") 
   });
 }
 
-TEST_CASE("advantages: the names of groups and the order of rows do not matter") {
+TEST_CASE("advantages: the names of groups and the order of sequences do not matter") {
   const Batch batch(12, 5, 3, 31, true);
   for_each_estimator(batch, [&](const AdvantageEntry& entry) {
     Batch renamed = batch;
@@ -594,5 +612,5 @@ TEST_CASE("advantages: what an estimator needs and does not get, and sizes that 
   CHECK_THROWS_AS(without("grpo", [](auto& in) { in.groups = in.groups.first(3); }), InvariantError);
   CHECK_THROWS_AS(without("gae", [](auto& in) { in.values = in.values.first(3); }), InvariantError);
   CHECK_THROWS_AS(without("grpo", [](auto& in) { in.mask = in.mask.first(3); }), InvariantError);
-  CHECK_THROWS_AS(without("grpo", [](auto& in) { in.rows = Rows(5, 3); }), InvariantError);
+  CHECK_THROWS_AS(without("grpo", [](auto& in) { in.sequences = TokenSequences(5, 3); }), InvariantError);
 }

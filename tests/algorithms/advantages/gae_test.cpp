@@ -155,7 +155,7 @@ TEST_CASE("gae: a NaN in a real step shows there and in the earlier steps of its
   for (const std::size_t i : {0u, 1u, 5u}) CHECK(std::isfinite(got[i]));
 }
 
-TEST_CASE("gae: cutting a segment at a terminal or truncated row changes no byte") {
+TEST_CASE("gae: cutting a segment at a terminal or truncated step changes no byte") {
   Segment whole(20, 66, 8);
   for (int64_t n = 0; n < whole.columns; ++n) (n % 2 ? whole.terminated : whole.truncated)[whole.at(11, n)] = 1;
   const Pair<float> all = run(whole.gae());

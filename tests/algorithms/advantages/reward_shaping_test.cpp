@@ -13,10 +13,11 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-std::vector<float> shaped(const Rows& rows, const std::vector<float>& scores, const std::vector<float>& kl,
-                          const std::vector<uint8_t>& mask, const RewardShaping& shaping) {
-  std::vector<float> out(static_cast<std::size_t>(rows.tokens()), kNaN);
-  shape_rewards(rows, scores, kl, mask, shaping, out);
+std::vector<float> shaped(const TokenSequences& sequences, const std::vector<float>& scores,
+                          const std::vector<float>& kl, const std::vector<uint8_t>& mask,
+                          const RewardShaping& shaping) {
+  std::vector<float> out(static_cast<std::size_t>(sequences.tokens()), kNaN);
+  shape_rewards(sequences, scores, kl, mask, shaping, out);
   return out;
 }
 
@@ -29,28 +30,28 @@ std::vector<float> penalties(const std::vector<int64_t>& lengths, const Overlong
 }  // namespace
 
 TEST_CASE("reward_shaping: the score goes to the last unmasked token, the penalty to all") {
-  const std::vector<float> got =
-      shaped(Rows(2, 4), {3, 5}, {1, 2, 3, kNaN, kNaN, 1, kNaN, kNaN}, {1, 1, 1, 0, 0, 1, 0, 0}, {.kl_coef = 0.5});
+  const std::vector<float> got = shaped(TokenSequences(2, 4), {3, 5}, {1, 2, 3, kNaN, kNaN, 1, kNaN, kNaN},
+                                        {1, 1, 1, 0, 0, 1, 0, 0}, {.kl_coef = 0.5});
   CHECK(got == std::vector<float>{-0.5, -1, 1.5, 0, 0, 4.5, 0, 0});
 }
 
-TEST_CASE("reward_shaping: a row without an unmasked token gets no score") {
-  CHECK(shaped(Rows(2, 2), {3, 5}, {}, {0, 0, 1, 1}, {}) == std::vector<float>{0, 0, 0, 5});
+TEST_CASE("reward_shaping: a sequence without an unmasked token gets no score") {
+  CHECK(shaped(TokenSequences(2, 2), {3, 5}, {}, {0, 0, 1, 1}, {}) == std::vector<float>{0, 0, 0, 5});
 }
 
-TEST_CASE("reward_shaping: rows of different lengths, empty ones included") {
+TEST_CASE("reward_shaping: sequences of different lengths, empty ones included") {
   const std::vector<int64_t> offsets = {0, 2, 2, 5};
-  CHECK(shaped(Rows(offsets), {1, 2, 3}, {}, {}, {}) == std::vector<float>{0, 1, 0, 0, 3});
-  CHECK(shaped(Rows(0, 4), {}, {}, {}, {}).empty());
+  CHECK(shaped(TokenSequences(offsets), {1, 2, 3}, {}, {}, {}) == std::vector<float>{0, 1, 0, 0, 3});
+  CHECK(shaped(TokenSequences(0, 4), {}, {}, {}, {}).empty());
 }
 
 TEST_CASE("reward_shaping: only the score is clamped") {
   const RewardShaping shaping{.kl_coef = 1, .score_low = -5, .score_high = 5};
-  CHECK(shaped(Rows(3, 1), {9, -9, 2}, {100, 100, -100}, {}, shaping) == std::vector<float>{-95, -105, 102});
+  CHECK(shaped(TokenSequences(3, 1), {9, -9, 2}, {100, 100, -100}, {}, shaping) == std::vector<float>{-95, -105, 102});
 }
 
 TEST_CASE("reward_shaping: without a coefficient an infinite divergence is not read") {
-  CHECK(shaped(Rows(1, 1), {1}, {static_cast<float>(kInf)}, {}, {}) == std::vector<float>{1});
+  CHECK(shaped(TokenSequences(1, 1), {1}, {static_cast<float>(kInf)}, {}, {}) == std::vector<float>{1});
 }
 
 TEST_CASE("reward_shaping: scores per token keep their places") {
@@ -62,16 +63,16 @@ TEST_CASE("reward_shaping: scores per token keep their places") {
 }
 
 TEST_CASE("reward_shaping: a NaN score comes out") {
-  CHECK(std::isnan(shaped(Rows(1, 1), {kNaN}, {}, {}, {.score_low = -1, .score_high = 1})[0]));
+  CHECK(std::isnan(shaped(TokenSequences(1, 1), {kNaN}, {}, {}, {.score_low = -1, .score_high = 1})[0]));
 }
 
 TEST_CASE("reward_shaping: sizes, bounds and coefficients that make no sense are refused") {
-  CHECK_THROWS_AS(shaped(Rows(2, 2), {1}, {}, {}, {}), InvariantError);
-  CHECK_THROWS_AS(shaped(Rows(1, 2), {1}, {1}, {}, {}), InvariantError);
-  CHECK_THROWS_AS(shaped(Rows(1, 2), {1}, {}, {1}, {}), InvariantError);
-  CHECK_THROWS_AS(shaped(Rows(1, 2), {1}, {}, {}, {.kl_coef = -1}), InvariantError);
-  CHECK_THROWS_AS(shaped(Rows(1, 2), {1}, {}, {}, {.score_low = 2, .score_high = 1}), InvariantError);
-  CHECK_THROWS_AS(shaped(Rows(1, 2), {1}, {}, {}, {.score_low = kNaN}), InvariantError);
+  CHECK_THROWS_AS(shaped(TokenSequences(2, 2), {1}, {}, {}, {}), InvariantError);
+  CHECK_THROWS_AS(shaped(TokenSequences(1, 2), {1}, {1}, {}, {}), InvariantError);
+  CHECK_THROWS_AS(shaped(TokenSequences(1, 2), {1}, {}, {1}, {}), InvariantError);
+  CHECK_THROWS_AS(shaped(TokenSequences(1, 2), {1}, {}, {}, {.kl_coef = -1}), InvariantError);
+  CHECK_THROWS_AS(shaped(TokenSequences(1, 2), {1}, {}, {}, {.score_low = 2, .score_high = 1}), InvariantError);
+  CHECK_THROWS_AS(shaped(TokenSequences(1, 2), {1}, {}, {}, {.score_low = kNaN}), InvariantError);
 }
 
 TEST_CASE("reward_shaping: the overlong penalty grows over the buffer, beyond it without bound or not") {

@@ -14,18 +14,18 @@ namespace {
 
 using Values = std::vector<int64_t>;
 
-int64_t tokens(const Values& lengths, const Values& rows) {
+int64_t tokens(const Values& lengths, const Values& sequences) {
   int64_t sum = 0;
-  for (const int64_t row : rows) sum += lengths[static_cast<std::size_t>(row)];
+  for (const int64_t sequence : sequences) sum += lengths[static_cast<std::size_t>(sequence)];
   return sum;
 }
 
 void check_sound(const Values& lengths, const Partition& batches, int64_t cap) {
   Values seen;
-  for (const Values& rows : batches) {
-    REQUIRE(tokens(lengths, rows) <= cap);
-    REQUIRE(std::is_sorted(rows.begin(), rows.end()));
-    seen.insert(seen.end(), rows.begin(), rows.end());
+  for (const Values& sequences : batches) {
+    REQUIRE(tokens(lengths, sequences) <= cap);
+    REQUIRE(std::is_sorted(sequences.begin(), sequences.end()));
+    seen.insert(seen.end(), sequences.begin(), sequences.end());
   }
   std::sort(seen.begin(), seen.end());
   Values want(lengths.size());
@@ -53,7 +53,7 @@ TEST_CASE("micro_batches: the cap holds where the total alone would break it") {
   CHECK(std::max(tokens(lengths, compat[0]), tokens(lengths, compat[1])) == 2200);
 }
 
-TEST_CASE("micro_batches: every row once, none above the cap, no more than needed one by one") {
+TEST_CASE("micro_batches: every sequence once, none above the cap, no more than needed one by one") {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     Rng rng(derive_key(seed, "micro"));
     const int64_t cap = 1 + static_cast<int64_t>(rng.below(300));
@@ -91,7 +91,7 @@ TEST_CASE("micro_batches: as many as the smallest number that differencing can f
   }
 }
 
-TEST_CASE("micro_batches: another rank's number is met, with empty ones last when rows run out") {
+TEST_CASE("micro_batches: another rank's number is met, with empty ones last when sequences run out") {
   int calls = 0;
   MicroBatchOptions options{.max_tokens = 1000};
   options.maximum_over_ranks = [&](int64_t own) {
@@ -102,10 +102,11 @@ TEST_CASE("micro_batches: another rank's number is met, with empty ones last whe
   CHECK(micro_batches(Values{10, 30}, options) == Partition{{1}, {0}, {}, {}});
   CHECK(calls == 1);
   options.verl_compat = true;
-  CHECK_THROWS_WITH_AS(micro_batches(Values{10, 30}, options), "lengths: 2 rows, 4 micro-batches wanted", ConfigError);
+  CHECK_THROWS_WITH_AS(micro_batches(Values{10, 30}, options), "lengths: 2 sequences, 4 micro-batches wanted",
+                       ConfigError);
 }
 
-TEST_CASE("micro_batches: a rank without rows still asks, and takes part with empty ones") {
+TEST_CASE("micro_batches: a rank without sequences still asks, and takes part with empty ones") {
   int calls = 0;
   MicroBatchOptions options{.max_tokens = 10};
   options.maximum_over_ranks = [&](int64_t own) { return ++calls, std::max<int64_t>(own, 3); };
@@ -126,7 +127,7 @@ TEST_CASE("micro_batches: interleaving puts the heaviest in the middle") {
   CHECK(micro_batches(lengths, options) == Partition{{0}, {2}, {4}, {3}, {1}});
 }
 
-TEST_CASE("micro_batches: of equally heavy ones the one with the later row comes first") {
+TEST_CASE("micro_batches: of equally heavy ones the one with the later sequence comes first") {
   CHECK(micro_batches(Values{3, 3, 3}, {.max_tokens = 3}) == Partition{{2}, {1}, {0}});
 }
 

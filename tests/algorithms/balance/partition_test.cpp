@@ -181,7 +181,7 @@ TEST_CASE("partition: workload is 24576 length + length^2, and its overflow is a
   CHECK_THROWS_AS(workloads(Values{-1}), ConfigError);
 }
 
-TEST_CASE("partition: ranks get equally many rows, light ones at both ends") {
+TEST_CASE("partition: ranks get equally many sequences, light ones at both ends") {
   const Partition parts = balance_ranks(kExample, 2, {.by_workload = false});
   CHECK(parts == Partition{{2, 1, 5}, {0, 3, 4}});  // ascending 50, 600, 900: 50, 900 and then back 600
   CHECK(balance_ranks(kExample, 2, {.by_workload = false, .light_ends = false}) == Partition{{1, 2, 5}, {0, 3, 4}});
@@ -202,7 +202,7 @@ TEST_CASE("partition: ranks are balanced inside each mini-batch on request") {
                        ConfigError);
 }
 
-TEST_CASE("partition: the rows of a group stay together") {
+TEST_CASE("partition: the sequences of a group stay together") {
   const Values values = {10, 20, 5, 5, 7, 7, 30, 1};
   const Values groups = {4, 4, 1, 1, 9, 9, 2, 2};
   const Partition parts = group_balanced_partitions(values, groups, 2);

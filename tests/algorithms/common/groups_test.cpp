@@ -9,18 +9,18 @@
 
 using namespace troupe;
 
-TEST_CASE("groups: rows are listed by group, ascending") {
+TEST_CASE("groups: sequences are listed by group, ascending") {
   const std::vector<int64_t> ids = {5, -1, 5, 3, -1};
   const GroupIndex index = index_groups(ids);
   REQUIRE(index.count() == 3);
-  const auto rows = [&](int64_t g) { return std::vector<int64_t>(index.group(g).begin(), index.group(g).end()); };
-  CHECK(rows(0) == std::vector<int64_t>{1, 4});
-  CHECK(rows(1) == std::vector<int64_t>{3});
-  CHECK(rows(2) == std::vector<int64_t>{0, 2});
+  const auto sequences = [&](int64_t g) { return std::vector<int64_t>(index.group(g).begin(), index.group(g).end()); };
+  CHECK(sequences(0) == std::vector<int64_t>{1, 4});
+  CHECK(sequences(1) == std::vector<int64_t>{3});
+  CHECK(sequences(2) == std::vector<int64_t>{0, 2});
   CHECK(index_groups({}).count() == 0);
 }
 
-TEST_CASE("groups: those whose metric is the same everywhere are dropped, those of one row are kept") {
+TEST_CASE("groups: those whose metric is the same everywhere are dropped, those of one sequence are kept") {
   const std::vector<int64_t> ids = {1, 2, 1, 2, 3, 4, 4};
   const std::vector<float> metric = {0.1f, 1, 0.1f, 0, 7, 1, std::numeric_limits<float>::quiet_NaN()};
   CHECK(groups_with_spread(metric, ids) == std::vector<uint8_t>{0, 1, 0, 1, 1, 0, 0});
@@ -50,22 +50,22 @@ TEST_CASE("groups: the three resampling weights") {
   CHECK_THROWS_AS(resample_weights(std::vector<float>{INFINITY}, ResampleWeight::pow), InvariantError);
 }
 
-TEST_CASE("groups: rows are drawn as often as their weight says, and the same for a seed") {
+TEST_CASE("groups: sequences are drawn as often as their weight says, and the same for a seed") {
   const std::vector<double> weights = {0, 1, 3, 0, 4, 0};
-  const std::vector<int64_t> rows = draw_rows(weights, 80000, 7);
+  const std::vector<int64_t> sequences = draw_sequences(weights, 80000, 7);
   std::vector<double> share(6, 0);
-  for (const int64_t row : rows) share[static_cast<std::size_t>(row)] += 1.0 / 80000;
+  for (const int64_t sequence : sequences) share[static_cast<std::size_t>(sequence)] += 1.0 / 80000;
   const double want[] = {0, .125, .375, 0, .5, 0};
   for (std::size_t i = 0; i < 6; ++i) CHECK(std::abs(share[i] - want[i]) < 5 * std::sqrt(.25 / 80000));
   CHECK(share[0] + share[3] + share[5] == 0);
-  CHECK(draw_rows(weights, 100, 7) == std::vector<int64_t>(rows.begin(), rows.begin() + 100));
-  CHECK(draw_rows(weights, 100, 8) != draw_rows(weights, 100, 7));
-  CHECK(draw_rows({}, 0, 1).empty());
+  CHECK(draw_sequences(weights, 100, 7) == std::vector<int64_t>(sequences.begin(), sequences.begin() + 100));
+  CHECK(draw_sequences(weights, 100, 8) != draw_sequences(weights, 100, 7));
+  CHECK(draw_sequences({}, 0, 1).empty());
 }
 
 TEST_CASE("groups: weights that cannot be drawn from are refused") {
-  CHECK_THROWS_AS(draw_rows(std::vector<double>{0, 0}, 1, 1), InvariantError);
-  CHECK_THROWS_AS(draw_rows(std::vector<double>{-1, 2}, 1, 1), InvariantError);
-  CHECK_THROWS_AS(draw_rows(std::vector<double>{NAN}, 1, 1), InvariantError);
-  CHECK_THROWS_AS(draw_rows({}, 1, 1), InvariantError);
+  CHECK_THROWS_AS(draw_sequences(std::vector<double>{0, 0}, 1, 1), InvariantError);
+  CHECK_THROWS_AS(draw_sequences(std::vector<double>{-1, 2}, 1, 1), InvariantError);
+  CHECK_THROWS_AS(draw_sequences(std::vector<double>{NAN}, 1, 1), InvariantError);
+  CHECK_THROWS_AS(draw_sequences({}, 1, 1), InvariantError);
 }

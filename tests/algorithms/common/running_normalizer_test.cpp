@@ -14,11 +14,11 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// [rows, 3] with features of very different size.
-std::vector<float> block(std::size_t rows, uint64_t seed = 1) {
+// [samples, 3] with features of very different size.
+std::vector<float> block(std::size_t samples, uint64_t seed = 1) {
   Rng rng(derive_key(seed, "normalizer"));
   std::vector<float> out;
-  for (std::size_t i = 0; i < rows; ++i)
+  for (std::size_t i = 0; i < samples; ++i)
     for (const float size : {1e-3f, 1.0f, 1e4f}) out.push_back(5 * size + size * rng.normal());
   return out;
 }
@@ -34,26 +34,27 @@ void check_equal(const RunningNormalizer& got, const RunningNormalizer& want) {
 
 // Two passes over everything in long double.
 RunningNormalizer oracle(const std::vector<float>& x) {
-  const std::size_t rows = x.size() / 3;
+  const std::size_t samples = x.size() / 3;
   std::vector<double> mean(3), m2(3);
   for (std::size_t i = 0; i < 3; ++i) {
     long double sum = 0, squares = 0;
-    for (std::size_t row = 0; row < rows; ++row) sum += x[row * 3 + i];
-    for (std::size_t row = 0; row < rows; ++row) squares += std::pow(x[row * 3 + i] - sum / rows, 2.0L);
-    mean[i] = static_cast<double>(sum / rows);
+    for (std::size_t sample = 0; sample < samples; ++sample) sum += x[sample * 3 + i];
+    for (std::size_t sample = 0; sample < samples; ++sample)
+      squares += std::pow(x[sample * 3 + i] - sum / samples, 2.0L);
+    mean[i] = static_cast<double>(sum / samples);
     m2[i] = static_cast<double>(squares);
   }
-  return RunningNormalizer(static_cast<double>(rows), mean, m2);
+  return RunningNormalizer(static_cast<double>(samples), mean, m2);
 }
 
 }  // namespace
 
 TEST_CASE("running_normalizer: blocks of any size add up to one pass over everything") {
   const std::vector<float> x = block(500);
-  for (const std::size_t rows : {1u, 7u, 500u}) {
+  for (const std::size_t samples : {1u, 7u, 500u}) {
     RunningNormalizer n(3);
-    for (std::size_t at = 0; at < x.size(); at += rows * 3)
-      n.update(std::span(x).subspan(at, std::min(rows * 3, x.size() - at)));
+    for (std::size_t at = 0; at < x.size(); at += samples * 3)
+      n.update(std::span(x).subspan(at, std::min(samples * 3, x.size() - at)));
     check_equal(n, oracle(x));
   }
 }
@@ -70,7 +71,7 @@ TEST_CASE("running_normalizer: merged streams equal one stream") {
   check_equal(nothing, left);
 }
 
-TEST_CASE("running_normalizer: void rows do not count, whatever they hold") {
+TEST_CASE("running_normalizer: void samples do not count, whatever they hold") {
   std::vector<float> x = block(3), kept(x.begin(), x.begin() + 3);
   kept.insert(kept.end(), x.begin() + 6, x.end());
   x[3] = x[4] = kNaN;
@@ -91,7 +92,7 @@ TEST_CASE("running_normalizer: a number that is not finite is refused and change
   }
 }
 
-TEST_CASE("running_normalizer: an empty block or only void rows change nothing") {
+TEST_CASE("running_normalizer: an empty block or only void samples change nothing") {
   RunningNormalizer n(3);
   n.update({});
   n.update(block(2), std::vector<uint8_t>{0, 0});

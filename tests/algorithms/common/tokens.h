@@ -21,10 +21,10 @@ struct Tokens {
   std::vector<float> log_probs, old_log_probs, advantages;
   std::vector<uint8_t> mask;
   std::vector<int64_t> offsets;
-  std::vector<double> row_weights;
+  std::vector<double> sequence_weights;
   std::vector<float> rollout_weights;
 
-  // n tokens in rows of random lengths, some empty, a third of the tokens masked.
+  // n tokens in sequences of random lengths, some empty, a third of the tokens masked.
   explicit Tokens(int64_t n, uint64_t seed = 1, float spread = 0.5f) {
     Rng random(derive_key(seed, "tokens"));
     for (int64_t i = 0; i < n; ++i) {
@@ -38,7 +38,7 @@ struct Tokens {
       offsets.push_back(std::min<int64_t>(n, offsets.back() + static_cast<int64_t>(random.below(70))));
     if (offsets.size() > 2) std::fill(mask.begin() + offsets[1], mask.begin() + offsets[2], uint8_t{0});
   }
-  // Ratios and advantages given one by one, all unmasked, one row; old log-probabilities are 0.
+  // Ratios and advantages given one by one, all unmasked, one sequence; old log-probabilities are 0.
   static Tokens of(const std::vector<double>& ratios, const std::vector<float>& advantages) {
     Tokens tokens(0);
     tokens.advantages = advantages;
@@ -49,12 +49,12 @@ struct Tokens {
   }
 
   int64_t size() const { return static_cast<int64_t>(log_probs.size()); }
-  Rows rows() const { return Rows(std::span<const int64_t>(offsets)); }
+  TokenSequences sequences() const { return TokenSequences(std::span<const int64_t>(offsets)); }
   bool live(std::size_t i) const { return mask.empty() || mask[i] != 0; }
   double log_ratio(std::size_t i) const { return log_probs[i] - old_log_probs[i]; }  // rounded, as in the kernel
   double weight(std::size_t i) const { return rollout_weights.empty() ? 1.0 : rollout_weights[i]; }
   SurrogateInput input() const {
-    return {log_probs, old_log_probs, advantages, mask, rollout_weights, rows(), row_weights};
+    return {log_probs, old_log_probs, advantages, mask, rollout_weights, sequences(), sequence_weights};
   }
 };
 

@@ -21,7 +21,7 @@ struct Corrected {
 Corrected correct(const Tokens& tokens, const RolloutCorrection& params) {
   Corrected out{
       std::vector<float>(tokens.log_probs.size(), kNaN), std::vector<uint8_t>(tokens.log_probs.size(), 7), {}};
-  out.metrics = rollout_correction(tokens.log_probs, tokens.old_log_probs, tokens.rows(), tokens.mask,
+  out.metrics = rollout_correction(tokens.log_probs, tokens.old_log_probs, tokens.sequences(), tokens.mask,
                                    tokens.advantages, params, out.weights, out.kept);
   return out;
 }
@@ -35,11 +35,11 @@ double l(const Tokens& tokens, std::size_t i) {
 }
 
 template <class Each>
-void for_rows(const Tokens& tokens, Each each) {
-  for (std::size_t row = 0; row + 1 < tokens.offsets.size(); ++row) {
+void for_sequences(const Tokens& tokens, Each each) {
+  for (std::size_t sequence = 0; sequence + 1 < tokens.offsets.size(); ++sequence) {
     std::vector<std::size_t> live;
-    for (auto i = static_cast<std::size_t>(tokens.offsets[row]); i < static_cast<std::size_t>(tokens.offsets[row + 1]);
-         ++i)
+    for (auto i = static_cast<std::size_t>(tokens.offsets[sequence]);
+         i < static_cast<std::size_t>(tokens.offsets[sequence + 1]); ++i)
       if (tokens.live(i)) live.push_back(i);
     each(live);
   }
@@ -58,7 +58,7 @@ TEST_CASE("rollout_correction: token weights are truncated ratios, 0 where maske
 TEST_CASE("rollout_correction: sequence weights are one truncated product for all tokens of the sequence") {
   const Tokens tokens(500, 72, .1f);
   const Corrected got = correct(tokens, {});
-  for_rows(tokens, [&](const std::vector<std::size_t>& live) {
+  for_sequences(tokens, [&](const std::vector<std::size_t>& live) {
     double sum = 0;
     for (const std::size_t i : live) sum += double{tokens.log_probs[i]} - double{tokens.old_log_probs[i]};
     for (const std::size_t i : live)
@@ -95,7 +95,7 @@ TEST_CASE("rollout_correction: normalised weights have a mean of 1 over tokens, 
   CHECK(sum / n == doctest::Approx(1).epsilon(1e-6));
   const Corrected by_sequence = correct(tokens, {.batch_normalize = true});
   sum = n = 0;
-  for_rows(tokens, [&](const std::vector<std::size_t>& live) {
+  for_sequences(tokens, [&](const std::vector<std::size_t>& live) {
     if (!live.empty()) sum += by_sequence.weights[live[0]], n += 1;
   });
   CHECK(sum / n == doctest::Approx(1).epsilon(1e-6));
@@ -117,7 +117,7 @@ TEST_CASE("rollout_correction: every rule rejects what its statistic says") {
                                                                                std::to_string(std::exp(bound))
                                                                          : std::to_string(bound)));
       int rejected = 0, kept = 0;
-      for_rows(tokens, [&](const std::vector<std::size_t>& live) {
+      for_sequences(tokens, [&](const std::vector<std::size_t>& live) {
         double sum = 0, largest = -1e9;
         for (const std::size_t i : live) sum += statistic(kind, i), largest = std::max(largest, statistic(kind, i));
         for (const std::size_t i : live) {
@@ -199,19 +199,20 @@ TEST_CASE("rollout_correction: metrics agree with float64 loops") {
   CHECK(got.weight_mean == doctest::Approx(w / n).epsilon(1e-9));
   CHECK(got.weight_std == doctest::Approx(std::sqrt(w2 / n - w * w / n / n)).epsilon(1e-9));
   CHECK(got.ess == doctest::Approx(c * c / (n * c2)).epsilon(1e-9));
-  double rows = 0, chi2_seq = 0, training = 0, rollout = 0, ratio = 0;
-  for_rows(tokens, [&](const std::vector<std::size_t>& live) {
+  double sequences = 0, chi2_seq = 0, training = 0, rollout = 0, ratio = 0;
+  for_sequences(tokens, [&](const std::vector<std::size_t>& live) {
     if (live.empty()) return;
     double a = 0, b = 0;
     for (const std::size_t i : live) a -= tokens.log_probs[i], b -= tokens.old_log_probs[i];
     const auto size = static_cast<double>(live.size());
-    rows += 1, chi2_seq += std::exp(2 * (b - a)) - 1, training += std::exp(a / size), rollout += std::exp(b / size);
+    sequences += 1, chi2_seq += std::exp(2 * (b - a)) - 1, training += std::exp(a / size),
+        rollout += std::exp(b / size);
     ratio += std::exp((a - b) / size);
   });
-  CHECK(got.chi2_seq == doctest::Approx(chi2_seq / rows).epsilon(1e-6));
-  CHECK(got.training_ppl == doctest::Approx(training / rows).epsilon(1e-9));
-  CHECK(got.rollout_ppl == doctest::Approx(rollout / rows).epsilon(1e-9));
-  CHECK(got.ppl_ratio == doctest::Approx(ratio / rows).epsilon(1e-9));
+  CHECK(got.chi2_seq == doctest::Approx(chi2_seq / sequences).epsilon(1e-6));
+  CHECK(got.training_ppl == doctest::Approx(training / sequences).epsilon(1e-9));
+  CHECK(got.rollout_ppl == doctest::Approx(rollout / sequences).epsilon(1e-9));
+  CHECK(got.ppl_ratio == doctest::Approx(ratio / sequences).epsilon(1e-9));
 }
 
 TEST_CASE("rollout_correction: NaN under the mask changes no byte; nothing to count gives zeros") {
@@ -236,9 +237,9 @@ TEST_CASE("rollout_correction: wrong sizes are refused") {
   Tokens tokens(4);
   std::vector<float> weights(3);
   std::vector<uint8_t> kept(4);
-  CHECK_THROWS_AS(
-      rollout_correction(tokens.log_probs, tokens.old_log_probs, tokens.rows(), tokens.mask, {}, {}, weights, kept),
-      InvariantError);
+  CHECK_THROWS_AS(rollout_correction(tokens.log_probs, tokens.old_log_probs, tokens.sequences(), tokens.mask, {}, {},
+                                     weights, kept),
+                  InvariantError);
   tokens.advantages.pop_back();
   CHECK_THROWS_AS(correct(tokens, {.opsm_delta = 1}), InvariantError);
   CHECK_THROWS_AS(correct(tokens, {.low = 3, .high = 2}), InvariantError);

@@ -21,17 +21,18 @@ struct Moved {
   double log_ratio(std::size_t i) const { return tokens.log_ratio(i) + (i == token ? by : 0.0); }
 };
 
-template <class RowLoss>
-double total(const Moved& moved, RowLoss row_loss) {
+template <class SequenceLoss>
+double total(const Moved& moved, SequenceLoss sequence_loss) {
   double sum = 0;
-  for (std::size_t row = 0; row + 1 < moved.tokens.offsets.size(); ++row)
-    sum += moved.tokens.row_weights[row] * row_loss(moved, static_cast<std::size_t>(moved.tokens.offsets[row]),
-                                                    static_cast<std::size_t>(moved.tokens.offsets[row + 1]));
+  for (std::size_t sequence = 0; sequence + 1 < moved.tokens.offsets.size(); ++sequence)
+    sum += moved.tokens.sequence_weights[sequence] *
+           sequence_loss(moved, static_cast<std::size_t>(moved.tokens.offsets[sequence]),
+                         static_cast<std::size_t>(moved.tokens.offsets[sequence + 1]));
   return sum;
 }
 
-// The sum over a row's tokens of the clipped loss with the sequence's ratio.
-double gspo_row(const Moved& moved, std::size_t begin, std::size_t end) {
+// The sum over a sequence's tokens of the clipped loss with the sequence's ratio.
+double gspo_sequence(const Moved& moved, std::size_t begin, std::size_t end) {
   double sum = 0, n = 0, loss = 0;
   for (std::size_t i = begin; i < end; ++i)
     if (moved.tokens.live(i)) sum += moved.log_ratio(i), n += 1;
@@ -44,7 +45,7 @@ double gspo_row(const Moved& moved, std::size_t begin, std::size_t end) {
   return loss;
 }
 
-double geo_mean_row(const Moved& moved, std::size_t begin, std::size_t end) {
+double geo_mean_sequence(const Moved& moved, std::size_t begin, std::size_t end) {
   double mu = 0, a = 0, weight = 0, n = 0;
   for (std::size_t i = begin; i < end; ++i) {
     if (!moved.tokens.live(i)) continue;
@@ -57,28 +58,29 @@ double geo_mean_row(const Moved& moved, std::size_t begin, std::size_t end) {
   return n == 0 ? 0.0 : -a / n * std::exp(mu / n) * std::exp(weight / n) * n;
 }
 
-// All tokens of a row have one advantage.
+// All tokens of a sequence have one advantage.
 void level_advantages(Tokens& tokens) {
-  for (std::size_t row = 0; row + 1 < tokens.offsets.size(); ++row)
-    for (int64_t i = tokens.offsets[row]; i < tokens.offsets[row + 1]; ++i)
-      tokens.advantages[i] = tokens.advantages[tokens.offsets[row]];
+  for (std::size_t sequence = 0; sequence + 1 < tokens.offsets.size(); ++sequence)
+    for (int64_t i = tokens.offsets[sequence]; i < tokens.offsets[sequence + 1]; ++i)
+      tokens.advantages[i] = tokens.advantages[tokens.offsets[sequence]];
 }
 
 Tokens weighted_tokens(int64_t n, uint64_t seed) {
   Tokens tokens(n, seed, .3f);
   Rng random(seed);
-  for (int64_t row = 0; row < tokens.rows().count(); ++row) tokens.row_weights.push_back(random.uniform());
+  for (int64_t sequence = 0; sequence < tokens.sequences().count(); ++sequence)
+    tokens.sequence_weights.push_back(random.uniform());
   return tokens;
 }
 
-template <class RowLoss>
-void check_against(const Surrogate& surrogate, const Tokens& tokens, RowLoss row_loss) {
+template <class SequenceLoss>
+void check_against(const Surrogate& surrogate, const Tokens& tokens, SequenceLoss sequence_loss) {
   const Result got = run(surrogate, tokens.input());
-  CHECK(got.sums.loss == doctest::Approx(total({tokens}, row_loss)).epsilon(1e-5));
+  CHECK(got.sums.loss == doctest::Approx(total({tokens}, sequence_loss)).epsilon(1e-5));
   constexpr double h = 1e-6;
   for (std::size_t i = 0; i < tokens.log_probs.size(); ++i) {
-    const double left = (total({tokens, i, 0}, row_loss) - total({tokens, i, -h}, row_loss)) / h;
-    const double right = (total({tokens, i, h}, row_loss) - total({tokens, i, 0}, row_loss)) / h;
+    const double left = (total({tokens, i, 0}, sequence_loss) - total({tokens, i, -h}, sequence_loss)) / h;
+    const double right = (total({tokens, i, h}, sequence_loss) - total({tokens, i, 0}, sequence_loss)) / h;
     if (std::abs(left - right) > 1e-3 * (1 + std::abs(left))) continue;  // a kink
     REQUIRE(std::abs(got.grad[i] - (left + right) / 2) <= 1e-5 * (1 + std::abs(left)));
   }
@@ -98,7 +100,7 @@ TEST_CASE("gspo: loss and gradient agree with the sequence loss and its finite d
     for (const int64_t n : {1, 60, 400}) {
       Tokens tokens = weighted_tokens(n, 31);
       level_advantages(tokens);
-      check_against(surrogate_with("gspo", {{"clip_low", .03}, {"clip_high", .04}}), tokens, gspo_row);
+      check_against(surrogate_with("gspo", {{"clip_low", .03}, {"clip_high", .04}}), tokens, gspo_sequence);
     }
   });
 }
@@ -106,16 +108,17 @@ TEST_CASE("gspo: loss and gradient agree with the sequence loss and its finite d
 TEST_CASE("gspo: the token form passes each token's own advantage") {
   const Tokens tokens = weighted_tokens(300, 32);
   const Result got = run(surrogate_with("gspo", {{"clip", double{kInf}}}), tokens.input());
-  for (std::size_t row = 0; row + 1 < tokens.offsets.size(); ++row) {
+  for (std::size_t sequence = 0; sequence + 1 < tokens.offsets.size(); ++sequence) {
     double sum = 0, n = 0;
-    for (auto i = static_cast<std::size_t>(tokens.offsets[row]); i < static_cast<std::size_t>(tokens.offsets[row + 1]);
-         ++i)
+    for (auto i = static_cast<std::size_t>(tokens.offsets[sequence]);
+         i < static_cast<std::size_t>(tokens.offsets[sequence + 1]); ++i)
       if (tokens.live(i)) sum += tokens.log_ratio(i), n += 1;
-    for (auto i = static_cast<std::size_t>(tokens.offsets[row]); i < static_cast<std::size_t>(tokens.offsets[row + 1]);
-         ++i)
+    for (auto i = static_cast<std::size_t>(tokens.offsets[sequence]);
+         i < static_cast<std::size_t>(tokens.offsets[sequence + 1]); ++i)
       if (tokens.live(i))
         REQUIRE(got.grad[i] ==
-                doctest::Approx(-tokens.row_weights[row] * tokens.advantages[i] * std::exp(sum / n)).epsilon(1e-5));
+                doctest::Approx(-tokens.sequence_weights[sequence] * tokens.advantages[i] * std::exp(sum / n))
+                    .epsilon(1e-5));
   }
 }
 
@@ -129,10 +132,10 @@ TEST_CASE("gspo: a mean log-ratio above 10 counts as 10, without gradient") {
   CHECK(run(surrogate_with("gspo"), tokens.input()).grad[0] == doctest::Approx(std::exp(10.0)));
 }
 
-TEST_CASE("gspo: without rows all tokens are one sequence") {
+TEST_CASE("gspo: without sequences all tokens are one sequence") {
   const Tokens tokens = Tokens::of({2, 1}, {1, 1});
   SurrogateInput in = tokens.input();
-  in.rows.reset();
+  in.sequences.reset();
   CHECK(run(surrogate_with("gspo", {{"clip", double{kInf}}}), in).loss[1] == doctest::Approx(-std::sqrt(2)));
 }
 
@@ -141,9 +144,9 @@ TEST_CASE("geo_mean: loss and gradient agree with the sequence loss and its fini
     for (const int64_t n : {1, 60, 400}) {
       Tokens tokens = weighted_tokens(n, 33);
       const Surrogate surrogate = surrogate_with("gmpo", {{"clip_low", .3}, {"clip_high", .4}});
-      check_against(surrogate, tokens, geo_mean_row);
+      check_against(surrogate, tokens, geo_mean_sequence);
       for (int64_t i = 0; i < n; ++i) tokens.rollout_weights.push_back(.5f + static_cast<float>(i % 5));
-      check_against(surrogate, tokens, geo_mean_row);
+      check_against(surrogate, tokens, geo_mean_sequence);
     }
   });
 }
@@ -151,17 +154,17 @@ TEST_CASE("geo_mean: loss and gradient agree with the sequence loss and its fini
 TEST_CASE(
     "geo_mean: with sequences weighted equally the loss is the mean of -A R over the sequences that have tokens") {
   Tokens tokens(200, 34, .3f);
-  const Rows rows = tokens.rows();
-  tokens.row_weights.resize(static_cast<std::size_t>(rows.count()));
-  aggregation_weights(Aggregation::seq_mean_token_mean, rows, tokens.mask, {}, tokens.row_weights);
+  const TokenSequences sequences = tokens.sequences();
+  tokens.sequence_weights.resize(static_cast<std::size_t>(sequences.count()));
+  aggregation_weights(Aggregation::seq_mean_token_mean, sequences, tokens.mask, {}, tokens.sequence_weights);
   double sum = 0, count = 0;
-  for (std::size_t row = 0; row + 1 < tokens.offsets.size(); ++row) {
-    const auto begin = static_cast<std::size_t>(tokens.offsets[row]),
-               end = static_cast<std::size_t>(tokens.offsets[row + 1]);
+  for (std::size_t sequence = 0; sequence + 1 < tokens.offsets.size(); ++sequence) {
+    const auto begin = static_cast<std::size_t>(tokens.offsets[sequence]),
+               end = static_cast<std::size_t>(tokens.offsets[sequence + 1]);
     double n = 0;
     for (std::size_t i = begin; i < end; ++i) n += tokens.live(i);
     if (n == 0) continue;
-    sum += geo_mean_row({tokens}, begin, end) / n, count += 1;
+    sum += geo_mean_sequence({tokens}, begin, end) / n, count += 1;
   }
   const SurrogateSums got = surrogate_with("geo_mean", {{"clip_low", .3}, {"clip_high", .4}})(tokens.input(), {});
   CHECK(got.loss == doctest::Approx(sum / count).epsilon(1e-6));

@@ -331,22 +331,22 @@ TEST_CASE("surrogate: rollout weights multiply loss and gradient") {
   for (const Case& c : cases()) check(c, tokens);
 }
 
-TEST_CASE("surrogate: weights of rows multiply both, and the sum is the aggregate") {
+TEST_CASE("surrogate: weights of sequences multiply both, and the sum is the aggregate") {
   for (const SurrogateEntry& entry : surrogate_table()) {
     CAPTURE(entry.name);
     Tokens tokens(1000, 15);
     const Surrogate surrogate = surrogate_with(entry.name);
     const Result plain = run(surrogate, tokens.input());
-    const auto rows = static_cast<std::size_t>(tokens.rows().count());
-    for (std::size_t i = 0; i < rows; ++i) tokens.row_weights.push_back(.25 * static_cast<double>(i % 7));
+    const auto sequences = static_cast<std::size_t>(tokens.sequences().count());
+    for (std::size_t i = 0; i < sequences; ++i) tokens.sequence_weights.push_back(.25 * static_cast<double>(i % 7));
     const Result got = run(surrogate, tokens.input());
     double sum = 0;
-    for (std::size_t row = 0; row < rows; ++row)
-      for (int64_t t = tokens.offsets[row]; t < tokens.offsets[row + 1]; ++t) {
-        const auto weight = static_cast<float>(tokens.row_weights[row]);
+    for (std::size_t sequence = 0; sequence < sequences; ++sequence)
+      for (int64_t t = tokens.offsets[sequence]; t < tokens.offsets[sequence + 1]; ++t) {
+        const auto weight = static_cast<float>(tokens.sequence_weights[sequence]);
         REQUIRE(got.loss[t] == weight * plain.loss[t]);
         REQUIRE(got.grad[t] == weight * plain.grad[t]);
-        sum += tokens.row_weights[row] * plain.loss[t];
+        sum += tokens.sequence_weights[sequence] * plain.loss[t];
       }
     CHECK(got.sums.loss == doctest::Approx(sum).epsilon(1e-12));
   }
@@ -431,7 +431,7 @@ TEST_CASE("surrogate: wrong sizes and parameters are refused") {
   in.rollout_weights = three;
   misfits(in, {});
   in = tokens.input();
-  in.rows = Rows(2, 3);
+  in.sequences = TokenSequences(2, 3);
   misfits(in, {});
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Segments: which sequence each token on a device belongs to. Const after construction, so any thread. Includes
+// DeviceSequences: which sequence each token on a device belongs to. Const after construction, so any thread. Includes
 // LibTorch: for sources that link it only.
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 
 namespace troupe {
 
-class Segments {
+class DeviceSequences {
  public:
   // Sequence i is the tokens [offsets[i], offsets[i + 1]); `offsets` begin with 0.
-  Segments(std::span<const int64_t> offsets, at::Device device);
+  DeviceSequences(std::span<const int64_t> offsets, at::Device device);
 
   int64_t count() const { return count_; }
   // The sums over each sequence of x [n] float64: [S] float64.

@@ -1,4 +1,4 @@
-#include "algorithms/losses/device/segments.h"
+#include "algorithms/losses/device/device_sequences.h"
 
 #include <ATen/ATen.h>
 
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-Segments::Segments(std::span<const int64_t> offsets, at::Device device)
+DeviceSequences::DeviceSequences(std::span<const int64_t> offsets, at::Device device)
     : count_(static_cast<int64_t>(offsets.size()) - 1), tokens_(offsets.back()) {
   TROUPE_CHECK(count_ >= 1 && offsets.front() == 0, count_, offsets.front());
   if (count_ == 1) return;
@@ -20,13 +20,13 @@ Segments::Segments(std::span<const int64_t> offsets, at::Device device)
   sequences_ = at::repeat_interleave(lengths_, /*output_size=*/std::optional<int64_t>(tokens_));
 }
 
-at::Tensor Segments::sum(const at::Tensor& x) const {
+at::Tensor DeviceSequences::sum(const at::Tensor& x) const {
   if (count_ == 1) return x.sum(0, /*keepdim=*/true);
   // Without the check of the lengths, which would wait for the device.
   return at::segment_reduce(x, "sum", lengths_, {}, {}, 0, /*unsafe=*/true, /*initial=*/0);
 }
 
-at::Tensor Segments::spread(const at::Tensor& x) const {
+at::Tensor DeviceSequences::spread(const at::Tensor& x) const {
   return count_ == 1 ? x.expand({tokens_}) : x.index_select(0, sequences_);
 }
 
