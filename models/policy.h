@@ -44,7 +44,7 @@ class Policy {
   virtual std::shared_ptr<const Signature> signature() const = 0;
   // Swaps in all tensors of the snapshot, or throws and keeps the old ones.
   virtual void load(const WeightSnapshot& weights) = 0;
-  // Throws on non-finite outputs, naming the first such row.
+  // Throws on non-finite outputs, naming the first row that has any by its index in the batch.
   virtual ActOutput act(const ActInput& input) = 0;
   // [B] float32 values in reward units. `state` [B, S] is that before the observations, none of which begins an
   // episode; empty without recurrent state.
@@ -53,8 +53,8 @@ class Policy {
 };
 
 // A super-batch as the learner's update needs it: encoded, and where update() computes. With a learner on a GPU, what
-// its samples saw and did is there, and only numbers per row that other rows enter into (rewards, values) are in host
-// memory.
+// its samples saw and did is there, and only the numbers of a sample that those of other samples are computed from
+// (rewards, values) are in host memory.
 class StagedBatch {
  public:
   virtual ~StagedBatch() = default;

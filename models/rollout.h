@@ -56,7 +56,7 @@ struct Rollout {
   // The observations after the last step, and the final observations of episodes that were cut off inside.
   Arrays last_observations;   // each [N, ...]
   Arrays final_observations;  // each [F, ...]
-  Array final_steps;          // [F, 2] int32: (t, n) of each row of final_observations
+  Array final_steps;          // [F, 2] int32: (t, n) of each of final_observations
   // With a recurrent model, whose state before a step is zero where `starts` is 1, and else what the model gave after
   // the step before; empty otherwise. L is the sequence length (Recurrence::sequence), which divides T.
   //  - `starts` is 1 at the first decision of an episode: the first one of a row, the one after a step that is
@@ -101,7 +101,7 @@ struct RolloutUnits {
 // What one update trains on.
 struct SuperBatch {
   uint64_t index = 0;      // the update that uses it: the policy version's number when it starts
-  uint64_t samples = 0;    // valid steps over all parts
+  uint64_t samples = 0;    // valid steps of all units
   uint64_t env_steps = 0;  // of the whole run when this batch was handed out
   std::vector<RolloutUnits> parts;
 };

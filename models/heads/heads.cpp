@@ -24,7 +24,7 @@ struct Softmax {
 };
 
 // Throws when the mask forbids everything.
-Softmax softmax_weights(const float* logits, const uint8_t* mask, int64_t bins, int64_t row, float* weights) {
+Softmax softmax_weights(const float* logits, const uint8_t* mask, int64_t bins, int64_t sample, float* weights) {
   float largest = kLowest;
   if (mask == nullptr) {
     largest = largest_of(logits, bins);
@@ -33,7 +33,7 @@ Softmax softmax_weights(const float* logits, const uint8_t* mask, int64_t bins, 
     bool any = false;
     for (int64_t j = 0; j < bins; ++j)
       if (mask[j]) any = true, largest = std::max(largest, logits[j]);
-    if (!any) throw InvariantError("action mask: row " + std::to_string(row) + " allows no action");
+    if (!any) throw InvariantError("action mask: sample " + std::to_string(sample) + " allows no action");
     exp_of_differences(logits, largest, bins, weights);
     for (int64_t j = 0; j < bins; ++j)
       if (!mask[j]) weights[j] = 0.0f;
@@ -73,8 +73,8 @@ std::vector<float> inverse_stds(std::span<const float> log_std) {
 // x - y kept finite, so that 0 * (x - y) is 0.
 float finite_difference(float x, float y) { return std::clamp(x - y, kLowest, std::numeric_limits<float>::max()); }
 
-[[noreturn]] void refuse_action(int64_t row, int64_t decision, int32_t action, int64_t bins) {
-  throw InvariantError("row " + std::to_string(row) + ", decision " + std::to_string(decision) + ": action " +
+[[noreturn]] void refuse_action(int64_t sample, int64_t decision, int32_t action, int64_t bins) {
+  throw InvariantError("sample " + std::to_string(sample) + ", decision " + std::to_string(decision) + ": action " +
                        std::to_string(action) + " is masked or not in 0.." + std::to_string(bins - 1));
 }
 
@@ -107,63 +107,63 @@ Head::Head(const ActionSpec& action)
 }
 
 void Head::check(const HeadInput& input) const {
-  TROUPE_CHECK(static_cast<int64_t>(input.outputs.size()) == input.rows * outputs_, input.outputs.size(), input.rows,
-               outputs_);
-  TROUPE_CHECK(static_cast<int64_t>(input.mask.size()) == input.rows * mask_size_, input.mask.size(), input.rows,
+  TROUPE_CHECK(static_cast<int64_t>(input.outputs.size()) == input.samples * outputs_, input.outputs.size(),
+               input.samples, outputs_);
+  TROUPE_CHECK(static_cast<int64_t>(input.mask.size()) == input.samples * mask_size_, input.mask.size(), input.samples,
                mask_size_);
   TROUPE_CHECK(static_cast<int64_t>(input.log_std.size()) == (continuous_ ? decisions_ : 0), input.log_std.size());
-  TROUPE_CHECK(input.executed.empty() || static_cast<int64_t>(input.executed.size()) == input.rows,
-               input.executed.size(), input.rows);
+  TROUPE_CHECK(input.executed.empty() || static_cast<int64_t>(input.executed.size()) == input.samples,
+               input.executed.size(), input.samples);
   if (!all_finite(input.log_std.data(), static_cast<int64_t>(input.log_std.size())))
     throw InvariantError("policy log_std is not finite");
 }
 
-int64_t Head::executed(const HeadInput& input, int64_t row) const {
+int64_t Head::executed(const HeadInput& input, int64_t sample) const {
   if (input.executed.empty()) return decisions_;
-  const int64_t count = input.executed[row];
-  TROUPE_CHECK(count >= 0 && count <= decisions_, row, count, decisions_);
+  const int64_t count = input.executed[sample];
+  TROUPE_CHECK(count >= 0 && count <= decisions_, sample, count, decisions_);
   return count;
 }
 
-// Row by row, so that the row is in the cache for what follows.
-void Head::check_row(const HeadInput& input, int64_t row) const {
-  if (!all_finite(input.outputs.data() + row * outputs_, outputs_))
-    throw InvariantError("policy output of row " + std::to_string(row) + " is not finite");
+// One sample at a time, so that it is in the cache for what follows.
+void Head::check_sample(const HeadInput& input, int64_t sample) const {
+  if (!all_finite(input.outputs.data() + sample * outputs_, outputs_))
+    throw InvariantError("policy output of sample " + std::to_string(sample) + " is not finite");
 }
 
 void Head::sample(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,
                   MutableActionsView actions, std::span<float> log_probs) const {
   check(input);
-  const int64_t wanted = input.rows * decisions_;
+  const int64_t wanted = input.samples * decisions_;
   const size_t given = continuous_ ? actions.continuous.size() : actions.discrete.size();
   TROUPE_CHECK(static_cast<int64_t>(given) == wanted && static_cast<int64_t>(log_probs.size()) == wanted, given,
                wanted);
-  TROUPE_CHECK(
-      static_cast<int64_t>(seeds.size()) == input.rows && static_cast<int64_t>(deterministic.size()) == input.rows,
-      seeds.size(), deterministic.size(), input.rows);
+  TROUPE_CHECK(static_cast<int64_t>(seeds.size()) == input.samples &&
+                   static_cast<int64_t>(deterministic.size()) == input.samples,
+               seeds.size(), deterministic.size(), input.samples);
   std::vector<float> weights;
   for (const Decision& decision : layout_) weights.resize(std::max<size_t>(weights.size(), decision.bins));
-  for (int64_t row = 0; row < input.rows; ++row) {
-    check_row(input, row);
-    const auto seed = static_cast<uint64_t>(seeds[row]);
-    const bool greedy = deterministic[row] != 0;
-    float* row_log_probs = log_probs.data() + row * decisions_;
+  for (int64_t sample = 0; sample < input.samples; ++sample) {
+    check_sample(input, sample);
+    const auto seed = static_cast<uint64_t>(seeds[sample]);
+    const bool greedy = deterministic[sample] != 0;
+    float* sample_log_probs = log_probs.data() + sample * decisions_;
     if (continuous_)
-      sample_continuous(input, row, seed, greedy, actions.continuous.data() + row * decisions_, row_log_probs);
+      sample_continuous(input, sample, seed, greedy, actions.continuous.data() + sample * decisions_, sample_log_probs);
     else
-      sample_discrete(input, row, seed, greedy, actions.discrete.data() + row * decisions_, row_log_probs,
+      sample_discrete(input, sample, seed, greedy, actions.discrete.data() + sample * decisions_, sample_log_probs,
                       weights.data());
   }
 }
 
-void Head::sample_discrete(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, int32_t* actions,
+void Head::sample_discrete(const HeadInput& input, int64_t sample, uint64_t seed, bool deterministic, int32_t* actions,
                            float* log_probs, float* weights) const {
   Rng rng(seed);
   for (int64_t d = 0; d < decisions_; ++d) {
     const auto [first, bins] = layout_[d];
-    const float* logits = input.outputs.data() + row * outputs_ + first;
-    const uint8_t* mask = mask_size_ == 0 ? nullptr : input.mask.data() + row * mask_size_ + first;
-    const Softmax softmax = softmax_weights(logits, mask, bins, row, weights);
+    const float* logits = input.outputs.data() + sample * outputs_ + first;
+    const uint8_t* mask = mask_size_ == 0 ? nullptr : input.mask.data() + sample * mask_size_ + first;
+    const Softmax softmax = softmax_weights(logits, mask, bins, sample, weights);
     const int64_t action = deterministic ? std::max_element(weights, weights + bins) - weights
                                          : inverse_cdf(weights, bins, softmax.sum, rng.uniform());
     actions[d] = static_cast<int32_t>(action);
@@ -171,11 +171,11 @@ void Head::sample_discrete(const HeadInput& input, int64_t row, uint64_t seed, b
   }
 }
 
-void Head::sample_continuous(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, float* actions,
+void Head::sample_continuous(const HeadInput& input, int64_t sample, uint64_t seed, bool deterministic, float* actions,
                              float* log_probs) const {
   Rng rng(seed);
   for (int64_t d = 0; d < decisions_; ++d) {
-    const float mean = input.outputs[row * decisions_ + d], log_std = input.log_std[d];
+    const float mean = input.outputs[sample * decisions_ + d], log_std = input.log_std[d];
     actions[d] = deterministic ? mean : mean + std::exp(log_std) * rng.normal();
     log_probs[d] = gaussian_log_prob((actions[d] - mean) * std::exp(-log_std), log_std);
   }
@@ -184,68 +184,68 @@ void Head::sample_continuous(const HeadInput& input, int64_t row, uint64_t seed,
 void Head::evaluate(const HeadInput& input, ActionsView actions, std::span<float> log_probs, std::span<float> entropy,
                     HeadScratch& scratch) const {
   check(input);
-  const int64_t wanted = input.rows * decisions_;
+  const int64_t wanted = input.samples * decisions_;
   const size_t given = continuous_ ? actions.continuous.size() : actions.discrete.size();
   TROUPE_CHECK(static_cast<int64_t>(given) == wanted && static_cast<int64_t>(log_probs.size()) == wanted, given,
                wanted);
-  TROUPE_CHECK(static_cast<int64_t>(entropy.size()) == input.rows, entropy.size(), input.rows);
+  TROUPE_CHECK(static_cast<int64_t>(entropy.size()) == input.samples, entropy.size(), input.samples);
   if (continuous_) {
     std::vector<float> entropy_of{0.0f};  // of the first decisions
     for (float log_std : input.log_std) entropy_of.push_back(entropy_of.back() + (0.5f + kHalfLogTwoPi + log_std));
     const std::vector<float> inverse_std = inverse_stds(input.log_std);
-    for (int64_t row = 0; row < input.rows; ++row) {
-      check_row(input, row);
-      const int64_t count = executed(input, row), begin = row * decisions_;
-      entropy[row] = entropy_of[count];
+    for (int64_t sample = 0; sample < input.samples; ++sample) {
+      check_sample(input, sample);
+      const int64_t count = executed(input, sample), begin = sample * decisions_;
+      entropy[sample] = entropy_of[count];
       for (int64_t d = 0, i = begin; d < count; ++d, ++i)
         log_probs[i] = gaussian_log_prob((actions.continuous[i] - input.outputs[i]) * inverse_std[d], input.log_std[d]);
       std::fill_n(log_probs.begin() + begin + count, decisions_ - count, 0.0f);
     }
     return;
   }
-  scratch.probabilities.resize(input.rows * outputs_);
+  scratch.probabilities.resize(input.samples * outputs_);
   scratch.log_normalizers.resize(wanted);
   scratch.decision_entropies.resize(wanted);
-  for (int64_t row = 0; row < input.rows; ++row) {
-    check_row(input, row);
-    entropy[row] = 0.0f;
-    const int64_t count = executed(input, row);
+  for (int64_t sample = 0; sample < input.samples; ++sample) {
+    check_sample(input, sample);
+    entropy[sample] = 0.0f;
+    const int64_t count = executed(input, sample);
     for (int64_t d = 0; d < count; ++d) {
       const auto [first, bins] = layout_[d];
-      const float* logits = input.outputs.data() + row * outputs_ + first;
-      const uint8_t* mask = mask_size_ == 0 ? nullptr : input.mask.data() + row * mask_size_ + first;
-      float* weights = scratch.probabilities.data() + row * outputs_ + first;
-      const int64_t i = row * decisions_ + d;
+      const float* logits = input.outputs.data() + sample * outputs_ + first;
+      const uint8_t* mask = mask_size_ == 0 ? nullptr : input.mask.data() + sample * mask_size_ + first;
+      float* weights = scratch.probabilities.data() + sample * outputs_ + first;
+      const int64_t i = sample * decisions_ + d;
       const int32_t action = actions.discrete[i];
-      if (action < 0 || action >= bins || (mask != nullptr && !mask[action])) refuse_action(row, d, action, bins);
+      if (action < 0 || action >= bins || (mask != nullptr && !mask[action])) refuse_action(sample, d, action, bins);
 
-      const Softmax softmax = softmax_weights(logits, mask, bins, row, weights);
+      const Softmax softmax = softmax_weights(logits, mask, bins, sample, weights);
       const float log_sum = std::log(softmax.sum), scale = 1.0f / softmax.sum;
       for (int64_t j = 0; j < bins; ++j) weights[j] *= scale;
       const float expected = weighted_difference_sum(weights, logits, softmax.largest, bins);
       scratch.log_normalizers[i] = softmax.largest + log_sum;
       scratch.decision_entropies[i] = log_sum - expected;
-      entropy[row] += log_sum - expected;
+      entropy[sample] += log_sum - expected;
       log_probs[i] = finite_difference(logits[action], softmax.largest) - log_sum;
     }
     if (count == decisions_) continue;
-    std::fill_n(log_probs.begin() + row * decisions_ + count, decisions_ - count, 0.0f);
-    std::fill_n(scratch.probabilities.begin() + row * outputs_ + layout_[count].first, outputs_ - layout_[count].first,
-                0.0f);
+    std::fill_n(log_probs.begin() + sample * decisions_ + count, decisions_ - count, 0.0f);
+    std::fill_n(scratch.probabilities.begin() + sample * outputs_ + layout_[count].first,
+                outputs_ - layout_[count].first, 0.0f);
   }
 }
 
 void Head::sum_squared_probabilities(const HeadScratch& scratch, std::span<float> out) const {
   TROUPE_CHECK(!continuous_);
-  const int64_t rows = static_cast<int64_t>(out.size()) / decisions_;
-  TROUPE_CHECK(static_cast<int64_t>(scratch.probabilities.size()) == rows * outputs_, scratch.probabilities.size(),
-               rows);
-  for (int64_t row = 0; row < rows; ++row) {
+  const int64_t samples = static_cast<int64_t>(out.size()) / decisions_;
+  TROUPE_CHECK(static_cast<int64_t>(scratch.probabilities.size()) == samples * outputs_, scratch.probabilities.size(),
+               samples);
+  for (int64_t sample = 0; sample < samples; ++sample) {
     for (int64_t d = 0; d < decisions_; ++d) {
-      const float* p = scratch.probabilities.data() + row * outputs_ + layout_[d].first;
+      const float* p = scratch.probabilities.data() + sample * outputs_ + layout_[d].first;
       double sum = 0;
       for (int64_t j = 0; j < layout_[d].bins; ++j) sum += double{p[j]} * p[j];
-      out[row * decisions_ + d] = static_cast<float>(sum);
+      out[sample * decisions_ + d] = static_cast<float>(sum);
     }
   }
 }
@@ -254,13 +254,14 @@ void Head::backward(const HeadInput& input, ActionsView actions, std::span<const
                     float entropy_gradient, const HeadScratch& scratch, std::span<float> output_gradients,
                     std::span<float> log_std_gradients) const {
   TROUPE_CHECK(output_gradients.size() == input.outputs.size(), output_gradients.size(), input.outputs.size());
-  TROUPE_CHECK(static_cast<int64_t>(log_prob_gradients.size()) == input.rows * decisions_, log_prob_gradients.size());
+  TROUPE_CHECK(static_cast<int64_t>(log_prob_gradients.size()) == input.samples * decisions_,
+               log_prob_gradients.size());
   if (continuous_) {
     // dlogp/dmean = (a - mean) / std^2, dlogp/dlog_std = z^2 - 1, dH/dlog_std = 1.
     TROUPE_CHECK(static_cast<int64_t>(log_std_gradients.size()) == decisions_, log_std_gradients.size());
     const std::vector<float> inverse_std = inverse_stds(input.log_std);
-    for (int64_t row = 0; row < input.rows; ++row) {
-      const int64_t count = executed(input, row), begin = row * decisions_;
+    for (int64_t sample = 0; sample < input.samples; ++sample) {
+      const int64_t count = executed(input, sample), begin = sample * decisions_;
       std::fill_n(output_gradients.begin() + begin + count, decisions_ - count, 0.0f);
       for (int64_t d = 0, i = begin; d < count; ++d, ++i) {
         const float z = (actions.continuous[i] - input.outputs[i]) * inverse_std[d];
@@ -271,14 +272,14 @@ void Head::backward(const HeadInput& input, ActionsView actions, std::span<const
     return;
   }
   // dlogp_a/dlogit_j = [a = j] - p_j, dH/dlogit_j = -p_j (log p_j + H).
-  for (int64_t row = 0; row < input.rows; ++row) {
-    const int64_t count = executed(input, row);
+  for (int64_t sample = 0; sample < input.samples; ++sample) {
+    const int64_t count = executed(input, sample);
     if (count < decisions_)
-      std::fill_n(output_gradients.begin() + row * outputs_ + layout_[count].first, outputs_ - layout_[count].first,
+      std::fill_n(output_gradients.begin() + sample * outputs_ + layout_[count].first, outputs_ - layout_[count].first,
                   0.0f);
     for (int64_t d = 0; d < count; ++d) {
       const auto [first, bins] = layout_[d];
-      const int64_t i = row * decisions_ + d, begin = row * outputs_ + first;
+      const int64_t i = sample * decisions_ + d, begin = sample * outputs_ + first;
       const float* probabilities = scratch.probabilities.data() + begin;
       float* gradients = output_gradients.data() + begin;
       const float g = log_prob_gradients[i];

@@ -3,9 +3,10 @@
 // kind of action space. Plain loops on host arrays, no tensor library. Const after construction, so any thread. A
 // trainer on another device evaluates actions with DeviceHead (models/learning/device/device_head.h).
 //
-// Letters: B rows, K steps of an action chunk, A action dimensions, D = K * A decisions, M mask entries, P outputs.
-// Discrete kinds: the outputs are logits, decision after decision (step, then dimension), each with its own number of bins.
-// Continuous: the outputs are the D means of a diagonal Gaussian whose log_std does not depend on the state.
+// Letters: B samples (where the policy acts, one of each row that asks), K steps of an action chunk, A action
+// dimensions, D = K * A decisions, M mask entries, P outputs. Discrete kinds: the outputs are logits, decision after
+// decision (step, then dimension), each with its own number of bins. Continuous: the outputs are the D means of a
+// diagonal Gaussian whose log_std does not depend on the state.
 
 #include <cstdint>
 #include <span>
@@ -15,14 +16,15 @@
 
 namespace troupe {
 
-// What the network said about B rows.
+// What the network said about B samples.
 struct HeadInput {
-  int64_t rows = 0;
+  int64_t samples = 0;
   std::span<const float> outputs;  // [B, P]
   std::span<const float> log_std;  // [D]; empty unless continuous
   std::span<const uint8_t> mask;   // [B, M]; empty unless the action space is masked
-  // [B] decisions of each row that were executed, from the first on; empty = all. The others, planned steps of a chunk that the end of
-  // the episode cut off, have log-probability, entropy and gradients 0, whatever is stored for them. Not looked at by sample().
+  // [B] decisions of each sample that were executed, from the first on; empty = all. The others, planned steps of a
+  // chunk that the end of the episode cut off, have log-probability, entropy and gradients 0, whatever is stored for
+  // them. Not looked at by sample().
   std::span<const int32_t> executed = {};
 };
 
@@ -47,7 +49,7 @@ class Head {
  public:
   // Where the logits of a decision are.
   struct Decision {
-    int64_t first;  // within a row
+    int64_t first;  // among a sample's outputs
     int64_t bins;
   };
 
@@ -57,27 +59,28 @@ class Head {
   int64_t decisions() const { return decisions_; }  // D
   int64_t mask_size() const { return mask_size_; }  // M, or 0 when not masked
   bool continuous() const { return continuous_; }
-  // Numbers that describe the distributions over one row's actions: its logits, or its means and then its log standard deviations.
+  // Numbers that describe the distributions over one sample's actions: its logits, or its means and then its log
+  // standard deviations.
   int64_t parameter_count() const { return continuous_ ? 2 * decisions_ : outputs_; }
   const std::vector<Decision>& layout() const { return layout_; }  // [D] discrete kinds
 
-  // One action per row. Row i draws only from Rng(seeds[i]), so it does not depend on the rows beside it; a row whose
-  // `deterministic` is 1 takes the most likely action. log_probs is [B, D], of the actions taken. Throws InvariantError naming
-  // the row when an output is not finite or a decision has no allowed action.
+  // One action per sample. Sample i draws only from Rng(seeds[i]), so it does not depend on the samples beside it; a
+  // sample whose `deterministic` is 1 takes the most likely action. log_probs is [B, D], of the actions taken. Throws
+  // InvariantError naming the sample when an output is not finite or a decision has no allowed action.
   void sample(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,
               MutableActionsView actions, std::span<float> log_probs) const;
 
-  // log_probs [B, D] of given actions and the entropy [B] of each row. Throws as sample() does, and on an action that is out of
-  // range or masked.
+  // log_probs [B, D] of given actions and the entropy [B] of each sample. Throws as sample() does, and on an action
+  // that is out of range or masked.
   void evaluate(const HeadInput& input, ActionsView actions, std::span<float> log_probs, std::span<float> entropy,
                 HeadScratch& scratch) const;
 
-  // The sum over its categories of their squared probabilities, of each decision of the rows last evaluated: [B, D], 0 where it was
-  // not executed. Not for continuous actions.
+  // The sum over its categories of their squared probabilities, of each decision of the samples last evaluated: [B, D],
+  // 0 where it was not executed. Not for continuous actions.
   void sum_squared_probabilities(const HeadScratch& scratch, std::span<float> out) const;
 
-  // The gradients of a loss after evaluate() of the same rows: from dL/dlog_probs [B, D] and dL/dentropy (the same for every
-  // row) to dL/doutputs [B, P] (written) and dL/dlog_std [D] (added to; empty unless continuous).
+  // The gradients of a loss after evaluate() of the same samples: from dL/dlog_probs [B, D] and dL/dentropy (the same
+  // for every sample) to dL/doutputs [B, P] (written) and dL/dlog_std [D] (added to; empty unless continuous).
   void backward(const HeadInput& input, ActionsView actions, std::span<const float> log_prob_gradients,
                 float entropy_gradient, const HeadScratch& scratch, std::span<float> output_gradients,
                 std::span<float> log_std_gradients) const;
@@ -95,13 +98,13 @@ class Head {
 
  private:
   void check(const HeadInput& input) const;
-  int64_t executed(const HeadInput& input, int64_t row) const;
-  void check_row(const HeadInput& input, int64_t row) const;
+  int64_t executed(const HeadInput& input, int64_t sample) const;
+  void check_sample(const HeadInput& input, int64_t sample) const;
   template <class F>
   void for_each_decision(const HeadInput& input, std::span<const float> old, F f) const;
-  void sample_discrete(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, int32_t* actions,
+  void sample_discrete(const HeadInput& input, int64_t sample, uint64_t seed, bool deterministic, int32_t* actions,
                        float* log_probs, float* weights) const;
-  void sample_continuous(const HeadInput& input, int64_t row, uint64_t seed, bool deterministic, float* actions,
+  void sample_continuous(const HeadInput& input, int64_t sample, uint64_t seed, bool deterministic, float* actions,
                          float* log_probs) const;
 
   bool continuous_;

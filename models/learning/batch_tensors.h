@@ -8,11 +8,11 @@
 namespace troupe {
 
 struct BatchTensors {
-  std::vector<at::Tensor> inputs;            // each [R, ...]
+  std::vector<at::Tensor> inputs;            // each [B, ...]
   std::vector<at::Tensor> bootstrap_inputs;  // each [C, ...]
   // With recurrent state; else undefined.
   at::Tensor states;  // [K, S] float32 before the first steps of the chunks
-  at::Tensor starts;  // [R] uint8: an episode begins with this row
+  at::Tensor starts;  // [B] uint8: an episode begins with this sample
 };
 
 }  // namespace troupe

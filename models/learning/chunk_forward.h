@@ -10,7 +10,7 @@
 
 #include "models/learning/batch_tensors.h"
 #include "models/learning/chunks.h"
-#include "models/learning/row_gather.h"
+#include "models/learning/sample_gather.h"
 #include "models/networks/replica.h"
 
 namespace troupe {
@@ -18,7 +18,7 @@ namespace troupe {
 class ChunkForward {
  public:
   // Both must outlive this.
-  ChunkForward(Replica& replica, RowGather& gather) : replica_(replica), gather_(gather) {}
+  ChunkForward(Replica& replica, SampleGather& gather) : replica_(replica), gather_(gather) {}
 
   // Steps [begin, end) of some chunks, time-major, with the state before `begin`.
   NetworkOutput run(const BatchTensors& batch, const Chunks& chunks, std::span<const int64_t> which, int64_t begin,
@@ -32,19 +32,19 @@ class ChunkForward {
 
  private:
   Replica& replica_;
-  RowGather& gather_;
+  SampleGather& gather_;
 };
 
-// What the network says about the rows of a batch, with the weights of one moment; on its device.
+// What the network says about the samples of a batch, with the weights of one moment; on its device.
 struct BatchOutputs {
-  at::Tensor outputs;     // [R, P]
-  at::Tensor values;      // [R, 1] in units of the value head
+  at::Tensor outputs;     // [B, P]
+  at::Tensor values;      // [B, 1] in units of the value head
   at::Tensor bootstraps;  // [C, 1] the values of the batch's bootstrap inputs
 };
 
-// Of all rows, from the recorded states, in passes of at most `rows_per_pass` rows or one chunk. A bootstrap
-// observation takes the state after the row that it follows.
-BatchOutputs run_batch(ChunkForward& forward, Replica& replica, const StagedRows& rows, const Chunks& chunks,
-                       const BatchTensors& batch, int64_t rows_per_pass);
+// Of all samples, from the recorded states, in passes of at most `samples_per_pass` samples or one chunk. A bootstrap
+// observation takes the state after the sample that it follows.
+BatchOutputs run_batch(ChunkForward& forward, Replica& replica, const StagedSamples& staged, const Chunks& chunks,
+                       const BatchTensors& batch, int64_t samples_per_pass);
 
 }  // namespace troupe

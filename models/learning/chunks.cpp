@@ -26,43 +26,44 @@ void check_rollout(const Rollout& rollout, const Recurrence& recurrence) {
                          rollout.starts.shape().text() + ", expected uint8 " + starts.text());
 }
 
-// Appends the chunks of a segment: of all its columns from one chunk of time after the other.
-void add_segment(const RolloutUnits& part, const StagedSegment& segment, int64_t length, Chunks& out) {
+// Appends the chunks of one rollout: of all its columns from one chunk of time after the other.
+void add_rollout(const RolloutUnits& part, const StagedRollout& staged, int64_t length, Chunks& out) {
   const Rollout& rollout = *part.rollout;
-  uint8_t* starts = out.starts.mutable_view<uint8_t>().data() + segment.first_row;
+  uint8_t* starts = out.starts.mutable_view<uint8_t>().data() + staged.first_sample;
   const auto all_starts = rollout.starts.view<uint8_t>();
-  for (int64_t t = 0; t < segment.steps; ++t)
+  for (int64_t t = 0; t < staged.steps; ++t)
     for (const int32_t column : part.indices) *starts++ = all_starts[t * rollout.columns() + column];
   const size_t bytes = static_cast<size_t>(out.states.row_bytes());
-  for (int64_t k = 0; k < segment.steps / length; ++k) {
-    for (int64_t c = 0; c < segment.columns; ++c) {
+  for (int64_t k = 0; k < staged.steps / length; ++k) {
+    for (int64_t c = 0; c < staged.columns; ++c) {
       const int64_t state = k * rollout.columns() + part.indices[static_cast<size_t>(c)];
-      std::memcpy(out.states.mutable_data() + out.first_rows.size() * bytes,
+      std::memcpy(out.states.mutable_data() + out.first_samples.size() * bytes,
                   rollout.chunk_states.data() + static_cast<size_t>(state) * bytes, bytes);
-      out.first_rows.push_back(segment.first_row + k * length * segment.columns + c);
-      out.strides.push_back(segment.columns);
+      out.first_samples.push_back(staged.first_sample + k * length * staged.columns + c);
+      out.strides.push_back(staged.columns);
     }
   }
 }
 
 }  // namespace
 
-std::vector<int64_t> rows_of(const Chunks& chunks, std::span<const int64_t> which, int64_t begin, int64_t end) {
+std::vector<int64_t> samples_of(const Chunks& chunks, std::span<const int64_t> which, int64_t begin, int64_t end) {
   std::vector<int64_t> result;
   result.reserve(which.size() * static_cast<size_t>(end - begin));
   for (int64_t step = begin; step < end; ++step)
-    for (const int64_t chunk : which) result.push_back(chunks.row(chunk, step));
+    for (const int64_t chunk : which) result.push_back(chunks.sample(chunk, step));
   return result;
 }
 
-TrainedRows trained_rows(const Chunks& chunks, std::span<const int64_t> which, std::span<const uint8_t> is_sample) {
-  TrainedRows result;
+TrainedSamples trained_samples(const Chunks& chunks, std::span<const int64_t> which,
+                               std::span<const uint8_t> is_trained) {
+  TrainedSamples result;
   int64_t position = 0;
   for (int64_t step = chunks.burn_in; step < chunks.steps; ++step) {
     for (const int64_t chunk : which) {
-      const int64_t row = chunks.row(chunk, step);
-      if (is_sample[static_cast<size_t>(row)]) {
-        result.rows.push_back(row);
+      const int64_t sample = chunks.sample(chunk, step);
+      if (is_trained[static_cast<size_t>(sample)]) {
+        result.samples.push_back(sample);
         result.positions.push_back(position);
       }
       ++position;
@@ -71,32 +72,32 @@ TrainedRows trained_rows(const Chunks& chunks, std::span<const int64_t> which, s
   return result;
 }
 
-std::vector<int64_t> trained_chunks(const Chunks& chunks, std::span<const uint8_t> is_sample) {
+std::vector<int64_t> trained_chunks(const Chunks& chunks, std::span<const uint8_t> is_trained) {
   std::vector<int64_t> result;
   for (int64_t chunk = 0; chunk < chunks.count(); ++chunk)
-    if (!trained_rows(chunks, {&chunk, 1}, is_sample).rows.empty()) result.push_back(chunk);
+    if (!trained_samples(chunks, {&chunk, 1}, is_trained).samples.empty()) result.push_back(chunk);
   return result;
 }
 
-std::vector<ChunkStep> chunk_steps(const Chunks& chunks, int64_t rows) {
-  std::vector<ChunkStep> result(static_cast<size_t>(rows));
+std::vector<ChunkStep> chunk_steps(const Chunks& chunks, int64_t samples) {
+  std::vector<ChunkStep> result(static_cast<size_t>(samples));
   for (int64_t chunk = 0; chunk < chunks.count(); ++chunk)
     for (int64_t step = 0; step < chunks.steps; ++step)
-      result[static_cast<size_t>(chunks.row(chunk, step))] = {chunk, step};
+      result[static_cast<size_t>(chunks.sample(chunk, step))] = {chunk, step};
   return result;
 }
 
-Chunks stage_chunks(const SuperBatch& batch, const StagedRows& staged, const Recurrence& recurrence) {
+Chunks stage_chunks(const SuperBatch& batch, const StagedSamples& staged, const Recurrence& recurrence) {
   Chunks result;
   if (recurrence.state_size == 0) return result;
-  TROUPE_CHECK(staged.segments.size() == batch.parts.size(), staged.segments.size(), batch.parts.size());
+  TROUPE_CHECK(staged.rollouts.size() == batch.parts.size(), staged.rollouts.size(), batch.parts.size());
   result.steps = recurrence.sequence;
   result.burn_in = recurrence.burn_in;
-  result.starts = Array::uninitialized(DType::u8, {staged.rows});
-  result.states = Array::uninitialized(DType::f32, {staged.rows / recurrence.sequence, recurrence.state_size});
+  result.starts = Array::uninitialized(DType::u8, {staged.count});
+  result.states = Array::uninitialized(DType::f32, {staged.count / recurrence.sequence, recurrence.state_size});
   for (size_t i = 0; i < batch.parts.size(); ++i) {
     check_rollout(*batch.parts[i].rollout, recurrence);
-    add_segment(batch.parts[i], staged.segments[i], recurrence.sequence, result);
+    add_rollout(batch.parts[i], staged.rollouts[i], recurrence.sequence, result);
   }
   return result;
 }

@@ -19,21 +19,21 @@ class HostForm final : public UpdateForm {
   void stage(StagedUpdate& batch) const override;
   void begin(StagedUpdate& batch) override;
   void begin_steps(const Training& training) override;
-  StepReport step(const UpdateSettings& settings, RowRange minibatch, int64_t micro_batch) override;
+  StepReport step(const UpdateSettings& settings, SampleRange minibatch, int64_t micro_batch) override;
   void end() override {}
   void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const override;
   void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
 
  protected:
-  RowEvaluation evaluate(std::span<const int64_t> rows, const NetworkOutput& said, bool probabilities) override;
+  SampleEvaluation evaluate(std::span<const int64_t> samples, const NetworkOutput& said, bool probabilities) override;
   const BatchTensors& tensors() const override { return tensors_; }
 
  private:
-  LossTotals count(RowRange minibatch);
-  bool accumulate(const UpdateSettings& settings, RowRange rows, const LossTotals& totals, LossReport& loss);
+  LossTotals count(SampleRange minibatch);
+  bool accumulate(const UpdateSettings& settings, SampleRange range, const LossTotals& totals, LossReport& loss);
   bool accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks, const LossTotals& totals,
                          LossReport& loss);
-  bool add_loss(const UpdateSettings& settings, RowRange rows, const LossTotals& totals, RowOutputs said,
+  bool add_loss(const UpdateSettings& settings, SampleRange range, const LossTotals& totals, SampleOutputs said,
                 LossReport& loss);
   void backward(const UpdateSettings& settings, std::span<float> outputs, std::span<float> values);
 

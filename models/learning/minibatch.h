@@ -1,6 +1,6 @@
 #pragma once
-// Minibatch: the rows of a staged batch that one forward and backward works on, gathered into contiguous host arrays. Its buffers
-// are reused. One thread at a time.
+// Minibatch: the samples of a staged batch that one forward and backward works on, gathered into contiguous host
+// arrays. Its buffers are reused. One thread at a time.
 
 #include <cstdint>
 #include <span>
@@ -15,13 +15,14 @@ namespace troupe {
 
 struct Targets;
 
-// Some rows in the order in which they are trained on: samples on their own, or whole sequences.
-struct RowRange {
-  std::span<const int64_t> rows;
+// Some samples in the order in which they are trained on, on their own or as whole sequences; of recurrent models,
+// chunks.
+struct SampleRange {
+  std::span<const int64_t> indices;  // of samples of the batch, or of chunks
   std::span<const int64_t>
-      offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = on their own
+      offsets;  // [S + 1] sequence i is the samples from offsets[i] - offsets[0]; empty = on their own
 
-  int64_t size() const { return static_cast<int64_t>(rows.size()); }
+  int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };
 
 class Minibatch {
@@ -29,11 +30,11 @@ class Minibatch {
   explicit Minibatch(const Head& head) : head_(head) {}
 
   // Everything but what the network says about them: head.outputs, head.log_std and values are the caller's to fill in.
-  LossInput loss_input(const StagedRows& batch, const Targets& targets, RowRange range);
+  LossInput loss_input(const StagedSamples& batch, const Targets& targets, SampleRange range);
   // [B, C] which ratios count, or empty = all. Valid until the next call of this or loss_input().
-  std::span<const uint8_t> kept(const StagedRows& batch, const Targets& targets, std::span<const int64_t> rows);
+  std::span<const uint8_t> kept(const StagedSamples& batch, const Targets& targets, std::span<const int64_t> samples);
   // Only what evaluating the stored actions needs.
-  LossInput action_input(const StagedRows& batch, std::span<const int64_t> rows);
+  LossInput action_input(const StagedSamples& batch, std::span<const int64_t> samples);
 
  private:
   const Head& head_;
@@ -44,15 +45,16 @@ class Minibatch {
 
 // The order of one epoch, a permutation drawn from the stream `key` alone: of samples, or of whole sequences.
 struct EpochOrder {
-  std::vector<int64_t> rows;
+  std::vector<int64_t> indices;
   std::vector<int64_t> offsets;  // empty = samples
 };
-EpochOrder shuffled(std::span<const int64_t> rows, uint64_t key);
+EpochOrder shuffled(std::span<const int64_t> indices, uint64_t key);
 EpochOrder shuffled(const Sequences& sequences, uint64_t key);
 
-// `parts` minibatches, in order: of equal numbers of rows within one, or of whole sequences, cut nearest to that. Some may be empty.
-std::vector<RowRange> minibatches(const EpochOrder& order, int64_t parts);
-// A minibatch in parts of at most `size` rows, or one longer sequence; size 0 = in one.
-std::vector<RowRange> micro_batches(RowRange minibatch, int64_t size);
+// `parts` minibatches, in order: of equal numbers of samples within one, or of whole sequences, cut nearest to that.
+// Some may be empty.
+std::vector<SampleRange> minibatches(const EpochOrder& order, int64_t parts);
+// A minibatch in parts of at most `size` samples, or one longer sequence; size 0 = in one.
+std::vector<SampleRange> micro_batches(SampleRange minibatch, int64_t size);
 
 }  // namespace troupe

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/heads/heads.h"
-#include "models/learning/row_passes.h"
+#include "models/learning/sample_passes.h"
 #include "models/weights/model_weights.h"
 
 namespace troupe {
@@ -17,15 +17,15 @@ bool normalizes_observations(const WeightBlock& weights) {
   return weights.has(std::string(kObservationNormalizer) + ".count");
 }
 
-void add_observations(const StagedRows& batch, const InputEncoder& encoder, RunningNormalizer& normalizer) {
+void add_observations(const StagedSamples& batch, const InputEncoder& encoder, RunningNormalizer& normalizer) {
   const auto features = static_cast<size_t>(encoder.features());
   std::vector<float> block;
   std::vector<uint8_t> finite;
-  for_each_pass(batch.sample_rows, rows_per_pass(encoder), [&](std::span<const int64_t> rows) {
-    block.resize(rows.size() * features);
-    encoder.gather_features(batch.inputs, rows, block);
-    finite.assign(rows.size(), 1);
-    for (size_t i = 0; i < rows.size(); ++i)
+  for_each_pass(batch.trained, samples_per_pass(encoder), [&](std::span<const int64_t> samples) {
+    block.resize(samples.size() * features);
+    encoder.gather_features(batch.inputs, samples, block);
+    finite.assign(samples.size(), 1);
+    for (size_t i = 0; i < samples.size(); ++i)
       finite[i] = first_non_finite_row(std::span<const float>(block).subspan(i * features, features), 1) < 0;
     normalizer.update(block, finite);
   });
@@ -33,14 +33,14 @@ void add_observations(const StagedRows& batch, const InputEncoder& encoder, Runn
 
 }  // namespace
 
-void absorb_observations(const StagedRows& batch, const InputEncoder& encoder, WeightBlock& weights) {
+void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder, WeightBlock& weights) {
   if (!normalizes_observations(weights)) return;
   RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
   add_observations(batch, encoder, normalizer);
   write_normalizer(normalizer, kObservationNormalizer, weights);
 }
 
-RunningNormalizer observation_statistics(const StagedRows& batch, const InputEncoder& encoder) {
+RunningNormalizer observation_statistics(const StagedSamples& batch, const InputEncoder& encoder) {
   RunningNormalizer result(encoder.features());
   add_observations(batch, encoder, result);
   return result;
@@ -53,14 +53,14 @@ void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weigh
   write_normalizer(normalizer, kObservationNormalizer, weights);
 }
 
-void absorb_returns(const StagedRows& batch, WeightBlock& weights) {
+void absorb_returns(const StagedSamples& batch, WeightBlock& weights) {
   if (!weights.has(std::string(kReturnNormalizer) + ".count")) return;
   const ValueUnits before = value_units(weights);
   RunningNormalizer normalizer = read_normalizer(weights, kReturnNormalizer);
   const auto returns = batch.returns.view<float>();
   std::vector<float> finite;
-  for (int64_t row : batch.sample_rows)
-    if (std::isfinite(returns[row])) finite.push_back(returns[row]);
+  for (int64_t sample : batch.trained)
+    if (std::isfinite(returns[sample])) finite.push_back(returns[sample]);
   normalizer.update(finite);
   write_normalizer(normalizer, kReturnNormalizer, weights);
   const ValueUnits after = value_units(weights);

@@ -9,15 +9,16 @@
 
 namespace troupe {
 
-// Adds the observations of the samples. Rows that hold a number that is not finite are left out: one would spoil the statistics for
-// the rest of the run. Nothing happens without an observation normaliser. `batch` is not normalised yet.
-void absorb_observations(const StagedRows& batch, const InputEncoder& encoder, WeightBlock& weights);
+// Adds the observations of the samples to train on. Those that hold a number that is not finite are left out: one would
+// spoil the statistics for the rest of the run. Nothing happens without an observation normaliser. `batch` is not
+// normalised yet.
+void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder, WeightBlock& weights);
 // In two steps, of which the first, the longer one, needs no weights: the statistics of the batch, and adding them.
-RunningNormalizer observation_statistics(const StagedRows& batch, const InputEncoder& encoder);
+RunningNormalizer observation_statistics(const StagedSamples& batch, const InputEncoder& encoder);
 void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights);
 
 // Adds the returns of the samples, those that are finite. The value head keeps saying the same in reward units when its units change
 // (van Hasselt et al. 2016, arXiv:1602.07714, section 2.1). Nothing happens without a return normaliser.
-void absorb_returns(const StagedRows& batch, WeightBlock& weights);
+void absorb_returns(const StagedSamples& batch, WeightBlock& weights);
 
 }  // namespace troupe

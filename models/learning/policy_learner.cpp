@@ -40,10 +40,10 @@ class PolicyLearner final : public Learner {
   struct Epoch {
     const StagedUpdate& batch;
     const Sequences& sequences;
-    std::span<const uint8_t> is_sample;
+    std::span<const uint8_t> is_trained;
   };
 
-  Prepared prepare_targets(StagedRows& rows);
+  Prepared prepare_targets(StagedSamples& samples);
   EpochOrder epoch_order(const Epoch& epoch, uint64_t key) const;
   EpochReport run_epoch(const Epoch& epoch, const UpdateSettings& settings, uint64_t index);
   void schedule_log_std(double progress);
@@ -59,9 +59,9 @@ class PolicyLearner final : public Learner {
   uint64_t updates_ = 0;
 };
 
-std::vector<uint8_t> sample_mask(const StagedRows& batch) {
-  std::vector<uint8_t> result(static_cast<size_t>(batch.rows), 0);
-  for (const int64_t row : batch.sample_rows) result[static_cast<size_t>(row)] = 1;
+std::vector<uint8_t> trained_mask(const StagedSamples& batch) {
+  std::vector<uint8_t> result(static_cast<size_t>(batch.count), 0);
+  for (const int64_t sample : batch.trained) result[static_cast<size_t>(sample)] = 1;
   return result;
 }
 
@@ -91,30 +91,30 @@ std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const
   auto result = std::make_unique<StagedUpdate>();
   result->index = batch.index;
   const bool whole_columns = choice_.columns || recurrence_.state_size > 0;
-  result->rows = stage_rows(batch, env_, replica_.encoder, whole_columns, rollout_extras(config_.algorithm));
-  result->chunks = stage_chunks(batch, result->rows, recurrence_);
-  result->samples = result->rows.sample_rows.size();
+  result->staged = stage_samples(batch, env_, replica_.encoder, whole_columns, rollout_extras(config_.algorithm));
+  result->chunks = stage_chunks(batch, result->staged, recurrence_);
+  result->samples = result->staged.trained.size();
   form_->stage(*result);
   return result;
 }
 
 UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
   auto& own = dynamic_cast<StagedUpdate&>(staged);
-  StagedRows& rows = own.rows;
+  StagedSamples& samples = own.staged;
   UpdateReport report;
   const UpdateSettings settings = update_settings(config_, updates_, kl_coef_, progress);
   EpochReport last;
   std::optional<TargetFigures> figures;
-  if (!rows.sample_rows.empty()) {
+  if (!samples.trained.empty()) {
     schedule_log_std(progress);
     form_->begin(own);
-    Prepared prepared = prepare_targets(rows);
-    absorb_returns(rows, replica_.weights);
-    const Targets targets = make_targets(choice_, rows, prepared, value_units(replica_.weights), figures.emplace());
-    const std::vector<uint8_t> is_sample = sample_mask(rows);
-    const Training training = {targets, is_sample};
+    Prepared prepared = prepare_targets(samples);
+    absorb_returns(samples, replica_.weights);
+    const Targets targets = make_targets(choice_, samples, prepared, value_units(replica_.weights), figures.emplace());
+    const std::vector<uint8_t> is_trained = trained_mask(samples);
+    const Training training = {targets, is_trained};
     form_->begin_steps(training);
-    const Epoch every = {own, prepared.sequences, is_sample};
+    const Epoch every = {own, prepared.sequences, is_trained};
     for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
       last = run_epoch(every, settings, static_cast<uint64_t>(epoch));
       report.steps += last.steps;
@@ -133,7 +133,7 @@ UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
                                .skipped = report.skipped,
                                .log_std = replica_.log_std(),
                                .penalizes_kl = config_.algorithm.kl_coef != 0.0});
-  adapt_kl(last, settings.loss.train_policy, rows.sample_rows.size());
+  adapt_kl(last, settings.loss.train_policy, samples.trained.size());
   return report;
 }
 
@@ -143,11 +143,11 @@ void PolicyLearner::schedule_log_std(double progress) {
   std::ranges::fill(replica_.weights.floats(kLogStd), static_cast<float>(value));
 }
 
-Prepared PolicyLearner::prepare_targets(StagedRows& rows) {
-  if (!choice_.start) return prepare(choice_, config_.algorithm, replica_.head, {}, {}, rows);
+Prepared PolicyLearner::prepare_targets(StagedSamples& samples) {
+  if (!choice_.start) return prepare(choice_, config_.algorithm, replica_.head, {}, {}, samples);
   const CurrentNetwork network = form_->current_network();
-  Start start = evaluate_start(rows, network, replica_.head.decisions(), needs_probabilities(choice_));
-  return prepare(choice_, config_.algorithm, replica_.head, network, std::move(start), rows);
+  Start start = evaluate_start(samples, network, replica_.head.decisions(), needs_probabilities(choice_));
+  return prepare(choice_, config_.algorithm, replica_.head, network, std::move(start), samples);
 }
 
 EpochReport PolicyLearner::run_epoch(const Epoch& epoch, const UpdateSettings& settings, uint64_t index) {
@@ -156,10 +156,10 @@ EpochReport PolicyLearner::run_epoch(const Epoch& epoch, const UpdateSettings& s
   const EpochOrder order = epoch_order(epoch, key);
   UpdateSettings own = settings;
   uint64_t number = 0;
-  for (const RowRange& rows : minibatches(order, config_.trainer.minibatches)) {
+  for (const SampleRange& minibatch : minibatches(order, config_.trainer.minibatches)) {
     own.loss.key = derive_key(key, "minibatch", number++);
-    if (rows.size() == 0) continue;
-    const StepReport step = form_->step(own, rows, config_.trainer.micro_batch);
+    if (minibatch.size() == 0) continue;
+    const StepReport step = form_->step(own, minibatch, config_.trainer.micro_batch);
     if (!std::isfinite(step.grad_norm)) {
       ++report.skipped;
       continue;
@@ -174,8 +174,8 @@ EpochReport PolicyLearner::run_epoch(const Epoch& epoch, const UpdateSettings& s
 // Of samples, of whole sequences, or of chunks by their indices.
 EpochOrder PolicyLearner::epoch_order(const Epoch& epoch, uint64_t key) const {
   const Chunks& chunks = epoch.batch.chunks;
-  if (chunks.steps > 0) return shuffled(trained_chunks(chunks, epoch.is_sample), key);
-  return choice_.whole_sequences ? shuffled(epoch.sequences, key) : shuffled(epoch.batch.rows.sample_rows, key);
+  if (chunks.steps > 0) return shuffled(trained_chunks(chunks, epoch.is_trained), key);
+  return choice_.whole_sequences ? shuffled(epoch.sequences, key) : shuffled(epoch.batch.staged.trained, key);
 }
 
 // After the update, by the samples it trained on: its own penalty was weighted with the coefficient from before it.

@@ -22,25 +22,26 @@ double weighted(double a, double weight_a, double b, double weight_b) {
 
 }  // namespace
 
-void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::vector<int64_t>& out) {
+void token_offsets(int64_t samples, std::span<const int64_t> offsets, int64_t per_sample, std::vector<int64_t>& out) {
   out.clear();
-  for (const int64_t offset : offsets) out.push_back((offset - offsets.front()) * per_row);
-  if (out.empty()) out = {0, rows * per_row};
-  TROUPE_CHECK(out.back() == rows * per_row, out.back(), rows, per_row);
+  for (const int64_t offset : offsets) out.push_back((offset - offsets.front()) * per_sample);
+  if (out.empty()) out = {0, samples * per_sample};
+  TROUPE_CHECK(out.back() == samples * per_sample, out.back(), samples, per_sample);
 }
 
-LossTotals count_loss(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::span<const uint8_t> kept) {
+LossTotals count_loss(int64_t samples, std::span<const int64_t> offsets, int64_t per_sample,
+                      std::span<const uint8_t> kept) {
   std::vector<int64_t> tokens;
-  token_offsets(rows, offsets, per_row, tokens);
-  return {rows, count_tokens(TokenSequences(tokens), kept)};
+  token_offsets(samples, offsets, per_sample, tokens);
+  return {samples, count_tokens(TokenSequences(tokens), kept)};
 }
 
 void LossReport::add_means(const LossReport& other) {
-  const double a = rows, b = other.rows;
+  const double a = samples, b = other.samples;
   for (auto member : {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction,
                       &LossReport::entropy, &LossReport::kl, &LossReport::kl_exact, &LossReport::loss})
     this->*member = weighted(this->*member, a, other.*member, b);
-  rows += b;
+  samples += b;
 }
 
 void LossReport::merge(const LossReport& other) {
@@ -69,26 +70,26 @@ PolicyLoss::PolicyLoss(const AlgorithmChoice& choice, double value_coef, double 
       choice_(choice),
       value_coef_(value_coef),
       length_(choice.aggregation_length.value_or(length)),
-      per_row_(choice.per_decision ? head.decisions() : 1) {}
+      per_sample_(choice.per_decision ? head.decisions() : 1) {}
 
-LossTotals PolicyLoss::count(int64_t rows, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const {
-  return count_loss(rows, offsets, per_row_, kept);
+LossTotals PolicyLoss::count(int64_t samples, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const {
+  return count_loss(samples, offsets, per_sample_, kept);
 }
 
 LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals, const LossSettings& settings,
                                LossGradients out) {
-  const int64_t rows = input.head.rows;
-  TROUPE_CHECK(totals.rows >= rows && rows >= 1, totals.rows, rows);
+  const int64_t samples = input.head.samples;
+  TROUPE_CHECK(totals.samples >= samples && samples >= 1, totals.samples, samples);
   LossReport report;
-  report.rows = static_cast<double>(rows);
-  const double weight = 1.0 / static_cast<double>(totals.rows);
-  const double share = report.rows * weight;
-  log_probs_.resize(rows * head_.decisions());
-  entropy_.resize(rows);
+  report.samples = static_cast<double>(samples);
+  const double weight = 1.0 / static_cast<double>(totals.samples);
+  const double share = report.samples * weight;
+  log_probs_.resize(samples * head_.decisions());
+  entropy_.resize(samples);
   head_.evaluate(input.head, input.actions, log_probs_, entropy_, scratch_);
   report.entropy = mean_of(entropy_);
   gather_elements(input);
-  weigh_rows(input, totals);
+  weigh_sequences(input, totals);
   report.surrogate = run_surrogate(input, settings);
   if (!input.behaviour_parameters.empty()) report.kl_exact = measure_kl(input, totals) / share;
   const bool exact = choice_.kl.kind == KlKind::full;
@@ -105,7 +106,7 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
   } else {
     std::ranges::fill(out.outputs, 0.0f);
   }
-  loss_.resize(rows);
+  loss_.resize(samples);
   report.value_clip_fraction =
       value_loss(input.values, input.old_values, input.returns, {}, choice_.value_loss, loss_, out.values);
   report.value_loss = mean_of(loss_);
@@ -115,36 +116,37 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
   return report;
 }
 
-// One element per importance ratio: the decisions, or the rows with the log-probabilities of their executed decisions summed.
+// One element per importance ratio: a decision, or a sample with the log-probabilities of its executed decisions
+// summed.
 void PolicyLoss::gather_elements(const LossInput& input) {
-  const int64_t rows = input.head.rows, decisions = head_.decisions();
-  const int64_t summed = decisions / per_row_, elements = rows * per_row_;
-  const int64_t advantages = static_cast<int64_t>(input.advantages.size()) / rows;
-  TROUPE_CHECK(advantages == 1 || advantages == per_row_, advantages, per_row_);
-  TROUPE_CHECK(per_row_ == 1 || input.head.executed.empty() || !input.kept.empty(), per_row_);
+  const int64_t samples = input.head.samples, decisions = head_.decisions();
+  const int64_t summed = decisions / per_sample_, elements = samples * per_sample_;
+  const int64_t advantages = static_cast<int64_t>(input.advantages.size()) / samples;
+  TROUPE_CHECK(advantages == 1 || advantages == per_sample_, advantages, per_sample_);
+  TROUPE_CHECK(per_sample_ == 1 || input.head.executed.empty() || !input.kept.empty(), per_sample_);
   for (auto* buffer : {&new_, &old_, &behaviour_, &advantages_}) buffer->resize(elements);
   const auto sum = [&](std::span<const float> source, int64_t e) {
     const float* first = source.data() + e * summed;
-    const bool cut = per_row_ == 1 && !input.head.executed.empty();
+    const bool cut = per_sample_ == 1 && !input.head.executed.empty();
     return std::accumulate(first, first + (cut ? input.head.executed[e] : summed), 0.0f);
   };
   for (int64_t e = 0; e < elements; ++e) {
     new_[e] = sum(log_probs_, e);
     old_[e] = sum(input.old_log_probs, e);
     behaviour_[e] = sum(input.behaviour_log_probs, e);
-    advantages_[e] = input.advantages[advantages == per_row_ ? e : e / per_row_];
+    advantages_[e] = input.advantages[advantages == per_sample_ ? e : e / per_sample_];
   }
 }
 
-void PolicyLoss::weigh_rows(const LossInput& input, const LossTotals& totals) {
-  token_offsets(input.head.rows, input.offsets, per_row_, offsets_);
-  row_weights_.resize(offsets_.size() - 1);
+void PolicyLoss::weigh_sequences(const LossInput& input, const LossTotals& totals) {
+  token_offsets(input.head.samples, input.offsets, per_sample_, offsets_);
+  sequence_weights_.resize(offsets_.size() - 1);
   const Normalizers normalizers{
       .tokens = totals.counts.tokens, .sequences = totals.counts.sequences, .length = length_};
-  aggregation_weights(choice_.aggregation, TokenSequences(offsets_), input.kept, normalizers, row_weights_);
+  aggregation_weights(choice_.aggregation, TokenSequences(offsets_), input.kept, normalizers, sequence_weights_);
 }
 
-// Losses and gradients of the tokens, without the weights of their rows.
+// Losses and gradients of the tokens, without the weights of their sequences.
 SurrogateSums PolicyLoss::run_surrogate(const LossInput& input, const LossSettings& settings) {
   loss_.resize(new_.size());
   gradients_.resize(new_.size());
@@ -160,7 +162,7 @@ SurrogateSums PolicyLoss::run_surrogate(const LossInput& input, const LossSettin
 }
 
 double PolicyLoss::aggregate_loss(const LossInput& input, std::span<const float> loss) const {
-  return aggregate(loss, TokenSequences(offsets_), input.kept, row_weights_);
+  return aggregate(loss, TokenSequences(offsets_), input.kept, sequence_weights_);
 }
 
 // Adds the gradient of the penalty; its aggregate. The samples come from the behaviour policy, so what they estimate without bias is
@@ -174,11 +176,12 @@ double PolicyLoss::add_kl(const LossInput& input, double kl_coef) {
   return aggregate_loss(input, kl_);
 }
 
-// KL(behaviour || current) of each token in kl_, in closed form; the sum over those that count, as a part of the minibatch's mean.
+// KL(behaviour || current) of each token in kl_, in closed form; the sum over those that count, divided as in the
+// minibatch's mean.
 double PolicyLoss::measure_kl(const LossInput& input, const LossTotals& totals) {
   decision_kl_.resize(log_probs_.size());
   head_.kl(input.head, input.behaviour_parameters, decision_kl_);
-  const auto summed = static_cast<int64_t>(head_.decisions() / per_row_);
+  const auto summed = static_cast<int64_t>(head_.decisions() / per_sample_);
   kl_.resize(new_.size());
   double sum = 0;
   for (size_t e = 0; e < kl_.size(); ++e) {
@@ -191,22 +194,22 @@ double PolicyLoss::measure_kl(const LossInput& input, const LossTotals& totals) 
 
 // The closed form depends on the parameters themselves, not on the log-probabilities of actions.
 void PolicyLoss::add_exact_kl_gradients(const LossInput& input, double kl_coef, LossGradients out) {
-  const int64_t summed = head_.decisions() / per_row_;
-  for (size_t row = 0; row < row_weights_.size(); ++row)
-    for (int64_t e = offsets_[row]; e < offsets_[row + 1]; ++e) {
+  const int64_t summed = head_.decisions() / per_sample_;
+  for (size_t i = 0; i < sequence_weights_.size(); ++i)
+    for (int64_t e = offsets_[i]; e < offsets_[i + 1]; ++e) {
       const bool counts = input.kept.empty() || input.kept[e];
       std::fill_n(decision_gradients_.begin() + e * summed, summed,
-                  counts ? static_cast<float>(kl_coef * row_weights_[row]) : 0.0f);
+                  counts ? static_cast<float>(kl_coef * sequence_weights_[i]) : 0.0f);
     }
   head_.add_kl_gradients(input.head, input.behaviour_parameters, decision_gradients_, out.outputs, out.log_std);
 }
 
 void PolicyLoss::backward(const LossInput& input, double entropy_weight, LossGradients out) {
-  const int64_t decisions = head_.decisions(), summed = decisions / per_row_;
-  decision_gradients_.resize(input.head.rows * decisions);
-  for (size_t row = 0; row < row_weights_.size(); ++row) {
-    const auto weight = static_cast<float>(row_weights_[row]);
-    for (int64_t e = offsets_[row]; e < offsets_[row + 1]; ++e)
+  const int64_t decisions = head_.decisions(), summed = decisions / per_sample_;
+  decision_gradients_.resize(input.head.samples * decisions);
+  for (size_t i = 0; i < sequence_weights_.size(); ++i) {
+    const auto weight = static_cast<float>(sequence_weights_[i]);
+    for (int64_t e = offsets_[i]; e < offsets_[i + 1]; ++e)
       std::fill_n(decision_gradients_.begin() + e * summed, summed, gradients_[e] * weight);
   }
   head_.backward(input.head, input.actions, decision_gradients_, static_cast<float>(entropy_weight), scratch_,

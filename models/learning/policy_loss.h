@@ -2,7 +2,7 @@
 // PolicyLoss: the loss of a minibatch and its gradients with respect to what the network said, in plain loops on host arrays: the
 // policy surrogate, the penalty on the distance to the behaviour policy, the entropy bonus and the value loss,
 //   L = agg(surrogate) + kl_coef * agg(kl) - entropy_coef * mean(H) + value_coef * mean(value loss),
-// agg over tokens (importance ratios) as the run file says, means over rows. No tensor library, so every part can be
+// agg over tokens (importance ratios) as the run file says, means over samples. No tensor library, so every term can be
 // tested by itself. Its form for other devices is DevicePolicyLoss (models/learning/device/device_loss.h): what is
 // added here is added there. Used by one thread at a time.
 
@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// Some rows of a minibatch. C ratios per row: 1, or D with one per decision.
+// Some samples of a minibatch. C ratios per sample: 1, or D with one per decision.
 struct LossInput {
   HeadInput head;
   ActionsView actions;                          // [B, D]
@@ -29,19 +29,20 @@ struct LossInput {
   std::span<const float> rollout_weights;       // [B, C] constant factors of the surrogate, or empty = 1
   // [B, C] 0 = without policy loss, or empty = all. Where each decision has its own ratio, those not executed (head.executed) are 0.
   std::span<const uint8_t> kept;
-  std::span<const int64_t> offsets;  // [S + 1] sequence i is the rows from offsets[i] - offsets[0]; empty = none
+  std::span<const int64_t> offsets;  // [S + 1] sequence i is the samples from offsets[i] - offsets[0]; empty = none
 };
 
-// Sums over the whole minibatch that the rows are part of: what its means divide by.
+// Sums over the whole minibatch that the samples are part of: what its means divide by.
 struct LossTotals {
-  int64_t rows = 0;
+  int64_t samples = 0;
   TokenCounts counts;  // of ratios, and of sequences
 };
 
-// What some rows add to the totals of their minibatch. C tokens (ratios) per row.
-LossTotals count_loss(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::span<const uint8_t> kept);
-// Offsets of tokens from offsets of rows; without sequences all rows make one.
-void token_offsets(int64_t rows, std::span<const int64_t> offsets, int64_t per_row, std::vector<int64_t>& out);
+// What some samples add to the totals of their minibatch. C tokens (ratios) per sample.
+LossTotals count_loss(int64_t samples, std::span<const int64_t> offsets, int64_t per_sample,
+                      std::span<const uint8_t> kept);
+// Offsets of tokens from offsets of samples; without sequences all samples make one.
+void token_offsets(int64_t samples, std::span<const int64_t> offsets, int64_t per_sample, std::vector<int64_t>& out);
 
 struct LossSettings {
   double entropy_coef = 0.0;
@@ -57,24 +58,24 @@ struct LossGradients {
   std::span<float> log_std;  // [D]; empty unless continuous
 };
 
-// Means over rows, and over tokens where each has its own ratio. A loss that is no mean is counted as if all rows of the
-// minibatch had these rows' share, so that the mean over its parts is the loss of the whole.
+// Means over samples, and over tokens where each has its own ratio. A loss that is no mean is counted as if all samples
+// of the minibatch had these samples' share, so that the mean over its parts is the loss of the whole.
 struct LossReport {
-  double rows = 0;
+  double samples = 0;
   double policy_loss = 0;
   double value_loss = 0;
-  double value_clip_fraction = 0;  // rows whose value loss is clipped
-  double entropy = 0;              // per row
+  double value_clip_fraction = 0;  // samples whose value loss is clipped
+  double entropy = 0;              // per sample
   double kl = 0;                   // the penalty: an estimate, or with KlKind::full the divergence; 0 while kl_coef is
   double kl_exact = 0;      // mean of KL(behaviour || current) over tokens; 0 without the behaviour policy's parameters
   double loss = 0;          // the whole sum above
-  SurrogateSums surrogate;  // of one step's rows
+  SurrogateSums surrogate;  // of one step's samples
   SurrogateDiagnostics diagnostics;  // means over steps
 
-  // Of more rows of the same step: means over both, and their sums.
+  // Of more samples of the same step: means over both, and their sums.
   void merge(const LossReport& other);
-  // Of one more step: means over both. A step's diagnostics come from the sums over all its rows, since the effective sample size of
-  // these is no mean of their parts'.
+  // Of one more step: means over both. A step's diagnostics come from the sums over all its samples, since the
+  // effective sample size of these is no mean of their parts'.
   void add_step(const LossReport& step);
 
  private:
@@ -87,14 +88,14 @@ class PolicyLoss {
   PolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const Head& head);
 
   // As count_loss().
-  LossTotals count(int64_t rows, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;
-  // The part of the minibatch's loss that comes from the given rows, and its gradients: rows that are handed over in several parts
-  // give the gradient of the whole.
+  LossTotals count(int64_t samples, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;
+  // What the given samples add to the minibatch's loss, and its gradients: a minibatch that is handed over in several
+  // parts gets the gradient of the whole.
   LossReport compute(const LossInput& input, const LossTotals& totals, const LossSettings& settings, LossGradients out);
 
  private:
   void gather_elements(const LossInput& input);
-  void weigh_rows(const LossInput& input, const LossTotals& totals);
+  void weigh_sequences(const LossInput& input, const LossTotals& totals);
   SurrogateSums run_surrogate(const LossInput& input, const LossSettings& settings);
   double add_kl(const LossInput& input, double kl_coef);
   double measure_kl(const LossInput& input, const LossTotals& totals);
@@ -105,12 +106,12 @@ class PolicyLoss {
   const Head& head_;
   AlgorithmChoice choice_;
   double value_coef_, length_;
-  int64_t per_row_;  // C
+  int64_t per_sample_;  // C
   HeadScratch scratch_;
   std::vector<float> log_probs_, entropy_, decision_gradients_, decision_kl_;
   std::vector<float> new_, old_, behaviour_, advantages_, loss_, gradients_, kl_, kl_gradients_;  // per token
   std::vector<int64_t> offsets_;                                                                  // [S + 1] of tokens
-  std::vector<double> row_weights_;                                                               // [S]
+  std::vector<double> sequence_weights_;                                                          // [S]
 };
 
 }  // namespace troupe

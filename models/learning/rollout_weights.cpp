@@ -7,25 +7,26 @@
 
 namespace troupe {
 
-RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedRows& batch, const Sequences& sequences,
-                             std::span<const float> log_probs, std::span<const float> advantages, bool per_decision) {
-  const int64_t decisions = batch.rows == 0 ? 1 : batch.log_probs.size() / batch.rows;
-  TROUPE_CHECK(static_cast<int64_t>(log_probs.size()) == batch.rows * decisions, log_probs.size(), batch.rows,
+RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedSamples& batch,
+                             const Sequences& sequences, std::span<const float> log_probs,
+                             std::span<const float> advantages, bool per_decision) {
+  const int64_t decisions = batch.count == 0 ? 1 : batch.log_probs.size() / batch.count;
+  TROUPE_CHECK(static_cast<int64_t>(log_probs.size()) == batch.count * decisions, log_probs.size(), batch.count,
                decisions);
-  const int64_t per_row = per_decision ? decisions : 1;
+  const int64_t per_sample = per_decision ? decisions : 1;
   const auto behaviour = batch.log_probs.view<float>();
-  const int64_t advantages_per_row = advantages.empty() ? 0 : static_cast<int64_t>(advantages.size()) / batch.rows;
-  // Only decisions that were executed are tokens, or parts of one.
+  const int64_t advantages_per_sample = advantages.empty() ? 0 : static_cast<int64_t>(advantages.size()) / batch.count;
+  // Only decisions that were executed are tokens, or belong to one.
   std::vector<float> now, then, token_advantages;
   std::vector<int64_t> first_token{0}, offsets;
-  for (const int64_t row : sequences.rows) {
-    const int64_t executed = batch.decisions_of(row);
+  for (const int64_t sample : sequences.samples) {
+    const int64_t executed = batch.decisions_of(sample);
     for (int64_t c = 0; c < (per_decision ? executed : 1); ++c) {
-      const int64_t first = row * decisions + c, last = first + (per_decision ? 1 : executed);
+      const int64_t first = sample * decisions + c, last = first + (per_decision ? 1 : executed);
       now.push_back(std::accumulate(log_probs.begin() + first, log_probs.begin() + last, 0.0f));
       then.push_back(std::accumulate(behaviour.begin() + first, behaviour.begin() + last, 0.0f));
       if (!advantages.empty())
-        token_advantages.push_back(advantages[row * advantages_per_row + (advantages_per_row == 1 ? 0 : c)]);
+        token_advantages.push_back(advantages[sample * advantages_per_sample + (advantages_per_sample == 1 ? 0 : c)]);
     }
     first_token.push_back(static_cast<int64_t>(now.size()));
   }
@@ -33,11 +34,12 @@ RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedRo
   std::vector<float> weights(now.size());
   std::vector<uint8_t> kept(now.size());
   RolloutWeights result;
-  result.metrics = rollout_correction(now, then, TokenSequences(offsets), {}, token_advantages, correction, weights, kept);
-  result.weights.assign(batch.rows * per_row, 0.0f);
-  result.kept.assign(batch.rows * per_row, 0);
-  for (size_t i = 0; i < sequences.rows.size(); ++i) {
-    const int64_t to = sequences.rows[i] * per_row, from = first_token[i], count = first_token[i + 1] - from;
+  result.metrics =
+      rollout_correction(now, then, TokenSequences(offsets), {}, token_advantages, correction, weights, kept);
+  result.weights.assign(batch.count * per_sample, 0.0f);
+  result.kept.assign(batch.count * per_sample, 0);
+  for (size_t i = 0; i < sequences.samples.size(); ++i) {
+    const int64_t to = sequences.samples[i] * per_sample, from = first_token[i], count = first_token[i + 1] - from;
     std::copy_n(weights.begin() + from, count, result.weights.begin() + to);
     std::copy_n(kept.begin() + from, count, result.kept.begin() + to);
   }

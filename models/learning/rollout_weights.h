@@ -13,14 +13,15 @@
 namespace troupe {
 
 struct RolloutWeights {
-  std::vector<float> weights;  // [R, C] factors of the policy loss
-  std::vector<uint8_t> kept;   // [R, C] 0 = rejected, or a decision that was not executed
+  std::vector<float> weights;  // [B, C] factors of the policy loss
+  std::vector<uint8_t> kept;   // [B, C] 0 = rejected, or a decision that was not executed
   OffPolicyMetrics metrics;
 };
 
-// C is 1 (the log-probabilities of the D decisions of a row add up) or, per decision, D. log_probs [R, D] of the policy at the
-// start of the update; advantages [R, A] with A = 1 or D, or empty when there is no opsm_delta.
-RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedRows& batch, const Sequences& sequences,
-                             std::span<const float> log_probs, std::span<const float> advantages, bool per_decision);
+// C is 1 (the log-probabilities of the D decisions of a sample add up) or, per decision, D. log_probs [B, D] of the
+// policy at the start of the update; advantages [B, A] with A = 1 or D, or empty when there is no opsm_delta.
+RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedSamples& batch,
+                             const Sequences& sequences, std::span<const float> log_probs,
+                             std::span<const float> advantages, bool per_decision);
 
 }  // namespace troupe

@@ -11,47 +11,48 @@ namespace {
 // What an estimator reads, sequence after sequence.
 struct Tokens {
   std::vector<int64_t> offsets;
-  std::vector<int64_t> first{0};  // token of each row of the sequences, and the number of tokens
+  std::vector<int64_t> first{0};  // token of each sample of the sequences, and the number of tokens
   std::vector<float> rewards, values, baselines, log_probs, sum_pi_squared, weights;
 };
 
-// Joint probabilities of the executed decisions of a row: logs add up, and so does the sum of squares of independent decisions multiply.
-void append_joint(const SequenceAdvantageInput& in, int64_t row, int64_t executed, Tokens& out) {
+// Joint probabilities of the executed decisions of a sample: logs add up, and so does the sum of squares of independent
+// decisions multiply.
+void append_joint(const SequenceAdvantageInput& in, int64_t sample, int64_t executed, Tokens& out) {
   float log_prob = 0.0f, squared = 1.0f;
   for (int64_t d = 0; d < executed; ++d) {
-    log_prob += in.start->log_probs[row * in.decisions + d];
-    squared *= in.start->sum_pi_squared[row * in.decisions + d];
+    log_prob += in.start->log_probs[sample * in.decisions + d];
+    squared *= in.start->sum_pi_squared[sample * in.decisions + d];
   }
   out.log_probs.push_back(log_prob);
   out.sum_pi_squared.push_back(squared);
 }
 
-Tokens gather_tokens(const SequenceAdvantageInput& in, const StagedRows& batch, int64_t per_row) {
+Tokens gather_tokens(const SequenceAdvantageInput& in, const StagedSamples& batch, int64_t per_sample) {
   const auto rewards = batch.rewards.view<float>(), values = batch.values.view<float>(),
              next_values = batch.next_values.view<float>();
-  const auto append = [&](std::span<const float> source, int64_t row, int64_t count, std::vector<float>& to) {
-    to.insert(to.end(), source.begin() + row * per_row, source.begin() + row * per_row + count);
+  const auto append = [&](std::span<const float> source, int64_t sample, int64_t count, std::vector<float>& to) {
+    to.insert(to.end(), source.begin() + sample * per_sample, source.begin() + sample * per_sample + count);
   };
   Tokens out;
   for (int64_t i = 0; i < in.sequences.count(); ++i) {
-    const auto rows = in.sequences.rows_of(i);
-    out.baselines.push_back(values[rows.front()]);
-    for (const int64_t row : rows) {
-      const int64_t executed = batch.decisions_of(row), count = per_row == 1 ? 1 : executed;
+    const auto samples = in.sequences.samples_of(i);
+    out.baselines.push_back(values[samples.front()]);
+    for (const int64_t sample : samples) {
+      const int64_t executed = batch.decisions_of(sample), count = per_sample == 1 ? 1 : executed;
       out.rewards.resize(out.rewards.size() + count, 0.0f);
-      out.rewards.back() = rewards[row];
-      out.values.resize(out.values.size() + count, values[row]);
+      out.rewards.back() = rewards[sample];
+      out.values.resize(out.values.size() + count, values[sample]);
       out.first.push_back(static_cast<int64_t>(out.rewards.size()));
-      if (!in.weights.empty()) append(in.weights, row, count, out.weights);
+      if (!in.weights.empty()) append(in.weights, sample, count, out.weights);
       if (in.start == nullptr) continue;
-      if (per_row == 1) {
-        append_joint(in, row, executed, out);
+      if (per_sample == 1) {
+        append_joint(in, sample, executed, out);
       } else {
-        append(in.start->log_probs, row, count, out.log_probs);
-        append(in.start->sum_pi_squared, row, count, out.sum_pi_squared);
+        append(in.start->log_probs, sample, count, out.log_probs);
+        append(in.start->sum_pi_squared, sample, count, out.sum_pi_squared);
       }
     }
-    if (!in.sequences.complete[i]) out.rewards.back() += static_cast<float>(in.gamma) * next_values[rows.back()];
+    if (!in.sequences.complete[i]) out.rewards.back() += static_cast<float>(in.gamma) * next_values[samples.back()];
   }
   for (const int64_t offset : in.sequences.offsets) out.offsets.push_back(out.first[offset]);
   return out;
@@ -60,11 +61,11 @@ Tokens gather_tokens(const SequenceAdvantageInput& in, const StagedRows& batch, 
 }  // namespace
 
 TokenAdvantages estimate_sequences(const AlgorithmChoice& choice, const SequenceAdvantageInput& in,
-                                   const StagedRows& batch) {
+                                   const StagedSamples& batch) {
   const bool needs_policy = needs_probabilities(choice);
   TROUPE_CHECK(!needs_policy || in.start != nullptr, choice.advantage->name);
-  const int64_t per_row = needs_policy && in.per_decision ? in.decisions : 1;
-  const Tokens tokens = gather_tokens(in, batch, per_row);
+  const int64_t per_sample = needs_policy && in.per_decision ? in.decisions : 1;
+  const Tokens tokens = gather_tokens(in, batch, per_sample);
   AdvantageInput input;
   input.sequences = TokenSequences(tokens.offsets);
   input.rewards = tokens.rewards;
@@ -76,10 +77,10 @@ TokenAdvantages estimate_sequences(const AlgorithmChoice& choice, const Sequence
   input.rollout_is_weights = tokens.weights;
   std::vector<float> advantages(tokens.rewards.size()), returns(tokens.rewards.size());
   estimate_advantages(*choice.advantage, input, choice.advantage_parameters, {advantages, returns});
-  TokenAdvantages out{per_row, std::vector<float>(batch.rows * per_row)};
-  for (size_t i = 0; i < in.sequences.rows.size(); ++i)
+  TokenAdvantages out{per_sample, std::vector<float>(batch.count * per_sample)};
+  for (size_t i = 0; i < in.sequences.samples.size(); ++i)
     std::copy_n(advantages.begin() + tokens.first[i], tokens.first[i + 1] - tokens.first[i],
-                out.values.begin() + in.sequences.rows[i] * per_row);
+                out.values.begin() + in.sequences.samples[i] * per_sample);
   return out;
 }
 

@@ -12,7 +12,8 @@
 
 namespace troupe {
 
-// What the policy at the start of an update says about the stored actions; each [R, D], only where a sample is.
+// What the policy at the start of an update says about the stored actions; each [B, D], of the samples to train on
+// only.
 struct StartProbabilities {
   std::vector<float> log_probs;
   std::vector<float> sum_pi_squared;  // sum over the categories of a decision of their squared probabilities
@@ -25,12 +26,12 @@ struct SequenceAdvantageInput {
   int64_t decisions = 1;            // D
   bool per_decision = false;        // estimators that weigh tokens by their probability take each decision for one
   const StartProbabilities* start = nullptr;  // for those estimators
-  std::span<const float> weights = {};        // for those, [R] or [R, D] per token: rollout weights, or empty
+  std::span<const float> weights = {};        // for those, [B] or [B, D] per token: rollout weights, or empty
 };
 
 struct TokenAdvantages {
-  int64_t per_row = 1;        // C: 1, or D
-  std::vector<float> values;  // [R, C]; 0 in rows of no sequence and at decisions that were not executed
+  int64_t per_sample = 1;     // C: 1, or D
+  std::vector<float> values;  // [B, C]; 0 for samples of no sequence and at decisions that were not executed
 };
 
 // A token is a step, but for estimators that need probabilities, see per_decision; decisions that were not executed are none. The
@@ -38,6 +39,6 @@ struct TokenAdvantages {
 // V(s') of an incomplete sequence with the last of them; the greedy answer's reward, which ReMax asks for, is the critic's value of
 // the first state.
 TokenAdvantages estimate_sequences(const AlgorithmChoice& choice, const SequenceAdvantageInput& in,
-                                   const StagedRows& batch);
+                                   const StagedSamples& batch);
 
 }  // namespace troupe

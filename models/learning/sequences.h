@@ -11,18 +11,20 @@
 namespace troupe {
 
 struct Sequences {
-  std::vector<int64_t> rows;      // of the batch, sequence after sequence, each in the order of time
-  std::vector<int64_t> offsets;   // [S + 1] sequence i is rows[offsets[i]] .. rows[offsets[i + 1] - 1]; never empty
+  std::vector<int64_t> samples;  // of the batch, sequence after sequence, each in the order of time
+  std::vector<int64_t>
+      offsets;  // [S + 1] sequence i is samples[offsets[i]] .. samples[offsets[i + 1] - 1]; never empty
   std::vector<uint8_t> complete;  // [S] it ends in a terminal state
 
   int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }
-  std::span<const int64_t> rows_of(int64_t i) const {
-    return std::span(rows).subspan(static_cast<size_t>(offsets[i]), static_cast<size_t>(offsets[i + 1] - offsets[i]));
+  std::span<const int64_t> samples_of(int64_t i) const {
+    return std::span(samples).subspan(static_cast<size_t>(offsets[i]),
+                                      static_cast<size_t>(offsets[i + 1] - offsets[i]));
   }
 };
 
 // All of them, column after column. cut_is_end: a time limit counts as a terminal state. The batch was staged with whole columns.
-Sequences cut_sequences(const StagedRows& batch, bool cut_is_end);
+Sequences cut_sequences(const StagedSamples& batch, bool cut_is_end);
 // Only the complete ones.
 Sequences complete_sequences(const Sequences& all);
 

@@ -7,17 +7,17 @@
 #include "algorithms/common/running_normalizer.h"
 #include "models/learning/batch_tensors.h"
 #include "models/learning/chunks.h"
-#include "models/learning/device/device_rows.h"
+#include "models/learning/device/device_samples.h"
 #include "models/learning/staging.h"
 #include "models/policy.h"
 
 namespace troupe {
 
 struct StagedUpdate final : StagedBatch {
-  StagedRows rows;  // in host memory; without inputs where `device` has them
-  Chunks chunks;    // with recurrent state
+  StagedSamples staged;  // in host memory; without inputs where `device` has them
+  Chunks chunks;         // with recurrent state
   // Of the device form.
-  std::optional<DeviceRows> device;
+  std::optional<DeviceSamples> device;
   std::optional<RunningNormalizer> observations;  // of the samples
 };
 

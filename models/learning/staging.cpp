@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-// Rows [begin, begin + count) of a rollout's arrays, seen as [T * N, ...], that follow each other in the batch too.
+// Steps [begin, begin + count) of a rollout's arrays, seen as [T * N, ...], that follow each other in the batch too.
 struct Run {
   int64_t begin;
   int64_t count;
@@ -37,27 +37,27 @@ struct StagedPart {
   std::vector<Run> runs;
 };
 
-// The runs of one array of every part, one after the other: [R] + row_shape.
+// The runs of one array of every part, one after the other: [B] + sample_shape.
 template <class ArrayOf>
-Array gather(const std::vector<StagedPart>& parts, int64_t rows, DType dtype, const Shape& row_shape, const char* name,
-             ArrayOf array_of) {
-  Array result = Array::uninitialized(dtype, row_shape.prepended(rows));
-  const size_t row_bytes = static_cast<size_t>(row_shape.elements()) * size_of(dtype);
+Array gather(const std::vector<StagedPart>& parts, int64_t count, DType dtype, const Shape& sample_shape,
+             const char* name, ArrayOf array_of) {
+  Array result = Array::uninitialized(dtype, sample_shape.prepended(count));
+  const size_t sample_bytes = static_cast<size_t>(sample_shape.elements()) * size_of(dtype);
   std::byte* out = result.mutable_data();
   for (const StagedPart& part : parts) {
     const Rollout& rollout = *part.units->rollout;
     const Array& source = array_of(rollout);
-    const int64_t wanted = rollout.steps() * rollout.columns() * row_shape.elements();
+    const int64_t wanted = rollout.steps() * rollout.columns() * sample_shape.elements();
     if (source.dtype() != dtype || source.size() != wanted)
       throw InvariantError("rollout " + std::to_string(rollout.sequence) + " of worker " +
                            std::to_string(rollout.worker) + ": " + name + " is " +
                            std::string(name_of(source.dtype())) + ' ' + source.shape().text() + ", expected " +
                            std::string(name_of(dtype)) + " [" + std::to_string(rollout.steps()) + ", " +
-                           std::to_string(rollout.columns()) + "] times " + row_shape.text());
+                           std::to_string(rollout.columns()) + "] times " + sample_shape.text());
     for (const Run& run : part.runs) {
-      std::memcpy(out, source.data() + static_cast<size_t>(run.begin) * row_bytes,
-                  static_cast<size_t>(run.count) * row_bytes);
-      out += static_cast<size_t>(run.count) * row_bytes;
+      std::memcpy(out, source.data() + static_cast<size_t>(run.begin) * sample_bytes,
+                  static_cast<size_t>(run.count) * sample_bytes);
+      out += static_cast<size_t>(run.count) * sample_bytes;
     }
   }
   return result;
@@ -71,60 +71,62 @@ void check_part(const RolloutUnits& part, bool whole_columns) {
                rollout.values.shape().text());
 }
 
-// The observations that follow a segment's last step and each cut inside it, appended row by row.
+// The observations that follow a rollout's last step and each cut inside it, one after the other.
 class Bootstraps {
  public:
   explicit Bootstraps(const EnvSpec& env) : env_(env) {}
 
   // Whole columns.
-  void add(const RolloutUnits& part, int64_t first_row) {
+  void add(const RolloutUnits& part, int64_t first_sample) {
     const Rollout& rollout = *part.rollout;
     const auto columns = static_cast<int64_t>(part.indices.size());
     if (rollout.last_observations.empty()) return;  // the stored next_values serve
     for (int64_t c = 0; c < columns; ++c)
-      rows_.push_back({&rollout.last_observations, part.indices[c], first_row + (rollout.steps() - 1) * columns + c});
+      bootstraps_.push_back(
+          {&rollout.last_observations, part.indices[c], first_sample + (rollout.steps() - 1) * columns + c});
     const int64_t cuts = rollout.final_steps.empty() ? 0 : rollout.final_steps.dim(0);
     for (int64_t f = 0; f < cuts; ++f) {
       const auto step = rollout.final_steps.view<int32_t>().subspan(2 * f, 2);
       const auto column = std::ranges::find(part.indices, step[1]);
       if (column == part.indices.end()) continue;
-      // After the segment's own last rows, so that a cut at the last step wins over the next episode's first observation.
-      rows_.push_back(
-          {&rollout.final_observations, f, first_row + step[0] * columns + (column - part.indices.begin())});
+      // After those of the last step, so that a cut at the last step wins over the next episode's first observation.
+      bootstraps_.push_back(
+          {&rollout.final_observations, f, first_sample + step[0] * columns + (column - part.indices.begin())});
     }
   }
 
-  void write(const InputEncoder& encoder, StagedRows& out) const {
+  void write(const InputEncoder& encoder, StagedSamples& out) const {
     Arrays observations;
     for (const ArraySpec& spec : env_.observations) {
-      Array array = Array::uninitialized(spec.dtype, spec.shape.prepended(static_cast<int64_t>(rows_.size())));
-      const size_t row_bytes = static_cast<size_t>(spec.shape.elements()) * size_of(spec.dtype);
-      for (size_t i = 0; i < rows_.size(); ++i) {
-        const Array& source = rows_[i].observations->at(spec.name);
+      Array array = Array::uninitialized(spec.dtype, spec.shape.prepended(static_cast<int64_t>(bootstraps_.size())));
+      const size_t sample_bytes = static_cast<size_t>(spec.shape.elements()) * size_of(spec.dtype);
+      for (size_t i = 0; i < bootstraps_.size(); ++i) {
+        const Array& source = bootstraps_[i].observations->at(spec.name);
         TROUPE_CHECK(source.dtype() == spec.dtype && source.shape().without_first() == spec.shape, spec.name,
                      source.shape().text());
-        std::memcpy(array.mutable_data() + i * row_bytes, source.data() + rows_[i].index * row_bytes, row_bytes);
+        std::memcpy(array.mutable_data() + i * sample_bytes, source.data() + bootstraps_[i].index * sample_bytes,
+                    sample_bytes);
       }
       observations.set(spec.name, std::move(array));
     }
     out.bootstrap_inputs = encoder.encode(observations);
-    for (const Row& row : rows_) out.bootstrap_rows.push_back(row.target);
+    for (const Bootstrap& bootstrap : bootstraps_) out.bootstrap_samples.push_back(bootstrap.target);
   }
 
  private:
-  struct Row {
+  struct Bootstrap {
     const Arrays* observations;
     int64_t index;
     int64_t target;
   };
   const EnvSpec& env_;
-  std::vector<Row> rows_;
+  std::vector<Bootstrap> bootstraps_;
 };
 
-void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, const InputEncoder& encoder,
-                    StagedRows& out) {
+void stage_rollouts(const std::vector<StagedPart>& parts, const EnvSpec& env, const InputEncoder& encoder,
+                    StagedSamples& out) {
   const auto column = [&](const char* name, DType dtype, auto member) {
-    return gather(parts, out.rows, dtype, {}, name, [member](const Rollout& r) -> const Array& { return r.*member; });
+    return gather(parts, out.count, dtype, {}, name, [member](const Rollout& r) -> const Array& { return r.*member; });
   };
   out.rewards = column("rewards", DType::f32, &Rollout::rewards);
   out.next_values = column("next_values", DType::f32, &Rollout::next_values);
@@ -134,22 +136,22 @@ void stage_segments(const std::vector<StagedPart>& parts, const EnvSpec& env, co
   const auto has_tasks = [](const StagedPart& part) { return !part.units->rollout->task.empty(); };
   if (std::ranges::any_of(parts, has_tasks)) out.task = column("task", DType::i32, &Rollout::task);
   Bootstraps bootstraps(env);
-  int64_t first_row = 0;
+  int64_t first_sample = 0;
   for (const StagedPart& part : parts) {
     const int64_t steps = part.units->rollout->steps(), columns = static_cast<int64_t>(part.units->indices.size());
-    out.segments.push_back({first_row, steps, columns});
-    bootstraps.add(*part.units, first_row);
-    first_row += steps * columns;
+    out.rollouts.push_back({first_sample, steps, columns});
+    bootstraps.add(*part.units, first_sample);
+    first_sample += steps * columns;
   }
   bootstraps.write(encoder, out);
 }
 
 // Rollouts say how many environment steps of a chunk were executed; a step has one decision per action dimension.
-Array stage_executed(const std::vector<StagedPart>& parts, const EnvSpec& env, int64_t rows) {
+Array stage_executed(const std::vector<StagedPart>& parts, const EnvSpec& env, int64_t count) {
   const auto has_counts = [](const StagedPart& part) { return !part.units->rollout->executed.empty(); };
   if (std::ranges::none_of(parts, has_counts)) return {};
   Array result =
-      gather(parts, rows, DType::i32, {}, "executed", [](const Rollout& r) -> const Array& { return r.executed; });
+      gather(parts, count, DType::i32, {}, "executed", [](const Rollout& r) -> const Array& { return r.executed; });
   for (int32_t& count : result.mutable_view<int32_t>()) {
     TROUPE_CHECK(count >= 0 && count <= env.action.chunk, count, env.action.chunk);
     count *= static_cast<int32_t>(env.action.dims());
@@ -157,34 +159,34 @@ Array stage_executed(const std::vector<StagedPart>& parts, const EnvSpec& env, i
   return result;
 }
 
-Arrays gather_observations(const std::vector<StagedPart>& parts, const EnvSpec& env, int64_t rows) {
+Arrays gather_observations(const std::vector<StagedPart>& parts, const EnvSpec& env, int64_t count) {
   Arrays result;
   for (const ArraySpec& spec : env.observations)
-    result.set(spec.name, gather(parts, rows, spec.dtype, spec.shape, spec.name.c_str(),
+    result.set(spec.name, gather(parts, count, spec.dtype, spec.shape, spec.name.c_str(),
                                  [&](const Rollout& r) -> const Array& { return r.observations.at(spec.name); }));
   return result;
 }
 
 }  // namespace
 
-StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder, bool whole_columns,
-                      const RolloutExtras& extras) {
-  StagedRows out;
+StagedSamples stage_samples(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder,
+                            bool whole_columns, const RolloutExtras& extras) {
+  StagedSamples out;
   std::vector<StagedPart> parts;
   for (const RolloutUnits& part : batch.parts) {
     check_part(part, whole_columns);
     parts.push_back({&part, runs_of(part, whole_columns)});
-    for (const Run& run : parts.back().runs) out.rows += run.count;
+    for (const Run& run : parts.back().runs) out.count += run.count;
   }
   const auto column = [&](const char* name, DType dtype, const Shape& shape, auto member) {
-    return gather(parts, out.rows, dtype, shape, name,
+    return gather(parts, out.count, dtype, shape, name,
                   [member](const Rollout& r) -> const Array& { return r.*member; });
   };
-  out.inputs = encoder.encode(gather_observations(parts, env, out.rows));
+  out.inputs = encoder.encode(gather_observations(parts, env, out.count));
   const int64_t decisions = env.action.decisions();
   out.actions = column("actions", env.action.dtype(), {decisions}, &Rollout::actions);
   out.log_probs = column("log_probs", DType::f32, {decisions}, &Rollout::log_probs);
-  out.executed = stage_executed(parts, env, out.rows);
+  out.executed = stage_executed(parts, env, out.count);
   if (env.action.masked)
     out.action_mask = column("action_mask", DType::u8, {env.action.mask_size()}, &Rollout::action_mask);
   out.values = column("values", DType::f32, {}, &Rollout::values);
@@ -193,9 +195,9 @@ StagedRows stage_rows(const SuperBatch& batch, const EnvSpec& env, const InputEn
     out.policy_parameters =
         column("policy_parameters", DType::f32, {env.action.policy_parameters()}, &Rollout::policy_parameters);
   if (extras.returns) out.returns = column("returns", DType::f32, {}, &Rollout::returns);
-  if (whole_columns) stage_segments(parts, env, encoder, out);
-  for (int64_t row = 0; row < out.rows; ++row)
-    if (!whole_columns || out.valid.view<uint8_t>()[row]) out.sample_rows.push_back(row);
+  if (whole_columns) stage_rollouts(parts, env, encoder, out);
+  for (int64_t sample = 0; sample < out.count; ++sample)
+    if (!whole_columns || out.valid.view<uint8_t>()[sample]) out.trained.push_back(sample);
   return out;
 }
 

@@ -15,8 +15,8 @@
 
 namespace troupe {
 
-// What the policy says about the stored actions of some rows, in host memory; valid until the next call.
-struct RowEvaluation {
+// What the policy says about the stored actions of some samples, in host memory; valid until the next call.
+struct SampleEvaluation {
   std::span<const float> log_probs;       // [B, D]
   std::span<const float> sum_pi_squared;  // [B, D] of all categories of a decision; empty unless asked for
   std::span<const float> values;          // [B] in units of the value head
@@ -24,15 +24,15 @@ struct RowEvaluation {
 
 // The network with its current weights.
 struct CurrentNetwork {
-  std::function<RowEvaluation(std::span<const int64_t> rows, bool probabilities)> evaluate;
-  // The values alone of rows [begin, end) of the batch's bootstrap inputs.
+  std::function<SampleEvaluation(std::span<const int64_t> samples, bool probabilities)> evaluate;
+  // The values alone of the batch's bootstrap inputs [begin, end).
   std::function<std::span<const float>(int64_t begin, int64_t end)> bootstrap_values;
   ValueUnits units;
-  int64_t rows_per_pass = 1;
+  int64_t samples_per_pass = 1;
 };
 
-// What the network says about some rows, in host memory.
-struct RowOutputs {
+// What the network says about some samples, in host memory.
+struct SampleOutputs {
   std::span<const float> outputs;  // [B, P] of the policy
   std::span<const float> values;   // [B] in units of the value head
 };
@@ -42,10 +42,10 @@ class HostEvaluation {
  public:
   explicit HostEvaluation(const Head& head) : head_(head), minibatch_(head) {}
 
-  // Outputs that are not finite make the log-probabilities of all these rows NaN, which every step of the update then
-  // refuses.
-  RowEvaluation evaluate(const StagedRows& batch, std::span<const int64_t> rows, RowOutputs said,
-                         std::span<const float> log_std, bool probabilities);
+  // Outputs that are not finite make the log-probabilities of all these samples NaN, which every step of the update
+  // then refuses.
+  SampleEvaluation evaluate(const StagedSamples& batch, std::span<const int64_t> samples, SampleOutputs said,
+                            std::span<const float> log_std, bool probabilities);
 
  private:
   const Head& head_;
@@ -55,14 +55,14 @@ class HostEvaluation {
 };
 
 struct Start {
-  std::vector<float> values;  // [R] in reward units; of rows that are no samples the behaviour policy's
+  std::vector<float> values;  // [B] in reward units; the behaviour policy's where a sample is not trained on
   StartProbabilities policy;
 };
 
 // `probabilities`: also the squared probabilities of all categories.
-Start evaluate_start(const StagedRows& batch, const CurrentNetwork& network, int64_t decisions, bool probabilities);
+Start evaluate_start(const StagedSamples& batch, const CurrentNetwork& network, int64_t decisions, bool probabilities);
 
-// Replaces the workers' values of the observations after segments and cuts.
-void evaluate_bootstraps(const CurrentNetwork& network, StagedRows& batch);
+// Replaces the workers' values of the observations after last steps and cuts.
+void evaluate_bootstraps(const CurrentNetwork& network, StagedSamples& batch);
 
 }  // namespace troupe

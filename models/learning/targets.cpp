@@ -13,31 +13,31 @@ namespace troupe {
 
 namespace {
 
-// [R, D] 1 where a decision was executed.
-std::vector<uint8_t> executed_decisions(const StagedRows& batch, int64_t decisions) {
-  std::vector<uint8_t> result(static_cast<size_t>(batch.rows * decisions), 0);
-  for (int64_t row = 0; row < batch.rows; ++row)
-    std::fill_n(result.begin() + row * decisions, batch.decisions_of(row), uint8_t{1});
+// [B, D] 1 where a decision was executed.
+std::vector<uint8_t> executed_decisions(const StagedSamples& batch, int64_t decisions) {
+  std::vector<uint8_t> result(static_cast<size_t>(batch.count * decisions), 0);
+  for (int64_t sample = 0; sample < batch.count; ++sample)
+    std::fill_n(result.begin() + sample * decisions, batch.decisions_of(sample), uint8_t{1});
   return result;
 }
 
 // With the values and probabilities of the current weights.
 void make_vtrace_targets(const AlgorithmConfig& algorithm, int64_t decisions, const Start& start,
-                         const CurrentNetwork& network, StagedRows& batch) {
+                         const CurrentNetwork& network, StagedSamples& batch) {
   std::ranges::copy(start.values, batch.values.mutable_view<float>().begin());
-  for (Array* array : {&batch.advantages, &batch.returns}) *array = Array::uninitialized(DType::f32, {batch.rows});
+  for (Array* array : {&batch.advantages, &batch.returns}) *array = Array::uninitialized(DType::f32, {batch.count});
   const auto behaviour = batch.log_probs.view<float>();
-  std::vector<float> log_rho(batch.rows, 0.0f);
-  for (const int64_t row : batch.sample_rows)
-    for (int64_t i = row * decisions; i < row * decisions + batch.decisions_of(row); ++i)
-      log_rho[row] += start.policy.log_probs[i] - behaviour[i];
+  std::vector<float> log_rho(batch.count, 0.0f);
+  for (const int64_t sample : batch.trained)
+    for (int64_t i = sample * decisions; i < sample * decisions + batch.decisions_of(sample); ++i)
+      log_rho[sample] += start.policy.log_probs[i] - behaviour[i];
   evaluate_bootstraps(network, batch);
-  for (const StagedSegment& segment : batch.segments) {
-    const auto begin = static_cast<size_t>(segment.first_row),
-               count = static_cast<size_t>(segment.steps * segment.columns);
+  for (const StagedRollout& rollout : batch.rollouts) {
+    const auto begin = static_cast<size_t>(rollout.first_sample),
+               count = static_cast<size_t>(rollout.steps * rollout.columns);
     VtraceInput in;
-    in.steps = segment.steps;
-    in.sequences = segment.columns;
+    in.steps = rollout.steps;
+    in.sequences = rollout.columns;
     in.log_rho = std::span<const float>(log_rho).subspan(begin, count);
     in.rewards = batch.rewards.view<float>().subspan(begin, count);
     in.values = batch.values.view<float>().subspan(begin, count);
@@ -57,18 +57,18 @@ void make_vtrace_targets(const AlgorithmConfig& algorithm, int64_t decisions, co
   }
 }
 
-std::vector<int64_t> groups_of(const std::string& group_by, const StagedRows& batch, const Sequences& sequences) {
+std::vector<int64_t> groups_of(const std::string& group_by, const StagedSamples& batch, const Sequences& sequences) {
   std::vector<int64_t> groups(static_cast<size_t>(sequences.count()), 0);
   if (group_by != "task" || batch.task.empty()) return groups;
   const auto task = batch.task.view<int32_t>();
-  for (int64_t i = 0; i < sequences.count(); ++i) groups[i] = task[sequences.rows_of(i).front()];
+  for (int64_t i = 0; i < sequences.count(); ++i) groups[i] = task[sequences.samples_of(i).front()];
   return groups;
 }
 
 }  // namespace
 
 Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, const Head& head,
-                 const CurrentNetwork& network, Start start, StagedRows& batch) {
+                 const CurrentNetwork& network, Start start, StagedSamples& batch) {
   Prepared result;
   result.start = std::move(start);
   const EstimatorRun& run = choice.advantage->run;
@@ -82,8 +82,8 @@ Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, c
   result.sequences = cut_sequences(batch, !config.bootstrap_on_truncation);
   if (config.incomplete == "drop") {
     result.sequences = complete_sequences(result.sequences);
-    batch.sample_rows = result.sequences.rows;
-    std::ranges::sort(batch.sample_rows);
+    batch.trained = result.sequences.samples;
+    std::ranges::sort(batch.trained);
   }
   const auto correct = [&](RolloutCorrection correction, std::span<const float> weighed) {
     if (weighed.empty()) correction.opsm_delta = std::numeric_limits<double>::infinity();
@@ -108,19 +108,19 @@ Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, c
   return result;
 }
 
-Targets make_targets(const AlgorithmChoice& choice, const StagedRows& batch, Prepared& prepared, ValueUnits units,
+Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, Prepared& prepared, ValueUnits units,
                      TargetFigures& figures) {
   const auto values = batch.values.view<float>(), returns = batch.returns.view<float>();
-  const int64_t width = prepared.advantages.per_row;
+  const int64_t width = prepared.advantages.per_sample;
   std::vector<float> sampled_advantages, sampled_values, sampled_returns;
   std::vector<uint8_t> counted;  // of the advantages, where there is one per decision and not all were executed
-  for (int64_t row : batch.sample_rows) {
+  for (int64_t sample : batch.trained) {
     if (width > 1 && !batch.executed.empty())
-      for (int64_t c = 0; c < width; ++c) counted.push_back(c < batch.decisions_of(row));
-    const auto advantages = prepared.advantages.values.begin() + row * width;
+      for (int64_t c = 0; c < width; ++c) counted.push_back(c < batch.decisions_of(sample));
+    const auto advantages = prepared.advantages.values.begin() + sample * width;
     sampled_advantages.insert(sampled_advantages.end(), advantages, advantages + width);
-    sampled_values.push_back(values[row]);
-    sampled_returns.push_back(returns[row]);
+    sampled_values.push_back(values[sample]);
+    sampled_returns.push_back(returns[sample]);
   }
   const Moments advantage_moments = masked_moments(sampled_advantages, counted);
   const Moments return_moments = masked_moments(sampled_returns, {});
@@ -132,13 +132,13 @@ Targets make_targets(const AlgorithmChoice& choice, const StagedRows& batch, Pre
   if (choice.correction) figures.correction = prepared.correction.metrics;
 
   Targets result;
-  result.advantages.resize(batch.rows * width);
-  for (auto* column : {&result.values, &result.returns}) column->resize(batch.rows);
-  for (size_t i = 0; i < batch.sample_rows.size(); ++i) {
-    const int64_t row = batch.sample_rows[i];
-    std::copy_n(sampled_advantages.begin() + i * width, width, result.advantages.begin() + row * width);
-    result.values[row] = (sampled_values[i] - units.shift) / units.scale;
-    result.returns[row] = (sampled_returns[i] - units.shift) / units.scale;
+  result.advantages.resize(batch.count * width);
+  for (auto* column : {&result.values, &result.returns}) column->resize(batch.count);
+  for (size_t i = 0; i < batch.trained.size(); ++i) {
+    const int64_t sample = batch.trained[i];
+    std::copy_n(sampled_advantages.begin() + i * width, width, result.advantages.begin() + sample * width);
+    result.values[sample] = (sampled_values[i] - units.shift) / units.scale;
+    result.returns[sample] = (sampled_returns[i] - units.shift) / units.scale;
   }
   if (choice.correction) {
     result.old_log_probs = std::move(prepared.start.policy.log_probs);

@@ -1,6 +1,7 @@
 #pragma once
-// From a staged batch to what its samples are trained towards: sequences, advantages, value targets and weights. Everything that needs
-// more than one row, with the weights from before the update, so that it does not move within the update. Used by the learner's thread.
+// From a staged batch to what its samples are trained towards: sequences, advantages, value targets and weights.
+// Everything that needs more than one sample, with the weights from before the update, so that it does not move within
+// the update. Used by the learner's thread.
 
 #include <cstdint>
 #include <vector>
@@ -27,20 +28,20 @@ struct Prepared {
 // With V-trace, values, returns and advantages of the batch become those of the current weights; where incomplete sequences are dropped,
 // only the samples of complete ones stay. `network` is called only for V-trace.
 Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, const Head& head,
-                 const CurrentNetwork& network, Start start, StagedRows& batch);
+                 const CurrentNetwork& network, Start start, StagedSamples& batch);
 
-// What the rows are trained towards. C ratios per row.
+// What the samples are trained towards. C ratios per sample.
 struct Targets {
-  std::vector<float> advantages;       // [R] or [R, D], whitened when the config says so
-  std::vector<float> values;           // [R] before the update, in units of the value head
-  std::vector<float> returns;          // [R] likewise
-  std::vector<float> old_log_probs;    // [R, D] of the policy before the update, or empty: the behaviour policy's serve
-  std::vector<float> rollout_weights;  // [R, C] or empty
-  std::vector<uint8_t> kept;           // [R, C] 0 = rejected, or a decision that was not executed; or empty = all
+  std::vector<float> advantages;       // [B] or [B, D], whitened when the config says so
+  std::vector<float> values;           // [B] before the update, in units of the value head
+  std::vector<float> returns;          // [B] likewise
+  std::vector<float> old_log_probs;    // [B, D] of the policy before the update, or empty: the behaviour policy's serve
+  std::vector<float> rollout_weights;  // [B, C] or empty
+  std::vector<uint8_t> kept;           // [B, C] 0 = rejected, or a decision that was not executed; or empty = all
 };
 
 // Takes what it needs out of `prepared`, and fills in `figures`.
-Targets make_targets(const AlgorithmChoice& choice, const StagedRows& batch, Prepared& prepared, ValueUnits units,
+Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, Prepared& prepared, ValueUnits units,
                      TargetFigures& figures);
 
 }  // namespace troupe

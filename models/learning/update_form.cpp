@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/learning/row_passes.h"
+#include "models/learning/sample_passes.h"
 
 namespace troupe {
 
@@ -18,18 +18,18 @@ UpdateForm::UpdateForm(Replica& replica, GradientReducer reducer)
 CurrentNetwork UpdateForm::current_network() {
   CurrentNetwork result;
   result.units = value_units(replica_.weights);
-  result.rows_per_pass = rows_per_pass(replica_.encoder);
+  result.samples_per_pass = samples_per_pass(replica_.encoder);
   if (batch_->chunks.steps > 0)
     use_chunks(result);
   else
-    use_rows(result);
+    use_samples(result);
   return result;
 }
 
-void UpdateForm::use_rows(CurrentNetwork& network) {
-  network.evaluate = [this](std::span<const int64_t> rows, bool probabilities) {
-    const NetworkInput input = {gather_.gather(tensors().inputs, rows), {}, {}};
-    return evaluate(rows, replica_.network->forward(input, false), probabilities);
+void UpdateForm::use_samples(CurrentNetwork& network) {
+  network.evaluate = [this](std::span<const int64_t> samples, bool probabilities) {
+    const NetworkInput input = {gather_.gather(tensors().inputs, samples), {}, {}};
+    return evaluate(samples, replica_.network->forward(input, false), probabilities);
   };
   // The tensor behind the span lives until the next call.
   network.bootstrap_values = [this, values = at::Tensor()](int64_t begin, int64_t end) mutable {
@@ -40,14 +40,14 @@ void UpdateForm::use_rows(CurrentNetwork& network) {
   };
 }
 
-// One pass over the chunks says everything, because a row's state depends on the rows before it.
+// One pass over the chunks says everything, because a sample's state depends on the samples before it.
 void UpdateForm::use_chunks(CurrentNetwork& network) {
   const auto said = std::make_shared<const BatchOutputs>(
-      run_batch(chunk_forward_, replica_, batch_->rows, batch_->chunks, tensors(), network.rows_per_pass));
-  network.evaluate = [this, said](std::span<const int64_t> rows, bool probabilities) {
-    const at::Tensor index = row_index(rows, replica_.device.device());
-    const NetworkOutput of_rows = {said->outputs.index_select(0, index), said->values.index_select(0, index), {}};
-    return evaluate(rows, of_rows, probabilities);
+      run_batch(chunk_forward_, replica_, batch_->staged, batch_->chunks, tensors(), network.samples_per_pass));
+  network.evaluate = [this, said](std::span<const int64_t> samples, bool probabilities) {
+    const at::Tensor index = index_tensor(samples, replica_.device.device());
+    const NetworkOutput of_samples = {said->outputs.index_select(0, index), said->values.index_select(0, index), {}};
+    return evaluate(samples, of_samples, probabilities);
   };
   network.bootstrap_values = [bootstraps = said->bootstraps.cpu()](int64_t begin, int64_t end) {
     return floats_of(bootstraps).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));

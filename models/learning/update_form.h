@@ -28,7 +28,7 @@ struct StepReport {
 // What the samples of a batch are trained towards.
 struct Training {
   const Targets& targets;
-  std::span<const uint8_t> is_sample;  // [R]; looked at only with chunks
+  std::span<const uint8_t> is_trained;  // [B]; looked at only with chunks
 };
 
 class UpdateForm {
@@ -37,7 +37,7 @@ class UpdateForm {
   UpdateForm(Replica& replica, GradientReducer reducer);
   virtual ~UpdateForm() = default;
 
-  // Makes what update needs of rows and chunks, once per batch.
+  // Makes what update needs of samples and chunks, once per batch.
   virtual void stage(StagedUpdate& batch) const = 0;
 
   // An update: begin(), begin_steps(), step() for every minibatch, end(). `batch` must outlive it.
@@ -47,9 +47,9 @@ class UpdateForm {
   CurrentNetwork current_network();
   // Host weights that changed since begin() are taken over. `training` must outlive the steps.
   virtual void begin_steps(const Training& training) = 0;
-  // Trains on one minibatch in parts of at most `micro_batch` rows (0 = whole). With chunks, `minibatch` is the indices
-  // of some, each of which has something to train on.
-  virtual StepReport step(const UpdateSettings& settings, RowRange minibatch, int64_t micro_batch) = 0;
+  // Trains on one minibatch in parts of at most `micro_batch` samples (0 = whole). With chunks, `minibatch` is the
+  // indices of some, each of which has something to train on.
+  virtual StepReport step(const UpdateSettings& settings, SampleRange minibatch, int64_t micro_batch) = 0;
   // Makes the host weights those that were trained.
   virtual void end() = 0;
 
@@ -58,24 +58,25 @@ class UpdateForm {
   virtual void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) = 0;
 
  protected:
-  // What the policy says about the stored actions of some rows of the batch, given the network's outputs for them.
-  virtual RowEvaluation evaluate(std::span<const int64_t> rows, const NetworkOutput& said, bool probabilities) = 0;
+  // What the policy says about the stored actions of some samples of the batch, given the network's outputs for them.
+  virtual SampleEvaluation evaluate(std::span<const int64_t> samples, const NetworkOutput& said,
+                                    bool probabilities) = 0;
   virtual const BatchTensors& tensors() const = 0;  // of the batch
 
   Replica& replica_;
   GradientReducer reducer_;
-  RowGather gather_;
+  SampleGather gather_;
   ChunkForward chunk_forward_;
   StagedUpdate* batch_ = nullptr;
 
  private:
-  void use_rows(CurrentNetwork& network);
+  void use_samples(CurrentNetwork& network);
   void use_chunks(CurrentNetwork& network);
 };
 
 // Tokens of the longest sequence there can be in a run.
 double longest_sequence(const LearnerConfig& config, const AlgorithmChoice& choice, const Head& head);
-// Rows of a micro-batch in chunks of `steps` rows, one at least; `micro_batch` itself without chunks.
+// Samples of a micro-batch in chunks of `steps` samples, one at least; `micro_batch` itself without chunks.
 int64_t chunks_of(int64_t micro_batch, int64_t steps);
 
 }  // namespace troupe

@@ -20,37 +20,37 @@ float number_of(T x) {
 float number_of(Float16 x) { return to_float(x); }
 float number_of(BFloat16 x) { return to_float(x); }
 
-// The rows of one array into columns [offset, offset + width) of out [rows, features].
+// One array [samples, width] into columns [offset, offset + width) of out [samples, features].
 template <class T>
-void copy_rows(const Array& array, float unit, float* out, int64_t features) {
-  const T* row = array.view<T>().data();
-  const int64_t rows = array.dim(0), width = array.row_size();
-  for (int64_t i = 0; i < rows; ++i, row += width)
-    for (int64_t j = 0; j < width; ++j) out[i * features + j] = number_of(row[j]) * unit;
+void copy_features(const Array& array, float unit, float* out, int64_t features) {
+  const T* sample = array.view<T>().data();
+  const int64_t samples = array.dim(0), width = array.row_size();
+  for (int64_t i = 0; i < samples; ++i, sample += width)
+    for (int64_t j = 0; j < width; ++j) out[i * features + j] = number_of(sample[j]) * unit;
 }
 
 void copy_numbers(const Array& array, float* out, int64_t features) {
   switch (array.dtype()) {
-    case DType::u8: return copy_rows<uint8_t>(array, 1.0f / 255.0f, out, features);
-    case DType::i32: return copy_rows<int32_t>(array, 1.0f, out, features);
-    case DType::i64: return copy_rows<int64_t>(array, 1.0f, out, features);
-    case DType::f32: return copy_rows<float>(array, 1.0f, out, features);
-    case DType::f64: return copy_rows<double>(array, 1.0f, out, features);
-    case DType::f16: return copy_rows<Float16>(array, 1.0f, out, features);
-    case DType::bf16: return copy_rows<BFloat16>(array, 1.0f, out, features);
+    case DType::u8: return copy_features<uint8_t>(array, 1.0f / 255.0f, out, features);
+    case DType::i32: return copy_features<int32_t>(array, 1.0f, out, features);
+    case DType::i64: return copy_features<int64_t>(array, 1.0f, out, features);
+    case DType::f32: return copy_features<float>(array, 1.0f, out, features);
+    case DType::f64: return copy_features<double>(array, 1.0f, out, features);
+    case DType::f16: return copy_features<Float16>(array, 1.0f, out, features);
+    case DType::bf16: return copy_features<BFloat16>(array, 1.0f, out, features);
   }
 }
 
-// `features` of the scaling, from `first` on, belong to values [rows, features].
-void scale_rows(const FeatureScaling& scaling, int64_t first, int64_t rows, int64_t features, float* values) {
+// `features` of the scaling, from `first` on, belong to values [samples, features].
+void scale_features(const FeatureScaling& scaling, int64_t first, int64_t samples, int64_t features, float* values) {
   const float *mean = scaling.mean.data() + first, *inverse_std = scaling.inverse_std.data() + first;
   const float clip = scaling.clip > 0.0f ? scaling.clip : std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < rows; ++i) {
-    float* row = values + i * features;
+  for (int64_t i = 0; i < samples; ++i) {
+    float* sample = values + i * features;
     // Written so that NaN passes through: what is wrong with an observation must show, not be clipped away.
     for (int64_t j = 0; j < features; ++j) {
-      const float x = (row[j] - mean[j]) * inverse_std[j];
-      row[j] = x > clip ? clip : (x < -clip ? -clip : x);
+      const float x = (sample[j] - mean[j]) * inverse_std[j];
+      sample[j] = x > clip ? clip : (x < -clip ? -clip : x);
     }
   }
 }
@@ -85,43 +85,43 @@ int64_t InputEncoder::elements() const {
   return result;
 }
 
-int64_t InputEncoder::rows_of(const Arrays& observations) const {
-  int64_t rows = -1;
+int64_t InputEncoder::samples_of(const Arrays& observations) const {
+  int64_t samples = -1;
   for (const ArraySpec& spec : observations_) {
     const Array& array = observations.at(spec.name);
     const bool fits = array.dtype() == spec.dtype && array.rank() == spec.shape.rank() + 1 &&
                       array.shape().without_first() == spec.shape;
     if (!fits)
       throw InvariantError("observation " + spec.name + " is " + std::string(name_of(array.dtype())) + ' ' +
-                           array.shape().text() + ", not [rows] times " + std::string(name_of(spec.dtype)) + ' ' +
+                           array.shape().text() + ", not [samples] times " + std::string(name_of(spec.dtype)) + ' ' +
                            spec.shape.text());
-    if (rows >= 0 && array.dim(0) != rows)
-      throw InvariantError("observation " + spec.name + " has " + std::to_string(array.dim(0)) + " rows, " +
-                           observations_.front().name + " has " + std::to_string(rows));
-    rows = array.dim(0);
+    if (samples >= 0 && array.dim(0) != samples)
+      throw InvariantError("observation " + spec.name + " has " + std::to_string(array.dim(0)) + " samples, " +
+                           observations_.front().name + " has " + std::to_string(samples));
+    samples = array.dim(0);
   }
-  return rows;
+  return samples;
 }
 
 std::vector<Array> InputEncoder::encode(const Arrays& observations) const {
-  const int64_t rows = rows_of(observations);
+  const int64_t samples = samples_of(observations);
   std::vector<Array> result;
   for (const NetworkInputSpec& input : inputs_) {
     const ArraySpec& first = observations_[input.observations.front()];
     if (!input.numbers)
       result.push_back(observations.at(first.name));
     else if (input.observations.size() == 1 && first.dtype == DType::f32)
-      result.push_back(observations.at(first.name).reshaped({rows, first.shape.elements()}));
+      result.push_back(observations.at(first.name).reshaped({samples, first.shape.elements()}));
     else
-      result.push_back(encode_numbers(observations, input, rows));
+      result.push_back(encode_numbers(observations, input, samples));
   }
   return result;
 }
 
-Array InputEncoder::encode_numbers(const Arrays& observations, const NetworkInputSpec& input, int64_t rows) const {
+Array InputEncoder::encode_numbers(const Arrays& observations, const NetworkInputSpec& input, int64_t samples) const {
   int64_t features = 0;
   for (size_t i : input.observations) features += observations_[i].shape.elements();
-  Array result = Array::uninitialized(DType::f32, {rows, features});
+  Array result = Array::uninitialized(DType::f32, {samples, features});
   float* out = result.mutable_view<float>().data();
   for (size_t i : input.observations) {
     copy_numbers(observations.at(observations_[i].name), out, features);
@@ -134,21 +134,21 @@ void InputEncoder::scale(const FeatureScaling& scaling, std::vector<Array>& inpu
   if (scaling.mean.empty() || inputs.empty()) return;
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i].numbers)
-      scale_rows(scaling, first_features_[i], inputs[i].dim(0), inputs[i].row_size(),
-                 inputs[i].mutable_view<float>().data());
+      scale_features(scaling, first_features_[i], inputs[i].dim(0), inputs[i].row_size(),
+                     inputs[i].mutable_view<float>().data());
 }
 
-void InputEncoder::gather_features(const std::vector<Array>& inputs, std::span<const int64_t> rows,
+void InputEncoder::gather_features(const std::vector<Array>& inputs, std::span<const int64_t> samples,
                                    std::span<float> out) const {
-  TROUPE_CHECK(static_cast<int64_t>(out.size()) == static_cast<int64_t>(rows.size()) * features_, out.size(),
+  TROUPE_CHECK(static_cast<int64_t>(out.size()) == static_cast<int64_t>(samples.size()) * features_, out.size(),
                features_);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs_[i].numbers) continue;
     const float* source = inputs[i].view<float>().data();
     const int64_t width = inputs[i].row_size();
     float* target = out.data() + first_features_[i];
-    for (const int64_t row : rows) {
-      std::copy_n(source + row * width, width, target);
+    for (const int64_t sample : samples) {
+      std::copy_n(source + sample * width, width, target);
       target += features_;
     }
   }

@@ -26,26 +26,26 @@ class InputEncoder {
   InputEncoder(std::vector<ArraySpec> observations, std::vector<NetworkInputSpec> inputs);
 
   const std::vector<ArraySpec>& observations() const { return observations_; }
-  // O: numbers per row of all inputs made of numbers, in their order. The normaliser covers exactly these.
+  // O: numbers per sample of all inputs made of numbers, in their order. The normaliser covers exactly these.
   int64_t features() const { return features_; }
-  // Elements per row of all inputs.
+  // Elements per sample of all inputs.
   int64_t elements() const;
   // B of arrays that are each [B, ...]. Throws InvariantError naming the array when they do not fit the spec or each other.
-  int64_t rows_of(const Arrays& observations) const;
+  int64_t samples_of(const Arrays& observations) const;
 
   // One array per input: [B, n] float32, or [B, ...] as the environment gave it. Not normalised. An input may share the memory of the
   // observation it is made from.
   std::vector<Array> encode(const Arrays& observations) const;
   // Normalises encoded inputs in place, where they are numbers; without any, nothing.
   void scale(const FeatureScaling& scaling, std::vector<Array>& inputs) const;
-  // The features of some rows of encoded inputs side by side: out [rows, O].
-  void gather_features(const std::vector<Array>& inputs, std::span<const int64_t> rows, std::span<float> out) const;
+  // The features of some samples of encoded inputs side by side: out [samples, O].
+  void gather_features(const std::vector<Array>& inputs, std::span<const int64_t> samples, std::span<float> out) const;
 
   // For each input where its features begin in a FeatureScaling, or -1 when it is not made of numbers.
   const std::vector<int64_t>& first_features() const { return first_features_; }
 
  private:
-  Array encode_numbers(const Arrays& observations, const NetworkInputSpec& input, int64_t rows) const;
+  Array encode_numbers(const Arrays& observations, const NetworkInputSpec& input, int64_t samples) const;
 
   std::vector<ArraySpec> observations_;
   std::vector<NetworkInputSpec> inputs_;

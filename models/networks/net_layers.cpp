@@ -8,21 +8,21 @@ namespace troupe {
 
 namespace {
 
-// [B, C, H, W] float32 from rows [C, H, W], [H, W, C] or [H, W].
-at::Tensor image_of(const at::Tensor& rows, bool channels_last) {
-  at::Tensor x = rows.to(at::kFloat);
-  if (rows.scalar_type() == at::kByte) x.mul_(1.0f / 255.0f);
+// [B, C, H, W] float32 from samples [C, H, W], [H, W, C] or [H, W].
+at::Tensor image_of(const at::Tensor& samples, bool channels_last) {
+  at::Tensor x = samples.to(at::kFloat);
+  if (samples.scalar_type() == at::kByte) x.mul_(1.0f / 255.0f);
   if (x.dim() == 3) return x.unsqueeze(1);
   return channels_last ? x.permute({0, 3, 1, 2}) : x;
 }
 
 at::Tensor flat(const at::Tensor& x) { return x.dim() > 2 ? x.flatten(1) : x.dim() == 1 ? x.unsqueeze(1) : x; }
 
-// An unknown number gives NaN, which everybody downstream refuses by row, as they do with NaN in an observation: on a
-// GPU an index out of range would end the process.
-at::Tensor embed(const at::Tensor& weight, const at::Tensor& rows) {
+// An unknown number gives NaN, which everybody downstream refuses by its sample, as they do with NaN in an observation:
+// on a GPU an index out of range would end the process.
+at::Tensor embed(const at::Tensor& weight, const at::Tensor& samples) {
   const int64_t values = weight.size(0);
-  const at::Tensor numbers = flat(rows).to(at::kLong);
+  const at::Tensor numbers = flat(samples).to(at::kLong);
   const at::Tensor unknown = numbers.lt(0).logical_or_(numbers.ge(values));
   const at::Tensor vectors = at::embedding(weight, numbers.clamp(0, values - 1));
   return vectors.masked_fill(unknown.unsqueeze(-1), std::numeric_limits<float>::quiet_NaN()).flatten(1);

@@ -13,7 +13,8 @@
 
 namespace troupe {
 
-// B rows. With recurrent state they are L steps of C sequences, time-major: row t * C + c is step t of sequence c.
+// B samples. With recurrent state they are L steps of C sequences, time-major: sample t * C + c is step t of sequence
+// c.
 struct NetworkInput {
   std::vector<at::Tensor> observations;  // one per input of the layout, each [B, ...]
   at::Tensor state;                      // [C, S] float32 before the first step; undefined without recurrent state

@@ -32,7 +32,7 @@ struct NetworkLayout {
   std::vector<NetworkTensor> tensors;  // in any order
   std::vector<NetworkInputSpec> inputs;
   int64_t state_size = 0;  // numbers of recurrent state per row; 0 = none
-  int64_t units = 0;       // outputs of all layers together, per row: what a forward keeps for its backward
+  int64_t units = 0;       // outputs of all layers together, per sample: what a forward keeps for its backward
 };
 
 // The layout of model.kind. Throws ConfigError naming the kinds there are, or the setting that does not fit.

@@ -119,7 +119,7 @@ class NetworkPolicy final : public Policy {
 
   HeadInput head_input(int64_t rows, const at::Tensor& outputs, const Array& mask) const {
     HeadInput result;
-    result.rows = rows;
+    result.samples = rows;
     result.outputs = floats_of(outputs);
     result.log_std = replica_.log_std();
     if (replica_.head.mask_size() > 0) result.mask = mask.view<uint8_t>();

@@ -24,25 +24,25 @@ RecurrentCore::Output RecurrentCore::run(const at::Tensor& x, const at::Tensor& 
   // in the steps.
   const auto sums =
       at::linear(x, input_weight_, input_bias_).view({steps, sequences, gates_of(kind_) * size_}).unbind(0);
-  std::vector<at::Tensor> parts = state.split(size_, 1), outputs;
+  std::vector<at::Tensor> hidden = state.split(size_, 1), outputs;
   for (int64_t t = 0; t < steps; ++t) {
     if (starts.defined()) {
       const at::Tensor start = starts.select(0, t).unsqueeze(1);
       // Not a product with 0: what came before may be NaN.
-      for (at::Tensor& part : parts) part = part.masked_fill(start, 0);
+      for (at::Tensor& each : hidden) each = each.masked_fill(start, 0);
     }
-    parts = step(sums[static_cast<size_t>(t)], parts);
-    outputs.push_back(parts.front());
+    hidden = step(sums[static_cast<size_t>(t)], hidden);
+    outputs.push_back(hidden.front());
   }
-  return {at::cat(outputs), at::cat(parts, 1)};
+  return {at::cat(outputs), at::cat(hidden, 1)};
 }
 
-std::vector<at::Tensor> RecurrentCore::step(const at::Tensor& sums, const std::vector<at::Tensor>& parts) const {
-  const at::Tensor& h = parts[0];
+std::vector<at::Tensor> RecurrentCore::step(const at::Tensor& sums, const std::vector<at::Tensor>& hidden) const {
+  const at::Tensor& h = hidden[0];
   const at::Tensor from_state = at::linear(h, state_weight_, state_bias_);
   if (kind_ == Core::lstm) {
     const auto gates = (sums + from_state).chunk(4, 1);  // i, f, g, o
-    const at::Tensor c = gates[1].sigmoid() * parts[1] + gates[0].sigmoid() * gates[2].tanh();
+    const at::Tensor c = gates[1].sigmoid() * hidden[1] + gates[0].sigmoid() * gates[2].tanh();
     return {gates[3].sigmoid() * c.tanh(), c};
   }
   const auto inputs = sums.chunk(3, 1), states = from_state.chunk(3, 1);  // r, z, n

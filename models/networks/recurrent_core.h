@@ -26,8 +26,9 @@ class RecurrentCore {
   Output run(const at::Tensor& x, const at::Tensor& state, const at::Tensor& starts) const;
 
  private:
-  // One step: the parts of the state, each [C, H], the output first. `sums` [C, G * H] are those of the inputs.
-  std::vector<at::Tensor> step(const at::Tensor& sums, const std::vector<at::Tensor>& parts) const;
+  // One step. `hidden` and the result are the vectors of the state, each [C, H], the output first: h, and c of an LSTM. `sums`
+  // [C, G * H] are those of the inputs.
+  std::vector<at::Tensor> step(const at::Tensor& sums, const std::vector<at::Tensor>& hidden) const;
 
   Core kind_;
   int64_t size_;

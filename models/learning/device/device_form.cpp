@@ -14,8 +14,8 @@ namespace troupe {
 
 namespace {
 
-at::Tensor pick(const at::Tensor& rows, const at::Tensor& index) {
-  return rows.defined() ? rows.index_select(0, index) : rows;
+at::Tensor pick(const at::Tensor& samples, const at::Tensor& index) {
+  return samples.defined() ? samples.index_select(0, index) : samples;
 }
 
 }  // namespace
@@ -29,10 +29,11 @@ DeviceForm::DeviceForm(const LearnerConfig& config, Replica& replica, const Algo
       minibatch_(replica.head) {}
 
 void DeviceForm::stage(StagedUpdate& batch) const {
-  batch.device = place_rows(batch.rows, batch.chunks, head_, replica_.device.device());
-  if (replica_.config.normalize_observations) batch.observations = observation_statistics(batch.rows, replica_.encoder);
-  batch.rows.inputs.clear();
-  batch.rows.bootstrap_inputs.clear();
+  batch.device = place_samples(batch.staged, batch.chunks, head_, replica_.device.device());
+  if (replica_.config.normalize_observations)
+    batch.observations = observation_statistics(batch.staged, replica_.encoder);
+  batch.staged.inputs.clear();
+  batch.staged.bootstrap_inputs.clear();
 }
 
 void DeviceForm::begin(StagedUpdate& batch) {
@@ -51,35 +52,35 @@ void DeviceForm::begin(StagedUpdate& batch) {
 void DeviceForm::begin_steps(const Training& training) {
   const at::NoGradGuard guard;
   training_ = &training;
-  targets_ = place_targets(training.targets, batch_->rows.rows, replica_.device.device());
+  targets_ = place_targets(training.targets, batch_->staged.count, replica_.device.device());
   if (!replica_.config.normalize_returns) return;
   for (const char* name : {"value.head.weight", "value.head.bias"}) replica_.device.upload(name);
 }
 
-RowEvaluation DeviceForm::evaluate(std::span<const int64_t> rows, const NetworkOutput& said, bool probabilities) {
+SampleEvaluation DeviceForm::evaluate(std::span<const int64_t> samples, const NetworkOutput& said, bool probabilities) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const at::NoGradGuard guard;
-  const at::Tensor index = row_index(rows, replica_.device.device());
+  const at::Tensor index = index_tensor(samples, replica_.device.device());
   const auto evaluation = head_.evaluate(head_input(index, said.policy), pick(batch_->device->actions, index));
   const at::Tensor lost = said.policy.isfinite().all(1, /*keepdim=*/true).logical_not();
   log_probs_ = evaluation.log_probs.masked_fill(lost, kNaN).cpu();
   values_ = said.values.cpu();
-  RowEvaluation result = {floats_of(log_probs_), {}, floats_of(values_)};
+  SampleEvaluation result = {floats_of(log_probs_), {}, floats_of(values_)};
   if (!probabilities) return result;
   squared_ = head_.sum_squared_probabilities(evaluation).masked_fill(lost, kNaN).cpu();
   result.sum_pi_squared = floats_of(squared_);
   return result;
 }
 
-StepReport DeviceForm::step(const UpdateSettings& settings, RowRange minibatch, int64_t micro_batch) {
+StepReport DeviceForm::step(const UpdateSettings& settings, SampleRange minibatch, int64_t micro_batch) {
   const at::NoGradGuard guard;
   replica_.device.zero_gradients();
   const LossTotals totals = count(minibatch);
   const int64_t chunk = batch_->chunks.steps;
   std::vector<DeviceLossResult> parts;
   std::vector<at::Tensor> figures;
-  for (const RowRange& part : micro_batches(minibatch, chunks_of(micro_batch, chunk))) {
-    parts.push_back(chunk > 0 ? accumulate_chunks(settings, part.rows, totals) : accumulate(settings, part, totals));
+  for (const SampleRange& part : micro_batches(minibatch, chunks_of(micro_batch, chunk))) {
+    parts.push_back(chunk > 0 ? accumulate_chunks(settings, part.indices, totals) : accumulate(settings, part, totals));
     figures.push_back(parts.back().figures);
   }
   if (reducer_) {
@@ -103,21 +104,21 @@ void DeviceForm::end() {
   if (changed_) replica_.device.download();
 }
 
-LossTotals DeviceForm::count(RowRange minibatch) {
-  TrainedRows trained;
+LossTotals DeviceForm::count(SampleRange minibatch) {
+  TrainedSamples trained;
   if (batch_->chunks.steps > 0) {
-    trained = trained_rows(batch_->chunks, minibatch.rows, training_->is_sample);
-    minibatch = {trained.rows, {}};
+    trained = trained_samples(batch_->chunks, minibatch.indices, training_->is_trained);
+    minibatch = {trained.samples, {}};
   }
   return loss_.count(minibatch.size(), minibatch.offsets,
-                     minibatch_.kept(batch_->rows, training_->targets, minibatch.rows));
+                     minibatch_.kept(batch_->staged, training_->targets, minibatch.indices));
 }
 
-// Forward and backward of some rows of a minibatch.
-DeviceLossResult DeviceForm::accumulate(const UpdateSettings& settings, RowRange rows, const LossTotals& totals) {
-  const NetworkInput input = {gather_.gather(tensors().inputs, rows.rows), {}, {}};
+// Forward and backward of some samples of a minibatch.
+DeviceLossResult DeviceForm::accumulate(const UpdateSettings& settings, SampleRange range, const LossTotals& totals) {
+  const NetworkInput input = {gather_.gather(tensors().inputs, range.indices), {}, {}};
   const NetworkOutput output = replica_.network->forward(input, true);
-  DeviceLossResult result = loss_.compute(loss_input(rows, output.policy, output.values), totals, settings.loss);
+  DeviceLossResult result = loss_.compute(loss_input(range, output.policy, output.values), totals, settings.loss);
   if (result.log_std.defined() && replica_.device.has(kLogStd)) replica_.device.gradient(kLogStd).add_(result.log_std);
   backward(settings, result.outputs, result.values.unsqueeze(1));
   return result;
@@ -126,29 +127,29 @@ DeviceLossResult DeviceForm::accumulate(const UpdateSettings& settings, RowRange
 // The same with some chunks of a minibatch.
 DeviceLossResult DeviceForm::accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks,
                                                const LossTotals& totals) {
-  const TrainedRows trained = trained_rows(batch_->chunks, chunks, training_->is_sample);
-  const at::Tensor positions = row_index(trained.positions, replica_.device.device());
+  const TrainedSamples trained = trained_samples(batch_->chunks, chunks, training_->is_trained);
+  const at::Tensor positions = index_tensor(trained.positions, replica_.device.device());
   const NetworkOutput output = chunk_forward_.run_trained(tensors(), batch_->chunks, chunks);
   DeviceLossResult result =
-      loss_.compute(loss_input({trained.rows, {}}, pick(output.policy, positions), pick(output.values, positions)),
+      loss_.compute(loss_input({trained.samples, {}}, pick(output.policy, positions), pick(output.values, positions)),
                     totals, settings.loss);
   if (result.log_std.defined() && replica_.device.has(kLogStd)) replica_.device.gradient(kLogStd).add_(result.log_std);
   // 0 for what is not trained on.
-  const auto spread = [&](const at::Tensor& rows, const at::Tensor& like) {
-    return at::zeros(like.sizes(), rows.options()).index_copy_(0, positions, rows);
+  const auto spread = [&](const at::Tensor& samples, const at::Tensor& like) {
+    return at::zeros(like.sizes(), samples.options()).index_copy_(0, positions, samples);
   };
   backward(settings, spread(result.outputs, output.policy), spread(result.values.unsqueeze(1), output.values));
   return result;
 }
 
 DeviceHeadInput DeviceForm::head_input(const at::Tensor& index, const at::Tensor& outputs) const {
-  const DeviceRows& rows = *batch_->device;
-  return {outputs, log_std_, pick(rows.action_mask, index), pick(rows.executed, index)};
+  const DeviceSamples& samples = *batch_->device;
+  return {outputs, log_std_, pick(samples.action_mask, index), pick(samples.executed, index)};
 }
 
-DeviceLossInput DeviceForm::loss_input(RowRange rows, const at::Tensor& outputs, const at::Tensor& values) {
-  const at::Tensor index = row_index(rows.rows, replica_.device.device());
-  const DeviceRows& all = *batch_->device;
+DeviceLossInput DeviceForm::loss_input(SampleRange range, const at::Tensor& outputs, const at::Tensor& values) {
+  const at::Tensor index = index_tensor(range.indices, replica_.device.device());
+  const DeviceSamples& all = *batch_->device;
   DeviceLossInput result;
   result.head = head_input(index, outputs);
   result.actions = pick(all.actions, index);
@@ -161,8 +162,8 @@ DeviceLossInput DeviceForm::loss_input(RowRange rows, const at::Tensor& outputs,
   result.returns = pick(targets_.returns, index);
   result.rollout_weights = pick(targets_.rollout_weights, index);
   result.kept = pick(targets_.kept, index);
-  result.host_kept = minibatch_.kept(batch_->rows, training_->targets, rows.rows);
-  result.offsets = rows.offsets;
+  result.host_kept = minibatch_.kept(batch_->staged, training_->targets, range.indices);
+  result.offsets = range.offsets;
   return result;
 }
 

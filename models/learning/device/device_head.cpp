@@ -57,9 +57,9 @@ at::Tensor DeviceHead::actions(const at::Tensor& stored) const {
 }
 
 // [B, D, K] from [B, P].
-at::Tensor DeviceHead::by_decision(const at::Tensor& rows) const {
-  const at::Tensor wide = columns_.defined() ? rows.index_select(1, columns_) : rows;
-  return wide.reshape({rows.size(0), head_.decisions(), bins_});
+at::Tensor DeviceHead::by_decision(const at::Tensor& samples) const {
+  const at::Tensor wide = columns_.defined() ? samples.index_select(1, columns_) : samples;
+  return wide.reshape({samples.size(0), head_.decisions(), bins_});
 }
 
 DeviceHead::Evaluation DeviceHead::evaluate(const DeviceHeadInput& input, const at::Tensor& actions) const {

@@ -9,12 +9,12 @@
 
 namespace troupe {
 
-// What the network said about B rows; as HeadInput.
+// What the network said about B samples; as HeadInput.
 struct DeviceHeadInput {
   at::Tensor outputs;   // [B, P] float32
   at::Tensor log_std;   // [D]; undefined unless continuous
   at::Tensor mask;      // [B, M] bool; undefined unless the action space is masked
-  at::Tensor executed;  // [B] int32 decisions of each row that were executed; undefined = all
+  at::Tensor executed;  // [B] int32 decisions of each sample that were executed; undefined = all
 };
 
 class DeviceHead {
@@ -44,17 +44,17 @@ class DeviceHead {
   // is stored.
   at::Tensor actions(const at::Tensor& stored) const;
 
-  // The rows' executed actions must be possible ones: nothing on a device checks them.
+  // The samples' executed actions must be possible ones: nothing on a device checks them.
   Evaluation evaluate(const DeviceHeadInput& input, const at::Tensor& actions) const;
   // [B, D] as Head::sum_squared_probabilities().
   at::Tensor sum_squared_probabilities(const Evaluation& evaluation) const;
-  // From dL/dlog_probs [B, D] and dL/dentropy, the same for every row.
+  // From dL/dlog_probs [B, D] and dL/dentropy, the same for every sample.
   Gradients backward(const Evaluation& evaluation, const at::Tensor& log_prob_gradients, double entropy_gradient) const;
 
  private:
   Evaluation evaluate_discrete(const DeviceHeadInput& input, const at::Tensor& actions) const;
   Evaluation evaluate_continuous(const DeviceHeadInput& input, const at::Tensor& actions) const;
-  at::Tensor by_decision(const at::Tensor& rows) const;
+  at::Tensor by_decision(const at::Tensor& samples) const;
 
   const Head& head_;
   int64_t bins_ = 0;     // K

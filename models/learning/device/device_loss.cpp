@@ -23,9 +23,9 @@ enum Figure : int64_t {
   kLogStdFigure,              // likewise
   kPolicyLoss,                // aggregate
   kKl,                        // aggregate
-  kEntropy,                   // sum over rows
-  kValueLoss,                 // sum over rows
-  kValueClipped,              // rows
+  kEntropy,                   // sum over samples
+  kValueLoss,                 // sum over samples
+  kValueClipped,              // samples
 };
 
 at::Tensor sum_of(const at::Tensor& x) { return x.sum(at::kDouble); }
@@ -48,7 +48,7 @@ DevicePolicyLoss::DevicePolicyLoss(const AlgorithmChoice& choice, double value_c
       choice_(choice),
       value_coef_(value_coef),
       length_(choice.aggregation_length.value_or(length)),
-      per_row_(choice.per_decision ? head.host().decisions() : 1) {
+      per_sample_(choice.per_decision ? head.host().decisions() : 1) {
   const DeviceSurrogateEntry* entry = find_device_surrogate(choice.surrogate.entry->name);
   if (entry == nullptr)
     throw ConfigError("algorithm.surrogate: \"" + std::string(choice.surrogate.entry->name) +
@@ -58,15 +58,15 @@ DevicePolicyLoss::DevicePolicyLoss(const AlgorithmChoice& choice, double value_c
     throw ConfigError("algorithm.kl: \"full\" is computed on the CPU only; set trainer.device to \"cpu\"");
 }
 
-LossTotals DevicePolicyLoss::count(int64_t rows, std::span<const int64_t> offsets,
+LossTotals DevicePolicyLoss::count(int64_t samples, std::span<const int64_t> offsets,
                                    std::span<const uint8_t> kept) const {
-  return count_loss(rows, offsets, per_row_, kept);
+  return count_loss(samples, offsets, per_sample_, kept);
 }
 
 DevicePolicyLoss::Tokens DevicePolicyLoss::tokens_of(const DeviceLossInput& input,
                                                      const DeviceHead::Evaluation& evaluation) const {
   const auto per_token = [&](const at::Tensor& log_probs) {
-    if (per_row_ > 1) return log_probs.reshape({-1});
+    if (per_sample_ > 1) return log_probs.reshape({-1});
     // What is stored for decisions that were not executed may be anything.
     return (evaluation.cut.defined() ? log_probs.masked_fill(evaluation.cut, 0) : log_probs).sum(1);
   };
@@ -75,16 +75,18 @@ DevicePolicyLoss::Tokens DevicePolicyLoss::tokens_of(const DeviceLossInput& inpu
   result.old_log_probs = per_token(input.old_log_probs);
   result.behaviour_log_probs = per_token(input.behaviour_log_probs);
   const at::Tensor& advantages = input.advantages;
-  const int64_t rows = input.head.outputs.size(0);
-  TROUPE_CHECK(advantages.numel() == rows || advantages.numel() == rows * per_row_, advantages.numel(), rows);
-  result.advantages = advantages.numel() == rows ? advantages.reshape({rows, 1}).expand({rows, per_row_}) : advantages;
+  const int64_t samples = input.head.outputs.size(0);
+  TROUPE_CHECK(advantages.numel() == samples || advantages.numel() == samples * per_sample_, advantages.numel(),
+               samples);
+  result.advantages =
+      advantages.numel() == samples ? advantages.reshape({samples, 1}).expand({samples, per_sample_}) : advantages;
   result.advantages = flat(result.advantages);
   result.kept = flat(input.kept);
   result.rollout_weights = flat(input.rollout_weights);
   return result;
 }
 
-// What the parts of one computation share.
+// What the steps of one computation share.
 struct DevicePolicyLoss::Call {
   const DeviceLossInput& input;
   const LossTotals& totals;
@@ -116,16 +118,16 @@ at::Tensor DevicePolicyLoss::token_weights(const Call& call) const {
   return call.sequences.spread(upload(std::span<const double>(weights), call.input.head.outputs.device()));
 }
 
-DevicePolicyLoss::PolicyPart DevicePolicyLoss::policy_part(const Call& call, const DeviceSurrogateOutput& surrogate,
+DevicePolicyLoss::PolicyTerm DevicePolicyLoss::policy_term(const Call& call, const DeviceSurrogateOutput& surrogate,
                                                            const at::Tensor& zero) const {
   const DeviceHeadInput& head = call.input.head;
   if (!call.settings.train_policy)
     return {{at::zeros_like(head.outputs), head.log_std.defined() ? at::zeros_like(head.log_std) : at::Tensor()},
             zero,
             zero};
-  const int64_t rows = head.outputs.size(0);
+  const int64_t samples = head.outputs.size(0);
   const at::Tensor weights = token_weights(call);
-  PolicyPart result = {{}, sum_of(surrogate.loss * weights), zero};
+  PolicyTerm result = {{}, sum_of(surrogate.loss * weights), zero};
   at::Tensor gradients = surrogate.grad;
   if (call.settings.kl_coef != 0.0) {
     // The samples come from the behaviour policy: see PolicyLoss::add_kl().
@@ -134,34 +136,35 @@ DevicePolicyLoss::PolicyPart DevicePolicyLoss::policy_part(const Call& call, con
     gradients = gradients - slope * static_cast<float>(call.settings.kl_coef);
     result.kl = sum_of(loss * weights);
   }
-  gradients = (gradients * weights.to(at::kFloat)).view({rows, per_row_}).expand({rows, head_.host().decisions()});
-  result.gradients =
-      head_.backward(call.evaluation, gradients, -call.settings.entropy_coef / static_cast<double>(call.totals.rows));
+  gradients =
+      (gradients * weights.to(at::kFloat)).view({samples, per_sample_}).expand({samples, head_.host().decisions()});
+  result.gradients = head_.backward(call.evaluation, gradients,
+                                    -call.settings.entropy_coef / static_cast<double>(call.totals.samples));
   return result;
 }
 
 DeviceLossResult DevicePolicyLoss::compute(const DeviceLossInput& input, const LossTotals& totals,
                                            const LossSettings& settings) const {
   const at::NoGradGuard guard;
-  const int64_t rows = input.head.outputs.size(0);
-  TROUPE_CHECK(totals.rows >= rows && rows >= 1, totals.rows, rows);
-  TROUPE_CHECK(per_row_ == 1 || !input.head.executed.defined() || input.kept.defined(), per_row_);
+  const int64_t samples = input.head.outputs.size(0);
+  TROUPE_CHECK(totals.samples >= samples && samples >= 1, totals.samples, samples);
+  TROUPE_CHECK(per_sample_ == 1 || !input.head.executed.defined() || input.kept.defined(), per_sample_);
   DeviceHead::Evaluation evaluation = head_.evaluate(input.head, input.actions);
   Tokens tokens = tokens_of(input, evaluation);
   std::vector<int64_t> offsets;
-  token_offsets(rows, input.offsets, per_row_, offsets);
+  token_offsets(samples, input.offsets, per_sample_, offsets);
   const DeviceSequences sequences(offsets, input.head.outputs.device());
   const Call call = {input, totals, settings, std::move(evaluation), std::move(offsets), sequences, std::move(tokens)};
   DeviceLossResult result;
-  result.rows = rows;
-  result.live = live_tokens(input.host_kept, rows * per_row_);
+  result.samples = samples;
+  result.live = live_tokens(input.host_kept, samples * per_sample_);
   const DeviceSurrogateOutput surrogate = run_surrogate(call, result.live);
   const at::Tensor zero = at::zeros({}, surrogate.sums.options());
-  const PolicyPart policy = policy_part(call, surrogate, zero);
+  const PolicyTerm policy = policy_term(call, surrogate, zero);
   const DeviceValueLoss value = value_loss_on_device(input.values, input.old_values, input.returns, choice_.value_loss);
   result.outputs = policy.gradients.outputs;
   result.log_std = policy.gradients.log_std;
-  result.values = value.of.slope * static_cast<float>(value_coef_ / static_cast<double>(totals.rows));
+  result.values = value.of.slope * static_cast<float>(value_coef_ / static_cast<double>(totals.samples));
   const at::Tensor rest =
       at::stack({zero_or_nan(input.head.outputs), input.head.log_std.defined() ? zero_or_nan(input.head.log_std) : zero,
                  policy.loss, policy.kl, sum_of(call.evaluation.entropy), sum_of(value.of.loss),
@@ -179,18 +182,18 @@ LossReport DevicePolicyLoss::report(const DeviceLossResult& result, std::span<co
   TROUPE_CHECK(static_cast<int64_t>(figures.size()) == kFigures, figures.size());
   if (std::isnan(figures[kLogStdFigure])) throw InvariantError("policy log_std is not finite");
   LossReport report;
-  report.rows = static_cast<double>(result.rows);
-  const double share = report.rows / static_cast<double>(totals.rows);
+  report.samples = static_cast<double>(result.samples);
+  const double share = report.samples / static_cast<double>(totals.samples);
   report.surrogate = read_sums(figures.first(kSurrogateSums), result.live);
-  report.entropy = figures[kEntropy] / report.rows;
+  report.entropy = figures[kEntropy] / report.samples;
   if (settings.train_policy) {
     report.policy_loss = figures[kPolicyLoss] / share;
     report.loss = report.policy_loss - settings.entropy_coef * report.entropy;
     report.kl = figures[kKl] / share;
     report.loss += settings.kl_coef * report.kl;
   }
-  report.value_loss = figures[kValueLoss] / report.rows;
-  report.value_clip_fraction = figures[kValueClipped] / report.rows;
+  report.value_loss = figures[kValueLoss] / report.samples;
+  report.value_clip_fraction = figures[kValueClipped] / report.samples;
   report.loss += value_coef_ * report.value_loss + figures[kOutputs];
   return report;
 }

@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// Some rows of a minibatch; as LossInput, on a device. All float32 unless it says otherwise.
+// Some samples of a minibatch; as LossInput, on a device. All float32 unless it says otherwise.
 struct DeviceLossInput {
   DeviceHeadInput head;
   at::Tensor actions;                      // [B, D] as DeviceHead::evaluate() takes them
@@ -35,7 +35,7 @@ struct DeviceLossResult {
   at::Tensor values;   // [B] dL/dvalues
   at::Tensor log_std;  // [D] dL/dlog_std; undefined unless continuous
   at::Tensor figures;  // [kFigures] float64, for report()
-  int64_t rows = 0;
+  int64_t samples = 0;
   int64_t live = 0;  // tokens that are kept
 };
 
@@ -46,9 +46,9 @@ class DevicePolicyLoss {
   // Arguments as of PolicyLoss. Throws ConfigError when the surrogate or the KL penalty has no device form. `head` must outlive this.
   DevicePolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const DeviceHead& head);
 
-  LossTotals count(int64_t rows, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;
+  LossTotals count(int64_t samples, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;
   DeviceLossResult compute(const DeviceLossInput& input, const LossTotals& totals, const LossSettings& settings) const;
-  // A scalar on the device: 0, or NaN when the outputs or one of the parts of the loss are not finite.
+  // A scalar on the device: 0, or NaN when the outputs or one of the terms of the loss are not finite.
   static at::Tensor finite_or_nan(const at::Tensor& figures);
 
   // `figures` of a result in host memory. Its `loss` is not finite when the outputs were not. Throws InvariantError
@@ -57,12 +57,13 @@ class DevicePolicyLoss {
                     const LossSettings& settings) const;
 
  private:
-  // One token per importance ratio: a decision, or a row with the log-probabilities of its executed decisions summed.
+  // One token per importance ratio: a decision, or a sample with the log-probabilities of its executed decisions
+  // summed.
   struct Tokens {
     at::Tensor new_log_probs, old_log_probs, behaviour_log_probs, advantages;  // [B * C]
     at::Tensor kept, rollout_weights;                                          // the same, or undefined
   };
-  struct PolicyPart {
+  struct PolicyTerm {
     DeviceHead::Gradients gradients;
     at::Tensor loss, kl;  // float64 scalars
   };
@@ -70,13 +71,13 @@ class DevicePolicyLoss {
   Tokens tokens_of(const DeviceLossInput& input, const DeviceHead::Evaluation& evaluation) const;
   DeviceSurrogateOutput run_surrogate(const Call& call, int64_t live) const;
   at::Tensor token_weights(const Call& call) const;
-  PolicyPart policy_part(const Call& call, const DeviceSurrogateOutput& surrogate, const at::Tensor& zero) const;
+  PolicyTerm policy_term(const Call& call, const DeviceSurrogateOutput& surrogate, const at::Tensor& zero) const;
 
   const DeviceHead& head_;
   AlgorithmChoice choice_;
   DeviceSurrogateFunction surrogate_;
   double value_coef_, length_;
-  int64_t per_row_;  // C
+  int64_t per_sample_;  // C
 };
 
 }  // namespace troupe

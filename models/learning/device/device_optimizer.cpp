@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-at::Tensor part(const at::Tensor& flat, const ParameterGroup& group) {
+at::Tensor slice_of(const at::Tensor& flat, const ParameterGroup& group) {
   return flat.slice(0, static_cast<int64_t>(group.begin), static_cast<int64_t>(group.end));
 }
 
@@ -41,7 +41,7 @@ DeviceOptimizer::DeviceOptimizer(const TrainerConfig& config, const WeightBlock&
 at::Tensor DeviceOptimizer::norm(bool train_policy) const {
   const at::NoGradGuard guard;
   const auto norm_of = [&](const ParameterGroup& group) {
-    return at::linalg_vector_norm(part(device_.gradients(), group), 2, {}, false, at::kDouble);
+    return at::linalg_vector_norm(slice_of(device_.gradients(), group), 2, {}, false, at::kDouble);
   };
   const at::Tensor value = norm_of(groups_.value);
   return train_policy ? at::hypot(value, norm_of(groups_.policy)) : value;
@@ -58,13 +58,14 @@ void DeviceOptimizer::apply(double norm, LearningRates rates, bool train_policy)
 void DeviceOptimizer::apply_group(ParameterGroup& group, double learning_rate, double scale) {
   group.steps += 1.0;
   const AdamStep step = adam_step(config_, learning_rate, group.steps);
-  const at::Tensor gradient = part(device_.gradients(), group) * static_cast<float>(scale);
-  at::Tensor first = part(first_, group), second = part(second_, group), parameters = part(device_.parameters(), group);
+  const at::Tensor gradient = slice_of(device_.gradients(), group) * static_cast<float>(scale);
+  at::Tensor first = slice_of(first_, group), second = slice_of(second_, group),
+             parameters = slice_of(device_.parameters(), group);
   first.mul_(step.beta1).add_(gradient, 1.0f - step.beta1);
   second.mul_(step.beta2).addcmul_(gradient, gradient, 1.0f - step.beta2);
   if (decayed_.defined()) {
     const double lost = kept_share(config_, learning_rate, {1, 1}) - 1.0;
-    parameters.mul_(part(decayed_, group) * lost + 1);
+    parameters.mul_(slice_of(decayed_, group) * lost + 1);
   }
   parameters.addcdiv_(first, second.sqrt().mul_(step.root).add_(step.epsilon), -step.step_size);
 }

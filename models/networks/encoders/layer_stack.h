@@ -1,5 +1,5 @@
 #pragma once
-// LayerStack: describes layers one after another, with the shape of one row between them and their tensors. A
+// LayerStack: describes layers one after another, with the shape of one sample between them and their tensors. A
 // description only: models/networks/net_layers.h computes it. No LibTorch. Used by one thread at a time.
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct NetLayer {
   };
   Kind kind = Kind::linear;
   std::string name;            // of its tensors, `name`.weight and `name`.bias
-  bool channels_last = false;  // image: the rows are [H, W, C]
+  bool channels_last = false;  // image: the samples are [H, W, C]
   int64_t stride = 1;          // conv
   int64_t padding = 0;         // conv: zeros around the image
 };
@@ -34,18 +34,18 @@ struct ConvSettings {
 
 class LayerStack {
  public:
-  // Layers called `prefix`.0, `prefix`.1 and so on, for rows of shape `input`. Their tensors are added to `layout`,
+  // Layers called `prefix`.0, `prefix`.1 and so on, for samples of shape `input`. Their tensors are added to `layout`,
   // which must outlive this.
   LayerStack(NetworkLayout& layout, std::string prefix, Shape input);
 
-  // The row as an image, [H, W, C], [C, H, W] or, of rank 2, one channel of [H, W]. Comes before conv().
+  // The sample as an image, [H, W, C], [C, H, W] or, of rank 2, one channel of [H, W]. Comes before conv().
   void image(bool channels_last);
   // Throws ConfigError "`path`.kernel: ..." when the kernel is larger than its input.
   void conv(const ConvSettings& settings, const std::string& path);
   void embedding(int64_t values, int64_t size);
   void linear(int64_t units);
 
-  // Of one row now; an image is [C, H, W].
+  // Of one sample now; an image is [C, H, W].
   const Shape& shape() const { return shape_; }
   int64_t width() const { return shape_.elements(); }
   std::vector<NetLayer> take() { return std::move(layers_); }

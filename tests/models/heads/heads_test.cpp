@@ -39,10 +39,10 @@ std::vector<float> random_floats(size_t count, uint64_t seed, float scale = 1.0f
   return result;
 }
 
-// A head with everything its functions need, for B rows.
+// A head with everything its functions need, for B samples.
 struct Fixture {
   Head head;
-  int64_t rows;
+  int64_t samples;
   std::vector<float> outputs, log_std, log_probs, entropy;
   std::vector<uint8_t> mask;
   std::vector<int32_t> executed;  // empty = all
@@ -52,14 +52,14 @@ struct Fixture {
   std::vector<uint8_t> deterministic;
   HeadScratch scratch;
 
-  Fixture(const ActionSpec& spec, int64_t rows)
+  Fixture(const ActionSpec& spec, int64_t samples)
       : head(spec),
-        rows(rows),
-        outputs(random_floats(rows * head.outputs(), 7)),
-        log_probs(rows * head.decisions()),
-        entropy(rows),
-        seeds(rows),
-        deterministic(rows, 0) {
+        samples(samples),
+        outputs(random_floats(samples * head.outputs(), 7)),
+        log_probs(samples * head.decisions()),
+        entropy(samples),
+        seeds(samples),
+        deterministic(samples, 0) {
     std::iota(seeds.begin(), seeds.end(), 100);
     if (head.continuous()) {
       log_std = random_floats(head.decisions(), 8, 0.3f);
@@ -67,9 +67,9 @@ struct Fixture {
     } else {
       discrete_actions.resize(log_probs.size());
     }
-    mask.assign(rows * head.mask_size(), 1);
+    mask.assign(samples * head.mask_size(), 1);
   }
-  HeadInput input() const { return {rows, outputs, log_std, mask, executed}; }
+  HeadInput input() const { return {samples, outputs, log_std, mask, executed}; }
   ActionsView actions() const { return {discrete_actions, continuous_actions}; }
   void sample() { head.sample(input(), seeds, deterministic, {discrete_actions, continuous_actions}, log_probs); }
   void evaluate() { head.evaluate(input(), actions(), log_probs, entropy, scratch); }
@@ -169,7 +169,7 @@ TEST_CASE("heads: Gaussian samples have the mean and deviation of the head") {
   CHECK(variance == doctest::Approx(4.0).epsilon(0.05));
 }
 
-TEST_CASE("heads: a row's action depends on its own seed alone, not on its batch") {
+TEST_CASE("heads: a sample's action depends on its own seed alone, not on its batch") {
   for (const ActionSpec& spec : {discrete({5, 3}, 2), continuous(2)}) {
     Fixture all(spec, 8), one(spec, 1);
     all.sample();
@@ -200,26 +200,26 @@ TEST_CASE("heads: a masked action is never taken and has no probability") {
   CHECK(f.discrete_actions[0] == 0);
 }
 
-TEST_CASE("heads: a row that allows no action is refused by number") {
+TEST_CASE("heads: a sample that allows no action is refused by number") {
   Fixture f(discrete({2}, 1, true), 3);
   f.mask = {1, 1, 1, 0, 0, 0};
-  CHECK_THROWS_WITH(f.sample(), doctest::Contains("row 2 allows no action"));
+  CHECK_THROWS_WITH(f.sample(), doctest::Contains("sample 2 allows no action"));
 }
 
 TEST_CASE("heads: evaluating a masked action is refused") {
   Fixture f(discrete({2}, 1, true), 2);
   f.mask = {1, 1, 0, 1};
   f.discrete_actions = {0, 0};
-  CHECK_THROWS_WITH(f.evaluate(), doctest::Contains("row 1, decision 0: action 0 is masked"));
+  CHECK_THROWS_WITH(f.evaluate(), doctest::Contains("sample 1, decision 0: action 0 is masked"));
 }
 
-TEST_CASE("heads: an output that is not finite is refused by row") {
+TEST_CASE("heads: an output that is not finite is refused by sample") {
   for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                     -std::numeric_limits<float>::infinity()}) {
     Fixture f(discrete({20}), 3);
     f.outputs[2 * 20 + 13] = bad;
-    CHECK_THROWS_WITH(f.sample(), doctest::Contains("row 2 is not finite"));
-    CHECK_THROWS_WITH(f.evaluate(), doctest::Contains("row 2 is not finite"));
+    CHECK_THROWS_WITH(f.sample(), doctest::Contains("sample 2 is not finite"));
+    CHECK_THROWS_WITH(f.evaluate(), doctest::Contains("sample 2 is not finite"));
   }
 }
 
@@ -284,22 +284,22 @@ double integrated_kl(double mean, double log_std, double other_mean, double othe
 std::vector<double> kl_oracle(const Fixture& f, const ActionSpec& spec, std::span<const float> old) {
   const int64_t decisions = f.head.decisions(), width = f.head.parameter_count(), outputs = f.head.outputs();
   std::vector<double> result;
-  for (int64_t row = 0; row < f.rows; ++row) {
+  for (int64_t sample = 0; sample < f.samples; ++sample) {
     int64_t first = 0;
     for (int64_t d = 0; d < decisions; ++d) {
-      const bool executed = f.executed.empty() || d < f.executed[row];
+      const bool executed = f.executed.empty() || d < f.executed[sample];
       if (f.head.continuous()) {
         result.push_back(!executed ? 0.0
-                                   : integrated_kl(old[row * width + d], old[row * width + decisions + d],
-                                                   f.outputs[row * outputs + d], f.log_std[d]));
+                                   : integrated_kl(old[sample * width + d], old[sample * width + decisions + d],
+                                                   f.outputs[sample * outputs + d], f.log_std[d]));
         continue;
       }
       const int64_t bins = spec.bins[d % spec.dims()];
       const auto mask = f.mask.empty() ? std::span<const uint8_t>()
-                                       : std::span(f.mask).subspan(row * f.head.mask_size() + first, bins);
+                                       : std::span(f.mask).subspan(sample * f.head.mask_size() + first, bins);
       result.push_back(!executed ? 0.0
-                                 : summed_kl(old.subspan(row * width + first, bins),
-                                             std::span(f.outputs).subspan(row * outputs + first, bins), mask));
+                                 : summed_kl(old.subspan(sample * width + first, bins),
+                                             std::span(f.outputs).subspan(sample * outputs + first, bins), mask));
       first += bins;
     }
   }
@@ -308,7 +308,7 @@ std::vector<double> kl_oracle(const Fixture& f, const ActionSpec& spec, std::spa
 
 void check_kl(Fixture f, const ActionSpec& spec) {
   const std::vector<float> weights = random_floats(f.log_probs.size(), 9);
-  std::vector<float> old(f.rows * f.head.parameter_count()), kl(f.log_probs.size(), -1.0f);
+  std::vector<float> old(f.samples * f.head.parameter_count()), kl(f.log_probs.size(), -1.0f);
   f.head.parameters(f.input(), old);
   const std::vector<float> noise = random_floats(old.size(), 10, 0.5f);
   for (size_t i = 0; i < old.size(); ++i) old[i] += noise[i];
@@ -360,7 +360,7 @@ TEST_CASE("heads: the divergence from the policy itself is 0, also where categor
   for (const ActionSpec& spec : {discrete({3}), continuous(2)}) {
     Fixture f(spec, 2);
     if (!f.head.continuous()) f.outputs = {1e30f, -1e30f, 0.0f, -200.0f, 100.0f, 0.25f};
-    std::vector<float> same(f.rows * f.head.parameter_count()), kl(f.log_probs.size(), -1.0f);
+    std::vector<float> same(f.samples * f.head.parameter_count()), kl(f.log_probs.size(), -1.0f);
     f.head.parameters(f.input(), same);
     f.head.kl(f.input(), same, kl);
     for (const float value : kl) CHECK(value == 0.0f);
@@ -388,7 +388,7 @@ TEST_CASE("heads: what is stored at masked categories and for decisions that wer
   CHECK(std::isnan(kl[0]));  // what counts is not hidden
 }
 
-TEST_CASE("heads: no rows are no error") {
+TEST_CASE("heads: no samples are no error") {
   Fixture f(discrete({2}), 0);
   f.sample();
   f.evaluate();
@@ -397,7 +397,7 @@ TEST_CASE("heads: no rows are no error") {
 
 namespace {
 
-// A head of two dimensions and four steps, some rows of which ended inside the chunk.
+// A head of two dimensions and four steps, some samples of which ended inside the chunk.
 Fixture cut_short(bool is_continuous) {
   ActionSpec spec = is_continuous ? continuous(2) : discrete({4, 3});
   spec.chunk = 4;
@@ -409,7 +409,7 @@ Fixture cut_short(bool is_continuous) {
 
 }  // namespace
 
-TEST_CASE("heads: gradients of rows that were cut short are those of what was executed") {
+TEST_CASE("heads: gradients of samples that were cut short are those of what was executed") {
   check_gradients(cut_short(false));
   check_gradients(cut_short(true));
 }
@@ -421,9 +421,9 @@ TEST_CASE("heads: decisions that were not executed say nothing and get no gradie
     all.executed.clear();
     all.evaluate();
     std::vector<float> weights = random_floats(f.log_probs.size(), 9);
-    for (int64_t row = 0; row < f.rows; ++row)
-      for (int64_t d = f.executed[row]; d < f.head.decisions(); ++d) {
-        const int64_t i = row * f.head.decisions() + d;
+    for (int64_t sample = 0; sample < f.samples; ++sample)
+      for (int64_t d = f.executed[sample]; d < f.head.decisions(); ++d) {
+        const int64_t i = sample * f.head.decisions() + d;
         if (is_continuous)
           f.continuous_actions[i] = std::numeric_limits<float>::quiet_NaN();
         else
@@ -434,14 +434,15 @@ TEST_CASE("heads: decisions that were not executed say nothing and get no gradie
     std::vector<float> gradients(f.outputs.size(), 5.0f), log_std_gradients(f.log_std.size(), 0.0f);
     f.head.backward(f.input(), f.actions(), weights, 0.7f, f.scratch, gradients, log_std_gradients);
     const int64_t per_step = f.head.outputs() / 4;
-    for (int64_t row = 0; row < f.rows; ++row) {
+    for (int64_t sample = 0; sample < f.samples; ++sample) {
       for (int64_t d = 0; d < f.head.decisions(); ++d) {
-        const int64_t i = row * f.head.decisions() + d;
-        CHECK(f.log_probs[i] == (d < f.executed[row] ? all.log_probs[i] : 0.0f));
+        const int64_t i = sample * f.head.decisions() + d;
+        CHECK(f.log_probs[i] == (d < f.executed[sample] ? all.log_probs[i] : 0.0f));
       }
-      for (int64_t p = f.executed[row] / 2 * per_step; p < f.head.outputs(); ++p)
-        CHECK(gradients[row * f.head.outputs() + p] == 0.0f);
-      for (int64_t p = 0; p < f.executed[row] / 2 * per_step; ++p) CHECK(gradients[row * f.head.outputs() + p] != 0.0f);
+      for (int64_t p = f.executed[sample] / 2 * per_step; p < f.head.outputs(); ++p)
+        CHECK(gradients[sample * f.head.outputs() + p] == 0.0f);
+      for (int64_t p = 0; p < f.executed[sample] / 2 * per_step; ++p)
+        CHECK(gradients[sample * f.head.outputs() + p] != 0.0f);
     }
     CHECK(f.entropy[0] == all.entropy[0]);
     CHECK(f.entropy[1] < f.entropy[2]);

@@ -49,16 +49,16 @@ inline Array random_array(Shape shape, uint64_t key, float scale = 1.0f) {
 inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& policy, int64_t steps, int64_t columns,
                                                uint64_t seed, float log_prob_noise = 0.3f) {
   auto rollout = std::make_shared<Rollout>();
-  const int64_t rows = steps * columns;
+  const int64_t samples = steps * columns;
   ActInput input;
-  input.observations.set("state", random_array({rows, 5}, derive_key(seed, "observations")));
-  input.seeds = Array(DType::i64, {rows});
+  input.observations.set("state", random_array({samples, 5}, derive_key(seed, "observations")));
+  input.seeds = Array(DType::i64, {samples});
   std::iota(input.seeds.mutable_view<int64_t>().begin(), input.seeds.mutable_view<int64_t>().end(),
             static_cast<int64_t>(seed) * 1000);
-  input.deterministic = Array(DType::u8, {rows});
+  input.deterministic = Array(DType::u8, {samples});
   input.with_parameters = true;
   if (spec.action.masked) {
-    input.action_mask = Array(DType::u8, {rows, spec.action.mask_size()});
+    input.action_mask = Array(DType::u8, {samples, spec.action.mask_size()});
     Rng rng(derive_key(seed, "mask"));
     const auto mask = input.action_mask.mutable_view<uint8_t>();
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % spec.action.mask_size() == 0 || rng.uniform() < 0.6f;
@@ -81,7 +81,7 @@ inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& poli
   for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid})
     *array = Array(DType::u8, {steps, columns});
   std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), 1);
-  rollout->samples = static_cast<uint64_t>(rows);
+  rollout->samples = static_cast<uint64_t>(samples);
   return rollout;
 }
 
@@ -125,13 +125,13 @@ struct Pair {
 
 inline float nan() { return std::numeric_limits<float>::quiet_NaN(); }
 
-inline ActInput one_input(const EnvSpec& spec, int64_t rows) {
+inline ActInput one_input(const EnvSpec& spec, int64_t samples) {
   ActInput input;
-  input.observations.set("state", random_array({rows, 5}, 77));
-  input.seeds = Array(DType::i64, {rows});
-  input.deterministic = Array(DType::u8, {rows});
+  input.observations.set("state", random_array({samples, 5}, 77));
+  input.seeds = Array(DType::i64, {samples});
+  input.deterministic = Array(DType::u8, {samples});
   if (spec.action.masked) {
-    input.action_mask = Array(DType::u8, {rows, spec.action.mask_size()});
+    input.action_mask = Array(DType::u8, {samples, spec.action.mask_size()});
     std::ranges::fill(input.action_mask.mutable_view<uint8_t>(), 1);
   }
   return input;

@@ -149,7 +149,7 @@ TEST_CASE("learner: a batch with NaN in it is skipped, counted, and changes noth
     config.trainer.epochs = 2;
     Pair pair(config, discrete_spec());
     auto rollout = random_rollout(pair.spec, *pair.policy, 2, 4, 1);
-    // One bad row: in each epoch it spoils the one minibatch that holds it.
+    // One bad sample: in each epoch it spoils the one minibatch that holds it.
     if (std::string(what) == "advantages") rollout->advantages.mutable_view<float>()[3] = nan();
     if (std::string(what) == "returns") rollout->returns.mutable_view<float>()[3] = nan();
     if (std::string(what) == "observations") rollout->observations.at("state").mutable_view<float>()[3] = nan();
@@ -190,13 +190,13 @@ TEST_CASE("learner: only the columns and the valid steps of a super-batch count"
   all->valid.mutable_view<uint8_t>()[0 * 4 + 2] = 0;
   SuperBatch part = whole_batch(all);
   part.parts[0].indices = {1, 2};
-  // The same five rows as a rollout of their own.
+  // The same five samples as a rollout of their own.
   auto picked = random_rollout(b.spec, *b.policy, 5, 1, 1);
-  const int64_t rows[] = {1, 5, 6, 9, 10};
+  const int64_t samples[] = {1, 5, 6, 9, 10};
   const auto pick = [&](const Array& from, Array& to) {
     for (int64_t i = 0; i < 5; ++i) {
       const size_t bytes = to.row_bytes();
-      std::copy_n(from.data() + rows[i] * bytes, bytes, to.mutable_data() + i * bytes);
+      std::copy_n(from.data() + samples[i] * bytes, bytes, to.mutable_data() + i * bytes);
     }
   };
   pick(all->observations.at("state"), picked->observations.at("state"));
@@ -230,14 +230,14 @@ TEST_CASE("learner: single samples train as the same steps in whole columns do")
   samples.parts = {{rollout, {2, 9, 10}, UnitKind::sample}, {other, {5}, UnitKind::sample}};
   auto picked = random_rollout(a.spec, *a.policy, 4, 1, 3);
   const auto copy = [&](const Rollout& from, int64_t step, int64_t to) {
-    const auto row = [&](const Array& source, Array target) {
+    const auto copy_step = [&](const Array& source, Array target) {
       std::copy_n(source.data() + step * target.row_bytes(), target.row_bytes(),
                   target.mutable_data() + to * target.row_bytes());
     };
-    row(from.observations.at("state"), picked->observations.at("state"));
+    copy_step(from.observations.at("state"), picked->observations.at("state"));
     for (auto member :
          {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns})
-      row(from.*member, (*picked).*member);
+      copy_step(from.*member, (*picked).*member);
   };
   copy(*rollout, 2, 0);
   copy(*rollout, 9, 1);
@@ -353,7 +353,7 @@ TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever
   auto rollout = random_rollout(pair.spec, *pair.policy, 12, 3, 1, /*log_prob_noise=*/0.0f);
   rollout->terminated.mutable_view<uint8_t>()[4 * 3 + 1] = 1;
   rollout->truncated.mutable_view<uint8_t>()[6 * 3 + 2] = 1;
-  // Values after the segment and at the cut are the policy's own, as a worker would store them.
+  // Values after the last step and at the cut are the policy's own, as a worker would store them.
   rollout->last_observations.set("state", random_array({3, 5}, 50));
   rollout->final_observations.set("state", random_array({1, 5}, 51));
   rollout->final_steps = Array::of<int32_t>({1, 2}, {6, 2});

@@ -50,18 +50,19 @@ torch::Tensor run(const TensorMap& p, const ModelConfig& model, const std::strin
 // Log-probabilities [B, D] and entropies [B].
 std::pair<torch::Tensor, torch::Tensor> distribution(const TensorMap& p, const EnvSpec& spec, const Rollout& rollout,
                                                      const torch::Tensor& outputs) {
-  const int64_t rows = outputs.size(0), decisions = spec.action.decisions();
-  const torch::Tensor actions = tensor_of(rollout.actions).reshape({rows, decisions});
+  const int64_t samples = outputs.size(0), decisions = spec.action.decisions();
+  const torch::Tensor actions = tensor_of(rollout.actions).reshape({samples, decisions});
   if (spec.action.kind == ActionKind::continuous) {
     const torch::Tensor log_std = p.at("policy.log_std");
     const torch::Tensor z = (actions.to(torch::kDouble) - outputs) / log_std.exp();
     const double half_log_two_pi = 0.5 * std::log(2 * M_PI);
-    return {-0.5 * z * z - log_std - half_log_two_pi, (log_std + 0.5 + half_log_two_pi).sum().expand({rows})};
+    return {-0.5 * z * z - log_std - half_log_two_pi, (log_std + 0.5 + half_log_two_pi).sum().expand({samples})};
   }
   torch::Tensor logits = outputs;
-  if (spec.action.masked) logits = logits.masked_fill(tensor_of(rollout.action_mask).reshape({rows, -1}) == 0, -1e30);
+  if (spec.action.masked)
+    logits = logits.masked_fill(tensor_of(rollout.action_mask).reshape({samples, -1}) == 0, -1e30);
   std::vector<torch::Tensor> log_probs;
-  torch::Tensor entropy = torch::zeros({rows}, torch::kDouble);
+  torch::Tensor entropy = torch::zeros({samples}, torch::kDouble);
   int64_t first = 0;
   for (int64_t d = 0; d < decisions; ++d) {
     const int64_t bins = spec.action.bins[d % spec.action.dims()];
@@ -76,8 +77,8 @@ std::pair<torch::Tensor, torch::Tensor> distribution(const TensorMap& p, const E
 // KL(behaviour || current) in closed form [B, D], from the parameters that the rollout carries.
 torch::Tensor divergence(const TensorMap& p, const EnvSpec& spec, const Rollout& rollout,
                          const torch::Tensor& outputs) {
-  const int64_t rows = outputs.size(0), decisions = spec.action.decisions();
-  const torch::Tensor old = tensor_of(rollout.policy_parameters).reshape({rows, -1}).to(torch::kDouble);
+  const int64_t samples = outputs.size(0), decisions = spec.action.decisions();
+  const torch::Tensor old = tensor_of(rollout.policy_parameters).reshape({samples, -1}).to(torch::kDouble);
   if (spec.action.kind == ActionKind::continuous) {
     const torch::Tensor mean = old.narrow(1, 0, decisions), old_log_std = old.narrow(1, decisions, decisions),
                         log_std = p.at("policy.log_std");
@@ -85,7 +86,8 @@ torch::Tensor divergence(const TensorMap& p, const EnvSpec& spec, const Rollout&
            0.5;
   }
   const auto logits_of = [&](const torch::Tensor& all) {
-    return spec.action.masked ? all.masked_fill(tensor_of(rollout.action_mask).reshape({rows, -1}) == 0, -1e30) : all;
+    return spec.action.masked ? all.masked_fill(tensor_of(rollout.action_mask).reshape({samples, -1}) == 0, -1e30)
+                              : all;
   };
   std::vector<torch::Tensor> result;
   int64_t first = 0;
@@ -101,12 +103,12 @@ torch::Tensor divergence(const TensorMap& p, const EnvSpec& spec, const Rollout&
 
 torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpec& spec, const Rollout& rollout) {
   const AlgorithmConfig& a = config.algorithm;
-  const int64_t rows = rollout.values.size();
-  const auto column = [&](const Array& array) { return tensor_of(array).reshape({rows}).to(torch::kDouble); };
-  const torch::Tensor x = tensor_of(rollout.observations.at("state")).reshape({rows, 5}).to(torch::kDouble);
+  const int64_t samples = rollout.values.size();
+  const auto column = [&](const Array& array) { return tensor_of(array).reshape({samples}).to(torch::kDouble); };
+  const torch::Tensor x = tensor_of(rollout.observations.at("state")).reshape({samples, 5}).to(torch::kDouble);
   const torch::Tensor outputs = run(p, config.model, "policy", x);
   auto [log_probs, entropy] = distribution(p, spec, rollout, outputs);
-  torch::Tensor old = tensor_of(rollout.log_probs).reshape({rows, -1}).to(torch::kDouble);
+  torch::Tensor old = tensor_of(rollout.log_probs).reshape({samples, -1}).to(torch::kDouble);
   torch::Tensor advantages = column(rollout.advantages);
   if (a.normalize_advantages) advantages = (advantages - advantages.mean()) / (advantages.std(false) + 1e-8);
   if (a.ratio == "joint") {

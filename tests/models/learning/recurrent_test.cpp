@@ -200,9 +200,9 @@ TEST_CASE("recurrent: some columns of a rollout are trained on as if they were a
   part.parts[0].indices = {1, 3};
   auto picked = random_recurrent_rollout(8, 2, 4, 2 * kSize, 6);
   const auto pick = [&](const Array& from, Array& to) {
-    const int64_t rows = from.dim(0);
+    const int64_t samples = from.dim(0);
     const size_t bytes = static_cast<size_t>(from.row_bytes()) / 4;
-    for (int64_t t = 0; t < rows; ++t)
+    for (int64_t t = 0; t < samples; ++t)
       for (int64_t c = 0; c < 2; ++c)
         std::copy_n(from.data() + (t * 4 + 1 + 2 * c) * bytes, bytes, to.mutable_data() + (t * 2 + c) * bytes);
   };
@@ -247,25 +247,26 @@ TEST_CASE("recurrent: over a whole rollout the network says what it said while i
 
   Replica replica(config, spec, at::kCPU, /*with_gradients=*/true);
   const SuperBatch batch = whole(rollout);
-  const StagedRows staged = stage_rows(batch, spec, replica.encoder, /*whole_columns=*/true);
+  const StagedSamples staged = stage_samples(batch, spec, replica.encoder, /*whole_columns=*/true);
   const Chunks chunks = stage_chunks(batch, staged, recurrence_of(config, spec));
-  RowGather gather(replica.device.device());
+  SampleGather gather(replica.device.device());
   ChunkForward forward(replica, gather);
-  for (const int64_t rows_per_pass : {1, 20, 4096}) {
+  for (const int64_t samples_per_pass : {1, 20, 4096}) {
     const BatchTensors tensors = {replica.tensors_of(staged.inputs), replica.tensors_of(staged.bootstrap_inputs),
                                   tensor_view(chunks.states), tensor_view(chunks.starts)};
-    const BatchOutputs batch_said = run_batch(forward, replica, staged, chunks, tensors, rows_per_pass);
+    const BatchOutputs batch_said = run_batch(forward, replica, staged, chunks, tensors, samples_per_pass);
     const auto said = floats_of(batch_said.values), bootstraps = floats_of(batch_said.bootstraps);
     const auto values = rollout->values.view<float>(), next = rollout->next_values.view<float>();
-    for (size_t row = 0; row < values.size(); ++row) CHECK(said[row] == doctest::Approx(values[row]).epsilon(1e-5));
-    REQUIRE(bootstraps.size() == staged.bootstrap_rows.size());
+    for (size_t sample = 0; sample < values.size(); ++sample)
+      CHECK(said[sample] == doctest::Approx(values[sample]).epsilon(1e-5));
+    REQUIRE(bootstraps.size() == staged.bootstrap_samples.size());
     CHECK(bootstraps.size() == static_cast<size_t>(6 + rollout->final_steps.dim(0)));
     const auto terminated = rollout->terminated.view<uint8_t>(), truncated = rollout->truncated.view<uint8_t>();
     for (size_t i = 0; i < bootstraps.size(); ++i) {
-      const auto row = static_cast<size_t>(staged.bootstrap_rows[i]);
-      const bool ended = terminated[row] || truncated[row];
+      const auto sample = static_cast<size_t>(staged.bootstrap_samples[i]);
+      const bool ended = terminated[sample] || truncated[sample];
       const bool of_final = i >= 6;  // the ends of the columns come first
-      if (of_final || !ended) CHECK(bootstraps[i] == doctest::Approx(next[row]).epsilon(1e-5));
+      if (of_final || !ended) CHECK(bootstraps[i] == doctest::Approx(next[sample]).epsilon(1e-5));
     }
   }
 }

@@ -21,7 +21,7 @@ namespace {
 struct Staged {
   EnvSpec spec = discrete_spec();
   std::vector<std::shared_ptr<Rollout>> rollouts;
-  std::unique_ptr<StagedRows> rows;
+  std::unique_ptr<StagedSamples> samples;
 
   explicit Staged(uint64_t seed) {
     const auto policy = make_policy(small_config(), spec);
@@ -42,7 +42,7 @@ struct Staged {
       batch.parts.push_back({rollout, chosen});
     }
     const InputEncoder encoder(spec.observations, network_layout(small_config().model, spec).inputs);
-    rows = std::make_unique<StagedRows>(stage_rows(batch, spec, encoder, true));
+    samples = std::make_unique<StagedSamples>(stage_samples(batch, spec, encoder, true));
   }
 };
 
@@ -57,28 +57,28 @@ std::vector<int64_t> iota(int64_t n) {
 TEST_CASE("sequences: every valid step is in exactly one, in the order of time, and nothing crosses an end") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const Staged staged(seed);
-    const StagedRows& b = *staged.rows;
+    const StagedSamples& b = *staged.samples;
     const bool cut_is_end = seed % 2 == 0;
     const Sequences all = cut_sequences(b, cut_is_end);
-    std::vector<int64_t> rows = all.rows;
-    std::ranges::sort(rows);
-    CHECK(rows == b.sample_rows);
+    std::vector<int64_t> samples = all.samples;
+    std::ranges::sort(samples);
+    CHECK(samples == b.trained);
     const auto terminated = b.terminated.view<uint8_t>(), truncated = b.truncated.view<uint8_t>();
     for (int64_t i = 0; i < all.count(); ++i) {
-      const auto sequence = all.rows_of(i);
+      const auto sequence = all.samples_of(i);
       REQUIRE(!sequence.empty());
-      const auto segment = std::ranges::find_if(b.segments, [&](const StagedSegment& s) {
-        return sequence[0] >= s.first_row && sequence[0] < s.first_row + s.steps * s.columns;
+      const auto rollout = std::ranges::find_if(b.rollouts, [&](const StagedRollout& s) {
+        return sequence[0] >= s.first_sample && sequence[0] < s.first_sample + s.steps * s.columns;
       });
       for (size_t t = 0; t + 1 < sequence.size(); ++t) {
-        CHECK(sequence[t + 1] - sequence[t] == segment->columns);
+        CHECK(sequence[t + 1] - sequence[t] == rollout->columns);
         CHECK_FALSE((terminated[sequence[t]] || truncated[sequence[t]]));
       }
       const int64_t last = sequence.back();
       CHECK(all.complete[i] == (terminated[last] || (cut_is_end && truncated[last])));
       // It could not have been longer.
-      const int64_t next = last + segment->columns;
-      if (!terminated[last] && !truncated[last] && next < segment->first_row + segment->steps * segment->columns)
+      const int64_t next = last + rollout->columns;
+      if (!terminated[last] && !truncated[last] && next < rollout->first_sample + rollout->steps * rollout->columns)
         CHECK(b.valid.view<uint8_t>()[next] == 0);
     }
     const Sequences complete = complete_sequences(all);
@@ -90,25 +90,25 @@ TEST_CASE("sequences: every valid step is in exactly one, in the order of time, 
 TEST_CASE("sequences: an epoch holds each once, and minibatches are cut nearest to equal") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const Staged staged(seed);
-    const Sequences all = cut_sequences(*staged.rows, false);
+    const Sequences all = cut_sequences(*staged.samples, false);
     const EpochOrder order = shuffled(all, seed);
-    std::vector<int64_t> rows = order.rows;
-    std::ranges::sort(rows);
-    CHECK(rows == staged.rows->sample_rows);
+    std::vector<int64_t> samples = order.indices;
+    std::ranges::sort(samples);
+    CHECK(samples == staged.samples->trained);
     CHECK(order.offsets.size() == all.offsets.size());
-    int64_t longest = 0, total = static_cast<int64_t>(order.rows.size());
-    for (int64_t i = 0; i < all.count(); ++i) longest = std::max<int64_t>(longest, all.rows_of(i).size());
+    int64_t longest = 0, total = static_cast<int64_t>(order.indices.size());
+    for (int64_t i = 0; i < all.count(); ++i) longest = std::max<int64_t>(longest, all.samples_of(i).size());
     for (int64_t parts : {1, 2, 3, 7}) {
       int64_t at = 0, sequences = 0;
-      for (const RowRange& part : minibatches(order, parts)) {
-        for (int64_t i = 0; i < part.size(); ++i) CHECK(part.rows[i] == order.rows[at + i]);
+      for (const SampleRange& part : minibatches(order, parts)) {
+        for (int64_t i = 0; i < part.size(); ++i) CHECK(part.indices[i] == order.indices[at + i]);
         at += part.size();
         CHECK(std::abs(part.size() - total / parts) <= longest + 1);
         int64_t inside = 0;
-        for (const RowRange& micro : micro_batches(part, 4)) {
+        for (const SampleRange& micro : micro_batches(part, 4)) {
           CHECK((micro.size() <= 4 || micro.offsets.size() == 2));
           CHECK(micro.offsets.back() - micro.offsets.front() == micro.size());
-          for (int64_t i = 0; i < micro.size(); ++i) CHECK(micro.rows[i] == part.rows[inside + i]);
+          for (int64_t i = 0; i < micro.size(); ++i) CHECK(micro.indices[i] == part.indices[inside + i]);
           inside += micro.size();
           sequences += static_cast<int64_t>(micro.offsets.size()) - 1;
         }
@@ -121,47 +121,47 @@ TEST_CASE("sequences: an epoch holds each once, and minibatches are cut nearest 
 }
 
 TEST_CASE("minibatch: samples on their own are cut as evenly as can be") {
-  const std::vector<int64_t> rows = iota(10);
-  const EpochOrder order = shuffled(rows, 3);
+  const std::vector<int64_t> samples = iota(10);
+  const EpochOrder order = shuffled(samples, 3);
   std::vector<int64_t> sizes;
-  for (const RowRange& part : minibatches(order, 4)) sizes.push_back(part.size());
+  for (const SampleRange& part : minibatches(order, 4)) sizes.push_back(part.size());
   CHECK(sizes == std::vector<int64_t>{2, 3, 2, 3});
-  CHECK(micro_batches({order.rows, {}}, 4).size() == 3);
-  CHECK(micro_batches({order.rows, {}}, 0).size() == 1);
+  CHECK(micro_batches({order.indices, {}}, 4).size() == 3);
+  CHECK(micro_batches({order.indices, {}}, 0).size() == 1);
 }
 
 TEST_CASE(
     "sequence advantages: outcome estimators compare sums of rewards, with gamma V(s') where no terminal state is") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Staged staged(seed);
-    StagedRows& b = *staged.rows;
+    StagedSamples& b = *staged.samples;
     const Sequences all = cut_sequences(b, false);
     AlgorithmConfig config;
     config.advantage = "dr_grpo";
     const std::vector<int64_t> groups(static_cast<size_t>(all.count()), 0);
     const TokenAdvantages got =
         estimate_sequences(choose_algorithm(config), {.sequences = all, .groups = groups, .gamma = 0.9}, b);
-    CHECK(got.per_row == 1);
+    CHECK(got.per_sample == 1);
     std::vector<double> scores;
     for (int64_t i = 0; i < all.count(); ++i) {
       double score = 0;
-      for (const int64_t row : all.rows_of(i)) score += b.rewards.view<float>()[row];
-      if (!b.terminated.view<uint8_t>()[all.rows_of(i).back()])
-        score += 0.9 * b.next_values.view<float>()[all.rows_of(i).back()];
+      for (const int64_t sample : all.samples_of(i)) score += b.rewards.view<float>()[sample];
+      if (!b.terminated.view<uint8_t>()[all.samples_of(i).back()])
+        score += 0.9 * b.next_values.view<float>()[all.samples_of(i).back()];
       scores.push_back(score);
     }
     const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / std::max<double>(1, scores.size());
     for (int64_t i = 0; i < all.count(); ++i)
-      for (const int64_t row : all.rows_of(i)) {
+      for (const int64_t sample : all.samples_of(i)) {
         const double wanted = scores.size() == 1 ? scores[i] : scores[i] - mean;
-        CHECK(got.values[row] == doctest::Approx(wanted).epsilon(1e-4));
+        CHECK(got.values[sample] == doctest::Approx(wanted).epsilon(1e-4));
       }
   }
 }
 
 TEST_CASE("sequence advantages: the critic's value of the first state is ReMax's baseline") {
   Staged staged(5);
-  StagedRows& b = *staged.rows;
+  StagedSamples& b = *staged.samples;
   const Sequences all = cut_sequences(b, true);
   AlgorithmConfig config;
   config.advantage = "remax";
@@ -169,18 +169,18 @@ TEST_CASE("sequence advantages: the critic's value of the first state is ReMax's
   const TokenAdvantages got =
       estimate_sequences(choose_algorithm(config), {.sequences = all, .groups = groups, .gamma = 0.9}, b);
   for (int64_t i = 0; i < all.count(); ++i) {
-    double to_go = all.complete[i] ? 0.0 : 0.9 * b.next_values.view<float>()[all.rows_of(i).back()];
-    const auto rows = all.rows_of(i);
-    for (size_t t = rows.size(); t-- > 0;) {
-      to_go += b.rewards.view<float>()[rows[t]];
-      CHECK(got.values[rows[t]] == doctest::Approx(to_go - b.values.view<float>()[rows[0]]).epsilon(1e-4));
+    double to_go = all.complete[i] ? 0.0 : 0.9 * b.next_values.view<float>()[all.samples_of(i).back()];
+    const auto samples = all.samples_of(i);
+    for (size_t t = samples.size(); t-- > 0;) {
+      to_go += b.rewards.view<float>()[samples[t]];
+      CHECK(got.values[samples[t]] == doctest::Approx(to_go - b.values.view<float>()[samples[0]]).epsilon(1e-4));
     }
   }
 }
 
 TEST_CASE("rollout weights: at token level the clamped ratio of the joint action, and 0 where there is no sample") {
   Staged staged(7);
-  StagedRows& b = *staged.rows;
+  StagedSamples& b = *staged.samples;
   const Sequences all = cut_sequences(b, false);
   std::vector<float> log_probs;
   for (const float x : b.log_probs.view<float>()) log_probs.push_back(x + 0.5f);
@@ -188,10 +188,10 @@ TEST_CASE("rollout weights: at token level the clamped ratio of the joint action
   correction.level = WeightLevel::token;
   correction.high = 1.5;
   const RolloutWeights got = weigh_rollout(correction, b, all, log_probs, {}, false);
-  for (int64_t row = 0; row < b.rows; ++row) {
-    const bool sample = std::ranges::binary_search(b.sample_rows, row);
-    CHECK(got.weights[row] == doctest::Approx(sample ? 1.5 : 0.0));
-    CHECK(got.kept[row] == sample);
+  for (int64_t sample = 0; sample < b.count; ++sample) {
+    const bool trained = std::ranges::binary_search(b.trained, sample);
+    CHECK(got.weights[sample] == doctest::Approx(trained ? 1.5 : 0.0));
+    CHECK(got.kept[sample] == trained);
   }
   CHECK(got.metrics.kl == doctest::Approx(-0.5).epsilon(1e-5));
 }

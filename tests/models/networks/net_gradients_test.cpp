@@ -40,15 +40,16 @@ Outputs heads(const TensorMap& p, const torch::Tensor& policy, const torch::Tens
 void check_against(const Reference& reference, const ModelConfig& config, const EnvSpec& spec, int64_t steps,
                    int64_t sequences, uint64_t seed) {
   NetModel model(config, spec, seed);
-  const int64_t rows = steps * sequences, size = model.layout.state_size;
+  const int64_t samples = steps * sequences, size = model.layout.state_size;
   NetworkInput input;
-  input.observations = random_inputs(model, rows, seed);
+  input.observations = random_inputs(model, samples, seed);
   if (size > 0) {
     input.state = random_tensor({sequences, size}, seed + 1);
     input.starts = random_tensor({steps, sequences}, seed + 2) > 1.0;
   }
   const NetworkOutput said = model.network->forward(input, true);
-  const torch::Tensor a = random_tensor({rows, said.policy.size(1)}, seed + 3), b = random_tensor({rows, 1}, seed + 4);
+  const torch::Tensor a = random_tensor({samples, said.policy.size(1)}, seed + 3),
+                      b = random_tensor({samples, 1}, seed + 4);
   model.device.zero_gradients();
   model.network->backward(a, b);
 

@@ -67,11 +67,11 @@ TEST_CASE("net: nothing leaks over the start of an episode inside a sequence") {
     input.starts[start].fill_(true);
     const int64_t before = start * sequences, after = (steps - start) * sequences;
     // Only what comes after the start has a loss: the gradients are those of a batch without the steps before it.
-    const auto gradients = [&](const NetworkInput& from, int64_t rows) {
+    const auto gradients = [&](const NetworkInput& from, int64_t samples) {
       model.network->forward(from, true);
-      torch::Tensor a = torch::zeros({rows, 3}), b = torch::zeros({rows, 1});
-      a.narrow(0, rows - after, after).copy_(random_tensor({after, 3}, 1));
-      b.narrow(0, rows - after, after).copy_(random_tensor({after, 1}, 2));
+      torch::Tensor a = torch::zeros({samples, 3}), b = torch::zeros({samples, 1});
+      a.narrow(0, samples - after, after).copy_(random_tensor({after, 3}, 1));
+      b.narrow(0, samples - after, after).copy_(random_tensor({after, 1}, 2));
       model.device.zero_gradients();
       model.network->backward(a, b);
       std::vector<torch::Tensor> result;
@@ -116,19 +116,19 @@ TEST_CASE("net: the state before a start has no gradient, and that without one h
 TEST_CASE("net: gradients add up over backward passes in the memory of the weights' gradients") {
   const EnvSpec spec = env_of({{"image", DType::u8, {3, 8, 8}}});
   NetModel model(net_config("{}"), spec, 1);
-  const std::vector<torch::Tensor> rows = random_inputs(model, 6, 1);
+  const std::vector<torch::Tensor> samples = random_inputs(model, 6, 1);
   const auto backward = [&](const std::vector<torch::Tensor>& inputs) {
     const NetworkOutput output = model.network->forward({inputs, {}, {}}, true);
     model.network->backward(torch::ones_like(output.policy), torch::ones_like(output.values));
   };
   model.device.zero_gradients();
-  backward(rows);
+  backward(samples);
   const torch::Tensor& flat = model.device.gradients();
   const std::span<const float> gradients(flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel()));
   const std::vector<float> whole(gradients.begin(), gradients.end());
   model.device.zero_gradients();
-  backward({rows[0].narrow(0, 0, 2)});
-  backward({rows[0].narrow(0, 2, 4)});
+  backward({samples[0].narrow(0, 0, 2)});
+  backward({samples[0].narrow(0, 2, 4)});
   double squares = 0, error = 0;
   for (size_t i = 0; i < whole.size(); ++i) {
     squares += static_cast<double>(whole[i]) * whole[i];
@@ -166,15 +166,15 @@ TEST_CASE("net: an image of 16-bit floating-point numbers is read as the numbers
   }
 }
 
-TEST_CASE("net: a number that is no value of an embedding makes its own row NaN") {
+TEST_CASE("net: a number that is no value of an embedding makes its own sample NaN") {
   const std::string json = R"({"encoders": {"token": {"kind": "embedding", "values": 3}}})";
   NetModel model(net_config(json), env_of({{"token", DType::i32, {}}}), 1);
   const torch::Tensor tokens = torch::tensor({0, 3, 2, -1}, torch::kInt);
   const NetworkOutput output = model.network->forward({{tokens}, {}, {}}, false);
-  for (int64_t row = 0; row < 4; ++row) CHECK(output.values[row].isnan().item<bool>() == (row % 2 == 1));
+  for (int64_t sample = 0; sample < 4; ++sample) CHECK(output.values[sample].isnan().item<bool>() == (sample % 2 == 1));
 }
 
-TEST_CASE("net: a forward sees new weights, and one without rows gives none") {
+TEST_CASE("net: a forward sees new weights, and one without samples gives none") {
   NetModel model(net_config(kLstm), env_of({{"state", DType::f32, {4}}, {"image", DType::u8, {6, 6, 2}}}), 2);
   const NetworkInput input = random_sequences(model, 1, 4, 2);
   const torch::Tensor before = model.network->forward(input, false).policy.clone();

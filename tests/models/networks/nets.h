@@ -69,8 +69,8 @@ struct NetModel {
   }
 };
 
-// The inputs of a network for `rows` rows: normal numbers, bytes from 0 to 255, other integers below `values`.
-inline std::vector<torch::Tensor> random_inputs(const NetModel& model, int64_t rows, uint64_t seed,
+// The inputs of a network for `samples` samples: normal numbers, bytes from 0 to 255, other integers below `values`.
+inline std::vector<torch::Tensor> random_inputs(const NetModel& model, int64_t samples, uint64_t seed,
                                                 int64_t values = 5) {
   std::vector<torch::Tensor> result;
   auto generator = at::detail::createCPUGenerator(derive_key(seed, "inputs"));
@@ -78,7 +78,7 @@ inline std::vector<torch::Tensor> random_inputs(const NetModel& model, int64_t r
     const ArraySpec& spec = model.spec.observations[input.observations.front()];
     std::vector<int64_t> shape(spec.shape.begin(), spec.shape.end());
     if (input.numbers) shape = {spec.shape.elements()};
-    shape.insert(shape.begin(), rows);
+    shape.insert(shape.begin(), samples);
     if (input.numbers || spec.dtype == DType::f32)
       result.push_back(torch::randn(shape, generator));
     else if (spec.dtype == DType::u8)

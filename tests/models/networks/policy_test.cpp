@@ -28,7 +28,7 @@ TEST_CASE("policy: a row with numbers that are not finite is named") {
   Pair pair(small_config(), discrete_spec());
   ActInput input = one_input(pair.spec, 4);
   input.observations.at("state").mutable_view<float>()[2 * 5 + 1] = nan();
-  CHECK_THROWS_WITH(pair.policy->act(input), doctest::Contains("row 2 is not finite"));
+  CHECK_THROWS_WITH(pair.policy->act(input), doctest::Contains("sample 2 is not finite"));
   CHECK_THROWS_WITH(pair.policy->values(input.observations), doctest::Contains("row 2 is not finite"));
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("policy: the parameters of its distributions come when asked for, and 
       log_std.assign(of_row.begin() + head.outputs(), of_row.end());
     }
     HeadInput said;
-    said.rows = 5;
+    said.samples = 5;
     said.outputs = outputs;
     said.log_std = log_std;
     ActionsView actions;

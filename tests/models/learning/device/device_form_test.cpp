@@ -180,7 +180,7 @@ TEST_CASE("device form: several updates on environments stay close to the host f
   }
 }
 
-TEST_CASE("device form: batches of no sample and of one sample, and rows that are all rejected") {
+TEST_CASE("device form: batches of no sample and of one sample, and samples that are all rejected") {
   for (const EnvSpec& spec : all_specs()) {
     RunConfig config = small_config();
     config.algorithm.normalize_advantages = false;
@@ -268,7 +268,7 @@ TEST_CASE("device form: an action that is not possible is refused when the batch
     } else {
       rollout->actions.mutable_view<int32_t>()[1] = 3;
     }
-    CHECK_THROWS_WITH_AS(learner->stage(whole_batch(rollout)), doctest::Contains("row 1, decision 0: action"),
+    CHECK_THROWS_WITH_AS(learner->stage(whole_batch(rollout)), doctest::Contains("sample 1, decision 0: action"),
                          InvariantError);
     rollout->valid.mutable_view<uint8_t>()[1] = 0;  // what a failed environment did counts for nothing
     CHECK_NOTHROW(learner->stage(whole_batch(rollout)));

@@ -22,10 +22,10 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 template <class T>
-torch::Tensor matrix(const std::vector<T>& values, int64_t rows) {
+torch::Tensor matrix(const std::vector<T>& values, int64_t samples) {
   const auto type = std::is_same_v<T, float> ? torch::kFloat : std::is_same_v<T, int32_t> ? torch::kInt : torch::kByte;
   if (values.empty()) return {};
-  return torch::from_blob(const_cast<T*>(values.data()), {rows, static_cast<int64_t>(values.size()) / rows}, type)
+  return torch::from_blob(const_cast<T*>(values.data()), {samples, static_cast<int64_t>(values.size()) / samples}, type)
       .clone();
 }
 torch::Tensor column(const std::vector<float>& values) { return matrix(values, 1).view({-1}); }
@@ -38,7 +38,7 @@ struct Said {
 Said on_host(const Case& c) {
   PolicyLoss loss(c.choice, 0.5, 20, c.head);
   LossInput in;
-  in.head = {c.rows, c.outputs, c.log_std, c.mask, c.executed};
+  in.head = {c.samples, c.outputs, c.log_std, c.mask, c.executed};
   in.actions = {c.discrete, c.continuous};
   in.old_log_probs = c.old_log_probs;
   in.behaviour_log_probs = c.behaviour;
@@ -52,7 +52,7 @@ Said on_host(const Case& c) {
   std::vector<float> outputs(c.outputs.size()), values(c.values.size()), log_std(c.log_std.size(), 0.0f);
   Said said;
   said.report = loss.compute(in, c.totals, c.settings, {outputs, values, log_std});
-  said.outputs = matrix(outputs, c.rows);
+  said.outputs = matrix(outputs, c.samples);
   said.values = column(values);
   if (!log_std.empty()) said.log_std = column(log_std);
   return said;
@@ -60,22 +60,22 @@ Said on_host(const Case& c) {
 
 DeviceLossInput device_input(const Case& c, const DeviceHead& head) {
   const auto tokens = [&](const std::vector<float>& x) {
-    return static_cast<int64_t>(x.size()) == c.rows ? column(x) : matrix(x, c.rows);
+    return static_cast<int64_t>(x.size()) == c.samples ? column(x) : matrix(x, c.samples);
   };
   DeviceLossInput in;
-  in.head = {matrix(c.outputs, c.rows), c.log_std.empty() ? torch::Tensor() : column(c.log_std), matrix(c.mask, c.rows),
-             matrix(c.executed, c.rows)};
+  in.head = {matrix(c.outputs, c.samples), c.log_std.empty() ? torch::Tensor() : column(c.log_std),
+             matrix(c.mask, c.samples), matrix(c.executed, c.samples)};
   if (in.head.mask.defined()) in.head.mask = in.head.mask.to(torch::kBool);
   if (in.head.executed.defined()) in.head.executed = in.head.executed.view({-1});
-  in.actions = head.actions(c.head.continuous() ? matrix(c.continuous, c.rows) : matrix(c.discrete, c.rows));
-  in.old_log_probs = matrix(c.old_log_probs, c.rows);
-  in.behaviour_log_probs = matrix(c.behaviour, c.rows);
+  in.actions = head.actions(c.head.continuous() ? matrix(c.continuous, c.samples) : matrix(c.discrete, c.samples));
+  in.old_log_probs = matrix(c.old_log_probs, c.samples);
+  in.behaviour_log_probs = matrix(c.behaviour, c.samples);
   in.advantages = tokens(c.advantages);
   in.values = column(c.values);
   in.old_values = column(c.old_values);
   in.returns = column(c.returns);
   if (!c.weights.empty()) in.rollout_weights = tokens(c.weights);
-  if (!c.kept.empty()) in.kept = matrix(c.kept, c.rows).to(torch::kBool);
+  if (!c.kept.empty()) in.kept = matrix(c.kept, c.samples).to(torch::kBool);
   in.host_kept = c.kept;
   in.offsets = c.offsets;
   return in;
@@ -103,7 +103,7 @@ void check_report(const LossReport& a, const LossReport& b) {
   const auto same = [&](double x, double y, double terms) {
     CHECK(x == doctest::Approx(y).epsilon(1e-5).scale(std::max(terms, 1e-6) * size));
   };
-  for (auto member : {&LossReport::rows, &LossReport::policy_loss, &LossReport::value_loss,
+  for (auto member : {&LossReport::samples, &LossReport::policy_loss, &LossReport::value_loss,
                       &LossReport::value_clip_fraction, &LossReport::entropy, &LossReport::kl, &LossReport::loss})
     same(a.*member, b.*member, 1.0);
   const SurrogateSums &x = a.surrogate, &y = b.surrogate;
@@ -229,7 +229,7 @@ TEST_CASE("device loss: what is not finite shows in the report, and nothing else
     };
     for (const float bad : {kNaN, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
       DeviceLossInput in = device_input(c, head);
-      in.head.outputs[c.rows - 1][0] = bad;
+      in.head.outputs[c.samples - 1][0] = bad;
       CHECK_FALSE(std::isfinite(loss_of(in)));
       in = device_input(c, head);
       in.returns[0] = bad;

@@ -1,4 +1,4 @@
-#include "models/learning/device/device_rows.h"
+#include "models/learning/device/device_samples.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -24,25 +24,26 @@ std::vector<at::Tensor> place(const std::vector<Array>& arrays, at::Device devic
   return result;
 }
 
-// [R, width]
+// [B, width]
 template <class T>
-at::Tensor place(const std::vector<T>& numbers, int64_t rows, at::Device device) {
-  return numbers.empty() ? at::Tensor() : upload(std::span<const T>(numbers), device).view({rows, -1});
+at::Tensor place(const std::vector<T>& numbers, int64_t samples, at::Device device) {
+  return numbers.empty() ? at::Tensor() : upload(std::span<const T>(numbers), device).view({samples, -1});
 }
 
 // A device would end the process at an index out of range, or train on what cannot have happened.
-void check_actions(const StagedRows& rows, const Head& head) {
+void check_actions(const StagedSamples& samples, const Head& head) {
   if (head.continuous()) return;
-  const auto actions = rows.actions.view<int32_t>();
-  for (const int64_t row : rows.sample_rows) {
-    for (int64_t d = 0; d < rows.decisions_of(row); ++d) {
+  const auto actions = samples.actions.view<int32_t>();
+  for (const int64_t sample : samples.trained) {
+    for (int64_t d = 0; d < samples.decisions_of(sample); ++d) {
       const auto [first, bins] = head.layout()[static_cast<size_t>(d)];
-      const int32_t action = actions[static_cast<size_t>(row * head.decisions() + d)];
+      const int32_t action = actions[static_cast<size_t>(sample * head.decisions() + d)];
       bool possible = action >= 0 && action < bins;
       if (possible && head.mask_size() > 0)
-        possible = rows.action_mask.view<uint8_t>()[static_cast<size_t>(row * head.mask_size() + first + action)] != 0;
+        possible =
+            samples.action_mask.view<uint8_t>()[static_cast<size_t>(sample * head.mask_size() + first + action)] != 0;
       if (!possible)
-        throw InvariantError("row " + std::to_string(row) + ", decision " + std::to_string(d) + ": action " +
+        throw InvariantError("sample " + std::to_string(sample) + ", decision " + std::to_string(d) + ": action " +
                              std::to_string(action) + " is masked or not in 0.." + std::to_string(bins - 1));
     }
   }
@@ -50,20 +51,21 @@ void check_actions(const StagedRows& rows, const Head& head) {
 
 }  // namespace
 
-DeviceRows place_rows(const StagedRows& rows, const Chunks& chunks, const DeviceHead& head, at::Device device) {
+DeviceSamples place_samples(const StagedSamples& samples, const Chunks& chunks, const DeviceHead& head,
+                            at::Device device) {
   const at::NoGradGuard guard;
-  check_actions(rows, head.host());
-  DeviceRows result;
-  result.network.inputs = place(rows.inputs, device);
-  result.network.bootstrap_inputs = place(rows.bootstrap_inputs, device);
+  check_actions(samples, head.host());
+  DeviceSamples result;
+  result.network.inputs = place(samples.inputs, device);
+  result.network.bootstrap_inputs = place(samples.bootstrap_inputs, device);
   if (chunks.steps > 0) {
     result.network.states = upload(tensor_view(chunks.states), device);
     result.network.starts = upload(tensor_view(chunks.starts), device);
   }
-  result.actions = head.actions(upload(tensor_view(rows.actions), device));
-  if (head.host().mask_size() > 0) result.action_mask = upload(tensor_view(rows.action_mask), device).to(at::kBool);
-  result.log_probs = upload(tensor_view(rows.log_probs), device);
-  result.executed = place(rows.executed, device);
+  result.actions = head.actions(upload(tensor_view(samples.actions), device));
+  if (head.host().mask_size() > 0) result.action_mask = upload(tensor_view(samples.action_mask), device).to(at::kBool);
+  result.log_probs = upload(tensor_view(samples.log_probs), device);
+  result.executed = place(samples.executed, device);
   return result;
 }
 
@@ -81,14 +83,14 @@ void scale_on_device(const InputEncoder& encoder, const FeatureScaling& scaling,
   }
 }
 
-DeviceTargets place_targets(const Targets& targets, int64_t rows, at::Device device) {
+DeviceTargets place_targets(const Targets& targets, int64_t samples, at::Device device) {
   DeviceTargets result;
-  result.advantages = place(targets.advantages, rows, device);
+  result.advantages = place(targets.advantages, samples, device);
   result.values = upload(std::span<const float>(targets.values), device);
   result.returns = upload(std::span<const float>(targets.returns), device);
-  result.old_log_probs = place(targets.old_log_probs, rows, device);
-  result.rollout_weights = place(targets.rollout_weights, rows, device);
-  result.kept = place(targets.kept, rows, device);
+  result.old_log_probs = place(targets.old_log_probs, samples, device);
+  result.rollout_weights = place(targets.rollout_weights, samples, device);
+  result.kept = place(targets.kept, samples, device);
   return result;
 }
 

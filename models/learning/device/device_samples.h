@@ -1,0 +1,42 @@
+#pragma once
+// The samples of a staged batch on a device: what the network reads, what was done, and what they are trained towards.
+// Plain functions; place_samples() on the prefetcher's thread. Includes LibTorch: for the sources of models/ only.
+
+#include <ATen/core/Tensor.h>
+
+#include "models/learning/batch_tensors.h"
+#include "models/learning/chunks.h"
+#include "models/learning/device/device_head.h"
+#include "models/learning/staging.h"
+#include "models/learning/targets.h"
+#include "models/networks/inputs.h"
+
+namespace troupe {
+
+// Undefined where StagedSamples has an empty array.
+struct DeviceSamples {
+  BatchTensors network;    // inputs normalised only when the update begins
+  at::Tensor actions;      // [B, D] as DeviceHead::evaluate() takes them
+  at::Tensor action_mask;  // [B, M] bool
+  at::Tensor log_probs;    // [B, D] of the behaviour policy
+  at::Tensor executed;     // [B] int32
+};
+
+// Copies to the device. Throws InvariantError naming the sample and the decision when an action is not a possible one.
+DeviceSamples place_samples(const StagedSamples& samples, const Chunks& chunks, const DeviceHead& head,
+                            at::Device device);
+
+// Normalises encoded inputs in place, as InputEncoder::scale() does.
+void scale_on_device(const InputEncoder& encoder, const FeatureScaling& scaling, std::vector<at::Tensor>& inputs);
+
+// As Targets; undefined where that is empty.
+struct DeviceTargets {
+  at::Tensor advantages;       // [B, 1] or [B, D]
+  at::Tensor values, returns;  // [B]
+  at::Tensor old_log_probs;    // [B, D]
+  at::Tensor rollout_weights;  // [B, C]
+  at::Tensor kept;             // [B, C] bool
+};
+DeviceTargets place_targets(const Targets& targets, int64_t samples, at::Device device);
+
+}  // namespace troupe
