@@ -17,6 +17,9 @@ namespace {
 
 using Kind = Setting::Kind;
 
+// Sources of the settings: verl (github.com/volcengine/verl), OpenRLHF (github.com/OpenRLHF/OpenRLHF) and slime
+// (github.com/THUDM/slime) train language models; Dr.GRPO is Liu et al. 2025 (arXiv:2503.20783).
+
 constexpr std::array<std::string_view, 2> kOutside = {"zero", "carry"};
 constexpr std::array<std::string_view, 2> kSingleton = {"zero", "score"};
 

@@ -1,7 +1,8 @@
 #pragma once
 // Generalised advantage estimation (Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized
-// Advantage Estimation", eq. 16), with terminal states and cut-off episodes kept apart, and lambda-returns, which are its
-// value targets. Pure functions; any thread; they allocate nothing (with threads > 1: the threads, and a number per sequence).
+// Advantage Estimation", arXiv:1506.02438, eq. 16), with terminal states and cut-off episodes kept apart, and
+// lambda-returns, which are its value targets. Pure functions; any thread; they allocate nothing (with threads > 1: the
+// threads, and a number per sequence).
 
 #include <cstdint>
 #include <span>
@@ -44,7 +45,7 @@ struct GaeInput {
 void gae(const GaeInput& in, OutputView advantages, OutputView returns);
 
 // Only the value targets of gae(): the lambda-return r + gamma ((1 - lambda) V' + lambda G'), G' the next one (Sutton and
-// Barto 2018, eq. 12.20).
+// Barto 2018, "Reinforcement Learning: An Introduction", eq. 12.20).
 void lambda_returns(const GaeInput& in, OutputView returns);
 
 }  // namespace troupe

@@ -137,7 +137,7 @@ void reinforce_plus_plus_baseline(const AdvantageInput& in, const ParameterValue
                                   const AdvantageOutput& out) {
   dr_grpo(in, parameters, out);
   if (!parameters.flag("whiten")) return;
-  WhitenParams params = find_whiten_variant("verl");
+  WhitenParams params = find_whiten_variant("verl");  // github.com/volcengine/verl
   params.zero_masked = true;
   whiten(out.advantages, in.mask, params);
   std::copy(out.advantages.begin(), out.advantages.end(), out.returns.begin());

@@ -1,6 +1,7 @@
 #pragma once
-// The optimal token baseline: a baseline per group and step that weights every answer by how much its tokens so far move the
-// gradient. Internal to algorithms/; by name through algorithms/advantages/advantages.h.
+// The optimal token baseline: a baseline per group and step that weights every answer by how much its tokens so far
+// move the gradient, as in verl (github.com/volcengine/verl). Internal to algorithms/; by name through
+// algorithms/advantages/advantages.h.
 
 #include "algorithms/advantages/advantages.h"
 

@@ -9,10 +9,11 @@
 
 namespace troupe {
 
-// What a masked step does to the sum.
+// What a masked step does to the sum. REINFORCE++ is Hu 2025 (arXiv:2501.03262), here as verl has it
+// (github.com/volcengine/verl).
 enum class MaskedReturn : uint8_t {
   skip = 0,   // its reward is lost and it costs no discount, as in gae()
-  reset = 1,  // the sum starts anew before it: the carry of REINFORCE++ in verl, a_t = gamma m_{t+1}
+  reset = 1,  // the sum starts anew before it: the carry of REINFORCE++ (below), a_t = gamma m_{t+1}
 };
 
 // Arrays are [T, B], or [B, T] when layout is rows; those that may be absent say so.

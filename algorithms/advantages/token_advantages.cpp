@@ -8,7 +8,7 @@ namespace troupe {
 namespace {
 
 WhitenParams whitening(bool zero_masked) {
-  WhitenParams params = find_whiten_variant("verl");
+  WhitenParams params = find_whiten_variant("verl");  // github.com/volcengine/verl
   params.zero_masked = zero_masked;
   return params;
 }

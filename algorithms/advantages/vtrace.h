@@ -1,6 +1,7 @@
 #pragma once
-// V-trace targets for off-policy data (Espeholt et al. 2018, "IMPALA", eq. 1 and section 4.2; lambda as in
-// seed_rl). A pure function; any thread; allocates nothing (with threads > 1: only the threads).
+// V-trace targets for off-policy data (Espeholt et al. 2018, "IMPALA", arXiv:1802.01561, eq. 1 and section 4.2; lambda
+// as in seed_rl, github.com/google-research/seed_rl). A pure function; any thread; allocates nothing (with threads > 1:
+// only the threads).
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
-// Number partitioning by largest differencing (Karmarkar and Karp 1982), with the order of every list fixed. A pure function;
-// any thread.
+// Number partitioning by largest differencing (Karmarkar and Karp 1982, "The Differencing Method of Set Partitioning"),
+// with the order of every list fixed. A pure function; any thread.
 
 #include <cstdint>
 #include <span>

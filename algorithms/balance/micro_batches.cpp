@@ -33,7 +33,8 @@ int64_t least_count(std::span<const int64_t> lengths, int64_t total, int64_t cap
   return least;
 }
 
-// n sequences in `count` parts by the balanced values; one sequence each when there are no fewer parts than sequences, the rest empty.
+// n sequences in `count` parts by the balanced values; one sequence each when there are no fewer parts than sequences,
+// the rest empty.
 Partition parts_of(std::span<const int64_t> values, int64_t count) {
   const auto n = static_cast<int64_t>(values.size());
   if (count < n) return balanced_partitions(values, count);

@@ -21,8 +21,8 @@ Partition greedy_partition(std::span<const int64_t> values, int64_t k, bool equa
 // the cap gets a bin of its own.
 Partition first_fit(std::span<const int64_t> values, int64_t cap);
 
-// Work of a transformer on a sequence of that length in arbitrary units: 24576 * length + length^2 (verl; the linear part is
-// that of a 7B model).
+// Work of a transformer on a sequence of that length in arbitrary units: 24576 * length + length^2 (verl,
+// github.com/volcengine/verl; the linear part is that of a 7B model).
 std::vector<int64_t> workloads(std::span<const int64_t> lengths);
 
 struct DataBalancing {
@@ -32,12 +32,12 @@ struct DataBalancing {
       0;  // sequences; balance inside each block of this many sequences (verl's keep_minibatch); 0 = the whole batch
 };
 
-// The sequences of each of k ranks, n / k each. With `minibatch` every block of so many sequences is shared out by itself and each rank
-// gets its share of every block in turn.
+// The sequences of each of k ranks, n / k each. With `minibatch` every block of so many sequences is shared out by
+// itself and each rank gets its share of every block in turn.
 Partition balance_ranks(std::span<const int64_t> lengths, int64_t k, const DataBalancing& options = {});
 
-// The sequences of each of k ranks with the sequences of a group kept together, ascending: groups, which must be contiguous in `groups`
-// [n], are shared out by workload, the same number each.
+// The sequences of each of k ranks with the sequences of a group kept together, ascending: groups, which must be
+// contiguous in `groups` [n], are shared out by workload, the same number each.
 Partition group_balanced_partitions(std::span<const int64_t> lengths, std::span<const int64_t> groups, int64_t k);
 
 // Sums of a partition beside those of k contiguous chunks of n / k items in input order.

@@ -146,6 +146,7 @@ std::optional<WhitenParams> choose_whitening(const AlgorithmConfig& config, cons
 
 constexpr std::array<std::string_view, 3> kLevels = {"none", "token", "sequence"};
 constexpr std::array<std::string_view, 2> kBounds = {"truncate", "zero"};
+// As in verl, github.com/volcengine/verl.
 constexpr std::array kCorrectionParameters = {
     Setting{.key = "is",
             .kind = Kind::text,

@@ -4,6 +4,8 @@ namespace troupe {
 
 namespace {
 
+// The libraries that settings are named after are introduced in algorithm_config.h and moments.h.
+
 // A name of a table in algorithms/, which is looked up there.
 constexpr std::string_view kTableName = "^[A-Za-z0-9_+-]{1,60}$";
 

@@ -1,5 +1,6 @@
 #pragma once
-// The section "algorithm" of a run file: how advantages and losses are made. Plain values; any thread.
+// The section "algorithm" of a run file: how advantages and losses are made. Plain values; any thread. AcceRL is an
+// asynchronous trainer of robot policies (Lu et al. 2026, arXiv:2603.18464).
 
 #include <optional>
 #include <string>

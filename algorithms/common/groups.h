@@ -1,6 +1,6 @@
 #pragma once
-// Groups of sequences: the answers to one prompt. Which groups still teach something, and which sequences to train on again.
-// Pure functions; any thread.
+// Groups of sequences: the answers to one prompt. Which groups still teach something, and which sequences to train on
+// again. Pure functions; any thread.
 
 #include <cstdint>
 #include <span>
@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-// The sequences of every group: group g holds sequences[starts[g]] .. sequences[starts[g + 1] - 1], ascending. Groups are ordered by id.
+// The sequences of every group: group g holds sequences[starts[g]] .. sequences[starts[g + 1] - 1], ascending. Groups
+// are ordered by id.
 struct GroupIndex {
   std::vector<int64_t> sequences;
   std::vector<int64_t> starts;
@@ -25,16 +26,17 @@ struct GroupIndex {
 // ids [B], any numbers.
 GroupIndex index_groups(std::span<const int64_t> ids);
 
-// Whether each sequence stays: 0 for the sequences of a group whose metric is the same in all of them (DAPO's dynamic sampling, Yu et al.
-// 2025, section 3.2). A group of one sequence stays, a group with a NaN does not (both
-// as in verl). metric, ids [B].
+// Whether each sequence stays: 0 for the sequences of a group whose metric is the same in all of them (DAPO's dynamic
+// sampling, Yu et al. 2025, arXiv:2503.14476, section 3.2). A group of one sequence stays, a group with a NaN does not
+// (both as in verl, github.com/volcengine/verl). metric, ids [B].
 std::vector<uint8_t> groups_with_spread(std::span<const float> metric, std::span<const int64_t> ids);
 
-// The sequences of the first `max_groups` groups that stay, by first appearance; all of them when max_groups < 0. Ascending.
+// The sequences of the first `max_groups` groups that stay, by first appearance; all of them when max_groups < 0.
+// Ascending.
 std::vector<int64_t> filter_groups(std::span<const float> metric, std::span<const int64_t> ids,
                                    int64_t max_groups = -1);
 
-// How PF-PPO weights sequences by their score (Shen and Zhang 2024, "Policy Filtration for RLHF").
+// How PF-PPO weights sequences by their score (Shen and Zhang 2024, "Policy Filtration for RLHF", arXiv:2409.06957).
 enum class ResampleWeight : uint8_t { pow = 0, max_min = 1, max_random = 2 };
 // Throws ConfigError naming the nearest: pow, max_min, max_random.
 ResampleWeight find_resample_weight(std::string_view name);
@@ -43,8 +45,8 @@ ResampleWeight find_resample_weight(std::string_view name);
 // 1e-8 each. scores [B]. Throws InvariantError for a score that is not finite.
 std::vector<double> resample_weights(std::span<const float> scores, ResampleWeight weight, double power = 2);
 
-// `count` sequences drawn with replacement by these weights; the same seed draws the same sequences on every machine. Throws
-// InvariantError when a weight is negative or not finite, or all are 0 while count > 0.
+// `count` sequences drawn with replacement by these weights; the same seed draws the same sequences on every machine.
+// Throws InvariantError when a weight is negative or not finite, or all are 0 while count > 0.
 std::vector<int64_t> draw_sequences(std::span<const double> weights, int64_t count, uint64_t seed);
 
 }  // namespace troupe

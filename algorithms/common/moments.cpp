@@ -42,6 +42,7 @@ double divisor(const Moments& moments, const WhitenParams& params) {
 }  // namespace
 
 WhitenParams find_whiten_variant(std::string_view name, std::string_view path) {
+  // Introduced in moments.h.
   static constexpr std::array<std::string_view, 5> kNames = {"verl", "slime", "openrlhf", "accerl",
                                                              "lm_human_preferences"};
   WhitenParams params;

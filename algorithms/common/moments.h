@@ -14,9 +14,9 @@ struct Moments {
   double mean = 0;
   double m2 = 0;
 
-  // Adds one number (Welford 1962).
+  // Adds one number (Welford 1962, doi:10.1080/00401706.1962.10490022).
   void add(double x);
-  // Adds another stream (Chan, Golub, LeVeque 1979).
+  // Adds another stream (Chan, Golub, LeVeque 1979, Stanford report STAN-CS-79-773).
   void merge(const Moments& other);
   // Population variance m2 / n, or m2 / (n - 1) when unbiased; 0 with fewer than 1 (or 2) numbers.
   double variance(bool unbiased = false) const;
@@ -40,10 +40,12 @@ struct WhitenParams {
   bool zero_masked = true;  // false: masked elements are transformed like the others
   WhitenGuard guard = WhitenGuard::add_to_std;
   double epsilon = 1e-8;
-  bool strict = false;  // true: fewer than two unmasked elements are refused, as verl does
+  bool strict = false;  // true: fewer than two unmasked elements are refused, as verl does (below)
 };
 
-// How another code base whitens: verl, slime, openrlhf, accerl, lm_human_preferences. Throws ConfigError naming the nearest.
+// How another code base whitens: verl (github.com/volcengine/verl), slime (github.com/THUDM/slime), openrlhf
+// (github.com/OpenRLHF/OpenRLHF), accerl (arXiv:2603.18464), lm_human_preferences
+// (github.com/openai/lm-human-preferences). Throws ConfigError naming the nearest.
 WhitenParams find_whiten_variant(std::string_view name, std::string_view path = "whiten variant");
 
 // Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). No unmasked element: all zeros. One:

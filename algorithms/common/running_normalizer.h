@@ -19,10 +19,10 @@ class RunningNormalizer {
   const std::vector<double>& mean() const { return mean_; }  // [O]
   const std::vector<double>& m2() const { return m2_; }      // [O] sums of squared deviations
 
-  // Adds the samples of block [B, O]; valid [B], or empty = all. Throws InvariantError, changing nothing, when a valid sample
-  // holds a number that is not finite: one would poison the state for the rest of the run.
+  // Adds the samples of block [B, O]; valid [B], or empty = all. Throws InvariantError, changing nothing, when a valid
+  // sample holds a number that is not finite: one would poison the state for the rest of the run.
   void update(std::span<const float> block, std::span<const uint8_t> valid = {});
-  // Adds another stream (Chan, Golub, LeVeque 1979).
+  // Adds another stream (Chan, Golub, LeVeque 1979, Stanford report STAN-CS-79-773).
   void merge(const RunningNormalizer& other);
 
   // Population variance of feature i; 1 with fewer than two samples, so that an unused normaliser changes nothing.

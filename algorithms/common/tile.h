@@ -28,7 +28,8 @@ inline float clamp_keep_nan(float x, float low, float high) {
   return floored > high ? high : floored;
 }
 
-// Log-ratios are clamped to this before the exponential, as verl and OpenRLHF do.
+// Log-ratios are clamped to this before the exponential, as verl (github.com/volcengine/verl) and OpenRLHF
+// (github.com/OpenRLHF/OpenRLHF) do.
 inline constexpr float kMaxLogRatio = 20.0f;
 
 inline float ratio_of(float log_ratio) { return exp_bounded(clamp_keep_nan(log_ratio, -kMaxLogRatio, kMaxLogRatio)); }

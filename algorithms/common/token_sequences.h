@@ -1,6 +1,6 @@
 #pragma once
-// TokenSequences: which tokens of a flat array make a sequence. B sequences of T tokens each, or of different lengths given by
-// offsets. A view.
+// TokenSequences: which tokens of a flat array make a sequence. B sequences of T tokens each, or of different lengths
+// given by offsets. A view.
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,9 @@
 #pragma once
-// Joining the tiles of a sequence in one pass (Merrill and Garland 2016, "Single-pass parallel prefix scan with decoupled
-// look-back"): each tile publishes what it does to the state as soon as it knows, then looks back over the tiles of later steps
-// until it meets a known state. A tile that no state passes, because it holds an episode's end or its factor underflows,
-// publishes its state at once, so that the look-back of the next ends there.
+// Joining the tiles of a sequence in one pass (Merrill and Garland 2016, "Single-pass parallel prefix scan with
+// decoupled look-back", NVIDIA report NVR-2016-002): each tile publishes what it does to the state as soon as it knows,
+// then looks back over the tiles of later steps until it meets a known state. A tile that no state passes, because it
+// holds an episode's end or its factor underflows, publishes its state at once, so that the look-back of the next ends
+// there.
 //
 // Blocks take tiles by ticket, later steps first: whoever waits for a tile waits for a block that has already started, so
 // every number of resident blocks makes progress. Internal to algorithms/cuda/.

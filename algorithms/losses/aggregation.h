@@ -32,7 +32,8 @@ struct TokenCounts {
 };
 TokenCounts count_tokens(const TokenSequences& sequences, std::span<const uint8_t> mask);
 
-// Constants of the whole optimizer step. Left out, the counts are those of the sequences at hand.
+// `verl_compat` follows verl, github.com/volcengine/verl. Constants of the whole optimizer step. Left out, the counts
+// are those of the sequences at hand.
 struct Normalizers {
   std::optional<double> tokens;     // N_tok
   std::optional<double> sequences;  // N_seq
@@ -41,12 +42,13 @@ struct Normalizers {
   bool verl_compat = false;         // seq-mean-token-sum-norm divides by L alone, and dp_size does not apply to it
 };
 
-// weights[i] for every sequence: the aggregate is the sum over sequences of weights[i] times the sum of the sequence's unmasked values. A
-// normaliser of 0 gives weights of 0. mask [n] or empty = all; weights [S], one for each sequence.
+// weights[i] for every sequence: the aggregate is the sum over sequences of weights[i] times the sum of the sequence's
+// unmasked values. A normaliser of 0 gives weights of 0. mask [n] or empty = all; weights [S], one for each sequence.
 void aggregation_weights(Aggregation mode, const TokenSequences& sequences, std::span<const uint8_t> mask,
                          const Normalizers& normalizers, std::span<double> weights);
 
-// The sum over sequences of weights[i] times the sum of the sequence's unmasked values. values [n], masked ones may hold anything.
+// The sum over sequences of weights[i] times the sum of the sequence's unmasked values. values [n], masked ones may
+// hold anything.
 double aggregate(std::span<const float> values, const TokenSequences& sequences, std::span<const uint8_t> mask,
                  std::span<const double> weights);
 // Its gradient: grad[t] = weights[sequence of t] * scale, 0 where masked. grad [n].

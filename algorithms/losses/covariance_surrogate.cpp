@@ -1,5 +1,6 @@
-// The surrogates that treat the tokens of the largest covariance between advantage and log-probability apart (Cui et al. 2025, "The
-// Entropy Mechanism of Reinforcement Learning"). Means are over the tokens that are handed over together.
+// The surrogates that treat the tokens of the largest covariance between advantage and log-probability apart (Cui et
+// al. 2025, "The Entropy Mechanism of Reinforcement Learning", arXiv:2505.22617). Means are over the tokens that are
+// handed over together.
 
 #include <algorithm>
 #include <array>
@@ -199,7 +200,8 @@ struct KlCovRule {
   }
 };
 
-// Runs a rule over all tokens; `mark(covariances, tile)` comes before it and says what the rule has to know of each token.
+// Runs a rule over all tokens; `mark(covariances, tile)` comes before it and says what the rule has to know of each
+// token.
 template <class Rule, class Mark>
 SurrogateSums run_marked(const SurrogateJob& job, const Covariance& covariance, const Rule& rule, Mark mark) {
   SurrogateTile tile(job);

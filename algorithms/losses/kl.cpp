@@ -26,7 +26,7 @@ constexpr std::array kNames = {Name{"k1", KlKind::k1},
                                Name{"low_var_kl", KlKind::low_var_kl},
                                Name{"full", KlKind::full}};
 
-constexpr float kLargestLowVar = 10.0f;  // low_var_kl is clamped to +- this (verl)
+constexpr float kLargestLowVar = 10.0f;  // low_var_kl is clamped to +- this (verl, github.com/volcengine/verl)
 
 struct Term {
   float value, slope;

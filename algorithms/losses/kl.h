@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-// Of d = log_prob - reference_log_prob, log_prob being the policy that is trained (Schulman 2020, "Approximating KL divergence").
+// Of d = log_prob - reference_log_prob, log_prob being the policy that is trained (Schulman 2020, "Approximating KL
+// divergence", joschu.net/blog/kl-approx.html).
 enum class KlKind : uint8_t {
   k1 = 0,          // d; also "kl"
   abs = 1,         // |d|
@@ -40,8 +41,9 @@ struct FixedKl {
   void update(double /*current*/, double /*steps*/) {}
 };
 
-// A coefficient that follows the measured KL (Ziegler et al. 2019, section 2.2): with e = clip(current / target - 1, +-0.2), an
-// update multiplies it by 1 + e * steps / horizon. `steps` are sequences; `current` has the unit of `target`.
+// A coefficient that follows the measured KL (Ziegler et al. 2019, arXiv:1909.08593, section 2.2): with e =
+// clip(current / target - 1, +-0.2), an update multiplies it by 1 + e * steps / horizon. `steps` are sequences;
+// `current` has the unit of `target`.
 class AdaptiveKl {
  public:
   // Throws ConfigError unless value >= 0, target > 0 and horizon > 0.

@@ -1,7 +1,9 @@
 #pragma once
-// Rollout correction: what to do about tokens that were sampled by another policy (another engine, precision or version) than the one
-// whose log-probabilities the trainer takes as old. Importance weights, rejection of tokens and sequences, and metrics of the
-// distance. Follows verl's rollout_corr_helper; also TIS, ICEPOP, sequence-masked TIS and OPSM. Pure functions; any thread.
+// Rollout correction: what to do about tokens that were sampled by another policy (another engine, precision or
+// version) than the one whose log-probabilities the trainer takes as old. Importance weights, rejection of tokens and
+// sequences, and metrics of the distance. Follows rollout_corr_helper of verl (github.com/volcengine/verl). With it:
+// truncated importance sampling (TIS), for tokens or with whole sequences masked, rejection of tokens by their ratio
+// (ICEPOP) and off-policy sequence masking (OPSM). Pure functions; any thread.
 
 #include <cstdint>
 #include <limits>

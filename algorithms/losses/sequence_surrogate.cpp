@@ -58,7 +58,8 @@ struct GeoMeanRule {
   }
 };
 
-// -A R of one sequence: the mean advantage, and the geometric mean of the clipped ratios, times that of the rollout weights.
+// -A R of one sequence: the mean advantage, and the geometric mean of the clipped ratios, times that of the rollout
+// weights.
 float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t begin, int64_t end) {
   double mu = 0, advantage = 0, log_weight = 0, n = 0;
   for (int64_t i = begin; i < end; ++i) {
@@ -75,10 +76,10 @@ float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t b
 
 }  // namespace
 
-// max(-A s, -A clip(s)) with s the geometric mean of the sequence's ratios (GSPO, Zheng et al. 2025; its token form, GSPO-token,
-// where advantages differ within a sequence).
+// max(-A s, -A clip(s)) with s the geometric mean of the sequence's ratios (GSPO, Zheng et al. 2025, arXiv:2507.18071;
+// its token form, GSPO-token, where advantages differ within a sequence).
 SurrogateSums gspo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
-  constexpr double kLargest = 10;  // bound of log s (verl)
+  constexpr double kLargest = 10;  // bound of log s (verl, github.com/volcengine/verl)
   const SurrogateJob job(in, p, out);
   SurrogateLanes lanes;
   for (int64_t sequence = 0; sequence < job.sequences.count(); ++sequence) {
@@ -90,7 +91,8 @@ SurrogateSums gspo_surrogate(const SurrogateInput& in, const ParameterValues& p,
   return lanes.total();
 }
 
-// -mean(A) exp(mean(mu)), mu the log-ratio clipped where that makes the objective smaller (GMPO, Zhao et al. 2025).
+// -mean(A) exp(mean(mu)), mu the log-ratio clipped where that makes the objective smaller (GMPO, Zhao et al. 2025,
+// arXiv:2507.20673).
 SurrogateSums geo_mean_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   job.weigh_rollout = false;

@@ -132,20 +132,21 @@ void bound_ratio(SurrogateJob& job, const ParameterValues& p) {
 
 }  // namespace
 
-// max(-A r, -A clip(r)), and min(-A c, .) of that for A < 0 (Schulman et al. 2017 eq. 7; Ye et al. 2020 for the dual clip).
+// max(-A r, -A clip(r)), and min(-A c, .) of that for A < 0 (Schulman et al. 2017, arXiv:1707.06347, eq. 7; for the
+// dual clip Ye et al. 2020, arXiv:1912.09729).
 SurrogateSums clip_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   const SurrogateJob job(in, p, out);
   return run_rule(job, ClipRule{job.bounds});
 }
 
-// -A r min(r, 1/r)^alpha, the last factor constant (AcceRL).
+// -A r min(r, 1/r)^alpha, the last factor constant (AcceRL, arXiv:2603.18464).
 SurrogateSums soft_clip_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   const SurrogateJob job(in, p, out);
   const auto alpha = static_cast<float>(p.number("alpha"));
   return p.flag("dynamic_alpha") ? run_rule(job, SoftClipRule<true>{alpha}) : run_rule(job, SoftClipRule<false>{alpha});
 }
 
-// -A (4 / tau) sigmoid(tau (r - 1)) (SAPO, Gao et al. 2025).
+// -A (4 / tau) sigmoid(tau (r - 1)) (SAPO, Gao et al. 2025, arXiv:2511.20347).
 SurrogateSums sapo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   bound_ratio(job, p);
@@ -153,14 +154,16 @@ SurrogateSums sapo_surrogate(const SurrogateInput& in, const ParameterValues& p,
                                 static_cast<float>(p.number("saturation"))});
 }
 
-// -A r, and beyond the bounds a constant whose gradient is kept, times beta (CE-GPPO, Su et al. 2025).
+// -A r, and beyond the bounds a constant whose gradient is kept, times beta (CE-GPPO, Su et al. 2025,
+// arXiv:2509.20712).
 SurrogateSums ce_gppo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   const SurrogateJob job(in, p, out);
   return run_rule(job, CeGppoRule{job.bounds, static_cast<float>(p.number("beta1") * job.bounds.low),
                                   static_cast<float>(p.number("beta2") * job.bounds.high)});
 }
 
-// -clip(r) A log_prob, the first factor constant (CISPO, MiniMax-M1 2025).
+// -clip(r) A log_prob, the first factor constant (CISPO, MiniMax 2025, "MiniMax-M1", arXiv:2506.13585). `verl_compat`
+// follows verl, github.com/volcengine/verl.
 SurrogateSums cispo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   bound_ratio(job, p);
@@ -169,12 +172,12 @@ SurrogateSums cispo_surrogate(const SurrogateInput& in, const ParameterValues& p
   return run_rule(job, CispoRule{job.bounds, mask_of(p.text("form") == "ratio")});
 }
 
-// -A log_prob (Williams 1992).
+// -A log_prob (Williams 1992, doi:10.1007/BF00992696).
 SurrogateSums log_prob_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   return run_rule(SurrogateJob(in, p, out), LogProbRule{});
 }
 
-// -A r exp(-(log r / sigma)^2 / 2), the last factor constant (GIPO).
+// -A r exp(-(log r / sigma)^2 / 2), the last factor constant (GIPO, as in AcceRL).
 SurrogateSums gipo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   return run_rule(SurrogateJob(in, p, out), GipoRule{static_cast<float>(1 / p.number("sigma"))});
 }

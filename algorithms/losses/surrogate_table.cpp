@@ -11,6 +11,11 @@ namespace {
 
 using Kind = Setting::Kind;
 
+// Papers are named with their equations in surrogate.cpp, sequence_surrogate.cpp and covariance_surrogate.cpp. Of the
+// other sources, verl (github.com/volcengine/verl), TRL (github.com/huggingface/trl), OpenRLHF
+// (github.com/OpenRLHF/OpenRLHF), slime (github.com/THUDM/slime) and AReaL (github.com/inclusionAI/AReaL) train
+// language models, AcceRL (arXiv:2603.18464) robot policies.
+
 // What every surrogate has: the bounds of the ratio, which some only measure with.
 using Names = std::span<const std::string_view>;
 constexpr Names kClipAliases = kWords<"clip_ratio", "clip_eps", "eps_clip", "epsilon">;

@@ -73,7 +73,7 @@ struct OutputView {
 // What stands in the outputs where `mask` is 0.
 enum class Outside : uint8_t {
   zero = 0,
-  carry = 1,  // what the recurrence carries past the step, as verl leaves it there
+  carry = 1,  // what the recurrence carries past the step, as verl leaves it there (github.com/volcengine/verl)
 };
 
 }  // namespace troupe

@@ -42,7 +42,7 @@ struct RuleResult {
   typename Lane::F first, second;
 };
 
-// S = advantage (Schulman et al. 2016, eq. 16): delta = r + gamma V' - V, factor gamma lambda.
+// S = advantage (Schulman et al. 2016, arXiv:1506.02438, eq. 16): delta = r + gamma V' - V, factor gamma lambda.
 struct GaeRule {
   static constexpr bool kValues = true;        // reads values; `bootstrap` is one
   static constexpr bool kRatios = false;       // reads log_rho
@@ -82,8 +82,8 @@ struct ReturnRule {
   }
 };
 
-// S = vs - V (Espeholt et al. 2018, eq. 1). Lane has ratio(log_rho), the exponential of what is clamped
-// to +-20, for whoever fills the step.
+// S = vs - V (Espeholt et al. 2018, arXiv:1802.01561, eq. 1). Lane has ratio(log_rho), the exponential of what is
+// clamped to +-20, for whoever fills the step.
 struct VtraceRule {
   static constexpr bool kValues = true;
   static constexpr bool kRatios = true;

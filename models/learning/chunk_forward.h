@@ -24,7 +24,8 @@ class ChunkForward {
   NetworkOutput run(const BatchTensors& batch, const Chunks& chunks, std::span<const int64_t> which, int64_t begin,
                     int64_t end, const at::Tensor& state, bool backward_follows);
   // The steps after the burn-in, for training. The burn-in gives their first state; no gradient reaches it (Kapturowski
-  // et al. 2019, "Recurrent Experience Replay in Distributed Reinforcement Learning", section 3).
+  // et al. 2019, "Recurrent Experience Replay in Distributed Reinforcement Learning",
+  // openreview.net/forum?id=r1lyTjAqYX, section 3).
   NetworkOutput run_trained(const BatchTensors& batch, const Chunks& chunks, std::span<const int64_t> which);
 
   // [C, S] as recorded at the first steps.

@@ -70,8 +70,9 @@ int64_t add_trunk(NetPlan& plan, const std::string& prefix, const std::vector<in
 }
 
 // First values: orthogonal matrices of gain 1 and biases 0, as Huang et al. 2022, "The 37 Implementation Details of
-// Proximal Policy Optimization", has them for LSTMs; the LSTM's forget gate begins with a bias of 1 (Jozefowicz et al.
-// 2015, "An Empirical Exploration of Recurrent Network Architectures"), so that memory lasts while nothing is learnt
+// Proximal Policy Optimization" (iclr-blog-track.github.io/2022/03/25/ppo-implementation-details), has them for LSTMs;
+// the LSTM's forget gate begins with a bias of 1 (Jozefowicz et al. 2015, "An Empirical Exploration of Recurrent
+// Network Architectures", proceedings.mlr.press/v37/jozefowicz15.html), so that memory lasts while nothing is learnt
 // yet.
 int64_t add_core(NetPlan& plan, StrictObject settings, int64_t features) {
   constexpr std::string_view kKinds[] = {"none", "lstm", "gru"};

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-constexpr double kLargestLowVar = 10.0;  // low_var_kl is clamped to +- this (verl)
+constexpr double kLargestLowVar = 10.0;  // low_var_kl is clamped to +- this (verl, github.com/volcengine/verl)
 
 // exp(-d) + d - 1 for d clamped to +-bound, in double: float32 leaves no digits of it near d = 0.
 LossAndSlope k3_of(const at::Tensor& d, double bound) {

@@ -72,7 +72,7 @@ at::Tensor largest_of(const Input& in, const at::Tensor& values, int64_t wanted)
 }  // namespace
 
 Output gspo_on_device(const Input& in, const ParameterValues& p) {
-  constexpr double kLargest = 10;  // bound of log s (verl)
+  constexpr double kLargest = 10;  // bound of log s (verl, github.com/volcengine/verl)
   const Job job(in, p);
   const Tokens t(job);
   const at::Tensor mean = in.sequences.sum(log_ratios(in)) / live_counts(in).clamp_min_(1);

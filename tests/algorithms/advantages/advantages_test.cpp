@@ -283,6 +283,7 @@ TEST_CASE("advantages: gae skips masked tokens, whitens and leaves returns raw")
   });
 }
 
+// github.com/volcengine/verl
 TEST_CASE("advantages: gae can carry the next advantage past masked tokens, as verl does") {
   for_each_batch([](const Batch& batch, const Oracle& o) {
     const Settings settings{{"gamma", .9}, {"lam", .8}, {"whiten", false}, {"outside", "carry"}};

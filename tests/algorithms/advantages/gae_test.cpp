@@ -1,7 +1,7 @@
 #include "algorithms/advantages/gae.h"
 
 #include "runtime/base/errors.h"
-#include "tests/algorithms/common/segment.h"
+#include "tests/algorithms/common/random_rollout.h"
 
 using namespace troupe;
 
@@ -45,8 +45,8 @@ TEST_CASE("gae: agrees with a float64 loop for every shape, factor and mask") {
     for (const auto& [gamma, lambda] : factors)
       for (const double void_share : {0.0, 0.2, 1.0})
         for (const uint64_t one_in : {uint64_t{1}, uint64_t{4}, uint64_t{1000000}}) {
-          const Segment segment(t, n, ++seed, one_in, void_share);
-          GaeInput in = segment.gae(gamma, lambda);
+          const RandomRollout rollout(t, n, ++seed, one_in, void_share);
+          GaeInput in = rollout.gae(gamma, lambda);
           CAPTURE(seed);
           CHECK(misfit_of(in) <= 1);
           in.bootstrap_on_truncation = false;
@@ -58,7 +58,7 @@ TEST_CASE("gae: agrees with a float64 loop for every shape, factor and mask") {
 
 TEST_CASE("gae: the rlax example, a discount of 0 being a terminal state") {
   const auto column = [](std::vector<float> r, std::vector<float> v, float gamma, int64_t end) {
-    Segment s(5, 1, 0, 1000000, 0);
+    RandomRollout s(5, 1, 0, 1000000, 0);
     s.rewards = std::move(r);
     s.next_values.assign(v.begin() + 1, v.end());
     s.values.assign(v.begin(), v.end() - 1);
@@ -78,7 +78,7 @@ TEST_CASE("gae: the rlax example, a discount of 0 being a terminal state") {
 }
 
 TEST_CASE("gae: the tianshou example of episodic returns") {
-  Segment s(12, 1, 0, 1000000, 0);
+  RandomRollout s(12, 1, 0, 1000000, 0);
   s.rewards = {101, 102, 103, 200, 104, 105, 106, 201, 107, 108, 109, 202};
   s.next_values = {2, 3, 4, -1, 5, 6, 7, -2, 8, 9, 10, -3};
   s.values = {0, 2, 3, 4, 0, 5, 6, 7, 0, 8, 9, 10};
@@ -91,7 +91,7 @@ TEST_CASE("gae: the tianshou example of episodic returns") {
 }
 
 TEST_CASE("gae: a chain of deltas 1..5 with decay one half") {
-  Segment s(5, 1, 0, 1000000, 0);
+  RandomRollout s(5, 1, 0, 1000000, 0);
   s.rewards = {1, 2, 3, 4, 5};
   s.values = s.next_values = {0, 0, 0, 0, 0};
   std::fill(s.terminated.begin(), s.terminated.end(), uint8_t{0});
@@ -100,7 +100,7 @@ TEST_CASE("gae: a chain of deltas 1..5 with decay one half") {
 }
 
 TEST_CASE("gae: with lambda 0 the advantage is the temporal difference") {
-  const Segment s(40, 9, 3);
+  const RandomRollout s(40, 9, 3);
   const Pair<float> got = run(s.gae(.9f, 0));
   for (std::size_t i = 0; i < s.size(); ++i) {
     const double delta = s.rewards[i] + .9 * (s.terminated[i] ? 0 : s.next_values[i]) - s.values[i];
@@ -109,7 +109,7 @@ TEST_CASE("gae: with lambda 0 the advantage is the temporal difference") {
 }
 
 TEST_CASE("gae: with lambda 1 the return is the discounted reward to go") {
-  Segment s(40, 9, 4);
+  RandomRollout s(40, 9, 4);
   s.join_values();
   const Pair<float> got = run(s.gae(.9f, 1));
   std::vector<double> want(s.size());
@@ -124,7 +124,7 @@ TEST_CASE("gae: with lambda 1 the return is the discounted reward to go") {
 
 TEST_CASE("gae: NaN and inf where nothing may be read change no byte") {
   for (const float poison : {kNaN, kInf, -kInf}) {
-    Segment s(50, 70, 5);
+    RandomRollout s(50, 70, 5);
     s.poison_void(0);
     const Pair<float> clean = run(s.gae());
     s.poison_void(poison);
@@ -135,7 +135,7 @@ TEST_CASE("gae: NaN and inf where nothing may be read change no byte") {
 }
 
 TEST_CASE("gae: void steps give 0 and close the segment before them") {
-  Segment s(3, 1, 6, 1000000, 0);
+  RandomRollout s(3, 1, 6, 1000000, 0);
   std::fill(s.terminated.begin(), s.terminated.end(), uint8_t{0});
   std::fill(s.truncated.begin(), s.truncated.end(), uint8_t{0});
   s.valid = {1, 0, 1};
@@ -146,7 +146,7 @@ TEST_CASE("gae: void steps give 0 and close the segment before them") {
 }
 
 TEST_CASE("gae: a NaN in a real step shows there and in the earlier steps of its episode only") {
-  Segment s(6, 1, 7, 1000000, 0);
+  RandomRollout s(6, 1, 7, 1000000, 0);
   s.terminated = {0, 1, 0, 0, 0, 0};
   s.truncated = {0, 0, 0, 0, 0, 0};
   s.rewards[4] = kNaN;
@@ -155,8 +155,8 @@ TEST_CASE("gae: a NaN in a real step shows there and in the earlier steps of its
   for (const std::size_t i : {0u, 1u, 5u}) CHECK(std::isfinite(got[i]));
 }
 
-TEST_CASE("gae: cutting a segment at a terminal or truncated step changes no byte") {
-  Segment whole(20, 66, 8);
+TEST_CASE("gae: cutting a rollout at a terminal or truncated step changes no byte") {
+  RandomRollout whole(20, 66, 8);
   for (int64_t n = 0; n < whole.columns; ++n) (n % 2 ? whole.terminated : whole.truncated)[whole.at(11, n)] = 1;
   const Pair<float> all = run(whole.gae());
   GaeInput part = whole.gae();
@@ -168,14 +168,14 @@ TEST_CASE("gae: cutting a segment at a terminal or truncated step changes no byt
 }
 
 TEST_CASE("gae: terminated wins over truncated") {
-  Segment s(30, 5, 9);
+  RandomRollout s(30, 5, 9);
   const Pair<float> got = run(s.gae());
   for (std::size_t i = 0; i < s.size(); ++i) s.truncated[i] |= s.terminated[i];
   CHECK(run(s.gae()).first == got.first);
 }
 
 TEST_CASE("gae: without bootstrap a cut-off is a terminal state") {
-  Segment s(30, 5, 10);
+  RandomRollout s(30, 5, 10);
   GaeInput in = s.gae();
   in.bootstrap_on_truncation = false;
   const Pair<float> got = run(in);
@@ -184,7 +184,7 @@ TEST_CASE("gae: without bootstrap a cut-off is a terminal state") {
 }
 
 TEST_CASE("gae: any flag that is not 0 counts as set") {
-  Segment s(30, 5, 11);
+  RandomRollout s(30, 5, 11);
   const Pair<float> got = run(s.gae());
   for (auto* flags : {&s.terminated, &s.truncated, &s.valid})
     for (uint8_t& flag : *flags) flag = flag ? 128 : 0;
@@ -192,7 +192,7 @@ TEST_CASE("gae: any flag that is not 0 counts as set") {
 }
 
 TEST_CASE("gae: wrong sizes and factors are refused") {
-  Segment s(4, 3, 12);
+  RandomRollout s(4, 3, 12);
   std::vector<float> good(12), bad(11);
   CHECK_THROWS_AS(gae(s.gae(), bad, good), InvariantError);
   CHECK_THROWS_AS(gae(s.gae(), good, bad), InvariantError);

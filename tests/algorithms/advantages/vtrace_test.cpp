@@ -1,7 +1,7 @@
 #include "algorithms/advantages/vtrace.h"
 
 #include "runtime/base/errors.h"
-#include "tests/algorithms/common/segment.h"
+#include "tests/algorithms/common/random_rollout.h"
 
 using namespace troupe;
 
@@ -9,8 +9,8 @@ namespace {
 
 double bounded(double rho, float bar) { return bar <= 0 ? rho : std::min(rho, double{bar}); }
 
-// Equation 1 of the paper as a sum over the rest of the segment, not as a recurrence.
-double target(const Segment& s, const VtraceInput& in, int64_t t, int64_t n) {
+// Equation 1 of the paper (vtrace.h) as a sum over the rest of the segment, not as a recurrence.
+double target(const RandomRollout& s, const VtraceInput& in, int64_t t, int64_t n) {
   double sum = 0, weight = 1;
   for (int64_t k = t;; ++k) {
     const std::size_t i = s.at(k, n);
@@ -24,7 +24,7 @@ double target(const Segment& s, const VtraceInput& in, int64_t t, int64_t n) {
   }
 }
 
-Pair<double> oracle(const Segment& s, const VtraceInput& in) {
+Pair<double> oracle(const RandomRollout& s, const VtraceInput& in) {
   Pair<double> out{std::vector<double>(s.size()), std::vector<double>(s.size())};
   for (int64_t n = 0; n < s.columns; ++n)
     for (int64_t t = 0; t < s.steps; ++t) {
@@ -40,7 +40,7 @@ Pair<double> oracle(const Segment& s, const VtraceInput& in) {
   return out;
 }
 
-double misfit_of(const Segment& s, const VtraceInput& in) {
+double misfit_of(const RandomRollout& s, const VtraceInput& in) {
   const Pair<float> got = run(in);
   const Pair<double> want = oracle(s, in);
   return std::max(misfit(got.first, want.first), misfit(got.second, want.second));
@@ -55,7 +55,7 @@ TEST_CASE("vtrace: agrees with equation 1 in float64 for every shape, factor and
     for (const auto& [gamma, lambda] : factors)
       for (const double void_share : {0.0, 0.2, 1.0})
         for (const uint64_t one_in : {uint64_t{1}, uint64_t{4}, uint64_t{50}}) {
-          Segment s(t, n, ++seed, one_in, void_share);
+          RandomRollout s(t, n, ++seed, one_in, void_share);
           VtraceInput in = s.vtrace(gamma, lambda);
           CAPTURE(seed);
           CHECK(misfit_of(s, in) <= 1);
@@ -72,7 +72,7 @@ TEST_CASE("vtrace: agrees with equation 1 in float64 for every shape, factor and
 }
 
 TEST_CASE("vtrace: without bounds the ratios count in full") {
-  Segment s(12, 5, 1);
+  RandomRollout s(12, 5, 1);
   for (const float none : {0.0f, -1.0f, kInf}) {
     VtraceInput in = s.vtrace(.9f, .9f);
     in.rho_bar = in.c_bar = in.pg_rho_bar = none;
@@ -85,8 +85,9 @@ TEST_CASE("vtrace: without bounds the ratios count in full") {
   }
 }
 
+// IMPALA (Espeholt et al. 2018, arXiv:1802.01561); its test is in github.com/deepmind/scalable_agent.
 TEST_CASE("vtrace: the example of the IMPALA test") {
-  Segment s(5, 1, 0, 1000000, 0);
+  RandomRollout s(5, 1, 0, 1000000, 0);
   std::fill(s.terminated.begin(), s.terminated.end(), uint8_t{0});
   std::fill(s.truncated.begin(), s.truncated.end(), uint8_t{0});
   for (std::size_t t = 0; t < 5; ++t) {
@@ -109,7 +110,7 @@ TEST_CASE("vtrace: the example of the IMPALA test") {
 
 TEST_CASE("vtrace: on policy, vs - V is the advantage of gae") {
   for (const float lambda : {0.0f, 0.7f, 1.0f}) {
-    Segment s(60, 67, 2);
+    RandomRollout s(60, 67, 2);
     s.join_values();
     std::fill(s.log_rho.begin(), s.log_rho.end(), 0.0f);
     CHECK(misfit(run(s.vtrace(.97f, lambda)).first, run(s.gae(.97f, lambda)).second) <= 1);
@@ -117,7 +118,7 @@ TEST_CASE("vtrace: on policy, vs - V is the advantage of gae") {
 }
 
 TEST_CASE("vtrace: a reward at the terminal step reaches the whole episode") {
-  Segment s(4, 1, 0, 1000000, 0);
+  RandomRollout s(4, 1, 0, 1000000, 0);
   s.rewards = {0, 0, 0, 1};
   s.values = {0, 0, 0, 0};
   s.log_rho = {0, 0, 0, 0};
@@ -129,7 +130,7 @@ TEST_CASE("vtrace: a reward at the terminal step reaches the whole episode") {
 }
 
 TEST_CASE("vtrace: at a cut-off in the middle the final observation's value stands for what follows") {
-  Segment s(2, 1, 0, 1000000, 0);
+  RandomRollout s(2, 1, 0, 1000000, 0);
   s.rewards = {1, 100};
   s.values = {0, 50};
   s.next_values = {8, 9};
@@ -143,7 +144,7 @@ TEST_CASE("vtrace: at a cut-off in the middle the final observation's value stan
 
 TEST_CASE("vtrace: NaN and inf where nothing may be read change no byte") {
   for (const float poison : {kNaN, kInf, -kInf}) {
-    Segment s(50, 70, 3);
+    RandomRollout s(50, 70, 3);
     s.poison_void(0);
     const Pair<float> clean = run(s.vtrace());
     s.poison_void(poison);
@@ -157,7 +158,7 @@ TEST_CASE("vtrace: NaN and inf where nothing may be read change no byte") {
 }
 
 TEST_CASE("vtrace: log-ratios beyond 20 count as 20, so no bound still means finite targets") {
-  Segment s(1, 2, 4, 1000000, 0);
+  RandomRollout s(1, 2, 4, 1000000, 0);
   std::fill(s.terminated.begin(), s.terminated.end(), uint8_t{1});
   s.rewards = {1, 1};
   s.values = {0, 0};
@@ -170,13 +171,13 @@ TEST_CASE("vtrace: log-ratios beyond 20 count as 20, so no bound still means fin
 }
 
 TEST_CASE("vtrace: a NaN log-ratio in a real step shows") {
-  Segment s(1, 1, 5, 1000000, 0);
+  RandomRollout s(1, 1, 5, 1000000, 0);
   s.log_rho = {kNaN};
   CHECK(std::isnan(run(s.vtrace()).first[0]));
 }
 
 TEST_CASE("vtrace: a rho_bar below c_bar and wrong sizes are refused") {
-  Segment s(4, 3, 6);
+  RandomRollout s(4, 3, 6);
   VtraceInput in = s.vtrace();
   in.rho_bar = .5f;
   CHECK_THROWS_AS(run(in), InvariantError);
@@ -191,7 +192,7 @@ TEST_CASE("vtrace: a rho_bar below c_bar and wrong sizes are refused") {
 }
 
 TEST_CASE("vtrace: rlax mixes values into the policy's target when lambda is below 1") {
-  Segment s(2, 1, 0, 1000000, 0);
+  RandomRollout s(2, 1, 0, 1000000, 0);
   s.rewards = {0, 8};
   s.values = {0, 4};
   s.next_values = {kNaN, 0};
@@ -204,7 +205,7 @@ TEST_CASE("vtrace: rlax mixes values into the policy's target when lambda is bel
 }
 
 TEST_CASE("vtrace: discounts and bootstrap in place of flags and next values") {
-  const Segment s(30, 21, 7, 8, 0);
+  const RandomRollout s(30, 21, 7, 8, 0);
   VtraceInput in = s.vtrace(.9f, .8f);
   in.truncated = {};
   std::vector<float> discounts(s.size());

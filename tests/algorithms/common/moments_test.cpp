@@ -201,6 +201,7 @@ TEST_CASE("whiten: a mask of another size is refused") {
   CHECK_THROWS_AS(whiten(x, std::vector<uint8_t>{1}), InvariantError);
 }
 
+// Introduced in moments.h.
 TEST_CASE("whiten: the ways of other code bases") {
   const auto first = [](std::string_view variant, std::vector<float> x) {
     whiten(x, {}, find_whiten_variant(variant));

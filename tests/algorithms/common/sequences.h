@@ -9,7 +9,7 @@
 #include "algorithms/advantages/gae.h"
 #include "algorithms/advantages/returns.h"
 #include "algorithms/advantages/vtrace.h"
-#include "tests/algorithms/common/segment.h"
+#include "tests/algorithms/common/random_rollout.h"
 #include "tests/algorithms/common/tokens.h"
 
 namespace troupe {

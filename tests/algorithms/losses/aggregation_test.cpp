@@ -106,6 +106,7 @@ TEST_CASE(
   }
 }
 
+// github.com/volcengine/verl
 TEST_CASE("aggregation: verl's norm divides by the length alone") {
   const std::vector<float> loss = {1, 2, 3, 4};
   const Normalizers compat{.dp_size = 4, .verl_compat = true};

@@ -1,5 +1,5 @@
 #pragma once
-// Random [T, N] segments with terminals, cut-offs and void steps, and how results are compared with a float64 oracle.
+// Random rollouts [T, N] with terminals, cut-offs and void steps, and how results are compared with a float64 oracle.
 
 #include <algorithm>
 #include <cmath>
@@ -14,12 +14,13 @@
 
 namespace troupe {
 
-struct Segment {
+struct RandomRollout {
   int64_t steps = 0, columns = 0;
   std::vector<float> rewards, values, next_values, log_rho;
   std::vector<uint8_t> terminated, truncated, valid;
 
-  Segment(int64_t t, int64_t n, uint64_t seed, uint64_t one_in = 5, double void_share = 0.1) : steps(t), columns(n) {
+  RandomRollout(int64_t t, int64_t n, uint64_t seed, uint64_t one_in = 5, double void_share = 0.1)
+      : steps(t), columns(n) {
     Rng rng(derive_key(seed, "segment"));
     for (int64_t i = 0; i < t * n; ++i) {
       rewards.push_back(rng.normal());
