@@ -57,9 +57,10 @@ uint64_t WorkerCore::samples_per_rollout() const {
   return static_cast<uint64_t>(config_.rollout.length * groups_.front()->env->rows());
 }
 
-// The segment that the environment writes its present observations into.
-void WorkerCore::first_segment(Group& group) {
-  group.current = std::make_unique<Segment>(group.env->spec(), config_.rollout.length, group.env->rows(), recurrence_);
+// Begins the first rollout: the environment writes its present observations into it.
+void WorkerCore::first_rollout(Group& group) {
+  group.current =
+      std::make_unique<RolloutWriter>(group.env->spec(), config_.rollout.length, group.env->rows(), recurrence_);
   group.step.observations = group.current->observations_at(0);
   group.step.action_mask = group.current->action_mask_at(0);
 }
@@ -67,7 +68,7 @@ void WorkerCore::first_segment(Group& group) {
 void WorkerCore::begin() {
   for (auto& group : groups_) {
     const int64_t rows = group->env->rows();
-    first_segment(*group);
+    first_rollout(*group);
     const auto first_row =
         static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
     group->env->reset(config_.seed, first_row, group->step);
@@ -90,8 +91,8 @@ void WorkerCore::start_rollout(Group& group) {
   ask(group, /*with_actions=*/true, /*with_last=*/false);
 }
 
-// Asks for actions at the current observations, for values of final observations noted in value_uses, and, when a segment is
-// closed without going on, for values of the observations after it.
+// Asks for actions at the current observations, for values of final observations noted in value_uses, and, when a rollout is
+// closed and no other begins, for values of the observations after it.
 void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
   const int64_t rows = group.env->rows();
   ActRequest& request = group.request;
@@ -199,12 +200,12 @@ void WorkerCore::on_reply(const ActReply& reply) {
   }
 }
 
-// Puts the extra values where they belong, and closes the full segment once its last values are known.
+// Puts the extra values where they belong, and closes the full rollout once its last values are known.
 void WorkerCore::take_values(Group& group, const ActReply& reply) {
   const auto extra = reply.extra_values.empty() ? std::span<const float>() : reply.extra_values.view<float>();
   for (size_t i = 0; i < group.value_uses.size(); ++i) {
     const ValueUse& use = group.value_uses[i];
-    use.segment->set_next_value(use.step, use.row, extra[i]);
+    use.writer->set_next_value(use.step, use.row, extra[i]);
   }
   const auto finals = static_cast<int64_t>(group.value_uses.size());
   group.value_uses.clear();
@@ -222,27 +223,27 @@ void WorkerCore::close_and_push(Group& group) {
 
 void WorkerCore::step(Group& group, const ActReply& reply) {
   const int64_t t = group.t, rows = group.env->rows(), length = config_.rollout.length;
-  Segment& segment = *group.current;
-  segment.record_policy(t, reply.actions, reply.log_probs, reply.values, reply.version);
-  if (keep_parameters_) segment.record_parameters(t, reply.policy_parameters);
+  RolloutWriter& writer = *group.current;
+  writer.record_policy(t, reply.actions, reply.log_probs, reply.values, reply.version);
+  if (keep_parameters_) writer.record_parameters(t, reply.policy_parameters);
   if (!group.recurrent.empty()) {
-    segment.record_state(t, group.recurrent.state(), group.recurrent.starts());
+    writer.record_state(t, group.recurrent.state(), group.recurrent.starts());
     group.recurrent.take(reply.state);
   }
 
   const bool full = t + 1 == length;
-  std::unique_ptr<Segment> next;
-  if (full) next = std::make_unique<Segment>(group.env->spec(), length, rows, recurrence_);
-  group.step.observations = full ? next->observations_at(0) : segment.observations_at(t + 1);
-  group.step.action_mask = full ? next->action_mask_at(0) : segment.action_mask_at(t + 1);
+  std::unique_ptr<RolloutWriter> next;
+  if (full) next = std::make_unique<RolloutWriter>(group.env->spec(), length, rows, recurrence_);
+  group.step.observations = full ? next->observations_at(0) : writer.observations_at(t + 1);
+  group.step.action_mask = full ? next->action_mask_at(0) : writer.action_mask_at(t + 1);
   group.env->step(reply.actions, group.step);
   allow_all_where_void(group.step);
-  segment.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
-  if (keep_tasks_) segment.keep_tasks(t, group.tasks);
+  writer.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
+  if (keep_tasks_) writer.keep_tasks(t, group.tasks);
 
   track_episodes(group);
   if (full) {
-    if (keep_observations_) segment.keep_last(next->observations_at(0));
+    if (keep_observations_) writer.keep_last(next->observations_at(0));
     group.closing = std::move(group.current);
     group.current = std::move(next);
     group.running = false;
@@ -348,9 +349,9 @@ WorkerReport WorkerCore::report() const {
   WorkerReport result = report_;
   for (const auto& group : groups_) {
     result.quarantined += static_cast<uint64_t>(group->quarantined);
-    for (const Segment* segment : {group->closing.get(), group->running ? group->current.get() : nullptr})
-      if (segment != nullptr)
-        result.partial.push_back({group->id, segment->samples(), segment->env_steps(), segment->episodes()});
+    for (const RolloutWriter* writer : {group->closing.get(), group->running ? group->current.get() : nullptr})
+      if (writer != nullptr)
+        result.partial.push_back({group->id, writer->samples(), writer->env_steps(), writer->episodes()});
   }
   return result;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// WorkerCore: what a rollout worker does, without the actor: steps groups of sub-environments, writes segments, closes them
+// WorkerCore: what a rollout worker does, without the actor: steps groups of sub-environments, writes rollouts, closes them
 // with GAE and pushes them, against credits. While one group waits for its actions another one steps. One thread.
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "actors/config/run_config.h"
 #include "actors/messages.h"
 #include "actors/recurrent_state.h"
-#include "actors/segment.h"
+#include "actors/rollout_writer.h"
 #include "envs/env.h"
 #include "models/recurrence.h"
 
@@ -73,7 +73,7 @@ class WorkerCore {
 
  private:
   struct ValueUse {  // where one row of extra values belongs
-    Segment* segment = nullptr;
+    RolloutWriter* writer = nullptr;
     int64_t step = 0;
     int64_t row = 0;
   };
@@ -82,16 +82,16 @@ class WorkerCore {
     std::unique_ptr<Env> env;
     EnvStep step;
     RecurrentState recurrent;
-    std::unique_ptr<Segment> current;  // being written
-    std::unique_ptr<Segment> closing;  // full, waits for its last values
-    int64_t t = 0;                     // the step of `current` that is asked for next
-    bool running = false;              // has a credit for `current`
-    uint64_t decisions = 0;            // keys the action draws
-    uint64_t outstanding = 0;          // id of the request under way, 0 = none
-    ActRequest request;                // kept to ask again
-    std::vector<ValueUse> value_uses;  // rows of request.value_observations
-    bool closes_all_rows = false;      // the last rows of value_observations are the observations after `closing`
-    std::vector<float> returns;        // of the episodes under way, unscaled
+    std::unique_ptr<RolloutWriter> current;  // being written
+    std::unique_ptr<RolloutWriter> closing;  // full, waits for its last values
+    int64_t t = 0;                           // the step of `current` that is asked for next
+    bool running = false;                    // has a credit for `current`
+    uint64_t decisions = 0;                  // keys the action draws
+    uint64_t outstanding = 0;                // id of the request under way, 0 = none
+    ActRequest request;                      // kept to ask again
+    std::vector<ValueUse> value_uses;        // rows of request.value_observations
+    bool closes_all_rows = false;            // the last rows of value_observations are the observations after `closing`
+    std::vector<float> returns;              // of the episodes under way, unscaled
     std::vector<int32_t> lengths;
     std::vector<int32_t> tasks;
     std::vector<uint32_t> failures;  // in a row
@@ -103,7 +103,7 @@ class WorkerCore {
     uint32_t beats_silent = 0;       // spent waiting since the last answer
   };
 
-  void first_segment(Group& group);
+  void first_rollout(Group& group);
   std::string save(const Group& group) const;
   void load(Group& group, const std::string& bytes);
   void start_rollout(Group& group);

@@ -54,7 +54,7 @@ void WorkerCore::load(Group& group, const std::string& bytes) {
   TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
   group.env->load(env);
   // The observations are saved, not asked for again: a row that failed shows what it was restarted with.
-  first_segment(group);
+  first_rollout(group);
   put_rows(group.step.observations, 0, observations);
   if (action_mask.bytes() > 0)  // an empty array has no address
     std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "actors/segment.h"
+#include "actors/rollout_writer.h"
 #include "tests/support/test.h"
 
 namespace troupe {
@@ -15,12 +15,12 @@ struct Fixture {
     config.workers.groups = 2;
     spec.observations = {{"state", DType::f32, {3}}};
     spec.action.bins = {5};
-    Segment segment(spec, 4, 2);
-    segment.record_policy(0, Array(DType::i32, {2, 1, 1}), Array(DType::f32, {2, 1}), Array(DType::f32, {2}), {1, 7});
+    RolloutWriter writer(spec, 4, 2);
+    writer.record_policy(0, Array(DType::i32, {2, 1, 1}), Array(DType::f32, {2, 1}), Array(DType::f32, {2}), {1, 7});
     EnvStep step = EnvStep::allocate(spec, 2);
     for (int32_t& executed : step.executed.mutable_view<int32_t>()) executed = 1;
-    segment.record_step(0, step, 1, 0);
-    rollout = *segment.close(config.algorithm, 3, 0);
+    writer.record_step(0, step, 1, 0);
+    rollout = *writer.close(config.algorithm, 3, 0);
   }
   std::optional<std::string> changed(const std::function<void(Rollout&)>& change, PolicyVersion newest = {1, 9}) const {
     Rollout copy = rollout;

@@ -1,4 +1,4 @@
-#include "actors/segment.h"
+#include "actors/rollout_writer.h"
 
 #include "tests/support/test.h"
 
@@ -15,13 +15,13 @@ EnvSpec tiny_spec() {
 }
 
 struct Fixture {
-  Fixture(int64_t steps, int64_t rows) : segment(spec, steps, rows), step(EnvStep::allocate(spec, rows)), rows(rows) {
+  Fixture(int64_t steps, int64_t rows) : writer(spec, steps, rows), step(EnvStep::allocate(spec, rows)), rows(rows) {
     algorithm.gamma = 0.5;
     algorithm.lambda = 1.0;
   }
   void policy(int64_t t, std::initializer_list<float> values, uint64_t version = 0) {
-    segment.record_policy(t, Array(DType::i32, {rows, 1, 1}), Array(DType::f32, {rows, 1}),
-                          Array::of<float>({rows}, values), {0, version});
+    writer.record_policy(t, Array(DType::i32, {rows, 1, 1}), Array(DType::f32, {rows, 1}),
+                         Array::of<float>({rows}, values), {0, version});
   }
   void env(int64_t t, std::initializer_list<float> rewards, std::initializer_list<uint8_t> terminated,
            std::initializer_list<uint8_t> truncated, std::initializer_list<int32_t> executed) {
@@ -29,17 +29,17 @@ struct Fixture {
     std::ranges::copy(terminated, step.terminated.mutable_view<uint8_t>().begin());
     std::ranges::copy(truncated, step.truncated.mutable_view<uint8_t>().begin());
     std::ranges::copy(executed, step.executed.mutable_view<int32_t>().begin());
-    segment.record_step(t, step, 1.0, 0.0);
+    writer.record_step(t, step, 1.0, 0.0);
   }
   std::vector<float> advantages() {
-    rollout = segment.close(algorithm, 1, 0);
+    rollout = writer.close(algorithm, 1, 0);
     const auto view = rollout->advantages.view<float>();
     return {view.begin(), view.end()};
   }
 
   EnvSpec spec = tiny_spec();
   AlgorithmConfig algorithm;
-  Segment segment;
+  RolloutWriter writer;
   EnvStep step;
   int64_t rows;
   RolloutPtr rollout;
@@ -47,27 +47,27 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("segment: the last step bootstraps from the values after it") {
+TEST_CASE("rollout_writer: the last step bootstraps from the values after it") {
   Fixture f(2, 1);
   f.policy(0, {1});
   f.env(0, {1}, {0}, {0}, {1});
   f.policy(1, {2});
   f.env(1, {1}, {0}, {0}, {1});
-  f.segment.set_last_values(Array::of<float>({1}, {4.0f}));
+  f.writer.set_last_values(Array::of<float>({1}, {4.0f}));
   // delta1 = 1 + .5*4 - 2 = 1, delta0 = 1 + .5*2 - 1 = 1, A0 = 1 + .5*1
   CHECK(f.advantages() == std::vector<float>{1.5f, 1.0f});
 }
 
-TEST_CASE("segment: a terminal state has no value, a cut-off one has that of its final observation") {
+TEST_CASE("rollout_writer: a terminal state has no value, a cut-off one has that of its final observation") {
   Fixture f(1, 2);
   f.policy(0, {1, 1});
   f.env(0, {1, 1}, {1, 0}, {0, 1}, {1, 1});
-  f.segment.set_next_value(0, 1, 8);
-  f.segment.set_last_values(Array::of<float>({2}, {100.0f, 100.0f}));  // of the new episodes: not used
+  f.writer.set_next_value(0, 1, 8);
+  f.writer.set_last_values(Array::of<float>({2}, {100.0f, 100.0f}));  // of the new episodes: not used
   CHECK(f.advantages() == std::vector<float>{0.0f, 4.0f});
 }
 
-TEST_CASE("segment: a failed step is no sample and closes what came before with the value at its start") {
+TEST_CASE("rollout_writer: a failed step is no sample and closes what came before with the value at its start") {
   Fixture f(3, 1);
   f.policy(0, {1});
   f.env(0, {1}, {0}, {0}, {1});
@@ -84,7 +84,7 @@ TEST_CASE("segment: a failed step is no sample and closes what came before with 
   CHECK(f.rollout->truncated.view<uint8_t>()[0] == 1);
 }
 
-TEST_CASE("segment: versions are kept per step, and the oldest and newest of the valid ones") {
+TEST_CASE("rollout_writer: versions are kept per step, and the oldest and newest of the valid ones") {
   Fixture f(3, 1);
   for (int64_t t = 0; t < 3; ++t) {
     f.policy(t, {0}, static_cast<uint64_t>(5 + t));
@@ -95,32 +95,32 @@ TEST_CASE("segment: versions are kept per step, and the oldest and newest of the
   CHECK(f.rollout->newest == 7);
 }
 
-TEST_CASE("segment: rewards are scaled, then clipped") {
+TEST_CASE("rollout_writer: rewards are scaled, then clipped") {
   Fixture f(1, 2);
   f.policy(0, {0, 0});
   std::ranges::copy(std::initializer_list<float>{1.0f, 100.0f}, f.step.rewards.mutable_view<float>().begin());
   std::ranges::fill(f.step.executed.mutable_view<int32_t>(), 1);
-  f.segment.record_step(0, f.step, 0.1, 2.0);
+  f.writer.record_step(0, f.step, 0.1, 2.0);
   f.advantages();
   CHECK(f.rollout->rewards.view<float>()[0] == doctest::Approx(0.1f));
   CHECK(f.rollout->rewards.view<float>()[1] == 2.0f);
 }
 
-TEST_CASE("segment: final and last observations travel for estimators that recompute values") {
+TEST_CASE("rollout_writer: final and last observations travel for estimators that recompute values") {
   Fixture f(1, 2);
   f.policy(0, {0, 0});
   f.env(0, {0, 0}, {0, 0}, {0, 1}, {1, 1});
   std::ranges::copy(std::initializer_list<float>{7.0f, 9.0f},
                     f.step.final_observations.at("o").mutable_view<float>().begin());
-  f.segment.keep_final(0, 1, f.step.final_observations);
-  f.segment.keep_last(f.step.observations);
+  f.writer.keep_final(0, 1, f.step.final_observations);
+  f.writer.keep_last(f.step.observations);
   f.advantages();
   CHECK(f.rollout->final_observations.at("o") == Array::of<float>({1, 1}, {9.0f}));
   CHECK(f.rollout->final_steps == Array::of<int32_t>({1, 2}, {0, 1}));
   CHECK(f.rollout->last_observations.at("o").shape() == Shape{2, 1});
 }
 
-TEST_CASE("segment: only what the algorithm takes from rollouts is computed") {
+TEST_CASE("rollout_writer: only what the algorithm takes from rollouts is computed") {
   const auto closed = [](const char* advantage) {
     Fixture f(3, 2);
     f.algorithm.advantage = advantage;
@@ -129,7 +129,7 @@ TEST_CASE("segment: only what the algorithm takes from rollouts is computed") {
       f.policy(t, {0.3f, -1.7f});
       f.env(t, {1.1f, 2.3f}, {0, t == 1}, {0, 0}, {1, 1});
     }
-    f.segment.set_last_values(Array::of<float>({2}, {4.0f, 5.0f}));
+    f.writer.set_last_values(Array::of<float>({2}, {4.0f, 5.0f}));
     f.advantages();
     return f.rollout;
   };
@@ -142,32 +142,32 @@ TEST_CASE("segment: only what the algorithm takes from rollouts is computed") {
   CHECK(vtrace->next_values == gae->next_values);
 }
 
-TEST_CASE("segment: the parameters of the policy stand beside the steps that it chose, and nowhere else") {
+TEST_CASE("rollout_writer: the parameters of the policy stand beside the steps that it chose, and nowhere else") {
   Fixture f(2, 2);
   for (int64_t t = 0; t < 2; ++t) {
     f.policy(t, {0, 0});
     const float first = static_cast<float>(10 * t);
-    f.segment.record_parameters(t, Array::of<float>({2, 2}, {first, first + 1, first + 2, first + 3}));
+    f.writer.record_parameters(t, Array::of<float>({2, 2}, {first, first + 1, first + 2, first + 3}));
     f.env(t, {0, 0}, {0, 0}, {0, 0}, {1, 1});
   }
   f.advantages();
   CHECK(f.rollout->policy_parameters == Array::of<float>({2, 2, 2}, {0, 1, 2, 3, 10, 11, 12, 13}));
-  CHECK(Segment(tiny_spec(), 2, 1).close({}, 1, 0)->policy_parameters.empty());
+  CHECK(RolloutWriter(tiny_spec(), 2, 1).close({}, 1, 0)->policy_parameters.empty());
 }
 
-TEST_CASE("segment: how much of a chunk was executed is kept, 0 for a row that failed") {
+TEST_CASE("rollout_writer: how much of a chunk was executed is kept, 0 for a row that failed") {
   EnvSpec spec = tiny_spec();
-  CHECK(Segment(spec, 2, 1).close({}, 1, 0)->executed.empty());  // one step per action: always executed
+  CHECK(RolloutWriter(spec, 2, 1).close({}, 1, 0)->executed.empty());  // one step per action: always executed
   spec.action.chunk = 4;
-  Segment segment(spec, 2, 3);
+  RolloutWriter writer(spec, 2, 3);
   EnvStep step = EnvStep::allocate(spec, 3);
   const std::vector<std::vector<int32_t>> executed = {{4, 1, 0}, {3, 4, 2}};
   for (int64_t t = 0; t < 2; ++t) {
-    segment.record_policy(t, Array(DType::i32, {3, 4, 1}), Array(DType::f32, {3, 4}), Array(DType::f32, {3}), {});
+    writer.record_policy(t, Array(DType::i32, {3, 4, 1}), Array(DType::f32, {3, 4}), Array(DType::f32, {3}), {});
     std::ranges::copy(executed[static_cast<size_t>(t)], step.executed.mutable_view<int32_t>().begin());
-    segment.record_step(t, step, 1.0, 0.0);
+    writer.record_step(t, step, 1.0, 0.0);
   }
-  const RolloutPtr rollout = segment.close({}, 1, 0);
+  const RolloutPtr rollout = writer.close({}, 1, 0);
   CHECK(rollout->executed == Array::of<int32_t>({2, 3}, {4, 1, 0, 3, 4, 2}));
   CHECK(rollout->env_steps == 14);
   CHECK(rollout->samples == 5);

@@ -1,7 +1,7 @@
 #pragma once
-// Segment: a rollout while it is being written, one row of time after the other, and its closing, with GAE where the algorithm takes
-// that from rollouts. Plain logic, one thread. Observations are written by the environment straight into observations_at(t); those bytes are handed to the
-// inference actor and never written again.
+// RolloutWriter: a rollout while it is being written, step by step. close() finishes it, with GAE where the algorithm
+// takes that from rollouts. Plain logic, one thread. The environment writes its observations straight into
+// observations_at(t); those bytes are handed to the inference actor and never written again.
 
 #include <cstdint>
 #include <span>
@@ -13,10 +13,10 @@
 
 namespace troupe {
 
-class Segment {
+class RolloutWriter {
  public:
   // Room for `steps` decisions of `rows` sub-environments.
-  Segment(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurrence& recurrence = {});
+  RolloutWriter(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurrence& recurrence = {});
 
   int64_t steps() const { return steps_; }
   int64_t rows() const { return rows_; }
@@ -32,7 +32,7 @@ class Segment {
   void record_parameters(int64_t t, const Array& parameters);
   // With a recurrent model: what the request for step t carried, state [N, S] and starts [N].
   void record_state(int64_t t, const Array& state, const Array& starts);
-  // What the environment answered at step t. A failed row's step is void and closes the row's segment before it.
+  // What the environment answered at step t. The step of a row that failed is void, and the row's segment ends before it.
   void record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward);
   // The tasks [N] of the episodes that step t belongs to.
   void keep_tasks(int64_t t, std::span<const int32_t> tasks);
@@ -50,11 +50,12 @@ class Segment {
   uint64_t samples() const { return rollout_.samples; }
   // Environment steps they took.
   uint64_t env_steps() const { return rollout_.env_steps; }
-  // An episode whose last step is in this segment.
+  // An episode whose last step is in this rollout.
   void add_episode(float episode_return, int32_t length, bool success);
   Episodes episodes() const;
 
-  // The finished rollout, with those of advantages and returns that the algorithm takes from rollouts. The segment is empty afterwards.
+  // The finished rollout, with those of advantages and returns that the algorithm takes from rollouts. The writer is
+  // empty afterwards.
   RolloutPtr close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence, uint32_t group = 0);
 
  private:

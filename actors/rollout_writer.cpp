@@ -1,4 +1,4 @@
-#include "actors/segment.h"
+#include "actors/rollout_writer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ void copy_into(Array destination, const Array& source) {
 
 }  // namespace
 
-Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurrence& recurrence)
+RolloutWriter::RolloutWriter(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurrence& recurrence)
     : steps_(steps), rows_(rows), sequence_(recurrence.sequence) {
   const Shape grid{steps, rows};
   for (const ArraySpec& observation : spec.observations)
@@ -39,24 +39,24 @@ Segment::Segment(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurre
   rollout_.chunk_states = Array(DType::f32, {steps / sequence_, rows, recurrence.state_size});
 }
 
-Arrays Segment::observations_at(int64_t t) const {
+Arrays RolloutWriter::observations_at(int64_t t) const {
   Arrays result;
   for (const auto& [name, array] : rollout_.observations) result.set(name, array.at(t));
   return result;
 }
 
-Array Segment::action_mask_at(int64_t t) const {
+Array RolloutWriter::action_mask_at(int64_t t) const {
   return rollout_.action_mask.empty() ? Array() : rollout_.action_mask.at(t);
 }
 
-bool Segment::ended(int64_t t, int64_t n) const {
+bool RolloutWriter::ended(int64_t t, int64_t n) const {
   return rollout_.terminated.view<uint8_t>()[index(t, n)] != 0 || rollout_.truncated.view<uint8_t>()[index(t, n)] != 0;
 }
 
-bool Segment::valid(int64_t t, int64_t n) const { return rollout_.valid.view<uint8_t>()[index(t, n)] != 0; }
+bool RolloutWriter::valid(int64_t t, int64_t n) const { return rollout_.valid.view<uint8_t>()[index(t, n)] != 0; }
 
-void Segment::record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values,
-                            PolicyVersion version) {
+void RolloutWriter::record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values,
+                                  PolicyVersion version) {
   copy_into(rollout_.actions.at(t), actions);
   copy_into(rollout_.log_probs.at(t), log_probs);
   copy_into(rollout_.values.at(t), values);
@@ -69,18 +69,18 @@ void Segment::record_policy(int64_t t, const Array& actions, const Array& log_pr
     if (valid(t - 1, n) && !ended(t - 1, n)) set_next_value(t - 1, n, value[static_cast<size_t>(n)]);
 }
 
-void Segment::record_parameters(int64_t t, const Array& parameters) {
+void RolloutWriter::record_parameters(int64_t t, const Array& parameters) {
   if (rollout_.policy_parameters.empty())
     rollout_.policy_parameters = Array(DType::f32, {steps_, rows_, parameters.dim(1)});
   copy_into(rollout_.policy_parameters.at(t), parameters);
 }
 
-void Segment::record_state(int64_t t, const Array& state, const Array& starts) {
+void RolloutWriter::record_state(int64_t t, const Array& state, const Array& starts) {
   copy_into(rollout_.starts.at(t), starts);
   if (t % sequence_ == 0) copy_into(rollout_.chunk_states.at(t / sequence_), state);
 }
 
-void Segment::record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward) {
+void RolloutWriter::record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward) {
   const auto rewards = rollout_.rewards.mutable_view<float>();
   const auto terminated = rollout_.terminated.mutable_view<uint8_t>();
   const auto truncated = rollout_.truncated.mutable_view<uint8_t>();
@@ -107,37 +107,37 @@ void Segment::record_step(int64_t t, const EnvStep& step, double reward_scale, d
   }
 }
 
-void Segment::keep_tasks(int64_t t, std::span<const int32_t> tasks) {
+void RolloutWriter::keep_tasks(int64_t t, std::span<const int32_t> tasks) {
   if (rollout_.task.empty()) rollout_.task = Array(DType::i32, {steps_, rows_});
   std::ranges::copy(tasks, rollout_.task.mutable_view<int32_t>().begin() + static_cast<int64_t>(index(t, 0)));
 }
 
-void Segment::set_next_value(int64_t t, int64_t n, float value) {
+void RolloutWriter::set_next_value(int64_t t, int64_t n, float value) {
   rollout_.next_values.mutable_view<float>()[index(t, n)] = value;
 }
 
-void Segment::set_last_values(const Array& values) {
+void RolloutWriter::set_last_values(const Array& values) {
   const auto value = values.view<float>();
   for (int64_t n = 0; n < rows_; ++n)
     if (valid(steps_ - 1, n) && !ended(steps_ - 1, n)) set_next_value(steps_ - 1, n, value[static_cast<size_t>(n)]);
 }
 
-void Segment::keep_final(int64_t t, int64_t n, const Arrays& final_observations) {
+void RolloutWriter::keep_final(int64_t t, int64_t n, const Arrays& final_observations) {
   Arrays row;
   for (const auto& [name, array] : final_observations) row.set(name, array.slice(n, n + 1).clone());
   finals_.push_back(std::move(row));
   final_steps_.emplace_back(static_cast<int32_t>(t), static_cast<int32_t>(n));
 }
 
-void Segment::keep_last(const Arrays& observations) { rollout_.last_observations = observations; }
+void RolloutWriter::keep_last(const Arrays& observations) { rollout_.last_observations = observations; }
 
-void Segment::add_episode(float episode_return, int32_t length, bool success) {
+void RolloutWriter::add_episode(float episode_return, int32_t length, bool success) {
   episode_returns_.push_back(episode_return);
   episode_lengths_.push_back(length);
   episode_success_.push_back(success ? 1 : 0);
 }
 
-Episodes Segment::episodes() const {
+Episodes RolloutWriter::episodes() const {
   const auto count = static_cast<int64_t>(episode_returns_.size());
   if (count == 0) return {};
   return {Array::of<float>({count}, episode_returns_), Array::of<int32_t>({count}, episode_lengths_),
@@ -145,7 +145,7 @@ Episodes Segment::episodes() const {
 }
 
 // The advantages and value targets that are the worker's to compute.
-void Segment::estimate(const AlgorithmConfig& algorithm) {
+void RolloutWriter::estimate(const AlgorithmConfig& algorithm) {
   const RolloutExtras extras = rollout_extras(algorithm);
   if (!extras.returns) return;
   Rollout& r = rollout_;
@@ -166,7 +166,7 @@ void Segment::estimate(const AlgorithmConfig& algorithm) {
   gae(in, r.advantages.mutable_view<float>(), r.returns.mutable_view<float>());
 }
 
-RolloutPtr Segment::close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence, uint32_t group) {
+RolloutPtr RolloutWriter::close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence, uint32_t group) {
   Rollout& r = rollout_;
   r.worker = worker;
   r.group = group;
