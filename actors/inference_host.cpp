@@ -32,8 +32,8 @@ void start_serving(Self self, const Welcome& welcome) {
   ServeRequest request{welcome.member, {}, {}, {}};
   RunContextPtr context;
   try {
-    context = st.parts.make_context(welcome.config);
-    const Route route = st.parts.route_to(st.joining.run.host);
+    context = st.dependencies.make_context(welcome.config);
+    const Route route = st.dependencies.route_to(st.joining.run.host);
     const auto signature = context->make_policy()->signature();
     st.id = welcome.member;
     st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), signature,
@@ -75,15 +75,15 @@ InferenceHostState::~InferenceHostState() {
   if (receiver) receiver->stop();
 }
 
-InferenceHostActor::behavior_type inference_host(Self self, InferenceHostParts parts) {
+InferenceHostActor::behavior_type inference_host(Self self, InferenceHostDependencies dependencies) {
   guard_joining(self);
   auto& st = self->state;
-  st.joining = {.run = std::move(parts.run),
+  st.joining = {.run = std::move(dependencies.run),
                 .kind = "inference",
                 .on_welcome = [self](const Welcome& welcome) { start_serving(self, welcome); },
                 .on_lost = [self](const std::string& why) { stop_serving(self, why); },
-                .on_end = std::move(parts.on_end)};
-  st.parts = std::move(parts);
+                .on_end = std::move(dependencies.on_end)};
+  st.dependencies = std::move(dependencies);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(self, begin_atom_v);
   return {

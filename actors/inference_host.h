@@ -19,7 +19,7 @@ namespace troupe {
 
 constexpr int kMaxFruitless = 3;
 
-struct InferenceHostParts {
+struct InferenceHostDependencies {
   RunAddress run;
   // Turns the run's config into policies and a group backend; throws ConfigError.
   std::function<RunContextPtr(const std::string& config)> make_context;
@@ -33,7 +33,7 @@ struct InferenceHostState {
   static inline const char* name = "inference host";
   ~InferenceHostState();
 
-  InferenceHostParts parts;
+  InferenceHostDependencies dependencies;
   Joining joining;
   uint64_t id = 0;  // as a receiver
   InferenceActor inference;
@@ -44,6 +44,6 @@ struct InferenceHostState {
 };
 
 InferenceHostActor::behavior_type inference_host(InferenceHostActor::stateful_pointer<InferenceHostState> self,
-                                                 InferenceHostParts parts);
+                                                 InferenceHostDependencies dependencies);
 
 }  // namespace troupe

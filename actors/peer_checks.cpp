@@ -14,7 +14,7 @@ uint64_t samples_per_rollout(const RunConfig& config) {
   return static_cast<uint64_t>(config.rollout.length) * static_cast<uint64_t>(config.env.rows);
 }
 
-// A sample's part of the arrays with one number a step, those of its episode and of final_steps included.
+// What a sample takes in the arrays with one number a step, those of its episode and of final_steps included.
 constexpr size_t kColumnBytes = 64;
 // Names, shapes and counts.
 constexpr size_t kNamesBytes = size_t{1} << 20;

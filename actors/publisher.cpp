@@ -30,7 +30,7 @@ void lose(Self self, uint64_t receiver, const std::string& why) {
   if (st.remote.erase(receiver) == 0) return;
   if (st.sender) st.sender->remove(receiver);
   self->send(st.plane, ReceiverGone{receiver});
-  self->send(st.parts.supervisor, ReceiverLost{receiver, why});
+  self->send(st.dependencies.supervisor, ReceiverLost{receiver, why});
 }
 
 void lose_all(Self self, const std::string& why) {
@@ -65,8 +65,8 @@ void on_plane_down(Self self, const caf::error& reason) {
 void on_joined(Self self, const ReceiverJoined& joined) {
   auto& st = self->state;
   if (!st.plane) {
-    st.plane = spawn_on(self->system(), st.parts.context->threads, weight_plane, st.parts.context, st.parts.signature,
-                        PlaneDriver(self));
+    st.plane = spawn_on(self->system(), st.dependencies.context->threads, weight_plane, st.dependencies.context,
+                        st.dependencies.signature, PlaneDriver(self));
     self->monitor(st.plane);
   }
   st.remote.insert(joined.receiver);
@@ -79,9 +79,9 @@ PublisherState::~PublisherState() {
   if (sender) sender->stop();
 }
 
-PublisherActor::behavior_type publisher(Self self, PublisherParts parts) {
+PublisherActor::behavior_type publisher(Self self, PublisherDependencies dependencies) {
   guard(self);
-  self->state.parts = std::move(parts);
+  self->state.dependencies = std::move(dependencies);
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& st = self->state;
     if (st.plane && down.source == st.plane.address()) return on_plane_down(self, down.reason);

@@ -14,7 +14,7 @@
 namespace troupe {
 
 // What it needs for receivers of other processes; none of it where there are none.
-struct PublisherParts {
+struct PublisherDependencies {
   RunContextPtr context;
   std::shared_ptr<const Signature> signature;
   caf::typed_actor<caf::reacts_to<ReceiverLost>> supervisor;
@@ -24,7 +24,7 @@ struct PublisherState {
   static inline const char* name = "publisher";
   ~PublisherState();
 
-  PublisherParts parts;
+  PublisherDependencies dependencies;
   WeightsPtr current;
   std::vector<WeightsHolder> receivers;  // of this process
   std::set<uint64_t> remote;             // receivers of other processes
@@ -34,6 +34,7 @@ struct PublisherState {
   int failures = 0;                      // in a row that nobody in particular was to blame for
 };
 
-PublisherActor::behavior_type publisher(PublisherActor::stateful_pointer<PublisherState> self, PublisherParts parts);
+PublisherActor::behavior_type publisher(PublisherActor::stateful_pointer<PublisherState> self,
+                                        PublisherDependencies dependencies);
 
 }  // namespace troupe

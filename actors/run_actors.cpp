@@ -26,32 +26,32 @@ caf::typed_actor<caf::reacts_to<Message>> told(Self self) {
 
 void spawn_recorder(Self self) {
   auto& st = self->state;
-  st.recorder =
-      spawn_on(self->system(), st.context->threads, recorder, st.context, st.parts.sink, told<CheckpointWritten>(self));
+  st.recorder = spawn_on(self->system(), st.context->threads, recorder, st.context, st.dependencies.sink,
+                         told<CheckpointWritten>(self));
 }
 
 void spawn_stats(Self self) {
   auto& st = self->state;
-  st.stats = spawn_on(self->system(), false, stats_actor, st.context, st.recorder, st.parts.start);
+  st.stats = spawn_on(self->system(), false, stats_actor, st.context, st.recorder, st.dependencies.start);
 }
 
 void spawn_publisher(Self self) {
   auto& st = self->state;
-  st.signature = st.parts.learner->signature();
-  st.publisher =
-      spawn_on(self->system(), false, publisher, PublisherParts{st.context, st.signature, told<ReceiverLost>(self)});
+  st.signature = st.dependencies.learner->signature();
+  st.publisher = spawn_on(self->system(), false, publisher,
+                          PublisherDependencies{st.context, st.signature, told<ReceiverLost>(self)});
 }
 
 void spawn_replay(Self self) {
   auto& st = self->state;
-  st.replay =
-      spawn_on(self->system(), false, replay_buffer, st.context, st.parts.start, st.stats, told<SamplingFailed>(self));
+  st.replay = spawn_on(self->system(), false, replay_buffer, st.context, st.dependencies.start, st.stats,
+                       told<SamplingFailed>(self));
 }
 
 void spawn_prefetcher(Self self) {
   auto& st = self->state;
   st.prefetcher = spawn_on(self->system(), st.context->threads, prefetcher, st.context,
-                           std::shared_ptr<const Learner>(st.parts.learner), st.replay);
+                           std::shared_ptr<const Learner>(st.dependencies.learner), st.replay);
 }
 
 void spawn_evaluator(Self self) {
@@ -62,7 +62,7 @@ void spawn_evaluator(Self self) {
 void spawn_trainer(Self self) {
   auto& st = self->state;
   st.trainer =
-      spawn_on(self->system(), st.context->threads, trainer, st.context, st.parts.learner, st.parts.start,
+      spawn_on(self->system(), st.context->threads, trainer, st.context, st.dependencies.learner, st.dependencies.start,
                TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, SupervisorActor(self)});
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // What every actor of a run is built from: the config and the factories. Constant once made; shared by all actors of a
-// process. The command line fills it with the real parts, tests and the simulator with theirs.
+// process. The command line fills it with the real factories, tests and the simulator with theirs.
 
 #include <chrono>
 #include <functional>

@@ -27,7 +27,8 @@ class StatsCore {
   // the checkpoint had.
   StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start = {});
 
-  // The trainer starts now: the used part of stop.seconds and the estimate of what is left count from here. Without this call from `started`.
+  // The trainer starts now: the used fraction of stop.seconds and the estimate of what is left count from here. Without
+  // this call they count from `started`.
   void begin_training(Clock::time_point now) { training_started_ = now; }
 
   // Why the report is dropped: another process sent what no worker of this run can say. Nothing when it counts.

@@ -100,16 +100,16 @@ caf::error abandon(Self self, const std::exception_ptr& failure) {
     if (inference.host) self->send(inference.host, Stop{st.outcome.reason});
   }
   for (const RunActor& actor : run_actors() | std::views::reverse) end(actor.handle(st));
-  st.parts.on_end(st.outcome);
+  st.dependencies.on_end(st.outcome);
   return fault;
 }
 
 }  // namespace
 
-SupervisorActor::behavior_type supervisor(Self self, RunContextPtr context, RunParts parts) {
+SupervisorActor::behavior_type supervisor(Self self, RunContextPtr context, RunDependencies dependencies) {
   self->set_exception_handler([self](std::exception_ptr& failure) { return abandon(self, failure); });
   self->state.context = context;
-  self->state.parts = std::move(parts);
+  self->state.dependencies = std::move(dependencies);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   begin(self);  // before any message: who joins or stops the run at once finds it complete
   return {

@@ -33,7 +33,7 @@ struct RunOutcome {
 };
 
 // What a run starts from.
-struct RunParts {
+struct RunDependencies {
   std::shared_ptr<Learner> learner;
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
@@ -69,7 +69,7 @@ struct SupervisorState {
   };
 
   RunContextPtr context;
-  RunParts parts;
+  RunDependencies dependencies;
   Phase phase = Phase::running;
   StopStage stop_stage = StopStage::first;  // in Phase::stopping
   RecorderActor recorder;
@@ -98,6 +98,6 @@ struct SupervisorState {
 
 using SupervisorSelf = SupervisorActor::stateful_pointer<SupervisorState>;
 
-SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr context, RunParts parts);
+SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr context, RunDependencies dependencies);
 
 }  // namespace troupe

@@ -75,7 +75,7 @@ void on_left(Self self, const caf::actor_addr& child) {
   if (!st.leaving.empty()) return;
   if (st.stop_stage == StopStage::first) return leave(self, StopStage::stats);
   if (st.stop_stage == StopStage::stats) return leave(self, StopStage::record);
-  st.parts.on_end(st.outcome);
+  st.dependencies.on_end(st.outcome);
   self->quit();
 }
 

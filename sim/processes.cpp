@@ -101,12 +101,12 @@ void start_process(SimulatedRun& run) {
   run.start_version = start.version;
   run.event("process " + std::to_string(run.outcome.processes) + " starts at " + start.version.text());
   run.checker.begin_process(start);
-  RunParts parts{learner, start, run.sink, [&run](const RunOutcome& outcome) {
-                   if (run.ended) run.world.violate("the run ends twice");
-                   run.ended = true;
-                   run.run_outcome = outcome;
-                 }};
-  run.supervisor = run.system->spawn(supervisor, run.context, parts);
+  RunDependencies dependencies{learner, start, run.sink, [&run](const RunOutcome& outcome) {
+                                 if (run.ended) run.world.violate("the run ends twice");
+                                 run.ended = true;
+                                 run.run_outcome = outcome;
+                               }};
+  run.supervisor = run.system->spawn(supervisor, run.context, dependencies);
   if (run.scenario().mutation == Mutation::actor_leaked)
     run.leaked = run.system->spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
   spawn_hosts(run);

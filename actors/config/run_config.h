@@ -42,7 +42,7 @@ struct RunConfig {
   NetworkConfig network;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 
-  // The part that models and learners are made of.
+  // The settings that models and learners are made of.
   operator LearnerConfig() const { return {seed, rollout.length, model, algorithm, trainer}; }  // NOLINT
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // Array: a dense, row-major block of numbers with a dtype and a shape, in host memory. It is what actors send to each other
-// and what environments and policies read and write; no other part knows a tensor library's types.
+// and what environments and policies read and write; no other code knows a tensor library's types.
 //
 // Storage is shared by copies and by slices. The rule that makes this safe between threads: bytes are written only by the
 // one who made the array, and only before the array (or the slice that covers those bytes) is handed on.

@@ -15,7 +15,7 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a checkpoint holds does not fit the part it is for.
+// What a checkpoint holds does not fit what it is loaded into.
 class NotRestored : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -11,7 +11,7 @@ constexpr std::chrono::milliseconds kGrace{500};
 }  // namespace
 
 // What the thread does. It is there from the beginning: a process that is at its limit of threads must still be able to end.
-void OwnedSystem::Parts::end_when_told() {
+void OwnedSystem::Shared::end_when_told() {
   bool await_actors = false;
   {
     const MutexLock lock(mutex);
@@ -32,29 +32,30 @@ void OwnedSystem::Parts::end_when_told() {
 }
 
 OwnedSystem::OwnedSystem(const SystemOptions& options, void (*register_messages)(caf::actor_system_config&))
-    : parts_(std::make_shared<Parts>()) {
-  register_messages(parts_->config);
-  configure(parts_->config, options);
-  parts_->system = std::make_unique<caf::actor_system>(parts_->config);
-  std::thread([parts = parts_] { parts->end_when_told(); }).detach();
+    : shared_(std::make_shared<Shared>()) {
+  register_messages(shared_->config);
+  configure(shared_->config, options);
+  shared_->system = std::make_unique<caf::actor_system>(shared_->config);
+  std::thread([shared = shared_] { shared->end_when_told(); }).detach();
 }
 
 bool OwnedSystem::await_actors(std::chrono::milliseconds deadline) {
-  const MutexLock lock(parts_->mutex);
-  parts_->awaiting = true;
-  parts_->changed.notify_all();
-  const bool done = parts_->changed.wait_for(parts_->mutex, deadline,
-                                             [this]() TROUPE_REQUIRES(parts_->mutex) { return parts_->actors_done; });
+  const MutexLock lock(shared_->mutex);
+  shared_->awaiting = true;
+  shared_->changed.notify_all();
+  const bool done = shared_->changed.wait_for(
+      shared_->mutex, deadline, [this]() TROUPE_REQUIRES(shared_->mutex) { return shared_->actors_done; });
   abandoned_ = !done;
   return done;
 }
 
 OwnedSystem::~OwnedSystem() {
-  const MutexLock lock(parts_->mutex);
-  parts_->ending = true;
-  parts_->changed.notify_all();
+  const MutexLock lock(shared_->mutex);
+  shared_->ending = true;
+  shared_->changed.notify_all();
   if (!abandoned_)
-    parts_->changed.wait_for(parts_->mutex, kGrace, [this]() TROUPE_REQUIRES(parts_->mutex) { return parts_->ended; });
+    shared_->changed.wait_for(shared_->mutex, kGrace,
+                              [this]() TROUPE_REQUIRES(shared_->mutex) { return shared_->ended; });
 }
 
 }  // namespace troupe

@@ -25,7 +25,7 @@ class OwnedSystem {
   OwnedSystem(const OwnedSystem&) = delete;
   OwnedSystem& operator=(const OwnedSystem&) = delete;
 
-  caf::actor_system& get() { return *parts_->system; }
+  caf::actor_system& get() { return *shared_->system; }
 
   // Waits until every actor has ended, as they were told to before, but not longer than `deadline`. Whether they have.
   bool await_actors(std::chrono::milliseconds deadline);
@@ -33,7 +33,7 @@ class OwnedSystem {
  private:
   // Shared with the thread that ends the system. Whoever destroys the last reference must not have to wait for an actor, so the
   // thread keeps one until the system is gone.
-  struct Parts {
+  struct Shared {
     void end_when_told();
 
     caf::actor_system_config config;
@@ -44,7 +44,7 @@ class OwnedSystem {
     bool awaiting TROUPE_GUARDED_BY(mutex) = false, ending TROUPE_GUARDED_BY(mutex) = false;
     bool actors_done TROUPE_GUARDED_BY(mutex) = false, ended TROUPE_GUARDED_BY(mutex) = false;
   };
-  std::shared_ptr<Parts> parts_;
+  std::shared_ptr<Shared> shared_;
   bool abandoned_ = false;  // to an actor that has not ended
 };
 

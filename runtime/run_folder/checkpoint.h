@@ -31,7 +31,7 @@ struct Checkpoint {
   std::map<std::string, double> scalars;  // counters of schedules, statistics; NaN and infinities survive
   std::map<std::string, Array> model;
   std::map<std::string, Array> optimizer;
-  std::map<std::string, std::string> extras;  // opaque bytes of other parts, by UTF-8 name
+  std::map<std::string, std::string> extras;  // opaque bytes of others, by UTF-8 name
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };

@@ -159,49 +159,50 @@ std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& 
           {1, bottleneck_line(s)},       {10, advice_line(s)}};
 }
 
-// A part of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0 never.
-struct LinePart {
+// An item of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0
+// never.
+struct LineItem {
   int rank;
   std::string full, compact;
   bool close = false;  // follows its neighbour after one space
 };
 
-LinePart counted(int rank, const std::string& name, uint64_t count) {
+LineItem counted(int rank, const std::string& name, uint64_t count) {
   return {rank, name + ' ' + format_short(count), name + ' ' + format_compact(count)};
 }
 
-std::vector<LinePart> line_parts(const StatsSnapshot& s) {
-  const auto same = [](int rank, const std::string& text) { return LinePart{rank, text, text}; };
+std::vector<LineItem> line_items(const StatsSnapshot& s) {
+  const auto same = [](int rank, const std::string& text) { return LineItem{rank, text, text}; };
   const auto steps = [&](auto format) {
     return "steps " + format(s.env_steps) + " (" + rate(s.env_steps_per_second, format) + "/s)";
   };
   const std::string updates_rate = "(" + format_figure(s.updates_per_second, 1) + "/s)";
   const std::string lag = "lag p95 ", of = " of ";
-  std::vector<LinePart> parts = {
+  std::vector<LineItem> items = {
       same(2, format_seconds(s.elapsed_seconds)),
       same(3, format_percent(s.progress)),
       {0, steps(format_short), steps(format_compact)},
       counted(0, "updates", s.updates),
       {4, updates_rate, updates_rate, true},
       {0, "return " + format_figure(s.return_mean, 1), "return " + format_compact_figure(s.return_mean)}};
-  if (std::isfinite(s.success_rate)) parts.push_back(same(5, "success " + format_percent(s.success_rate)));
-  parts.push_back(same(6, "KL " + small_figure(learner_metric(s, "kl"))));
-  if (const uint64_t failures = env_failures_of(s)) parts.push_back(counted(1, "env failures", failures));
-  if (s.ledger.lost_in_crash > 0) parts.push_back(counted(1, "lost", s.ledger.lost_in_crash));
-  if (const std::string what = find_bottleneck(s).what; !what.empty()) parts.push_back(same(0, "bottleneck: " + what));
-  parts.push_back(counted(0, "workers", s.workers_up));
-  parts.push_back(same(7, "ETA " + format_seconds(s.eta_seconds)));
-  parts.push_back({0, lag + format_figure(s.lag_p95, 0) + of + format_short(s.lag_bound),
+  if (std::isfinite(s.success_rate)) items.push_back(same(5, "success " + format_percent(s.success_rate)));
+  items.push_back(same(6, "KL " + small_figure(learner_metric(s, "kl"))));
+  if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, "env failures", failures));
+  if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, "lost", s.ledger.lost_in_crash));
+  if (const std::string what = find_bottleneck(s).what; !what.empty()) items.push_back(same(0, "bottleneck: " + what));
+  items.push_back(counted(0, "workers", s.workers_up));
+  items.push_back(same(7, "ETA " + format_seconds(s.eta_seconds)));
+  items.push_back({0, lag + format_figure(s.lag_p95, 0) + of + format_short(s.lag_bound),
                    lag + compact_lag(s.lag_p95) + of + format_compact(s.lag_bound)});
-  parts.push_back(counted(0, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));
-  return parts;
+  items.push_back(counted(0, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));
+  return items;
 }
 
-std::string joined(const std::vector<LinePart>& parts, bool compact, int highest_rank) {
+std::string joined(const std::vector<LineItem>& items, bool compact, int highest_rank) {
   std::string line;
-  for (const LinePart& part : parts)
-    if (part.rank <= highest_rank)
-      line += (line.empty() ? "" : part.close ? " " : "  ") + (compact ? part.compact : part.full);
+  for (const LineItem& item : items)
+    if (item.rank <= highest_rank)
+      line += (line.empty() ? "" : item.close ? " " : "  ") + (compact ? item.compact : item.full);
   return line;
 }
 
@@ -224,14 +225,14 @@ std::string console_redraw(const std::vector<std::string>& lines, size_t lines_b
 }
 
 std::string console_line(const StatsSnapshot& s) {
-  const std::vector<LinePart> parts = line_parts(s);
+  const std::vector<LineItem> items = line_items(s);
   constexpr int kHighestRank = 7, kFailures = 1;
-  std::string line = joined(parts, /*compact=*/false, kHighestRank);
+  std::string line = joined(items, /*compact=*/false, kHighestRank);
   // Numbers are abbreviated only where failures would be left out otherwise, so that the lines of a run are alike.
   for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= kFailures; --rank)
-    line = joined(parts, /*compact=*/false, rank);
+    line = joined(items, /*compact=*/false, rank);
   for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= 0; --rank)
-    line = joined(parts, /*compact=*/true, rank);
+    line = joined(items, /*compact=*/true, rank);
   return line;
 }
 

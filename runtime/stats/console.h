@@ -22,7 +22,7 @@ std::vector<std::string> console_block(const std::string& run, const StatsSnapsh
 std::string console_redraw(const std::vector<std::string>& lines, size_t lines_before);
 
 // The whole report in one line of fewer than kLineColumns columns, for logs and pipes. Steps, steps per second, updates, return,
-// bottleneck, workers, lag and dropped samples are always in it. Where there is no room for the rest, the least important parts are left
+// bottleneck, workers, lag and dropped samples are always in it. Where there is no room for the rest, the least important items are left
 // out. Numbers below ten million are abbreviated only where failures and lost samples would be left out otherwise.
 std::string console_line(const StatsSnapshot& snapshot);
 constexpr size_t kLineColumns = 160;

@@ -24,13 +24,13 @@ std::optional<RequestLine> parse_request_line(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   const size_t first = line.find(' '), last = line.rfind(' ');
   if (first == std::string_view::npos || last <= first + 1) return std::nullopt;
-  const RequestLine parts{line.substr(0, first), line.substr(first + 1, last - first - 1), line.substr(last + 1)};
-  const bool method_ok = !parts.method.empty() && std::all_of(parts.method.begin(), parts.method.end(),
-                                                              [](char c) { return c >= 'A' && c <= 'Z'; });
+  const RequestLine request{line.substr(0, first), line.substr(first + 1, last - first - 1), line.substr(last + 1)};
+  const bool method_ok = !request.method.empty() && std::all_of(request.method.begin(), request.method.end(),
+                                                                [](char c) { return c >= 'A' && c <= 'Z'; });
   const bool target_ok =
-      std::all_of(parts.target.begin(), parts.target.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  if (!method_ok || !target_ok || !parts.version.starts_with("HTTP/")) return std::nullopt;
-  return parts;
+      std::all_of(request.target.begin(), request.target.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  if (!method_ok || !target_ok || !request.version.starts_with("HTTP/")) return std::nullopt;
+  return request;
 }
 
 std::string response(const std::string& status, const std::string& type, const std::string& body, bool with_body,

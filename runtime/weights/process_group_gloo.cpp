@@ -37,7 +37,7 @@ at::Tensor tensor_over(const void* data, size_t bytes) {
 milliseconds at_least_one(milliseconds timeout) { return std::max(timeout, milliseconds(1)); }
 
 // One send or receive and the rank at its other end.
-struct Part {
+struct PeerWork {
   int rank;
   Work work;
 };
@@ -61,32 +61,32 @@ class GlooGroup : public ProcessGroup {
 
   std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) override {
     TROUPE_CHECK(buffer.device == Device::host && root >= 0 && root < size(), "root", root, "of", size());
-    std::vector<Part> parts;
+    std::vector<PeerWork> works;
     const int tag = next_tag();
-    if (buffer.bytes == 0) return std::make_unique<InFlight>(*this, std::move(parts));
+    if (buffer.bytes == 0) return std::make_unique<InFlight>(*this, std::move(works));
     if (rank() != root) {
-      parts.push_back(start(root, tag, buffer.data, buffer.bytes, &Gloo::recv));
+      works.push_back(start(root, tag, buffer.data, buffer.bytes, &Gloo::recv));
     } else {
       for (int to = 0; to < size(); ++to)
-        if (to != root) parts.push_back(start(to, tag, buffer.data, buffer.bytes, &Gloo::send));
+        if (to != root) works.push_back(start(to, tag, buffer.data, buffer.bytes, &Gloo::send));
     }
-    return std::make_unique<InFlight>(*this, std::move(parts));
+    return std::make_unique<InFlight>(*this, std::move(works));
   }
 
   void gather(const void* mine, void* all, size_t bytes, int root, milliseconds timeout) override {
     TROUPE_CHECK(bytes > 0 && root >= 0 && root < size(), "root", root, "of", size());
-    std::vector<Part> parts;
+    std::vector<PeerWork> works;
     const int tag = next_tag();
     if (rank() != root) {
-      parts.push_back(start(root, tag, mine, bytes, &Gloo::send));
+      works.push_back(start(root, tag, mine, bytes, &Gloo::send));
     } else {
       auto* place = static_cast<std::byte*>(all);
       std::memcpy(place + static_cast<size_t>(root) * bytes, mine, bytes);
       for (int from = 0; from < size(); ++from)
         if (from != root)
-          parts.push_back(start(from, tag, place + static_cast<size_t>(from) * bytes, bytes, &Gloo::recv));
+          works.push_back(start(from, tag, place + static_cast<size_t>(from) * bytes, bytes, &Gloo::recv));
     }
-    InFlight(*this, std::move(parts)).wait(timeout);
+    InFlight(*this, std::move(works)).wait(timeout);
   }
 
  private:
@@ -94,24 +94,24 @@ class GlooGroup : public ProcessGroup {
 
   class InFlight : public Transfer {
    public:
-    InFlight(GlooGroup& group, std::vector<Part> parts) : group_(group), parts_(std::move(parts)) {}
-    ~InFlight() override { group_.forget(parts_); }
-    void wait(milliseconds timeout) override { group_.finish(parts_, timeout); }
+    InFlight(GlooGroup& group, std::vector<PeerWork> works) : group_(group), works_(std::move(works)) {}
+    ~InFlight() override { group_.forget(works_); }
+    void wait(milliseconds timeout) override { group_.finish(works_, timeout); }
 
    private:
     GlooGroup& group_;
-    std::vector<Part> parts_;
+    std::vector<PeerWork> works_;
   };
 
-  Part start(int other, int tag, const void* data, size_t bytes, Operation operation) {
+  PeerWork start(int other, int tag, const void* data, size_t bytes, Operation operation) {
     std::vector<at::Tensor> tensors{tensor_over(data, bytes)};
     try {
-      Part part{other, ((*gloo_).*operation)(tensors, other, tag)};
+      PeerWork started{other, ((*gloo_).*operation)(tensors, other, tag)};
       const MutexLock lock(mutex_);
       if (stop_.stop_requested()) throw_stopped();
       if (lost_[other]) throw missing_ranks(Kind::peer_lost, {other}, *lost_[other]);
-      pending_.push_back(part);
-      return part;
+      pending_.push_back(started);
+      return started;
     } catch (const TransferError&) {
       throw;
     } catch (const std::exception& error) {
@@ -120,33 +120,34 @@ class GlooGroup : public ProcessGroup {
   }
 
   // Everything that is late when the deadline passes is named; a broken connection is reported at once.
-  void finish(std::vector<Part>& parts, milliseconds timeout) {
+  void finish(std::vector<PeerWork>& works, milliseconds timeout) {
     const Deadline deadline(timeout);
     {
       const MutexLock lock(mutex_);
       waiting_until_ = deadline;
     }
     std::vector<int> late;
-    for (Part& part : parts) {
+    for (PeerWork& peer : works) {
       std::string error;
       try {
-        if (part.work->wait(at_least_one(deadline.left()))) continue;
-        error = why_lost(part.rank);
+        if (peer.work->wait(at_least_one(deadline.left()))) continue;
+        error = why_lost(peer.rank);
       } catch (const std::exception& exception) {
         error = plain_reason(exception);
       }
       if (stop_.stop_requested()) throw_stopped();
-      if (!deadline.passed()) throw missing_ranks(Kind::peer_lost, {part.rank}, error);
-      late.push_back(part.rank);
+      if (!deadline.passed()) throw missing_ranks(Kind::peer_lost, {peer.rank}, error);
+      late.push_back(peer.rank);
     }
     if (!late.empty())
       throw missing_ranks(Kind::timeout, std::move(late),
                           "no progress within " + std::to_string(timeout.count()) + " ms");
   }
 
-  void forget(const std::vector<Part>& parts) {
+  void forget(const std::vector<PeerWork>& works) {
     const MutexLock lock(mutex_);
-    for (const Part& part : parts) std::erase_if(pending_, [&](const Part& each) { return each.work == part.work; });
+    for (const PeerWork& peer : works)
+      std::erase_if(pending_, [&](const PeerWork& each) { return each.work == peer.work; });
   }
 
   // Calls lose() when the connection to that rank breaks.
@@ -175,8 +176,8 @@ class GlooGroup : public ProcessGroup {
     lost_[other] = error;
     // At a timeout Gloo itself closes all connections; whoever waits knows by then, and must still tell late from answered.
     if (waiting_until_ && waiting_until_->passed()) return;
-    for (const Part& part : pending_)
-      if (part.rank == other) part.work->abort();
+    for (const PeerWork& peer : pending_)
+      if (peer.rank == other) peer.work->abort();
   }
 
   std::string why_lost(int other) {
@@ -186,7 +187,7 @@ class GlooGroup : public ProcessGroup {
 
   void abort_all() {
     const MutexLock lock(mutex_);
-    for (const Part& part : pending_) part.work->abort();
+    for (const PeerWork& peer : pending_) peer.work->abort();
   }
 
   [[noreturn]] void throw_stopped() const { throw TransferError(Kind::stopped, {}, "the group was stopped"); }
@@ -199,7 +200,7 @@ class GlooGroup : public ProcessGroup {
   const std::stop_token stop_;
   int tag_ = 0;
   Mutex mutex_;
-  std::vector<Part> pending_ TROUPE_GUARDED_BY(mutex_);
+  std::vector<PeerWork> pending_ TROUPE_GUARDED_BY(mutex_);
   std::vector<std::optional<std::string>> lost_ TROUPE_GUARDED_BY(mutex_);  // by rank: why its connection broke
   std::optional<Deadline> waiting_until_ TROUPE_GUARDED_BY(mutex_);         // of the newest wait
   std::byte never_written_{};
@@ -256,16 +257,16 @@ class GlooBackend : public GroupBackend {
 class C10dBroadcast : public BareBroadcast {
  public:
   C10dBroadcast(GlooBackend& backend, const Rendezvous& r, milliseconds timeout)
-      : parts_(backend.connect(r, timeout, {})) {}
+      : connection_and_gloo_(backend.connect(r, timeout, {})) {}
   void run(void* data, size_t bytes, int root) override {
     std::vector<at::Tensor> tensors{tensor_over(data, bytes)};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    parts_.second->broadcast(tensors, options)->wait();
+    connection_and_gloo_.second->broadcast(tensors, options)->wait();
   }
 
  private:
-  std::pair<std::unique_ptr<GroupStore>, c10::intrusive_ptr<Gloo>> parts_;
+  std::pair<std::unique_ptr<GroupStore>, c10::intrusive_ptr<Gloo>> connection_and_gloo_;
 };
 
 }  // namespace

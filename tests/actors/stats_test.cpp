@@ -73,7 +73,7 @@ TEST_CASE("stats: of an actor that has ended nothing is kept but its counts") {
 }
 
 TEST_CASE(
-    "stats: the used part of stop.seconds counts from the start of training, other times from that of the process") {
+    "stats: the used fraction of stop.seconds counts from the start of training, other times from the process's") {
   struct TimedRun : OneActor {
     TimedRun() : OneActor(timed()) {}
     static RunConfig timed() {

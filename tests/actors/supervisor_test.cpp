@@ -113,11 +113,11 @@ struct Run {
     context->make_policy = [this] { return fake_policy(world); };
     context->threads = false;
     if (!learner) learner = std::make_shared<FakeLearner>(world, 0);
-    RunParts parts{std::move(learner), {}, std::make_shared<NoSink>(), [this](const RunOutcome& result) {
-                     ++ends;
-                     outcome = result;
-                   }};
-    root = system->spawn(supervisor, RunContextPtr(context), std::move(parts));
+    RunDependencies dependencies{std::move(learner), {}, std::make_shared<NoSink>(), [this](const RunOutcome& result) {
+                                   ++ends;
+                                   outcome = result;
+                                 }};
+    root = system->spawn(supervisor, RunContextPtr(context), std::move(dependencies));
     scheduler->run();
   }
   ~Run() {

@@ -144,9 +144,9 @@ class SmallRun {
  public:
   SmallRun(int64_t inference, int64_t updates) : config_(small_config(inference, updates)) {
     auto context = wiring_of(signature_, nullptr);
-    RunParts parts{
+    RunDependencies dependencies{
         std::make_shared<StillLearner>(signature_), {}, sink, [this](const RunOutcome& result) { outcome = result; }};
-    root = thread.system().spawn(supervisor, context, parts);
+    root = thread.system().spawn(supervisor, context, dependencies);
   }
   ~SmallRun() {
     if (!outcome) caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(root), Stop{"the test ends"});
@@ -182,9 +182,9 @@ class SmallRun {
       return wiring_of(signature_of(floats), member.loaded);
     };
     member.host = thread.system().spawn(
-        inference_host, InferenceHostParts{RunAddress{"", 0, [this] { return JoinService(root); }}, make_context,
-                                           [](const std::string&) { return Route{"127.0.0.1", "127.0.0.1"}; },
-                                           [&member](const std::string& why) { member.ended = why; }});
+        inference_host, InferenceHostDependencies{RunAddress{"", 0, [this] { return JoinService(root); }}, make_context,
+                                                  [](const std::string&) { return Route{"127.0.0.1", "127.0.0.1"}; },
+                                                  [&member](const std::string& why) { member.ended = why; }});
     return member;
   }
   bool run_until(uint64_t updates) {
@@ -325,8 +325,8 @@ TEST_CASE("publisher: a receiver that never answers is set aside, and the loss i
   context->threads = false;
   const auto backend = make_in_process_backend();
   context->make_group_backend = [backend](const std::string&) { return backend; };
-  const PublisherActor actor =
-      thread.system().spawn(publisher, PublisherParts{context, signature, thread.system().spawn(loss_listener, &told)});
+  const PublisherActor actor = thread.system().spawn(
+      publisher, PublisherDependencies{context, signature, thread.system().spawn(loss_listener, &told)});
   caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 3})});
   caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "127.0.0.1"});
   REQUIRE(thread.until([&] { return !told.lost.empty(); }));
@@ -351,7 +351,7 @@ TEST_CASE("publisher: without a backend a remote receiver is lost with the reaso
     throw ConfigError(address + ": cannot be bound");
   };
   const PublisherActor actor = thread.system().spawn(
-      publisher, PublisherParts{context, signature_of(1), thread.system().spawn(loss_listener, &told)});
+      publisher, PublisherDependencies{context, signature_of(1), thread.system().spawn(loss_listener, &told)});
   caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "10.1.1.1"});
   REQUIRE(thread.until([&] { return !told.lost.empty(); }));
   CHECK(told.lost[0].why.find("10.1.1.1: cannot be bound") != std::string::npos);

@@ -8,7 +8,7 @@
 #include "runtime/caf/system.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/parts.h"
+#include "tools/bench/support.h"
 #include "tools/cli/learning_context.h"
 
 namespace troupe {
@@ -27,7 +27,7 @@ class Server {
     config.inference.timeout = kDeadline;
     const std::shared_ptr<RunContext> context = learning_context(config);
     caf::actor_system& system = system_.get();
-    const auto weights = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
+    const auto weights = system_.stop_at_end(system.spawn(publisher, PublisherDependencies{}));
     const InferencePeers peers{weights, system_.stop_at_end(system.spawn(silent_replay)),
                                system_.stop_at_end(system.spawn(silent_stats))};
     inference_ =

@@ -23,7 +23,7 @@
 #include "runtime/caf/system.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/parts.h"
+#include "tools/bench/support.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
 
@@ -99,7 +99,7 @@ class Pipeline {
       : context_(context), system_(own_process), self_(system_.get()), weights_(std::move(weights)) {
     caf::actor_system& system = system_.get();
     const StatsActor stats = system_.stop_at_end(system.spawn(silent_stats));
-    publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherParts{}));
+    publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherDependencies{}));
     replay_ = system_.stop_at_end(
         system.spawn(replay_buffer, context, ReplayStart{}, stats, caf::typed_actor<caf::reacts_to<SamplingFailed>>{}));
     const auto inference = system_.stop_at_end(

@@ -13,7 +13,7 @@
 #include "runtime/caf/system.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/parts.h"
+#include "tools/bench/support.h"
 #include "tools/cli/learning_context.h"
 
 namespace troupe {
@@ -74,7 +74,7 @@ class Training {
         spawn_on(system, true, prefetcher, context, std::shared_ptr<const Learner>(learner), replay));
     const TrainerPeers peers{prefetch,
                              replay,
-                             system_.stop_at_end(system.spawn(publisher, PublisherParts{})),
+                             system_.stop_at_end(system.spawn(publisher, PublisherDependencies{})),
                              system_.stop_at_end(system.spawn(silent_recorder)),
                              system_.stop_at_end(system.spawn(silent_evaluator)),
                              caf::actor_cast<decltype(TrainerPeers::supervisor)>(me)};

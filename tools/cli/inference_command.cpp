@@ -48,8 +48,8 @@ int run_inference(const InferenceOptions& options) {
   constexpr size_t kMore = 8;    // of LibTorch, and of the connections that bring weights
   with_network(2, kActors + kMore, joining_network(), [&](caf::actor_system& system) {
     const InferenceHostActor host = system.spawn<caf::detached>(
-        inference_host,
-        InferenceHostParts{shared->report->address(options.connect, options.wait), make_context, route_to, on_end});
+        inference_host, InferenceHostDependencies{shared->report->address(options.connect, options.wait), make_context,
+                                                  route_to, on_end});
     interrupted = shared->signals.wait();
     if (interrupted) caf::anon_send(host, Stop{"interrupted"});
     return 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The real parts of a run for a process that computes: environments, LibTorch policies and learners.
+// The run context of a process that computes: real environments, LibTorch policies and learners.
 
 #include <memory>
 #include <string>

@@ -129,7 +129,7 @@ std::shared_ptr<RunContext> context_of(const TrainOptions& options, const RunCon
   return context;
 }
 
-// The parts of one start of a run, in the order in which they begin. They end in the reverse order, after the actors.
+// What one start of a run uses, in the order in which each begins. They end in the reverse order, after the actors.
 struct Start {
   const TrainOptions& options;
   const RunConfig& config;
@@ -148,12 +148,12 @@ struct Start {
 int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener, const ReplayStart& start) {
   std::optional<StopSignals::AtQuit> at_quit;
   at_quit.emplace(run.signals, [&run] { return quit(*run.folder); });
-  RunParts parts{std::move(run.learner), start, run.report, [&run](const RunOutcome& result) {
-                   run.outcome = result;
-                   run.ended = true;
-                   run.signals.end();
-                 }};
-  const SupervisorActor root = owned.get().spawn(supervisor, run.context, std::move(parts));
+  RunDependencies dependencies{std::move(run.learner), start, run.report, [&run](const RunOutcome& result) {
+                                 run.outcome = result;
+                                 run.ended = true;
+                                 run.signals.end();
+                               }};
+  const SupervisorActor root = owned.get().spawn(supervisor, run.context, std::move(dependencies));
   if (listener) listener->lead_to(root);
   const bool interrupted =
       listener ? wait_for_end(root, run.signals) : drive_to_end(owned.get(), root, run.signals, run.ended);

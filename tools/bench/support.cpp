@@ -1,4 +1,4 @@
-#include "tools/bench/parts.h"
+#include "tools/bench/support.h"
 
 #include <algorithm>
 #include <cmath>
