@@ -321,7 +321,7 @@ void on_down(Self self, const caf::down_msg& down) {
 void report(Self self) {
   auto& st = self->state;
   InferenceReport report = st.report;
-  report.receiver = st.id;
+  report.inference_index = st.inference_index;
   if (st.version) report.version = *st.version;
   report.batch_rows = Array::of<int32_t>({static_cast<int64_t>(st.batch_rows.size())}, st.batch_rows);
   report.latency_us = Array::of<float>({static_cast<int64_t>(st.latency_us.size())}, st.latency_us);
@@ -332,18 +332,19 @@ void report(Self self) {
 
 }  // namespace
 
-InferenceActor::behavior_type inference_actor(Self self, RunContextPtr context, uint64_t id, InferencePeers peers) {
+InferenceActor::behavior_type inference_actor(Self self, RunContextPtr context, InferenceIndex inference_index,
+                                              InferencePeers peers) {
   guard(self);
   auto& st = self->state;
   st.context = context;
-  st.id = id;
+  st.inference_index = inference_index;
   st.peers = peers;
   st.batcher.emplace(context->config.inference);
   st.parts = PartAssembler(most_bytes_of_request(context->config, context->spec, context->recurrence),
                            most_open_bytes(*context));
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
-  const std::string name = "inference " + std::to_string(id);
+  const std::string name = "inference " + std::to_string(inference_index);
   if (const std::string* state = context->state_of(name)) {
     InferenceReport& r = st.report;
     restoring([&] { from_bytes(*state, name, r.batches, r.rows, r.full, r.timeout, r.all_waiting, r.failed); });
@@ -362,8 +363,8 @@ InferenceActor::behavior_type inference_actor(Self self, RunContextPtr context, 
         if (st.version && message.weights->version <= *st.version) return;
         st.policy->load(*message.weights);
         st.version = message.weights->version;
-        self->send(st.peers.replay, Applied{st.id, *st.version});
-        self->send(st.peers.stats, Applied{st.id, *st.version});
+        self->send(st.peers.replay, Applied{st.inference_index, *st.version});
+        self->send(st.peers.stats, Applied{st.inference_index, *st.version});
         run_ready(self);
       },
       [self](due_atom, uint64_t timer) {

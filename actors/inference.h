@@ -37,7 +37,7 @@ struct InferenceState {
   };
 
   RunContextPtr context;
-  uint64_t id = 0;
+  InferenceIndex inference_index = 0;
   InferencePeers peers;
   std::unique_ptr<Policy> policy;
   std::optional<PolicyVersion> version;  // nothing until the first weights
@@ -55,6 +55,7 @@ struct InferenceState {
 };
 
 InferenceActor::behavior_type inference_actor(InferenceActor::stateful_pointer<InferenceState> self,
-                                              RunContextPtr context, uint64_t id, InferencePeers peers);
+                                              RunContextPtr context, InferenceIndex inference_index,
+                                              InferencePeers peers);
 
 }  // namespace troupe

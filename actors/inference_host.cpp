@@ -35,13 +35,13 @@ void start_serving(Self self, const Welcome& welcome) {
     context = st.dependencies.make_context(welcome.config);
     const Route route = st.dependencies.route_to(st.joining.run.host);
     const auto signature = context->make_policy()->signature();
-    st.id = welcome.member;
+    st.inference_index = welcome.member;
     st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), signature,
                                                    std::make_shared<WeightSlot>(), channel_options(*context));
-    st.inference = spawn_on(self->system(), context->threads, inference_actor, context, st.id,
+    st.inference = spawn_on(self->system(), context->threads, inference_actor, context, st.inference_index,
                             InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
     st.receiver_actor = spawn_on(
-        self->system(), context->threads, weight_receiver_actor, st.receiver, st.id,
+        self->system(), context->threads, weight_receiver_actor, st.receiver, st.inference_index,
         WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, context->threads);
     request.inference = st.inference;
     request.signature = *signature;
@@ -50,7 +50,7 @@ void start_serving(Self self, const Welcome& welcome) {
     return fail_joining(self, e.what());
   }
   self->monitor(st.inference);
-  joined(self, "inference " + std::to_string(st.id), context->config);
+  joined(self, "inference " + std::to_string(st.inference_index), context->config);
   ask_server<void>(self, std::move(request), [] {});
 }
 
@@ -63,7 +63,7 @@ void on_down(Self self, const caf::down_msg& down) {
 
 void on_expelled(Self self, const Expelled& expelled) {
   auto& st = self->state;
-  if (expelled.receiver != st.id || !st.receiver) return;
+  if (expelled.inference_index != st.inference_index || !st.receiver) return;
   if (!st.serving && ++st.fruitless >= kMaxFruitless)
     return fail_joining(self, "the run could not send weights to this process: " + expelled.why);
   join_again(self, "set aside by the run: " + expelled.why);
@@ -89,18 +89,19 @@ InferenceHostActor::behavior_type inference_host(Self self, InferenceHostDepende
   return {
       [self](const Invitation& invitation) {
         auto& st = self->state;
-        if (st.receiver && invitation.receiver == st.id) st.receiver->invite(invitation.rendezvous);
+        if (st.receiver && invitation.inference_index == st.inference_index) st.receiver->invite(invitation.rendezvous);
       },
       [self](const Expelled& expelled) { on_expelled(self, expelled); },
       [self](const Stop& stop) { stop_joining(self, stop); },
       [self](begin_atom) { begin_joining(self); },
       [self](const Serving& serving) {
         auto& st = self->state;
-        if (serving.receiver != st.id || !st.joining.server) return;
+        if (serving.inference_index != st.inference_index || !st.joining.server) return;
         st.serving = true;
         st.fruitless = 0;
         st.joining.member_since = self->clock().now();
-        log_info("inference", "serves " + st.joining.run.text() + " as receiver " + std::to_string(st.id));
+        log_info("inference",
+                 "serves " + st.joining.run.text() + " as inference actor " + std::to_string(st.inference_index));
         self->send(st.joining.server, serving);
       },
   };

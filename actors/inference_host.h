@@ -35,7 +35,7 @@ struct InferenceHostState {
 
   InferenceHostDependencies dependencies;
   Joining joining;
-  uint64_t id = 0;  // as a receiver
+  InferenceIndex inference_index = 0;
   InferenceActor inference;
   WeightReceiverActor receiver_actor;
   std::shared_ptr<WeightReceiver> receiver;

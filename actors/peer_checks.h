@@ -24,7 +24,7 @@ std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, 
                                   PolicyVersion newest, const Rollout& rollout);
 std::optional<std::string> misfit(const InferenceReport& report);
 
-// Workers and receivers state their own numbers. Who has which one.
+// Workers state their own number, inference actors their inference index. Who has which one.
 using NumberHolders = std::map<caf::actor_addr, uint64_t>;
 // Whether the sender may not have that number: it has another one, or another actor has it.
 bool is_taken(const NumberHolders& holders, const caf::actor_addr& sender, uint64_t number);

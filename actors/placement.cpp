@@ -7,14 +7,14 @@
 
 namespace troupe {
 
-std::optional<uint64_t> Placement::add_worker(uint64_t worker) {
-  const std::optional<uint64_t> inference = emptiest();
-  if (inference) {
-    place(worker, *inference);
+std::optional<InferenceIndex> Placement::add_worker(uint64_t worker) {
+  const std::optional<InferenceIndex> inference_index = emptiest();
+  if (inference_index) {
+    place(worker, *inference_index);
   } else {
     waiting_.insert(worker);
   }
-  return inference;
+  return inference_index;
 }
 
 void Placement::remove_worker(uint64_t worker) {
@@ -25,17 +25,17 @@ void Placement::remove_worker(uint64_t worker) {
   inference_of_.erase(it);
 }
 
-std::vector<Placement::Move> Placement::add_inference(uint64_t id) {
-  TROUPE_CHECK(workers_of_.try_emplace(id).second, "inference actor", id, "twice");
+std::vector<Placement::Move> Placement::add_inference(InferenceIndex inference_index) {
+  TROUPE_CHECK(workers_of_.try_emplace(inference_index).second, "inference actor", inference_index, "twice");
   std::set<uint64_t> moved;
   for (const uint64_t worker : std::exchange(waiting_, {})) {
     place(worker, *emptiest());
     moved.insert(worker);
   }
-  const std::set<uint64_t>& own = workers_of_.at(id);
-  for (uint64_t from = *fullest(); workers_of_.at(from).size() > own.size() + 1; from = *fullest()) {
+  const std::set<uint64_t>& own = workers_of_.at(inference_index);
+  for (InferenceIndex from = *fullest(); workers_of_.at(from).size() > own.size() + 1; from = *fullest()) {
     const uint64_t worker = *workers_of_.at(from).rbegin();
-    place(worker, id);
+    place(worker, inference_index);
     moved.insert(worker);
   }
   std::vector<Move> moves;
@@ -43,8 +43,8 @@ std::vector<Placement::Move> Placement::add_inference(uint64_t id) {
   return moves;
 }
 
-std::vector<Placement::Move> Placement::remove_inference(uint64_t id) {
-  const auto it = workers_of_.find(id);
+std::vector<Placement::Move> Placement::remove_inference(InferenceIndex inference_index) {
+  const auto it = workers_of_.find(inference_index);
   if (it == workers_of_.end()) return {};
   const std::set<uint64_t> workers = std::move(it->second);
   workers_of_.erase(it);
@@ -56,23 +56,23 @@ std::vector<Placement::Move> Placement::remove_inference(uint64_t id) {
   return moves;
 }
 
-std::optional<uint64_t> Placement::inference_of(uint64_t worker) const {
+std::optional<InferenceIndex> Placement::inference_of(uint64_t worker) const {
   const auto it = inference_of_.find(worker);
   return it == inference_of_.end() ? std::nullopt : std::optional(it->second);
 }
 
-void Placement::place(uint64_t worker, uint64_t inference) {
+void Placement::place(uint64_t worker, InferenceIndex inference_index) {
   if (const auto old = inference_of(worker)) workers_of_.at(*old).erase(worker);
-  workers_of_.at(inference).insert(worker);
-  inference_of_[worker] = inference;
+  workers_of_.at(inference_index).insert(worker);
+  inference_of_[worker] = inference_index;
 }
 
-std::optional<uint64_t> Placement::emptiest() const {
+std::optional<InferenceIndex> Placement::emptiest() const {
   const auto it = std::ranges::min_element(workers_of_, {}, [](const auto& entry) { return entry.second.size(); });
   return it == workers_of_.end() ? std::nullopt : std::optional(it->first);
 }
 
-std::optional<uint64_t> Placement::fullest() const {
+std::optional<InferenceIndex> Placement::fullest() const {
   const auto it = std::ranges::max_element(workers_of_, {}, [](const auto& entry) { return entry.second.size(); });
   return it == workers_of_.end() ? std::nullopt : std::optional(it->first);
 }

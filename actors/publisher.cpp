@@ -25,24 +25,24 @@ void drive(Self self) {
   self->send(st.plane, next_atom_v);
 }
 
-void lose(Self self, uint64_t receiver, const std::string& why) {
+void lose(Self self, InferenceIndex inference_index, const std::string& why) {
   auto& st = self->state;
-  if (st.remote.erase(receiver) == 0) return;
-  if (st.sender) st.sender->remove(receiver);
-  self->send(st.plane, ReceiverGone{receiver});
-  self->send(st.dependencies.supervisor, ReceiverLost{receiver, why});
+  if (st.remote.erase(inference_index) == 0) return;
+  if (st.sender) st.sender->remove(inference_index);
+  self->send(st.plane, ReceiverGone{inference_index});
+  self->send(st.dependencies.supervisor, ReceiverLost{inference_index, why});
 }
 
 void lose_all(Self self, const std::string& why) {
-  const std::set<uint64_t> all = self->state.remote;
-  for (const uint64_t receiver : all) lose(self, receiver, why);
+  const std::set<InferenceIndex> all = self->state.remote;
+  for (const InferenceIndex inference_index : all) lose(self, inference_index, why);
 }
 
 void on_step(Self self, const SenderStep& step) {
   auto& st = self->state;
   st.stepping = false;
   if (step.did == SenderStep::Did::delivered) st.failures = 0;
-  for (const ReceiverId receiver : step.lost) lose(self, receiver, step.error);
+  for (const InferenceIndex inference_index : step.lost) lose(self, inference_index, step.error);
   if (step.did == SenderStep::Did::failed && step.lost.empty() && !step.error.empty()) {
     log_warn("weights", "a transfer failed: " + step.error);
     if (++st.failures >= kMaxFailures) {
@@ -69,7 +69,7 @@ void on_joined(Self self, const ReceiverJoined& joined) {
                         st.dependencies.signature, PlaneDriver(self));
     self->monitor(st.plane);
   }
-  st.remote.insert(joined.receiver);
+  st.remote.insert(joined.inference_index);
   self->send(st.plane, joined);
 }
 
@@ -107,8 +107,8 @@ PublisherActor::behavior_type publisher(Self self, PublisherDependencies depende
       [self](const ReceiverJoined& joined) { on_joined(self, joined); },
       [self](const ReceiverGone& gone) {
         auto& st = self->state;
-        if (st.remote.erase(gone.receiver) == 0) return;
-        if (st.sender) st.sender->remove(gone.receiver);  // from here, so that a step under way ends early
+        if (st.remote.erase(gone.inference_index) == 0) return;
+        if (st.sender) st.sender->remove(gone.inference_index);  // from here, so that a step under way ends early
         self->send(st.plane, gone);
         drive(self);
       },

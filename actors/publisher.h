@@ -27,7 +27,7 @@ struct PublisherState {
   PublisherDependencies dependencies;
   WeightsPtr current;
   std::vector<WeightsHolder> receivers;  // of this process
-  std::set<uint64_t> remote;             // receivers of other processes
+  std::set<InferenceIndex> remote;       // receivers of other processes
   WeightPlaneActor plane;                // from the first of them on
   std::shared_ptr<WeightSender> sender;  // the plane's, once it stands
   bool stepping = false;                 // the plane makes a step

@@ -20,25 +20,25 @@ void add_counts(InferenceReport& sum, const InferenceReport& report) {
 }  // namespace
 
 // The entry of a receiver, a new one for one that was not heard of; nullptr when it gets none.
-ReceiverTable::Receiver* ReceiverTable::find(uint64_t receiver) {
-  if (const auto found = receivers_.find(receiver); found != receivers_.end()) return &found->second;
-  if (earlier_ && receiver <= earlier_->receiver) return nullptr;
-  return receivers_.size() < kMost || deterministic_ ? &receivers_[receiver] : nullptr;
+ReceiverTable::Receiver* ReceiverTable::find(InferenceIndex inference_index) {
+  if (const auto found = receivers_.find(inference_index); found != receivers_.end()) return &found->second;
+  if (earlier_ && inference_index <= earlier_->inference_index) return nullptr;
+  return receivers_.size() < kMost || deterministic_ ? &receivers_[inference_index] : nullptr;
 }
 
 void ReceiverTable::add(const InferenceReport& report) {
-  Receiver* receiver = find(report.receiver);
+  Receiver* receiver = find(report.inference_index);
   if (receiver == nullptr) return;
   receiver->report = report;
   receiver->report.batch_rows = receiver->report.latency_us = {};
 }
 
 void ReceiverTable::add(const Applied& applied) {
-  if (Receiver* receiver = find(applied.receiver)) receiver->applied = applied.version;
+  if (Receiver* receiver = find(applied.inference_index)) receiver->applied = applied.version;
 }
 
 void ReceiverTable::add(const ReceiverGone& gone) {
-  Receiver* receiver = find(gone.receiver);
+  Receiver* receiver = find(gone.inference_index);
   if (receiver == nullptr) return;
   receiver->gone = true;
   const auto is_gone = [](const auto& entry) { return entry.second.gone; };
@@ -46,16 +46,16 @@ void ReceiverTable::add(const ReceiverGone& gone) {
   const auto oldest = std::ranges::find_if(receivers_, is_gone);
   if (!earlier_) earlier_.emplace();
   add_counts(*earlier_, oldest->second.report);
-  earlier_->receiver = std::max(earlier_->receiver, oldest->first);
+  earlier_->inference_index = std::max(earlier_->inference_index, oldest->first);
   receivers_.erase(oldest);
 }
 
 void ReceiverTable::fill(StatsSnapshot& s, PolicyVersion published) const {
   InferenceReport sum = earlier_.value_or(InferenceReport{});
   if (earlier_) s.rows_served[kEarlier] = earlier_->rows;
-  for (const auto& [id, receiver] : receivers_) {
+  for (const auto& [inference_index, receiver] : receivers_) {
     add_counts(sum, receiver.report);
-    const std::string name = "inference " + std::to_string(id);
+    const std::string name = "inference " + std::to_string(inference_index);
     s.rows_served[name] = receiver.report.rows;
     if (!receiver.applied || receiver.gone) continue;
     ++s.inference_up;
@@ -69,12 +69,12 @@ void ReceiverTable::fill(StatsSnapshot& s, PolicyVersion published) const {
 
 std::vector<std::string> ReceiverTable::alarms(PolicyVersion published) {
   std::vector<std::string> lines;
-  for (auto& [id, receiver] : receivers_) {
+  for (auto& [inference_index, receiver] : receivers_) {
     const uint64_t now = behind(published, receiver.applied);
     const bool falls_back = now > receiver.behind_before || (now > 0 && receiver.applied == receiver.applied_before);
     receiver.strikes = falls_back && !receiver.gone ? receiver.strikes + 1 : 0;
     if (receiver.strikes == kAlarmLooks)
-      lines.push_back("inference " + std::to_string(id) + " falls behind: it applied version " +
+      lines.push_back("inference " + std::to_string(inference_index) + " falls behind: it applied version " +
                       receiver.applied->text() + ", " + std::to_string(now) + " before the newest");
     receiver.behind_before = now;
     receiver.applied_before = receiver.applied;
@@ -84,14 +84,14 @@ std::vector<std::string> ReceiverTable::alarms(PolicyVersion published) {
 
 ReceiverTable::Saved ReceiverTable::save() const {
   Saved receivers;
-  for (const auto& [id, receiver] : receivers_) receivers.emplace_back(receiver.report, receiver.gone);
+  for (const auto& [inference_index, receiver] : receivers_) receivers.emplace_back(receiver.report, receiver.gone);
   return receivers;
 }
 
 void ReceiverTable::load(const Saved& receivers) {
   for (const auto& [report, gone] : receivers) {
-    receivers_[report.receiver].report = report;
-    receivers_[report.receiver].gone = gone;
+    receivers_[report.inference_index].report = report;
+    receivers_[report.inference_index].gone = gone;
   }
 }
 

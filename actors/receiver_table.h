@@ -51,12 +51,12 @@ class ReceiverTable {
     int strikes = 0;
   };
 
-  Receiver* find(uint64_t receiver);
+  Receiver* find(InferenceIndex inference_index);
 
   bool deterministic_;
-  std::map<uint64_t, Receiver> receivers_;
-  std::optional<InferenceReport>
-      earlier_;  // the sums of those without an entry; `receiver` is the highest of their numbers
+  std::map<InferenceIndex, Receiver> receivers_;
+  // The sums of those without an entry, with the highest of their indices.
+  std::optional<InferenceReport> earlier_;
 };
 
 }  // namespace troupe

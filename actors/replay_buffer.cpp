@@ -284,12 +284,14 @@ void on_report(Self self, const WorkerReport& report) {
 
 void on_applied(Self self, const Applied& applied) {
   auto& st = self->state;
-  if (!self->current_sender() || st.gone.contains(applied.receiver)) return;
-  const std::string what = "version " + applied.version.text() + " of receiver " + std::to_string(applied.receiver);
-  if (is_taken(self, st.receiver_of, applied.receiver)) return drop(what, "its number belongs to another receiver");
+  if (!self->current_sender() || st.gone.contains(applied.inference_index)) return;
+  const std::string what =
+      "version " + applied.version.text() + " of inference actor " + std::to_string(applied.inference_index);
+  if (is_taken(self, st.receiver_of, applied.inference_index)) return drop(what, "its number belongs to another one");
   if (applied.version > st.store->version()) return drop(what, "this version has not been published yet");
-  if (!st.store->applied(applied.receiver, applied.version)) return drop(what, "it is older than the one before");
-  if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.receiver).second)
+  if (!st.store->applied(applied.inference_index, applied.version))
+    return drop(what, "it is older than the one before");
+  if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.inference_index).second)
     self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
   serve(self);
 }
@@ -356,8 +358,8 @@ ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const
       [self](const WorkerGone& gone) { on_gone(self, gone); },
       [self](const ReceiverGone& gone) {
         auto& st = self->state;
-        st.gone.insert(gone.receiver);
-        st.store->receiver_gone(gone.receiver);
+        st.gone.insert(gone.inference_index);
+        st.store->receiver_gone(gone.inference_index);
         serve(self);
       },
       [self](const UpdateMessage& update) { on_update(self, update); },

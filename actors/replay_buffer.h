@@ -26,7 +26,7 @@ struct ReplayState {
   std::set<uint64_t> seen;                   // every worker id there was
   NumberHolders worker_of;                   // who may speak for a worker
   NumberHolders receiver_of;
-  std::set<uint64_t> gone;           // receivers that no longer count, whatever they still say
+  std::set<InferenceIndex> gone;     // receivers that no longer count, whatever they still say
   std::set<uint64_t> gone_workers;   // the same of workers
   caf::strong_actor_ptr prefetcher;  // asked for a batch and waits
   PartAssembler parts;

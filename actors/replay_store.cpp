@@ -82,18 +82,18 @@ void ReplayStore::close() {
   closed_ = true;
 }
 
-bool ReplayStore::applied(uint64_t receiver, PolicyVersion version) {
-  const auto known = receivers_.find(receiver);
+bool ReplayStore::applied(InferenceIndex inference_index, PolicyVersion version) {
+  const auto known = receivers_.find(inference_index);
   if (known != receivers_.end() && version < known->second) return false;
-  receivers_[receiver] = version;
+  receivers_[inference_index] = version;
   return true;
 }
 
-void ReplayStore::receiver_gone(uint64_t receiver) { receivers_.erase(receiver); }
+void ReplayStore::receiver_gone(InferenceIndex inference_index) { receivers_.erase(inference_index); }
 
 std::optional<uint64_t> ReplayStore::applied_number() const {
   std::optional<uint64_t> smallest;
-  for (const auto& [id, version] : receivers_) {
+  for (const auto& [inference_index, version] : receivers_) {
     if (version.epoch != version_.epoch) return std::nullopt;
     if (!smallest || version.number < *smallest) smallest = version.number;
   }

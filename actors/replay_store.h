@@ -26,6 +26,7 @@
 #include "models/rollout_units.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/ledger.h"
+#include "runtime/weights/inference_index.h"
 
 namespace troupe {
 
@@ -56,8 +57,8 @@ class ReplayStore {
   void progress(uint64_t worker, std::vector<PartialRollout> partial, bool last = false);
   // An inference actor serves weights of this version; nothing is admitted while none has said so.
   // False, and nothing changes, when it is older than the one before.
-  bool applied(uint64_t receiver, PolicyVersion version);
-  void receiver_gone(uint64_t receiver);
+  bool applied(InferenceIndex inference_index, PolicyVersion version);
+  void receiver_gone(InferenceIndex inference_index);
   // Credits to hand out now, already booked. Call after every change.
   std::vector<CreditGrant> grant();
 
@@ -155,7 +156,7 @@ class ReplayStore {
   Rng rng_;
   std::map<uint64_t, Worker> workers_;
   uint64_t last_granted_ = 0;
-  std::map<uint64_t, PolicyVersion> receivers_;
+  std::map<InferenceIndex, PolicyVersion> receivers_;
   std::deque<Unit> units_;                        // stored, not handed out for the last time; oldest first
   uint64_t stored_samples_ = 0;                   // over units_
   std::map<uint64_t, std::vector<Unit>> handed_;  // by update index

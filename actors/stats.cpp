@@ -44,7 +44,7 @@ void on_report(Self self, const WorkerReport& report) {
 
 void on_report(Self self, const InferenceReport& report) {
   auto& st = self->state;
-  if (!is_from(self, st.receiver_of, report.receiver)) return;
+  if (!is_from(self, st.receiver_of, report.inference_index)) return;
   if (const auto why = misfit(report)) return log_warn("stats", "a report of inference is dropped: " + *why);
   st.core->add(report);
 }
@@ -68,7 +68,7 @@ StatsActor::behavior_type stats_actor(Self self, RunContextPtr context, Recorder
       [self](const WorkerReport& report) { on_report(self, report); },
       [self](const InferenceReport& report) { on_report(self, report); },
       [self](const Applied& applied) {
-        if (is_from(self, self->state.receiver_of, applied.receiver)) self->state.core->add(applied);
+        if (is_from(self, self->state.receiver_of, applied.inference_index)) self->state.core->add(applied);
       },
       [self, recorder](const ReplayReport& report) {
         self->state.core->add(report, self->clock().now());

@@ -28,7 +28,7 @@ void on_idle(Self self) {
   auto& st = self->state;
   TROUPE_CHECK(st.phase == Phase::running, "nothing is left to do, and the run has not ended");
   for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), beat_atom_v);
-  for (const auto& [id, inference] : st.inference) self->send(inference.local, beat_atom_v);
+  for (const auto& [inference_index, inference] : st.inference) self->send(inference.local, beat_atom_v);
   self->delayed_send(st.replay, kIdleStep, beat_atom_v);
   self->delayed_send(st.stats, 2 * kIdleStep, beat_atom_v);
   self->delayed_send(st.trainer, 3 * kIdleStep, idle_atom_v);
@@ -38,7 +38,7 @@ void save(Self self) {
   auto& st = self->state;
   const SaveMessage message{st.recorder};
   for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), message);
-  for (const auto& [id, inference] : st.inference) self->send(inference.local, message);
+  for (const auto& [inference_index, inference] : st.inference) self->send(inference.local, message);
   self->send(st.replay, message);
   self->send(st.stats, message);
   self->send(st.recorder, ActorState{"supervisor", save_children(self)});
@@ -95,7 +95,7 @@ caf::error abandon(Self self, const std::exception_ptr& failure) {
     else
       self->send(member.actor, Stop{st.outcome.reason});
   }
-  for (const auto& [id, inference] : st.inference) {
+  for (const auto& [inference_index, inference] : st.inference) {
     end(inference.local);
     if (inference.host) self->send(inference.host, Stop{st.outcome.reason});
   }
@@ -115,13 +115,13 @@ SupervisorActor::behavior_type supervisor(Self self, RunContextPtr context, RunD
   return {
       [self](const JoinRequest& request) { return join(self, request); },
       [self](const ServeRequest& request) { return serve(self, request); },
-      [self](const Serving& serving) { on_serving(self, serving.receiver); },
+      [self](const Serving& serving) { on_serving(self, serving.inference_index); },
       [self](const ReceiverLost& lost) {
         // Once the children have been told to stop, their ends are waited for.
         const auto& st = self->state;
-        const auto it = st.inference.find(lost.receiver);
+        const auto it = st.inference.find(lost.inference_index);
         if (st.phase == Phase::stopping || it == st.inference.end() || it->second.local) return;
-        lose_remote_inference(self, lost.receiver, lost.why);
+        lose_remote_inference(self, lost.inference_index, lost.why);
       },
       [self](status_atom) {
         auto& st = self->state;

@@ -79,15 +79,15 @@ struct SupervisorState {
   PrefetcherActor prefetcher;
   EvaluatorActor evaluator;
   TrainerActor trainer;
-  std::map<uint64_t, Inference> inference;  // by receiver
+  std::map<InferenceIndex, Inference> inference;
   Placement placement;
   std::string weights_address;  // by which inference processes reach this one, once the first has
   std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
   std::set<caf::actor_addr> leaving;  // children that were told to stop and still have something to report
   uint64_t next_worker = 0;
-  uint64_t next_receiver = 0;
-  // What comes back after a pause, by the number of the one that ended.
+  InferenceIndex next_inference_index = 0;
+  // What comes back after a pause, by the number of the worker that ended, or the inference index.
   std::map<uint64_t, RestartLimit> resting_workers, resting_inference;
   // Until when the end of the run waits for each kind of child; nothing before it was told.
   std::optional<std::chrono::steady_clock::time_point> members_until, others_until;

@@ -25,27 +25,27 @@ void spawn_worker(Self self, uint64_t id, const InferenceService& inference, con
 }
 
 // Deterministic runs: who there is and how often each was restarted, as bytes, and the same again.
-using SavedInference = std::pair<uint64_t, std::vector<int64_t>>;
-using SavedWorker = std::pair<std::pair<uint64_t, uint64_t>, std::vector<int64_t>>;  // with its inference actor
+using SavedInference = std::pair<InferenceIndex, std::vector<int64_t>>;
+using SavedWorker = std::pair<std::pair<uint64_t, InferenceIndex>, std::vector<int64_t>>;  // with its inference actor
 
 void spawn_children(Self self, const std::string& state) {
   auto& st = self->state;
   std::vector<SavedInference> inference;
   std::map<uint64_t, SavedWorker> workers;
-  restoring([&] { from_bytes(state, "supervisor", st.next_receiver, st.next_worker, inference, workers); });
+  restoring([&] { from_bytes(state, "supervisor", st.next_inference_index, st.next_worker, inference, workers); });
   const auto limit = [now = self->clock().now()](const std::vector<int64_t>& ages) {
     RestartLimit restarts;
     restarts.restore(ages, now);
     return restarts;
   };
-  for (const auto& [id, ages] : inference) {
-    spawn_inference(self, id, limit(ages));
-    st.placement.add_inference(id);
+  for (const auto& [inference_index, ages] : inference) {
+    spawn_inference(self, inference_index, limit(ages));
+    st.placement.add_inference(inference_index);
   }
   for (const auto& [id, worker] : workers) {
-    const uint64_t served_by = worker.first.second;
-    st.placement.place(id, served_by);
-    spawn_worker(self, id, st.inference.at(served_by).service, limit(worker.second));
+    const InferenceIndex inference_index = worker.first.second;
+    st.placement.place(id, inference_index);
+    spawn_worker(self, id, st.inference.at(inference_index).service, limit(worker.second));
   }
 }
 
@@ -57,26 +57,26 @@ std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
   return result;
 }
 
-void spawn_inference(Self self, uint64_t id, const RestartLimit& restarts) {
+void spawn_inference(Self self, InferenceIndex inference_index, const RestartLimit& restarts) {
   auto& st = self->state;
-  InferenceActor actor = spawn_on(self->system(), st.context->threads, inference_actor, st.context, id,
+  InferenceActor actor = spawn_on(self->system(), st.context->threads, inference_actor, st.context, inference_index,
                                   InferencePeers{st.publisher, st.replay, st.stats});
   self->monitor(actor);
-  st.inference[id] = {actor, actor, {}, true, restarts};
+  st.inference[inference_index] = {actor, actor, {}, true, restarts};
 }
 
 InferenceService place_worker(Self self, uint64_t worker) {
   auto& st = self->state;
-  const std::optional<uint64_t> inference = st.placement.add_worker(worker);
-  return inference ? st.inference.at(*inference).service : InferenceService{};
+  const std::optional<InferenceIndex> inference_index = st.placement.add_worker(worker);
+  return inference_index ? st.inference.at(*inference_index).service : InferenceService{};
 }
 
 void tell(Self self, const std::vector<Placement::Move>& moves) {
   auto& st = self->state;
   const std::map<uint64_t, MemberActor> members = members_by_id(st);
   for (const Placement::Move& move : moves)
-    if (const auto member = members.find(move.worker); member != members.end() && move.inference)
-      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference).service});
+    if (const auto member = members.find(move.worker); member != members.end() && move.inference_index)
+      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference_index).service});
 }
 
 void spawn_worker(Self self, const RestartLimit& restarts) {
@@ -89,10 +89,11 @@ std::string save_children(Self self) {
   const auto now = self->clock().now();
   std::vector<SavedInference> inference;
   std::map<uint64_t, SavedWorker> workers;
-  for (const auto& [id, actor] : st.inference) inference.emplace_back(id, actor.restarts.ages(now));
+  for (const auto& [inference_index, actor] : st.inference)
+    inference.emplace_back(inference_index, actor.restarts.ages(now));
   for (const auto& [address, member] : st.members)
     workers[member.id] = {{member.id, st.placement.inference_of(member.id).value()}, member.restarts.ages(now)};
-  return to_bytes(st.next_receiver, st.next_worker, inference, workers);
+  return to_bytes(st.next_inference_index, st.next_worker, inference, workers);
 }
 
 void spawn_children(Self self) {
@@ -100,9 +101,9 @@ void spawn_children(Self self) {
   if (const std::string* state = st.context->state_of("supervisor")) return spawn_children(self, *state);
   const RunConfig& config = st.context->config;
   for (int64_t i = 0; i < config.inference.count; ++i) {
-    const uint64_t id = st.next_receiver++;
-    spawn_inference(self, id);
-    st.placement.add_inference(id);
+    const InferenceIndex inference_index = st.next_inference_index++;
+    spawn_inference(self, inference_index);
+    st.placement.add_inference(inference_index);
   }
   for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
 }

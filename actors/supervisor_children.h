@@ -12,7 +12,7 @@ namespace troupe {
 
 // By id, because the order of addresses is another one in every process.
 std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st);
-void spawn_inference(SupervisorSelf self, uint64_t id, const RestartLimit& restarts = {});
+void spawn_inference(SupervisorSelf self, InferenceIndex inference_index, const RestartLimit& restarts = {});
 // The inference actor of a new worker; none while there is none.
 InferenceService place_worker(SupervisorSelf self, uint64_t worker);
 void tell(SupervisorSelf self, const std::vector<Placement::Move>& moves);

@@ -57,7 +57,7 @@ void stop_all(Self self) {
   for (const auto& [id, member] : members_by_id(st)) leave(self, member);
   self->delayed_send(self, std::max(*st.members_until - now, caf::actor_clock::duration_type{0}), due_atom_v);
   self->delayed_send(self, kFarewell, due_atom_v);
-  for (const auto& [id, inference] : st.inference) {
+  for (const auto& [inference_index, inference] : st.inference) {
     if (inference.local) {
       leave(self, inference.local);
     } else {
@@ -111,7 +111,7 @@ void on_farewell_over(Self self) {
   if (now < *st.others_until) return;
   for (const RunActor& actor : run_actors())
     if (actor.may_be_left_behind) give_up(actor.handle(st).address(), "the " + std::string(actor.name));
-  for (const auto& [id, inference] : st.inference) {
+  for (const auto& [inference_index, inference] : st.inference) {
     if (inference.local) continue;
     give_up(inference.service.address(), "");
     give_up(inference.host.address(), "");

@@ -26,10 +26,10 @@ caf::result<Welcome> join_inference(Self self, const JoinRequest& request) {
   auto& st = self->state;
   if (!st.context->make_group_backend)
     return make_error(Fault::bad_message, "this run sends no weights to other processes");
-  const uint64_t id = st.next_receiver++;
-  log_info("supervisor", "inference process " + std::to_string(id) + " joins from " + printable(request.host) +
-                             " pid " + std::to_string(request.pid));
-  return Welcome{id, to_json(st.context->config), {}, st.replay, st.stats};
+  const InferenceIndex inference_index = st.next_inference_index++;
+  log_info("supervisor", "inference process " + std::to_string(inference_index) + " joins from " +
+                             printable(request.host) + " pid " + std::to_string(request.pid));
+  return Welcome{inference_index, to_json(st.context->config), {}, st.replay, st.stats};
 }
 
 }  // namespace
@@ -59,8 +59,10 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
 caf::result<void> serve(Self self, const ServeRequest& request) {
   auto& st = self->state;
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
-  if (request.receiver >= st.next_receiver || st.inference.contains(request.receiver) || !request.inference)
-    return make_error(Fault::bad_message, "receiver " + std::to_string(request.receiver) + " has not joined");
+  if (request.inference_index >= st.next_inference_index || st.inference.contains(request.inference_index) ||
+      !request.inference)
+    return make_error(Fault::bad_message,
+                      "inference actor " + std::to_string(request.inference_index) + " has not joined");
   if (const auto difference = st.signature->first_difference(request.signature))
     return make_error(Fault::bad_message, "another policy: " + *difference);
   if (st.weights_address.empty())
@@ -71,19 +73,19 @@ caf::result<void> serve(Self self, const ServeRequest& request) {
                                               request.address + ":PORT");
   self->monitor(request.inference);
   auto host = caf::actor_cast<InferenceMember>(self->current_sender());
-  st.inference[request.receiver] = {request.inference, {}, host, false};
-  self->send(st.publisher, ReceiverJoined{request.receiver, host, request.address});
+  st.inference[request.inference_index] = {request.inference, {}, host, false};
+  self->send(st.publisher, ReceiverJoined{request.inference_index, host, request.address});
   return caf::unit;
 }
 
-void on_serving(Self self, uint64_t id) {
+void on_serving(Self self, InferenceIndex inference_index) {
   auto& st = self->state;
-  const auto it = st.inference.find(id);
+  const auto it = st.inference.find(inference_index);
   if (it == st.inference.end() || it->second.serving || st.phase != Phase::running) return;
   it->second.serving = true;
-  const std::vector<Placement::Move> moves = st.placement.add_inference(id);
-  log_info("supervisor",
-           "inference process " + std::to_string(id) + " serves " + std::to_string(moves.size()) + " workers");
+  const std::vector<Placement::Move> moves = st.placement.add_inference(inference_index);
+  log_info("supervisor", "inference process " + std::to_string(inference_index) + " serves " +
+                             std::to_string(moves.size()) + " workers");
   tell(self, moves);
 }
 

@@ -10,6 +10,6 @@ namespace troupe {
 caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request);
 // Its policy fits, so it gets weights; workers come once it serves.
 caf::result<void> serve(SupervisorSelf self, const ServeRequest& request);
-void on_serving(SupervisorSelf self, uint64_t id);
+void on_serving(SupervisorSelf self, InferenceIndex inference_index);
 
 }  // namespace troupe

@@ -20,11 +20,11 @@ using Self = SupervisorSelf;
 using Phase = SupervisorState::Phase;
 
 // From now on it counts neither for admission nor in reports.
-void forget_inference(Self self, uint64_t id) {
+void forget_inference(Self self, InferenceIndex inference_index) {
   auto& st = self->state;
-  st.inference.erase(id);
-  self->send(st.replay, ReceiverGone{id});
-  self->send(st.stats, ReceiverGone{id});
+  st.inference.erase(inference_index);
+  self->send(st.replay, ReceiverGone{inference_index});
+  self->send(st.stats, ReceiverGone{inference_index});
 }
 
 // Starts a child again: now or after `pause`.
@@ -45,26 +45,26 @@ std::string too_many(const std::string& what, const caf::error& reason) {
          std::to_string(RestartLimit::kWindow.count()) + " minutes, the last time with: " + describe(reason);
 }
 
-void replace_inference(Self self, uint64_t id, const caf::error& reason) {
+void replace_inference(Self self, InferenceIndex inference_index, const caf::error& reason) {
   auto& st = self->state;
-  const std::string what = "inference actor " + std::to_string(id);
-  RestartLimit restarts = st.inference.at(id).restarts;
+  const std::string what = "inference actor " + std::to_string(inference_index);
+  RestartLimit restarts = st.inference.at(inference_index).restarts;
   const auto pause = restarts.next_pause(self->clock().now());
   if (!pause) return fail(self, too_many(what, reason));
   log_warn("supervisor", what + " ended: " + describe(reason) + "; starting another" + after(*pause));
-  tell(self, st.placement.remove_inference(id));
-  forget_inference(self, id);
-  st.resting_inference[id] = restarts;
-  restart(self, *pause, {true, id});
+  tell(self, st.placement.remove_inference(inference_index));
+  forget_inference(self, inference_index);
+  st.resting_inference[inference_index] = restarts;
+  restart(self, *pause, {true, inference_index});
 }
 
 // An inference actor in another process may not see that a worker in a third one is gone, and would wait for it.
 void excuse(Self self, uint64_t worker) {
   auto& st = self->state;
-  const std::optional<uint64_t> inference = st.placement.inference_of(worker);
-  if (!inference || st.inference.at(*inference).local) return;
+  const std::optional<InferenceIndex> inference_index = st.placement.inference_of(worker);
+  if (!inference_index || st.inference.at(*inference_index).local) return;
   for (int64_t group = 0; group < st.context->config.workers.groups; ++group)
-    self->send(st.inference.at(*inference).service, Pause{worker, static_cast<uint32_t>(group)});
+    self->send(st.inference.at(*inference_index).service, Pause{worker, static_cast<uint32_t>(group)});
 }
 
 // A worker that is given up leaves the run to the others. Without others the run ends: its own environments do not work, and nobody
@@ -105,15 +105,15 @@ void lose_worker(Self self, const SupervisorState::Member& ended, const caf::err
 
 }  // namespace
 
-void lose_remote_inference(Self self, uint64_t id, const std::string& why) {
+void lose_remote_inference(Self self, InferenceIndex inference_index, const std::string& why) {
   auto& st = self->state;
-  const SupervisorState::Inference inference = st.inference.at(id);
-  log_warn("supervisor", "inference process " + std::to_string(id) + " is gone (" + why + ")");
+  const SupervisorState::Inference inference = st.inference.at(inference_index);
+  log_warn("supervisor", "inference process " + std::to_string(inference_index) + " is gone (" + why + ")");
   self->demonitor(inference.service.address());
-  self->send(inference.host, Expelled{id, why});
-  self->send(st.publisher, ReceiverGone{id});
-  tell(self, st.placement.remove_inference(id));
-  forget_inference(self, id);
+  self->send(inference.host, Expelled{inference_index, why});
+  self->send(st.publisher, ReceiverGone{inference_index});
+  tell(self, st.placement.remove_inference(inference_index));
+  forget_inference(self, inference_index);
 }
 
 void on_restart_due(Self self, const RestartDue& due) {
@@ -121,9 +121,9 @@ void on_restart_due(Self self, const RestartDue& due) {
   if (st.phase != Phase::running) return;
   auto resting = (due.inference ? st.resting_inference : st.resting_workers).extract(due.ended);
   if (!due.inference) return spawn_worker(self, resting.mapped());
-  const uint64_t id = st.next_receiver++;
-  spawn_inference(self, id, resting.mapped());
-  tell(self, st.placement.add_inference(id));
+  const InferenceIndex inference_index = st.next_inference_index++;
+  spawn_inference(self, inference_index, resting.mapped());
+  tell(self, st.placement.add_inference(inference_index));
 }
 
 // CAF reports no end of an actor whose process has another connection by now, so replay would wait for the former worker's rollouts.

@@ -10,7 +10,7 @@ namespace troupe {
 
 void on_down(SupervisorSelf self, const caf::down_msg& down);
 void on_restart_due(SupervisorSelf self, const RestartDue& due);
-void lose_remote_inference(SupervisorSelf self, uint64_t id, const std::string& why);
+void lose_remote_inference(SupervisorSelf self, InferenceIndex inference_index, const std::string& why);
 // A host whose worker ended joins again, for a new one. It is monitored already, and is so once.
 void forget_former_worker(SupervisorSelf self, const caf::actor_addr& host);
 

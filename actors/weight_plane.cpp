@@ -25,9 +25,9 @@ std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signa
                                           const std::string& address) {
   const RunContext& context = *self->state.context;
   TROUPE_CHECK(context.make_group_backend, "this process cannot make process groups");
-  const auto deliver = [self](ReceiverId receiver, const Rendezvous& rendezvous) {
-    const auto host = self->state.hosts.find(receiver);
-    if (host != self->state.hosts.end()) self->send(host->second, Invitation{receiver, rendezvous});
+  const auto deliver = [self](InferenceIndex inference_index, const Rendezvous& rendezvous) {
+    const auto host = self->state.hosts.find(inference_index);
+    if (host != self->state.hosts.end()) self->send(host->second, Invitation{inference_index, rendezvous});
   };
   const std::string& bound = context.network_address.empty() ? address : context.network_address;
   return std::make_shared<WeightSender>(context.make_group_backend(bound), std::move(signature), deliver,
@@ -37,8 +37,8 @@ std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signa
 void on_joined(Self self, const std::shared_ptr<const Signature>& signature, const ReceiverJoined& joined) {
   auto& st = self->state;
   if (!st.sender) st.sender = make_sender(self, signature, joined.address);
-  st.hosts[joined.receiver] = joined.host;
-  const auto difference = st.sender->admit(joined.receiver, *signature);  // the supervisor has compared them
+  st.hosts[joined.inference_index] = joined.host;
+  const auto difference = st.sender->admit(joined.inference_index, *signature);  // the supervisor has compared them
   TROUPE_CHECK(!difference, *difference);
   self->send(st.driver, PlaneReady{st.sender});
 }
@@ -79,8 +79,8 @@ WeightPlaneActor::behavior_type weight_plane(Self self, RunContextPtr context,
       [self, signature](const ReceiverJoined& joined) { on_joined(self, signature, joined); },
       [self](const ReceiverGone& gone) {
         auto& st = self->state;
-        st.hosts.erase(gone.receiver);
-        if (st.sender) st.sender->remove(gone.receiver);
+        st.hosts.erase(gone.inference_index);
+        if (st.sender) st.sender->remove(gone.inference_index);
       },
       [self](next_atom) { step(self); },
       [self](const Stop&) { self->quit(); },

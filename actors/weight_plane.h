@@ -21,7 +21,7 @@ struct WeightPlaneState {
   static inline const char* name = "weight plane";
   RunContextPtr context;
   PlaneDriver driver;
-  std::map<uint64_t, InferenceMember> hosts;  // by receiver
+  std::map<InferenceIndex, InferenceMember> hosts;
   std::shared_ptr<WeightSender> sender;
 };
 

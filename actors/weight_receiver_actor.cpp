@@ -23,7 +23,7 @@ void take(Self self, const ReceiverStep& step) {
   self->send(st.peers.inference, WeightsMessage{step.weights});
   if (st.serving) return;
   st.serving = true;
-  self->send(st.peers.host, Serving{st.id});
+  self->send(st.peers.host, Serving{st.inference_index});
 }
 
 }  // namespace
@@ -33,11 +33,12 @@ WeightReceiverState::~WeightReceiverState() {
 }
 
 WeightReceiverActor::behavior_type weight_receiver_actor(Self self, std::shared_ptr<WeightReceiver> receiver,
-                                                         uint64_t id, WeightReceiverPeers peers, bool threads) {
+                                                         InferenceIndex inference_index, WeightReceiverPeers peers,
+                                                         bool threads) {
   guard(self);
   auto& st = self->state;
   st.receiver = std::move(receiver);
-  st.id = id;
+  st.inference_index = inference_index;
   st.peers = std::move(peers);
   self->send(self, next_atom_v);
   return {

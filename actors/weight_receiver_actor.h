@@ -20,13 +20,13 @@ struct WeightReceiverState {
 
   std::shared_ptr<WeightReceiver> receiver;
   WeightReceiverPeers peers;
-  uint64_t id = 0;
+  InferenceIndex inference_index = 0;
   bool serving = false;
 };
 
 // `threads` false: the actor never waits, it looks again and again by its clock.
 WeightReceiverActor::behavior_type weight_receiver_actor(
     WeightReceiverActor::stateful_pointer<WeightReceiverState> self, std::shared_ptr<WeightReceiver> receiver,
-    uint64_t id, WeightReceiverPeers peers, bool threads);
+    InferenceIndex inference_index, WeightReceiverPeers peers, bool threads);
 
 }  // namespace troupe

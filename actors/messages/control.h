@@ -13,6 +13,7 @@
 #include "actors/messages/weights.h"
 #include "runtime/base/version.h"
 #include "runtime/caf/inspect.h"
+#include "runtime/weights/inference_index.h"
 #include "runtime/weights/weights.h"
 
 namespace troupe {
@@ -53,7 +54,7 @@ struct JoinRequest {
 
 // The answer to a join: who you are, what the run is, whom to talk to.
 struct Welcome {
-  uint64_t member = 0;         // the worker's number, or the receiver's
+  uint64_t member = 0;         // the worker's number, or the inference index
   std::string config;          // JSON
   InferenceService inference;  // for workers; none while no inference actor serves: InferenceReplaced will bring one
   ReplayService replay;
@@ -75,13 +76,13 @@ struct InferenceReplaced {
 
 // An inference process has made its policy and asks for weights. Refused when its policy is another one.
 struct ServeRequest {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
   InferenceService inference;
   Signature signature;
   std::string address;  // by which it reached the run, numeric
 
   template <class I> friend typename I::result_type inspect(I& f, ServeRequest& x) {
-    return f(caf::meta::type_name("ServeRequest"), x.receiver, x.inference, x.signature, x.address);
+    return f(caf::meta::type_name("ServeRequest"), x.inference_index, x.inference, x.signature, x.address);
   }
 };
 

@@ -36,14 +36,14 @@ struct PlaneStep {
 
 // For the publisher: send weights to this one too.
 struct ReceiverJoined {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
   InferenceMember host;
   std::string address;  // by which it reached the run
 };
 
 // From the publisher: weights no longer reach this one.
 struct ReceiverLost {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
   std::string why;
 };
 
@@ -160,7 +160,8 @@ struct SamplingFailed {
   std::string error;
 };
 
-// The pause before a worker or an inference actor is started again is over. `ended` is the number of the one it replaces.
+// The pause before a worker or an inference actor is started again is over. `ended` is the number of the worker it replaces, or the
+// inference index.
 struct RestartDue {
   bool inference = false;
   uint64_t ended = 0;

@@ -7,60 +7,61 @@
 #include "runtime/base/array.h"
 #include "runtime/base/version.h"
 #include "runtime/caf/inspect.h"
+#include "runtime/weights/inference_index.h"
 #include "runtime/weights/process_group.h"
 
 namespace troupe {
 
 // An inference actor serves this version from now on.
 struct Applied {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
   PolicyVersion version;
 
   template <class I> friend typename I::result_type inspect(I& f, Applied& x) {
-    return f(caf::meta::type_name("Applied"), x.receiver, x.version);
+    return f(caf::meta::type_name("Applied"), x.inference_index, x.version);
   }
 };
 
 // This inference actor is gone, or no longer counts.
 struct ReceiverGone {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
 
   template <class I> friend typename I::result_type inspect(I& f, ReceiverGone& x) {
-    return f(caf::meta::type_name("ReceiverGone"), x.receiver);
+    return f(caf::meta::type_name("ReceiverGone"), x.inference_index);
   }
 };
 
-// To the inference process that holds `receiver`: come to this group and receive.
+// To the inference process of that actor: come to this group and receive.
 struct Invitation {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
   Rendezvous rendezvous;
 
   template <class I> friend typename I::result_type inspect(I& f, Invitation& x) {
-    return f(caf::meta::type_name("Invitation"), x.receiver, x.rendezvous);
+    return f(caf::meta::type_name("Invitation"), x.inference_index, x.rendezvous);
   }
 };
 
-// To the inference process that holds `receiver`: it missed a transfer and was set aside; it may join again.
+// To the inference process of that actor: it missed a transfer and was set aside; it may join again.
 struct Expelled {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
   std::string why;
 
   template <class I> friend typename I::result_type inspect(I& f, Expelled& x) {
-    return f(caf::meta::type_name("Expelled"), x.receiver, x.why);
+    return f(caf::meta::type_name("Expelled"), x.inference_index, x.why);
   }
 };
 
 // From an inference process: it has weights, workers may ask it.
 struct Serving {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
 
   template <class I> friend typename I::result_type inspect(I& f, Serving& x) {
-    return f(caf::meta::type_name("Serving"), x.receiver);
+    return f(caf::meta::type_name("Serving"), x.inference_index);
   }
 };
 
 struct InferenceReport {
-  uint64_t receiver = 0;
+  InferenceIndex inference_index = 0;
   PolicyVersion version;
   uint64_t batches = 0;  // cumulative
   uint64_t rows = 0;
@@ -72,8 +73,8 @@ struct InferenceReport {
   Array latency_us;     // [n] float32 from the oldest request's arrival to the reply
 
   template <class I> friend typename I::result_type inspect(I& f, InferenceReport& x) {
-    return f(caf::meta::type_name("InferenceReport"), x.receiver, x.version, x.batches, x.rows, x.full, x.timeout,
-             x.all_waiting, x.failed, x.batch_rows, x.latency_us);
+    return f(caf::meta::type_name("InferenceReport"), x.inference_index, x.version, x.batches, x.rows, x.full,
+             x.timeout, x.all_waiting, x.failed, x.batch_rows, x.latency_us);
   }
 };
 

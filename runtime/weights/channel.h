@@ -1,7 +1,7 @@
 #pragma once
 // What both ends of the weight plane share: the slot that holds a policy's weights, the options, and the bytes on the wire.
-// A transfer is a transaction: header, buckets into a second buffer, seal, swap, acknowledgement. See weight_sender.h and
-// weight_receiver.h for the two ends.
+// A transfer is a transaction: header, buckets into a second buffer, seal, swap, acknowledgement. See sender.h and receiver.h for
+// the two ends.
 
 #include <chrono>
 #include <optional>

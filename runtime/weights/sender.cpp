@@ -17,19 +17,19 @@ WeightSender::WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_pt
   TROUPE_CHECK(options_.bucket_bytes > 0);
 }
 
-std::optional<std::string> WeightSender::admit(ReceiverId id, const Signature& theirs) {
+std::optional<std::string> WeightSender::admit(InferenceIndex inference_index, const Signature& theirs) {
   if (auto difference = signature_->first_difference(theirs)) return difference;
   const MutexLock lock(mutex_);
-  Member& member = members_[id] = {};
+  Member& member = members_[inference_index] = {};
   member.admission = ++admissions_;
   regroup_ = true;
   work_.notify_all();
   return std::nullopt;
 }
 
-void WeightSender::remove(ReceiverId id) {
+void WeightSender::remove(InferenceIndex inference_index) {
   const MutexLock lock(mutex_);
-  const auto found = members_.find(id);
+  const auto found = members_.find(inference_index);
   if (found == members_.end()) return;
   if (found->second.state != State::lost) {
     regroup_ = true;
@@ -64,7 +64,7 @@ WeightsPtr WeightSender::newest() const {
 
 bool WeightSender::something_to_send() const {
   if (!newest_) return false;
-  for (const auto& [id, member] : members_)
+  for (const auto& [inference_index, member] : members_)
     if (member.state != State::lost && member.applied_seq < published_) return true;
   return false;
 }
@@ -111,10 +111,10 @@ SenderStep WeightSender::connect() {
     leave = leave_.get_token();
     regroup_ = false;
     invitation.generation = ++generation_;
-    for (auto& [id, member] : members_) {
+    for (auto& [inference_index, member] : members_) {
       if (member.state == State::lost) continue;
       member.state = State::waiting;
-      ranks_.push_back({id, member.admission});
+      ranks_.push_back({inference_index, member.admission});
     }
   }
   group_.reset();
@@ -122,7 +122,7 @@ SenderStep WeightSender::connect() {
   invitation.size = static_cast<int>(ranks_.size()) + 1;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     invitation.rank = static_cast<int>(i) + 1;
-    deliver_(ranks_[i].id, invitation);
+    deliver_(ranks_[i].inference_index, invitation);
   }
   invitation.rank = 0;
   group_ = backend_->join(invitation, options_.connect_timeout, leave);
@@ -200,24 +200,24 @@ SenderStep WeightSender::fail(const TransferError& error) {
 
 // The member that holds that rank, unless it has been removed or admitted anew since.
 WeightSender::Member* WeightSender::member_at(const RankHolder& holder) {
-  const auto found = members_.find(holder.id);
+  const auto found = members_.find(holder.inference_index);
   return found != members_.end() && found->second.admission == holder.admission ? &found->second : nullptr;
 }
 
-void WeightSender::set_aside(const RankHolder& holder, const std::string& trouble, std::vector<ReceiverId>& lost) {
+void WeightSender::set_aside(const RankHolder& holder, const std::string& trouble, std::vector<InferenceIndex>& lost) {
   Member* member = member_at(holder);
   if (!member) return;
   member->state = State::lost;
   member->trouble = trouble;
-  lost.push_back(holder.id);
+  lost.push_back(holder.inference_index);
   regroup_ = true;
 }
 
 std::vector<ReceiverReport> WeightSender::receivers() const {
   const MutexLock lock(mutex_);
   std::vector<ReceiverReport> result;
-  for (const auto& [id, member] : members_)
-    result.push_back({id, member.state, member.applied, published_ - member.applied_seq, member.trouble});
+  for (const auto& [inference_index, member] : members_)
+    result.push_back({inference_index, member.state, member.applied, published_ - member.applied_seq, member.trouble});
   return result;
 }
 

@@ -18,10 +18,9 @@
 
 #include "runtime/base/mutex.h"
 #include "runtime/weights/channel.h"
+#include "runtime/weights/inference_index.h"
 
 namespace troupe {
-
-using ReceiverId = uint64_t;
 
 struct ReceiverReport {
   enum class State : uint8_t {
@@ -29,7 +28,7 @@ struct ReceiverReport {
     connected,  // in the group
     lost,       // set aside; `trouble` says why
   };
-  ReceiverId id = 0;
+  InferenceIndex inference_index = 0;
   State state = State::waiting;
   std::optional<PolicyVersion> applied;
   uint64_t behind = 0;  // snapshots published - applied
@@ -46,22 +45,22 @@ struct SenderStep {
     stopped,
   };
   Did did = Did::nothing;
-  std::vector<ReceiverId> lost;  // set aside in this step
-  std::string error;             // empty with `failed` when a member was removed
+  std::vector<InferenceIndex> lost;  // set aside in this step
+  std::string error;                 // empty with `failed` when a member was removed
 };
 
 class WeightSender {
  public:
   // Hands an invitation to a receiver (WeightReceiver::invite) over the control plane; must not block.
-  using Deliver = std::function<void(ReceiverId, const Rendezvous&)>;
+  using Deliver = std::function<void(InferenceIndex, const Rendezvous&)>;
 
   WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature, Deliver deliver,
                ChannelOptions options = {});
 
   // Takes a receiver in, or back in after a restart. Returns the first difference if its signature is another one: it is refused.
-  std::optional<std::string> admit(ReceiverId id, const Signature& theirs);
+  std::optional<std::string> admit(InferenceIndex inference_index, const Signature& theirs);
   // What the group is doing is broken off, so that a receiver known to be gone does not cost the others its deadline.
-  void remove(ReceiverId id);
+  void remove(InferenceIndex inference_index);
 
   // Makes these the newest weights; the ones before them are skipped where they were not sent yet. Returns false when that version
   // is the newest already. Throws InvariantError when the version goes backwards or the signature is not the run's.
@@ -88,7 +87,7 @@ class WeightSender {
     std::string trouble;
   };
   struct RankHolder {  // index + 1 is the rank
-    ReceiverId id;
+    InferenceIndex inference_index;
     uint64_t admission;
   };
   struct Sending {
@@ -102,7 +101,7 @@ class WeightSender {
   SenderStep collect();
   SenderStep fail(const TransferError& error);
   Member* member_at(const RankHolder& holder) TROUPE_REQUIRES(mutex_);
-  void set_aside(const RankHolder& holder, const std::string& trouble, std::vector<ReceiverId>& lost)
+  void set_aside(const RankHolder& holder, const std::string& trouble, std::vector<InferenceIndex>& lost)
       TROUPE_REQUIRES(mutex_);
   bool something_to_send() const TROUPE_REQUIRES(mutex_);
   bool has_work() const TROUPE_REQUIRES(mutex_);
@@ -116,7 +115,7 @@ class WeightSender {
 
   mutable Mutex mutex_;
   std::condition_variable_any work_;
-  std::map<ReceiverId, Member> members_ TROUPE_GUARDED_BY(mutex_);
+  std::map<InferenceIndex, Member> members_ TROUPE_GUARDED_BY(mutex_);
   bool regroup_ TROUPE_GUARDED_BY(mutex_) = false;    // the group does not fit the members
   std::stop_source leave_ TROUPE_GUARDED_BY(mutex_);  // ends what the present group does
   WeightsPtr newest_ TROUPE_GUARDED_BY(mutex_);

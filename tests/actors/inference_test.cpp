@@ -22,7 +22,7 @@ struct Fixture : OneActor {
     world.faults_on = false;
     world.scenario.recurrence = context->recurrence = recurrence;
     inference = keep(
-        system->spawn(inference_actor, RunContextPtr(context), uint64_t{0},
+        system->spawn(inference_actor, RunContextPtr(context), InferenceIndex{0},
                       InferencePeers{peers.as<PublisherActor>(), peers.as<ReplayService>(), peers.as<StatsService>()}));
     run();
   }

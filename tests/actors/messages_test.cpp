@@ -161,9 +161,9 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(worker.last_error == "e");
   CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, Array(), odd_floats()}).latency_us == odd_floats());
   CHECK(f.round_trip(Applied{1, {2, 3}}).version == PolicyVersion{2, 3});
-  CHECK(f.round_trip(ReceiverGone{7}).receiver == 7);
+  CHECK(f.round_trip(ReceiverGone{7}).inference_index == 7);
   CHECK(f.round_trip(Expelled{7, "late"}).why == "late");
-  CHECK(f.round_trip(Serving{7}).receiver == 7);
+  CHECK(f.round_trip(Serving{7}).inference_index == 7);
   const Invitation invitation{7, {"10.0.0.2", 4000, 1ULL << 40, 2, 3}};
   CHECK(f.round_trip(invitation).rendezvous == invitation.rendezvous);
   CHECK(f.round_trip(JoinRequest{1, "worker", "host", 4}).host == "host");

@@ -44,7 +44,7 @@ TEST_CASE("placement: a new inference actor takes its share and no more") {
 
 TEST_CASE("placement: workers of one that is gone are spread over the others") {
   Placement placement;
-  for (uint64_t id : {0, 1, 2}) placement.add_inference(id);
+  for (InferenceIndex inference_index : {0, 1, 2}) placement.add_inference(inference_index);
   for (uint64_t worker = 0; worker < 6; ++worker) placement.add_worker(worker);
   CHECK(placement.remove_inference(0) == Moves{{0, 1}, {3, 2}});
   CHECK(placement.inference_of(3) == 2);

@@ -317,14 +317,14 @@ TEST_CASE("stats: receivers that are gone keep their batches and rows, and there
   InferenceReport report;
   report.rows = 7;
   report.full = 2;
-  const auto join = [&](uint64_t receiver) {
-    report.receiver = receiver;
+  const auto join = [&](InferenceIndex inference_index) {
+    report.inference_index = inference_index;
     core.add(report);
-    core.add(Applied{receiver, {0, 0}});
+    core.add(Applied{inference_index, {0, 0}});
   };
-  for (uint64_t receiver = 0; receiver < 5000; ++receiver) {
-    join(receiver);
-    core.add(ReceiverGone{receiver});
+  for (InferenceIndex inference_index = 0; inference_index < 5000; ++inference_index) {
+    join(inference_index);
+    core.add(ReceiverGone{inference_index});
   }
   join(5000);
   join(0);  // long gone: its last report came late
@@ -333,7 +333,8 @@ TEST_CASE("stats: receivers that are gone keep their batches and rows, and there
   CHECK(view.batches_full == 2 * 5001);
   CHECK(view.rows_served.size() == ReceiverTable::kGone + 2);
   CHECK(view.rows_served.at(ReceiverTable::kEarlier) == 7 * (5000 - ReceiverTable::kGone));
-  for (uint64_t receiver = 6000; receiver < 9000; ++receiver) join(receiver);  // never leave
+  for (InferenceIndex inference_index = 6000; inference_index < 9000; ++inference_index)
+    join(inference_index);  // never leave
   CHECK(core.take_view(kStart).rows_served.size() <= ReceiverTable::kMost + 1);
 }
 

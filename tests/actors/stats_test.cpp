@@ -20,14 +20,14 @@ struct Fixture : OneActor {
     from.tell(stats, message);
     run();
   }
-  void serves(const Peer& from, uint64_t receiver, uint64_t rows) {
+  void serves(const Peer& from, InferenceIndex inference_index, uint64_t rows) {
     InferenceReport message;
-    message.receiver = receiver;
+    message.inference_index = inference_index;
     message.rows = rows;
     message.batch_rows = Array(DType::i32, {0});
     message.latency_us = Array(DType::f32, {0});
     from.tell(stats, message);
-    from.tell(stats, Applied{receiver, {0, 0}});
+    from.tell(stats, Applied{inference_index, {0, 0}});
     run();
   }
   StatsState& state() { return state_of<StatsState>(stats); }

@@ -136,11 +136,11 @@ struct Run {
     return hosts.back();
   }
   // An inference process that serves.
-  void add_receiver(uint64_t id) {
+  void add_receiver(InferenceIndex inference_index) {
     const InferenceService service = system->spawn(silent_service);
     const InferenceMember host = system->spawn(silent_member);
-    state().inference[id] = {service, {}, host, true};
-    state().placement.add_inference(id);
+    state().inference[inference_index] = {service, {}, host, true};
+    state().placement.add_inference(inference_index);
     receivers.push_back(caf::actor_cast<caf::actor>(service));
     receivers.push_back(caf::actor_cast<caf::actor>(host));
   }
@@ -267,7 +267,7 @@ TEST_CASE("supervisor: a receiver of another process that is lost while the run 
 TEST_CASE("supervisor: an inference actor of its own is not lost with a transfer") {
   Run run;
   REQUIRE(run.state().inference.size() == 1);
-  const uint64_t own = run.state().inference.begin()->first;
+  const InferenceIndex own = run.state().inference.begin()->first;
   caf::anon_send(run.root, ReceiverLost{own, "a transfer broke"});
   run.scheduler->run();
   CHECK(run.state().inference.contains(own));
@@ -297,7 +297,7 @@ TEST_CASE("supervisor: a worker that ends too often is given up while others are
 TEST_CASE("supervisor: an inference actor that ends too often ends the run") {
   Run run;
   for (int i = 0; i < 102 && !run.outcome; ++i) {
-    for (const auto& [id, inference] : run.state().inference)
+    for (const auto& [inference_index, inference] : run.state().inference)
       caf::anon_send_exit(inference.local, caf::exit_reason::kill);
     run.scheduler->run();
     run.wait(5100ms);  // longer than any pause

@@ -143,7 +143,7 @@ struct Member {
 class SmallRun {
  public:
   SmallRun(int64_t inference, int64_t updates) : config_(small_config(inference, updates)) {
-    auto context = wiring_of(signature_, nullptr);
+    auto context = context_of(signature_, nullptr);
     RunDependencies dependencies{
         std::make_shared<StillLearner>(signature_), {}, sink, [this](const RunOutcome& result) { outcome = result; }};
     root = thread.system().spawn(supervisor, context, dependencies);
@@ -158,7 +158,7 @@ class SmallRun {
     }
   }
 
-  std::shared_ptr<RunContext> wiring_of(std::shared_ptr<const Signature> signature, std::shared_ptr<Versions> loaded) {
+  std::shared_ptr<RunContext> context_of(std::shared_ptr<const Signature> signature, std::shared_ptr<Versions> loaded) {
     auto context = std::make_shared<RunContext>();
     context->config = config_;
     context->make_env = [](const EnvConfig& env) { return make_env(env); };
@@ -179,7 +179,7 @@ class SmallRun {
   Member& join(int64_t floats = kFloats) {
     Member& member = *members.emplace_back(std::make_unique<Member>());
     const auto make_context = [this, floats, &member](const std::string&) -> RunContextPtr {
-      return wiring_of(signature_of(floats), member.loaded);
+      return context_of(signature_of(floats), member.loaded);
     };
     member.host = thread.system().spawn(
         inference_host, InferenceHostDependencies{RunAddress{"", 0, [this] { return JoinService(root); }}, make_context,
@@ -193,8 +193,8 @@ class SmallRun {
   bool run_to_end() {
     return thread.until([&] { return outcome.has_value(); });
   }
-  uint64_t rows_served(uint64_t receiver) const {
-    const auto it = sink->last.rows_served.find("inference " + std::to_string(receiver));
+  uint64_t rows_served(InferenceIndex inference_index) const {
+    const auto it = sink->last.rows_served.find("inference " + std::to_string(inference_index));
     return it == sink->last.rows_served.end() ? 0 : it->second;
   }
 
@@ -331,9 +331,9 @@ TEST_CASE("publisher: a receiver that never answers is set aside, and the loss i
   caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "127.0.0.1"});
   REQUIRE(thread.until([&] { return !told.lost.empty(); }));
   REQUIRE(told.invitations.size() == 1);
-  CHECK(told.invitations[0].receiver == 5);
+  CHECK(told.invitations[0].inference_index == 5);
   CHECK(told.invitations[0].rendezvous.rank == 1);
-  CHECK(told.lost[0].receiver == 5);
+  CHECK(told.lost[0].inference_index == 5);
   CHECK(told.lost[0].why.find("rank 1") != std::string::npos);
   caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 4})});
   thread.settle();

@@ -22,24 +22,25 @@ std::unique_ptr<Process> start_inference(const std::string& address) {
   return std::make_unique<Process>(Words{"troupe", "inference", "--connect", address});
 }
 
-uint64_t count_of(const std::string& folder, const char* table, uint64_t receiver) {
+uint64_t count_of(const std::string& folder, const char* table, uint64_t inference_index) {
   const Json metrics = metrics_of(folder);
-  const std::string name = "inference " + std::to_string(receiver);
+  const std::string name = "inference " + std::to_string(inference_index);
   return metrics.is_null() || !metrics.at(table).contains(name) ? 0 : metrics.at(table).at(name).get<uint64_t>();
 }
 
-uint64_t rows_served(const TrainProcess& run, uint64_t receiver) {
-  return count_of(run.folder(), "rows_served", receiver);
+uint64_t rows_served(const TrainProcess& run, uint64_t inference_index) {
+  return count_of(run.folder(), "rows_served", inference_index);
 }
 
-bool serves(const TrainProcess& run, uint64_t receiver) {
-  return eventually([&] { return log_has(run.folder(), "inference process " + std::to_string(receiver) + " serves"); });
+bool serves(const TrainProcess& run, uint64_t inference_index) {
+  return eventually(
+      [&] { return log_has(run.folder(), "inference process " + std::to_string(inference_index) + " serves"); });
 }
 
-// Whether that receiver answers for more rows than it has so far.
-bool goes_on_serving(const TrainProcess& run, uint64_t receiver) {
-  const uint64_t before = rows_served(run, receiver);
-  return eventually([&] { return rows_served(run, receiver) > before; });
+// Whether that inference actor answers for more rows than it has so far.
+bool goes_on_serving(const TrainProcess& run, uint64_t inference_index) {
+  const uint64_t before = rows_served(run, inference_index);
+  return eventually([&] { return rows_served(run, inference_index) > before; });
 }
 
 void check_summary(const Json& summary) {

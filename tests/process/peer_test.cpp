@@ -59,7 +59,7 @@ TEST_CASE("ports: messages whose sender is gone end nothing") {
 
 namespace {
 
-JoinService::behavior_type unwelcoming_gate(JoinService::pointer) {
+JoinService::behavior_type unwelcoming_join_server(JoinService::pointer) {
   return {[](const JoinRequest&) -> caf::result<Welcome> { return make_error(Fault::bad_message, "another protocol"); },
           [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{}; }};
 }
@@ -88,7 +88,7 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   check_refused(worker_to(node.address()), node.address() + ": another program, or another version of troupe");
 
   Peer peer;
-  const JoinService server = peer.system->spawn(unwelcoming_gate);
+  const JoinService server = peer.system->spawn(unwelcoming_join_server);
   const uint16_t port = listen(*peer.system, server, "127.0.0.1", 0, messages_to_run());
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
   peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(server), port);

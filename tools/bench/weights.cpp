@@ -83,7 +83,7 @@ class Channel {
         flat_(DType::u8, {static_cast<int64_t>(signature_->total_bytes())}),
         receiver_(backend, signature_, std::make_shared<WeightSlot>(), options),
         sender_(
-            backend, signature_, [this](ReceiverId, const Rendezvous& r) { receiver_.invite(r); }, options),
+            backend, signature_, [this](InferenceIndex, const Rendezvous& r) { receiver_.invite(r); }, options),
         receiving_([this] {
           while (receiver_.step().did != ReceiverStep::Did::stopped) {
           }

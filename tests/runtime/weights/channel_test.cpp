@@ -81,17 +81,18 @@ struct Plane {
         signature(signature_of(floats)),
         sender(
             backend, signature,
-            [this](ReceiverId id, const Rendezvous& r) {
-              if (const auto found = inferences.find(id); found != inferences.end()) found->second->receiver.invite(r);
+            [this](InferenceIndex inference_index, const Rendezvous& r) {
+              if (const auto found = inferences.find(inference_index); found != inferences.end())
+                found->second->receiver.invite(r);
             },
             options) {}
 
-  void add(ReceiverId id) {
-    inferences[id] = std::make_unique<Inference>(backend, signature);
-    REQUIRE_FALSE(sender.admit(id, *signature));
+  void add(InferenceIndex inference_index) {
+    inferences[inference_index] = std::make_unique<Inference>(backend, signature);
+    REQUIRE_FALSE(sender.admit(inference_index, *signature));
   }
   void step_receivers() {
-    for (auto& [id, inference] : inferences) inference->receiver.step(0ms);
+    for (auto& [inference_index, inference] : inferences) inference->receiver.step(0ms);
   }
   // Steps all of them until the sender has nothing left to do.
   void settle() {
@@ -101,16 +102,16 @@ struct Plane {
     }
   }
   void publish(uint64_t number) { REQUIRE(sender.publish(weights_of(signature, {0, number}))); }
-  ReceiverReport report(ReceiverId id) const {
+  ReceiverReport report(InferenceIndex inference_index) const {
     for (const ReceiverReport& each : sender.receivers())
-      if (each.id == id) return each;
-    FAIL("no receiver ", id);
+      if (each.inference_index == inference_index) return each;
+    FAIL("no receiver ", inference_index);
     return {};
   }
 
   std::shared_ptr<GroupBackend> backend;
   std::shared_ptr<const Signature> signature;
-  std::map<ReceiverId, std::unique_ptr<Inference>> inferences;
+  std::map<InferenceIndex, std::unique_ptr<Inference>> inferences;
   WeightSender sender;
 };
 
@@ -134,10 +135,10 @@ TEST_CASE("weight_channel: a published snapshot arrives whole at every receiver 
   plane.publish(3);
   CHECK(plane.report(1).behind == 1);
   plane.settle();
-  for (const ReceiverId id : {1, 2}) {
-    CHECK(plane.inferences[id]->slot->get()->flat == plane.sender.newest()->flat);
-    CHECK(plane.report(id).applied == PolicyVersion{0, 3});
-    CHECK(plane.report(id).behind == 0);
+  for (const InferenceIndex inference_index : {1, 2}) {
+    CHECK(plane.inferences[inference_index]->slot->get()->flat == plane.sender.newest()->flat);
+    CHECK(plane.report(inference_index).applied == PolicyVersion{0, 3});
+    CHECK(plane.report(inference_index).behind == 0);
   }
 }
 
@@ -153,7 +154,7 @@ TEST_CASE("weight_channel: any size arrives, around the bucket's edges and at no
   plane.signature = std::make_shared<const Signature>();
   auto slot = std::make_shared<WeightSlot>();
   WeightReceiver receiver(plane.backend, plane.signature, slot);
-  WeightSender sender(plane.backend, plane.signature, [&](ReceiverId, const Rendezvous& r) { receiver.invite(r); });
+  WeightSender sender(plane.backend, plane.signature, [&](InferenceIndex, const Rendezvous& r) { receiver.invite(r); });
   sender.admit(1, {});
   sender.publish(weights_of(plane.signature, {0, 1}));
   CHECK(sender.step().did == Sent::connected);
@@ -237,14 +238,14 @@ TEST_CASE("weight_sender: a receiver with another signature is refused with the 
 
 TEST_CASE("weight_sender: a receiver that ended is set aside and the others get their weights in the next generation") {
   Plane plane;
-  for (const ReceiverId id : {1, 2, 3}) plane.add(id);
+  for (const InferenceIndex inference_index : {1, 2, 3}) plane.add(inference_index);
   plane.publish(1);
   plane.settle();
   plane.inferences.erase(2);
   plane.publish(2);
   const SenderStep failed = plane.sender.step();
   CHECK(failed.did == Sent::failed);
-  CHECK(failed.lost == std::vector<ReceiverId>{2});
+  CHECK(failed.lost == std::vector<InferenceIndex>{2});
   plane.settle();
   CHECK(plane.sender.generation() == 2);
   CHECK(plane.inferences[1]->number() == 2);
@@ -264,7 +265,7 @@ TEST_CASE("weight_sender: a receiver that misses the deadline costs the others o
   plane.inferences[1]->receiver.step(0ms);  // 2 stands still
   const SenderStep failed = plane.sender.step();
   CHECK(failed.did == Sent::failed);
-  CHECK(failed.lost == std::vector<ReceiverId>{2});
+  CHECK(failed.lost == std::vector<InferenceIndex>{2});
   plane.settle();
   CHECK(plane.report(1).applied == PolicyVersion{0, 2});
   CHECK(plane.sender.admit(2, *plane.signature) == std::nullopt);
@@ -280,7 +281,7 @@ TEST_CASE("weight_sender: an answer of a receiver's former life is not booked to
   plane.step_receivers();
   plane.sender.step();
   plane.step_receivers();  // version 1 applied and answered, but not yet collected
-  plane.add(1);            // restarted under the same id
+  plane.add(1);            // restarted under the same index
   CHECK(plane.sender.step().did == Sent::delivered);
   CHECK(plane.report(1).applied == std::nullopt);
   plane.settle();
@@ -413,10 +414,10 @@ TEST_CASE("weight_channel: both ends can be stopped while they wait for a peer w
 TEST_CASE("weight_channel: with threads that run freely versions rise, weights are whole, and all end at the newest") {
   constexpr uint64_t kLast = 300;
   Plane plane(5000, {.bucket_bytes = 4096, .connect_timeout = 10s, .transfer_timeout = 10s});
-  for (const ReceiverId id : {1, 2, 3}) plane.add(id);
+  for (const InferenceIndex inference_index : {1, 2, 3}) plane.add(inference_index);
   std::atomic<int> torn = 0, backwards = 0, unfinished = 3;
   std::vector<std::jthread> threads;
-  for (auto& [id, inference] : plane.inferences) {
+  for (auto& [inference_index, inference] : plane.inferences) {
     threads.emplace_back([&, inference = inference.get()] {
       uint64_t seen = 0;
       while (seen != kLast) {

@@ -134,11 +134,12 @@ struct Plane {
         signature(signature_of(count)),
         sender(
             make_group_backend("gloo", {}), signature,
-            [this](ReceiverId id, const Rendezvous& r) { peers.at(id)->invite(r); }, options) {}
+            [this](InferenceIndex inference_index, const Rendezvous& r) { peers.at(inference_index)->invite(r); },
+            options) {}
 
-  void add(ReceiverId id) {
-    peers[id] = std::make_unique<Peer>(floats);
-    REQUIRE_FALSE(sender.admit(id, *signature));
+  void add(InferenceIndex inference_index) {
+    peers[inference_index] = std::make_unique<Peer>(floats);
+    REQUIRE_FALSE(sender.admit(inference_index, *signature));
   }
   void publish(uint64_t number) { REQUIRE(sender.publish(weights_of(signature, {0, number}))); }
   // Steps until nothing is left to do, and returns what failed on the way.
@@ -151,7 +152,7 @@ struct Plane {
 
   int64_t floats;
   std::shared_ptr<const Signature> signature;
-  std::map<ReceiverId, std::unique_ptr<Peer>> peers;
+  std::map<InferenceIndex, std::unique_ptr<Peer>> peers;
   WeightSender sender;
 };
 
@@ -190,7 +191,7 @@ TEST_CASE("gloo: weights reach two processes, and a third one that comes later g
   CHECK(plane.peers[3]->says("applied 1"));
   plane.publish(2);
   CHECK(plane.settle().empty());
-  for (auto& [id, peer] : plane.peers) CHECK(peer->says("applied 2"));
+  for (auto& [inference_index, peer] : plane.peers) CHECK(peer->says("applied 2"));
   for (const ReceiverReport& report : plane.sender.receivers()) CHECK(report.behind == 0);
 }
 
@@ -204,7 +205,7 @@ TEST_CASE("gloo: a receiver killed between transfers is set aside and the next g
   plane.publish(2);
   const auto failures = plane.settle();
   REQUIRE(failures.size() == 1);
-  CHECK(failures[0].lost == std::vector<ReceiverId>{1});
+  CHECK(failures[0].lost == std::vector<InferenceIndex>{1});
   CHECK(plane.peers[2]->says("applied 2"));
   CHECK(plane.sender.generation() == 2);
 }
@@ -226,7 +227,7 @@ TEST_CASE("gloo: a receiver killed in the middle of a transfer leaves the others
     plane.peers[2]->end(SIGKILL);
   }
   CHECK(failed.did == Did::failed);
-  CHECK(failed.lost == std::vector<ReceiverId>{2});
+  CHECK(failed.lost == std::vector<InferenceIndex>{2});
   CHECK(plane.settle().empty());
   CHECK(plane.peers[1]->says("applied 2"));
 }
@@ -241,7 +242,7 @@ TEST_CASE("gloo: a frozen receiver costs one deadline, and comes back with the n
   plane.publish(2);
   const auto failures = plane.settle();
   REQUIRE(failures.size() == 1);
-  CHECK(failures[0].lost == std::vector<ReceiverId>{2});
+  CHECK(failures[0].lost == std::vector<InferenceIndex>{2});
   CHECK(plane.peers[1]->says("applied 2"));
   plane.peers[2]->send_signal(SIGCONT);
   CHECK(plane.peers[2]->says("lost"));
@@ -284,7 +285,7 @@ TEST_CASE("gloo: a receiver notices that the sender's process is gone") {
   {
     const auto signature = signature_of(1000);
     WeightSender sender(make_group_backend("gloo", {}), signature,
-                        [&](ReceiverId, const Rendezvous& r) { peer->invite(r); });
+                        [&](InferenceIndex, const Rendezvous& r) { peer->invite(r); });
     sender.admit(1, *signature);
     CHECK(sender.step().did == Did::connected);
     CHECK(peer->says("joined"));
