@@ -25,6 +25,9 @@ from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is J
 - "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers` and `inference` decide
   about the results and are fixed too.
 - `format` at the top of a run's `config.json` is written by the program. Leave it out of files of your own.
+- Effects name other libraries and papers for comparison: [AcceRL](https://github.com/distanceLu/AcceRL),
+  [AReaL](https://github.com/inclusionAI/AReaL), [OpenRLHF](https://github.com/OpenRLHF/OpenRLHF), [slime](https://github.com/THUDM/slime),
+  [TRL](https://github.com/huggingface/trl), [verl](https://github.com/verl-project/verl). [algorithms.md](algorithms.md) links the papers.
 )";
 
 // Text for a cell of a table.
