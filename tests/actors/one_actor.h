@@ -18,7 +18,7 @@
 #include "runtime/caf/system.h"
 #include "sim/fakes.h"
 
-namespace troupe::testing {
+namespace troupe::test {
 
 // What a peer was sent.
 struct Heard {
@@ -135,4 +135,4 @@ class OneActor {
   std::vector<std::shared_ptr<Heard>> kept_;
 };
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

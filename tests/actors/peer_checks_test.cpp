@@ -5,7 +5,8 @@
 #include "actors/rollout_writer.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 struct Fixture {
@@ -193,5 +194,3 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: hellos, reports and episodes must have 
   inference.latency_us = Array(DType::i64, {2});
   CHECK(misfit(inference));
 }
-
-}  // namespace troupe

@@ -17,7 +17,7 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
-using troupe::testing::make_rollout;
+using namespace troupe::test;
 
 namespace {
 
@@ -140,11 +140,11 @@ class Run {
   }
   void end_rollout(uint64_t id) {
     Worker& worker = workers_.at(id);
-    testing::RolloutRecipe recipe{.worker = id,
-                                  .sequence = worker.sequence++,
-                                  .steps = config_.rollout.length,
-                                  .columns = config_.env.rows,
-                                  .version = {0, worker.running.front()}};
+    test::RolloutRecipe recipe{.worker = id,
+                               .sequence = worker.sequence++,
+                               .steps = config_.rollout.length,
+                               .columns = config_.env.rows,
+                               .version = {0, worker.running.front()}};
     worker.running.erase(worker.running.begin());
     for (int64_t t = 0; t < recipe.steps; ++t)
       for (int64_t n = 0; n < recipe.columns; ++n)

@@ -7,7 +7,7 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
-using troupe::testing::make_rollout;
+using namespace troupe::test;
 
 namespace {
 
@@ -369,7 +369,7 @@ TEST_CASE("replay_store: every sample is as likely as any other, also beside one
   f.store.emplace(f.config, 16, PolicyVersion{}, /*seed=*/1);
   f.store->join(1, 2, 8);
   for (int i = 0; i < kRollouts; ++i) {
-    testing::RolloutRecipe recipe{.sequence = static_cast<uint64_t>(i)};
+    test::RolloutRecipe recipe{.sequence = static_cast<uint64_t>(i)};
     if (i + 1 < kRollouts) recipe.invalid = {{i % 8 / 2, i % 2}};
     f.store->push(make_rollout(recipe));
   }

@@ -3,7 +3,7 @@
 
 #include "models/rollout.h"
 
-namespace troupe::testing {
+namespace troupe::test {
 
 struct RolloutRecipe {
   uint64_t worker = 1;
@@ -33,4 +33,4 @@ inline RolloutPtr make_rollout(const RolloutRecipe& recipe) {
   return rollout;
 }
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

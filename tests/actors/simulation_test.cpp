@@ -14,7 +14,9 @@
 #include "runtime/base/log.h"
 #include "tests/support/test.h"
 
-namespace troupe::sim {
+using namespace troupe;
+using namespace troupe::sim;
+
 namespace {
 
 // The actors' complaints about the trouble we make would drown the test's own words.
@@ -149,4 +151,3 @@ TEST_CASE("simulation: every bug put in on purpose is caught") {
 }
 
 }  // namespace
-}  // namespace troupe::sim

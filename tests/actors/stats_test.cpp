@@ -4,7 +4,7 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
-using namespace troupe::testing;
+using namespace troupe::test;
 
 namespace {
 

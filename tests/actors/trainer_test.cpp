@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
-using namespace troupe::testing;
+using namespace troupe::test;
 using namespace std::chrono_literals;
 
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
-using namespace troupe::testing;
+using namespace troupe::test;
 
 namespace {
 

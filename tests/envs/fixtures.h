@@ -6,7 +6,7 @@
 #include "envs/make_env.h"
 #include "runtime/base/rng.h"
 
-namespace troupe::testing {
+namespace troupe::test {
 
 // Parameters that make an environment small enough for a test.
 inline EnvConfig small_config(const std::string& id, int64_t rows, int64_t chunk = 0) {
@@ -77,4 +77,4 @@ inline void scribble(EnvStep& step, int value) {
   step.errors.assign(3, "scribble");
 }
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

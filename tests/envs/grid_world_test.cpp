@@ -175,7 +175,7 @@ TEST_CASE("grid_world: the image shows walls, pits, the goal and the agent's cel
         REQUIRE((red == 128 && green == 128) == (cell == GridWorld::Cell::wall));
       }
     }
-    const Array actions = testing::random_actions(*cells, cell_step, t);
+    const Array actions = test::random_actions(*cells, cell_step, t);
     cells->step(actions, cell_step);
     images->step(actions, image_step);
     REQUIRE(cell_step.rewards == image_step.rewards);

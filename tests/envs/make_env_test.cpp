@@ -252,7 +252,7 @@ TEST_CASE("cart_pole: without velocities, the observation is the position and th
       REQUIRE(got[0] == wanted[0]);
       REQUIRE(got[1] == wanted[2]);
     }
-    const Array actions = testing::random_actions(*whole, all, t);
+    const Array actions = test::random_actions(*whole, all, t);
     whole->step(actions, all);
     hidden->step(actions, some);
   }

@@ -17,6 +17,7 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
+
 using Json = nlohmann::json;
 
 namespace {
@@ -65,8 +66,8 @@ const std::map<std::string, Bar>& bars() {
 
 Json train(const std::string& config, int seed) {
   const test::TempFolder folder;
-  const auto result = troupe::testing::run_command({troupe::testing::built_program("troupe"), "train", config, "--run",
-                                                    folder / "run", "--seed", std::to_string(seed)});
+  const auto result = troupe::test::run_command({troupe::test::built_program("troupe"), "train", config, "--run",
+                                                 folder / "run", "--seed", std::to_string(seed)});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   return Json::parse(std::ifstream(folder / "run/summary.json"));

@@ -17,6 +17,7 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
+
 using Json = nlohmann::json;
 
 namespace {
@@ -31,15 +32,10 @@ bool all_seeds() {
 // The summary of one finished run.
 Json train(const std::string& config, int seed, const std::vector<std::string>& settings = {}) {
   const test::TempFolder folder;
-  std::vector<std::string> command = {troupe::testing::built_program("troupe"),
-                                      "train",
-                                      config,
-                                      "--run",
-                                      folder / "run",
-                                      "--seed",
-                                      std::to_string(seed)};
+  std::vector<std::string> command = {
+      troupe::test::built_program("troupe"), "train", config, "--run", folder / "run", "--seed", std::to_string(seed)};
   for (const std::string& setting : settings) command.insert(command.end(), {"--set", setting});
-  const auto result = troupe::testing::run_command(command);
+  const auto result = troupe::test::run_command(command);
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   return Json::parse(std::ifstream(folder / "run/summary.json"));

@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
-using troupe::testing::make_rollout;
+using namespace troupe::test;
 
 namespace {
 

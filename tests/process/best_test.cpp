@@ -8,7 +8,9 @@
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -145,5 +147,3 @@ TEST_CASE("keep_best: the evaluation at the end counts, also in a deterministic 
     check_ranking(run);
   }
 }
-
-}  // namespace troupe::test

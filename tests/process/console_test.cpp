@@ -11,7 +11,9 @@
 #include "tests/support/run_command.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
@@ -19,7 +21,7 @@ const Words kShort = set({"stop.env_steps=0", "stop.updates=2"});
 
 // `words` started by a shell with these redirections, in which $0 is `path`.
 Words redirected(const std::string& redirections, const std::string& path, Words words) {
-  words[0] = testing::built_program(words[0]);
+  words[0] = test::built_program(words[0]);
   return Words{"/bin/sh", "-c", R"(exec "$@" )" + redirections, path} + words;
 }
 
@@ -155,5 +157,3 @@ TEST_CASE("console: control characters in a name are shown escaped, on one line"
   CHECK(std::ranges::count(refused.err, '\n') == 1);
   CHECK(!has(refused.err, "\x1b"));
 }
-
-}  // namespace troupe::test

@@ -7,7 +7,9 @@
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 // Default CartPole but for these settings.
@@ -137,5 +139,3 @@ TEST_CASE("curves: steps, episodes and workers of other processes are counted li
   CHECK(run.summary().at("ledger").at("lost_in_crash") == 0);
   CHECK(run.summary().at("uncounted_at_most") == 0);
 }
-
-}  // namespace troupe::test

@@ -6,7 +6,9 @@
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -171,5 +173,3 @@ TEST_CASE("deterministic: a lag bound out of reach neither passes the limit of s
     CHECK(summary.at("updates") >= 12);
   }
 }
-
-}  // namespace troupe::test

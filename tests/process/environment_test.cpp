@@ -8,7 +8,9 @@
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 // A stalled step lasts an hour. A program that waits for it is caught by this.
@@ -156,5 +158,3 @@ TEST_CASE("environment: an evaluation in which every episode fails is an error, 
   CHECK(has(eval.err, "injected exception"));
   CHECK(!has(eval.err, "internal error"));
 }
-
-}  // namespace troupe::test

@@ -14,7 +14,9 @@
 #include "tests/support/bad_files.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -161,5 +163,3 @@ TEST_CASE("folder_fuzz: damaged run folders are resumed, evaluated and shown rig
   const uint64_t cases = seed - first;
   MESSAGE(cases, " cases");
 }
-
-}  // namespace troupe::test

@@ -11,7 +11,9 @@
 #include "tests/support/bad_files.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -161,5 +163,3 @@ TEST_CASE("run folder: another kind of file in the place of any of its own ends 
     }
   }
 }
-
-}  // namespace troupe::test

@@ -13,7 +13,9 @@
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 const Words kUntilStopped = set({"stop.env_steps=0", "stop.updates=1000000", "trainer.epochs=1"});
@@ -218,5 +220,3 @@ TEST_CASE("inference: Ctrl-C ends it with 130 and the run goes on; an address wi
   CHECK(nobody.exit_code == 2);
   CHECK(nobody.err.find(address + ": cannot connect") != std::string::npos);
 }
-
-}  // namespace troupe::test

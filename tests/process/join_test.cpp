@@ -12,7 +12,9 @@
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -195,5 +197,3 @@ TEST_CASE("joining: a worker does not give up a run that gives signs of life rar
   CHECK(worker->err() == "");
   train.signal(SIGKILL);
 }
-
-}  // namespace troupe::test

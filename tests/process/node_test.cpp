@@ -14,7 +14,9 @@
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 // A run with credits for several workers at once, however slow each is.
@@ -228,5 +230,3 @@ TEST_CASE("node: an address that does not answer keeps it from nothing else") {
   CHECK(node.spawn(1, run.workers_at()).exit_code == 0);
   CHECK(run.goes_on());
 }
-
-}  // namespace troupe::test

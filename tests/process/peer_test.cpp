@@ -9,7 +9,9 @@
 #include "tests/process/raw_connection.h"
 #include "tests/process/train_process.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
@@ -95,5 +97,3 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   caf::anon_send_exit(server,
                       caf::exit_reason::user_shutdown);  // the registry may hold it still, and the system waits for it
 }
-
-}  // namespace troupe::test

@@ -7,7 +7,9 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 constexpr uint64_t kMuchMemory = uint64_t{1} << 30;  // a run of this size needs a fifth of it
@@ -130,8 +132,6 @@ TEST_CASE("ports: a node withstands the same header") {
     client.send(caf_header(kClientHandshake, 0xffffffffU, version));
     CHECK(client.is_closed());
   }
-  if (!testing::kSanitized) CHECK(node.process().peak_resident_bytes() < (64 << 20));
+  if (!test::kSanitized) CHECK(node.process().peak_resident_bytes() < (64 << 20));
   CHECK(node.process().exit_code() == std::nullopt);
 }
-
-}  // namespace troupe::test

@@ -53,7 +53,7 @@ std::string text_of(const std::string& path) {
 }
 
 Process::Process(Words command, std::optional<rlim_t> limit_file_size) {
-  if (command[0].find('/') == std::string::npos) command[0] = testing::built_program(command[0]);
+  if (command[0].find('/') == std::string::npos) command[0] = test::built_program(command[0]);
   std::vector<char*> arguments;
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);

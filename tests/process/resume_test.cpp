@@ -8,7 +8,9 @@
 #include "tests/support/run_command.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
@@ -94,7 +96,7 @@ TEST_CASE("train: the folder of a run and its config.json resume that run, whate
     CHECK(has(resumed.out, "resuming at update " + std::to_string(updates)));
     CHECK(json_of(run + "/summary.json").at("updates") == ++updates);
   }
-  const std::string inside = "cd '" + run + "' && exec '" + testing::built_program("troupe") + "' train config.json";
+  const std::string inside = "cd '" + run + "' && exec '" + test::built_program("troupe") + "' train config.json";
   CHECK(CommandLine({"/bin/sh", "-c", inside + " --set stop.updates=5"}).exit_code == 0);
   CHECK(json_of(run + "/summary.json").at("updates") == 5);
   CHECK(has(refusal({"troupe", "train", run, "--seed", "99"}), run + ": cannot resume: seed was "));
@@ -119,7 +121,7 @@ TEST_CASE("train: a run file named config.json in a folder of one's own is a run
   std::ofstream(folder / "config.json") << R"({"env": {"id": "CartPole-v1"}, "stop": {"env_steps": 1}})";
   CHECK(has(refusal({"troupe", "train", folder / "config.json"}), "stop.env_steps: 1 "));  // before any folder is made
   std::ofstream(folder / "config.json") << R"({"stop": {"env_steps": 2048}, "evaluation": {"episodes": 1}})";
-  const std::string there = "cd '" + (folder / ".") + "' && exec '" + testing::built_program("troupe") + "' train ";
+  const std::string there = "cd '" + (folder / ".") + "' && exec '" + test::built_program("troupe") + "' train ";
   CHECK(CommandLine({"/bin/sh", "-c", there + "config.json"}).exit_code == 0);
   CHECK(std::filesystem::exists(folder / "runs/config/summary.json"));
 }
@@ -323,5 +325,3 @@ TEST_CASE("train: a folder, a port or a config that is taken is refused in one l
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(has(refusal(train_line(folder / "run", kEndless + set({"algorithm.gamma=0.5"}))), " and is now 0.5"));
 }
-
-}  // namespace troupe::test

@@ -11,7 +11,9 @@
 #include "tests/support/run_command.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -42,7 +44,7 @@ bool blocks(const Process& process, int number) {
 
 // `troupe` with these words, started by a shell that ignores a signal.
 Words ignoring(const std::string& name, Words words) {
-  words[0] = testing::built_program(words[0]);
+  words[0] = test::built_program(words[0]);
   return Words{"/bin/sh", "-c", "trap '' " + name + R"(; exec "$@")", "sh"} + words;
 }
 
@@ -221,12 +223,10 @@ TEST_CASE("signals: a run whose stderr nobody reads stops all the same") {
   while (write(reader, "x", 1) == 1) {
   }
   Words line = train_line(at, kEndless);
-  line[0] = testing::built_program(line[0]);
+  line[0] = test::built_program(line[0]);
   Process run(Words{"/bin/sh", "-c", R"(errors=$1; shift; exec "$@" 2> "$errors")", "sh", pipe} + line);
   CHECK(eventually([&] { return updates_of(at) > 0; }));
   run.signal(SIGINT);
   check_stopped(run, at);
   close(reader);
 }
-
-}  // namespace troupe::test

@@ -10,7 +10,9 @@
 #include "tests/support/run_command.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 // From the signal, or from the last update, to the end of the process. Takes milliseconds; a machine that does much else is slow.
@@ -90,7 +92,7 @@ TEST_CASE("start and stop: a stack that is too small is refused, in every progra
                                     {"troupe", "envs"}};
   for (Words line : lines) {
     CAPTURE(line[1]);
-    line[0] = testing::built_program(line[0]);
+    line[0] = test::built_program(line[0]);
     const CommandLine small(Words{"/bin/sh", "-c", "ulimit -s 100 && exec \"$@\"", "sh"} + line);
     CHECK(small.exit_code == 2);
     CHECK(small.err == "troupe: `ulimit -s` allows stacks of 100 KiB, at least 128 KiB are needed: raise it\n");
@@ -101,7 +103,7 @@ TEST_CASE("start and stop: a stack that is too small is refused, in every progra
 TEST_CASE("start and stop: a working directory that was deleted is refused with one line") {
   TempFolder folder;
   Words line = train_line(folder / "run");
-  line[0] = testing::built_program(line[0]);
+  line[0] = test::built_program(line[0]);
   const std::string gone = folder / "gone";
   const CommandLine run(Words{"/bin/sh", "-c", "mkdir \"$0\" && cd \"$0\" && rmdir \"$0\" && exec \"$@\"", gone} +
                         line);
@@ -117,7 +119,7 @@ TEST_CASE("start and stop: a run that the address space has no room for is refus
   TempFolder folder;
   const auto run_with = [&](const std::string& limits, const Words& settings) {
     Words line = train_line(folder / "run", kEndless + settings);
-    line[0] = testing::built_program(line[0]);
+    line[0] = test::built_program(line[0]);
     return CommandLine(Words{"/bin/sh", "-c", limits + " && exec \"$@\"", "sh"} + line);
   };
   // 4 GiB for each stack, 128 GiB for all; then no room for the few threads of a small run.
@@ -130,5 +132,3 @@ TEST_CASE("start and stop: a run that the address space has no room for is refus
   CHECK_FALSE(std::filesystem::exists(folder / "run"));
 }
 #endif
-
-}  // namespace troupe::test

@@ -9,7 +9,9 @@
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -235,5 +237,3 @@ TEST_CASE("warm start: deterministic runs with the same weights give the same by
   CHECK((a == b));
   CHECK((a != c));
 }
-
-}  // namespace troupe::test

@@ -8,7 +8,9 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -50,7 +52,7 @@ TEST_CASE("worker: joins a running run at once, needs little memory, and ends wi
   MESSAGE("joined after " << joined_ms << " ms, trained on after " << trained_ms << " ms (bar 150), " << megabytes
                           << " MB (bar 25)");
   CHECK(trained_ms < 4 * 150 + 2000);  // a machine that does much else is slow to start a process
-  if (!testing::kSanitized) CHECK(megabytes < 2 * 25);
+  if (!test::kSanitized) CHECK(megabytes < 2 * 25);
   check_balanced_end(run);
   CHECK(worker->wait().value_or(-1) == 0);
   CHECK(worker->err() == "");
@@ -67,7 +69,7 @@ TEST_CASE("worker: 64 of them serve one run in 2 GB") {
   for (const auto& worker : workers) megabytes += static_cast<double>(worker->resident_bytes()) / 1e6;
   MESSAGE("64 workers: " << megabytes << " MB (bar 2000)");
   CHECK(megabytes > 64);
-  if (!testing::kSanitized) CHECK(megabytes < 2000);
+  if (!test::kSanitized) CHECK(megabytes < 2000);
   check_balanced_end(run);
   for (const auto& worker : workers) CHECK_MESSAGE(worker->wait().value_or(-1) == 0, worker->err());
 }
@@ -206,5 +208,3 @@ TEST_CASE("spawn: an address where no run or no node answers is told in one line
   CHECK(run.goes_on());
   CHECK(run.interrupt().value_or(-1) == 130);
 }
-
-}  // namespace troupe::test

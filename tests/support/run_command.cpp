@@ -10,7 +10,7 @@
 #include <memory>
 #include <stdexcept>
 
-namespace troupe::testing {
+namespace troupe::test {
 namespace {
 
 // Files instead of pipes: nothing can block, however much the program writes.
@@ -51,4 +51,4 @@ std::string built_program(const std::string& name) {
   return std::string(folder) + '/' + name;
 }
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace troupe::testing {
+namespace troupe::test {
 
 struct CommandResult {
   int exit_code = 0;  // 128 + signal number when a signal ended it
@@ -18,4 +18,4 @@ CommandResult run_command(const std::vector<std::string>& command);
 // The path of a program of this build, from TROUPE_BUILD_DIR.
 std::string built_program(const std::string& name);
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

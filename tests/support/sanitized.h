@@ -1,6 +1,6 @@
 #pragma once
 
-namespace troupe::testing {
+namespace troupe::test {
 
 // Programs built with AddressSanitizer take many times the memory, so tests hold only the others to their bounds.
 #if defined(__SANITIZE_ADDRESS__)
@@ -9,4 +9,4 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

@@ -10,14 +10,15 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 using nlohmann::json;
 
 json bench(const std::string& name) {
-  const testing::CommandResult result =
-      testing::run_command({testing::built_program("troupe"), "bench", name, "--seconds", "1", "--json"});
+  const test::CommandResult result =
+      test::run_command({test::built_program("troupe"), "bench", name, "--seconds", "1", "--json"});
   CAPTURE(result.err);
   REQUIRE(result.exit_code == 0);
   CHECK(result.out.find('\n') == result.out.size() - 1);
@@ -99,8 +100,8 @@ TEST_CASE("bench weights: the channel's speed against a bare broadcast of the sa
 TEST_CASE("bench --plot: a file that cannot be written is refused before measuring") {
   const test::TempFolder folder;
   const auto refusal = [&](const std::string& file) {
-    const testing::CommandResult result =
-        testing::run_command({testing::built_program("troupe"), "bench", "gae", "--seconds", "60", "--plot", file});
+    const test::CommandResult result =
+        test::run_command({test::built_program("troupe"), "bench", "gae", "--seconds", "60", "--plot", file});
     CHECK(result.exit_code == 2);
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
     return result.err;
@@ -108,5 +109,3 @@ TEST_CASE("bench --plot: a file that cannot be written is refused before measuri
   CHECK(refusal(folder / "missing/gae.svg").find("No such file or directory") != std::string::npos);
   CHECK(refusal(folder.path()).find("is a folder") != std::string::npos);
 }
-
-}  // namespace troupe

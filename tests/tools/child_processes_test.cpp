@@ -18,7 +18,9 @@
 #include "tests/support/test.h"
 #include "tools/cli/close_descriptors.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -273,5 +275,3 @@ TEST_CASE("child_processes: more than it can have are refused with the limit") {
   CHECK(started.count > 0);
   CHECK(started.error == "Too many open files");
 }
-
-}  // namespace troupe::test

@@ -3,13 +3,8 @@
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 
-namespace troupe {
-
-using testing::check_all;
-using testing::CommandResult;
-using testing::lines_of;
-using testing::troupe;
-using testing::Words;
+using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
@@ -25,7 +20,7 @@ TEST_CASE("troupe: the help of every command shows its usage and an example of i
   for (const std::string& name : kCommands) {
     CAPTURE(name);
     for (const Words& words : {Words{name, "--help"}, Words{name, "-h"}, Words{"help", name}}) {
-      const CommandResult result = troupe(words);
+      const CommandResult result = run_troupe(words);
       CHECK(result.exit_code == 0);
       CHECK(result.err == "");
       CHECK(result.out.find("Usage: troupe " + name) != std::string::npos);
@@ -37,13 +32,13 @@ TEST_CASE("troupe: the help of every command shows its usage and an example of i
 }
 
 TEST_CASE("troupe: the help of a command names what it requires in its usage, and the defaults of the rest") {
-  const std::string train = troupe({"train", "--help"}).out, worker = troupe({"worker", "--help"}).out;
+  const std::string train = run_troupe({"train", "--help"}).out, worker = run_troupe({"worker", "--help"}).out;
   CHECK(train.find("\nUsage: troupe train CONFIG [OPTIONS]\n") != std::string::npos);
   CHECK(train.find("\n  --run DIR             folder of the run;") != std::string::npos);
   CHECK(train.find("(default: runs/NAME)") != std::string::npos);
   CHECK(worker.find("\nUsage: troupe worker --connect HOST:PORT [OPTIONS]\n") != std::string::npos);
   CHECK(worker.find("(default: 1)") != std::string::npos);
-  CHECK(troupe({"config", "--help"}).out.find("\nUsage: troupe config [CONFIG] [OPTIONS]\n") != std::string::npos);
+  CHECK(run_troupe({"config", "--help"}).out.find("\nUsage: troupe config [CONFIG] [OPTIONS]\n") != std::string::npos);
 }
 
 TEST_CASE("troupe: a value that looks like an option is refused") {
@@ -66,17 +61,17 @@ TEST_CASE("troupe: a value that looks like an option is refused") {
 }
 
 TEST_CASE("troupe: the overview lists every command") {
-  const std::string overview = troupe({"--help"}).out;
+  const std::string overview = run_troupe({"--help"}).out;
   for (const std::string& name : kCommands) CHECK(overview.find("\n  " + name + ' ') != std::string::npos);
-  CHECK(troupe({"help"}).out == overview);
-  CHECK(troupe({"-h"}).exit_code == 0);
+  CHECK(run_troupe({"help"}).out == overview);
+  CHECK(run_troupe({"-h"}).exit_code == 0);
 }
 
 TEST_CASE("troupe: version prints one line") {
-  const CommandResult result = troupe({"version"});
+  const CommandResult result = run_troupe({"version"});
   CHECK(result.exit_code == 0);
   CHECK(result.out.starts_with("troupe 0."));
-  CHECK(troupe({"--version"}).out == result.out);
+  CHECK(run_troupe({"--version"}).out == result.out);
 }
 
 TEST_CASE("troupe: wrong commands and options end in one line") {
@@ -163,9 +158,7 @@ TEST_CASE("troupe: wrong addresses end in one line") {
 
 TEST_CASE("troupe: an output that cannot be written is an error") {
   const CommandResult result =
-      testing::run_command({"/bin/sh", "-c", testing::built_program("troupe") + " config --fields > /dev/full"});
+      test::run_command({"/bin/sh", "-c", test::built_program("troupe") + " config --fields > /dev/full"});
   CHECK(result.exit_code == 1);
   CHECK(result.err == "troupe: the output cannot be written\n");
 }
-
-}  // namespace troupe

@@ -11,7 +11,8 @@
 #include "tools/cli/play_command.h"
 #include "tools/cli/train_command.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 using Values = std::map<std::string, Words>;
@@ -113,5 +114,3 @@ TEST_CASE("address: text reads back as the same address") {
   for (const Address& address : {Address{"localhost", 1}, Address{"::1", 65535}, Address{"10.0.0.1", 80}})
     CHECK(parse_address("--connect", address.text()) == address);
 }
-
-}  // namespace troupe

@@ -4,15 +4,8 @@
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 
-namespace troupe {
-
-using testing::BadLine;
-using testing::check_all;
-using testing::CommandResult;
-using testing::Folder;
-using testing::lines_of;
-using testing::troupe;
-using testing::Words;
+using namespace troupe;
+using namespace troupe::test;
 
 TEST_CASE("troupe: a mistake is blamed on the file, on --set, or on both, as it was made") {
   const Folder folder;
@@ -37,10 +30,10 @@ TEST_CASE("troupe: config takes the folder of a run for its config.json") {
   std::filesystem::create_directories(folder.path / "run");
   const std::string config = folder.file("run/config.json", R"({"name": "mine", "seed": 77})");
   folder.file("run/run.lock", "1\n");
-  const CommandResult result = troupe({"config", (folder.path / "run").string()});
+  const CommandResult result = run_troupe({"config", (folder.path / "run").string()});
   CHECK(result.exit_code == 0);
   CHECK(result.out.find("\"seed\": 77") != std::string::npos);
-  CHECK(troupe({"config", config}).out == result.out);
+  CHECK(run_troupe({"config", config}).out == result.out);
 }
 
 TEST_CASE("troupe: an unknown environment or parameter ends in one line before anything starts") {
@@ -86,8 +79,8 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
       line.words.insert(line.words.begin(), command);
       check_all({line});
     }
-  CHECK(troupe({"config", "token_reach", "--set", "algorithm.ratio=per_dimension"}).exit_code == 0);
-  CHECK(troupe({"config", "pendulum", "--set", "model.log_std_start=-1"}).exit_code == 0);
+  CHECK(run_troupe({"config", "token_reach", "--set", "algorithm.ratio=per_dimension"}).exit_code == 0);
+  CHECK(run_troupe({"config", "pendulum", "--set", "model.log_std_start=-1"}).exit_code == 0);
 }
 
 TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have an effect or not") {
@@ -101,7 +94,7 @@ TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have 
        "--set: algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
   });
   const Words advantage{"config", file, "--set", "algorithm.advantage=vtrac", "--set", "algorithm.rho_bar=2"};
-  CHECK(troupe(advantage).err.starts_with(
+  CHECK(run_troupe(advantage).err.starts_with(
       "troupe: --set: algorithm.advantage: unknown name \"vtrac\", did you mean \"vtrace\"?"));
 }
 
@@ -113,7 +106,7 @@ TEST_CASE("troupe: config and train refuse to draw single samples where whole co
            " needs whole columns of them; use \"column\"";
   };
   const std::string core = R"(model.net={"core": {"kind": "gru", "size": 4}})", draw = "replay.draw=sample";
-  CHECK(troupe({"config", file}).exit_code == 0);
+  CHECK(run_troupe({"config", file}).exit_code == 0);
   check_all({
       {{"config", file, "--set", draw, "--set", "algorithm.advantage=vtrace"},
        refusal("algorithm.advantage \"vtrace\"")},
@@ -144,7 +137,7 @@ TEST_CASE("troupe: config and train refuse a device that this build cannot use" 
 }
 
 TEST_CASE("troupe: config --fields lists the names of estimators and surrogates and refers to no other command") {
-  const std::string fields = troupe({"config", "--fields"}).out;
+  const std::string fields = run_troupe({"config", "--fields"}).out;
   CHECK(fields.find("--fields") == std::string::npos);
   const size_t surrogate = fields.find("algorithm.surrogate = ");
   REQUIRE(surrogate != std::string::npos);
@@ -154,13 +147,13 @@ TEST_CASE("troupe: config --fields lists the names of estimators and surrogates 
 
 TEST_CASE("troupe: more threads than processors are a warning, with a line each") {
   const CommandResult result =
-      troupe({"config", "cartpole", "--set", "trainer.threads=1000", "--set", "workers.count=4096"});
+      run_troupe({"config", "cartpole", "--set", "trainer.threads=1000", "--set", "workers.count=4096"});
   CHECK(result.exit_code == 0);
   const std::vector<std::string> lines = lines_of(result.err);
   REQUIRE(lines.size() == 2);
   CHECK(lines[0].starts_with("troupe: warning: trainer.threads: 1000 threads share "));
   CHECK(lines[1].starts_with("troupe: warning: workers.count: 4096 workers share "));
-  CHECK(troupe({"config", "cartpole"}).err == "");
+  CHECK(run_troupe({"config", "cartpole"}).err == "");
 }
 
 TEST_CASE("troupe: config accepts every file of configs/ by its name") {
@@ -169,7 +162,7 @@ TEST_CASE("troupe: config accepts every file of configs/ by its name") {
     if (entry.is_directory()) continue;
     CAPTURE(entry.path());
     const auto name = entry.path().lexically_relative("configs").replace_extension("");
-    CHECK(troupe({"config", name.string()}).exit_code == 0);
+    CHECK(run_troupe({"config", name.string()}).exit_code == 0);
     ++files;
   }
   CHECK(files >= 1);
@@ -177,17 +170,15 @@ TEST_CASE("troupe: config accepts every file of configs/ by its name") {
 
 TEST_CASE("troupe: config prints the effective settings, which it accepts again") {
   const Folder folder;
-  const CommandResult first = troupe({"config", "cartpole", "--set", "algorithm.gamma=0.5"});
+  const CommandResult first = run_troupe({"config", "cartpole", "--set", "algorithm.gamma=0.5"});
   CHECK(first.exit_code == 0);
   CHECK(first.out.find("\"gamma\": 0.5") != std::string::npos);
   CHECK(first.out.find("\"name\": \"cartpole\"") != std::string::npos);
-  CHECK(troupe({"config", folder.file("again.json", first.out)}).out == first.out);
+  CHECK(run_troupe({"config", folder.file("again.json", first.out)}).out == first.out);
 }
 
 TEST_CASE("troupe: config --defaults is a run file, and what follows -- is no option") {
   const Folder folder;
-  const std::string defaults = folder.file("defaults.json", troupe({"config", "--defaults"}).out);
-  CHECK(troupe({"config", "--", defaults}).exit_code == 0);
+  const std::string defaults = folder.file("defaults.json", run_troupe({"config", "--defaults"}).out);
+  CHECK(run_troupe({"config", "--", defaults}).exit_code == 0);
 }
-
-}  // namespace troupe

@@ -20,7 +20,8 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/config_lookup.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -270,5 +271,3 @@ TEST_CASE("config fuzz: a path of --set that leads very deep or an object that g
     error = refusal([&] { apply_override(config, "env.params.key" + std::to_string(i) + "=value"); });
   CHECK(error == "--set: env.params: has grown beyond 16 KiB, write it into the run file");
 }
-
-}  // namespace troupe

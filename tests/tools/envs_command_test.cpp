@@ -4,31 +4,26 @@
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 
-namespace troupe {
-
-using testing::lines_of;
-using testing::troupe;
-using testing::Words;
+using namespace troupe;
+using namespace troupe::test;
 
 TEST_CASE("troupe: lists fit 100 columns") {
   // Except a field with its range, which is kept on one line.
   for (const Words& words : {Words{"envs"}, Words{"config", "--fields"}})
-    for (const std::string& line : lines_of(troupe(words).out))
+    for (const std::string& line : lines_of(run_troupe(words).out))
       if (line.starts_with("  ")) CHECK(line.size() <= 100);
 }
 
 TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
-  CHECK(troupe({"envs"}).out.starts_with("CartPole-v1\n"));
-  const std::string one = troupe({"envs", "GridWorld"}).out;
+  CHECK(run_troupe({"envs"}).out.starts_with("CartPole-v1\n"));
+  const std::string one = run_troupe({"envs", "GridWorld"}).out;
   CHECK(one.starts_with("GridWorld\n"));
   CHECK(one.find("    size = 8  integer [3, 64]\n        cells along each side of the grid\n") != std::string::npos);
-  const testing::CommandResult unknown = troupe({"envs", "gridword"});
+  const test::CommandResult unknown = run_troupe({"envs", "gridword"});
   CHECK(unknown.exit_code == 2);
   CHECK(unknown.err == "troupe: gridword: unknown environment, did you mean GridWorld?\n");
-  const auto list = nlohmann::json::parse(troupe({"envs", "--json"}).out);
+  const auto list = nlohmann::json::parse(run_troupe({"envs", "--json"}).out);
   CHECK(list.at(0).at("id") == "CartPole-v1");
   CHECK(list.at(0).at("observations").at(0).at("shape") == std::vector<int>{4});
   CHECK(list.at(0).at("action").at("bins") == std::vector<int>{2});
 }
-
-}  // namespace troupe

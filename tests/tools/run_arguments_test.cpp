@@ -10,10 +10,8 @@
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 
-namespace troupe {
-
-using testing::check_all;
-using testing::Folder;
+using namespace troupe;
+using namespace troupe::test;
 
 TEST_CASE("troupe: wrong run files and folders end in one line before anything starts") {
   const Folder folder;
@@ -82,8 +80,8 @@ TEST_CASE("troupe: where a run folder is missing, the nearest one is suggested")
     for (const char* file : {"config.json", "run.lock"}) std::ofstream(runs / name / file) << "{}";
   }
   const auto error = [&](const std::string& words) {
-    return testing::run_command({"/bin/sh", "-c", "cd \"$0\" && \"$1\" " + words, folder.path.string(),
-                                 testing::built_program("troupe")})
+    return test::run_command(
+               {"/bin/sh", "-c", "cd \"$0\" && \"$1\" " + words, folder.path.string(), test::built_program("troupe")})
         .err;
   };
   const std::string none = ": no such run folder, did you mean runs/cartpole?\n";
@@ -95,5 +93,3 @@ TEST_CASE("troupe: where a run folder is missing, the nearest one is suggested")
   CHECK(error("train second_try") == "troupe: second_try: no such run file, did you mean runs/second_try?\n");
   CHECK(error("train runs/second_tri") == "troupe: runs/second_tri: no such run file, did you mean runs/second_try?\n");
 }
-
-}  // namespace troupe

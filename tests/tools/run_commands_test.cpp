@@ -14,16 +14,17 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 using nlohmann::json;
-using testing::CommandResult;
 using Words = std::vector<std::string>;
 
-CommandResult troupe(Words words) {
-  words.insert(words.begin(), testing::built_program("troupe"));
-  return testing::run_command(words);
+CommandResult run_troupe(Words words) {
+  words.insert(words.begin(), test::built_program("troupe"));
+  return test::run_command(words);
 }
 
 std::string read(const std::string& path) {
@@ -41,14 +42,14 @@ struct Run {
 
   Run() {
     const CommandResult trained =
-        troupe({"train", "cartpole", "--run", path, "--set", "stop.updates=3", "--set", "stop.env_steps=0", "--set",
-                "checkpoint.every_updates=1", "--set", "evaluation.episodes=7", "--set", "evaluation.rows=5"});
+        run_troupe({"train", "cartpole", "--run", path, "--set", "stop.updates=3", "--set", "stop.env_steps=0", "--set",
+                    "checkpoint.every_updates=1", "--set", "evaluation.episodes=7", "--set", "evaluation.rows=5"});
     REQUIRE(trained.exit_code == 0);
   }
   json eval(Words more = {}) const {
     Words words{"eval", path, "--json"};
     words.insert(words.end(), more.begin(), more.end());
-    const CommandResult result = troupe(words);
+    const CommandResult result = run_troupe(words);
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
     return json::parse(result.out);
@@ -88,7 +89,7 @@ TEST_CASE("eval: plays as many episodes as asked, the same ones for the same see
 TEST_CASE("eval: one episode is enough, and text says what JSON says") {
   const json one = trained_run().eval({"--episodes", "1"});
   CHECK(one.at("return_std") == 0.0);
-  const CommandResult text = troupe({"eval", trained_run().path, "--episodes", "1"});
+  const CommandResult text = run_troupe({"eval", trained_run().path, "--episodes", "1"});
   CHECK(text.out.find("CartPole-v1 after 3 updates") != std::string::npos);
   CHECK(text.out.find("episodes 1\n") != std::string::npos);
 }
@@ -96,12 +97,12 @@ TEST_CASE("eval: one episode is enough, and text says what JSON says") {
 TEST_CASE("eval: names a damaged checkpoint and uses the one before it; with none that is whole it ends") {
   const Run run;
   overwrite(run.checkpoint(3) + "/model.safetensors", "no tensors");
-  const CommandResult result = troupe({"eval", run.path, "--json"});
+  const CommandResult result = run_troupe({"eval", run.path, "--json"});
   CHECK(result.exit_code == 0);
   CHECK(result.err.find(run.checkpoint(3) + "/model.safetensors") != std::string::npos);
   CHECK(json::parse(result.out).at("updates") == 2);
   for (int updates : {1, 2}) overwrite(run.checkpoint(updates) + "/state.json", "{");
-  const CommandResult none = troupe({"eval", run.path});
+  const CommandResult none = run_troupe({"eval", run.path});
   CHECK(none.exit_code == 2);
   CHECK(none.err.starts_with("troupe: " + run.path + "/checkpoints: no checkpoint can be used; the newest one: " +
                              run.checkpoint(3) + "/model.safetensors: damaged: 10 bytes, "));
@@ -115,14 +116,14 @@ TEST_CASE("eval and play: refuse what is no run with a checkpoint, in one line")
   const std::string early =
       "troupe: " + run + ": has no checkpoint yet, expected a run of `troupe train` that has written one\n";
   for (const char* command : {"eval", "play"}) {
-    const CommandResult result = troupe({command, run});
+    const CommandResult result = run_troupe({command, run});
     CHECK(result.exit_code == 2);
     CHECK(result.err == early);
     CHECK(result.out == "");
   }
   overwrite(run + "/config.json", R"({"env": {"id": "CartPol-v1"}})");
-  CHECK(troupe({"eval", run}).exit_code == 2);
-  CHECK(troupe({"play", run}).err ==
+  CHECK(run_troupe({"eval", run}).exit_code == 2);
+  CHECK(run_troupe({"play", run}).err ==
         "troupe: " + run + "/config.json: env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?\n");
 }
 
@@ -131,7 +132,7 @@ TEST_CASE("eval: a checkpoint that was made with other settings than config.json
   json config = json::parse(read(run.path + "/config.json"));
   config["model"]["hidden"] = {32};
   overwrite(run.path + "/config.json", config.dump());
-  const CommandResult result = troupe({"eval", run.path});
+  const CommandResult result = run_troupe({"eval", run.path});
   CHECK(result.exit_code == 2);
   CHECK(result.err == "troupe: " + run.path + "/checkpoints: no checkpoint can be used; the newest one: " +
                           run.checkpoint(3) + ": is of another run: model.hidden was [64,64] and is now [32]\n");
@@ -142,7 +143,7 @@ TEST_CASE("eval and play: a copy of a checkpoint under another number is named a
   std::filesystem::copy(run.checkpoint(1), run.checkpoint(99), std::filesystem::copy_options::recursive);
   CHECK(run.eval().at("updates") == 3);
   for (const char* command : {"eval", "play"}) {
-    const CommandResult result = troupe({command, run.path, "--episodes", "1"});
+    const CommandResult result = run_troupe({command, run.path, "--episodes", "1"});
     CHECK(result.exit_code == 0);
     CHECK(result.err.find(run.checkpoint(99) + ": holds the checkpoint of update 1, expected that of update 99") !=
           std::string::npos);
@@ -154,16 +155,16 @@ TEST_CASE("eval and the end of train say that the environment fails in every epi
   const test::TempFolder folder;
   const std::string run = folder / "run";
   const CommandResult trained =
-      troupe({"train", "synthetic", "--run", run, "--set", "stop.updates=1", "--set", "stop.env_steps=0", "--set",
-              R"(env.params={"image_height": 4, "image_width": 4})", "--set",
-              "evaluation.env_params.exception_probability=1"});
+      run_troupe({"train", "synthetic", "--run", run, "--set", "stop.updates=1", "--set", "stop.env_steps=0", "--set",
+                  R"(env.params={"image_height": 4, "image_width": 4})", "--set",
+                  "evaluation.env_params.exception_probability=1"});
   const std::string reason = "the environment failed 100";  // and so many times, one for each row of the last step more
   CHECK(trained.exit_code == 1);
   CHECK(trained.err.starts_with("troupe: the last evaluation failed: " + reason));
   CHECK(std::ranges::count(trained.err, '\n') == 1);
   CHECK(trained.out.find("evaluation") == std::string::npos);
   CHECK(read(run + "/log.txt").find("failed: " + reason) != std::string::npos);
-  const CommandResult evaluated = troupe({"eval", run, "--json"});
+  const CommandResult evaluated = run_troupe({"eval", run, "--json"});
   CHECK(evaluated.exit_code == 1);
   CHECK(evaluated.out == "");
   CHECK(evaluated.err.starts_with("troupe: " + reason));
@@ -176,7 +177,7 @@ TEST_CASE("eval: JSON is valid UTF-8, whatever the bytes of the folder's name") 
   for (const char* name : {"a\xff", "\xc3", "b\xe2\x82", "\xed\xa0\x80 c", "\xf0\x9f\x98\""}) {
     const std::string copy = folder / name;
     std::filesystem::copy(trained_run().path, copy, std::filesystem::copy_options::recursive);
-    const CommandResult result = troupe({"eval", copy, "--json", "--episodes", "1"});
+    const CommandResult result = run_troupe({"eval", copy, "--json", "--episodes", "1"});
     CAPTURE(result.err);
     CHECK(result.exit_code == 0);
     CHECK(json::accept(result.out));  // which refuses bytes that are not UTF-8
@@ -192,17 +193,17 @@ TEST_CASE("eval, play: a run whose settings this build would refuse to train wit
   config["evaluation"]["every_updates"] = 0;
   config["stats"]["every_updates"] = 3;  // without effect in a run that is not deterministic
   overwrite(copy + "/config.json", config.dump());
-  const CommandResult evaluated = troupe({"eval", copy, "--episodes", "1"});
+  const CommandResult evaluated = run_troupe({"eval", copy, "--episodes", "1"});
   CHECK(evaluated.err == "");
   CHECK(evaluated.exit_code == 0);
-  CHECK(troupe({"play", copy, "--episodes", "1"}).exit_code == 0);
-  const CommandResult trained = troupe({"train", copy + "/config.json", "--run", copy});
+  CHECK(run_troupe({"play", copy, "--episodes", "1"}).exit_code == 0);
+  const CommandResult trained = run_troupe({"train", copy + "/config.json", "--run", copy});
   CHECK(trained.exit_code == 2);
   CHECK(trained.err.find("stats.every_updates: 3 has no effect with deterministic false") != std::string::npos);
   CHECK(std::ranges::count(trained.err, '\n') == 1);
   config["env"]["id"] = "CartPol";
   overwrite(copy + "/config.json", config.dump());
-  const CommandResult unknown = troupe({"eval", copy});
+  const CommandResult unknown = run_troupe({"eval", copy});
   CHECK(unknown.exit_code == 2);
   CHECK(unknown.err.starts_with("troupe: " + copy + "/config.json: env.id: "));
 }
@@ -211,8 +212,8 @@ TEST_CASE(
     "eval, play: a run of an older build with scales that this one would refuse to train with can still be used") {
   const test::TempFolder folder;
   const std::string run = folder / "run";
-  REQUIRE(troupe({"train", "cartpole", "--run", run, "--set", "stop.updates=1", "--set", "evaluation.episodes=1",
-                  "--set", "model.normalize_observations=true", "--set", "model.observation_clip=5"})
+  REQUIRE(run_troupe({"train", "cartpole", "--run", run, "--set", "stop.updates=1", "--set", "evaluation.episodes=1",
+                      "--set", "model.normalize_observations=true", "--set", "model.observation_clip=5"})
               .exit_code == 0);
   json config = json::parse(read(run + "/config.json"));
   config["model"]["observation_clip"] = 0.005;
@@ -223,10 +224,10 @@ TEST_CASE(
                   {fixed_settings(config.dump(), settings_of_run()), settings_of_run()})
       .save(checkpoint);
   for (const char* command : {"eval", "play"}) {
-    const CommandResult result = troupe({command, run, "--episodes", "1"});
+    const CommandResult result = run_troupe({command, run, "--episodes", "1"});
     CHECK_MESSAGE(result.exit_code == 0, result.err);
   }
-  const CommandResult trained = troupe({"train", run});
+  const CommandResult trained = run_troupe({"train", run});
   CHECK(trained.exit_code == 2);
   CHECK(trained.err.find("env.reward_scale: 100000000 makes rewards too large to learn from") != std::string::npos);
   CHECK(std::ranges::count(trained.err, '\n') == 1);
@@ -235,7 +236,7 @@ TEST_CASE(
 TEST_CASE("eval, play: a run of a machine with GPUs is used on one without, and says where its device is missing") {
   const Run run;
   const std::string path = run.path + "/config.json";
-  const std::string eval_as_trained = troupe({"eval", run.path, "--json"}).out;
+  const std::string eval_as_trained = run_troupe({"eval", run.path, "--json"}).out;
   const auto edit = [&](const std::vector<std::string>& sections) {
     json config = json::parse(read(path));
     for (const std::string& section : sections) config[section]["device"] = "cuda:999";
@@ -243,22 +244,22 @@ TEST_CASE("eval, play: a run of a machine with GPUs is used on one without, and 
   };
   edit({"trainer"});
   for (const char* command : {"eval", "play"}) {
-    const CommandResult result = troupe({command, run.path, "--episodes", "1"});
+    const CommandResult result = run_troupe({command, run.path, "--episodes", "1"});
     CHECK_MESSAGE(result.exit_code == 0, result.err);
     CHECK(result.err == "");
-    const CommandResult refused = troupe({command, run.path, "--device", "cuda:999"});
+    const CommandResult refused = run_troupe({command, run.path, "--device", "cuda:999"});
     CHECK(refused.exit_code == 2);
     CHECK(refused.err.starts_with("troupe: --device: \"cuda:999\", but this "));
     CHECK(std::ranges::count(refused.err, '\n') == 1);
   }
-  CHECK(troupe({"eval", run.path, "--json"}).out == eval_as_trained);
+  CHECK(run_troupe({"eval", run.path, "--json"}).out == eval_as_trained);
   edit({"trainer", "inference", "evaluation"});
   for (const char* command : {"eval", "play"}) {
-    const CommandResult result = troupe({command, run.path, "--episodes", "1"});
+    const CommandResult result = run_troupe({command, run.path, "--episodes", "1"});
     CHECK_MESSAGE(result.exit_code == 0, result.err);
     CHECK(result.err.find("the run's evaluation.device is \"cuda:999\", which this process does not have; computing on "
                           "the CPU") != std::string::npos);
-    CHECK(troupe({command, run.path, "--episodes", "1", "--device", "cpu"}).err == "");
+    CHECK(run_troupe({command, run.path, "--episodes", "1", "--device", "cpu"}).err == "");
   }
 }
 
@@ -270,7 +271,7 @@ TEST_CASE("train: a run of a machine with GPUs is resumed on one without once it
   overwrite(path, config.dump());
   Words words{"train", run.path, "--set", "stop.updates=4"};
   for (const std::string set : {"trainer.device=cpu", "inference.device=auto", "evaluation.device=auto"}) {
-    const CommandResult refused = troupe(words);
+    const CommandResult refused = run_troupe(words);
     CHECK(refused.exit_code == 2);
     const std::string setting = set.substr(0, set.find('='));
     CHECK_MESSAGE(refused.err.find(setting + ": \"cuda:999\", but this ") != std::string::npos, refused.err);
@@ -278,13 +279,13 @@ TEST_CASE("train: a run of a machine with GPUs is resumed on one without once it
     CHECK(std::ranges::count(refused.err, '\n') == 1);
     words.insert(words.end(), {"--set", set});
   }
-  const CommandResult resumed = troupe(words);
+  const CommandResult resumed = run_troupe(words);
   CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
   CHECK(resumed.out.find("resuming at update 3,") != std::string::npos);
 }
 
 TEST_CASE("play: writes plain frames when its output is no terminal") {
-  const CommandResult result = troupe({"play", trained_run().path, "--episodes", "2"});
+  const CommandResult result = run_troupe({"play", trained_run().path, "--episodes", "2"});
   CHECK(result.exit_code == 0);
   CHECK(result.err == "");
   CHECK(result.out.starts_with("episode 1/2  step 0  return 0.00\n"));
@@ -296,7 +297,7 @@ TEST_CASE("play: writes plain frames when its output is no terminal") {
 TEST_CASE("play: an environment that fails again and again ends it after five failures, with one line on stderr") {
   const test::TempFolder folder;
   const std::string run = folder / "run";
-  const CommandResult trained = troupe(
+  const CommandResult trained = run_troupe(
       {"train", "synthetic", "--run", run, "--set", "stop.updates=1", "--set", "stop.env_steps=0", "--set",
        R"(env.params={"image_height": 4, "image_width": 4, "exception_probability": 0.5, "episode_length": 1000})",
        "--set", R"(evaluation.env_params={"exception_probability": 0, "episode_length": 10})", "--set",
@@ -305,7 +306,7 @@ TEST_CASE("play: an environment that fails again and again ends it after five fa
   REQUIRE(trained.exit_code == 0);
   CHECK(trained.out.find("\nenvironments failed ") != std::string::npos);
   CHECK(trained.out.find(", the last error: ") != std::string::npos);
-  const CommandResult played = troupe({"play", run});
+  const CommandResult played = run_troupe({"play", run});
   CHECK(played.exit_code == 1);
   CHECK(played.err.starts_with("troupe: the environment failed 5 times, the last time with: "));
   CHECK(std::ranges::count(played.err, '\n') == 1);
@@ -314,10 +315,8 @@ TEST_CASE("play: an environment that fails again and again ends it after five fa
 
 TEST_CASE("play: Ctrl-C ends it with exit code 130") {
   const CommandResult result =
-      testing::run_command({"/usr/bin/timeout", "--preserve-status", "-s", "INT", "2", testing::built_program("troupe"),
-                            "play", trained_run().path, "--episodes", "1000000"});
+      test::run_command({"/usr/bin/timeout", "--preserve-status", "-s", "INT", "2", test::built_program("troupe"),
+                         "play", trained_run().path, "--episodes", "1000000"});
   CHECK(result.exit_code == 130);
   CHECK(result.err == "");
 }
-
-}  // namespace troupe

@@ -2,14 +2,8 @@
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 
-namespace troupe {
-
-using testing::check_all;
-using testing::CommandResult;
-using testing::Folder;
-using testing::lines_of;
-using testing::troupe;
-using testing::Words;
+using namespace troupe;
+using namespace troupe::test;
 
 TEST_CASE("troupe: train refuses a run folder where a file is in its place or above it") {
   const Folder folder;
@@ -40,7 +34,7 @@ TEST_CASE("troupe: train refuses what cannot fit into memory, naming the setting
     Words train{"train", "cartpole"}, config{"config", "cartpole"};
     train.insert(train.end(), settings.begin(), settings.end());
     config.insert(config.end(), settings.begin(), settings.end());
-    const CommandResult refused = troupe(train), warned = troupe(config);
+    const CommandResult refused = run_troupe(train), warned = run_troupe(config);
     CHECK(refused.exit_code == 2);
     CHECK(refused.err.starts_with("troupe: " + start));
     CHECK(lines_of(refused.err).size() == 1);
@@ -57,5 +51,3 @@ TEST_CASE("troupe: a deterministic run has no address to listen on") {
        "--stats: 127.0.0.1:5555 has no effect with deterministic true; leave it out"},
   });
 }
-
-}  // namespace troupe

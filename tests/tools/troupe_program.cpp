@@ -5,9 +5,9 @@
 
 #include "tests/support/test.h"
 
-namespace troupe::testing {
+namespace troupe::test {
 
-CommandResult troupe(Words words) {
+CommandResult run_troupe(Words words) {
   words.insert(words.begin(), built_program("troupe"));
   return run_command(words);
 }
@@ -15,7 +15,7 @@ CommandResult troupe(Words words) {
 void check_all(const std::vector<BadLine>& lines) {
   for (const BadLine& line : lines) {
     CAPTURE(line.words);
-    const CommandResult result = troupe(line.words);
+    const CommandResult result = run_troupe(line.words);
     CHECK(result.exit_code == 2);
     CHECK(result.err == "troupe: " + line.error + '\n');
     CHECK(result.out == "");
@@ -34,4 +34,4 @@ std::string Folder::file(const std::string& name, const std::string& text) const
   return (path / name).string();
 }
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

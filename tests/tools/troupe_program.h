@@ -8,11 +8,11 @@
 #include "tests/support/run_command.h"
 #include "tests/support/temp_folder.h"
 
-namespace troupe::testing {
+namespace troupe::test {
 
 using Words = std::vector<std::string>;
 
-CommandResult troupe(Words words);
+CommandResult run_troupe(Words words);
 
 struct BadLine {
   Words words;
@@ -32,4 +32,4 @@ struct Folder {
   std::string file(const std::string& name, const std::string& text) const;
 };
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

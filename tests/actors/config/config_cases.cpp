@@ -1,6 +1,6 @@
 #include "tests/actors/config/config_cases.h"
 
-namespace troupe::testing {
+namespace troupe::test {
 namespace {
 
 constexpr auto kRefused = InSchema::refused;
@@ -179,4 +179,4 @@ const std::vector<BadFile>& bad_files() {
   return all;
 }
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

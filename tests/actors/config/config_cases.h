@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace troupe::testing {
+namespace troupe::test {
 
 enum class InSchema {
   refused,   // the schema refuses it as well
@@ -21,4 +21,4 @@ struct BadFile {
 
 const std::vector<BadFile>& bad_files();
 
-}  // namespace troupe::testing
+}  // namespace troupe::test

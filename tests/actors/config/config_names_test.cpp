@@ -10,7 +10,8 @@
 #include "runtime/base/errors.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 // The choices of a field, sorted.
@@ -55,5 +56,3 @@ TEST_CASE("run files: the names of value losses, schedules and aggregations are 
   CHECK(accepted("algorithm.value_loss") == known([](const char* name) { find_value_loss(name); }));
   CHECK(accepted("trainer.lr_schedule") == known([](const char* name) { find_learning_rate_kind(name); }));
 }
-
-}  // namespace troupe

@@ -9,7 +9,8 @@
 #include "runtime/config/fields.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 // A run file in which one field has the value that `text` stands for.
@@ -146,5 +147,3 @@ TEST_CASE("ranges: values of other types are refused for every field") {
     if (flag || object || list || is_text(field)) check_refused(field, "7");
   }
 }
-
-}  // namespace troupe

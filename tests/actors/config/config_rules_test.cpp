@@ -3,7 +3,8 @@
 #include "runtime/base/errors.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 struct Rule {
@@ -269,5 +270,3 @@ TEST_CASE("validate: a peer timeout below two heartbeats is refused") {
               "would end a "
               "peer; use at least 6000"}});
 }
-
-}  // namespace troupe

@@ -10,7 +10,8 @@
 #include "tests/actors/config/config_cases.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 using nlohmann::json;
@@ -82,11 +83,9 @@ TEST_CASE("schema: it accepts the defaults and knows every field") {
 
 TEST_CASE("schema: it refuses what the reader refuses, as far as a schema can say it") {
   const json schema = json::parse(json_schema());
-  for (const testing::BadFile& bad : testing::bad_files()) {
-    if (bad.schema == testing::InSchema::no_json) continue;
+  for (const test::BadFile& bad : test::bad_files()) {
+    if (bad.schema == test::InSchema::no_json) continue;
     CAPTURE(bad.name);
-    CHECK(obeys(schema, json::parse(bad.text)) == (bad.schema == testing::InSchema::accepted));
+    CHECK(obeys(schema, json::parse(bad.text)) == (bad.schema == test::InSchema::accepted));
   }
 }
-
-}  // namespace troupe

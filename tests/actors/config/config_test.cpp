@@ -13,7 +13,8 @@
 #include "tests/actors/config/config_cases.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 // The ConfigError `action` throws, or "".
@@ -194,7 +195,7 @@ TEST_CASE("config: a byte order mark is skipped") {
 }
 
 TEST_CASE("config: each wrong file gives exactly its line") {
-  for (const testing::BadFile& bad : testing::bad_files()) {
+  for (const test::BadFile& bad : test::bad_files()) {
     CAPTURE(bad.name);
     const std::string error = parse_error(bad.text);
     CHECK(error == "run.json" + bad.error);
@@ -383,5 +384,3 @@ TEST_CASE("configs: every file of the folder is read and valid") {
   }
   CHECK(files >= 1);
 }
-
-}  // namespace troupe

@@ -4,6 +4,7 @@
 #include "tests/algorithms/common/random_rollout.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 

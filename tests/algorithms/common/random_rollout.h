@@ -12,7 +12,7 @@
 #include "tests/algorithms/common/tokens.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+namespace troupe::test {
 
 struct RandomRollout {
   int64_t steps = 0, columns = 0;
@@ -117,4 +117,4 @@ inline const std::vector<std::pair<int64_t, int64_t>>& shapes() {
   return kShapes;
 }
 
-}  // namespace troupe
+}  // namespace troupe::test

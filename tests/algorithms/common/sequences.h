@@ -12,7 +12,7 @@
 #include "tests/algorithms/common/random_rollout.h"
 #include "tests/algorithms/common/tokens.h"
 
-namespace troupe {
+namespace troupe::test {
 
 // Which of the optional inputs there are.
 struct Options {
@@ -187,4 +187,4 @@ inline void return_oracle(const Sequence& s, const Options& o, float gamma, bool
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::test

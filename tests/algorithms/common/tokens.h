@@ -12,7 +12,7 @@
 #include "algorithms/losses/surrogate.h"
 #include "runtime/base/rng.h"
 
-namespace troupe {
+namespace troupe::test {
 
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -87,4 +87,4 @@ void on_every_isa(Body body) {
   force_isa(std::nullopt);
 }
 
-}  // namespace troupe
+}  // namespace troupe::test

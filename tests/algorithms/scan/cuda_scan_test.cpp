@@ -15,12 +15,12 @@
 #include "tests/algorithms/scan/emulated_grid.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
 using cuda::ScanKind;
-using test::EmulatedThread;
 
 constexpr int kSharedLimit = 227 * 1024;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -482,5 +482,3 @@ TEST_CASE("cuda scan: lengths around the borders of quads, warps and tiles") {
         check_case({.kind = ScanKind::column_tiles, .steps = steps, .sequences = sequences, .plain = seed == 0}, seed);
       }
 }
-
-}  // namespace troupe

@@ -8,6 +8,7 @@
 #include "tests/algorithms/common/sequences.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 

@@ -11,7 +11,8 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 constexpr uint64_t kMebi = 1 << 20;
@@ -124,5 +125,3 @@ TEST_CASE("machine: this one has a processor and some memory") {
   CHECK(processors() >= 1);
   CHECK(available_memory() > kMebi);
 }
-
-}  // namespace troupe

@@ -9,7 +9,8 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 // A pipe or terminal: what is written to `in` comes out of `out`.
@@ -141,5 +142,3 @@ TEST_CASE("output: a line is one line whatever it holds") {
   CHECK(std::string(text, static_cast<size_t>(size)) == "a\\x0ab\\x1b[2Jc\\x0d\n");
   ::close(file);
 }
-
-}  // namespace troupe

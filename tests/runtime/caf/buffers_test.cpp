@@ -21,7 +21,8 @@
 #include "runtime/caf/owned_system.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 using Published = caf::typed_actor<caf::reacts_to<caf::tick_atom>>;
@@ -126,5 +127,3 @@ TEST_CASE("caf_listen: all connections together may announce so many bytes, and 
   }
   close_log();
 }
-
-}  // namespace troupe

@@ -17,7 +17,8 @@
 #include "runtime/caf/system.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 constexpr uint8_t kHandshake = 1, kDirect = 2, kRouted = 3, kMonitor = 4, kDown = 5, kHeartbeat = 6;
@@ -329,5 +330,3 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a message that is cut, goes on, or lies 
   huge[huge.size() - 4 - 5] = 0x3f;  // the array claims a gigabyte
   CHECK_FALSE(send_direct(huge).empty());
 }
-
-}  // namespace troupe

@@ -11,7 +11,8 @@
 #include "runtime/caf/system.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -46,5 +47,3 @@ TEST_CASE("keep_alive: one that was ended leaves nothing in memory, although its
     CHECK(freed(address));
   }
 }
-
-}  // namespace troupe

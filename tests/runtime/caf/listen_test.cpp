@@ -15,7 +15,9 @@
 #include "tests/process/raw_connection.h"
 #include "tests/support/test.h"
 
-namespace troupe::test {
+using namespace troupe;
+using namespace troupe::test;
+
 namespace {
 
 NodeActor::behavior_type idle_node(NodeActor::pointer) {
@@ -91,5 +93,3 @@ TEST_CASE("caf_listen: a connection that follows an ended one at once is not tak
   open.pop_back();  // is forgotten together with all that have no connection
   CHECK(eventually([&] { return listening.known_processes() == kPeers; }));
 }
-
-}  // namespace troupe::test

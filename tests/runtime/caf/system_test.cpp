@@ -13,7 +13,8 @@
 #include "runtime/caf/owned_system.h"
 #include "tests/support/test.h"
 
-namespace troupe {
+using namespace troupe;
+
 namespace {
 
 // Plain words, not the name of a constant.
@@ -80,5 +81,3 @@ TEST_CASE("describe: a fault is told by its context, or in plain words without o
   for (int code = 1; code <= static_cast<int>(Fault::incompatible); ++code)
     check_words(describe(make_error(static_cast<Fault>(code))));
 }
-
-}  // namespace troupe
