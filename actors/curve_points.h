@@ -1,10 +1,11 @@
 #pragma once
-// CurvePoints: which moments of a run become points of its curves, by the samples that were produced so far. Plain logic; one
-// thread. Stats adds points by time.
+// CurvePoints: which moments of a run become points of its curves, by the samples that were produced so far. Plain
+// logic; one thread. Stats adds points by time.
 //
-// The samples of one update at least are one step of the grid. The first 64 steps that samples pass make a point each, later only
-// every step that is 1/64 further than the last point: 64 points for every e-fold of the run's length, however long it gets. An
-// update needs one step of new samples, so at least min(64, updates) points are made, unless single rollouts pass several steps.
+// The samples of one update at least are one step of the grid. The first 64 steps that samples pass make a point each,
+// later only every step that is 1/64 further than the last point: 64 points for every e-fold of the run's length,
+// however long it gets. An update needs one step of new samples, so at least min(64, updates) points are made, unless
+// single rollouts pass several steps.
 
 #include <algorithm>
 #include <cstdint>

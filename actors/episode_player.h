@@ -1,7 +1,7 @@
 #pragma once
-// EpisodePlayer: plays a number of episodes with the most likely actions of one policy and sums them up. Every row plays its
-// share of the episodes, so that short episodes are not over-represented. Plain logic, one thread: the evaluator actor steps it
-// in slices, `troupe eval` in a loop.
+// EpisodePlayer: plays a number of episodes with the most likely actions of one policy and sums them up. Every row
+// plays its share of the episodes, so that short episodes are not over-represented. Plain logic, one thread: the
+// evaluator actor steps it in slices, `troupe eval` in a loop.
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
-// Evaluator: plays episodes with the most likely actions of one pinned policy version and reports to stats, under its own name,
-// and to whoever asked. Never writes to replay. Detached; works in slices so that it can be stopped.
+// Evaluator: plays episodes with the most likely actions of one pinned policy version and reports to stats, under its
+// own name, and to whoever asked. Never writes to replay. Detached; works in slices so that it can be stopped.
 
 #include <memory>
 #include <optional>

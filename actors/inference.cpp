@@ -24,8 +24,8 @@ using Pending = InferenceState::Pending;
 constexpr std::chrono::milliseconds kReportInterval{500};
 constexpr size_t kMaxLatencies = 4096;  // kept between two reports
 constexpr uint64_t kOpenRequests = 16;  // of the largest size, that may be under way in parts at a time
-// After its last message: how long a client's unfinished request in parts is kept, and how long the client itself. The parts of a
-// request follow each other at once, and a worker without an answer asks again after 10 s.
+// After its last message: how long a client's unfinished request in parts is kept, and how long the client itself. The
+// parts of a request follow each other at once, and a worker without an answer asks again after 10 s.
 constexpr std::chrono::seconds kPartsKept{10}, kClientKept{60};
 
 int64_t value_rows(const ActRequest& request) {
@@ -98,7 +98,8 @@ Arrays concatenate(const std::vector<const Arrays*>& parts) {
   return result;
 }
 
-// What requests that come in parts may hold together: senders are not bounded in number, and one that may send no more asks again.
+// What requests that come in parts may hold together: senders are not bounded in number, and one that may send no more
+// asks again.
 uint64_t most_open_bytes(const RunContext& context) {
   return std::max<uint64_t>(kMaxArrayBytes,
                             kOpenRequests * most_bytes_of_request(context.config, context.spec, context.recurrence));
@@ -240,8 +241,8 @@ bool waits(const InferenceState& st, const InferenceState::Client& client) {
   return std::ranges::any_of(st.pending, [&](const auto& entry) { return entry.second.id.worker == client.number; });
 }
 
-// A client of a third process talks by way of the run, and CAF does not report the loss of the connection behind it. So what is held
-// for a client that stays silent is freed. One that was inside a long step and asks again is a new client.
+// A client of a third process talks by way of the run, and CAF does not report the loss of the connection behind it. So
+// what is held for a client that stays silent is freed. One that was inside a long step and asks again is a new client.
 void forget_silent(Self self) {
   auto& st = self->state;
   const auto now = self->clock().now();

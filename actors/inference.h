@@ -1,6 +1,7 @@
 #pragma once
-// InferenceActor: holds a policy replica, batches requests by size or deadline, answers each exactly once. Detached. A failed
-// forward fails that batch's requests with the error text; the actor goes on. New weights are swapped in between batches.
+// InferenceActor: holds a policy replica, batches requests by size or deadline, answers each exactly once. Detached. A
+// failed forward fails that batch's requests with the error text; the actor goes on. New weights are swapped in between
+// batches.
 
 #include <map>
 #include <memory>

@@ -1,6 +1,7 @@
 #pragma once
-// Gate: the one actor of a run that other processes can reach. It is published before the run begins, so that an address in use
-// is found before anything was written; joins are passed on to the supervisor once there is one. Event-based.
+// JoinServer: the one actor of a run that other processes can reach. It is published before the run begins, so that an
+// address in use is found before anything was written; joins are passed on to the supervisor once there is one.
+// Event-based.
 
 #include "actors/messages.h"
 

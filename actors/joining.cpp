@@ -12,7 +12,8 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{3000};
-// A membership this long, and ten times as long as the pause before it, was a success: the next pause is the first again.
+// A membership this long, and ten times as long as the pause before it, was a success: the next pause is the first
+// again.
 constexpr std::chrono::milliseconds kLived{10'000};
 
 std::string host_name() {

@@ -1,8 +1,9 @@
 #pragma once
-// Joining: how a host in a process of its own finds a run, joins it, notices that it is lost, and joins again. Between two attempts
-// it pauses, each time for longer, until its patience ends; patience begins anew with each loss, the pauses only after a membership
-// that has lasted, so that a worker whose environments cannot be made does not join again and again without a rest. A host's state has a Joining
-// named `joining`, used by that actor alone; what the host holds while it is a member of the run is the host's own business.
+// Joining: how a host in a process of its own finds a run, joins it, notices that it is lost, and joins again. Between
+// two attempts it pauses, each time for longer, until its patience ends; patience begins anew with each loss, the
+// pauses only after a membership that has lasted, so that a worker whose environments cannot be made does not join
+// again and again without a rest. A host's state has a Joining named `joining`, used by that actor alone; what the host
+// holds while it is a member of the run is the host's own business.
 
 #include <chrono>
 #include <functional>
@@ -62,7 +63,8 @@ struct Joining {
   // When the last membership was lost, or the first run was first looked for; nothing while the host is a member.
   std::optional<std::chrono::steady_clock::time_point> lost_at = {};
   std::chrono::milliseconds backoff{0};  // the pause before the last attempt; 0 = none, or the membership has lasted
-  // When the membership became of use: a worker was started, or inference serves. next_pause() sees from it whether it has lasted.
+  // When the membership became of use: a worker was started, or inference serves. next_pause() sees from it whether it
+  // has lasted.
   std::optional<std::chrono::steady_clock::time_point> member_since = {};
 };
 
@@ -74,7 +76,8 @@ std::chrono::seconds patience_of(const Joining& joining);
 void taken_in(Joining& joining);
 // The next pause, which is never beyond the end of patience; nothing when that has come.
 std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chrono::steady_clock::time_point now);
-// How long an attempt that begins now may take. It does not go beyond the end of patience by more than kLeastJoinDeadline.
+// How long an attempt that begins now may take. It does not go beyond the end of patience by more than
+// kLeastJoinDeadline.
 std::chrono::milliseconds attempt_deadline(Joining& joining, std::chrono::steady_clock::time_point now);
 // Tells on_news, or the log.
 void tell_news(const Joining& joining, JoinNews::Kind kind, const std::string& text);

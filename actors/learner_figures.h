@@ -14,8 +14,9 @@ class LearnerFigures {
  public:
   // The metrics of one update.
   void add(const std::map<std::string, double>& metrics);
-  // One figure per metric for the updates since the last call, as the metric's `summary` says (models/learning/metrics.h); NaN when no
-  // update had a finite value. Without an update since: the figures of the last call.
+  // One figure per metric for the updates since the last call, as the metric's `summary` says
+  // (models/learning/metrics.h); NaN when no update had a finite value. Without an update since: the figures of the
+  // last call.
   std::map<std::string, double> take();
 
   template <class I> friend typename I::result_type inspect(I& f, LearnerFigures& x) { return f(x.sums_, x.taken_); }

@@ -30,8 +30,8 @@ double decision_bytes(const EnvSpec& env) {
          count(env.action.decisions()) * 2 * kFloat;
 }
 
-// One sample of a rollout (models/rollout.h): three numbers, three flags and a version more, with action chunks the steps that were
-// executed, what the algorithm asks for, and its share of a recurrent model's states.
+// One sample of a rollout (models/rollout.h): three numbers, three flags and a version more, with action chunks the
+// steps that were executed, what the algorithm asks for, and its share of a recurrent model's states.
 double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
   const double executed = env.action.chunk > 1 ? kInt : 0;
   const RolloutExtras extras = rollout_extras(config.algorithm);

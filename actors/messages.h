@@ -1,7 +1,7 @@
 #pragma once
-// The whole protocol between actors: the messages, by plane in actors/messages/, their registration with CAF, and the interface of
-// every actor. A new message that crosses the network takes a struct there, a line of the registration, and a line in the interface of
-// the actor that receives it. Replies go to the sender of the request.
+// The whole protocol between actors: the messages, by plane in actors/messages/, their registration with CAF, and the
+// interface of every actor. A new message that crosses the network takes a struct there, a line of the registration,
+// and a line in the interface of the actor that receives it. Replies go to the sender of the request.
 
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/atom.hpp>
@@ -15,7 +15,8 @@
 #include "actors/messages/local.h"
 #include "actors/messages/weights.h"
 
-// -- atoms -------------------------------------------------------------------------------------------------------------------
+// -- atoms
+// -------------------------------------------------------------------------------------------------------------------
 
 CAF_ADD_ATOM(troupe, troupe, beat_atom, "beat")  // a tick to oneself
 CAF_ADD_ATOM(troupe, troupe, next_atom, "next")  // give me the next one, or: tell me from now on
@@ -27,7 +28,8 @@ CAF_ADD_ATOM(troupe, troupe, idle_atom, "idle")  // deterministic runs: nothing 
 CAF_ADD_ATOM(troupe, troupe, save_atom, "save")  // deterministic runs: everyone leave your state with the recorder
 CAF_ADD_ATOM(troupe, troupe, status_atom, "status")
 
-// -- registration ------------------------------------------------------------------------------------------------------------
+// -- registration
+// ------------------------------------------------------------------------------------------------------------
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(troupe, (troupe::ActRequest))
@@ -88,7 +90,8 @@ namespace troupe {
 // Makes every message type known to CAF; call before the actor system is built.
 void register_messages(caf::actor_system_config& config);
 
-// -- interfaces inside one process -------------------------------------------------------------------------------------------
+// -- interfaces inside one process
+// -------------------------------------------------------------------------------------------
 
 using StatsActor = StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>,
                                         caf::reacts_to<Evaluation>, caf::reacts_to<ReceiverGone>,
@@ -108,8 +111,8 @@ using WorkerActor =
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
                                       caf::reacts_to<Evaluation>, caf::reacts_to<idle_atom>, caf::reacts_to<Stop>>;
-// Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does whoever
-// joins as a receiver of another process.
+// Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does
+// whoever joins as a receiver of another process.
 using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>,
                                         caf::reacts_to<ReceiverJoined>, caf::reacts_to<ReceiverGone>,
                                         caf::reacts_to<PlaneReady>, caf::reacts_to<PlaneStep>, caf::reacts_to<Stop>>;

@@ -1,7 +1,7 @@
 #pragma once
-// Large messages in parts. CAF notices a silent peer only between whole messages and trusts the length of each, so nothing
-// larger than network.chunk_bytes crosses the network in one piece: it is serialised, cut, sent as Part messages in order and
-// put together again. Plain logic; one thread each.
+// Large messages in parts. CAF notices a silent peer only between whole messages and trusts the length of each, so
+// nothing larger than network.chunk_bytes crosses the network in one piece: it is serialised, cut, sent as Part
+// messages in order and put together again. Plain logic; one thread each.
 
 #include <cstdint>
 #include <limits>
@@ -22,9 +22,10 @@ namespace troupe {
 // The parts of one serialised message, in order. `stream` tells messages of one sender apart.
 std::vector<Part> split(const std::vector<char>& bytes, uint64_t stream, size_t chunk_bytes);
 
-// Puts parts together again, per sender. A sender has at most one message under way; one that skips a part or sends more than a
-// message may have loses it, and so does one for which no room is left. Parts are kept until the message is whole or forget() is
-// called: call it when a sender ends, and, where ends may go unnoticed, when one has been silent for long.
+// Puts parts together again, per sender. A sender has at most one message under way; one that skips a part or sends
+// more than a message may have loses it, and so does one for which no room is left. Parts are kept until the message is
+// whole or forget() is called: call it when a sender ends, and, where ends may go unnoticed, when one has been silent
+// for long.
 class PartAssembler {
  public:
   // Bytes of one message, and of the unfinished messages of all senders together.
@@ -32,8 +33,8 @@ class PartAssembler {
                          uint64_t most_together = std::numeric_limits<uint64_t>::max())
       : most_of_one_(most_of_one), most_together_(most_together) {}
 
-  // The whole message when `part` was its last one. Throws InvariantError when the part does not continue its message, or passes a
-  // limit; the message is lost then.
+  // The whole message when `part` was its last one. Throws InvariantError when the part does not continue its message,
+  // or passes a limit; the message is lost then.
   std::optional<std::vector<char>> add(const caf::actor_addr& sender, const Part& part);
   void forget(const caf::actor_addr& sender);
   // Of the unfinished messages.

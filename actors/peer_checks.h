@@ -1,6 +1,6 @@
 #pragma once
-// Whether what a peer sent fits the run. Replay and stats end the run when they fail, so a message of another process is checked
-// before it is used. Pure functions.
+// Whether what a peer sent fits the run. Replay and stats end the run when they fail, so a message of another process
+// is checked before it is used. Pure functions.
 
 #include <cstdint>
 #include <map>

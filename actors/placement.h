@@ -1,9 +1,9 @@
 #pragma once
 // Placement: which worker asks which inference actor. Plain logic; one thread.
 //
-// The rule: a worker goes to the inference actor that has the fewest workers (of equal ones, the one that came first). A new
-// inference actor takes workers from the fullest one until no other has two more than it. The workers of one that is gone are
-// placed like new ones; while there is none they wait.
+// The rule: a worker goes to the inference actor that has the fewest workers (of equal ones, the one that came first).
+// A new inference actor takes workers from the fullest one until no other has two more than it. The workers of one that
+// is gone are placed like new ones; while there is none they wait.
 
 #include "runtime/weights/inference_index.h"
 

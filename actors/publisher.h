@@ -1,8 +1,8 @@
 #pragma once
-// Publisher: owns the weight plane of the trainer's process. Holds the current weights; every receiver of this process that asks
-// gets them at once and every later version as it comes, so a late joiner is served first what is current. Receivers of other
-// processes are brought up to date by a WeightSender, whose steps block and are made by the weight plane actor, one at a time.
-// Event-based; the trainer hands weights on and never waits.
+// Publisher: owns the weight plane of the trainer's process. Holds the current weights; every receiver of this process
+// that asks gets them at once and every later version as it comes, so a late joiner is served first what is current.
+// Receivers of other processes are brought up to date by a WeightSender, whose steps block and are made by the weight
+// plane actor, one at a time. Event-based; the trainer hands weights on and never waits.
 
 #include <memory>
 #include <set>

@@ -1,6 +1,6 @@
 #pragma once
-// ReceiverTable: what the inference actors of a run have served and which weights they have applied, however many come and go.
-// Owned by stats; one thread.
+// ReceiverTable: what the inference actors of a run have served and which weights they have applied, however many come
+// and go. Owned by stats; one thread.
 
 #include <cstdint>
 #include <map>
@@ -32,8 +32,9 @@ class ReceiverTable {
 
   // Batches, rows and weights of all receivers.
   void fill(StatsSnapshot& snapshot, PolicyVersion published) const;
-  // Call at every interval: one line for each receiver that falls behind: that for kAlarmLooks looks in a row was further behind
-  // than before, or behind without having applied anything. A line is repeated only after the receiver had caught up.
+  // Call at every interval: one line for each receiver that falls behind: that for kAlarmLooks looks in a row was
+  // further behind than before, or behind without having applied anything. A line is repeated only after the receiver
+  // had caught up.
   std::vector<std::string> alarms(PolicyVersion published);
 
   // Each report, and whether that receiver is gone.

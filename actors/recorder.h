@@ -1,6 +1,6 @@
 #pragma once
-// Recorder: the only actor that touches the disk. Detached, so that nobody waits for it. What it writes to is a RunSink: the
-// run folder, console and sockets of a real run, memory in a simulation.
+// Recorder: the only actor that touches the disk. Detached, so that nobody waits for it. What it writes to is a
+// RunSink: the run folder, console and sockets of a real run, memory in a simulation.
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 #pragma once
-// RecurrentState: what a client of a policy keeps of a recurrent model between two requests, for some rows. Empty where the model has no
-// state. Plain logic, one thread. A state that was handed out is never written again.
+// RecurrentState: what a client of a policy keeps of a recurrent model between two requests, for some rows. Empty where
+// the model has no state. Plain logic, one thread. A state that was handed out is never written again.
 
 #include <cstdint>
 #include <span>

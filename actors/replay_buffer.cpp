@@ -185,8 +185,8 @@ bool is_taken(Self self, const NumberHolders& holders, uint64_t number) {
 
 bool is_remote(Self self) { return self->current_sender()->node() != self->node(); }
 
-// The worker that sent the message at hand sends what does not fit the run: it is told to end, and what it has under way is lost.
-// Were only the message dropped, its credits would never come back.
+// The worker that sent the message at hand sends what does not fit the run: it is told to end, and what it has under
+// way is lost. Were only the message dropped, its credits would never come back.
 void expel(Self self, uint64_t worker, const std::string& why) {
   log_warn("replay", "worker " + std::to_string(worker) + " is expelled: " + why);
   const CreditHolder handle = self->state.workers.at(worker);
@@ -321,7 +321,8 @@ ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const
   const RunConfig& config = context->config;
   st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed,
                    start.ledger, start.env_steps, start.uncounted);
-  // Not in a deterministic run: there a run that is made longer must have admitted what one that was long from the start has.
+  // Not in a deterministic run: there a run that is made longer must have admitted what one that was long from the
+  // start has.
   if (!context->deterministic && config.stop.env_steps > 0)
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;

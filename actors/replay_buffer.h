@@ -1,7 +1,7 @@
 #pragma once
-// ReplayBuffer: the actor around ReplayStore. Event-based, never blocks. It counts what workers push, hands super-batches to the
-// prefetcher, gives credits, and asserts the ledger. It tells stats of every change at once, in one message, so that steps,
-// ledger, episodes, workers and updates in a report are those of one moment.
+// ReplayBuffer: the actor around ReplayStore. Event-based, never blocks. It counts what workers push, hands
+// super-batches to the prefetcher, gives credits, and asserts the ledger. It tells stats of every change at once, in
+// one message, so that steps, ledger, episodes, workers and updates in a report are those of one moment.
 
 #include <optional>
 #include <set>
@@ -42,7 +42,8 @@ struct ReplayState {
   std::optional<caf::actor_clock::time_point> give_up_at;  // then silent workers are taken at their last report
 };
 
-// `start` is where a resumed run stands: the version training goes on from, environment steps, ledger and totals so far.
+// `start` is where a resumed run stands: the version training goes on from, environment steps, ledger and totals so
+// far.
 struct ReplayStart {
   PolicyVersion version;
   uint64_t env_steps = 0;

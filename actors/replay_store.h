@@ -1,16 +1,22 @@
 #pragma once
-// ReplayStore: the logic of the replay buffer without the actor: rollouts, credits, staleness and the ledger. One thread.
+// ReplayStore: the logic of the replay buffer without the actor: rollouts, credits, staleness and the ledger. One
+// thread.
 //
-// Admission, for a rollout of n samples with `queued` samples stored or promised and S samples per update. Whatever a super-batch
-// still lacks is admitted in both modes; otherwise queued + n stays within room(): the capacity, and at first 2 S.
-// - consume_once: the rollout is used at the latest by update next_index + (queued + n - 1) / S, and is made by weights no older
+// Admission, for a rollout of n samples with `queued` samples stored or promised and S samples per update. Whatever a
+// super-batch still lacks is admitted in both modes; otherwise queued + n stays within room(): the capacity, and at
+// first 2 S.
+// - consume_once: the rollout is used at the latest by update next_index + (queued + n - 1) / S, and is made by weights
+// no older
 //   than those every inference actor has applied. It is admitted while the difference is at most max_policy_lag.
-// - reuse: a full buffer admits a rollout for every n * max_reuse samples that updates have used (max_reuse counts as kPlannedUses
-//   at most), and evicts the oldest samples for it. So each sample is used about max_reuse times, and new ones always come.
-// Samples that are older than max_policy_lag when a super-batch is drawn are dropped, so the bound is hard in both modes.
+// - reuse: a full buffer admits a rollout for every n * max_reuse samples that updates have used (max_reuse counts as
+// kPlannedUses
+//   at most), and evicts the oldest samples for it. So each sample is used about max_reuse times, and new ones always
+//   come.
+// Samples that are older than max_policy_lag when a super-batch is drawn are dropped, so the bound is hard in both
+// modes.
 //
-// Rollouts are kept in units, each of any number of samples, that are drawn, evicted and dropped as a whole. What a unit is, the store
-// does not know (models/rollout_units.h).
+// Rollouts are kept in units, each of any number of samples, that are drawn, evicted and dropped as a whole. What a
+// unit is, the store does not know (models/rollout_units.h).
 
 #include <cstdint>
 #include <deque>
@@ -37,23 +43,24 @@ struct CreditGrant {
 
 class ReplayStore {
  public:
-  // `first` is the policy version training starts from, `ledger` and `env_steps` what happened before (after a resume, the
-  // restored ones).
+  // `first` is the policy version training starts from, `ledger` and `env_steps` what happened before (after a resume,
+  // the restored ones).
   ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger = {},
               uint64_t env_steps = 0, uint64_t uncounted = 0);
 
-  // Admits no rollout that would pass this many environment steps, except for what a super-batch still lacks, and none at all after
-  // the first batch that was handed out behind them. A sample takes `steps_per_sample` of them at most.
+  // Admits no rollout that would pass this many environment steps, except for what a super-batch still lacks, and none
+  // at all after the first batch that was handed out behind them. A sample takes `steps_per_sample` of them at most.
   void stop_at(uint64_t env_steps, uint64_t steps_per_sample);
 
   // -- workers and credits
-  // A worker that will push rollouts of `samples_per_rollout` from `groups` vector environments. Joining twice starts it anew.
+  // A worker that will push rollouts of `samples_per_rollout` from `groups` vector environments. Joining twice starts
+  // it anew.
   void join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout);
-  // The worker ended or is unreachable: its credits return, the samples of its partial rollouts are lost, or, when it stopped
-  // in order, left over.
+  // The worker ended or is unreachable: its credits return, the samples of its partial rollouts are lost, or, when it
+  // stopped in order, left over.
   void leave(uint64_t worker, bool in_order = false);
-  // The worker's partial rollouts, as it last reported them; those of one group in the order in which they will be pushed. `last`: it
-  // makes no sample after this report.
+  // The worker's partial rollouts, as it last reported them; those of one group in the order in which they will be
+  // pushed. `last`: it makes no sample after this report.
   void progress(uint64_t worker, std::vector<PartialRollout> partial, bool last = false);
   // An inference actor serves weights of this version; nothing is admitted while none has said so.
   // False, and nothing changes, when it is older than the one before.
@@ -63,8 +70,8 @@ class ReplayStore {
   std::vector<CreditGrant> grant();
 
   // -- samples
-  // Takes a rollout against one of its worker's credits. False when it is refused: its samples are booked as dropped_full, or, of
-  // a worker that is not known (it left, or was cut off), were booked as lost when it left.
+  // Takes a rollout against one of its worker's credits. False when it is refused: its samples are booked as
+  // dropped_full, or, of a worker that is not known (it left, or was cut off), were booked as lost when it left.
   bool push(RolloutPtr rollout);
   // The next super-batch, when there are enough samples that are fresh enough for the update that would use it.
   std::optional<SuperBatch> sample();
@@ -75,8 +82,8 @@ class ReplayStore {
   // Training has ended and every worker has left: what waits is left over, and nothing is counted any more.
   void close();
 
-  // -- deterministic runs, when no credit is out and no batch is handed out: everything as bytes, and back. The workers and
-  // the inference actors of the new process join again.
+  // -- deterministic runs, when no credit is out and no batch is handed out: everything as bytes, and back. The workers
+  // and the inference actors of the new process join again.
   std::string save() const;
   void load(const std::string& bytes);
 
@@ -86,8 +93,8 @@ class ReplayStore {
   uint64_t env_steps() const { return env_steps_; }
   // Episodes that ended within the produced samples, in the order in which these were counted, since the last call.
   std::vector<Episodes> take_episodes() { return std::exchange(episodes_, {}); }
-  // Samples that workers which left without a last report may have made and that nobody counted: no more than their credits
-  // were for, less what they had reported.
+  // Samples that workers which left without a last report may have made and that nobody counted: no more than their
+  // credits were for, less what they had reported.
   uint64_t uncounted_at_most() const { return uncounted_; }
   bool closed() const { return closed_; }
   // Recounts `waiting` from the stored samples; equals ledger().waiting unless there is a bug.

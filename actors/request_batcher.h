@@ -1,7 +1,7 @@
 #pragma once
-// RequestBatcher: when a batch of inference requests leaves, without the actor. A batch leaves when it has batch_size rows,
-// when its oldest request reaches the timeout, or when no more requests can arrive because every client is already waiting.
-// It never exceeds max_batch rows. One thread; time comes from the caller.
+// RequestBatcher: when a batch of inference requests leaves, without the actor. A batch leaves when it has batch_size
+// rows, when its oldest request reaches the timeout, or when no more requests can arrive because every client is
+// already waiting. It never exceeds max_batch rows. One thread; time comes from the caller.
 
 #include <chrono>
 #include <cstdint>
@@ -41,7 +41,8 @@ class RequestBatcher {
   bool add(const Request& request, std::optional<uint64_t>& replaced);
   // The client has nothing to ask until its next request (no credit).
   void pause(ClientId client);
-  // The worker is gone, or no longer counts; `worker` is the number in its ClientIds. Tickets of its pending requests are returned.
+  // The worker is gone, or no longer counts; `worker` is the number in its ClientIds. Tickets of its pending requests
+  // are returned.
   std::vector<uint64_t> forget(uint64_t worker);
 
   // Whether a batch must leave now, and why.

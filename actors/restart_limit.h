@@ -1,9 +1,9 @@
 #pragma once
-// RestartLimit: whether and when a child that has ended is started again. One object for a child and those that replace it, one
-// after the other; used by the supervisor and by a node. Plain logic, one thread; times come from the caller.
+// RestartLimit: whether and when a child that has ended is started again. One object for a child and those that replace
+// it, one after the other; used by the supervisor and by a node. Plain logic, one thread; times come from the caller.
 //
-// The first restart comes at once. Each further one within kCalm waits twice as long as the one before, up to kLongestPause. After
-// kMost restarts within kWindow the child is given up.
+// The first restart comes at once. Each further one within kCalm waits twice as long as the one before, up to
+// kLongestPause. After kMost restarts within kWindow the child is given up.
 
 #include <chrono>
 #include <cstdint>

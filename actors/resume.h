@@ -1,6 +1,6 @@
 #pragma once
-// How a run goes on from a checkpoint: what is written beside the learner's state, and what a new process makes of it. Plain
-// functions.
+// How a run goes on from a checkpoint: what is written beside the learner's state, and what a new process makes of it.
+// Plain functions.
 
 #include <map>
 #include <string>
@@ -25,8 +25,8 @@ uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name);
 // they do not fit.
 ReplayStart start_from(const std::map<std::string, Array>& weights, Learner& learner);
 
-// Restores the learner. The result is under an epoch of its own, so that nothing made before can be taken for newer. Throws
-// ConfigError when the checkpoint does not fit.
+// Restores the learner. The result is under an epoch of its own, so that nothing made before can be taken for newer.
+// Throws ConfigError when the checkpoint does not fit.
 ReplayStart resume(const Checkpoint& checkpoint, Learner& learner);
 
 }  // namespace troupe

@@ -32,7 +32,8 @@ class RolloutWriter {
   void record_parameters(int64_t t, const Array& parameters);
   // With a recurrent model: what the request for step t carried, state [N, S] and starts [N].
   void record_state(int64_t t, const Array& state, const Array& starts);
-  // What the environment answered at step t. The step of a row that failed is void, and the row's segment ends before it.
+  // What the environment answered at step t. The step of a row that failed is void, and the row's segment ends before
+  // it.
   void record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward);
   // The tasks [N] of the episodes that step t belongs to.
   void keep_tasks(int64_t t, std::span<const int32_t> tasks);
@@ -40,7 +41,8 @@ class RolloutWriter {
   void set_next_value(int64_t t, int64_t n, float value);
   // Values of the observations after the last step, for the rows whose episode goes on: [N].
   void set_last_values(const Array& values);
-  // For estimators that recompute values: keep the final observation of row n at step t; the observations after the end.
+  // For estimators that recompute values: keep the final observation of row n at step t; the observations after the
+  // end.
   void keep_final(int64_t t, int64_t n, const Arrays& final_observations);
   void keep_last(const Arrays& observations);
 

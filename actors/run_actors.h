@@ -1,6 +1,6 @@
 #pragma once
-// The table of the actors that a run has once each and cannot go on without. It says how each is started, watched and stopped; the
-// supervisor and the simulator go by it. A new one is a member of SupervisorState and a line here.
+// The table of the actors that a run has once each and cannot go on without. It says how each is started, watched and
+// stopped; the supervisor and the simulator go by it. A new one is a member of SupervisorState and a line here.
 
 #include <cstdint>
 #include <span>

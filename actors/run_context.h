@@ -31,15 +31,16 @@ struct RunContext {
   std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
   // Called on the thread of an actor that computes, before it does, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
-  // A backend for the weight plane whose members reach this process by `address`. Empty where there can be no weight plane to other
-  // processes.
+  // A backend for the weight plane whose members reach this process by `address`. Empty where there can be no weight
+  // plane to other processes.
   std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;
   // The address by which other processes reach this one; empty = the one by which the first of them came.
   std::string network_address;
-  // Detached actors get threads of their own; false puts every actor on the system's scheduler (deterministic, simulated).
+  // Detached actors get threads of their own; false puts every actor on the system's scheduler (deterministic,
+  // simulated).
   bool threads = true;
-  // Deterministic runs, see actors/deterministic_run.h: actors beat, report, save and begin an update only when they are told that it is
-  // their turn, never at a time.
+  // Deterministic runs, see actors/deterministic_run.h: actors beat, report, save and begin an update only when they
+  // are told that it is their turn, never at a time.
   bool deterministic = false;
   // Those that are resumed: what the actors left in the checkpoint, by their names.
   std::map<std::string, std::string> states;
@@ -58,8 +59,8 @@ void beat_after(Self* self, const RunContext& context, std::chrono::milliseconds
   if (!context.deterministic) self->delayed_send(self, interval, beat_atom_v);
 }
 
-// How long the end of a run waits for an actor that may be silent: a worker in another process, or one whose environment is inside a
-// step.
+// How long the end of a run waits for an actor that may be silent: a worker in another process, or one whose
+// environment is inside a step.
 constexpr std::chrono::milliseconds kFarewell{2500};
 
 using RunContextPtr = std::shared_ptr<const RunContext>;

@@ -1,8 +1,8 @@
 #pragma once
-// SamplingWatch: whether the run still samples. It has failed when, for a given time, no worker has made an environment step and
-// every worker's environments fail. A worker that is merely silent may still be inside a long step, and one without work has not
-// failed, so either keeps the run alive. A run that no worker is left in waits for one. Owned by the replay actor; plain logic, one
-// thread; times come from the caller.
+// SamplingWatch: whether the run still samples. It has failed when, for a given time, no worker has made an environment
+// step and every worker's environments fail. A worker that is merely silent may still be inside a long step, and one
+// without work has not failed, so either keeps the run alive. A run that no worker is left in waits for one. Owned by
+// the replay actor; plain logic, one thread; times come from the caller.
 
 #include <chrono>
 #include <cstdint>
@@ -18,20 +18,21 @@ class SamplingWatch {
 
   // A new worker is not waited for during this time: one that keeps being restarted is always new.
   static constexpr std::chrono::seconds kNew{5};
-  // A worker that ended with an error and is started again is back within this time, its longest pause and the making of its
-  // environments included. Where all workers were away for longer, the time begins anew with those that come.
+  // A worker that ended with an error and is started again is back within this time, its longest pause and the making
+  // of its environments included. Where all workers were away for longer, the time begins anew with those that come.
   static constexpr std::chrono::seconds kAbsence{30};
   // A worker whose environments fail says so every second: one that is silent for longer is inside a step or a start.
   static constexpr std::chrono::seconds kSilence{5};
 
-  // `patience` 0 = never fails. `deterministic` (see RunContext): no time passes in a step, and a worker says that its environments fail only
-  // when it has made one, so that its silence means nothing.
+  // `patience` 0 = never fails. `deterministic` (see RunContext): no time passes in a step, and a worker says that its
+  // environments fail only when it has made one, so that its silence means nothing.
   explicit SamplingWatch(std::chrono::milliseconds patience, bool deterministic = false)
       : patience_(patience), deterministic_(deterministic) {}
 
   void joined(uint64_t worker, Clock::time_point now);
-  // `failed`: it ended with an error and will be started again, so the time goes on. Otherwise it left the run: it was stopped, killed,
-  // or its connection was lost. When the last one leaves, the time begins anew with the next that comes.
+  // `failed`: it ended with an error and will be started again, so the time goes on. Otherwise it left the run: it was
+  // stopped, killed, or its connection was lost. When the last one leaves, the time begins anew with the next that
+  // comes.
   void left(uint64_t worker, bool failed);
   // A worker has made this many environment steps since it began.
   void stepped(uint64_t worker, uint64_t env_steps);

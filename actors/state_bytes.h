@@ -1,6 +1,6 @@
 #pragma once
-// The state that actors of a deterministic run leave in a checkpoint, as bytes: whatever inspect() can send, this can save.
-// Pure functions; floating-point numbers go in as WireDouble or Array.
+// The state that actors of a deterministic run leave in a checkpoint, as bytes: whatever inspect() can send, this can
+// save. Pure functions; floating-point numbers go in as WireDouble or Array.
 
 #include <stdexcept>
 #include <string>

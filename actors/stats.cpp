@@ -26,8 +26,8 @@ void show(Self self, const RecorderActor& recorder) {
                              /*shown=*/true});
 }
 
-// Whether the sender of the message at hand is the worker or receiver of that number. The first one that states a number has it until
-// it ends.
+// Whether the sender of the message at hand is the worker or receiver of that number. The first one that states a
+// number has it until it ends.
 bool is_from(Self self, NumberHolders& holders, uint64_t number) {
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender || is_taken(holders, sender->address(), number)) return false;

@@ -1,6 +1,7 @@
 #pragma once
-// Stats: every actor reports to it. It sends the recorder the points of the run's curves, as the samples for them arrive, and at
-// every interval what people and programs that watch are shown. Event-based; has an answer at any time, also with no data.
+// Stats: every actor reports to it. It sends the recorder the points of the run's curves, as the samples for them
+// arrive, and at every interval what people and programs that watch are shown. Event-based; has an answer at any time,
+// also with no data.
 
 #include <memory>
 

@@ -23,8 +23,8 @@ class StatsCore {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `started` is when this start of the run began: times count from there. `start` is what it starts from, after a resume what
-  // the checkpoint had.
+  // `started` is when this start of the run began: times count from there. `start` is what it starts from, after a
+  // resume what the checkpoint had.
   StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start = {});
 
   // The trainer starts now: the used fraction of stop.seconds and the estimate of what is left count from here. Without

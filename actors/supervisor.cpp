@@ -78,7 +78,8 @@ void begin(Self self) {
   }
 }
 
-// After an exception nobody can lead the run any more: ends every child at once, without a last checkpoint, and tells on_end why.
+// After an exception nobody can lead the run any more: ends every child at once, without a last checkpoint, and tells
+// on_end why.
 caf::error abandon(Self self, const std::exception_ptr& failure) {
   auto& st = self->state;
   const caf::error fault = fault_of_exception(failure);

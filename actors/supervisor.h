@@ -1,6 +1,7 @@
 #pragma once
-// Supervisor: starts, watches, restarts and stops every actor of a run in the trainer's process, and lets workers and inference
-// actors of other processes join. A child that ends is restarted, replaced, or ends the run with a reason. Event-based.
+// Supervisor: starts, watches, restarts and stops every actor of a run in the trainer's process, and lets workers and
+// inference actors of other processes join. A child that ends is restarted, replaced, or ends the run with a reason.
+// Event-based.
 
 #include <chrono>
 #include <functional>
@@ -28,7 +29,8 @@ struct RunOutcome {
   std::optional<Evaluation> evaluation;  // of the final policy; absent when the run was interrupted
   bool checkpoint_written = false;
   std::string checkpoint_error;
-  // Children that did not stop within kFarewell of being told: their environment is inside a step. They must not be waited for.
+  // Children that did not stop within kFarewell of being told: their environment is inside a step. They must not be
+  // waited for.
   std::vector<std::string> left_behind;
 };
 
@@ -37,8 +39,8 @@ struct RunDependencies {
   std::shared_ptr<Learner> learner;
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
-  // Called once, by the supervisor: when the children have stopped or were left behind, or, after an exception in the supervisor
-  // itself, when they have been told to end.
+  // Called once, by the supervisor: when the children have stopped or were left behind, or, after an exception in the
+  // supervisor itself, when they have been told to end.
   std::function<void(const RunOutcome&)> on_end;
 };
 

@@ -7,7 +7,8 @@
 
 namespace troupe {
 
-// Tells every child to stop; stats when the others have, or their last reports would come too late, and the recorder last of all.
+// Tells every child to stop; stats when the others have, or their last reports would come too late, and the recorder
+// last of all.
 void stop_all(SupervisorSelf self);
 // A child that was told to stop has ended, or is waited for no longer.
 void on_left(SupervisorSelf self, const caf::actor_addr& child);

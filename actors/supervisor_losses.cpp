@@ -67,8 +67,8 @@ void excuse(Self self, uint64_t worker) {
     self->send(st.inference.at(*inference_index).service, Pause{worker, static_cast<uint32_t>(group)});
 }
 
-// A worker that is given up leaves the run to the others. Without others the run ends: its own environments do not work, and nobody
-// else has come.
+// A worker that is given up leaves the run to the others. Without others the run ends: its own environments do not
+// work, and nobody else has come.
 void replace_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
   auto& st = self->state;
   const std::string what = "worker " + std::to_string(ended.id);
@@ -126,7 +126,8 @@ void on_restart_due(Self self, const RestartDue& due) {
   tell(self, st.placement.add_inference(inference_index));
 }
 
-// CAF reports no end of an actor whose process has another connection by now, so replay would wait for the former worker's rollouts.
+// CAF reports no end of an actor whose process has another connection by now, so replay would wait for the former
+// worker's rollouts.
 void forget_former_worker(Self self, const caf::actor_addr& host) {
   auto& st = self->state;
   const auto former = st.members.find(host);

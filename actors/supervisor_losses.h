@@ -1,5 +1,6 @@
 #pragma once
-// What a supervisor does when a child or a member of another process ends: restart, replace, go on without it, or end the run.
+// What a supervisor does when a child or a member of another process ends: restart, replace, go on without it, or end
+// the run.
 
 #include <cstdint>
 #include <string>

@@ -103,8 +103,8 @@ void go_on(Self self, WeightsPtr weights) {
   ask(self);
 }
 
-// Everything rests. A checkpoint taken now finds nothing half-way, and an update begun now finds the same whatever happened
-// before: so a run that is resumed goes on as if it had never stopped.
+// Everything rests. A checkpoint taken now finds nothing half-way, and an update begun now finds the same whatever
+// happened before: so a run that is resumed goes on as if it had never stopped.
 void on_idle(Self self) {
   auto& st = self->state;
   if (st.ended) return;

@@ -17,8 +17,8 @@ namespace {
 using Self = WeightPlaneActor::stateful_pointer<WeightPlaneState>;
 using std::chrono::milliseconds;
 
-// Without threads nothing can happen while this actor waits, so it does not: receivers get this much time of the actor clock
-// between the sending and the collecting of their answers.
+// Without threads nothing can happen while this actor waits, so it does not: receivers get this much time of the actor
+// clock between the sending and the collecting of their answers.
 constexpr milliseconds kAnswerTime{20};
 
 std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signature> signature,

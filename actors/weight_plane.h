@@ -1,7 +1,7 @@
 #pragma once
-// WeightPlane: makes the blocking steps of the WeightSender, and hands its invitations to the inference processes. Detached;
-// spawned by the publisher when the first of them joins, because the process group's backend costs time and memory. It ends with
-// the publisher, or when there is no backend.
+// WeightPlane: makes the blocking steps of the WeightSender, and hands its invitations to the inference processes.
+// Detached; spawned by the publisher when the first of them joins, because the process group's backend costs time and
+// memory. It ends with the publisher, or when there is no backend.
 
 #include <map>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
-// WeightReceiverActor: in an inference process, makes the blocking steps of a WeightReceiver and hands what arrives to the inference
-// actor, which serves its old weights meanwhile. Detached. WeightReceiver::stop() ends it.
+// WeightReceiverActor: in an inference process, makes the blocking steps of a WeightReceiver and hands what arrives to
+// the inference actor, which serves its old weights meanwhile. Detached. WeightReceiver::stop() ends it.
 
 #include <memory>
 

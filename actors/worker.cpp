@@ -109,8 +109,8 @@ void log_silence(Self self, const std::string& name) {
   st.silence_logged = beats > 0;
 }
 
-// Inference takes no request of this worker: its environment is another one than the run's. Asking again would never help, and a worker
-// that keeps its credits can hold up all others.
+// Inference takes no request of this worker: its environment is another one than the run's. Asking again would never
+// help, and a worker that keeps its credits can hold up all others.
 void end_refused(Self self, const ActReply& reply) {
   report(self, /*last=*/true);
   self->quit(make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +

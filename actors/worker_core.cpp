@@ -91,8 +91,8 @@ void WorkerCore::start_rollout(Group& group) {
   ask(group, /*with_actions=*/true, /*with_last=*/false);
 }
 
-// Asks for actions at the current observations, for values of final observations noted in value_uses, and, when a rollout is
-// closed and no other begins, for values of the observations after it.
+// Asks for actions at the current observations, for values of final observations noted in value_uses, and, when a
+// rollout is closed and no other begins, for values of the observations after it.
 void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
   const int64_t rows = group.env->rows();
   ActRequest& request = group.request;

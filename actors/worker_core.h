@@ -1,6 +1,6 @@
 #pragma once
-// WorkerCore: what a rollout worker does, without the actor: steps groups of sub-environments, writes rollouts, closes them
-// with GAE and pushes them, against credits. While one group waits for its actions another one steps. One thread.
+// WorkerCore: what a rollout worker does, without the actor: steps groups of sub-environments, writes rollouts, closes
+// them with GAE and pushes them, against credits. While one group waits for its actions another one steps. One thread.
 
 #include <cstdint>
 #include <functional>
@@ -42,21 +42,22 @@ class WorkerCore {
   // Resets every environment; groups start as credits come.
   void begin();
   void add_credits(uint32_t count);
-  // Takes the answer to a group's request and steps its environment. Throws when a row fails quarantine_after times in a row and
-  // leaves its group without rows.
+  // Takes the answer to a group's request and steps its environment. Throws when a row fails quarantine_after times in
+  // a row and leaves its group without rows.
   void on_reply(const ActReply& reply);
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
   void retry(uint32_t group);
   void retry_all();
-  // Lets a row that failed step again. A row that failed waits restart_backoff, twice as long at each further failure in a
-  // row, and is left out for good after quarantine_after of them.
+  // Lets a row that failed step again. A row that failed waits restart_backoff, twice as long at each further failure
+  // in a row, and is left out for good after quarantine_after of them.
   void revive(uint32_t group, uint32_t row);
   // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls.
   void beat();
   static constexpr uint32_t kPatienceBeats = 10;
 
-  // Deterministic runs, when no credit is left and nothing is outstanding: everything the worker is, as bytes, and back (in
-  // place of begin()). save() throws where the environment cannot, load() when the state is another configuration's.
+  // Deterministic runs, when no credit is left and nothing is outstanding: everything the worker is, as bytes, and back
+  // (in place of begin()). save() throws where the environment cannot, load() when the state is another
+  // configuration's.
   std::string save() const;
   void load(const std::string& bytes);
 

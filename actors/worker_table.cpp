@@ -43,8 +43,8 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   return std::nullopt;
 }
 
-// What base_ has of a worker that reports for the first time, or after a silence. One that is not known and has a number among those
-// that are closed may be one of them: all that it has counted so far is taken as closed.
+// What base_ has of a worker that reports for the first time, or after a silence. One that is not known and has a
+// number among those that are closed may be one of them: all that it has counted so far is taken as closed.
 WorkerTable::Counts WorkerTable::closed_of(const WorkerReport& report) const {
   if (const auto it = silent_.find(report.worker); it != silent_.end()) return it->second.closed;
   return closed_ && report.worker <= *closed_ ? counts_of(report) : Counts{};

@@ -1,6 +1,6 @@
 #pragma once
-// WorkerTable: what the workers of a run have reported, each counted once, however long the run and however many workers come and
-// go. Owned by stats; one thread.
+// WorkerTable: what the workers of a run have reported, each counted once, however long the run and however many
+// workers come and go. Owned by stats; one thread.
 
 #include <chrono>
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace troupe {
 class WorkerTable {
  public:
   using Clock = std::chrono::steady_clock;
-  // Beyond kApart workers, only the counts of silent ones are kept. Reports of more than kMost workers at a time are dropped.
+  // Beyond kApart workers, only the counts of silent ones are kept. Reports of more than kMost workers at a time are
+  // dropped.
   static constexpr size_t kApart = 1000, kMost = 10'000;
 
   // Counts begin at those of the starts before.
@@ -34,7 +35,8 @@ class WorkerTable {
   // The newest error of any worker.
   const std::string& last_error() const { return last_error_; }
 
-  // The reports with the time since each, and back. What was added up is not among them: deterministic runs add nothing up.
+  // The reports with the time since each, and back. What was added up is not among them: deterministic runs add nothing
+  // up.
   using Saved = std::vector<std::pair<WorkerReport, int64_t>>;
   Saved save(Clock::time_point now) const;
   void load(const Saved& reports, const std::string& last_error, Clock::time_point now);

@@ -1,6 +1,6 @@
 #pragma once
-// The environment contract: N independent sub-environments ("rows") stepped together. One object is used by one thread at a
-// time. Write a new environment as a plain single-row class and wrap it with Batched<> (envs/batched.h); see
+// The environment contract: N independent sub-environments ("rows") stepped together. One object is used by one thread
+// at a time. Write a new environment as a plain single-row class and wrap it with Batched<> (envs/batched.h); see
 // docs/environments.md. Letters: N rows, K steps of an action chunk, A action dimensions, M mask entries.
 
 #include <cstdint>
@@ -33,7 +33,8 @@ struct ActionSpec {
   int64_t decisions() const { return dims() * chunk; }
   // M: the sum of `bins`; an action mask has this many entries per row (1 = allowed), dimension after dimension.
   int64_t mask_size() const;
-  // P: numbers that describe a policy's distributions over one row's actions: logits, or means and then log standard deviations.
+  // P: numbers that describe a policy's distributions over one row's actions: logits, or means and then log standard
+  // deviations.
   int64_t policy_parameters() const { return kind == ActionKind::continuous ? 2 * decisions() : mask_size() * chunk; }
   // float32 when continuous, int32 otherwise.
   DType dtype() const { return kind == ActionKind::continuous ? DType::f32 : DType::i32; }
@@ -49,8 +50,8 @@ struct EnvSpec {
   int32_t max_episode_steps = 0;   // truncated after this many; 0 = never
   std::vector<std::string> tasks;  // names of the tasks of a multi-task environment; empty otherwise
   bool reports_success = false;
-  // A step may wait for something: it sleeps, or asks another process or a device. Such an environment keeps a thread of its own, so
-  // that others do not wait with it.
+  // A step may wait for something: it sleeps, or asks another process or a device. Such an environment keeps a thread
+  // of its own, so that others do not wait with it.
   bool blocks = false;
 };
 
@@ -61,8 +62,8 @@ enum class Failed : uint8_t {
   idle = 2,  // nothing was executed: the row is inactive, or it has just been restarted
 };
 
-// Everything one step says about N rows. The caller owns the buffers (allocate() makes them once); the environment writes them
-// in place and never replaces them, so the caller may point `observations` at rows of a larger array.
+// Everything one step says about N rows. The caller owns the buffers (allocate() makes them once); the environment
+// writes them in place and never replaces them, so the caller may point `observations` at rows of a larger array.
 struct EnvStep {
   Arrays observations;  // each [N, ...]: what to act on next; for a finished row, the first of its new episode
   Array action_mask;    // [N, M] uint8 for `observations`; empty unless spec.action.masked
@@ -86,23 +87,26 @@ class Env {
   virtual const EnvSpec& spec() const = 0;
   // N.
   virtual int64_t rows() const = 0;
-  // Starts a first episode in every row. Row i draws all its randomness from derive_key(seed, "env", first_row + i), so a row
-  // behaves the same whatever N is and whichever vector holds it. Writes observations, action_mask and task, clears the rest;
-  // a row that cannot start is marked failed, with zeros as observations, and is started again by the next step().
+  // Starts a first episode in every row. Row i draws all its randomness from derive_key(seed, "env", first_row + i), so
+  // a row behaves the same whatever N is and whichever vector holds it. Writes observations, action_mask and task,
+  // clears the rest; a row that cannot start is marked failed, with zeros as observations, and is started again by the
+  // next step().
   virtual void reset(uint64_t seed, uint64_t first_row, EnvStep& out) = 0;
-  // Executes `actions` ([N, K, A], dtype of the action spec) in every row, K steps or until the episode ends, and restarts
-  // finished and failed rows. A row whose action is not a category, is masked or is not finite counts as failed; continuous
-  // actions are clipped to their bounds. Throws InvariantError when the arrays do not fit the spec.
+  // Executes `actions` ([N, K, A], dtype of the action spec) in every row, K steps or until the episode ends, and
+  // restarts finished and failed rows. A row whose action is not a category, is masked or is not finite counts as
+  // failed; continuous actions are clipped to their bounds. Throws InvariantError when the arrays do not fit the spec.
   virtual void step(const Array& actions, EnvStep& out) = 0;
-  // Writes observations, action_mask and task of the present state and clears the rest, without a step: what to act on after
-  // load().
+  // Writes observations, action_mask and task of the present state and clears the rest, without a step: what to act on
+  // after load().
   virtual void observe(EnvStep& out) = 0;
-  // Leaves a row out (false) or lets it in again (true) with a new episode at the next step(). reset() lets every row in.
+  // Leaves a row out (false) or lets it in again (true) with a new episode at the next step(). reset() lets every row
+  // in.
   virtual void set_active(int64_t row, bool active) = 0;
   // One row as text for a terminal.
   virtual std::string render(int64_t row) const = 0;
-  // The whole state (episodes under way and random streams) as bytes, and back; false when the environment cannot. load() throws
-  // std::runtime_error naming the difference when the bytes come from another environment, other parameters or another N.
+  // The whole state (episodes under way and random streams) as bytes, and back; false when the environment cannot.
+  // load() throws std::runtime_error naming the difference when the bytes come from another environment, other
+  // parameters or another N.
   virtual bool save(std::string& bytes) const = 0;
   virtual bool load(const std::string& bytes) = 0;
 };

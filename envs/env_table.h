@@ -1,6 +1,6 @@
 #pragma once
-// A table of environments: how an entry is made and described. envs/make_env.cpp holds the table of the programs. Usable from any
-// thread.
+// A table of environments: how an entry is made and described. envs/make_env.cpp holds the table of the programs.
+// Usable from any thread.
 
 #include <memory>
 #include <span>

@@ -151,7 +151,8 @@ inline void StepBuffers::require_finite(const EnvSpec& spec, std::span<const Obs
   }
 }
 
-// Throws ConfigError naming the environment and the first thing in its spec that makes no sense: a mistake of its author.
+// Throws ConfigError naming the environment and the first thing in its spec that makes no sense: a mistake of its
+// author.
 void check_spec(const EnvSpec& spec);
 // That error: "Broken: there is no observation, expected at least one (EnvSpec::observations)".
 [[noreturn]] void refuse_spec(const EnvSpec& spec, const std::string& what, const std::string& where);

@@ -1,6 +1,6 @@
 #pragma once
-// Rules between a run file and the environment it names. Needs no LibTorch, so every program refuses a wrong run file before anything
-// starts. Pure functions; any thread.
+// Rules between a run file and the environment it names. Needs no LibTorch, so every program refuses a wrong run file
+// before anything starts. Pure functions; any thread.
 
 #include <string>
 

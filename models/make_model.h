@@ -1,7 +1,7 @@
 #pragma once
 // The models there are, by model.kind: a policy replica for acting and a learner for training, from one config and one
-// environment spec, so that their signatures agree. Called before any actor starts; the results move to the thread that uses
-// them, which first sets its set_compute_threads().
+// environment spec, so that their signatures agree. Called before any actor starts; the results move to the thread that
+// uses them, which first sets its set_compute_threads().
 
 #include <memory>
 #include <string>
@@ -12,19 +12,21 @@
 
 namespace troupe {
 
-// Both start from the same weights, drawn from config.seed. Throw ConfigError when the settings do not fit the environment or
-// each other, and when a device is not there: `device` for the policy, config.trainer.device for the learner.
+// Both start from the same weights, drawn from config.seed. Throw ConfigError when the settings do not fit the
+// environment or each other, and when a device is not there: `device` for the policy, config.trainer.device for the
+// learner.
 std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env, const std::string& device = "cpu");
 std::unique_ptr<Learner> make_learner(const LearnerConfig& config, const EnvSpec& env);
 
 // GPUs of this machine that LibTorch can use.
 int gpu_count();
 
-// Threads of one tensor operation of the calling thread (a property of the thread, so each actor's thread sets its own).
+// Threads of one tensor operation of the calling thread (a property of the thread, so each actor's thread sets its
+// own).
 void set_compute_threads(int threads);
 
-// From now on the same tensor operations give the same bits in every process, whatever lies where in memory. Call before the
-// first tensor operation and while there is no other thread.
+// From now on the same tensor operations give the same bits in every process, whatever lies where in memory. Call
+// before the first tensor operation and while there is no other thread.
 void compute_reproducibly();
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
-// The two interfaces between actors and learning code. They name arrays, never tensors, so that an implementation without
-// LibTorch can stand beside the LibTorch one. Objects are used by one thread at a time, except where a function says otherwise.
+// The two interfaces between actors and learning code. They name arrays, never tensors, so that an implementation
+// without LibTorch can stand beside the LibTorch one. Objects are used by one thread at a time, except where a function
+// says otherwise.
 
 #include <cstdint>
 #include <functional>
@@ -86,7 +87,8 @@ class Learner {
   virtual WeightsPtr snapshot(PolicyVersion version) const = 0;
   // Encodes and collates a super-batch, and starts to copy it to the learner's device. Thread-safe against update().
   virtual std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const = 0;
-  // One update: normaliser statistics, advantages, all epochs and minibatches. `progress` in [0, 1] drives the schedules.
+  // One update: normaliser statistics, advantages, all epochs and minibatches. `progress` in [0, 1] drives the
+  // schedules.
   virtual UpdateReport update(StagedBatch& batch, double progress) = 0;
   virtual LearnerState save() const = 0;
   // Before the first update: begins with these parameters and normaliser statistics in place of its own, by the

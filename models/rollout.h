@@ -1,7 +1,8 @@
 #pragma once
 // Rollout: what a worker pushes to replay: T consecutive steps of the N rows of one vector environment.
-// Plain data; immutable once pushed. Every array is [T, N, ...] (time-major). Column n is the T steps of row n; a step whose
-// `valid` is 0 (its environment failed there) is no sample. Replay hands samples out in units (models/rollout_units.h).
+// Plain data; immutable once pushed. Every array is [T, N, ...] (time-major). Column n is the T steps of row n; a step
+// whose `valid` is 0 (its environment failed there) is no sample. Replay hands samples out in units
+// (models/rollout_units.h).
 
 #include <cstdint>
 #include <memory>
@@ -36,8 +37,8 @@ struct Rollout {
   Array action_mask;    // [T, N, M] uint8, or empty
   Array actions;        // [T, N, K, A] int32 or float32, as sampled (continuous: before clipping to the bounds)
   Array log_probs;      // [T, N, D] float32 of the behaviour policy per decision, D = K * A
-  // [T, N] int32 environment steps of the chunk that were executed: fewer than K where the episode ended inside it. The decisions of
-  // the others were never made. Empty = all of them, as always when K is 1.
+  // [T, N] int32 environment steps of the chunk that were executed: fewer than K where the episode ended inside it. The
+  // decisions of the others were never made. Empty = all of them, as always when K is 1.
   Array executed;
   Array values;  // [T, N] float32 V(s_t) of the behaviour policy, in reward units
   Array
@@ -51,7 +52,8 @@ struct Rollout {
   Array advantages;  // [T, N] float32 of GAE; 0 where not valid
   Array returns;     // [T, N] float32 value targets, the returns of GAE
   Array task;        // [T, N] int32 task of the step's episode
-  // [T, N, P] float32 of the behaviour policy: its logits, or its means and log standard deviations (ActionSpec::policy_parameters)
+  // [T, N, P] float32 of the behaviour policy: its logits, or its means and log standard deviations
+  // (ActionSpec::policy_parameters)
   Array policy_parameters;
   // The observations after the last step, and the final observations of episodes that were cut off inside.
   Arrays last_observations;   // each [N, ...]

@@ -1,6 +1,6 @@
 #pragma once
-// The units in which replay hands out the samples of a rollout. Only this file knows how a kind of unit lies in a rollout. Pure
-// functions; any thread.
+// The units in which replay hands out the samples of a rollout. Only this file knows how a kind of unit lies in a
+// rollout. Pure functions; any thread.
 
 #include <cstdint>
 #include <string_view>
@@ -20,8 +20,8 @@ struct RolloutUnit {
 // All units of a rollout that hold a sample, the ones with earlier steps first.
 std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind);
 
-// The steps that a selection holds, as places t * N + n of the rollout's grid, ordered by t, then n; also the steps of its columns that
-// are not valid. Throws InvariantError when an index is out of range.
+// The steps that a selection holds, as places t * N + n of the rollout's grid, ordered by t, then n; also the steps of
+// its columns that are not valid. Throws InvariantError when an index is out of range.
 std::vector<int64_t> steps_of(const RolloutUnits& selection);
 
 // By the name in a run file (`replay.draw`).

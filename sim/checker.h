@@ -1,6 +1,6 @@
 #pragma once
-// Checker: the invariants of a run, looked at around every message. It sees what the simulator delivers and the states of the
-// actors, keeps accounts of its own, and never changes anything. The first violation is kept in the World.
+// Checker: the invariants of a run, looked at around every message. It sees what the simulator delivers and the states
+// of the actors, keeps accounts of its own, and never changes anything. The first violation is kept in the World.
 
 #include <cstdint>
 #include <deque>
@@ -41,8 +41,8 @@ class Checker {
   void answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply);
   // Nothing is under way and nobody has anything to do but wait for a timer.
   void quiet();
-  // A point of the curves or another report: its return is that of the last episodes in the rollouts that were counted until
-  // replay had its number of environment steps.
+  // A point of the curves or another report: its return is that of the last episodes in the rollouts that were counted
+  // until replay had its number of environment steps.
   void check_return(const StatsSnapshot& snapshot);
   // The process ended in order and no fault has hit a worker or its connection: the last report must be exact.
   void check_last(const StatsSnapshot& last);

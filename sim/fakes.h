@@ -1,7 +1,7 @@
 #pragma once
-// The world of one simulated run without its actors: environments, policies and a learner that are cheap and can be seen
-// through. Every observation has a number of its own; a policy's answers are a known function of its version and of that
-// number, so that a row, a version or a weight in the wrong place shows. One thread.
+// The world of one simulated run without its actors: environments, policies and a learner that are cheap and can be
+// seen through. Every observation has a number of its own; a policy's answers are a known function of its version and
+// of that number, so that a row, a version or a weight in the wrong place shows. One thread.
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
-// Link: one connection between a simulated process elsewhere and the run. Actors of one side are stood in for on the other by
-// proxies; what is sent to a proxy waits in the link, in order, until the simulator lets it arrive. Cutting the link loses
-// what is under way and ends the proxies of both sides, as CAF does when a connection breaks.
+// Link: one connection between a simulated process elsewhere and the run. Actors of one side are stood in for on the
+// other by proxies; what is sent to a proxy waits in the link, in order, until the simulator lets it arrive. Cutting
+// the link loses what is under way and ends the proxies of both sides, as CAF does when a connection breaks.
 
 #include <cstdint>
 #include <deque>

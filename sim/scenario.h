@@ -1,6 +1,6 @@
 #pragma once
-// Scenario: what one seed stands for: a small run, a style of scheduling, and the kinds of trouble that may come. Mutations are
-// bugs put in on purpose, to show that each invariant catches one.
+// Scenario: what one seed stands for: a small run, a style of scheduling, and the kinds of trouble that may come.
+// Mutations are bugs put in on purpose, to show that each invariant catches one.
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
-// A whole small run of the real actors in one thread, under a clock, a schedule and faults drawn from a seed. The same seed
-// gives the same run, event by event. Independent simulations may run on threads of their own.
+// A whole small run of the real actors in one thread, under a clock, a schedule and faults drawn from a seed. The same
+// seed gives the same run, event by event. Independent simulations may run on threads of their own.
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
-// Control plane: joining, starting and stopping, and the interfaces by which processes reach each other's actors. These messages cross
-// the network.
+// Control plane: joining, starting and stopping, and the interfaces by which processes reach each other's actors. These
+// messages cross the network.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,6 @@
 #pragma once
-// Experience plane: what workers send to replay and stats, and the credits that they get. These messages cross the network.
+// Experience plane: what workers send to replay and stats, and the credits that they get. These messages cross the
+// network.
 
 #include <cstdint>
 #include <memory>
@@ -78,8 +79,8 @@ struct WorkerReport {
   }
 };
 
-// A worker whose environments all failed when they were last stepped, at intervals while that lasts, and a worker that ends with an
-// error. `error` is the last one.
+// A worker whose environments all failed when they were last stepped, at intervals while that lasts, and a worker that
+// ends with an error. `error` is the last one.
 struct EnvironmentsFailing {
   uint64_t worker = 0;
   std::string error;

@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-// One vector environment asks for actions (rows may be 0) and for values of other observations (final ones, or those after a
-// rollout's end).
+// One vector environment asks for actions (rows may be 0) and for values of other observations (final ones, or those
+// after a rollout's end).
 struct ActRequest {
   uint64_t id = 0;  // chosen by the client, echoed in the reply
   uint64_t worker = 0;
@@ -22,7 +22,8 @@ struct ActRequest {
   Array action_mask;          // [N, M] uint8, or empty
   Array seeds;                // [N] int64
   Arrays value_observations;  // each [F, ...], or empty
-  // With a recurrent model, as in ActInput; the states before the value observations are those after the steps that led to them.
+  // With a recurrent model, as in ActInput; the states before the value observations are those after the steps that led
+  // to them.
   Array state;        // [N, S] float32
   Array starts;       // [N] uint8
   Array value_state;  // [F, S] float32

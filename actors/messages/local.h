@@ -78,7 +78,8 @@ struct UpdateMessage {
 // Samples of one super-batch by their lag.
 using LagCounts = std::map<uint64_t, uint64_t>;
 
-// What replay has counted at one moment. It sends one at every rollout, update, and worker that joins or leaves, and every 500 ms.
+// What replay has counted at one moment. It sends one at every rollout, update, and worker that joins or leaves, and
+// every 500 ms.
 struct ReplayReport {
   Ledger ledger;
   uint64_t env_steps = 0;      // of the samples that the ledger counts as produced
@@ -120,8 +121,8 @@ struct EvaluateMessage {
   bool last = false;
 };
 
-// Everything a checkpoint holds of the learner, and where the run stands. The trainer sends it to replay, behind its updates;
-// replay adds its counts and passes it on to stats, which adds the totals and passes it on to the recorder.
+// Everything a checkpoint holds of the learner, and where the run stands. The trainer sends it to replay, behind its
+// updates; replay adds its counts and passes it on to stats, which adds the totals and passes it on to the recorder.
 struct CheckpointMessage {
   std::shared_ptr<const LearnerState> learner;
   PolicyVersion version;
@@ -160,8 +161,8 @@ struct SamplingFailed {
   std::string error;
 };
 
-// The pause before a worker or an inference actor is started again is over. `ended` is the number of the worker it replaces, or the
-// inference index.
+// The pause before a worker or an inference actor is started again is over. `ended` is the number of the worker it
+// replaces, or the inference index.
 struct RestartDue {
   bool inference = false;
   uint64_t ended = 0;

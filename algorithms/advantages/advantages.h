@@ -1,7 +1,7 @@
 #pragma once
-// Advantage estimators by name: those for sequences of tokens as functions, and for all of them where a run computes them and what it
-// needs for that. Pure functions; any thread. A new estimator for sequences is one function, one line in advantage_table(), one test
-// and one paragraph in docs/algorithms.md.
+// Advantage estimators by name: those for sequences of tokens as functions, and for all of them where a run computes
+// them and what it needs for that. Pure functions; any thread. A new estimator for sequences is one function, one line
+// in advantage_table(), one test and one paragraph in docs/algorithms.md.
 
 #include <cstdint>
 #include <span>
@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-// A batch of B sequences, padded to [B, T] or ragged. What stands at masked tokens, NaN included, changes no result unless a
-// parameter asks for it.
+// A batch of B sequences, padded to [B, T] or ragged. What stands at masked tokens, NaN included, changes no result
+// unless a parameter asks for it.
 struct AdvantageInput {
   TokenSequences sequences;                   // B sequences
   std::span<const float> rewards;             // [B, T] or [offsets.back()], per token
@@ -79,8 +79,8 @@ std::span<const AdvantageEntry> advantage_table();
 // By name or alias. Throws ConfigError at `path`, naming the nearest known name.
 const AdvantageEntry& find_advantage(std::string_view name, std::string_view path = "algorithm.advantage");
 
-// Runs an estimator's function after checking its input. Throws InvariantError when a size does not fit, ConfigError when the
-// estimator has no function, when something that it needs is missing or when a group is too small for it.
+// Runs an estimator's function after checking its input. Throws InvariantError when a size does not fit, ConfigError
+// when the estimator has no function, when something that it needs is missing or when a group is too small for it.
 void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, const ParameterValues& parameters,
                          const AdvantageOutput& out);
 

@@ -37,15 +37,16 @@ struct GaeInput {
   int threads = 1;
 };
 
-// Advantages and value targets (advantage + value), both of the shape of rewards, both 0 at void steps and, unless outside
-// says otherwise, at masked ones. What the arrays hold at void and masked steps, NaN included, reaches no other step, and
-// nothing passes from one episode to the one before. The outputs must not overlap each other or the inputs. Throws
-// InvariantError when a size does not fit or gamma or lambda is outside [0, 1]. Time-major results are the same bytes on
-// every processor and with any number of threads; those of rows may differ between instruction sets by rounding.
+// Advantages and value targets (advantage + value), both of the shape of rewards, both 0 at void steps and, unless
+// outside says otherwise, at masked ones. What the arrays hold at void and masked steps, NaN included, reaches no other
+// step, and nothing passes from one episode to the one before. The outputs must not overlap each other or the inputs.
+// Throws InvariantError when a size does not fit or gamma or lambda is outside [0, 1]. Time-major results are the same
+// bytes on every processor and with any number of threads; those of rows may differ between instruction sets by
+// rounding.
 void gae(const GaeInput& in, OutputView advantages, OutputView returns);
 
-// Only the value targets of gae(): the lambda-return r + gamma ((1 - lambda) V' + lambda G'), G' the next one (Sutton and
-// Barto 2018, "Reinforcement Learning: An Introduction", eq. 12.20).
+// Only the value targets of gae(): the lambda-return r + gamma ((1 - lambda) V' + lambda G'), G' the next one (Sutton
+// and Barto 2018, "Reinforcement Learning: An Introduction", eq. 12.20).
 void lambda_returns(const GaeInput& in, OutputView returns);
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
 #pragma once
-// Discounted sums of rewards from each step on. Pure functions; any thread; they allocate nothing (with threads > 1: only the
-// threads).
+// Discounted sums of rewards from each step on. Pure functions; any thread; they allocate nothing (with threads > 1:
+// only the threads).
 
 #include <cstdint>
 #include <span>

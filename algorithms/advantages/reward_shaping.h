@@ -1,5 +1,6 @@
 #pragma once
-// From scores of whole answers to rewards per token, and penalties on long or cut-off answers. Pure functions; any thread.
+// From scores of whole answers to rewards per token, and penalties on long or cut-off answers. Pure functions; any
+// thread.
 
 #include <cstdint>
 #include <limits>
@@ -39,8 +40,9 @@ struct OverlongPenalty {
 // lengths [B], penalties [B]. Throws InvariantError unless 0 < buffer <= max_length and factor >= 0.
 void overlong_penalty(std::span<const int64_t> lengths, const OverlongPenalty& penalty, std::span<float> penalties);
 
-// Scores of answers that were cut off: times `coefficient` when it is in [0, 1], replaced by it when it is negative (OpenRLHF's
-// "stop properly" penalty). scores, truncated [B], in place. Throws InvariantError for a coefficient above 1 or NaN.
+// Scores of answers that were cut off: times `coefficient` when it is in [0, 1], replaced by it when it is negative
+// (OpenRLHF's "stop properly" penalty). scores, truncated [B], in place. Throws InvariantError for a coefficient above
+// 1 or NaN.
 void penalize_truncated(std::span<float> scores, std::span<const uint8_t> truncated, double coefficient);
 
 }  // namespace troupe

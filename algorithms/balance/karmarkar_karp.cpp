@@ -9,8 +9,8 @@ namespace troupe {
 
 namespace {
 
-// A set of items that ends up in one part. The items themselves are a linked list in Differencing, so that joining two sets
-// moves nothing.
+// A set of items that ends up in one part. The items themselves are a linked list in Differencing, so that joining two
+// sets moves nothing.
 struct Set {
   int64_t sum = 0;
   int64_t count = 0;
@@ -18,8 +18,8 @@ struct Set {
   int64_t last = -1;
 };
 
-// By sum, then number of items, then the lists of (index, value). No two sets share an item, so two lists differ in their first
-// index already.
+// By sum, then number of items, then the lists of (index, value). No two sets share an item, so two lists differ in
+// their first index already.
 bool less(const Set& a, const Set& b) {
   if (a.sum != b.sum) return a.sum < b.sum;
   if (a.count != b.count) return a.count < b.count;
@@ -107,7 +107,8 @@ void Differencing::join(Set& into, const Set& from) {
   into.last = from.last;
 }
 
-// Merges the descending runs [0, middle) and [middle, end) of `sets` from the back, so that only what has to make room moves.
+// Merges the descending runs [0, middle) and [middle, end) of `sets` from the back, so that only what has to make room
+// moves.
 void Differencing::merge_runs(Sets& sets, std::size_t middle) {
   scratch_.assign(sets.begin() + static_cast<std::ptrdiff_t>(middle), sets.end());
   std::size_t left = middle, right = scratch_.size();
@@ -118,8 +119,8 @@ void Differencing::merge_runs(Sets& sets, std::size_t middle) {
   }
 }
 
-// The i-th largest set of `into` takes the items of the i-th smallest of `from`. The empty ones of each side are those that are
-// left out: with few sets on both sides nothing is joined, and only joined sets are out of order.
+// The i-th largest set of `into` takes the items of the i-th smallest of `from`. The empty ones of each side are those
+// that are left out: with few sets on both sides nothing is joined, and only joined sets are out of order.
 void Differencing::merge(Sets& into, const Sets& from) {
   const std::size_t total = into.size() + from.size(), joined = total > k_ ? total - k_ : 0;
   const std::size_t kept = into.size() - joined;

@@ -20,8 +20,8 @@ bool fits(std::span<const int64_t> lengths, const Partition& parts, int64_t cap)
   return std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return sum_of(lengths, part) <= cap; });
 }
 
-// So many micro-batches are needed whatever goes into which: by the total, and because of the i longest sequences at most
-// cap / length fit into one.
+// So many micro-batches are needed whatever goes into which: by the total, and because of the i longest sequences at
+// most cap / length fit into one.
 int64_t least_count(std::span<const int64_t> lengths, int64_t total, int64_t cap) {
   std::vector<int64_t> sorted(lengths.begin(), lengths.end());
   std::sort(sorted.begin(), sorted.end(), std::greater<>());

@@ -17,10 +17,9 @@ struct MicroBatchOptions {
   bool by_workload =
       false;         // balance and order by 24576 length + length^2; false: balance lengths, order by squared lengths
   bool sort = true;  // heaviest first, so that memory peaks at once; false: the order of the partition
-  bool interleave = false;  // after that: heaviest in the middle, light ones at both ends
-  bool verl_compat =
-      false;  // the number follows from the total alone, so the cap may be exceeded; more micro-batches than sequences
-              // are refused
+  bool interleave = false;   // after that: heaviest in the middle, light ones at both ends
+  bool verl_compat = false;  // the number follows from the total alone, so the cap may be exceeded; more micro-batches
+                             // than sequences are refused
   // The largest number over all ranks, given this rank's: an all-reduce. Called exactly once, also by a rank without
   // sequences.
   std::function<int64_t(int64_t)> maximum_over_ranks = {};

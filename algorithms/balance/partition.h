@@ -1,6 +1,7 @@
 #pragma once
-// Sharing sequences out among ranks so that all have about the same work. Pure functions; any thread. All throw ConfigError,
-// naming both numbers, for k < 1, negative lengths, sums or workloads beyond 2^62 and counts that do not divide.
+// Sharing sequences out among ranks so that all have about the same work. Pure functions; any thread. All throw
+// ConfigError, naming both numbers, for k < 1, negative lengths, sums or workloads beyond 2^62 and counts that do not
+// divide.
 
 #include <cstdint>
 #include <span>
@@ -13,12 +14,12 @@ namespace troupe {
 // karmarkar_karp() with the indices of each part ascending; the parts in its order. n >= k is required.
 Partition balanced_partitions(std::span<const int64_t> values, int64_t k, bool equal_size = false);
 
-// Each item, in input order, to the part with the smallest sum so far, the first of equals. With equal_size parts with fewer
-// items come first whatever their sum, and n must be a multiple of k.
+// Each item, in input order, to the part with the smallest sum so far, the first of equals. With equal_size parts with
+// fewer items come first whatever their sum, and n must be a multiple of k.
 Partition greedy_partition(std::span<const int64_t> values, int64_t k, bool equal_size = false);
 
-// Each item, in input order, to the first bin where the sum stays within the cap; a new bin when there is none. An item above
-// the cap gets a bin of its own.
+// Each item, in input order, to the first bin where the sum stays within the cap; a new bin when there is none. An item
+// above the cap gets a bin of its own.
 Partition first_fit(std::span<const int64_t> values, int64_t cap);
 
 // Work of a transformer on a sequence of that length in arbitrary units: 24576 * length + length^2 (verl,

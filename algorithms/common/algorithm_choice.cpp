@@ -57,7 +57,8 @@ void check_importance_weights(const AlgorithmConfig& a, const AlgorithmConfig& d
            "is below algorithm.c_bar " + number_text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
 }
 
-// The mode of clip_config that says something about the surrogate: by its very name, or by another name of the same one.
+// The mode of clip_config that says something about the surrogate: by its very name, or by another name of the same
+// one.
 std::string mode_of(const Json& modes, const std::string& name, const SurrogateEntry& entry) {
   std::string found, all;
   bool by_name = false;
@@ -96,7 +97,8 @@ void check_dual_clip(double dual_clip, const ParameterValues& parameters) {
              use);
 }
 
-// `clip` of the surrogate's parameters stands for clip_low and clip_high alike, so a common field beside it must say the same.
+// `clip` of the surrogate's parameters stands for clip_low and clip_high alike, so a common field beside it must say
+// the same.
 void require_one_clip(const ParameterObject& values, const std::string& field, double value) {
   const ParameterObject::Given* clip = values.given("clip");
   if (clip == nullptr || std::get<double>(clip->value) == value) return;

@@ -1,6 +1,6 @@
 #pragma once
-// Which build of the vector kernels runs: the same source is compiled for several instruction sets, and the best one that the
-// processor has is chosen at run time. Any thread.
+// Which build of the vector kernels runs: the same source is compiled for several instruction sets, and the best one
+// that the processor has is chosen at run time. Any thread.
 
 #include <cstdint>
 #include <optional>
@@ -16,11 +16,11 @@ std::string_view name_of(Isa isa);
 // Those this processor can run, worst first; never empty.
 std::span<const Isa> available_isas();
 
-// What the kernels use: the forced one, else the one that the environment variable TROUPE_ISA names, else the best. Throws
-// ConfigError when TROUPE_ISA names an unknown one or one that this processor lacks.
+// What the kernels use: the forced one, else the one that the environment variable TROUPE_ISA names, else the best.
+// Throws ConfigError when TROUPE_ISA names an unknown one or one that this processor lacks.
 Isa current_isa();
-// For tests and benchmarks: every kernel called from now on, in any thread, uses `isa`; none = choose again. Throws ConfigError
-// when this processor lacks it.
+// For tests and benchmarks: every kernel called from now on, in any thread, uses `isa`; none = choose again. Throws
+// ConfigError when this processor lacks it.
 void force_isa(std::optional<Isa> isa);
 
 }  // namespace troupe

@@ -41,8 +41,8 @@ enum class ResampleWeight : uint8_t { pow = 0, max_min = 1, max_random = 2 };
 // Throws ConfigError naming the nearest: pow, max_min, max_random.
 ResampleWeight find_resample_weight(std::string_view name);
 
-// pow: |s|^power. max_min: 1 for the largest and the smallest score, else 0. max_random: 0.4 for the largest, else 0.1. Plus
-// 1e-8 each. scores [B]. Throws InvariantError for a score that is not finite.
+// pow: |s|^power. max_min: 1 for the largest and the smallest score, else 0. max_random: 0.4 for the largest, else 0.1.
+// Plus 1e-8 each. scores [B]. Throws InvariantError for a score that is not finite.
 std::vector<double> resample_weights(std::span<const float> scores, ResampleWeight weight, double power = 2);
 
 // `count` sequences drawn with replacement by these weights; the same seed draws the same sequences on every machine.

@@ -49,8 +49,8 @@ struct WhitenParams {
 WhitenParams find_whiten_variant(std::string_view name, std::string_view path = "whiten variant");
 
 // Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). No unmasked element: all zeros. One:
-// it is only centred (the result is 0). A NaN under the mask makes every unmasked element NaN. With `strict` fewer than two
-// throw ConfigError.
+// it is only centred (the result is 0). A NaN under the mask makes every unmasked element NaN. With `strict` fewer than
+// two throw ConfigError.
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const WhitenParams& params = {});
 // The same with moments taken elsewhere: merged over the parts of a batch, or over trainers.
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const Moments& moments, const WhitenParams& params = {});

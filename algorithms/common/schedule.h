@@ -25,7 +25,8 @@ struct LearningRateSchedule {
 // total, the decay is over as soon as the warm-up is.
 double learning_rate_factor(const LearningRateSchedule& schedule, double step);
 
-// peak times that. Throws ConfigError naming the setting and its value when one is not finite or negative, or a ratio is above 1.
+// peak times that. Throws ConfigError naming the setting and its value when one is not finite or negative, or a ratio
+// is above 1.
 double learning_rate(const LearningRateSchedule& schedule, double peak, double step);
 
 // min(steps / warmup, 1) for steps since the start, so 0 at the first; 1 when warmup is 0.

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// Picks `wanted` of `candidates` things that come one by one, every subset with the same probability (Knuth, algorithm S). The same
-// key picks the same.
+// Picks `wanted` of `candidates` things that come one by one, every subset with the same probability (Knuth, algorithm
+// S). The same key picks the same.
 class SubsetDraw {
  public:
   SubsetDraw(uint64_t key, int64_t wanted, int64_t candidates)

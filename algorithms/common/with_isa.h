@@ -1,6 +1,7 @@
 #pragma once
-// Compiles one loop for every instruction set and runs the chosen one. The attribute is on a function of ours, not on a whole file, so
-// that no inline function of a header is compiled for instructions that another processor lacks. Internal to algorithms/.
+// Compiles one loop for every instruction set and runs the chosen one. The attribute is on a function of ours, not on a
+// whole file, so that no inline function of a header is compiled for instructions that another processor lacks.
+// Internal to algorithms/.
 
 #include "algorithms/common/cpu.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Which kernel of a family runs a rule in a mode: the one place that names every instance. Internal to algorithms/cuda/.
+// Which kernel of a family runs a rule in a mode: the one place that names every instance. Internal to
+// algorithms/cuda/.
 
 #include "algorithms/cuda/scan_step.h"
 

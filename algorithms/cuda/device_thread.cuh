@@ -1,6 +1,6 @@
 #pragma once
-// DeviceThread: what the kernels ask of the GPU, in one place; tests/algorithms/emulated_block.h is the other implementation.
-// For nvcc only.
+// DeviceThread: what the kernels ask of the GPU, in one place; tests/algorithms/emulated_block.h is the other
+// implementation. For nvcc only.
 
 #include <cstdint>
 
@@ -56,7 +56,8 @@ class DeviceThread {
   __device__ void store_release(uint32_t* to, uint32_t x) const {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(x) : "memory");
   }
-  // What another block wrote before a status that this thread has acquired: from the second cache, which all blocks share.
+  // What another block wrote before a status that this thread has acquired: from the second cache, which all blocks
+  // share.
   __device__ float load_fresh(const float* from) const { return __ldcg(from); }
 };
 

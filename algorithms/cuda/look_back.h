@@ -5,8 +5,8 @@
 // holds an episode's end or its factor underflows, publishes its state at once, so that the look-back of the next ends
 // there.
 //
-// Blocks take tiles by ticket, later steps first: whoever waits for a tile waits for a block that has already started, so
-// every number of resident blocks makes progress. Internal to algorithms/cuda/.
+// Blocks take tiles by ticket, later steps first: whoever waits for a tile waits for a block that has already started,
+// so every number of resident blocks makes progress. Internal to algorithms/cuda/.
 //
 // Thread: what a kernel may ask of the GPU, DeviceThread in device_thread.cuh, or of its emulation in the tests.
 
@@ -18,8 +18,8 @@ enum TileStatus : uint32_t { kNothing = 0, kMap = 1, kState = 2 };
 
 TROUPE_RULE constexpr int record_fields(bool skip) { return (skip ? Map<true>::kFields : Map<false>::kFields) + 2; }
 
-// The records of tiles, each for kWidth sequences, which are adjacent in memory. A map is written before the status says kMap,
-// a state before it says kState, and neither changes again.
+// The records of tiles, each for kWidth sequences, which are adjacent in memory. A map is written before the status
+// says kMap, a state before it says kState, and neither changes again.
 template <bool kSkip, int kWidth>
 class Records {
  public:
@@ -131,8 +131,8 @@ TROUPE_RULE Map<kSkip> first_lanes(Thread& thread, const Map<kSkip>& map) {
   return first;
 }
 
-// By one warp: publishes `map`, the same in all lanes, as tile `tile`, the one with number `number` of its sequence counted from
-// the last step; `stride` tickets lie between neighbours. Returns the state beyond the tile.
+// By one warp: publishes `map`, the same in all lanes, as tile `tile`, the one with number `number` of its sequence
+// counted from the last step; `stride` tickets lie between neighbours. Returns the state beyond the tile.
 template <bool kSkip, class Thread>
 TROUPE_RULE State look_back_along_row(Thread& thread, const DeviceScan& k, const Map<kSkip>& map, int64_t tile,
                                       int64_t number, int64_t stride, const State& initial) {
@@ -173,8 +173,8 @@ TROUPE_RULE State look_back_along_row(Thread& thread, const DeviceScan& k, const
   return beyond;
 }
 
-// By a block of kBlockWarps warps, in each of which lane i holds the map of sequence i of the tile; the rest as above. `window`:
-// shared memory for [2][kBlockWarps][kLanes] maps.
+// By a block of kBlockWarps warps, in each of which lane i holds the map of sequence i of the tile; the rest as above.
+// `window`: shared memory for [2][kBlockWarps][kLanes] maps.
 template <bool kSkip, class Thread>
 TROUPE_RULE State look_back_along_columns(Thread& thread, const DeviceScan& k, const Map<kSkip>& map, int64_t tile,
                                           int64_t number, int64_t stride, const State& initial, Map<kSkip>* window) {

@@ -6,8 +6,8 @@ namespace troupe {
 
 namespace {
 
-// Shared memory that one block of the device may have. The device becomes current: another copy of the CUDA runtime in this
-// process, such as PyTorch's, may have chosen it without this one knowing.
+// Shared memory that one block of the device may have. The device becomes current: another copy of the CUDA runtime in
+// this process, such as PyTorch's, may have chosen it without this one knowing.
 int shared_limit(int device) {
   int bytes = 0;
   cuda::check(cudaSetDevice(device), "choosing the device");

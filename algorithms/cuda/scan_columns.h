@@ -1,6 +1,6 @@
 #pragma once
-// The kernels down columns, [T, B]: neighbouring threads hold neighbouring sequences, so that every access of a warp is one
-// stretch of memory. Internal to algorithms/cuda/.
+// The kernels down columns, [T, B]: neighbouring threads hold neighbouring sequences, so that every access of a warp is
+// one stretch of memory. Internal to algorithms/cuda/.
 
 #include "algorithms/cuda/look_back.h"
 
@@ -79,8 +79,8 @@ TROUPE_RULE void scan_column(Thread& thread, const DeviceScan& k) {
   }
 }
 
-// A block per 32 sequences and kBlockWarps * kTileRun steps, a lane per sequence and a warp per kTileRun steps, joined by
-// look-back. `shared`: ColumnTileShared.
+// A block per 32 sequences and kBlockWarps * kTileRun steps, a lane per sequence and a warp per kTileRun steps, joined
+// by look-back. `shared`: ColumnTileShared.
 template <bool kSkip>
 struct ColumnTileShared {
   Map<kSkip> totals[kBlockWarps][kLanes];

@@ -1,6 +1,6 @@
 #pragma once
-// How a scan is laid out on a GPU: which kernel runs it, over how many blocks, with how much memory. Pure host code, no CUDA
-// needed. Internal to algorithms/cuda/.
+// How a scan is laid out on a GPU: which kernel runs it, over how many blocks, with how much memory. Pure host code, no
+// CUDA needed. Internal to algorithms/cuda/.
 
 #include <cstdint>
 

@@ -1,7 +1,8 @@
 #pragma once
-// The kernels along rows, [B, T] or packed: a thread holds four adjacent steps, a warp 128, a block a tile of whole warps. Tiles
-// are read through shared memory by asynchronous copies of 16 bytes, whatever the alignment of the arrays, and begin where a
-// quad of the second output is aligned, so that results leave as 16 bytes per thread. Internal to algorithms/cuda/.
+// The kernels along rows, [B, T] or packed: a thread holds four adjacent steps, a warp 128, a block a tile of whole
+// warps. Tiles are read through shared memory by asynchronous copies of 16 bytes, whatever the alignment of the arrays,
+// and begin where a quad of the second output is aligned, so that results leave as 16 bytes per thread. Internal to
+// algorithms/cuda/.
 
 #include "algorithms/cuda/look_back.h"
 
@@ -134,7 +135,8 @@ TROUPE_RULE void finish_quad(Thread& thread, const DeviceScan& k, const RowPlace
   write(p.second + element, second);
 }
 
-// How a warp scans its quads. `total`: the map of the whole warp, in lane 0; `later`: that of the lanes after a thread's own.
+// How a warp scans its quads. `total`: the map of the whole warp, in lane 0; `later`: that of the lanes after a
+// thread's own.
 template <class Rule, StepMode kMode>
 class QuadScan {
  public:
@@ -195,8 +197,8 @@ TROUPE_RULE State initial_state(const State& beyond) {
   return {kMode == StepMode::plain ? 0.0f : beyond.sum, beyond.value};
 }
 
-// A block of kWarps warps per sequence, tile after tile from its last step to its first, several in flight. `shared`: the
-// totals of the warps, then k.depth slots.
+// A block of kWarps warps per sequence, tile after tile from its last step to its first, several in flight. `shared`:
+// the totals of the warps, then k.depth slots.
 template <int kWarps>
 inline constexpr int kTotalsBytes = 2 * kWarps * static_cast<int>(sizeof(Map<true>)) / 16 * 16 + 16;
 

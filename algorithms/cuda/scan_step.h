@@ -1,6 +1,6 @@
 #pragma once
-// One step of a scan on a GPU: how it is read, what it does to the state of the recurrence, and what it writes. Shared by all
-// kernels, and by their emulation on the host. Internal to algorithms/cuda/.
+// One step of a scan on a GPU: how it is read, what it does to the state of the recurrence, and what it writes. Shared
+// by all kernels, and by their emulation on the host. Internal to algorithms/cuda/.
 
 #include <cmath>
 #include <cstring>
@@ -33,8 +33,8 @@ struct State {
   float value;  // V of the next step that counts; only used where steps are skipped
 };
 
-// What a stretch of steps does to the state beyond it: S = factor S' + weight V' + term, V = has_value ? value : V'. Where a
-// coefficient is 0, what it would multiply is not looked at, NaN included.
+// What a stretch of steps does to the state beyond it: S = factor S' + weight V' + term, V = has_value ? value : V'.
+// Where a coefficient is 0, what it would multiply is not looked at, NaN included.
 template <bool kSkip>
 struct Map;
 

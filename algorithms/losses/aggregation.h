@@ -1,7 +1,7 @@
 #pragma once
 // Aggregation: how the losses of tokens become one number. Every mode is a weight per sequence, the same for all its
-// tokens, so the weighted sum and the gradient come from the same weights, and sums over micro-batches and ranks equal the one
-// over the whole batch when they share their normalisers. Pure functions; any thread; they allocate nothing.
+// tokens, so the weighted sum and the gradient come from the same weights, and sums over micro-batches and ranks equal
+// the one over the whole batch when they share their normalisers. Pure functions; any thread; they allocate nothing.
 
 #include <cstdint>
 #include <optional>

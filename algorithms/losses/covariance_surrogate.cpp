@@ -95,8 +95,8 @@ void widen(SurrogateJob& job) { job.lowest_log_ratio = -kExpLimit, job.highest_l
   return mask_of(x == x) & (bits ^ (negative | 0x80000000u));
 }
 
-// The tokens of the `wanted` largest covariances: those above a threshold, and the first few at it. Found digit by digit from
-// histograms, so that nothing is copied or sorted.
+// The tokens of the `wanted` largest covariances: those above a threshold, and the first few at it. Found digit by
+// digit from histograms, so that nothing is copied or sorted.
 class Largest {
  public:
   Largest(const Covariance& covariance, int64_t wanted) : at_threshold_(std::min(wanted, covariance.count())) {
@@ -126,8 +126,8 @@ class Largest {
  private:
   static constexpr int kBits = 11;
 
-  // Fills the histogram of a digit over the tokens whose higher digits are those of the threshold. Those that cannot be wanted, because
-  // enough larger ones have been counted, are passed over, a tile at a time: most are.
+  // Fills the histogram of a digit over the tokens whose higher digits are those of the threshold. Those that cannot be
+  // wanted, because enough larger ones have been counted, are passed over, a tile at a time: most are.
   void count(const Covariance& covariance, uint32_t fixed, int shift, uint32_t digit) {
     histogram_.fill(0);
     CovarianceTile tile;
@@ -240,8 +240,8 @@ struct Candidates {
 
 }  // namespace
 
-// The clip loss, without loss and gradient at some tokens drawn from those whose covariance is in a range and where clipping is not
-// active.
+// The clip loss, without loss and gradient at some tokens drawn from those whose covariance is in a range and where
+// clipping is not active.
 SurrogateSums clip_cov_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   widen(job);

@@ -1,6 +1,6 @@
 #pragma once
-// Estimates of KL(policy || reference) from log-probabilities of sampled tokens, and the controllers of a KL penalty's coefficient.
-// Pure functions and plain values; any thread. Exact KL from logits is in algorithms/losses/logprob.h.
+// Estimates of KL(policy || reference) from log-probabilities of sampled tokens, and the controllers of a KL penalty's
+// coefficient. Pure functions and plain values; any thread. Exact KL from logits is in algorithms/losses/logprob.h.
 
 #include <cstdint>
 #include <span>
@@ -30,8 +30,8 @@ KlEstimator find_kl(std::string_view name, std::string_view path = "algorithm.kl
 // The first of the names for the same estimate: "k2+" for "mse+". Another name is returned as it is.
 std::string canonical_kl(std::string_view name);
 
-// Per token: the estimate, and its derivative with respect to log_prob (0 where a clamp takes effect). All [n]; mask may be empty =
-// all; value or grad may be empty = not wanted; both are 0 where masked. Not for KlKind::full.
+// Per token: the estimate, and its derivative with respect to log_prob (0 where a clamp takes effect). All [n]; mask
+// may be empty = all; value or grad may be empty = not wanted; both are 0 where masked. Not for KlKind::full.
 void kl_estimate(KlEstimator estimator, std::span<const float> log_probs, std::span<const float> reference_log_probs,
                  std::span<const uint8_t> mask, std::span<float> value, std::span<float> grad);
 
@@ -48,8 +48,8 @@ class AdaptiveKl {
  public:
   // Throws ConfigError unless value >= 0, target > 0 and horizon > 0.
   AdaptiveKl(double value, double target, double horizon);
-  // The coefficient of the next batch. Throws ConfigError when steps < 0, 0.2 * steps >= horizon (the sign could turn) or current is
-  // not finite.
+  // The coefficient of the next batch. Throws ConfigError when steps < 0, 0.2 * steps >= horizon (the sign could turn)
+  // or current is not finite.
   void update(double current, double steps);
   double value() const { return value_; }
   double target() const { return target_; }

@@ -35,7 +35,8 @@ template <class Element>
   for (int64_t i = count; i < kLogitTile; ++i) tile[i] = -kInfinity;
 }
 
-// d = (z - max) / temperature, at least -kExpLimit, and exp(d), which is 0 below: an infinite d times that 0 would be NaN.
+// d = (z - max) / temperature, at least -kExpLimit, and exp(d), which is 0 below: an infinite d times that 0 would be
+// NaN.
 [[gnu::always_inline]] inline float exp_of(float z, float max, float scale, float& d) {
   const float exact = (z - max) * scale;
   const uint32_t alive = mask_of(!(exact < -kExpLimit));

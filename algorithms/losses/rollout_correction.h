@@ -37,9 +37,10 @@ struct RejectionRule {
   double high = std::numeric_limits<double>::infinity();
 };
 
-// "token_k1,seq_max_k2" with thresholds "0.5_2.0,0.1": one threshold for each rule, or one for all. k1 takes a range of ratios LOW_HIGH,
-// compared as ln LOW <= -l <= ln HIGH, or one number u for 1/u_u; k2 and k3 take an upper bound. Statistics over sequences sum,
-// average or take the largest over unmasked tokens. Throws ConfigError naming the part that is wrong.
+// "token_k1,seq_max_k2" with thresholds "0.5_2.0,0.1": one threshold for each rule, or one for all. k1 takes a range of
+// ratios LOW_HIGH, compared as ln LOW <= -l <= ln HIGH, or one number u for 1/u_u; k2 and k3 take an upper bound.
+// Statistics over sequences sum, average or take the largest over unmasked tokens. Throws ConfigError naming the part
+// that is wrong.
 std::vector<RejectionRule> parse_rejection_rules(std::string_view rules, std::string_view thresholds,
                                                  std::string_view path = "algorithm.rollout_correction");
 
@@ -50,7 +51,8 @@ struct RolloutCorrection {
   double high = 2;
   bool batch_normalize = false;  // divide by the mean weight (over tokens, or over sequences at sequence level)
   std::vector<RejectionRule> rules = {};
-  // OPSM: with an advantage given, a sequence with a negative one whose mean of -l is above this is rejected; infinite = off.
+  // OPSM: with an advantage given, a sequence with a negative one whose mean of -l is above this is rejected; infinite
+  // = off.
   double opsm_delta = std::numeric_limits<double>::infinity();
 };
 
@@ -70,9 +72,9 @@ struct OffPolicyMetrics {
   double rejected_sequence_fraction = 0;  // of the sequences with unmasked tokens: those that lost one or more
 };
 
-// weights [n]: 0 where the given mask is 0, not zeroed where rejected; kept [n]: the mask without what was rejected. Both are constants
-// for the gradient. All spans [n]; advantages may be empty unless opsm_delta is finite; mask may be empty = all. Sequence level work
-// needs no memory of its own.
+// weights [n]: 0 where the given mask is 0, not zeroed where rejected; kept [n]: the mask without what was rejected.
+// Both are constants for the gradient. All spans [n]; advantages may be empty unless opsm_delta is finite; mask may be
+// empty = all. Sequence level work needs no memory of its own.
 OffPolicyMetrics rollout_correction(std::span<const float> log_probs, std::span<const float> rollout_log_probs,
                                     const TokenSequences& sequences, std::span<const uint8_t> mask,
                                     std::span<const float> advantages, const RolloutCorrection& params,

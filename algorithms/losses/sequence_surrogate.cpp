@@ -1,5 +1,6 @@
-// The surrogates whose token losses depend on the whole sequence. Every token of a sequence has the sequence's loss, and its gradient is
-// what the sequence's loss passes to it times the number of tokens: under any weights of sequences the sum is right.
+// The surrogates whose token losses depend on the whole sequence. Every token of a sequence has the sequence's loss,
+// and its gradient is what the sequence's loss passes to it times the number of tokens: under any weights of sequences
+// the sum is right.
 
 #include <algorithm>
 #include <cmath>

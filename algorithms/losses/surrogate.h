@@ -35,8 +35,8 @@ struct SurrogateOutput {
   std::span<float> grad = {};  // [n] d loss / d log_prob, the same
 };
 
-// Sums over the `count` unmasked tokens; those of micro-batches and ranks add up. r = exp(d), d = log_prob - old_log_prob clamped
-// to +-20, bounds [1 - clip_low, 1 + clip_high] of the parameters.
+// Sums over the `count` unmasked tokens; those of micro-batches and ranks add up. r = exp(d), d = log_prob -
+// old_log_prob clamped to +-20, bounds [1 - clip_low, 1 + clip_high] of the parameters.
 struct SurrogateSums {
   double loss = 0;   // the aggregate: losses times the weights of their sequences
   double count = 0;  // n
@@ -112,8 +112,8 @@ struct Surrogate {
   }
 };
 
-// Found by name or alias, with its defaults. `path` stands before names and keys in errors. Throws ConfigError naming the
-// nearest known name.
+// Found by name or alias, with its defaults. `path` stands before names and keys in errors. Throws ConfigError naming
+// the nearest known name.
 Surrogate make_surrogate(std::string_view name, std::string_view path = "algorithm.surrogate");
 
 }  // namespace troupe

@@ -11,8 +11,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 using Lanes = SurrogateLanes;
 
-// exp(x) and exp(x) - 1 - x for |x| <= kExpLimit. Near 0 the latter comes from the polynomial, because float32 leaves no digit of the
-// difference.
+// exp(x) and exp(x) - 1 - x for |x| <= kExpLimit. Near 0 the latter comes from the polynomial, because float32 leaves
+// no digit of the difference.
 [[gnu::always_inline]] inline void exp_and_k3(float x, float& ratio, float& k3) {
   const ExpParts e = exp_parts(x);
   ratio = exp_steps::result<exp_steps::Scalar>(e.p, e.f, e.shifted);
@@ -54,8 +54,8 @@ using Lanes = SurrogateLanes;
   for (int64_t i = 0; i < kSurrogateTile; ++i) exp_and_k3(tile.log_ratio[i], tile.ratio[i], tile.k3[i]);
 }
 
-// Adds a tile's numbers, or what `term` makes of each, to the lanes. Written so that it vectorises whole: one element of every quarter
-// of the tile at a time.
+// Adds a tile's numbers, or what `term` makes of each, to the lanes. Written so that it vectorises whole: one element
+// of every quarter of the tile at a time.
 static_assert(kSurrogateTile == 4 * Lanes::kLanes);
 template <class Term>
 [[gnu::always_inline]] inline void add_terms(double* sums, Term term) {

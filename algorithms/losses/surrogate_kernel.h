@@ -1,6 +1,7 @@
 #pragma once
-// The one pass over tokens that all surrogates share, in tiles: `load` makes ratios, a rule makes loss and gradient, `finish` sums the
-// diagnostics and writes. load and finish are compiled once for each instruction set, a rule's loop too. Internal to algorithms/.
+// The one pass over tokens that all surrogates share, in tiles: `load` makes ratios, a rule makes loss and gradient,
+// `finish` sums the diagnostics and writes. load and finish are compiled once for each instruction set, a rule's loop
+// too. Internal to algorithms/.
 
 #include <cstdint>
 
@@ -12,8 +13,8 @@ namespace troupe {
 
 inline constexpr int64_t kSurrogateTile = 128;
 
-// Every loop runs over the whole tile; where there is no token, or a masked one, `live` is 0 and a token of ratio 1 and advantage 0
-// stands. Masks are all ones or all zeros.
+// Every loop runs over the whole tile; where there is no token, or a masked one, `live` is 0 and a token of ratio 1 and
+// advantage 0 stands. Masks are all ones or all zeros.
 struct SurrogateTile {
   explicit SurrogateTile(const class SurrogateJob& job);
 
@@ -57,7 +58,8 @@ class SurrogateJob {
   int64_t size() const { return static_cast<int64_t>(in.log_probs.size()); }
 };
 
-// Running sums in lanes, the same for every instruction set: lane i gets every element whose index in the tile is i modulo kLanes.
+// Running sums in lanes, the same for every instruction set: lane i gets every element whose index in the tile is i
+// modulo kLanes.
 struct SurrogateLanes {
   static constexpr int64_t kLanes = 32;
   enum Sum : uint8_t { loss, log_ratio, log_ratio_squared, k3, ratio, ratio_squared, clamped, clamped_squared, kSums };

@@ -131,7 +131,8 @@ bool plain(ScanRule rule, const ScanTask& t) {
 bool streams(ScanRule rule, const ScanTask& task, int64_t elements) {
   const auto place = [](const float* p) { return reinterpret_cast<uintptr_t>(p) % 64; };
   if (place(task.second.data) % 4 != 0) return false;
-  // Down columns, a row whose lines differ from those of the next needs its ends done with care: too dear when it is short.
+  // Down columns, a row whose lines differ from those of the next needs its ends done with care: too dear when it is
+  // short.
   if (task.layout == Layout::time && task.second.stride % kLine != 0 && task.sequences < kShortRow) return false;
   if (!has_first(rule)) return elements * 4 >= kStreamBytes;
   return elements * 8 >= kStreamBytes && place(task.first.data) == place(task.second.data) &&
@@ -149,7 +150,8 @@ int64_t part_begin(const ScanTask& task, int64_t elements, int64_t i, int64_t n)
   return task.layout == Layout::rows ? begin : begin / kLine * kLine;
 }
 
-// run(i) for each of the parts: part 0 in this thread, each of the others in its own or, where the system gives none, here too.
+// run(i) for each of the parts: part 0 in this thread, each of the others in its own or, where the system gives none,
+// here too.
 template <class Run>
 void in_threads(int64_t parts, Run run) {
   std::vector<std::jthread> threads;
@@ -170,7 +172,8 @@ void run_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_
   });
 }
 
-// About how many steps it takes until what S was before them no longer shows in float32: |w^n| < 2^-26. Infinite if never.
+// About how many steps it takes until what S was before them no longer shows in float32: |w^n| < 2^-26. Infinite if
+// never.
 double steps_to_forget(const ScanTask& task) {
   const double w = double{task.gamma} * double{task.lambda};
   return w < 1 ? 16 + (w > 0 ? std::ceil(-26 / std::log2(w)) : 0) : std::numeric_limits<double>::infinity();
@@ -200,8 +203,8 @@ ScanTask steps_of(const ScanTask& task, int64_t begin, int64_t end) {
   return part;
 }
 
-// Divides the steps of GAE. Each part but the last begins as if S were 0 after it; then the steps before each cut are computed
-// again from the S that is there, until one comes to what it was: everything before it does too, bit by bit.
+// Divides the steps of GAE. Each part but the last begins as if S were 0 after it; then the steps before each cut are
+// computed again from the S that is there, until one comes to what it was: everything before it does too, bit by bit.
 void run_step_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_t parts) {
   const auto cut = [&](int64_t i) { return task.steps * i / parts; };
   in_threads(parts, [&](int64_t i) { kernel(steps_of(task, cut(i), cut(i + 1)), 0, task.sequences); });

@@ -1,7 +1,7 @@
 #pragma once
-// The scan under every estimator of the family: S_t = a_t S_{t+1} + b_t over each sequence, from its last step to its first,
-// with a and b made by one of the rules of scan_rules.h. Streams each input once and writes each output once. Internal to
-// algorithms/; users call gae.h, vtrace.h and returns.h.
+// The scan under every estimator of the family: S_t = a_t S_{t+1} + b_t over each sequence, from its last step to its
+// first, with a and b made by one of the rules of scan_rules.h. Streams each input once and writes each output once.
+// Internal to algorithms/; users call gae.h, vtrace.h and returns.h.
 
 #include <cstdint>
 
@@ -42,8 +42,8 @@ ScanTask scan_task(const GaeInput& in);
 ScanTask scan_task(const ReturnInput& in);
 ScanTask scan_task(const VtraceInput& in);
 
-// Elements of all sequences together. Throws InvariantError where something does not fit; gives each array its stride. Looks at
-// no array but `offsets`, so that the others may be anywhere.
+// Elements of all sequences together. Throws InvariantError where something does not fit; gives each array its stride.
+// Looks at no array but `offsets`, so that the others may be anywhere.
 int64_t check_scan(ScanRule rule, ScanTask& task);
 
 // Checks the task, chooses kernel and stores, splits it among threads and runs it.

@@ -1,6 +1,6 @@
 #pragma once
-// The arrays that the estimators of this folder read and write: one number per step of each of B sequences, dense or strided,
-// float32 or bfloat16. Views: they own nothing.
+// The arrays that the estimators of this folder read and write: one number per step of each of B sequences, dense or
+// strided, float32 or bfloat16. Views: they own nothing.
 
 #include <concepts>
 #include <cstdint>

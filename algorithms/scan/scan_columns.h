@@ -1,14 +1,14 @@
 #pragma once
-// The scan down columns: a vector is one step of kLanes sequences. Memory is walked strictly downward but for strips in cache.
-// Internal to algorithms/scan/scan_kernel.h.
+// The scan down columns: a vector is one step of kLanes sequences. Memory is walked strictly downward but for strips in
+// cache. Internal to algorithms/scan/scan_kernel.h.
 
 #include "algorithms/scan/scan_line.h"
 
 namespace troupe {
 namespace {
 
-// Sequences walked together. When everything comes from memory, long stretches of each row count more than that the state
-// stays in the first cache; else the other way round.
+// Sequences walked together. When everything comes from memory, long stretches of each row count more than that the
+// state stays in the first cache; else the other way round.
 template <bool kStream>
 inline constexpr int64_t kColumnBlock = kStream ? 2048 : 512;
 
@@ -18,8 +18,8 @@ struct ColumnState {
   alignas(64) float value[kColumnBlock<true> + kLine];  // V of the next step that counts
 };
 
-// The part of the state, or of a row, that begins with the same sequence. Of plain inputs V is read where it stands, in the
-// row after: a store less, which in cache is what limits.
+// The part of the state, or of a row, that begins with the same sequence. Of plain inputs V is read where it stands, in
+// the row after: a store less, which in cache is what limits.
 struct ColumnPlaces {
   float *sums, *values;
   const float* later_values;
@@ -73,8 +73,8 @@ TROUPE_INLINE void column_line(const Context& k, const RuleConstants<ColumnLane>
   }
 }
 
-// n < kLine sequences at one end of a row, through a padded copy. The state is copied only where the division of rows into
-// lines changes from one to the next; else it has the first line of its own.
+// n < kLine sequences at one end of a row, through a padded copy. The state is copied only where the division of rows
+// into lines changes from one to the next; else it has the first line of its own.
 template <class Rule, bool kPlain, bool kCopyState>
 __attribute__((noinline)) void padded_columns(const Context& k, const RuleConstants<ColumnLane>& constants,
                                               const Inputs& in, int64_t at, int64_t n, const Ahead& ahead,
@@ -119,8 +119,8 @@ TROUPE_INLINE void scan_step(const Context& k, const RuleConstants<ColumnLane>& 
   if (low > 0) padded_columns<Rule, kPlain, kStream>(k, constants, in, 0, low, ahead, row);
 }
 
-// The first step at which a line may begin `pad` elements before its row. What is written there is garbage that the row before
-// overwrites, if this call writes it, later, and rows follow each other without a gap.
+// The first step at which a line may begin `pad` elements before its row. What is written there is garbage that the row
+// before overwrites, if this call writes it, later, and rows follow each other without a gap.
 inline int64_t first_overhang(const ScanTask& task, const Context& k, int64_t count, int64_t pad) {
   bool allowed =
       count == task.sequences && task.second.stride == count && (!task.first.data || task.first.stride == count);
@@ -147,7 +147,8 @@ void start_columns(const ScanTask& task, const Context& k, int64_t from, int64_t
   }
 }
 
-// `steps` steps, going back from the one that `line`, first and second point to, of 16 sequences whose state stays in registers.
+// `steps` steps, going back from the one that `line`, first and second point to, of 16 sequences whose state stays in
+// registers.
 template <class Rule>
 TROUPE_INLINE void column_strip(const Context& k, const RuleConstants<ColumnLane>& constants, const ScanTask& task,
                                 Line& line, int64_t steps, float* sums, const float* later_values, float* first,
@@ -171,11 +172,12 @@ TROUPE_INLINE void column_strip(const Context& k, const RuleConstants<ColumnLane
   each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA { store(sums + j * kLanes, sum[j]); });
 }
 
-// From how many sequences on rows are walked whole: the lines of a strip would fall into too few sets of the first cache.
+// From how many sequences on rows are walked whole: the lines of a strip would fall into too few sets of the first
+// cache.
 inline constexpr int64_t kStripColumns = 256;
 
-// Plain inputs in cache, [begin, end) are 16 to kStripColumns: some steps of 16 sequences, then of the 16 before. Where 16 do not
-// divide them, the last strip covers some once more, which writes the same again.
+// Plain inputs in cache, [begin, end) are 16 to kStripColumns: some steps of 16 sequences, then of the 16 before. Where
+// 16 do not divide them, the last strip covers some once more, which writes the same again.
 template <class Rule>
 void scan_strips(const ScanTask& task, int64_t begin, int64_t end) {
   const Context k(task);
@@ -200,8 +202,8 @@ void scan_strips(const ScanTask& task, int64_t begin, int64_t end) {
     }
 }
 
-// One step of the sequences [0, at) of a block, kLines lines at a time from the end; returns how many are left at its beginning.
-// sums: their S, updated.
+// One step of the sequences [0, at) of a block, kLines lines at a time from the end; returns how many are left at its
+// beginning. sums: their S, updated.
 template <class Rule, int kLines>
 TROUPE_INLINE int64_t plain_lines(const Context& k, const RuleConstants<ColumnLane>& constants, const Line& line,
                                   int64_t at, float* sums, const float* later_values, float* first, float* second) {

@@ -1,6 +1,6 @@
 #pragma once
-// The two streaming kernels of the scan, along rows and down columns, for every rule. Compiled once per instruction set by
-// scan_sse2.cpp, scan_avx2.cpp and scan_avx512.cpp, which name the table. Internal to them.
+// The two streaming kernels of the scan, along rows and down columns, for every rule. Compiled once per instruction set
+// by scan_sse2.cpp, scan_avx2.cpp and scan_avx512.cpp, which name the table. Internal to them.
 //
 // Each array is read and written once. Where stores go past the caches, a cache line is written either whole
 // that way or not at all: mixing costs up to eight times as much.

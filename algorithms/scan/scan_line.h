@@ -1,6 +1,6 @@
 #pragma once
-// What the scan kernels of both layouts share: how a line, 16 adjacent elements of one row of memory, is read and written, and
-// how the ends of a row that fill no line are padded to one. Internal to algorithms/scan/scan_kernel.h.
+// What the scan kernels of both layouts share: how a line, 16 adjacent elements of one row of memory, is read and
+// written, and how the ends of a row that fill no line are padded to one. Internal to algorithms/scan/scan_kernel.h.
 
 #include "algorithms/scan/scan.h"
 #include "algorithms/scan/scan_rules.h"
@@ -114,8 +114,8 @@ struct Line {
   alignas(64) int32_t own[kLine];   // V of what follows is the `next` array's
 };
 
-// Where to prefetch while `count` elements of each row of memory are read: what comes kPrefetch elements later in that order,
-// which in the last of a row is in an earlier one.
+// Where to prefetch while `count` elements of each row of memory are read: what comes kPrefetch elements later in that
+// order, which in the last of a row is in an earlier one.
 struct Ahead {
   int64_t in_row[kFloatInputs], in_row_before[kFloatInputs];  // elements from what is being read
   int64_t first;                                              // from this element of the row on: in_row
@@ -303,7 +303,8 @@ TROUPE_INLINE bool write_blank(const Context& k, const Inputs& in, int64_t at, f
   return true;
 }
 
-// Stores what the rule makes of S, with what belongs where the step does not count. `later`: S of the step after, 0 if none.
+// Stores what the rule makes of S, with what belongs where the step does not count. `later`: S of the step after, 0 if
+// none.
 template <class Rule, bool kFlags, bool kStream, class Lane>
 TROUPE_INLINE void write_step(const Context& k, const RuleConstants<Lane>& constants, const Read<Lane>& r, F sum,
                               F later, float* first, float* second) {

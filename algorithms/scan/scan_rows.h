@@ -1,6 +1,6 @@
 #pragma once
-// The scan along rows: a vector is kLanes steps of one sequence, a line 16 of them. Memory is walked strictly downward. Internal
-// to algorithms/scan/scan_kernel.h.
+// The scan along rows: a vector is kLanes steps of one sequence, a line 16 of them. Memory is walked strictly downward.
+// Internal to algorithms/scan/scan_kernel.h.
 
 #include "algorithms/scan/scan_line.h"
 
@@ -34,8 +34,8 @@ struct Powers {
   }
 };
 
-// What the scan within a vector takes at level K: the value K steps later, or of the first of those later ones that the level
-// adds; 0 where there is none.
+// What the scan within a vector takes at level K: the value K steps later, or of the first of those later ones that the
+// level adds; 0 where there is none.
 template <int K>
 TROUPE_INLINE F later_in_scan(F x) {
 #if TROUPE_SCAN_LANES == 8
@@ -76,8 +76,8 @@ TROUPE_INLINE void scan_steady(F (&sum)[N], const Powers& w) {
   }
 }
 
-// Of N vectors side by side, composes (factor, term) of each step with those of all later ones of its vector; none of the factors
-// is 0.
+// Of N vectors side by side, composes (factor, term) of each step with those of all later ones of its vector; none of
+// the factors is 0.
 template <int K = 1, int N>
 TROUPE_INLINE void scan_pairs(F (&factor)[N], F (&term)[N]) {
   if constexpr (K < kLanes) {
@@ -135,8 +135,8 @@ TROUPE_INLINE F fill_backward(F value, M live, F beyond) {
   }
 }
 
-// N vectors of kLanes steps from element i of the line on, side by side. `lane`: of the earliest real step; 0, or more in a padded
-// line.
+// N vectors of kLanes steps from element i of the line on, side by side. `lane`: of the earliest real step; 0, or more
+// in a padded line.
 template <int N, class Rule, bool kFlags, bool kPlain, bool kStream>
 TROUPE_INLINE void row_blocks(const Context& k, const Line& line, int i, int lane, ScanState& carry, float* first,
                               float* second) {
@@ -175,8 +175,8 @@ TROUPE_INLINE void row_blocks(const Context& k, const Line& line, int i, int lan
   if constexpr (kFlags) carry.live = r[0].live[lane] != 0;
 }
 
-// kLines lines in which every step counts and has the same factor. Their vectors are scanned side by side; what goes from one to
-// the next is one multiply-add. kNextInMemory: V of the step after a step stands after its own.
+// kLines lines in which every step counts and has the same factor. Their vectors are scanned side by side; what goes
+// from one to the next is one multiply-add. kNextInMemory: V of the step after a step stands after its own.
 template <int kLines, class Rule, bool kPlain, bool kStream, bool kNextInMemory>
 TROUPE_INLINE void steady_lines(const Context& k, const Powers& w, const Line& line, int lowest, ScanState& carry,
                                 float* first, float* second) {
@@ -213,7 +213,8 @@ TROUPE_INLINE void steady_lines(const Context& k, const Powers& w, const Line& l
   if constexpr (!kPlain) carry.live = true;
 }
 
-// The line from element `at` on, of which the steps from `lowest` on are real. kEdge: the last of the row, or a padded one.
+// The line from element `at` on, of which the steps from `lowest` on are real. kEdge: the last of the row, or a padded
+// one.
 template <class Rule, bool kPlain, bool kStream, bool kEdge>
 TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in, int64_t at, int lowest,
                             ScanState& carry, float* first, float* second) {

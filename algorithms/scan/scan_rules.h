@@ -1,10 +1,10 @@
 #pragma once
-// The equations of the scan family: how each step of an estimator becomes S = factor * S' + term, S' being the one of the step
-// after it, and how its results are made from S and S'. Maskless and stateless, for one number or a vector of them, so that
-// the kernels of every layout, instruction set and device share them. Internal to algorithms/.
+// The equations of the scan family: how each step of an estimator becomes S = factor * S' + term, S' being the one of
+// the step after it, and how its results are made from S and S'. Maskless and stateless, for one number or a vector of
+// them, so that the kernels of every layout, instruction set and device share them. Internal to algorithms/.
 //
-// Lane: a type with F, the numbers (float, or a vector of floats), and multiply_add(a, b, c), which is a * b + c, rounded once
-// or twice. F must have arithmetic, comparisons and `condition ? x : y`.
+// Lane: a type with F, the numbers (float, or a vector of floats), and multiply_add(a, b, c), which is a * b + c,
+// rounded once or twice. F must have arithmetic, comparisons and `condition ? x : y`.
 
 #ifdef __CUDACC__
 #define TROUPE_RULE __host__ __device__ __forceinline__

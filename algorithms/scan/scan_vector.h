@@ -1,6 +1,6 @@
 #pragma once
-// Vectors of kLanes floats for the scan kernels: 4, 8 or 16 by the instruction set this is compiled for. Everything is local to
-// the including file, because the same names mean different code in each. Internal to algorithms/scan_*.cpp.
+// Vectors of kLanes floats for the scan kernels: 4, 8 or 16 by the instruction set this is compiled for. Everything is
+// local to the including file, because the same names mean different code in each. Internal to algorithms/scan_*.cpp.
 
 #include <cstdint>
 #include <utility>
@@ -70,8 +70,8 @@ TROUPE_INLINE void put(float* p, F x) {
   }
 }
 
-// While it lives, numbers below 1.2e-38 count as 0: a sum that fades out over many steps would otherwise become a hundred times
-// slower where it reaches them.
+// While it lives, numbers below 1.2e-38 count as 0: a sum that fades out over many steps would otherwise become a
+// hundred times slower where it reaches them.
 class FlushDenormals {
  public:
   FlushDenormals(const FlushDenormals&) = delete;
@@ -200,7 +200,8 @@ TROUPE_INLINE void copy_some(void* to, const void* from, int bytes) {
   piece(std::integral_constant<int, 1>());
 }
 
-// Keeps the compiler from moving work on these vectors across this point: g++ 12 would finish one vector after the other.
+// Keeps the compiler from moving work on these vectors across this point: g++ 12 would finish one vector after the
+// other.
 template <int N>
 TROUPE_INLINE void keep_order(F (&x)[N]) {
 #if defined(__x86_64__)
@@ -246,8 +247,8 @@ TROUPE_INLINE F clamped(F x, F low, F high) {
 #endif
 }
 
-// exp of log-ratios clamped to +-20, relative error below 2e-7, NaN stays: the steps of ratio_of() in tile.h, of all N vectors side
-// by side.
+// exp of log-ratios clamped to +-20, relative error below 2e-7, NaN stays: the steps of ratio_of() in tile.h, of all N
+// vectors side by side.
 template <class Lane, int N>
 TROUPE_INLINE void vector_ratios(F (&x)[N]) {
   const F lowest = splat(-20.0f), highest = splat(20.0f);
@@ -276,8 +277,8 @@ struct VectorLane {
   // 2^n, as exp_steps::Scalar::power.
   TROUPE_INLINE static F power(F shifted) { return reinterpret_cast<F>((reinterpret_cast<M>(shifted) + 127) << 23); }
 };
-// For the rules: along a row, where the order of operations depends on the vector's length anyway, and down a column, where
-// results must not depend on the instruction set.
+// For the rules: along a row, where the order of operations depends on the vector's length anyway, and down a column,
+// where results must not depend on the instruction set.
 struct RowLane : VectorLane {
   TROUPE_INLINE static F multiply_add(F a, F b, F c) { return fused(a, b, c); }
   template <int N>

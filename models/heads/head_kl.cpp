@@ -1,5 +1,5 @@
-// Head: the parameters of its distributions, and the closed-form divergence between two of them. In double, because near the policy
-// that acted the divergence is a small difference of large terms.
+// Head: the parameters of its distributions, and the closed-form divergence between two of them. In double, because
+// near the policy that acted the divergence is a small difference of large terms.
 
 #include <algorithm>
 #include <cmath>

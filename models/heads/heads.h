@@ -88,8 +88,8 @@ class Head {
   // Those numbers, [B, parameter_count()].
   void parameters(const HeadInput& input, std::span<float> out) const;
 
-  // The closed form of KL(old || policy) of each decision, [B, D], 0 where it was not executed. `old` are the parameters of the other
-  // policy; both have the mask of `input`, and masked categories add nothing.
+  // The closed form of KL(old || policy) of each decision, [B, D], 0 where it was not executed. `old` are the
+  // parameters of the other policy; both have the mask of `input`, and masked categories add nothing.
   void kl(const HeadInput& input, std::span<const float> old, std::span<float> out) const;
 
   // Adds the gradients of the sum of weights [B, D] times those divergences: to dL/doutputs [B, P] and dL/dlog_std [D].

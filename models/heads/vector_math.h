@@ -1,7 +1,7 @@
 #pragma once
-// The few array primitives of softmax and tanh, written so that the compiler vectorises them without -ffast-math: sums run in 16
-// fixed lanes and nothing is contracted to fused multiply-add, so a result depends neither on the vector unit nor on where in an
-// array a number stands. Pure functions; any thread.
+// The few array primitives of softmax and tanh, written so that the compiler vectorises them without -ffast-math: sums
+// run in 16 fixed lanes and nothing is contracted to fused multiply-add, so a result depends neither on the vector unit
+// nor on where in an array a number stands. Pure functions; any thread.
 
 #include <algorithm>
 #include <array>
@@ -63,7 +63,8 @@ inline float sum_of(const float* x, int64_t count) {
   return lane_sum(count, [x](int64_t i) { return x[i]; });
 }
 
-// Sum of weights[i] * (x[i] - shift); differences that overflow count as the lowest finite number, so that 0 * them is 0.
+// Sum of weights[i] * (x[i] - shift); differences that overflow count as the lowest finite number, so that 0 * them is
+// 0.
 inline float weighted_difference_sum(const float* weights, const float* x, float shift, int64_t count) {
   return lane_sum(count, [=](int64_t i) {
     return weights[i] *

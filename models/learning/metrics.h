@@ -1,6 +1,6 @@
 #pragma once
-// The one table of what an update reports: name, meaning, how several updates become one figure, and where the value comes from.
-// A new metric is one line in metrics.cpp. Plain functions; any thread.
+// The one table of what an update reports: name, meaning, how several updates become one figure, and where the value
+// comes from. A new metric is one line in metrics.cpp. Plain functions; any thread.
 
 #include <cstdint>
 #include <map>

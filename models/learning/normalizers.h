@@ -1,6 +1,6 @@
 #pragma once
-// The running statistics of observations and returns that a model carries: taking up a batch. Plain functions on the weights' buffers;
-// used by the thread that owns the weights.
+// The running statistics of observations and returns that a model carries: taking up a batch. Plain functions on the
+// weights' buffers; used by the thread that owns the weights.
 
 #include "algorithms/common/running_normalizer.h"
 #include "models/learning/staging.h"
@@ -17,8 +17,8 @@ void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder
 RunningNormalizer observation_statistics(const StagedSamples& batch, const InputEncoder& encoder);
 void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights);
 
-// Adds the returns of the samples, those that are finite. The value head keeps saying the same in reward units when its units change
-// (van Hasselt et al. 2016, arXiv:1602.07714, section 2.1). Nothing happens without a return normaliser.
+// Adds the returns of the samples, those that are finite. The value head keeps saying the same in reward units when its
+// units change (van Hasselt et al. 2016, arXiv:1602.07714, section 2.1). Nothing happens without a return normaliser.
 void absorb_returns(const StagedSamples& batch, WeightBlock& weights);
 
 }  // namespace troupe

@@ -19,9 +19,9 @@ class Optimizer {
  public:
   Optimizer(const TrainerConfig& config, WeightBlock& weights);
 
-  // Clips the gradients (laid out as the block's parameters) to max_grad_norm over all parameters and applies them; weight decay
-  // reaches the weight matrices only. `train_policy` false leaves the policy group and its moments as they are. Returns the norm
-  // before clipping; when it is not finite nothing has been changed.
+  // Clips the gradients (laid out as the block's parameters) to max_grad_norm over all parameters and applies them;
+  // weight decay reaches the weight matrices only. `train_policy` false leaves the policy group and its moments as they
+  // are. Returns the norm before clipping; when it is not finite nothing has been changed.
   double step(std::span<const float> gradients, LearningRates rates, bool train_policy);
 
   // As save_moments() and load_moments() of adam.h.

@@ -20,9 +20,9 @@ namespace troupe {
 
 namespace {
 
-// Observation statistics take in a batch before it is trained on. So what is published is exactly what was trained: weights and
-// normaliser together. The stored log-probabilities stay those of the policy that acted, so a moved normaliser counts as part of
-// the importance ratio, like moved weights.
+// Observation statistics take in a batch before it is trained on. So what is published is exactly what was trained:
+// weights and normaliser together. The stored log-probabilities stay those of the policy that acted, so a moved
+// normaliser counts as part of the importance ratio, like moved weights.
 class PolicyLearner final : public Learner {
  public:
   PolicyLearner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options);

@@ -1,6 +1,7 @@
 #pragma once
-// PolicyLoss: the loss of a minibatch and its gradients with respect to what the network said, in plain loops on host arrays: the
-// policy surrogate, the penalty on the distance to the behaviour policy, the entropy bonus and the value loss,
+// PolicyLoss: the loss of a minibatch and its gradients with respect to what the network said, in plain loops on host
+// arrays: the policy surrogate, the penalty on the distance to the behaviour policy, the entropy bonus and the value
+// loss,
 //   L = agg(surrogate) + kl_coef * agg(kl) - entropy_coef * mean(H) + value_coef * mean(value loss),
 // agg over tokens (importance ratios) as the run file says, means over samples. No tensor library, so every term can be
 // tested by itself. Its form for other devices is DevicePolicyLoss (models/learning/device/device_loss.h): what is
@@ -27,7 +28,8 @@ struct LossInput {
   std::span<const float> old_values;            // [B]
   std::span<const float> returns;               // [B]
   std::span<const float> rollout_weights;       // [B, C] constant factors of the surrogate, or empty = 1
-  // [B, C] 0 = without policy loss, or empty = all. Where each decision has its own ratio, those not executed (head.executed) are 0.
+  // [B, C] 0 = without policy loss, or empty = all. Where each decision has its own ratio, those not executed
+  // (head.executed) are 0.
   std::span<const uint8_t> kept;
   std::span<const int64_t> offsets;  // [S + 1] sequence i is the samples from offsets[i] - offsets[0]; empty = none
 };
@@ -84,7 +86,8 @@ struct LossReport {
 
 class PolicyLoss {
  public:
-  // `length`: tokens of the longest sequence there can be, the L of seq-mean-token-sum-norm where the run file gives none.
+  // `length`: tokens of the longest sequence there can be, the L of seq-mean-token-sum-norm where the run file gives
+  // none.
   PolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const Head& head);
 
   // As count_loss().

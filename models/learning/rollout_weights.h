@@ -1,6 +1,6 @@
 #pragma once
-// Rollout correction (algorithms/losses/rollout_correction.h) of a staged batch: how far the policy at the start of an update has come from
-// the one that acted, as weights and rejections of the samples. A pure function; any thread.
+// Rollout correction (algorithms/losses/rollout_correction.h) of a staged batch: how far the policy at the start of an
+// update has come from the one that acted, as weights and rejections of the samples. A pure function; any thread.
 
 #include <cstdint>
 #include <span>

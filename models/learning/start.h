@@ -1,6 +1,6 @@
 #pragma once
-// What the policy says about a staged batch at the start of an update, before the weights change. Plain functions over callbacks, so
-// that no tensor library is needed; used by the learner's thread.
+// What the policy says about a staged batch at the start of an update, before the weights change. Plain functions over
+// callbacks, so that no tensor library is needed; used by the learner's thread.
 
 #include <cstdint>
 #include <functional>

@@ -25,8 +25,8 @@ struct Prepared {
   RolloutWeights correction;
 };
 
-// With V-trace, values, returns and advantages of the batch become those of the current weights; where incomplete sequences are dropped,
-// only the samples of complete ones stay. `network` is called only for V-trace.
+// With V-trace, values, returns and advantages of the batch become those of the current weights; where incomplete
+// sequences are dropped, only the samples of complete ones stay. `network` is called only for V-trace.
 Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, const Head& head,
                  const CurrentNetwork& network, Start start, StagedSamples& batch);
 

@@ -1,5 +1,6 @@
 #pragma once
-// What stays the same during one update: learning rates and coefficients, as their schedules say. A pure function; any thread.
+// What stays the same during one update: learning rates and coefficients, as their schedules say. A pure function; any
+// thread.
 
 #include <cstdint>
 
@@ -14,7 +15,8 @@ struct UpdateSettings {
   LossSettings loss;
 };
 
-// Of the update that `updates` others preceded; `progress` in [0, 1] of the run; `kl_coef` is the penalty's present coefficient.
+// Of the update that `updates` others preceded; `progress` in [0, 1] of the run; `kl_coef` is the penalty's present
+// coefficient.
 UpdateSettings update_settings(const LearnerConfig& config, uint64_t updates, double kl_coef, double progress);
 
 }  // namespace troupe

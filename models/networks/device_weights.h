@@ -1,6 +1,6 @@
 #pragma once
-// DeviceWeights: a model's parameters and their gradients on a device, as views into two flat tensors laid out as a WeightBlock's
-// parameters. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
+// DeviceWeights: a model's parameters and their gradients on a device, as views into two flat tensors laid out as a
+// WeightBlock's parameters. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
 
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// InputEncoder: the observations of an environment as the inputs of a network (NetworkInputSpec). Const after construction, so any
-// thread.
+// InputEncoder: the observations of an environment as the inputs of a network (NetworkInputSpec). Const after
+// construction, so any thread.
 
 #include <cstdint>
 #include <span>
@@ -30,11 +30,12 @@ class InputEncoder {
   int64_t features() const { return features_; }
   // Elements per sample of all inputs.
   int64_t elements() const;
-  // B of arrays that are each [B, ...]. Throws InvariantError naming the array when they do not fit the spec or each other.
+  // B of arrays that are each [B, ...]. Throws InvariantError naming the array when they do not fit the spec or each
+  // other.
   int64_t samples_of(const Arrays& observations) const;
 
-  // One array per input: [B, n] float32, or [B, ...] as the environment gave it. Not normalised. An input may share the memory of the
-  // observation it is made from.
+  // One array per input: [B, n] float32, or [B, ...] as the environment gave it. Not normalised. An input may share the
+  // memory of the observation it is made from.
   std::vector<Array> encode(const Arrays& observations) const;
   // Normalises encoded inputs in place, where they are numbers; without any, nothing.
   void scale(const FeatureScaling& scaling, std::vector<Array>& inputs) const;

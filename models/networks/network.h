@@ -1,6 +1,6 @@
 #pragma once
-// Network: the arithmetic between a model's inputs and what its heads read. Implementations compute with the parameters of a
-// DeviceWeights, on its device. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
+// Network: the arithmetic between a model's inputs and what its heads read. Implementations compute with the parameters
+// of a DeviceWeights, on its device. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
 
 #include <ATen/core/Tensor.h>
 
@@ -34,8 +34,8 @@ class Network {
   virtual NetworkOutput forward(const NetworkInput& input, bool backward_follows) = 0;
   // [B, 1] the values alone, which may cost less.
   virtual at::Tensor values(const NetworkInput& input) = 0;
-  // Adds to the gradients of the parameters, from dL/dpolicy and dL/dvalues of the last forward(). An undefined gradient stands for
-  // zeros.
+  // Adds to the gradients of the parameters, from dL/dpolicy and dL/dvalues of the last forward(). An undefined
+  // gradient stands for zeros.
   virtual void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) = 0;
 };
 

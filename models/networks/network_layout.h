@@ -1,6 +1,6 @@
 #pragma once
-// NetworkLayout: what a network is made of, as plain values: its parameters, how it reads observations, and how much recurrent state a
-// row has. Known without building the network and without LibTorch. Any thread.
+// NetworkLayout: what a network is made of, as plain values: its parameters, how it reads observations, and how much
+// recurrent state a row has. Known without building the network and without LibTorch. Any thread.
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,8 @@ struct NetworkTensor {
   std::vector<double> start_blocks = {};
 };
 
-// One input of a network: the numbers of some observations side by side, or one observation as the environment gives it.
+// One input of a network: the numbers of some observations side by side, or one observation as the environment gives
+// it.
 struct NetworkInputSpec {
   std::vector<size_t> observations;  // indices in EnvSpec::observations
   bool numbers = true;               // [B, O] float32: flattened, bytes scaled to [0, 1], normalised

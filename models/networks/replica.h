@@ -1,6 +1,7 @@
 #pragma once
-// Replica: a model that can compute: its weights, their copy on a device, its network and how that reads observations. What a policy
-// and a learner have in common. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
+// Replica: a model that can compute: its weights, their copy on a device, its network and how that reads observations.
+// What a policy and a learner have in common. Used by one thread at a time. Includes LibTorch: for the sources of
+// models/ only.
 
 #include <memory>
 #include <span>

@@ -30,8 +30,8 @@ double dot(const double* a, const double* b, int64_t n) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// A [rows, columns] matrix with orthonormal rows, or columns where there are more rows, times gain: modified Gram-Schmidt on
-// normal numbers, each vector cleaned twice.
+// A [rows, columns] matrix with orthonormal rows, or columns where there are more rows, times gain: modified
+// Gram-Schmidt on normal numbers, each vector cleaned twice.
 void fill_orthogonal(Rng rng, int64_t rows, int64_t columns, double gain, std::span<float> out) {
   const int64_t vectors = std::min(rows, columns), length = std::max(rows, columns);
   std::vector<double> basis(vectors * length);

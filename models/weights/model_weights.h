@@ -1,5 +1,6 @@
 #pragma once
-// The tensors of a model: those of its network, and what every model has beside them. No tensor library. Plain functions; any thread.
+// The tensors of a model: those of its network, and what every model has beside them. No tensor library. Plain
+// functions; any thread.
 //
 //   the network:  see models/networks/network_layout.h
 //   continuous:   policy.log_std [D], a parameter, or a buffer when it follows a schedule
@@ -22,7 +23,8 @@ Signature model_signature(const ModelConfig& config, const EnvSpec& env);
 // The first values, as the layout says. Every tensor draws from its own stream of `seed`.
 WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint64_t seed);
 
-// Whether a parameter belongs to the value function (the group with value_lr) or to the policy. A shared trunk is the policy's.
+// Whether a parameter belongs to the value function (the group with value_lr) or to the policy. A shared trunk is the
+// policy's.
 bool is_value_parameter(const std::string& name);
 
 // The normaliser that the buffers `prefix`.count|mean|m2 hold, and back.

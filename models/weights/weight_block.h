@@ -1,6 +1,7 @@
 #pragma once
-// WeightBlock: the tensors of a model in one flat block, laid out as its signature says, so that a snapshot is one copy and an
-// optimizer is one pass. Plain bytes, no tensor library. Owned by a policy or a learner; used by one thread at a time.
+// WeightBlock: the tensors of a model in one flat block, laid out as its signature says, so that a snapshot is one copy
+// and an optimizer is one pass. Plain bytes, no tensor library. Owned by a policy or a learner; used by one thread at a
+// time.
 
 #include <cstdint>
 #include <map>
@@ -26,7 +27,8 @@ class WeightBlock {
   std::span<double> doubles(std::string_view name);
   std::span<const double> doubles(std::string_view name) const;
 
-  // All parameters as one run of float32, padding (always 0) included; parameter i starts at element parameter_offset(i).
+  // All parameters as one run of float32, padding (always 0) included; parameter i starts at element
+  // parameter_offset(i).
   std::span<float> parameters();
   size_t parameter_elements() const { return parameter_bytes_ / sizeof(float); }
   size_t parameter_count() const { return parameter_count_; }  // tensors

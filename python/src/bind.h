@@ -8,8 +8,8 @@
 
 namespace troupe::python {
 
-// Releases the interpreter's lock for the whole bound function: arguments are converted before, results after. Inside, no
-// Python object may be touched.
+// Releases the interpreter's lock for the whole bound function: arguments are converted before, results after. Inside,
+// no Python object may be touched.
 using NoGil = pybind11::call_guard<pybind11::gil_scoped_release>;
 
 void bind_scan(pybind11::module_& module);

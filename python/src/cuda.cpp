@@ -1,5 +1,5 @@
-// The module troupe._cuda: the scan family on NVIDIA GPUs. Optional, and like troupe._core no public interface; importing it needs
-// neither a GPU nor its driver.
+// The module troupe._cuda: the scan family on NVIDIA GPUs. Optional, and like troupe._core no public interface;
+// importing it needs neither a GPU nor its driver.
 
 #include <pybind11/pybind11.h>
 
@@ -13,8 +13,8 @@ namespace troupe::python {
 
 namespace {
 
-// Starts the scan on the stream and returns 0; or, when the workspace at this address is too small, returns how many bytes it
-// should have, having done nothing.
+// Starts the scan on the stream and returns 0; or, when the workspace at this address is too small, returns how many
+// bytes it should have, having done nothing.
 int64_t run_on_gpu(ScanRule rule, const ScanTask& task, std::uintptr_t workspace, int64_t workspace_bytes, int device,
                    std::uintptr_t stream) {
   const int64_t needed = gpu_scan_workspace(rule, task, device);

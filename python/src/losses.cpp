@@ -176,8 +176,8 @@ double aggregate_values(const View& values, const View* mask, const View* offset
   return aggregate(values.in<float>(), sequences, flags, weights);
 }
 
-// The aggregated loss and the metrics; without an aggregation the losses and gradients are those of each element. `scale` is
-// a factor of all of them; `loss` is asked for without an aggregation only.
+// The aggregated loss and the metrics; without an aggregation the losses and gradients are those of each element.
+// `scale` is a factor of all of them; `loss` is asked for without an aggregation only.
 std::pair<double, Metrics> value_loss_of(const View& values, const View* old_values, const View& returns,
                                          const View* mask, const View* offsets, const std::string& kind, double clip,
                                          double huber_delta, double scale,

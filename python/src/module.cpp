@@ -1,5 +1,5 @@
-// The module troupe._core: checked views of arrays in, results written into views that the Python layer has allocated. Not a
-// public interface; users call troupe.algorithms.
+// The module troupe._core: checked views of arrays in, results written into views that the Python layer has allocated.
+// Not a public interface; users call troupe.algorithms.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

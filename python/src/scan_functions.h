@@ -1,6 +1,6 @@
 #pragma once
-// The bound functions of the scan family, once for the processor (scan.cpp) and once for the GPU (cuda.cpp). Arrays come as rows of
-// memory: [B, T] when time_major is false, [T, B] when it is; packed ones flat, with offsets.
+// The bound functions of the scan family, once for the processor (scan.cpp) and once for the GPU (cuda.cpp). Arrays
+// come as rows of memory: [B, T] when time_major is false, [T, B] when it is; packed ones flat, with offsets.
 
 #include "algorithms/advantages/gae.h"
 #include "algorithms/advantages/returns.h"
@@ -124,8 +124,8 @@ auto discounted_returns(const View& rewards, const View* terminated, const View*
   return kRun(ScanRule::reward_to_go, task, extra...);
 }
 
-// kRun(ScanRule, const ScanTask&, Extra...) runs a task; the functions take the Extra after their own arguments and return what it
-// returns.
+// kRun(ScanRule, const ScanTask&, Extra...) runs a task; the functions take the Extra after their own arguments and
+// return what it returns.
 template <auto kRun, class... Extra>
 void bind_scan_functions(pybind11::module_& module) {
   module.def("gae_returns", &gae_returns<kRun, Extra...>, NoGil());

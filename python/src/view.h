@@ -1,10 +1,10 @@
 #pragma once
 // View: what a function bound to Python sees of one array argument. The Python layer (troupe/algorithms/_arrays.py) has
-// already checked and normalised it, keeps its owner alive for the call, and names it; here the type is checked once more
-// before memory is touched, so that a slip in the Python layer is an error and no crash.
+// already checked and normalised it, keeps its owner alive for the call, and names it; here the type is checked once
+// more before memory is touched, so that a slip in the Python layer is an error and no crash.
 //
-// A bound function takes `const View&`, or `const View*` where None is allowed: it runs without the interpreter's lock, and a
-// View is plain memory that no Python call is needed for. It cannot be copied.
+// A bound function takes `const View&`, or `const View*` where None is allowed: it runs without the interpreter's lock,
+// and a View is plain memory that no Python call is needed for. It cannot be copied.
 
 #include <cstddef>
 #include <cstdint>

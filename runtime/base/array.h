@@ -1,9 +1,9 @@
 #pragma once
-// Array: a dense, row-major block of numbers with a dtype and a shape, in host memory. It is what actors send to each other
-// and what environments and policies read and write; no other code knows a tensor library's types.
+// Array: a dense, row-major block of numbers with a dtype and a shape, in host memory. It is what actors send to each
+// other and what environments and policies read and write; no other code knows a tensor library's types.
 //
-// Storage is shared by copies and by slices. The rule that makes this safe between threads: bytes are written only by the
-// one who made the array, and only before the array (or the slice that covers those bytes) is handed on.
+// Storage is shared by copies and by slices. The rule that makes this safe between threads: bytes are written only by
+// the one who made the array, and only before the array (or the slice that covers those bytes) is handed on.
 
 #include <algorithm>
 #include <array>
@@ -85,7 +85,8 @@ class Array {
   Array(DType dtype, Shape shape);
   // As above but with unspecified contents, for a caller that writes every byte.
   static Array uninitialized(DType dtype, Shape shape);
-  // An array over memory that somebody else allocated: at least the shape's bytes, 64-byte aligned. Kept alive by the array.
+  // An array over memory that somebody else allocated: at least the shape's bytes, 64-byte aligned. Kept alive by the
+  // array.
   static Array adopt(DType dtype, Shape shape, std::shared_ptr<std::byte[]> storage);
   // A copy of `values`; throws InvariantError when their number is not the shape's.
   template <class T>

@@ -1,5 +1,6 @@
 #pragma once
-// CRC-32C (Castagnoli; RFC 3720 appendix B.4), which TensorBoard's record format and the checkpoints use. Pure; any thread.
+// CRC-32C (Castagnoli; RFC 3720 appendix B.4), which TensorBoard's record format and the checkpoints use. Pure; any
+// thread.
 
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// Deadline: one limit shared by the blocking steps of an operation. For waits on the operating system only; what an actor does
-// by the clock goes through its timers.
+// Deadline: one limit shared by the blocking steps of an operation. For waits on the operating system only; what an
+// actor does by the clock goes through its timers.
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 #pragma once
-// The three kinds of trouble, decided once: a user's mistake (ConfigError), a broken invariant of ours (TROUPE_CHECK), and
-// expected trouble between actors (Fault, carried as an ordinary reply). Usable from any thread.
+// The three kinds of trouble, decided once: a user's mistake (ConfigError), a broken invariant of ours (TROUPE_CHECK),
+// and expected trouble between actors (Fault, carried as an ordinary reply). Usable from any thread.
 
 #include <cstdint>
 #include <sstream>
@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-// A user's mistake, found before any actor starts. what() is one line: "<path>: <what is wrong>, <what would be right>".
+// A user's mistake, found before any actor starts. what() is one line: "<path>: <what is wrong>, <what would be
+// right>".
 class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -50,7 +50,8 @@ void require_regular(const std::string& path, const struct stat& status) {
 // A file or directory that this process has open.
 class OpenFile {
  public:
-  // Opening never waits. Without O_DIRECTORY the path must lead to a regular file, or to nothing where `flags` allow that.
+  // Opening never waits. Without O_DIRECTORY the path must lead to a regular file, or to nothing where `flags` allow
+  // that.
   OpenFile(const std::string& path, int flags, const char* problem) : path_(path) {
     const bool directory = (flags & O_DIRECTORY) != 0;
     struct stat status{};
@@ -96,7 +97,8 @@ class OpenFile {
   Descriptor descriptor_;
 };
 
-// Makes a rename or a new name in `directory` survive a power cut. File systems that cannot sync a directory say EINVAL.
+// Makes a rename or a new name in `directory` survive a power cut. File systems that cannot sync a directory say
+// EINVAL.
 void sync_directory(const std::string& directory) {
   const OpenFile open(directory, O_RDONLY | O_DIRECTORY, "cannot open directory");
   if (::fsync(open.get()) != 0 && errno != EINVAL) throw IoError(directory, "cannot sync directory", errno);

@@ -1,8 +1,9 @@
 #pragma once
-// The one seam to files. Everything that an actor reads or writes goes through a Disk: PosixDisk in a real run, MemoryDisk
-// (runtime/base/memory_disk.h) in a simulation, where writes can be refused or cut short. Every failure is an IoError.
-// Only regular files are read and written: a directory, pipe, socket or device in the place of one is an IoError, never a wait.
-// Functions block on the disk; a Disk may be used from any thread, an AppendFile from one at a time.
+// The one seam to files. Everything that an actor reads or writes goes through a Disk: PosixDisk in a real run,
+// MemoryDisk (runtime/base/memory_disk.h) in a simulation, where writes can be refused or cut short. Every failure is
+// an IoError. Only regular files are read and written: a directory, pipe, socket or device in the place of one is an
+// IoError, never a wait. Functions block on the disk; a Disk may be used from any thread, an AppendFile from one at a
+// time.
 
 #include <cstdint>
 #include <memory>
@@ -48,8 +49,8 @@ class ReadFile {
 class AppendFile {
  public:
   virtual ~AppendFile() = default;
-  // Adds all of `bytes` and hands them to the system, or throws and adds nothing (a part that was written is cut off again,
-  // at the next call if not at once). Not synced: bytes survive a killed process, not a power cut.
+  // Adds all of `bytes` and hands them to the system, or throws and adds nothing (a part that was written is cut off
+  // again, at the next call if not at once). Not synced: bytes survive a killed process, not a power cut.
   virtual void append(std::string_view bytes) = 0;
 };
 
@@ -68,8 +69,9 @@ class Disk {
   virtual std::unique_ptr<ReadFile> open_read(const std::string& path) const = 0;
   // The whole file. Throws IoError, without reading it, when it holds more than `max_bytes`.
   std::string read(const std::string& path, uint64_t max_bytes = kMaxReadBytes) const;
-  // Replaces a file by the concatenated `parts`: afterwards, also after a kill or a power cut, it holds the old bytes or the
-  // new ones. When it throws, the file holds the old bytes, or, where only the sync of the directory failed, the new ones.
+  // Replaces a file by the concatenated `parts`: afterwards, also after a kill or a power cut, it holds the old bytes
+  // or the new ones. When it throws, the file holds the old bytes, or, where only the sync of the directory failed, the
+  // new ones.
   virtual void write_atomic(const std::string& path, std::span<const std::string_view> parts) = 0;
   void write_atomic(const std::string& path, std::string_view bytes) { write_atomic(path, {&bytes, 1}); }
   // Opens a file for appending and makes it if it is absent.
@@ -86,8 +88,9 @@ class Disk {
   virtual bool exists(const std::string& path) const = 0;
   // Names in a directory, sorted; empty when it is absent.
   virtual std::vector<std::string> list(const std::string& path) const = 0;
-  // Takes the lock of `path` (made if absent; it holds the owner's process id) and of the directory it is in, so that removing
-  // the file frees nothing. Throws when another holder has one of them: "<path>: process 123 is using this folder; ...".
+  // Takes the lock of `path` (made if absent; it holds the owner's process id) and of the directory it is in, so that
+  // removing the file frees nothing. Throws when another holder has one of them: "<path>: process 123 is using this
+  // folder; ...".
   virtual std::unique_ptr<FileLock> lock(const std::string& path) = 0;
 };
 

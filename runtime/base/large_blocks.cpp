@@ -8,7 +8,8 @@ namespace troupe {
 
 namespace {
 
-// Up to an eighth more, so that blocks of nearly the same size can stand for each other. What is not touched takes no memory.
+// Up to an eighth more, so that blocks of nearly the same size can stand for each other. What is not touched takes no
+// memory.
 size_t rounded(size_t bytes) {
   const size_t step = std::bit_floor(std::max(bytes, LargeBlocks::kLeast)) / 8;
   return (bytes + step - 1) / step * step;

@@ -1,7 +1,7 @@
 #pragma once
 // LargeBlocks: where the memory of arrays of a megabyte and more comes from. A fresh block costs its page faults,
-// and blocks that malloc gives back and takes again make the resident memory of a run wander by whole batches (tools/soak). A
-// used block is handed out again instead. Any thread.
+// and blocks that malloc gives back and takes again make the resident memory of a run wander by whole batches
+// (tools/soak). A used block is handed out again instead. Any thread.
 
 #include <cstddef>
 #include <list>
@@ -28,8 +28,8 @@ class LargeBlocks {
   // `bytes` as it was taken with.
   void give_back(std::byte* block, size_t bytes);
 
-  // Blocks wait for their next use as long as those that wait are no larger together than those in use, or than kLeastIdle;
-  // the longest unused go first.
+  // Blocks wait for their next use as long as those that wait are no larger together than those in use, or than
+  // kLeastIdle; the longest unused go first.
   static constexpr size_t kLeastIdle = size_t{256} << 20;
   size_t idle_bytes() const;
 

@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-// A TCP socket that listens on an address or host name (IPv4 is preferred where a name has both) and does not block; the caller
-// closes it. Port 0 is any free one. Throws IoError that says in plain words why it cannot.
+// A TCP socket that listens on an address or host name (IPv4 is preferred where a name has both) and does not block;
+// the caller closes it. Port 0 is any free one. Throws IoError that says in plain words why it cannot.
 int open_listener(const std::string& host, uint16_t port);
 
 }  // namespace troupe

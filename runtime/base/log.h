@@ -1,7 +1,7 @@
 #pragma once
-// The log: one line per event, with time, level and component, to the run's log file; warnings and errors to stderr as well.
-// One per process. Every function may be called from any thread and never throws; a file that refuses a line loses it.
-// Whoever handles an error logs it, once.
+// The log: one line per event, with time, level and component, to the run's log file; warnings and errors to stderr as
+// well. One per process. Every function may be called from any thread and never throws; a file that refuses a line
+// loses it. Whoever handles an error logs it, once.
 
 #include <chrono>
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace troupe {
 
 enum class LogLevel : uint8_t { debug = 0, info = 1, warning = 2, error = 3 };
 
-// `component` is the actor or part that speaks, such as "trainer" or "worker 3". Control characters in `text` are escaped.
+// `component` is the actor or part that speaks, such as "trainer" or "worker 3". Control characters in `text` are
+// escaped.
 void log_debug(std::string_view component, std::string_view text);
 void log_info(std::string_view component, std::string_view text);
 void log_warn(std::string_view component, std::string_view text);
@@ -35,13 +36,13 @@ void close_log();
 // Lines that the file refused since open_log().
 uint64_t log_lines_lost();
 
-// Lines that this process has written to stderr: by the log, and as note_stderr_line() says. Who redraws a part of the terminal
-// must not draw over them.
+// Lines that this process has written to stderr: by the log, and as note_stderr_line() says. Who redraws a part of the
+// terminal must not draw over them.
 uint64_t stderr_lines();
 void note_stderr_line();
 
-// Holds back identical lines: of those that come within `window` of the first, only that one passes. Used by the log, and
-// tested by itself; not thread-safe.
+// Holds back identical lines: of those that come within `window` of the first, only that one passes. Used by the log,
+// and tested by itself; not thread-safe.
 class RepeatFilter {
  public:
   using Clock = std::chrono::steady_clock;

@@ -93,8 +93,8 @@ std::vector<std::string> with_parents(const std::string& top, std::string group)
   return folders;
 }
 
-// Memory that is left to the control groups: of version 2 ("0::/path") and of version 1 ("9:memory:/path"). `swap` is what the machine
-// has free.
+// Memory that is left to the control groups: of version 2 ("0::/path") and of version 1 ("9:memory:/path"). `swap` is
+// what the machine has free.
 uint64_t left_of_groups(const std::string& root, uint64_t swap) {
   uint64_t least = kUnknown;
   std::ifstream file(root + "/proc/self/cgroup");

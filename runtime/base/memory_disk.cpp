@@ -21,8 +21,8 @@ struct MemoryDisk::Contents {
   uint64_t operations TROUPE_GUARDED_BY(mutex) = 0;
   bool unsynced TROUPE_GUARDED_BY(mutex) = false;  // the operation that was counted last is not to be synced
 
-  // Counts an operation on `path` and throws when it is refused. True when the crash comes here: the caller leaves the operation half
-  // done and calls crash().
+  // Counts an operation on `path` and throws when it is refused. True when the crash comes here: the caller leaves the
+  // operation half done and calls crash().
   bool crashes_now(const std::string& path) TROUPE_REQUIRES(mutex) {
     const uint64_t index = operations++;
     unsynced = false;

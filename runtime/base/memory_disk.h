@@ -1,6 +1,6 @@
 #pragma once
-// MemoryDisk: a Disk inside the process, for simulations and tests, with faults at a chosen operation. Deterministic: the same
-// calls give the same results. Thread-safe.
+// MemoryDisk: a Disk inside the process, for simulations and tests, with faults at a chosen operation. Deterministic:
+// the same calls give the same results. Thread-safe.
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
-// stdout and stderr of a process that must go on when nobody reads them: a full pipe, a terminal stopped by Ctrl-S, a closed
-// descriptor. Any thread. Commands whose output is their result write to std::cout, which waits for its reader.
+// stdout and stderr of a process that must go on when nobody reads them: a full pipe, a terminal stopped by Ctrl-S, a
+// closed descriptor. Any thread. Commands whose output is their result write to std::cout, which waits for its reader.
 
 #include <sys/types.h>
 
@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-// Texts to one descriptor, each written whole or not at all. The descriptor's flags are shared with other processes, as the user's
-// shell, and stay as they are.
+// Texts to one descriptor, each written whole or not at all. The descriptor's flags are shared with other processes, as
+// the user's shell, and stay as they are.
 class Output {
  public:
   explicit Output(int descriptor);  // which the caller owns
@@ -20,8 +20,9 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // Whether `text` is written. If the descriptor takes nothing, it waits for kPatience, but not while the text before was dropped.
-  // Then `text` is dropped. Its lines are counted, and the next text that is written follows a line with their number.
+  // Whether `text` is written. If the descriptor takes nothing, it waits for kPatience, but not while the text before
+  // was dropped. Then `text` is dropped. Its lines are counted, and the next text that is written follows a line with
+  // their number.
   bool write(std::string_view text);
   // The same for a picture that the next one replaces: nothing is counted.
   bool draw(std::string_view text);
@@ -66,10 +67,12 @@ bool draw(std::string_view picture, Output& console = standard_output());
 // On stderr, as it is.
 void write_error(std::string_view text);
 
-// The lines from now on are the last ones of this process: they wait for their reader, all of them together at most kClosingPatience.
+// The lines from now on are the last ones of this process: they wait for their reader, all of them together at most
+// kClosingPatience.
 void begin_closing_lines();
 
-// Makes standard descriptors that are closed refuse to be written, so that no file of ours gets their numbers. For the start of main.
+// Makes standard descriptors that are closed refuse to be written, so that no file of ours gets their numbers. For the
+// start of main.
 void hold_standard_descriptors();
 
 }  // namespace troupe

@@ -1,7 +1,7 @@
 #pragma once
 // Counter-based random numbers (Philox 4x32-10; Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
-// A stream is named by a key, and a key is derived from the run's seed by name and index, so that no stream depends on the
-// order in which others are used. Plain values: copy, save and restore freely.
+// A stream is named by a key, and a key is derived from the run's seed by name and index, so that no stream depends on
+// the order in which others are used. Plain values: copy, save and restore freely.
 
 #include <array>
 #include <cstdint>

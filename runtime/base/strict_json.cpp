@@ -24,7 +24,8 @@ std::string place_of(std::string_view text, size_t position, const std::string& 
   return source + ':' + std::to_string(line) + ':' + std::to_string(column);
 }
 
-// nlohmann's message without its preamble and without the text it has just read: "unexpected '}'; expected string literal".
+// nlohmann's message without its preamble and without the text it has just read: "unexpected '}'; expected string
+// literal".
 std::string reason_of(std::string what) {
   const size_t overflow = what.find("number overflow");
   if (overflow != std::string::npos) return what.substr(overflow);

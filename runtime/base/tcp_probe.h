@@ -14,8 +14,8 @@ struct TcpProbe {
   bool unknown_host = false;  // the host has no address
 };
 
-// The addresses of the host are tried in turn, each for its share of the time that is left. Looking the name up takes as long as the
-// system's resolver takes, whatever the deadline.
+// The addresses of the host are tried in turn, each for its share of the time that is left. Looking the name up takes
+// as long as the system's resolver takes, whatever the deadline.
 TcpProbe probe_tcp(const std::string& host, uint16_t port, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace troupe

@@ -10,7 +10,8 @@ namespace troupe {
 
 // Columns that UTF-8 text takes on a terminal. East Asian wide characters and emoji take two.
 size_t display_width(std::string_view text);
-// At most `width` columns of `line`, cut between characters. Control characters and bytes that are not UTF-8 become "?".
+// At most `width` columns of `line`, cut between characters. Control characters and bytes that are not UTF-8 become
+// "?".
 std::string fitted(std::string_view line, size_t width);
 
 // "1,234,567"; "-" for unknown; "1:02:03" or "0:42"; "182 MB".

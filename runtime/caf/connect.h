@@ -20,18 +20,20 @@
 
 namespace troupe {
 
-// An actor that, asked with connect_atom, answers with the numeric address at which it has reached a host at `port`, or with an error
-// at the deadline: Fault::io_failed when the name means nothing, Fault::peer_gone when no address accepts the connection. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address that does not
-// answer would hold up every other one for minutes. So CAF is given the address, not the name, which may have others. Throws
-// std::system_error when no thread can be started.
+// An actor that, asked with connect_atom, answers with the numeric address at which it has reached a host at `port`, or
+// with an error at the deadline: Fault::io_failed when the name means nothing, Fault::peer_gone when no address accepts
+// the connection. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address
+// that does not answer would hold up every other one for minutes. So CAF is given the address, not the name, which may
+// have others. Throws std::system_error when no thread can be started.
 caf::actor spawn_probe(caf::actor_system& system, const std::string& host, uint16_t port,
                        std::chrono::milliseconds deadline);
 
 // For the probe to answer at its deadline.
 inline constexpr std::chrono::milliseconds kProbeMargin{500};
 
-// Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a handle;
-// `wrong` when something else answers there, so that another attempt is useless; or `failed`. The last two get one line that says why.
+// Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a
+// handle; `wrong` when something else answers there, so that another attempt is useless; or `failed`. The last two get
+// one line that says why.
 template <class Handle, class Self, class Ok, class Failed, class Wrong>
 void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, const Ok& ok,
                 const Failed& failed, const Wrong& wrong) {

@@ -1,6 +1,7 @@
 #pragma once
-// FrameReader: reads the payload of a frame as CAF's binary_deserializer does, but believes no length beyond the end, copies no
-// array and refuses messages that would take much more memory than their bytes. Used by FrameCheck, on the network's thread.
+// FrameReader: reads the payload of a frame as CAF's binary_deserializer does, but believes no length beyond the end,
+// copies no array and refuses messages that would take much more memory than their bytes. Used by FrameCheck, on the
+// network's thread.
 
 #include <algorithm>
 #include <cstdint>
@@ -65,9 +66,9 @@ class CheckContext : public caf::execution_unit {
   caf::proxy_registry registry_;
 };
 
-// Lists and texts in one message. Each costs the receiver up to about 400 bytes of memory beside its own, however short it is on the
-// wire (an entry of Arrays, a tensor of a signature, an array of an unfinished rollout), so this bounds what a message of many short
-// ones takes to some 13 MB. A signature has two for each tensor.
+// Lists and texts in one message. Each costs the receiver up to about 400 bytes of memory beside its own, however short
+// it is on the wire (an entry of Arrays, a tensor of a signature, an array of an unfinished rollout), so this bounds
+// what a message of many short ones takes to some 13 MB. A signature has two for each tensor.
 constexpr size_t kMostSequences = 32768;
 // Elements of one list: extents of an array, or unfinished rollouts, of which a worker has at most 128.
 constexpr size_t kMostElements = 1024;

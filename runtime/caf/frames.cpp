@@ -141,7 +141,8 @@ std::string FrameCheck::check_handshake(std::span<const char> payload) {
   return "";
 }
 
-// Reads whom a frame comes from and whom it is for, and returns whether that is another process. A peer speaks for itself alone.
+// Reads whom a frame comes from and whom it is for, and returns whether that is another process. A peer speaks for
+// itself alone.
 bool FrameCheck::is_relayed(FrameReader& reader) const {
   if (reader.node() != peer_) throw Refusal{"sent a message in another process's name"};
   const NodeIdBytes receiver = reader.node();

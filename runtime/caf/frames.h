@@ -1,7 +1,8 @@
 #pragma once
-// What a peer that connected to us may send. CAF 0.17.6 trusts its peers: a header whose payload is missing crashes it, so does a
-// payload that holds a type it acts on by itself (links, exits, nested messages), and it makes room for any length it is told.
-// So every frame is read here first, in full, and only a frame that CAF can handle and troupe's protocol needs is passed on.
+// What a peer that connected to us may send. CAF 0.17.6 trusts its peers: a header whose payload is missing crashes it,
+// so does a payload that holds a type it acts on by itself (links, exits, nested messages), and it makes room for any
+// length it is told. So every frame is read here first, in full, and only a frame that CAF can handle and troupe's
+// protocol needs is passed on.
 
 #include <array>
 #include <cstdint>
@@ -53,8 +54,8 @@ struct AcceptedMessages {
   bool relays() const;
 };
 
-// Actors of its own that a peer may name at a time, as senders and in messages: CAF keeps a proxy for each until the peer says that
-// it has ended. A process of 1000 workers names about 2000.
+// Actors of its own that a peer may name at a time, as senders and in messages: CAF keeps a proxy for each until the
+// peer says that it has ended. A process of 1000 workers names about 2000.
 constexpr size_t kMostActorsOfPeer = 16384;
 
 constexpr size_t kFrameHeaderBytes = 32;
@@ -67,8 +68,8 @@ class FrameCheck {
   // `messages` must outlive it. `max_payload_bytes` is for one frame, after the handshake.
   FrameCheck(caf::actor_system& system, const AcceptedMessages& messages, size_t max_payload_bytes);
 
-  // Why the next piece must be kept from CAF, in words that continue "it ..."; empty when CAF can have it. A piece is a header of
-  // kFrameHeaderBytes or, when that has announced one, its whole payload.
+  // Why the next piece must be kept from CAF, in words that continue "it ..."; empty when CAF can have it. A piece is a
+  // header of kFrameHeaderBytes or, when that has announced one, its whole payload.
   std::string check(std::span<const char> piece);
   // Bytes of the payload that the last header announced; 0 when the next piece is a header.
   size_t awaits() const { return in_payload_ ? header_.payload_bytes : 0; }

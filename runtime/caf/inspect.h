@@ -1,7 +1,7 @@
 #pragma once
-// How our plain types travel in CAF messages. Arrays go as raw bytes in one piece; floating-point scalars are bit-cast (CAF
-// 0.17.6 hangs or corrupts on infinities, NaN and denormals). Sizes are checked before memory is taken: a hostile peer gets an
-// error, not our memory.
+// How our plain types travel in CAF messages. Arrays go as raw bytes in one piece; floating-point scalars are bit-cast
+// (CAF 0.17.6 hangs or corrupts on infinities, NaN and denormals). Sizes are checked before memory is taken: a hostile
+// peer gets an error, not our memory.
 
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
-// Signs of life on the connection to one other process, as often as that process expects them. CAF has one interval and one
-// timeout for all connections of an actor system, fixed when it starts; a process that joins a run learns the run's only then.
+// Signs of life on the connection to one other process, as often as that process expects them. CAF has one interval and
+// one timeout for all connections of an actor system, fixed when it starts; a process that joins a run learns the run's
+// only then.
 
 #include <chrono>
 #include <cstdint>
@@ -18,10 +19,10 @@ namespace troupe {
 // Three signs of life within a timeout, so that one may be late.
 std::chrono::milliseconds beat_interval(const NetworkConfig& network);
 
-// Starts a broker that sends signs of life to the process of `peer`, and closes the connection when nothing came from there for
-// network.peer_timeout; actors that monitor an actor there are then told that it is gone. It ends with an exit message, and when `owner` ends. It runs
-// on CAF's network thread, so that environments which keep the other threads busy do not delay it. Needs an actor system that
-// is configured for the network.
+// Starts a broker that sends signs of life to the process of `peer`, and closes the connection when nothing came from
+// there for network.peer_timeout; actors that monitor an actor there are then told that it is gone. It ends with an
+// exit message, and when `owner` ends. It runs on CAF's network thread, so that environments which keep the other
+// threads busy do not delay it. Needs an actor system that is configured for the network.
 caf::actor keep_alive(caf::actor_system& system, const caf::actor_addr& peer, const NetworkConfig& network,
                       const caf::strong_actor_ptr& owner);
 

@@ -29,8 +29,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSweepInterval{1};
 
-// CAF names a connection by its descriptor's number and cleans up behind an ended one some messages later. A new connection that got the
-// number in the meantime would lose its entry: its process is taken for gone, and never hears so. So numbers go round.
+// CAF names a connection by its descriptor's number and cleans up behind an ended one some messages later. A new
+// connection that got the number in the meantime would lose its entry: its process is taken for gone, and never hears
+// so. So numbers go round.
 constexpr int kFirstNumber = 64, kLastNumber = 1 << 16;
 
 class GuardedScribe;
@@ -82,7 +83,8 @@ class GuardedScribe : public network::scribe_impl {
   }
 
  private:
-  // CAF makes room for a payload when its header has come, and keeps it until the connection ends. Why it must not; else empty.
+  // CAF makes room for a payload when its header has come, and keeps it until the connection ends. Why it must not;
+  // else empty.
   std::string reserve(size_t bytes) {
     if (bytes <= buffer_bytes_) return "";
     const size_t more = bytes - buffer_bytes_, limit = port_->limits.buffer_bytes;
@@ -110,8 +112,8 @@ void close_overdue(Port& port) {
   });
 }
 
-// CAF starts an actor for every process that it hears of and keeps it when the connection ends. Who connects again and again under
-// new names would fill the memory.
+// CAF starts an actor for every process that it hears of and keeps it when the connection ends. Who connects again and
+// again under new names would fill the memory.
 void forget_gone_processes(caf::io::basp_broker& broker) {
   std::erase_if(broker.spawn_servers, [&](const auto& process) {
     if (broker.instance.tbl().lookup(process.first)) return false;

@@ -1,6 +1,6 @@
 #pragma once
-// Listening for other processes. A connection is closed, with a line in the log, when its peer does not introduce itself in time
-// or sends anything that CAF cannot handle or troupe does not need (runtime/caf/frames.h).
+// Listening for other processes. A connection is closed, with a line in the log, when its peer does not introduce
+// itself in time or sends anything that CAF cannot handle or troupe does not need (runtime/caf/frames.h).
 
 #include <chrono>
 #include <cstdint>
@@ -27,9 +27,9 @@ uint16_t listen(caf::actor_system& system, const caf::strong_actor_ptr& actor, s
                 const std::string& host, uint16_t port, const AcceptedMessages& messages, const ListenLimits& limits);
 }
 
-// Publishes an actor; the port, which the system chooses when `port` is 0. `messages` are what peers may send; they must outlive
-// the actor system. Throws ConfigError with the reason when it cannot listen. Undone by middleman().unpublish(). Needs an actor
-// system that is configured for the network.
+// Publishes an actor; the port, which the system chooses when `port` is 0. `messages` are what peers may send; they
+// must outlive the actor system. Throws ConfigError with the reason when it cannot listen. Undone by
+// middleman().unpublish(). Needs an actor system that is configured for the network.
 template <class Handle>
 uint16_t listen(caf::actor_system& system, const Handle& actor, const std::string& host, uint16_t port,
                 const AcceptedMessages& messages, const ListenLimits& limits = {}) {

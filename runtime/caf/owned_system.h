@@ -1,8 +1,8 @@
 #pragma once
-// An actor system whose end takes a bounded time. In CAF 0.17.6 the destructor of an actor system sometimes waits for ever for
-// the thread of a detached actor that has ended: at Ctrl-C about every fourth worker process did, and at its end one in tens of
-// trainers that had remote workers. An actor whose environment is inside a step cannot be ended at all. Used by the functions that
-// start the actors of a process, on their thread.
+// An actor system whose end takes a bounded time. In CAF 0.17.6 the destructor of an actor system sometimes waits for
+// ever for the thread of a detached actor that has ended: at Ctrl-C about every fourth worker process did, and at its
+// end one in tens of trainers that had remote workers. An actor whose environment is inside a step cannot be ended at
+// all. Used by the functions that start the actors of a process, on their thread.
 
 #include <chrono>
 #include <condition_variable>
@@ -19,8 +19,8 @@ namespace troupe {
 class OwnedSystem {
  public:
   OwnedSystem(const SystemOptions& options, void (*register_messages)(caf::actor_system_config&));
-  // CAF has a moment to end its threads; the ones that do not end are left to the end of the process. Every actor must have been told
-  // to end.
+  // CAF has a moment to end its threads; the ones that do not end are left to the end of the process. Every actor must
+  // have been told to end.
   ~OwnedSystem();
   OwnedSystem(const OwnedSystem&) = delete;
   OwnedSystem& operator=(const OwnedSystem&) = delete;
@@ -31,8 +31,8 @@ class OwnedSystem {
   bool await_actors(std::chrono::milliseconds deadline);
 
  private:
-  // Shared with the thread that ends the system. Whoever destroys the last reference must not have to wait for an actor, so the
-  // thread keeps one until the system is gone.
+  // Shared with the thread that ends the system. Whoever destroys the last reference must not have to wait for an
+  // actor, so the thread keeps one until the system is gone.
   struct Shared {
     void end_when_told();
 

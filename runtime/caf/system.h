@@ -1,6 +1,6 @@
 #pragma once
-// The seam to CAF: how an actor system is configured from our own settings, and the few helpers every actor uses. CAF's own
-// command line and ini files are never read.
+// The seam to CAF: how an actor system is configured from our own settings, and the few helpers every actor uses. CAF's
+// own command line and ini files are never read.
 
 #include <chrono>
 #include <memory>
@@ -31,7 +31,8 @@ void configure(caf::actor_system_config& config, const SystemOptions& options);
 // A Fault as a CAF error with a short context, and back.
 caf::error make_error(Fault fault, const std::string& context = {});
 Fault fault_of(const caf::error& error);
-// One line in plain words for users and logs: the context of a fault, what() of an escaped exception, or what CAF's code means.
+// One line in plain words for users and logs: the context of a fault, what() of an escaped exception, or what CAF's
+// code means.
 std::string describe(const caf::error& error);
 
 // The Fault (internal or not_restored) of an exception that escaped from a handler, with its what() as context.

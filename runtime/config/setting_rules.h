@@ -29,7 +29,8 @@ template <class T>
   throw ConfigError(std::string(path) + ": " + setting_text(value) + ' ' + what);
 }
 
-// Throws unless a setting that another one switches off (`used` is false) keeps its default: its effect would never come.
+// Throws unless a setting that another one switches off (`used` is false) keeps its default: its effect would never
+// come.
 template <class T>
 void require_effect(std::string_view path, const T& value, const T& fallback, bool used, const std::string& because) {
   if (!used && value != fallback)

@@ -218,8 +218,8 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   }
 }
 
-// After a failed save. Where the new checkpoint is in place and only its directory could not be synced, the old one stays
-// beside it until the next save or recover().
+// After a failed save. Where the new checkpoint is in place and only its directory could not be synced, the old one
+// stays beside it until the next save or recover().
 void CheckpointStore::undo_save(const std::string& target) {
   const std::string old = target + kOldSuffix;
   try {

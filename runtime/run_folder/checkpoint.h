@@ -1,11 +1,11 @@
 #pragma once
-// Checkpoints of a run: one directory per checkpoint, complete or absent. Written to a temporary directory that is renamed at
-// the end; state.json, written last, holds the size and CRC of every file, so that damage is noticed when it is read.
+// Checkpoints of a run: one directory per checkpoint, complete or absent. Written to a temporary directory that is
+// renamed at the end; state.json, written last, holds the size and CRC of every file, so that damage is noticed when it
+// is read.
 //   checkpoints/000000000150/{model.safetensors, optimizer.safetensors, extras.safetensors (if any), state.json}
-// A checkpoint counts only under the number of its updates, and only in a run with the settings it was made with: a copy under
-// another name, or from another run, is treated like a damaged one.
-// Functions block on the disk. One CheckpointStore writes to a folder at a time (the run folder's lock sees to that); others
-// may read beside it.
+// A checkpoint counts only under the number of its updates, and only in a run with the settings it was made with: a
+// copy under another name, or from another run, is treated like a damaged one. Functions block on the disk. One
+// CheckpointStore writes to a folder at a time (the run folder's lock sees to that); others may read beside it.
 
 #include <cstdint>
 #include <map>
@@ -42,8 +42,8 @@ struct CheckpointOwner {
   SettingsOfRun rules;   // for the settings in a checkpoint
 };
 
-// The weights in the directory of a checkpoint, of any run and under any name. Throws IoError naming the file and why it
-// cannot be used.
+// The weights in the directory of a checkpoint, of any run and under any name. Throws IoError naming the file and why
+// it cannot be used.
 std::map<std::string, Array> read_checkpoint_model(const Disk& disk, const std::string& directory);
 
 class CheckpointStore {
@@ -55,20 +55,21 @@ class CheckpointStore {
   // Bounds the files that load() reads by what a model with `bytes` of weights needs.
   void expect_weights(uint64_t bytes) { weight_bytes_ = bytes; }
 
-  // Writes a checkpoint under the number of its updates, in place of one that has it already. Throws IoError, and then what was
-  // there before is still there, at the latest after recover().
+  // Writes a checkpoint under the number of its updates, in place of one that has it already. Throws IoError, and then
+  // what was there before is still there, at the latest after recover().
   void save(const Checkpoint& checkpoint);
 
   // Numbers of the checkpoints, ascending; those being written are not among them.
   std::vector<uint64_t> list() const;
   // Throws IoError naming the file and why it cannot be used.
   Checkpoint load(uint64_t step) const;
-  // The newest checkpoint that can be used; nothing when there are none at all. Logs a warning for each newer one that cannot.
-  // Throws IoError, naming what is wrong with the newest, when there are some and none can be used. Changes nothing.
+  // The newest checkpoint that can be used; nothing when there are none at all. Logs a warning for each newer one that
+  // cannot. Throws IoError, naming what is wrong with the newest, when there are some and none can be used. Changes
+  // nothing.
   std::optional<Checkpoint> load_newest() const;
 
-  // For the owner of the run, before anything is saved: removes what a killed process left over, finishes a replacement that
-  // it began, and gives what load_newest() does; renames those that are newer than the result to "<step>.damaged".
+  // For the owner of the run, before anything is saved: removes what a killed process left over, finishes a replacement
+  // that it began, and gives what load_newest() does; renames those that are newer than the result to "<step>.damaged".
   std::optional<Checkpoint> recover();
   // Of the checkpoints up to `newest`, removes all but the newest `keep` and those in `spared`; `keep` 0 keeps all.
   void prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared = {});

@@ -114,7 +114,8 @@ void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& s
   disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
 }
 
-// A run that ended has written a checkpoint before its summary. Throws ConfigError when the summary tells of updates and there is none.
+// A run that ended has written a checkpoint before its summary. Throws ConfigError when the summary tells of updates
+// and there is none.
 void RunFolder::require_checkpoint_of_summary() const {
   const std::string path = path_ + kSummaryFile, folder = path_ + "/checkpoints";
   if (!disk_->exists(path) || !disk_->list(folder).empty()) return;

@@ -1,11 +1,11 @@
 #pragma once
 // The folder of one run, owned by one process at a time:
-//   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch  checkpoints/
-//   best.json (runtime/run_folder/best_checkpoints.h)  run.lock
-//   init.safetensors (of a run that began with given weights)
+//   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch
+//   checkpoints/ best.json (runtime/run_folder/best_checkpoints.h)  run.lock init.safetensors (of a run that began with
+//   given weights)
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
-// After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this process's own: it or its
-// run.lock was removed, renamed or replaced.
+// After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this
+// process's own: it or its run.lock was removed, renamed or replaced.
 
 #include <cstdint>
 #include <map>
@@ -22,9 +22,9 @@
 
 namespace troupe {
 
-// The epoch of a start of the run in `folder`: `at_least`, or one more than any start had before, whichever is larger, also when
-// those left no checkpoint. Kept in the file `epoch` before it returns. Throws ConfigError when the disk refuses (then no start
-// may use the epoch) or the file holds something else.
+// The epoch of a start of the run in `folder`: `at_least`, or one more than any start had before, whichever is larger,
+// also when those left no checkpoint. Kept in the file `epoch` before it returns. Throws ConfigError when the disk
+// refuses (then no start may use the epoch) or the file holds something else.
 uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
 
 // The init.safetensors of a run folder; see RunFolder::initial_weights().
@@ -32,9 +32,9 @@ std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::str
 
 class RunFolder {
  public:
-  // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text. It takes the place of a
-  // conflicting one as long as the folder has no checkpoint and no metrics of an update.
-  // Throws ConfigError: another process has the folder (names it), it is not empty and no run folder, its summary tells of updates and
+  // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text. It takes the
+  // place of a conflicting one as long as the folder has no checkpoint and no metrics of an update. Throws ConfigError:
+  // another process has the folder (names it), it is not empty and no run folder, its summary tells of updates and
   // there is no checkpoint, its config conflicts with `config`, or the disk refuses.
   RunFolder(Disk& disk, std::string path, const std::string& config, const SettingsOfRun& settings = {});
   ~RunFolder();
@@ -44,7 +44,8 @@ class RunFolder {
   const std::string& path() const { return path_; }
   // Whether a run was here before; it goes on from checkpoints().recover(), or from the start when that gives nothing.
   bool resuming() const { return resuming_; }
-  // How the settings differ from those that the folder held, where they took their place because nothing was trained yet.
+  // How the settings differ from those that the folder held, where they took their place because nothing was trained
+  // yet.
   const std::optional<std::string>& replaced_settings() const { return replaced_; }
   // The config that the run had before this start, brought up to date; empty for a new run.
   const std::string& config_before() const { return config_before_; }
@@ -72,19 +73,18 @@ class RunFolder {
 
   // Where a resumed run goes on.
   using ResumePoint = RunMetrics::ResumePoint;
-  // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and what lies
-  // past the resume point. Without a resume point, a metrics.jsonl with lines is renamed. `wall_time` is in seconds since 1970. Throws
-  // ConfigError when metrics.jsonl cannot be read, cut or renamed.
+  // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and
+  // what lies past the resume point. Without a resume point, a metrics.jsonl with lines is renamed. `wall_time` is in
+  // seconds since 1970. Throws ConfigError when metrics.jsonl cannot be read, cut or renamed.
   void begin_metrics(double wall_time, const std::optional<ResumePoint>& resume);
 
   // The new name of the metrics.jsonl of a run that begins anew; nothing unless begin_metrics() renamed one.
   const std::optional<std::string>& former_metrics() const { return metrics_.former(); }
 
-  // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first of several
-  // refusals in a row is logged.
-  // When a file was renamed, removed or cut since the write before, with a warning: metrics.jsonl continues after the whole lines that it still
-  // holds, and events go to a new file.
-  // `json` is one object without line breaks.
+  // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first
+  // of several refusals in a row is logged. When a file was renamed, removed or cut since the write before, with a
+  // warning: metrics.jsonl continues after the whole lines that it still holds, and events go to a new file. `json` is
+  // one object without line breaks.
   void write_metrics(const std::string& json);
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
   // Lines of metrics.jsonl now.
@@ -94,7 +94,8 @@ class RunFolder {
 
   // Replaces endpoints.json, which is removed at the end. Part of the start: throws ConfigError.
   void write_endpoints(const std::string& json);
-  // Removes what write_endpoints() wrote, unless the folder is no longer this process's own. Any thread, once that has returned.
+  // Removes what write_endpoints() wrote, unless the folder is no longer this process's own. Any thread, once that has
+  // returned.
   void remove_endpoints() const;
   // Replaces the file atomically. Throws IoError, and then the old file is still there.
   void write_summary(const std::string& json);

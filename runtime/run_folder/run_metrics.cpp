@@ -22,7 +22,8 @@ constexpr const char* kChanged = ": was renamed, removed or cut during the run";
 constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; longer ones are not ours
 constexpr uint64_t kBlockBytes = 16 << 10;   // metrics.jsonl can be larger than memory: it is read in blocks
 
-// Whether a line of metrics.jsonl is of a moment after the one from which the run goes on. A line that cannot be read is.
+// Whether a line of metrics.jsonl is of a moment after the one from which the run goes on. A line that cannot be read
+// is.
 bool is_after(std::string_view line, const RunMetrics::ResumePoint& resume) {
   const json value = json::parse(line, nullptr, false);
   if (!value.is_object()) return true;
@@ -70,8 +71,8 @@ uint64_t bytes_until(const ReadFile& file, const RunMetrics::ResumePoint& resume
   return end;
 }
 
-// The file, or null where there is none. Throws IoError for a broken link, and when the file system does not answer: that says nothing about
-// the file.
+// The file, or null where there is none. Throws IoError for a broken link, and when the file system does not answer:
+// that says nothing about the file.
 std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& path) {
   try {
     return disk.open_read(path);

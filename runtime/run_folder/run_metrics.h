@@ -1,6 +1,6 @@
 #pragma once
-// RunMetrics: metrics.jsonl and the TensorBoard event files of a run folder. Owned by the RunFolder, which holds the lock of the folder; one
-// thread at a time.
+// RunMetrics: metrics.jsonl and the TensorBoard event files of a run folder. Owned by the RunFolder, which holds the
+// lock of the folder; one thread at a time.
 
 #include <cstdint>
 #include <functional>

@@ -66,8 +66,9 @@ std::vector<std::string_view> header_values(std::string_view head, std::string_v
   return values;
 }
 
-// Whether every line of the head behind the first, up to an empty one, is a header: a name of token characters, then a colon. A name with
-// white space before the colon, or a folded line, means different things to different readers (RFC 9112, 5.1 and 5.2).
+// Whether every line of the head behind the first, up to an empty one, is a header: a name of token characters, then a
+// colon. A name with white space before the colon, or a folded line, means different things to different readers (RFC
+// 9112, 5.1 and 5.2).
 bool are_headers(std::string_view head) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
   const auto in_name = [&](unsigned char c) {

@@ -1,6 +1,6 @@
 #pragma once
-// What the stats socket says and understands, without the socket: messages are JSON objects, one per line (docs/protocol.md).
-// Pure functions and a plain class; StatsHistory is for one thread at a time.
+// What the stats socket says and understands, without the socket: messages are JSON objects, one per line
+// (docs/protocol.md). Pure functions and a plain class; StatsHistory is for one thread at a time.
 
 #include <cstdint>
 #include <deque>
@@ -72,9 +72,11 @@ class StatsHistory {
 
 // Whether a line is the first of an HTTP request: "GET /stats HTTP/1.1".
 bool is_http_request_line(std::string_view line);
-// The complete answer to a request head (request line and headers): GET and HEAD of "/" (`page`, plain text) and "/stats"
+// The complete answer to a request head (request line and headers): GET and HEAD of "/" (`page`, plain text) and
+// "/stats"
 // (`stats`, JSON); an error status for all else. A request whose Host or Origin is neither localhost, an IP address nor
-// one of `own_hosts` is refused: a web page whose host name was made to resolve to this machine must not read a run's figures.
+// one of `own_hosts` is refused: a web page whose host name was made to resolve to this machine must not read a run's
+// figures.
 std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
                           const std::vector<std::string>& own_hosts = {});
 // An answer with just a status, such as "431 Request Header Fields Too Large".

@@ -1,6 +1,6 @@
 #pragma once
-// StatsSnapshot: what a run says about itself at one moment. The Stats actor fills it; the console, metrics.jsonl and the stats
-// socket show it. Plain values. A number that is not there yet is NaN, which JSON shows as null.
+// StatsSnapshot: what a run says about itself at one moment. The Stats actor fills it; the console, metrics.jsonl and
+// the stats socket show it. Plain values. A number that is not there yet is NaN, which JSON shows as null.
 
 #include <cstdint>
 #include <limits>
@@ -75,7 +75,8 @@ struct StatsSnapshot {
   std::optional<EvaluationResult> evaluation;      // the last one
 };
 
-// Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and memory.
+// Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and
+// memory.
 void forget_times(StatsSnapshot& snapshot);
 
 // One JSON object on one line, keys as docs/run_folder.md lists them; numbers that are not finite are null.
@@ -83,8 +84,8 @@ std::string to_json(const StatsSnapshot& snapshot);
 std::string to_json(const EvaluationResult& result);
 std::string to_json(const Ledger& ledger);
 
-// All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard. The second form
-// takes what to_json() gave.
+// All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard. The
+// second form takes what to_json() gave.
 std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot);
 std::map<std::string, double> scalars_of(const std::string& json);
 

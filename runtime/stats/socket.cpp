@@ -96,8 +96,8 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
   if (refuse) session->refuse(too_many);
 }
 
-// For floods: a line fits into the empty buffer of a new connection, so it need not be waited for. What the client has sent is
-// read first, because closing with unread bytes would reset the connection and could take the line with it.
+// For floods: a line fits into the empty buffer of a new connection, so it need not be waited for. What the client has
+// sent is read first, because closing with unread bytes would reset the connection and could take the line with it.
 void StatsSocket::Server::turn_away(tcp::socket socket, const std::string& reason) {
   error_code ended;
   socket.non_blocking(true, ended);

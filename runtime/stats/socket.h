@@ -1,7 +1,7 @@
 #pragma once
-// The JSON socket: one port on which any program can watch a run (docs/protocol.md). It has a thread of its own; the functions
-// may be called from any thread and do not wait for clients. Clients are not trusted: what one sends is limited in size, rate
-// and count, and one that reads too slowly is dropped.
+// The JSON socket: one port on which any program can watch a run (docs/protocol.md). It has a thread of its own; the
+// functions may be called from any thread and do not wait for clients. Clients are not trusted: what one sends is
+// limited in size, rate and count, and one that reads too slowly is dropped.
 
 #include <chrono>
 #include <cstddef>
@@ -38,8 +38,9 @@ class StatsSocket {
   // "127.0.0.1:4711", "[::1]:4711".
   std::string address() const;
 
-  // Sends a snapshot (one JSON object) to all clients and keeps it for history. Never waits; when snapshots come faster than
-  // they can be handled the oldest waiting ones are left out. Something that is no JSON object is logged and left out.
+  // Sends a snapshot (one JSON object) to all clients and keeps it for history. Never waits; when snapshots come faster
+  // than they can be handled the oldest waiting ones are left out. Something that is no JSON object is logged and left
+  // out.
   void publish(std::string snapshot);
 
   // Sends what is queued, for half a second at most, then closes everything. Again: nothing.

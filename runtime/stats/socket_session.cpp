@@ -44,7 +44,8 @@ void StatsSocket::Server::Session::received(size_t bytes) {
   if (socket_.is_open()) read();
 }
 
-// A client that has nothing more to say still gets what it asked for; a silent one gets `hello` and the newest snapshot.
+// A client that has nothing more to say still gets what it asked for; a silent one gets `hello` and the newest
+// snapshot.
 void StatsSocket::Server::Session::client_ended() {
   if (sent_all_) return close();
   if (mode_ == Mode::undecided && !closing_) begin_lines();
@@ -188,7 +189,8 @@ void StatsSocket::Server::Session::written() {
   if (!queue_.empty()) return write();
   if (!closing_ || sent_all_) return;
   if (!linger_) return close();
-  // Closing with unread bytes would reset the connection and could take the answer with it: read on until the client closes.
+  // Closing with unread bytes would reset the connection and could take the answer with it: read on until the client
+  // closes.
   sent_all_ = true;
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);

@@ -1,6 +1,6 @@
 #pragma once
-// TensorBoard event files: scalars by tag and step, in the TFRecord framing with the few protocol-buffer fields that scalars
-// need, written by hand (tensorflow/core/util/event.proto, framework/summary.proto, lib/io/record_writer.h).
+// TensorBoard event files: scalars by tag and step, in the TFRecord framing with the few protocol-buffer fields that
+// scalars need, written by hand (tensorflow/core/util/event.proto, framework/summary.proto, lib/io/record_writer.h).
 // Pure functions but for EventWriter, which one thread at a time may use.
 
 #include <cstdint>
@@ -27,7 +27,8 @@ std::string event_file_name(double wall_time, int index);
 
 class EventWriter {
  public:
-  // For an empty file; its first events are written with the first scalars. `resumed_at` is the step from which a run goes on.
+  // For an empty file; its first events are written with the first scalars. `resumed_at` is the step from which a run
+  // goes on.
   EventWriter(std::unique_ptr<AppendFile> file, double wall_time, std::optional<int64_t> resumed_at = std::nullopt);
 
   // One event with all scalars; those that are NaN are written as NaN. Throws IoError, and then nothing was added.

@@ -1,7 +1,7 @@
 #pragma once
-// What both ends of the weight plane share: the slot that holds a policy's weights, the options, and the bytes on the wire.
-// A transfer is a transaction: header, buckets into a second buffer, seal, swap, acknowledgement. See sender.h and receiver.h for
-// the two ends.
+// What both ends of the weight plane share: the slot that holds a policy's weights, the options, and the bytes on the
+// wire. A transfer is a transaction: header, buckets into a second buffer, seal, swap, acknowledgement. See sender.h
+// and receiver.h for the two ends.
 
 #include <chrono>
 #include <optional>
@@ -14,8 +14,8 @@
 
 namespace troupe {
 
-// The newest weights that a receiver of another process has taken in. Any thread may offer and get. Inference actors of the
-// trainer's process get each snapshot in a message (actors/publisher.h), not from here.
+// The newest weights that a receiver of another process has taken in. Any thread may offer and get. Inference actors of
+// the trainer's process get each snapshot in a message (actors/publisher.h), not from here.
 class WeightSlot {
  public:
   enum class Offer : uint8_t {
@@ -72,8 +72,8 @@ TransferHeader make_header(const WeightSnapshot& weights, size_t bucket_bytes);
 // What is wrong with a header that should announce weights of this signature, or nothing.
 std::optional<std::string> fault_in(const TransferHeader& header, const Signature& signature);
 
-// Moves the block bucket by bucket from rank 0 to all, a few buckets at a time in flight, and returns its checksum as this rank
-// has it. Throws TransferError.
+// Moves the block bucket by bucket from rank 0 to all, a few buckets at a time in flight, and returns its checksum as
+// this rank has it. Throws TransferError.
 uint64_t move_buckets(ProcessGroup& group, std::byte* block, size_t bytes, size_t bucket_bytes,
                       const Deadline& deadline);
 

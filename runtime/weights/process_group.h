@@ -1,10 +1,12 @@
 #pragma once
-// ProcessGroup: a fixed set of ranks that move raw memory between them, and GroupBackend, which makes groups. The weight plane
-// runs on it; the backends are "in_process" (threads of one process), "gloo" (TCP between hosts) and "nccl" (CUDA builds).
+// ProcessGroup: a fixed set of ranks that move raw memory between them, and GroupBackend, which makes groups. The
+// weight plane runs on it; the backends are "in_process" (threads of one process), "gloo" (TCP between hosts) and
+// "nccl" (CUDA builds).
 //
 // Every rank calls the same operations in the same order, each group from one thread at a time. A group that has thrown
-// TransferError is of no further use (but see survives_timeout): destroy it and join again under a later generation. The rendezvous and the data
-// connections are neither encrypted nor authenticated: bind them to loopback or to a trusted network.
+// TransferError is of no further use (but see survives_timeout): destroy it and join again under a later generation.
+// The rendezvous and the data connections are neither encrypted nor authenticated: bind them to loopback or to a
+// trusted network.
 
 #include <chrono>
 #include <cstddef>
@@ -29,7 +31,8 @@ struct Buffer {
   Device device = Device::host;
 };
 
-// An operation of a group ended without its result. ranks() are the members it was waiting for, as far as they are known.
+// An operation of a group ended without its result. ranks() are the members it was waiting for, as far as they are
+// known.
 class TransferError : public std::runtime_error {
  public:
   enum class Kind : uint8_t {
@@ -49,7 +52,8 @@ class TransferError : public std::runtime_error {
   std::vector<int> ranks_;
 };
 
-// How one member finds the others; small enough for a message. Groups of one host and port are told apart by the generation.
+// How one member finds the others; small enough for a message. Groups of one host and port are told apart by the
+// generation.
 struct Rendezvous {
   std::string host;
   uint16_t port = 0;
@@ -64,7 +68,8 @@ struct Rendezvous {
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  // Blocks until the memory holds the data (or, at the root, may be reused). Throws TransferError. Call it at most once.
+  // Blocks until the memory holds the data (or, at the root, may be reused). Throws TransferError. Call it at most
+  // once.
   virtual void wait(std::chrono::milliseconds timeout) = 0;
 };
 
@@ -77,11 +82,13 @@ class ProcessGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Whether the group is still good after a wait that timed out, so that a wait may be a poll. Only "in_process" groups are.
+  // Whether the group is still good after a wait that timed out, so that a wait may be a poll. Only "in_process" groups
+  // are.
   virtual bool survives_timeout() const { return false; }
 
-  // Starts to copy the root's bytes into every other rank's buffer of the same size; several may be under way and are to be
-  // waited for in the order in which they were started. That the root is done does not say that anybody has the bytes yet.
+  // Starts to copy the root's bytes into every other rank's buffer of the same size; several may be under way and are
+  // to be waited for in the order in which they were started. That the root is done does not say that anybody has the
+  // bytes yet.
   virtual std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) = 0;
   // At the root, `all` gets every rank's `bytes` bytes (host memory) in rank order; elsewhere `all` is unused. Blocks.
   virtual void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) = 0;
@@ -103,25 +110,25 @@ class GroupBackend {
  public:
   virtual ~GroupBackend() = default;
   virtual std::string_view name() const = 0;
-  // Where members find each other when rank 0 is in this process; starts to listen at the first call. The generation, rank
-  // and size are the caller's to fill in. Throws ConfigError when the address cannot be bound.
+  // Where members find each other when rank 0 is in this process; starts to listen at the first call. The generation,
+  // rank and size are the caller's to fill in. Throws ConfigError when the address cannot be bound.
   virtual Rendezvous host() = 0;
-  // A member of the group. May block until every member has come; a backend that does not notices a missing member at the
-  // first exchange. Every later operation ends early with TransferError::Kind::stopped once `stop` is triggered.
+  // A member of the group. May block until every member has come; a backend that does not notices a missing member at
+  // the first exchange. Every later operation ends early with TransferError::Kind::stopped once `stop` is triggered.
   virtual std::unique_ptr<ProcessGroup> join(const Rendezvous& rendezvous, std::chrono::milliseconds timeout,
                                              std::stop_token stop = {}) = 0;
 };
 
-// A backend for threads of one process. Groups are found within this object only; join and the root of a broadcast never
-// block, so a single thread can play all ranks in turn.
+// A backend for threads of one process. Groups are found within this object only; join and the root of a broadcast
+// never block, so a single thread can play all ranks in turn.
 std::shared_ptr<GroupBackend> make_in_process_backend();
 
 struct BackendOptions {
   std::string address = "127.0.0.1";  // the interface that the other members reach this process by; not 0.0.0.0
 };
 
-// "in_process", "gloo" or "nccl"; throws ConfigError for another name or one that this build lacks. Defined in the library
-// troupe_process_groups, which links LibTorch.
+// "in_process", "gloo" or "nccl"; throws ConfigError for another name or one that this build lacks. Defined in the
+// library troupe_process_groups, which links LibTorch.
 std::shared_ptr<GroupBackend> make_group_backend(std::string_view name, const BackendOptions& options);
 
 // For backends: the error "ranks 1, 3: <what>".

@@ -1,9 +1,10 @@
-// A broadcast is a send to every other rank rather than Gloo's own tree: a send can be aborted from another thread, it tells
-// which rank is late or lost, and it needs no hand-over to Gloo's worker threads.
+// A broadcast is a send to every other rank rather than Gloo's own tree: a send can be aborted from another thread, it
+// tells which rank is late or lost, and it needs no hand-over to Gloo's worker threads.
 //
 // Gloo does not tell an operation that has begun to move bytes when its connection breaks (gloo/transport/tcp/pair.cc,
-// Pair::signalException walks the operations still queued): it would wait for its deadline. It does tell a receive that is still
-// queued. So each connection carries one receive that is never answered, and a thread that waits for it to fail.
+// Pair::signalException walks the operations still queued): it would wait for its deadline. It does tell a receive that
+// is still queued. So each connection carries one receive that is never answered, and a thread that waits for it to
+// fail.
 
 #include "runtime/weights/process_group_gloo.h"
 
@@ -174,7 +175,8 @@ class GlooGroup : public ProcessGroup {
   void lose(int other, const std::string& error) {
     const MutexLock lock(mutex_);
     lost_[other] = error;
-    // At a timeout Gloo itself closes all connections; whoever waits knows by then, and must still tell late from answered.
+    // At a timeout Gloo itself closes all connections; whoever waits knows by then, and must still tell late from
+    // answered.
     if (waiting_until_ && waiting_until_->passed()) return;
     for (const PeerWork& peer : pending_)
       if (peer.rank == other) peer.work->abort();

@@ -168,7 +168,8 @@ class InProcessBackend : public GroupBackend {
   }
 
  private:
-  // A room is kept after its members have left, so that one who comes later finds them gone, until a later generation begins.
+  // A room is kept after its members have left, so that one who comes later finds them gone, until a later generation
+  // begins.
   std::shared_ptr<Room> room_of(const Rendezvous& r) {
     const MutexLock lock(mutex_);
     std::erase_if(rooms_,

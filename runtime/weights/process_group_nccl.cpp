@@ -1,6 +1,6 @@
-// The communicator is non-blocking, so that a deadline or a stop can abort it: every wait asks NCCL for its state and CUDA for
-// the event that ends the operation. A receiver that waits for a header waits at the store and not in a kernel, which would
-// occupy the GPU until the next weights come.
+// The communicator is non-blocking, so that a deadline or a stop can abort it: every wait asks NCCL for its state and
+// CUDA for the event that ends the operation. A receiver that waits for a header waits at the store and not in a
+// kernel, which would occupy the GPU until the next weights come.
 
 #include "runtime/weights/process_group_nccl.h"
 

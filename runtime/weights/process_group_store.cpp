@@ -27,9 +27,9 @@ using Kind = TransferError::Kind;
 // Between two looks for a key: c10d's own wait cannot be stopped, and logs each time that it ends without the key.
 constexpr milliseconds kFirstPause{1}, kLongestPause{20};
 
-// The event-driven server bounds what a client may send and never waits for one. The other one reads each message to its end, so a
-// client that stops in the middle of one stops all others; only PyTorch 2.4 gets it, whose event-driven server takes no listening
-// socket, and a PyTorch that was built without libuv.
+// The event-driven server bounds what a client may send and never waits for one. The other one reads each message to
+// its end, so a client that stops in the middle of one stops all others; only PyTorch 2.4 gets it, whose event-driven
+// server takes no listening socket, and a PyTorch that was built without libuv.
 constexpr bool kEventDriven = TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 5;
 
 [[noreturn]] void refuse_address(const std::string& address, const std::string& why) {

@@ -1,6 +1,7 @@
 #pragma once
-// GroupStore: the small key-value store through which the members of a group find each other (c10d's TCPStore). One process
-// listens; each member has its own connection, used from one thread. Only for the backends in runtime/process_group_*.
+// GroupStore: the small key-value store through which the members of a group find each other (c10d's TCPStore). One
+// process listens; each member has its own connection, used from one thread. Only for the backends in
+// runtime/process_group_*.
 
 #include <chrono>
 #include <memory>
@@ -28,7 +29,8 @@ class GroupStore {
   void set(const std::string& key, const std::string& value);
   // Blocks until the key is there. `from` is the rank that is to set it, for the error.
   std::string get(const std::string& key, int from, const Deadline& deadline, const std::stop_token& stop);
-  // Blocks until every member of the generation has called it. Rank 0 learns who is missing before any data connection is tried.
+  // Blocks until every member of the generation has called it. Rank 0 learns who is missing before any data connection
+  // is tried.
   void meet(const Rendezvous& rendezvous, const Deadline& deadline, const std::stop_token& stop);
 
   // c10d's own object, owned by this one.
@@ -42,8 +44,8 @@ class GroupStore {
 
 // "group/<generation>/<name>": where a generation's keys lie.
 std::string group_key(const Rendezvous& rendezvous, const std::string& name);
-// What an exception of c10d or Gloo says, in one line: without the place in their sources, the backtrace, and what they guess about
-// the other side.
+// What an exception of c10d or Gloo says, in one line: without the place in their sources, the backtrace, and what they
+// guess about the other side.
 std::string plain_reason(const std::exception& error);
 
 }  // namespace troupe

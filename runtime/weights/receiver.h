@@ -1,6 +1,7 @@
 #pragma once
-// WeightReceiver: an inference process's end of the weight plane. Receives into a second buffer, checks it, then puts it into the slot
-// and returns it from step(). The caller sends it to the inference actor, which serves from the old weights until then.
+// WeightReceiver: an inference process's end of the weight plane. Receives into a second buffer, checks it, then puts
+// it into the slot and returns it from step(). The caller sends it to the inference actor, which serves from the old
+// weights until then.
 //
 // step() belongs to one thread; everything else may be called from any thread and returns at once:
 //   while (handle(receiver.step()).did != ReceiverStep::Did::stopped) {}
@@ -35,12 +36,12 @@ class WeightReceiver {
   WeightReceiver(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature,
                  std::shared_ptr<WeightSlot> slot, ChannelOptions options = {});
 
-  // Makes step() leave its group, even in the middle of a transfer, and join this one. An invitation to an earlier generation of
-  // the same sender is ignored.
+  // Makes step() leave its group, even in the middle of a transfer, and join this one. An invitation to an earlier
+  // generation of the same sender is ignored.
   void invite(const Rendezvous& rendezvous);
-  // Joins the newest invitation if there is one, else receives one snapshot. Waits at most `idle` for an invitation or for a
-  // transfer to begin. A group that does not survive a timeout is lost when no transfer has begun by then: wait without limit
-  // there, and let invite() or stop() end it.
+  // Joins the newest invitation if there is one, else receives one snapshot. Waits at most `idle` for an invitation or
+  // for a transfer to begin. A group that does not survive a timeout is lost when no transfer has begun by then: wait
+  // without limit there, and let invite() or stop() end it.
   ReceiverStep step(std::chrono::milliseconds idle = kForever);
   // For good: a step under way ends early, later ones do nothing.
   void stop();

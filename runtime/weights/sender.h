@@ -1,10 +1,11 @@
 #pragma once
-// WeightSender: the trainer's end of the weight plane. It keeps the newest snapshot, the list of receivers and their group, and
-// brings every receiver up to the newest version. A receiver that misses a deadline or breaks its connection is set aside, so that
-// it costs the others one deadline, and the group is rebuilt without it under the next generation; it comes back by being
-// admitted again.
+// WeightSender: the trainer's end of the weight plane. It keeps the newest snapshot, the list of receivers and their
+// group, and brings every receiver up to the newest version. A receiver that misses a deadline or breaks its connection
+// is set aside, so that it costs the others one deadline, and the group is rebuilt without it under the next
+// generation; it comes back by being admitted again.
 //
-// Everything but step() and wait_for_work() may be called from any thread and returns at once; those two belong to one thread:
+// Everything but step() and wait_for_work() may be called from any thread and returns at once; those two belong to one
+// thread:
 //   while (!done) if (sender.wait_for_work(1s)) handle(sender.step());
 
 #include <chrono>
@@ -57,13 +58,15 @@ class WeightSender {
   WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature, Deliver deliver,
                ChannelOptions options = {});
 
-  // Takes a receiver in, or back in after a restart. Returns the first difference if its signature is another one: it is refused.
+  // Takes a receiver in, or back in after a restart. Returns the first difference if its signature is another one: it
+  // is refused.
   std::optional<std::string> admit(InferenceIndex inference_index, const Signature& theirs);
   // What the group is doing is broken off, so that a receiver known to be gone does not cost the others its deadline.
   void remove(InferenceIndex inference_index);
 
-  // Makes these the newest weights; the ones before them are skipped where they were not sent yet. Returns false when that version
-  // is the newest already. Throws InvariantError when the version goes backwards or the signature is not the run's.
+  // Makes these the newest weights; the ones before them are skipped where they were not sent yet. Returns false when
+  // that version is the newest already. Throws InvariantError when the version goes backwards or the signature is not
+  // the run's.
   bool publish(WeightsPtr weights);
   WeightsPtr newest() const;
 

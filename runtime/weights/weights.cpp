@@ -1,6 +1,7 @@
 #include "runtime/weights/weights.h"
 
-// The state has a size only with this; the library is linked, so that it can choose AVX2 or AVX-512 where the machine has them.
+// The state has a size only with this; the library is linked, so that it can choose AVX2 or AVX-512 where the machine
+// has them.
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)

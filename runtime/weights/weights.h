@@ -1,6 +1,6 @@
 #pragma once
-// What travels on the weight plane: the signature (which tensors, in which order) and a snapshot (their bytes, one flat block).
-// Immutable once made; shared between threads by pointer.
+// What travels on the weight plane: the signature (which tensors, in which order) and a snapshot (their bytes, one flat
+// block). Immutable once made; shared between threads by pointer.
 
 #include <cstdint>
 #include <memory>
@@ -51,8 +51,8 @@ struct WeightSnapshot {
 
 using WeightsPtr = std::shared_ptr<const WeightSnapshot>;
 
-// XXH3 of a block (64 bits, order- and length-sensitive; not cryptographic): three times as fast as memory where the block lies
-// in a cache.
+// XXH3 of a block (64 bits, order- and length-sensitive; not cryptographic): three times as fast as memory where the
+// block lies in a cache.
 uint64_t checksum_of(const void* data, size_t bytes);
 
 // The same checksum of a block that comes in pieces.

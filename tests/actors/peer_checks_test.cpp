@@ -117,7 +117,8 @@ TEST_CASE_FIXTURE(Fixture,
   config.env.rows = 64;
   config.inference.max_batch = 1 << 18;
   const size_t samples = 4096 * 64, state = 3 * sizeof(float);
-  // Actions and log_probs; values, next_values, rewards, advantages, returns, executed, task; flags; version; final_steps; episodes.
+  // Actions and log_probs; values, next_values, rewards, advantages, returns, executed, task; flags; version;
+  // final_steps; episodes.
   const size_t most_of_sample = 2 * state + 8 + 7 * 4 + 3 + 8 + 8 + 9;
   CHECK(most_bytes_of_rollout(config, spec, {}) > samples * most_of_sample + 64 * state);
   CHECK(most_bytes_of_rollout(config, spec, {}) < 2 * samples * most_of_sample);

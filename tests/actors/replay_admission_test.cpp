@@ -1,5 +1,5 @@
-// Admission of rollouts under random schedules: whatever the capacity, the super-batch, the lag bound and the workers, a run neither
-// stands still nor trains on the same samples for ever, and its bounds hold.
+// Admission of rollouts under random schedules: whatever the capacity, the super-batch, the lag bound and the workers,
+// a run neither stands still nor trains on the same samples for ever, and its bounds hold.
 
 #include <algorithm>
 #include <cmath>
@@ -66,8 +66,8 @@ std::string text_of(const RunConfig& c) {
          std::to_string(c.replay.max_reuse);
 }
 
-// Workers, two inference actors, a prefetcher with one staged batch and a trainer, each of which does its next step when the
-// schedule says so.
+// Workers, two inference actors, a prefetcher with one staged batch and a trainer, each of which does its next step
+// when the schedule says so.
 class Run {
  public:
   Run(const RunConfig& config, uint64_t seed, double failing_rows)
@@ -225,7 +225,8 @@ TEST_CASE("replay_admission: no configuration stands still or trains on the same
     if (draw.chance(0.3)) run.fail_updates(0.05);
     const auto rollout = static_cast<uint64_t>(config.rollout.length * config.env.rows);
     const auto batch = static_cast<uint64_t>(config.trainer.super_batch);
-    // A full buffer waits for at most 64 * rollout / batch updates before it admits one more rollout; this many times 16.
+    // A full buffer waits for at most 64 * rollout / batch updates before it admits one more rollout; this many
+    // times 16.
     const uint64_t updates = 16 * (64 * rollout / batch + 1);
     uint64_t steps = 0;
     while (run.updates() < updates) {

@@ -388,15 +388,16 @@ TEST_CASE("replay_store: every sample is as likely as any other, also beside one
   }
   for (const auto& [sample, count] : counts) pairs += counts.contains({sample.first, sample.second + 2});
   REQUIRE(counts.size() == static_cast<size_t>(kSamples));
-  // The counts of draws without replacement have the covariance kDraws p (1 - p) K / (K - 1) (I - 1/K), so this is chi-square with
-  // K - 1 = 217 degrees of freedom: between the quantiles 0.0005 and 0.9995.
+  // The counts of draws without replacement have the covariance kDraws p (1 - p) K / (K - 1) (I - 1/K), so this is
+  // chi-square with K - 1 = 217 degrees of freedom: between the quantiles 0.0005 and 0.9995.
   const double p = kBatch / kSamples, expected = kDraws * p;
   double statistic = 0;
   for (const auto& [sample, count] : counts) statistic += (count - expected) * (count - expected);
   statistic *= (kSamples - 1) / (kSamples * kDraws * p * (1 - p));
   CHECK(statistic > 154.9);
   CHECK(statistic < 292.2);
-  // Two given samples are in one batch with probability p (B - 1) / (K - 1). Their number is about Poisson; five standard deviations.
+  // Two given samples are in one batch with probability p (B - 1) / (K - 1). Their number is about Poisson; five
+  // standard deviations.
   const double together = kDraws * pairs * p * (kBatch - 1) / (kSamples - 1);
   CHECK(std::abs(neighbours - together) < 5 * std::sqrt(together));
 }

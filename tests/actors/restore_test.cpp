@@ -1,5 +1,5 @@
-// A deterministic run whose checkpoint does not fit some actor ends with the reason. Another actor in that one's place would begin
-// anew, and the run would not be the one that was interrupted.
+// A deterministic run whose checkpoint does not fit some actor ends with the reason. Another actor in that one's place
+// would begin anew, and the run would not be the one that was interrupted.
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>

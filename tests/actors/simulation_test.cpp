@@ -1,5 +1,5 @@
-// The simulator as a test: many seeds without a violation, the same events for the same seed, and every bug put in on purpose
-// caught.
+// The simulator as a test: many seeds without a violation, the same events for the same seed, and every bug put in on
+// purpose caught.
 
 #include "sim/simulation.h"
 

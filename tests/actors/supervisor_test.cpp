@@ -1,4 +1,5 @@
-// The supervisor with workers of other processes that this test plays itself, on one thread and a clock that the test moves.
+// The supervisor with workers of other processes that this test plays itself, on one thread and a clock that the test
+// moves.
 #include "actors/supervisor.h"
 
 #include <functional>

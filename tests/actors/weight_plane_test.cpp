@@ -1,5 +1,5 @@
-// Inference actors of other processes, with everything on one thread: the actors of a whole run on CAF's test coordinator, and
-// in-process groups in the place of Gloo.
+// Inference actors of other processes, with everything on one thread: the actors of a whole run on CAF's test
+// coordinator, and in-process groups in the place of Gloo.
 #include <algorithm>
 #include <optional>
 
@@ -112,8 +112,8 @@ class OneThread {
     scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
   }
   caf::actor_system& system() { return *system_; }
-  // Goes on until the condition holds; false when nothing is left to happen, or after very much has happened. Time passes while
-  // messages wait, as it does in a run that is never idle.
+  // Goes on until the condition holds; false when nothing is left to happen, or after very much has happened. Time
+  // passes while messages wait, as it does in a run that is never idle.
   bool until(const std::function<bool()>& condition) {
     for (int events = 0; events < 2'000'000; ++events) {
       if (condition()) return true;

@@ -1,5 +1,5 @@
-// Every advantage estimator and every surrogate, chosen by name in a run file of configs/algorithms/, trains to its score: with one
-// seed by default, with three when TROUPE_ALL_SEEDS=1. No seed here is one that a file was tuned on.
+// Every advantage estimator and every surrogate, chosen by name in a run file of configs/algorithms/, trains to its
+// score: with one seed by default, with three when TROUPE_ALL_SEEDS=1. No seed here is one that a file was tuned on.
 
 #include <cstdlib>
 #include <filesystem>

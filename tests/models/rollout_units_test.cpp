@@ -9,7 +9,8 @@ using namespace troupe::test;
 
 namespace {
 
-// 3 steps of 2 columns; all of column 0's steps but the last are void, and one of column 1's. Step t * N + n has version 10 - it.
+// 3 steps of 2 columns; all of column 0's steps but the last are void, and one of column 1's. Step t * N + n has
+// version 10 - it.
 RolloutPtr rollout_with_gaps() {
   auto rollout =
       std::make_shared<Rollout>(*make_rollout({.steps = 3, .columns = 2, .invalid = {{0, 0}, {1, 0}, {1, 1}}}));

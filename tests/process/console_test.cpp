@@ -1,4 +1,5 @@
-// Consoles that nobody reads, that are closed or full: what a process does goes on, and its outcome decides its exit code.
+// Consoles that nobody reads, that are closed or full: what a process does goes on, and its outcome decides its exit
+// code.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>

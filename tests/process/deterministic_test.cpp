@@ -97,8 +97,8 @@ bool cut_off(const Words& line, const std::string& folder, int signal) {
   return process.wait() == (signal == SIGKILL ? 128 + SIGKILL : 130);
 }
 
-// Leaves a run that was killed once and interrupted once. On a machine that does much else the run can be over before a signal
-// gets there; then it begins anew.
+// Leaves a run that was killed once and interrupted once. On a machine that does much else the run can be over before a
+// signal gets there; then it begins anew.
 void leave_in_parts(const Words& line, const std::string& folder) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     fs::remove_all(folder);

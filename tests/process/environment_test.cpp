@@ -1,5 +1,5 @@
-// Environments that always fail or never return from a step, in the trainer's process and in others: the run ends with the reason,
-// and ends when it is told to.
+// Environments that always fail or never return from a step, in the trainer's process and in others: the run ends with
+// the reason, and ends when it is told to.
 #include <signal.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ const Words kShort = set({"stop.env_steps=2048"});
 const Words kStalls = synthetic(R"("stall_probability": 1, "stall_ms": 3600000)") + set({"replay.max_policy_lag=4"});
 const Words kFails = synthetic(R"("exception_probability": 1)") + set({"workers.failure_timeout_ms=2000"});
 
-// Whether so many workers, with two groups of 8 rows each, have been sent actions. Their first step follows, before anything
-// that they are sent later.
+// Whether so many workers, with two groups of 8 rows each, have been sent actions. Their first step follows, before
+// anything that they are sent later.
 bool step(const TrainProcess& run, uint64_t workers) {
   const Json stats = stats_at(run.stats_at());
   const Json::json_pointer rows("/rows_served/inference 0");

@@ -1,9 +1,9 @@
-// Run folders with random damage: bytes changed, files cut, grown, swapped, replaced by other kinds, checkpoints copied. Whatever
-// was done, train, eval and play end with a right result or with one line that says why not; they never crash, wait or fill
-// memory.
+// Run folders with random damage: bytes changed, files cut, grown, swapped, replaced by other kinds, checkpoints
+// copied. Whatever was done, train, eval and play end with a right result or with one line that says why not; they
+// never crash, wait or fill memory.
 //
-// Environment: TROUPE_FUZZ_SECONDS = how long, in place of a fixed number of cases; TROUPE_FUZZ_SEED = the first case. A failing case
-// prints its seed and what it did.
+// Environment: TROUPE_FUZZ_SECONDS = how long, in place of a fixed number of cases; TROUPE_FUZZ_SEED = the first case.
+// A failing case prints its seed and what it did.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

@@ -28,7 +28,8 @@ Words short_run(int updates, int seed = 1) {
 
 CommandLine train(const std::string& folder, const Words& more) { return CommandLine(train_line(folder, more)); }
 
-// A file system of its own of `bytes` at `path`, seen by this process and its children alone. False without the right to it.
+// A file system of its own of `bytes` at `path`, seen by this process and its children alone. False without the right
+// to it.
 bool mount_small(const std::string& path, uint64_t bytes) {
   static const bool alone =
       ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;

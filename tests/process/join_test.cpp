@@ -1,4 +1,5 @@
-// Processes that join a run: before it is there, after it was killed, with its own timeouts; and what their consoles say.
+// Processes that join a run: before it is there, after it was killed, with its own timeouts; and what their consoles
+// say.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -144,8 +145,8 @@ TEST_CASE("joining: a resumed run whose last port is taken says so and listens o
   CHECK(worker->wait().value_or(-1) == 0);
 }
 
-// A process that sends signs of life too rarely is lost every time. One whose machine stands still for a moment, or the run's, is lost
-// now and then; those two tests try again then.
+// A process that sends signs of life too rarely is lost every time. One whose machine stands still for a moment, or the
+// run's, is lost now and then; those two tests try again then.
 TEST_CASE("joining: workers and inference processes give signs of life as often as the run wants them") {
   TempFolder folder;
   int attempts = 0;
@@ -163,7 +164,8 @@ TEST_CASE("joining: workers and inference processes give signs of life as often 
   }));
 }
 
-// There are at least as many workers as the process has threads for them, and their environments compute for longer than the timeout.
+// There are at least as many workers as the process has threads for them, and their environments compute for longer
+// than the timeout.
 TEST_CASE("joining: a worker whose environments are slow gives signs of life all the same") {
   TempFolder folder;
   const unsigned workers = std::max(4u, std::thread::hardware_concurrency());

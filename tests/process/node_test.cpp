@@ -1,4 +1,5 @@
-// `troupe node`: each of its workers is a process of its own, so that a crash costs one worker, and none outlives the node.
+// `troupe node`: each of its workers is a process of its own, so that a crash costs one worker, and none outlives the
+// node.
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>

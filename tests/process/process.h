@@ -1,6 +1,6 @@
 #pragma once
-// Programs that run while a test looks on: started, signalled, awaited with a deadline. Nothing here waits for time to pass,
-// only for something to happen.
+// Programs that run while a test looks on: started, signalled, awaited with a deadline. Nothing here waits for time to
+// pass, only for something to happen.
 
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -33,8 +33,8 @@ std::string text_of(const std::string& path);
 
 class Process {
  public:
-  // Starts `command[0]` (a program of this build, or a path). `limit_file_size` bounds the files it may write, in bytes, as
-  // `ulimit -f` does.
+  // Starts `command[0]` (a program of this build, or a path). `limit_file_size` bounds the files it may write, in
+  // bytes, as `ulimit -f` does.
   explicit Process(Words command, std::optional<rlim_t> limit_file_size = {});
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

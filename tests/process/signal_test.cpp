@@ -133,7 +133,8 @@ TEST_CASE("signals: a second INT ends a run at once when a second has passed sin
   CHECK(!std::filesystem::exists(folder / "run/summary.json"));
 }
 
-// An evaluation inside a step holds up an end in order for some seconds. A test that is itself held up for longer tries again.
+// An evaluation inside a step holds up an end in order for some seconds. A test that is itself held up for longer tries
+// again.
 TEST_CASE("signals: a second INT removes endpoints.json and names the newest checkpoint") {
   TempFolder folder;
   const Words stalled_evaluation =

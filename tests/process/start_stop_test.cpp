@@ -1,5 +1,5 @@
-// Programs started and ended, again and again. In CAF 0.17.6 an actor system can wait for ever for a thread of its own when it
-// ends (runtime/caf/owned_system.h): a process that did would go on after its work, once in several ends.
+// Programs started and ended, again and again. In CAF 0.17.6 an actor system can wait for ever for a thread of its own
+// when it ends (runtime/caf/owned_system.h): a process that did would go on after its work, once in several ends.
 #include <signal.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ using namespace troupe::test;
 
 namespace {
 
-// From the signal, or from the last update, to the end of the process. Takes milliseconds; a machine that does much else is slow.
+// From the signal, or from the last update, to the end of the process. Takes milliseconds; a machine that does much
+// else is slow.
 constexpr std::chrono::seconds kEnd{15};
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});

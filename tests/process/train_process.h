@@ -19,8 +19,8 @@ Words train_line(const std::string& folder, const Words& more = {});
 Words set(const Words& settings);
 
 // What a run folder says now.
-// The newest statistics: of a run with a statistics socket what it answers now, else the newest line of metrics.jsonl; null before
-// the first.
+// The newest statistics: of a run with a statistics socket what it answers now, else the newest line of metrics.jsonl;
+// null before the first.
 Json metrics_of(const std::string& folder);
 std::vector<Json> lines_of(const std::string& folder);  // of metrics.jsonl
 Json json_of(const std::string& path);                  // null when it cannot be read
@@ -35,7 +35,8 @@ Json state_of(const std::string& folder);
 // GET /stats of a run that listens there; null when nobody answers or there is no snapshot yet.
 Json stats_at(const std::string& address);
 
-// Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + left_over + waiting, with something produced.
+// Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + left_over + waiting, with something
+// produced.
 bool balances(const Json& ledger);
 
 // A training run that has begun: its endpoints are known.

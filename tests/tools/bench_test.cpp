@@ -1,5 +1,5 @@
-// The benchmarks for a second each: one JSON object with the promised keys and figures that can be. Not how good they are:
-// docs/performance.md has the bars and what was measured.
+// The benchmarks for a second each: one JSON object with the promised keys and figures that can be. Not how good they
+// are: docs/performance.md has the bars and what was measured.
 #include <algorithm>
 #include <set>
 #include <string>

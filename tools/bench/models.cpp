@@ -1,5 +1,5 @@
-// Times a policy's act() and a learner's update() on CartPole's shapes, beside the same work written plainly with LibTorch's
-// modules, autograd and Adam. Prints one JSON object; every key names its unit.
+// Times a policy's act() and a learner's update() on CartPole's shapes, beside the same work written plainly with
+// LibTorch's modules, autograd and Adam. Prints one JSON object; every key names its unit.
 
 #include <torch/torch.h>
 

@@ -90,9 +90,9 @@ struct Slice {
   double cpu_seconds_per_row = 0;  // of this process and the worker's
 };
 
-// Worker, inference actor, replay and publisher of a run, with the main thread in the trainer's place: it takes super-batches,
-// books them as trained and publishes the same weights under the next version, so that credits come as in a run. When it stops
-// taking, admission stops the worker.
+// Worker, inference actor, replay and publisher of a run, with the main thread in the trainer's place: it takes
+// super-batches, books them as trained and publishes the same weights under the next version, so that credits come as
+// in a run. When it stops taking, admission stops the worker.
 class Pipeline {
  public:
   Pipeline(const RunContextPtr& context, WeightsPtr weights, bool own_process)
@@ -202,7 +202,8 @@ BenchReport bench_sampling(double seconds) {
   std::vector<double> bare;
   Figures inside, across;
   do {
-    // The median act, not the number of acts: other programs may hold up the bare loop, not lower what it is compared to.
+    // The median act, not the number of acts: other programs may hold up the bare loop, not lower what it is compared
+    // to.
     bare.push_back(static_cast<double>(kRows) / median(time_bare_act(*policy, input, turn / 3)));
     inside.add(in_process.run(turn / 3), bare.back());
     across.add(loopback.run(turn / 3), bare.back());

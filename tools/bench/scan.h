@@ -1,6 +1,6 @@
 #pragma once
-// How `troupe bench gae` and `troupe bench vtrace` measure: a case against the limit kernel, which reads two arrays and writes two,
-// turn by turn in the same run. Bytes are those of the arrays that a case is given, each counted once.
+// How `troupe bench gae` and `troupe bench vtrace` measure: a case against the limit kernel, which reads two arrays and
+// writes two, turn by turn in the same run. Bytes are those of the arrays that a case is given, each counted once.
 
 #include <cstdint>
 #include <functional>
@@ -65,8 +65,8 @@ struct ScanCase {
   int64_t elements() const { return sequences * steps; }
 };
 
-// Cases without bytes and run: every layout, instruction set and number of threads (1 and all) over sequence length, out of
-// cache; then each layout and instruction set in the second cache.
+// Cases without bytes and run: every layout, instruction set and number of threads (1 and all) over sequence length,
+// out of cache; then each layout and instruction set in the second cache.
 std::vector<ScanCase> scan_sweep();
 // Cases of `variant` in both layouts, out of cache, one thread, best instruction set.
 std::vector<ScanCase> scan_variant(const std::string& variant);

@@ -1,5 +1,5 @@
-// `troupe bench surrogate`: the policy surrogates' one pass (loss, gradient and diagnostics) against a kernel that only reads the same
-// arrays and writes one, turn by turn.
+// `troupe bench surrogate`: the policy surrogates' one pass (loss, gradient and diagnostics) against a kernel that only
+// reads the same arrays and writes one, turn by turn.
 
 #include <algorithm>
 #include <chrono>

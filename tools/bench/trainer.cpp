@@ -88,7 +88,8 @@ class Training {
     double wait_seconds = 0;  // in total
   };
 
-  // Trains for `seconds`, and leaves the trainer waiting. The first update is not counted: it waited since the last slice.
+  // Trains for `seconds`, and leaves the trainer waiting. The first update is not counted: it waited since the last
+  // slice.
   Slice run(double seconds) {
     slice_ = {};
     first_ = true;

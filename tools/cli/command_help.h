@@ -19,8 +19,8 @@ std::string wrapped(const std::string& head, const std::string& text, size_t ind
 // "--set PATH=VALUE", "--json", "CONFIG", "-h, --help".
 std::string name_of(const CLI::Option& option);
 
-// Usage, arguments, options and examples of one command, from the options that `app` declares. No line is wider than kHelpColumns,
-// except an example.
+// Usage, arguments, options and examples of one command, from the options that `app` declares. No line is wider than
+// kHelpColumns, except an example.
 std::string help_text(const CLI::App& app, const std::string& examples);
 
 }  // namespace troupe

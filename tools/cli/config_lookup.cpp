@@ -23,7 +23,8 @@ bool is_within(const fs::path& path, const fs::path& folder) {
   return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
 
-// The folder of the built-in run files: the one installed with the program, or the source's for a program in its build folder.
+// The folder of the built-in run files: the one installed with the program, or the source's for a program in its build
+// folder.
 fs::path config_folder() {
   std::error_code failed;
   const fs::path program = program_folder(), build = fs::canonical(TROUPE_BUILD_DIR, failed);
@@ -110,7 +111,8 @@ bool is_about(std::string_view mistake, const std::vector<std::string>& override
   });
 }
 
-// Every start leaves run.lock; checkpoints/ tells a run whose lock somebody removed from a folder with a run file named config.json.
+// Every start leaves run.lock; checkpoints/ tells a run whose lock somebody removed from a folder with a run file named
+// config.json.
 bool is_run_folder(const fs::path& path) {
   return is_file(path / "config.json") && (is_file(path / "run.lock") || posix_disk().exists(path / "checkpoints"));
 }

@@ -93,7 +93,8 @@ int exit_code_of(const std::function<int()>& body) {
 }  // namespace
 
 int run_program(const std::function<int()>& body) {
-  // A file that reaches the limit of `ulimit -f` is then an error of its write, like a full disk, and does not end the process.
+  // A file that reaches the limit of `ulimit -f` is then an error of its write, like a full disk, and does not end the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   hold_standard_descriptors();
   const int code = exit_code_of(body);
@@ -117,7 +118,8 @@ std::string program_folder() {
 void continue_as_learn(char** arguments) {
   require_working_folder();
   const std::string program = program_folder() + "/troupe-learn";
-  // Read while LibTorch is loaded. Its warnings are backtraces, and whoever reaches the port of the group store can cause them.
+  // Read while LibTorch is loaded. Its warnings are backtraces, and whoever reaches the port of the group store can
+  // cause them.
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   execv(program.c_str(), arguments);
   throw ConfigError(program + ": cannot be started: " + std::generic_category().message(errno) + "; `troupe " +

@@ -10,23 +10,26 @@ inline constexpr int kExitFailure = 1;        // our bug, or the machine's troub
 inline constexpr int kExitUserMistake = 2;    // ConfigError
 inline constexpr int kExitInterrupted = 130;  // a signal asked to stop
 
-// The exit code of `body`; an exception becomes one line on stderr and its exit code, and so does an output that cannot be written.
+// The exit code of `body`; an exception becomes one line on stderr and its exit code, and so does an output that cannot
+// be written.
 int run_program(const std::function<int()>& body);
 
-// What this process is about to do, for the message when memory runs out: "building the model". Lives as long as the process.
+// What this process is about to do, for the message when memory runs out: "building the model". Lives as long as the
+// process.
 void begin_step(const char* step);
 
 // One line on stderr: "troupe: warning: ...".
 void warn(const std::string& text);
 
-// From now on the process ends without waiting for its threads: one of them is inside an environment's step, and it may run on while
-// the program's objects are destroyed.
+// From now on the process ends without waiting for its threads: one of them is inside an environment's step, and it may
+// run on while the program's objects are destroyed.
 void leave_threads_behind();
 
 // The folder of this program.
 std::string program_folder();
 
-// Replaces this process by troupe-learn, found beside this program, with the same arguments. Throws ConfigError when it cannot.
+// Replaces this process by troupe-learn, found beside this program, with the same arguments. Throws ConfigError when it
+// cannot.
 [[noreturn]] void continue_as_learn(char** arguments);
 
 }  // namespace troupe

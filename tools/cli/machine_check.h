@@ -27,8 +27,8 @@ uint64_t memory_needed(const RunConfig& config, const EnvSpec& env);
 // What is likely a mistake on this machine, but may work: one line each, beginning with the setting.
 std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec& env, const Machine& machine);
 
-// The threads that `troupe train` starts with this config, beside those it has when it has read it, and a few more: LibTorch has
-// threads of its own, and others send weights once an inference process joins.
+// The threads that `troupe train` starts with this config, beside those it has when it has read it, and a few more:
+// LibTorch has threads of its own, and others send weights once an inference process joins.
 size_t threads_needed(const RunConfig& config);
 
 }  // namespace troupe

@@ -31,7 +31,8 @@ sigset_t stop_signals() {
   return set;
 }
 
-// Draws frames: on a terminal one over the other at a pace to watch, elsewhere one after the other as fast as they come.
+// Draws frames: on a terminal one over the other at a pace to watch, elsewhere one after the other as fast as they
+// come.
 class Screen {
  public:
   Screen() : terminal_(isatty(STDOUT_FILENO) != 0) {}

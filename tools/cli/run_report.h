@@ -1,6 +1,6 @@
 #pragma once
-// Where a real run writes: run folder, JSON socket, console. Used by the recorder's thread while the run goes on, and by the
-// main thread after it ended.
+// Where a real run writes: run folder, JSON socket, console. Used by the recorder's thread while the run goes on, and
+// by the main thread after it ended.
 
 #include <chrono>
 #include <memory>
@@ -17,8 +17,8 @@
 
 namespace troupe {
 
-// What a deterministic run's checkpoints say of metrics.jsonl: how many lines were written (a scalar), and the line that was held
-// back (among the states of the actors).
+// What a deterministic run's checkpoints say of metrics.jsonl: how many lines were written (a scalar), and the line
+// that was held back (among the states of the actors).
 constexpr const char* kMetricsLines = "metrics.lines";
 constexpr const char* kMetricsHeld = "metrics.held";
 // The environment steps of a line of metrics.jsonl.
@@ -32,13 +32,13 @@ class RunReport : public RunSink {
 
   void save(const Checkpoint& checkpoint) override;
   void evaluated(const Evaluation& evaluation) override;
-  // The newest point is held back until one with more environment steps comes, or the end: so there is one line for each number
-  // of steps, with the newest figures, and the last line has the last evaluation.
+  // The newest point is held back until one with more environment steps comes, or the end: so there is one line for
+  // each number of steps, with the newest figures, and the last line has the last evaluation.
   void record(const StatsSnapshot& snapshot) override;
   void show(const StatsSnapshot& snapshot) override;
 
-  // After the run ended: summary.json, and the closing lines on the console. Why summary.json or the last line of metrics.jsonl could
-  // not be written; empty when both are.
+  // After the run ended: summary.json, and the closing lines on the console. Why summary.json or the last line of
+  // metrics.jsonl could not be written; empty when both are.
   std::string finish(const RunOutcome& outcome, double wall_seconds);
 
  private:

@@ -25,7 +25,8 @@ RunContextPtr worker_context(const std::string& run, const std::string& config) 
   one.rows = 1;
   context->spec = make_env(one)->spec();
   context->recurrence = recurrence_of(context->config, context->spec);
-  // Workers share the threads of the actor system. One whose environment waits would hold up the others, and the hosts, with it.
+  // Workers share the threads of the actor system. One whose environment waits would hold up the others, and the hosts,
+  // with it.
   context->threads = context->spec.blocks;
   if (context->threads) require_threads(1);
   return context;

@@ -43,7 +43,8 @@ class DevicePolicyLoss {
  public:
   static constexpr int64_t kFigures = kSurrogateSums + 7;
 
-  // Arguments as of PolicyLoss. Throws ConfigError when the surrogate or the KL penalty has no device form. `head` must outlive this.
+  // Arguments as of PolicyLoss. Throws ConfigError when the surrogate or the KL penalty has no device form. `head` must
+  // outlive this.
   DevicePolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const DeviceHead& head);
 
   LossTotals count(int64_t samples, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;

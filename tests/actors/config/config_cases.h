@@ -1,5 +1,6 @@
 #pragma once
-// Wrong run files and overrides with the exact line each must produce; used against the reader and against the JSON schema.
+// Wrong run files and overrides with the exact line each must produce; used against the reader and against the JSON
+// schema.
 
 #include <string>
 #include <vector>

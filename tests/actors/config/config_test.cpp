@@ -216,7 +216,8 @@ TEST_CASE("config: load_config says why a file cannot be read") {
   CHECK(error_of([] { load_config("/dev/null"); }) == "/dev/null: is a device, expected a regular file");
 }
 
-// tests/actors/config/format_1.json is the config.json of `troupe train cartpole --set stop.updates=2` by a program of format 1.
+// tests/actors/config/format_1.json is the config.json of `troupe train cartpole --set stop.updates=2` by a program of
+// format 1.
 TEST_CASE("config: one of format 1 means what it did, whether it is a run's or given as a run file") {
   const std::string path = "tests/actors/config/format_1.json", old = posix_disk().read(path);
   for (const ConfigSource source : {ConfigSource::run, ConfigSource::user}) {

@@ -16,7 +16,8 @@ namespace {
 
 using Values = std::vector<int64_t>;
 
-// The definition taken literally: k sets of (index, value) lists in every state, all states searched for the one to pop.
+// The definition taken literally: k sets of (index, value) lists in every state, all states searched for the one to
+// pop.
 struct Literal {
   struct Set {
     int64_t sum = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Random sequences for the scan family with every option, their placement in memory in any layout, and plain-loop float64
-// oracles, one sequence at a time.
+// Random sequences for the scan family with every option, their placement in memory in any layout, and plain-loop
+// float64 oracles, one sequence at a time.
 
 #include <cstring>
 #include <functional>

@@ -1,5 +1,5 @@
-// The CUDA kernels, executed on the host thread by thread (emulated_grid.h): the code that runs is the one that nvcc compiles,
-// but for DeviceThread. Against a plain loop in float64 and against the CPU's kernels.
+// The CUDA kernels, executed on the host thread by thread (emulated_grid.h): the code that runs is the one that nvcc
+// compiles, but for DeviceThread. Against a plain loop in float64 and against the CPU's kernels.
 
 #include <cmath>
 #include <cstring>
@@ -26,8 +26,8 @@ constexpr int kSharedLimit = 227 * 1024;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kUntouched = -12345.5f;
 
-// An array somewhere in memory: the end is the end of an allocation, so that the address sanitizer sees reads beyond it; before
-// it there is room, since a kernel reads whole aligned 16 bytes.
+// An array somewhere in memory: the end is the end of an allocation, so that the address sanitizer sees reads beyond
+// it; before it there is room, since a kernel reads whole aligned 16 bytes.
 template <class T>
 class Placed {
  public:
@@ -253,7 +253,8 @@ struct Results {
   double largest = 0;
 };
 
-// One sequence by the equations, from its last step to its first; written from docs/algorithms.md, not from the kernels.
+// One sequence by the equations, from its last step to its first; written from docs/algorithms.md, not from the
+// kernels.
 void oracle(const Case& c, ScanRule rule, int64_t b, Results& out) {
   const ScanTask& k = c.task;
   const bool values = rule != ScanRule::reward_to_go, vtrace = rule == ScanRule::vtrace;

@@ -1,9 +1,9 @@
 #pragma once
-// Runs CUDA kernels that are written against a `Thread` (algorithms/cuda/device_thread.cuh) on the host: every thread of every
-// resident block is a fiber of its own, with its own stack and program counter, switched in a random order whenever it waits.
-// Shuffles and barriers wait for whole warps and blocks and refuse a warp whose lanes ask for different things; asynchronous
-// copies arrive as late as they may; which blocks are resident is random too. What it cannot show is the order in which a real
-// GPU makes writes visible.
+// Runs CUDA kernels that are written against a `Thread` (algorithms/cuda/device_thread.cuh) on the host: every thread
+// of every resident block is a fiber of its own, with its own stack and program counter, switched in a random order
+// whenever it waits. Shuffles and barriers wait for whole warps and blocks and refuse a warp whose lanes ask for
+// different things; asynchronous copies arrive as late as they may; which blocks are resident is random too. What it
+// cannot show is the order in which a real GPU makes writes visible.
 
 #include <ucontext.h>
 
@@ -95,8 +95,8 @@ class EmulatedGrid {
   EmulatedGrid(int threads, int shared_bytes, uint64_t seed)
       : threads_(threads), shared_(shared_bytes), random_(seed) {}
 
-  // Runs the kernel over `blocks` blocks, at most `resident` at a time, started in order. Throws what a thread throws, and
-  // std::logic_error when no thread can go on.
+  // Runs the kernel over `blocks` blocks, at most `resident` at a time, started in order. Throws what a thread throws,
+  // and std::logic_error when no thread can go on.
   void run(const EmulatedKernel& kernel, int64_t blocks, int resident);
 
   // Until another thread has come to the meeting in its round.

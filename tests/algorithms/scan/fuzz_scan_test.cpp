@@ -1,8 +1,8 @@
-// Random problems for the whole scan family, on every instruction set, against plain float64 loops. The arrays lie in buffers that end
-// where they do, so that AddressSanitizer sees a step beside them (preset dev).
+// Random problems for the whole scan family, on every instruction set, against plain float64 loops. The arrays lie in
+// buffers that end where they do, so that AddressSanitizer sees a step beside them (preset dev).
 //
-// Environment: TROUPE_FUZZ_SECONDS = how long, in place of a fixed number of problems; TROUPE_FUZZ_SEED = the first problem. A failing
-// problem's seed is printed: with it and 0 seconds it runs alone.
+// Environment: TROUPE_FUZZ_SECONDS = how long, in place of a fixed number of problems; TROUPE_FUZZ_SEED = the first
+// problem. A failing problem's seed is printed: with it and 0 seconds it runs alone.
 
 #include <chrono>
 #include <cstdlib>

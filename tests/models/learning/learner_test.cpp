@@ -438,8 +438,8 @@ TEST_CASE("make_model: settings that do not fit are refused in one line") {
 
 namespace {
 
-// A batch with episodes that end, so that it falls into sequences. `distance`: how far, at most, the log-probabilities lie from
-// those of the policy.
+// A batch with episodes that end, so that it falls into sequences. `distance`: how far, at most, the log-probabilities
+// lie from those of the policy.
 SuperBatch episodes_batch(const Pair& pair, uint64_t seed, float distance = 0) {
   auto rollout = random_rollout(pair.spec, *pair.policy, 9, 8, seed);
   Rng rng(seed);

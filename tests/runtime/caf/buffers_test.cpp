@@ -60,7 +60,8 @@ class RawPeer {
     send(header(caf::io::basp::message_type::client_handshake, static_cast<uint32_t>(node.size()), 0) + node);
   }
   void announce(uint32_t payload_bytes) { send(header(caf::io::basp::message_type::direct_message, payload_bytes, 1)); }
-  // What nobody can read, so that the connection is closed once the whole of it has come. The other side may close earlier.
+  // What nobody can read, so that the connection is closed once the whole of it has come. The other side may close
+  // earlier.
   void send_payload(size_t bytes) const {
     const std::string payload(bytes, '\0');
     [[maybe_unused]] const ssize_t sent = ::send(socket_.number(), payload.data(), payload.size(), MSG_NOSIGNAL);

@@ -58,7 +58,8 @@ void open_all(const std::string& path) {
   run.begin_metrics(1.0, RunFolder::ResumePoint{0, 0});
 }
 
-// A disk on the network. While `error` is set, it does not answer for metrics and events: nothing is found or can be opened to read.
+// A disk on the network. While `error` is set, it does not answer for metrics and events: nothing is found or can be
+// opened to read.
 struct UnansweringDisk final : Disk {
   explicit UnansweringDisk(Disk& disk) : disk(disk) {}
 

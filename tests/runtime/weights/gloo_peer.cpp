@@ -1,5 +1,5 @@
-// An inference actor's process, for gloo_test: holds a WeightReceiver for a policy of argv[1] floats, is invited by lines
-// "HOST PORT GENERATION RANK SIZE" on standard input, and prints a line for each step. Ends when its input does.
+// An inference actor's process, for gloo_test: holds a WeightReceiver for a policy of argv[1] floats, is invited by
+// lines "HOST PORT GENERATION RANK SIZE" on standard input, and prints a line for each step. Ends when its input does.
 
 #include <iostream>
 #include <string>

@@ -60,8 +60,8 @@ std::vector<Outcome> run_ranks(GroupBackend& backend, uint64_t generation, const
   return outcomes;
 }
 
-// The same actions, but no rank leaves the group before all have ended: one that does may be a lost peer to another whose last
-// message to it was not acknowledged yet.
+// The same actions, but no rank leaves the group before all have ended: one that does may be a lost peer to another
+// whose last message to it was not acknowledged yet.
 std::vector<Action> leaving_together(std::vector<Action> actions) {
   const auto all_ended = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(actions.size()));
   for (Action& action : actions) {

@@ -90,14 +90,15 @@ Said on_device(const Case& c) {
   return {loss.report(result, figures, c.totals, c.settings), result.outputs, result.values, result.log_std};
 }
 
-// The largest difference as a share of the largest number. `terms`: at most how large the numbers are that were added up.
+// The largest difference as a share of the largest number. `terms`: at most how large the numbers are that were added
+// up.
 double distance(const torch::Tensor& a, const torch::Tensor& b, double terms = 0) {
   if (!a.defined() || a.numel() == 0) return a.defined() == b.defined() ? 0.0 : 1.0;
   return (a - b).abs().max().item<double>() / std::max({b.abs().max().item<double>(), terms, 1e-12});
 }
 
-// Sums and means of numbers of both signs are compared as parts of the numbers that they are made of: those of order 1, times a
-// ratio where ratios are large.
+// Sums and means of numbers of both signs are compared as parts of the numbers that they are made of: those of order 1,
+// times a ratio where ratios are large.
 void check_report(const LossReport& a, const LossReport& b) {
   const double size = std::max(1.0, b.surrogate.ratio_max);
   const auto same = [&](double x, double y, double terms) {
