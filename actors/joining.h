@@ -40,8 +40,8 @@ struct JoinNews {
 struct RunAddress {
   std::string host;
   uint16_t port = 0;
-  std::function<JoinService()>
-      local;  // the join server itself, where there is no network; returns none while no run is open
+  // The join server itself, where there is no network; returns none while no run is open.
+  std::function<JoinService()> local;
   JoinPatience patience = {};
   std::function<void(const JoinNews&)> on_news = {};  // called by the host's actor
   std::string text() const;

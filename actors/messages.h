@@ -16,7 +16,6 @@
 #include "actors/messages/weights.h"
 
 // -- atoms
-// -------------------------------------------------------------------------------------------------------------------
 
 CAF_ADD_ATOM(troupe, troupe, beat_atom, "beat")  // a tick to oneself
 CAF_ADD_ATOM(troupe, troupe, next_atom, "next")  // give me the next one, or: tell me from now on
@@ -29,7 +28,6 @@ CAF_ADD_ATOM(troupe, troupe, save_atom, "save")  // deterministic runs: everyone
 CAF_ADD_ATOM(troupe, troupe, status_atom, "status")
 
 // -- registration
-// ------------------------------------------------------------------------------------------------------------
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(troupe, (troupe::ActRequest))
@@ -91,7 +89,6 @@ namespace troupe {
 void register_messages(caf::actor_system_config& config);
 
 // -- interfaces inside one process
-// -------------------------------------------------------------------------------------------
 
 using StatsActor = StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>,
                                         caf::reacts_to<Evaluation>, caf::reacts_to<ReceiverGone>,

@@ -5,13 +5,14 @@
 // Admission, for a rollout of n samples with `queued` samples stored or promised and S samples per update. Whatever a
 // super-batch still lacks is admitted in both modes; otherwise queued + n stays within room(): the capacity, and at
 // first 2 S.
+//
 // - consume_once: the rollout is used at the latest by update next_index + (queued + n - 1) / S, and is made by weights
-// no older
-//   than those every inference actor has applied. It is admitted while the difference is at most max_policy_lag.
+//   no older than those every inference actor has applied. It is admitted while the difference is at most
+//   max_policy_lag.
 // - reuse: a full buffer admits a rollout for every n * max_reuse samples that updates have used (max_reuse counts as
-// kPlannedUses
-//   at most), and evicts the oldest samples for it. So each sample is used about max_reuse times, and new ones always
-//   come.
+//   kPlannedUses at most), and evicts the oldest samples for it. So each sample is used about max_reuse times, and new
+//   ones always come.
+//
 // Samples that are older than max_policy_lag when a super-batch is drawn are dropped, so the bound is hard in both
 // modes.
 //

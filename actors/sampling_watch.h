@@ -48,8 +48,8 @@ class SamplingWatch {
   struct Worker {
     Clock::time_point joined;
     uint64_t env_steps = 0;
-    std::optional<Clock::time_point>
-        failed;  // when it last said that all of its environments fail, since the last step of any worker
+    // When it last said that all of its environments fail, since the last step of any worker.
+    std::optional<Clock::time_point> failed;
   };
 
   // Called before somebody comes or fails.

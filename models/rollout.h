@@ -41,9 +41,9 @@ struct Rollout {
   // decisions of the others were never made. Empty = all of them, as always when K is 1.
   Array executed;
   Array values;  // [T, N] float32 V(s_t) of the behaviour policy, in reward units
-  Array
-      next_values;  // [T, N] float32 V(s'_t): of the real next observation (the final one where an episode was cut off)
-  Array rewards;    // [T, N] float32, scaled
+  // [T, N] float32 V(s'_t): of the real next observation (the final one where an episode was cut off).
+  Array next_values;
+  Array rewards;     // [T, N] float32, scaled
   Array terminated;  // [T, N] uint8
   Array truncated;   // [T, N] uint8: cut off here; also set where a failed row's segment was closed
   Array valid;       // [T, N] uint8

@@ -36,8 +36,8 @@ struct OverlongPenalty {
 };
 
 // min(-(length - (L_max - L_buf)) / L_buf * factor, 0) per answer, to be added to its score (DAPO, Yu et al. 2025,
-// arXiv:2503.14476, eq. 13).
-// lengths [B], penalties [B]. Throws InvariantError unless 0 < buffer <= max_length and factor >= 0.
+// arXiv:2503.14476, eq. 13). lengths [B], penalties [B]. Throws InvariantError unless 0 < buffer <= max_length and
+// factor >= 0.
 void overlong_penalty(std::span<const int64_t> lengths, const OverlongPenalty& penalty, std::span<float> penalties);
 
 // Scores of answers that were cut off: times `coefficient` when it is in [0, 1], replaced by it when it is negative

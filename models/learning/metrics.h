@@ -29,8 +29,8 @@ struct TargetFigures {
   Moments advantages;  // before whitening
   Moments returns;
   double explained_variance = 0.0;
-  std::optional<OffPolicyMetrics>
-      correction;  // where the algorithm corrects for the distance from the behaviour policy
+  // Where the algorithm corrects for the distance from the behaviour policy.
+  std::optional<OffPolicyMetrics> correction;
 };
 
 // All that the metrics of one update are made of.

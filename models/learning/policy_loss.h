@@ -1,7 +1,7 @@
 #pragma once
 // PolicyLoss: the loss of a minibatch and its gradients with respect to what the network said, in plain loops on host
 // arrays: the policy surrogate, the penalty on the distance to the behaviour policy, the entropy bonus and the value
-// loss,
+// loss, added up as
 //   L = agg(surrogate) + kl_coef * agg(kl) - entropy_coef * mean(H) + value_coef * mean(value loss),
 // agg over tokens (importance ratios) as the run file says, means over samples. No tensor library, so every term can be
 // tested by itself. Its form for other devices is DevicePolicyLoss (models/learning/device/device_loss.h): what is

@@ -12,8 +12,8 @@ namespace troupe {
 
 struct Sequences {
   std::vector<int64_t> samples;  // of the batch, sequence after sequence, each in the order of time
-  std::vector<int64_t>
-      offsets;  // [S + 1] sequence i is samples[offsets[i]] .. samples[offsets[i + 1] - 1]; never empty
+  // [S + 1] sequence i is samples[offsets[i]] .. samples[offsets[i + 1] - 1]; never empty.
+  std::vector<int64_t> offsets;
   std::vector<uint8_t> complete;  // [S] it ends in a terminal state
 
   int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }

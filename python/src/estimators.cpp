@@ -27,7 +27,7 @@ TokenSequences sequences_of(const View& tokens, const View* offsets) {
   return TokenSequences(tokens.dim(0), tokens.dim(1));
 }
 
-// --- Advantages
+// -- Advantages
 
 void advantages(const std::string& name, const Settings& settings, const View& rewards, const View* mask,
                 const View* offsets, const View* groups, const View* values, const View* baselines,
@@ -71,7 +71,7 @@ py::dict table() {
   return out;
 }
 
-// --- Whitening
+// -- Whitening
 
 std::tuple<double, double, double> moments(const View& x, const View* mask) {
   const Moments m = masked_moments(x.in<float>(), in_or_empty<uint8_t>(mask));
@@ -91,7 +91,7 @@ void whiten_with(const View& x, const View* mask, const std::vector<std::tuple<d
   whiten(x.out<float>(), in_or_empty<uint8_t>(mask), merged, params);
 }
 
-// --- Reward shaping
+// -- Reward shaping
 
 void shape(const View& scores, bool per_token, const View* kl, const View* mask, const View* offsets, double kl_coef,
            double low, double high, const View& rewards) {
@@ -111,7 +111,7 @@ void truncated(const View& scores, const View& flags, double coefficient) {
   penalize_truncated(scores.out<float>(), flags.in<uint8_t>(), coefficient);
 }
 
-// --- Groups
+// -- Groups
 
 Indices filter(const View& metric, const View& groups, int64_t max_groups) {
   return filter_groups(metric.in<float>(), groups.in<int64_t>(), max_groups);
@@ -121,7 +121,7 @@ Indices resample(const View& scores, const std::string& method, double power, in
   return draw_sequences(resample_weights(scores.in<float>(), find_resample_weight(method), power), count, seed);
 }
 
-// --- Schedules
+// -- Schedules
 
 double rate(const std::string& kind, double step, double peak, double start, double warmup, double total,
             double min_ratio, double stable_ratio) {

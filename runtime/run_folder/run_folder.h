@@ -1,8 +1,8 @@
 #pragma once
 // The folder of one run, owned by one process at a time:
 //   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch
-//   checkpoints/ best.json (runtime/run_folder/best_checkpoints.h)  run.lock init.safetensors (of a run that began with
-//   given weights)
+//   checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock
+//   init.safetensors (of a run that began with given weights)
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 // After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this
 // process's own: it or its run.lock was removed, renamed or replaced.

@@ -72,11 +72,10 @@ class StatsHistory {
 
 // Whether a line is the first of an HTTP request: "GET /stats HTTP/1.1".
 bool is_http_request_line(std::string_view line);
-// The complete answer to a request head (request line and headers): GET and HEAD of "/" (`page`, plain text) and
-// "/stats"
-// (`stats`, JSON); an error status for all else. A request whose Host or Origin is neither localhost, an IP address nor
-// one of `own_hosts` is refused: a web page whose host name was made to resolve to this machine must not read a run's
-// figures.
+// The complete answer to a request head (request line and headers): GET and HEAD of "/" (`page`, plain text) and of
+// "/stats" (`stats`, JSON); an error status for all else. A request whose Host or Origin is neither localhost, an IP
+// address nor one of `own_hosts` is refused: a web page whose host name was made to resolve to this machine must not
+// read a run's figures.
 std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
                           const std::vector<std::string>& own_hosts = {});
 // An answer with just a status, such as "431 Request Header Fields Too Large".

@@ -45,8 +45,8 @@ class Screen {
     if (terminal_) {
       const TerminalSize size = terminal_size();
       if (lines.size() > size.drawable_rows()) lines.resize(size.drawable_rows());
-      for (std::string& line : lines)
-        line = line.substr(0, size.columns);  // a wrapped line would leave its rest on the screen
+      // A wrapped line would leave its rest on the screen.
+      for (std::string& line : lines) line = line.substr(0, size.columns);
       std::cout << console_redraw(lines, std::min(drawn_, size.drawable_rows())) << std::flush;
       drawn_ = lines.size();
     } else {

@@ -148,7 +148,7 @@ class Memory {
   std::vector<std::vector<char>> buffers_;
 };
 
-// -- oracles: append to `first` and `second` the results of one sequence ---------------------------------------------
+// -- oracles: append to `first` and `second` the results of one sequence
 
 inline void gae_oracle(const Sequence& s, const Options& o, float gamma, float lambda, Pair<double>& out) {
   const auto start = out.first.size(), n = s.rewards.size();
