@@ -72,6 +72,14 @@ TrainedSamples trained_samples(const Chunks& chunks, std::span<const int64_t> wh
   return result;
 }
 
+int64_t count_trained(const Chunks& chunks, std::span<const uint8_t> is_trained) {
+  int64_t result = std::ranges::count(is_trained, 1);
+  for (int64_t chunk = 0; chunk < chunks.count(); ++chunk)
+    for (int64_t step = 0; step < chunks.burn_in; ++step)
+      result -= is_trained[static_cast<size_t>(chunks.sample(chunk, step))];
+  return result;
+}
+
 std::vector<int64_t> trained_chunks(const Chunks& chunks, std::span<const uint8_t> is_trained) {
   std::vector<int64_t> result;
   for (int64_t chunk = 0; chunk < chunks.count(); ++chunk)

@@ -38,6 +38,9 @@ struct TrainedSamples {
 // `is_trained` [B].
 TrainedSamples trained_samples(const Chunks& chunks, std::span<const int64_t> which,
                                std::span<const uint8_t> is_trained);
+// How many of the batch's samples are trained on: those to train on that are not in the burn-in of a chunk. Without
+// chunks, all to train on.
+int64_t count_trained(const Chunks& chunks, std::span<const uint8_t> is_trained);
 // The chunks that hold any.
 std::vector<int64_t> trained_chunks(const Chunks& chunks, std::span<const uint8_t> is_trained);
 

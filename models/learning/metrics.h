@@ -38,7 +38,7 @@ struct UpdateFigures {
   const AlgorithmChoice& choice;
   const UpdateSettings& settings;
   const EpochReport& epoch;                     // the last
-  const std::optional<TargetFigures>& targets;  // nothing when the update had no sample
+  const std::optional<TargetFigures>& targets;  // nothing without samples to train on
   uint64_t skipped = 0;                         // optimizer steps, over all epochs
   std::span<const float> log_std;               // [D]; empty unless actions are continuous
   bool penalizes_kl = false;

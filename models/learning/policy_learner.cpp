@@ -42,12 +42,19 @@ class PolicyLearner final : public Learner {
     const Sequences& sequences;
     std::span<const uint8_t> is_trained;
   };
+  // What the epochs of an update did.
+  struct Trained {
+    int64_t samples = 0;                   // that each epoch trained on
+    EpochReport last;                      // of the last epoch
+    std::optional<TargetFigures> figures;  // nothing without samples
+  };
 
+  Trained train(StagedUpdate& batch, const UpdateSettings& settings, UpdateReport& report);
   Prepared prepare_targets(StagedSamples& samples);
   EpochOrder epoch_order(const Epoch& epoch, uint64_t key) const;
   EpochReport run_epoch(const Epoch& epoch, const UpdateSettings& settings, uint64_t index);
   void schedule_log_std(double progress);
-  void adapt_kl(const EpochReport& epoch, bool trained_policy, size_t samples);
+  void adapt_kl(const Trained& trained, bool trained_policy);
 
   LearnerConfig config_;
   EnvSpec env_;
@@ -99,42 +106,47 @@ std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const
 }
 
 UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
-  auto& own = dynamic_cast<StagedUpdate&>(staged);
-  StagedSamples& samples = own.staged;
   UpdateReport report;
   const UpdateSettings settings = update_settings(config_, updates_, kl_coef_, progress);
-  EpochReport last;
-  std::optional<TargetFigures> figures;
-  if (!samples.trained.empty()) {
-    schedule_log_std(progress);
-    form_->begin(own);
-    Prepared prepared = prepare_targets(samples);
-    absorb_returns(samples, replica_.weights);
-    const Targets targets = make_targets(choice_, samples, prepared, value_units(replica_.weights), figures.emplace());
-    const std::vector<uint8_t> is_trained = trained_mask(samples);
-    const Training training = {targets, is_trained};
-    form_->begin_steps(training);
-    const Epoch every = {own, prepared.sequences, is_trained};
-    for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
-      last = run_epoch(every, settings, static_cast<uint64_t>(epoch));
-      report.steps += last.steps;
-      report.skipped += last.skipped;
-      ++report.epochs;
-      const double target_kl = config_.algorithm.target_kl;
-      if (target_kl > 0.0 && last.loss.diagnostics.kl_k3 > target_kl) break;
-    }
-    form_->end();
-  }
+  schedule_log_std(progress);
+  const Trained trained = train(dynamic_cast<StagedUpdate&>(staged), settings, report);
   ++updates_;
   report.metrics = metrics_of({.choice = choice_,
                                .settings = settings,
-                               .epoch = last,
-                               .targets = figures,
+                               .epoch = trained.last,
+                               .targets = trained.figures,
                                .skipped = report.skipped,
                                .log_std = replica_.log_std(),
                                .penalizes_kl = config_.algorithm.kl_coef != 0.0});
-  adapt_kl(last, settings.loss.train_policy, samples.trained.size());
+  adapt_kl(trained, settings.loss.train_policy);
   return report;
+}
+
+PolicyLearner::Trained PolicyLearner::train(StagedUpdate& batch, const UpdateSettings& settings, UpdateReport& report) {
+  Trained result;
+  StagedSamples& samples = batch.staged;
+  if (samples.trained.empty()) return result;
+  form_->begin(batch);
+  Prepared prepared = prepare_targets(samples);
+  const std::vector<uint8_t> is_trained = trained_mask(samples);
+  result.samples = count_trained(batch.chunks, is_trained);
+  if (result.samples == 0) return result;
+  absorb_returns(samples, replica_.weights);
+  const Targets targets =
+      make_targets(choice_, samples, prepared, value_units(replica_.weights), result.figures.emplace());
+  const Training training = {targets, is_trained};
+  form_->begin_steps(training);
+  const Epoch every = {batch, prepared.sequences, is_trained};
+  for (int64_t epoch = 0; epoch < config_.trainer.epochs; ++epoch) {
+    result.last = run_epoch(every, settings, static_cast<uint64_t>(epoch));
+    report.steps += result.last.steps;
+    report.skipped += result.last.skipped;
+    ++report.epochs;
+    const double target_kl = config_.algorithm.target_kl;
+    if (target_kl > 0.0 && result.last.loss.diagnostics.kl_k3 > target_kl) break;
+  }
+  form_->end();
+  return result;
 }
 
 void PolicyLearner::schedule_log_std(double progress) {
@@ -179,11 +191,11 @@ EpochOrder PolicyLearner::epoch_order(const Epoch& epoch, uint64_t key) const {
 }
 
 // After the update, by the samples it trained on: its own penalty was weighted with the coefficient from before it.
-void PolicyLearner::adapt_kl(const EpochReport& epoch, bool trained_policy, size_t samples) {
+void PolicyLearner::adapt_kl(const Trained& trained, bool trained_policy) {
   const AlgorithmConfig& algorithm = config_.algorithm;
-  if (algorithm.kl_controller != "adaptive" || !trained_policy || epoch.steps == 0) return;
+  if (algorithm.kl_controller != "adaptive" || !trained_policy || trained.last.steps == 0) return;
   AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
-  controller.update(epoch.loss.kl, static_cast<double>(samples));
+  controller.update(trained.last.loss.kl, static_cast<double>(trained.samples));
   kl_coef_ = controller.value();
 }
 

@@ -40,7 +40,8 @@ class UpdateForm {
   // Makes what update needs of samples and chunks, once per batch.
   virtual void stage(StagedUpdate& batch) const = 0;
 
-  // An update: begin(), begin_steps(), step() for every minibatch, end(). `batch` must outlive it.
+  // An update: begin(), begin_steps(), step() for every minibatch, end(); begin() alone where there turns out to be
+  // nothing to train on. `batch` must outlive it.
   // Takes up the batch's statistics into the observation normaliser, then normalises its inputs.
   virtual void begin(StagedUpdate& batch) = 0;
   // The network with its present weights, for the batch of begin(), which must not be changed meanwhile.

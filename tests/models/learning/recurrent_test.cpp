@@ -187,9 +187,24 @@ TEST_CASE("recurrent: chunks without a sample are left out, and a batch without 
     for (int64_t n = 0; n < 2; ++n) rollout->valid.mutable_view<uint8_t>()[t * 2 + n] = t % 4 < 2;
   const UpdateReport report = update_with(*learner, whole_batch(rollout));
   CHECK(report.steps + report.skipped == 0);
+  CHECK_FALSE(report.metrics.contains("explained_variance"));
   CHECK((learner->save().model == before));
   rollout->valid.mutable_view<uint8_t>()[2 * 2 + 1] = 1;
   CHECK(update_with(*learner, whole_batch(rollout)).steps == 1);
+}
+
+TEST_CASE("recurrent: an adaptive KL coefficient moves by the samples after the burn-in") {
+  RunConfig config = recurrent_config("gru", 8, 4, 1);
+  config.algorithm.kl_coef = 0.5;
+  config.algorithm.kl_controller = "adaptive";
+  config.algorithm.kl_target = 1e-6;
+  config.algorithm.kl_horizon = 10'000;
+  const auto learner = make_learner(config, discrete_spec());
+  const auto rollout = random_recurrent_rollout(8, 5, 4, kSize, 5);
+  // A burn-in step and one after it are not valid: of 2 chunks of 5 columns, 3 steps each, 29 samples are left.
+  for (const int64_t sample : {1, 6}) rollout->valid.mutable_view<uint8_t>()[static_cast<size_t>(sample)] = 0;
+  CHECK(update_with(*learner, whole_batch(rollout)).metrics.at("kl_coef") == 0.5);
+  CHECK(learner->save().scalars.at("kl_coef") == doctest::Approx(0.5 * (1 + 0.2 * 29 / 10'000)).epsilon(1e-12));
 }
 
 TEST_CASE("recurrent: some columns of a rollout are trained on as if they were all of it") {
