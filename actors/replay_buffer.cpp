@@ -242,10 +242,10 @@ void on_checkpoint(Self self, const CheckpointMessage& message) {
 void on_update(Self self, const UpdateMessage& update) {
   auto& st = self->state;
   if (st.store->closed()) return;
-  if (update.applied) {
-    st.store->trained(update.index);
-  } else {
+  if (update.failed) {
     st.store->failed(update.index);
+  } else {
+    st.store->trained(update.index);
   }
   report(self, update);
 }

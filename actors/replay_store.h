@@ -76,7 +76,7 @@ class ReplayStore {
   bool push(RolloutPtr rollout);
   // The next super-batch, when there are enough samples that are fresh enough for the update that would use it.
   std::optional<SuperBatch> sample();
-  // The update with that index used its batch, or lost it (no optimizer step was applied).
+  // The update with that index used its batch, or lost it (every optimizer step was skipped).
   void trained(uint64_t index);
   void failed(uint64_t index);
 

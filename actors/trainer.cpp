@@ -138,7 +138,21 @@ void warn_of_skipped(Self self, const UpdateReport& report) {
           "rewards (env.reward_scale) and the learning rates (trainer.policy_lr, trainer.value_lr). Further ones are "
           "counted in skipped_steps without a warning; the run ends after " +
           std::to_string(st.context->config.trainer.max_skipped) +
-          " updates in a row without a step (trainer.max_skipped)");
+          " updates in a row in which every step is skipped (trainer.max_skipped)");
+}
+
+// Of the first only: where rollouts are short, every update may be like it.
+void warn_of_empty(Self self, const UpdateReport& report, uint64_t samples) {
+  auto& st = self->state;
+  if (!report.empty() || std::exchange(st.warned_of_empty, true)) return;
+  const bool drop = st.context->config.algorithm.incomplete == "drop";
+  log_warn("trainer",
+           "update " + std::to_string(st.version.number) + ": nothing to train on in a super-batch of " +
+               std::to_string(samples) + " samples, so no optimizer step was taken: " +
+               (drop ? "algorithm.incomplete \"drop\" leaves out every sequence that does not end in a terminal state "
+                       "within its rollout; use a larger rollout.length, or algorithm.incomplete \"bootstrap\""
+                     : "every sample is in the burn-in of its sequence (model.burn_in)") +
+               ". Further updates like this are not reported");
 }
 
 void update(Self self, const StagedMessage& message) {
@@ -153,11 +167,12 @@ void update(Self self, const StagedMessage& message) {
   self->send(st.peers.publisher, WeightsMessage{weights});
 
   warn_of_skipped(self, *report);
-  const bool applied = report->steps > 0;
-  st.skipped_in_a_row = applied ? 0 : st.skipped_in_a_row + 1;
+  warn_of_empty(self, *report, message.batch->samples);
+  if (report->steps > 0) st.skipped_in_a_row = 0;
+  if (report->failed()) ++st.skipped_in_a_row;
   const UpdateMessage done{st.version,
                            message.batch->index,
-                           applied,
+                           report->failed(),
                            message.batch->samples,
                            seconds(self->clock().now() - begun),
                            seconds(begun - st.asked),

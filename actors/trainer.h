@@ -32,8 +32,8 @@ struct TrainerState {
   PolicyVersion version;
   uint64_t env_steps = 0;
   ReplayStart start;
-  uint64_t skipped_in_a_row = 0;
-  bool warned_of_skipped = false;
+  uint64_t skipped_in_a_row = 0;  // updates that failed since the last one that applied a step
+  bool warned_of_skipped = false, warned_of_empty = false;
   double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
   Clock::time_point started, asked;
   bool waiting = false;  // asked for a batch

@@ -64,6 +64,10 @@ class StagedBatch {
 };
 
 struct UpdateReport {
+  // Every optimizer step was skipped. Without any step, applied or skipped, there was nothing to train on.
+  bool failed() const { return steps == 0 && skipped > 0; }
+  bool empty() const { return steps == 0 && skipped == 0; }
+
   uint64_t steps = 0;                     // optimizer steps applied
   uint64_t skipped = 0;                   // optimizer steps skipped because a loss or a gradient was not finite
   uint64_t epochs = 0;                    // passes over the super-batch, fewer when the target KL stopped them

@@ -32,7 +32,7 @@ struct Transition {
   bool terminated = false;
   bool truncated = false;
   bool arrived = false;  // in a rollout at replay
-  bool trained = false;  // in an update that was applied
+  bool trained = false;  // in an update that did not fail
   int64_t before = 0;    // the observation of the same episode before this one; 0 = this one begins an episode
   int64_t depth = 0;     // observations of the episode before this one
   uint32_t uses = 0;     // updates

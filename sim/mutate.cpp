@@ -97,7 +97,7 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
     if (auto* report = mutable_content<WorkerReport>(element); report != nullptr && m == Mutation::last_words_lost)
       report->partial.clear();
     if (auto* update = mutable_content<UpdateMessage>(element); update != nullptr && m == Mutation::update_claimed)
-      update->applied = !update->applied;
+      update->failed = !update->failed;
   }
   if (kind == "prefetcher")
     if (auto* message = mutable_content<BatchMessage>(element)) {

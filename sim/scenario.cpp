@@ -26,7 +26,7 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::weights_old, "weights_old", "the publisher sends an older version again"},
     {Mutation::weights_torn, "weights_torn", "a snapshot holds tensors of two versions"},
     {Mutation::batch_again, "batch_again", "replay hands out the samples of the batch before once more"},
-    {Mutation::update_claimed, "update_claimed", "the trainer claims an update that was skipped, and the reverse"},
+    {Mutation::update_claimed, "update_claimed", "the trainer claims an update that failed, and the reverse"},
     {Mutation::lag_bound_off, "lag_bound_off", "replay allows two updates more than max_policy_lag"},
     {Mutation::max_batch_off, "max_batch_off", "the batcher exceeds max_batch"},
     {Mutation::gamma_off, "gamma_off", "workers discount with another gamma"},

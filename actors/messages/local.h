@@ -68,7 +68,7 @@ struct StagedMessage {
 struct UpdateMessage {
   PolicyVersion version;  // after the update
   uint64_t index = 0;
-  bool applied = false;  // at least one optimizer step was applied
+  bool failed = false;  // every optimizer step was skipped because it was not finite: its samples are lost
   uint64_t samples = 0;
   double update_seconds = 0;
   double wait_seconds = 0;

@@ -35,7 +35,8 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.max_grad_norm, "max_grad_norm", between(0, 1e9), "gradients are scaled down to this norm; 0 = off");
   s.add(c.value_only_updates, "value_only_updates", between(0, kMostCount),
         "the first updates train the value function alone");
-  s.add(c.max_skipped, "max_skipped", between(1, 1e6), "non-finite updates in a row after which the run stops",
+  s.add(c.max_skipped, "max_skipped", between(1, 1e6),
+        "the run stops after this many updates in a row that skip every optimizer step because it is not finite",
         {.change = Change::at_resume});
   s.add(c.threads, "threads", between(1, 1024), "compute threads of one step", {.change = Change::at_resume});
   s.add(c.device, "device", device_name(), "where the trainer computes", {.change = Change::at_resume});

@@ -25,7 +25,7 @@ struct TrainerConfig {
   double weight_decay = 0.0;
   double max_grad_norm = 0.5;      // 0 = off
   int64_t value_only_updates = 0;  // the first updates train the value function alone
-  int64_t max_skipped = 10;        // non-finite updates in a row after which the run stops
+  int64_t max_skipped = 10;        // the run stops after this many updates in a row without a finite step
   int64_t threads = 1;             // compute threads of one step
   std::string device = "cpu";      // "cpu", "cuda", "cuda:N"
   friend bool operator==(const TrainerConfig&, const TrainerConfig&) = default;

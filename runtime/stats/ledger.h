@@ -8,7 +8,7 @@ namespace troupe {
 
 struct Ledger {
   uint64_t produced = 0;       // arrived at replay, or known to be lost on the way
-  uint64_t trained = 0;        // used by at least one update
+  uint64_t trained = 0;        // in the super-batch of at least one update that did not fail
   uint64_t dropped_stale = 0;  // older than max_policy_lag when their turn came
   uint64_t dropped_full = 0;   // no room
   uint64_t lost_in_crash = 0;  // lost because a process, an actor, an environment or an update failed

@@ -28,6 +28,8 @@ struct Heard {
   std::vector<WorkerReport> workers;
   std::vector<EnvironmentsFailing> failing;
   std::vector<SamplingFailed> sampling_failed;
+  std::vector<UpdateMessage> updates;
+  std::vector<TrainingEnded> ended;
   uint32_t credits = 0;
   std::vector<caf::error> exits;  // the reasons with which it was told to end; it lives on
 };
@@ -54,7 +56,8 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [](const Applied&) {},
       [](next_atom) {},
       [](const WeightsMessage&) {},
-      [](const UpdateMessage&) {},
+      [heard](const UpdateMessage& update) { heard->updates.push_back(update); },
+      [heard](const TrainingEnded& ended) { heard->ended.push_back(ended); },
       [](const CheckpointMessage&) {},
       [](const EvaluateMessage&) {},
       [](const Evaluation&) {},

@@ -46,12 +46,11 @@ RunConfig limited(double seconds, int64_t updates = 0) {
 struct Fixture : OneActor {
   explicit Fixture(const RunConfig& config, const ReplayStart& start = {})
       : OneActor(config), learner(std::make_shared<RecordingLearner>(world)) {
-    const auto supervisor = caf::typed_actor<caf::reacts_to<TrainingEnded>, caf::reacts_to<save_atom>>();
     const auto all = add_peer();
-    trainer =
-        keep(system->spawn(troupe::trainer, RunContextPtr(context), std::shared_ptr<Learner>(learner), start,
-                           TrainerPeers{all.as<PrefetcherActor>(), all.as<ReplayActor>(), all.as<PublisherActor>(),
-                                        all.as<RecorderActor>(), all.as<EvaluatorActor>(), supervisor}));
+    trainer = keep(system->spawn(
+        troupe::trainer, RunContextPtr(context), std::shared_ptr<Learner>(learner), start,
+        TrainerPeers{all.as<PrefetcherActor>(), all.as<ReplayActor>(), all.as<PublisherActor>(),
+                     all.as<RecorderActor>(), all.as<EvaluatorActor>(), all.as<decltype(TrainerPeers::supervisor)>()}));
     peer = all;
     peer.tell(trainer, begin_atom_v);
     run();
@@ -114,5 +113,57 @@ TEST_CASE("trainer: the first optimizer steps that are skipped are warned of, an
   CHECK(std::count(log.begin(), log.end(), '\n') == 1);
   CHECK(log.find("warning trainer: update 2: 13 of 16 optimizer steps were skipped") != std::string::npos);
   CHECK(log.find("env.reward_scale") != std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
+}
+
+namespace {
+
+const UpdateReport kApplied = {.steps = 1, .skipped = 15, .epochs = 1, .metrics = {}},
+                   kSkipped = {.steps = 0, .skipped = 16, .epochs = 1, .metrics = {}}, kEmpty = {};
+
+RunConfig with_max_skipped(int64_t updates) {
+  RunConfig config = limited(0, 100);
+  config.trainer.max_skipped = updates;
+  config.algorithm.incomplete = "drop";
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("trainer: a run ends after trainer.max_skipped updates in a row that skipped every step") {
+  Fixture f(with_max_skipped(3));
+  const auto update = [&](const UpdateReport& report) {
+    f.learner->report = report;
+    f.update();
+  };
+  update(kSkipped);
+  update(kSkipped);
+  update(kApplied);  // one step is enough to begin anew
+  update(kSkipped);
+  update(kEmpty);  // says nothing about whether updates are finite
+  update(kSkipped);
+  REQUIRE(f.peer.heard->ended.empty());
+  update(kSkipped);
+  REQUIRE(f.peer.heard->ended.size() == 1);
+  CHECK(f.peer.heard->ended[0].reason == "non-finite updates");
+  CHECK(f.peer.heard->ended[0].error == "3 updates in a row were not finite, the last at update 7");
+  std::vector<bool> failed;
+  for (const UpdateMessage& message : f.peer.heard->updates) failed.push_back(message.failed);
+  CHECK(failed == std::vector<bool>{true, true, false, true, false, true, true});
+}
+
+TEST_CASE("trainer: updates with nothing to train on are warned of once and do not end the run") {
+  Fixture f(with_max_skipped(2));
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  f.learner->report = kEmpty;
+  for (int i = 0; i < 5; ++i) f.update();
+  CHECK(f.peer.heard->ended.empty());
+  CHECK(f.peer.heard->updates.size() == 5);
+  for (const UpdateMessage& message : f.peer.heard->updates) CHECK_FALSE(message.failed);
+  const std::string log = disk.read("log");
+  CHECK(std::count(log.begin(), log.end(), '\n') == 1);
+  CHECK(log.find("warning trainer: update 1: nothing to train on in a super-batch of 0 samples") != std::string::npos);
+  CHECK(log.find("algorithm.incomplete \"drop\"") != std::string::npos);
   open_log(nullptr, {.to_stderr = false});
 }

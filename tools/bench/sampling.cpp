@@ -142,7 +142,6 @@ class Pipeline {
     UpdateMessage done;
     done.index = version_.number++;
     done.version = version_;
-    done.applied = true;
     self_->send(replay_, done);
     auto next = std::make_shared<WeightSnapshot>(*weights_);
     next->version = version_;

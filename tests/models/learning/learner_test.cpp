@@ -569,7 +569,15 @@ TEST_CASE("learner: sequences without a terminal state are left out when asked t
   config.algorithm.incomplete = "drop";
   Pair pair(config, discrete_spec());
   CHECK(update_with(*pair.learner, episodes_batch(pair, 1)).steps == 1);
-  CHECK(update_with(*pair.learner, pair.batch(1)).steps == 0);  // no episode ends
+  const LearnerState before = pair.learner->save();
+  const UpdateReport report = update_with(*pair.learner, pair.batch(1));  // no episode ends
+  CHECK(report.empty());
+  CHECK_FALSE(report.failed());
+  CHECK(report.epochs == 0);
+  for (const char* name : {"advantage_mean", "return_mean", "explained_variance"})
+    CHECK_FALSE(report.metrics.contains(name));
+  CHECK((pair.learner->save().model == before.model));
+  CHECK((pair.learner->save().optimizer == before.optimizer));
 }
 
 TEST_CASE("learner: sequences of different tasks are not compared") {
