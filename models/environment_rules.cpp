@@ -27,6 +27,11 @@ void check_recurrence(const LearnerConfig& config, const EnvSpec& env, const Alg
                    "is more than the " + setting_text(chunks) + " chunks of trainer.super_batch " +
                        setting_text(trainer.super_batch) + " / " + setting_text(recurrence.sequence) +
                        " steps (model.sequence); use at most " + setting_text(std::max<int64_t>(chunks, 1)));
+  if (trainer.micro_batch > 0 && trainer.micro_batch < recurrence.sequence)
+    refuse_setting("trainer.micro_batch", trainer.micro_batch,
+                   "is less than one chunk of " + setting_text(recurrence.sequence) +
+                       " steps (model.sequence), which a recurrent model is trained on as a whole; use at least " +
+                       setting_text(recurrence.sequence) + ", or 0 for the whole minibatch");
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "models/learning/sample_passes.h"
+#include "runtime/base/errors.h"
 
 namespace troupe {
 
@@ -59,7 +59,8 @@ double longest_sequence(const LearnerConfig& config, const AlgorithmChoice& choi
 }
 
 int64_t chunks_of(int64_t micro_batch, int64_t steps) {
-  return steps > 0 && micro_batch > 0 ? std::max<int64_t>(1, micro_batch / steps) : micro_batch;
+  TROUPE_CHECK(micro_batch == 0 || micro_batch >= steps, micro_batch, steps);
+  return steps > 0 ? micro_batch / steps : micro_batch;
 }
 
 }  // namespace troupe

@@ -48,8 +48,8 @@ class UpdateForm {
   CurrentNetwork current_network();
   // Host weights that changed since begin() are taken over. `training` must outlive the steps.
   virtual void begin_steps(const Training& training) = 0;
-  // Trains on one minibatch in parts of at most `micro_batch` samples (0 = whole). With chunks, `minibatch` is the
-  // indices of some, each of which has something to train on.
+  // Trains on one minibatch in parts of at most `micro_batch` samples (0 = whole), or one longer sequence. With chunks,
+  // `minibatch` is the indices of some, each of which has something to train on, and a part is whole chunks.
   virtual StepReport step(const UpdateSettings& settings, SampleRange minibatch, int64_t micro_batch) = 0;
   // Makes the host weights those that were trained.
   virtual void end() = 0;
@@ -77,7 +77,7 @@ class UpdateForm {
 
 // Tokens of the longest sequence there can be in a run.
 double longest_sequence(const LearnerConfig& config, const AlgorithmChoice& choice, const Head& head);
-// Samples of a micro-batch in chunks of `steps` samples, one at least; `micro_batch` itself without chunks.
+// Whole chunks of `steps` samples in a micro-batch, which holds one at least; `micro_batch` itself without chunks.
 int64_t chunks_of(int64_t micro_batch, int64_t steps);
 
 }  // namespace troupe

@@ -51,3 +51,37 @@ TEST_CASE("environment_rules: single steps are drawn unless something needs whol
   CHECK(refusal("sample", {}).empty());
   CHECK(refusal("sample", algorithm([](AlgorithmConfig& a) { a.surrogate = "cispo"; })).empty());
 }
+
+namespace {
+
+// What is said about a recurrent model that is trained on chunks of `sequence` steps, 64 of them in a minibatch.
+std::string refusal_of_micro_batch(int64_t micro_batch, int64_t sequence, const char* core = "gru") {
+  LearnerConfig config;
+  config.model.kind = "net";
+  config.model.net = std::string(R"({"core": {"kind": ")") + core + R"("}})";
+  config.model.sequence = sequence;
+  config.trainer = {.super_batch = 64 * 16, .minibatches = 1, .micro_batch = micro_batch};
+  EnvSpec env;
+  env.id = "Made-up";
+  env.observations = {{"state", DType::f32, {5}}};
+  env.action.bins = {3};
+  try {
+    check_fit(config, env);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("environment_rules: a micro-batch holds a chunk of a recurrent model, or is refused") {
+  CHECK(
+      refusal_of_micro_batch(15, 16) ==
+      "trainer.micro_batch: 15 is less than one chunk of 16 steps (model.sequence), which a recurrent model is trained "
+      "on as a whole; use at least 16, or 0 for the whole minibatch");
+  CHECK(refusal_of_micro_batch(1, 2).starts_with("trainer.micro_batch: 1 is less than one chunk of 2 steps"));
+  CHECK(refusal_of_micro_batch(31, 0).find("one chunk of 32 steps") != std::string::npos);  // the default
+  for (const int64_t micro_batch : {0, 16, 17, 1024}) CHECK(refusal_of_micro_batch(micro_batch, 16).empty());
+  CHECK(refusal_of_micro_batch(1, 0, "none").empty());
+}
