@@ -10,6 +10,7 @@
 #include "actors/config/replay_capacity.h"
 #include "actors/config/run_config.h"
 #include "actors/config/unused_settings.h"
+#include "algorithms/common/algorithm_choice.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -142,6 +143,9 @@ void check_algorithm(const RunConfig& c) {
            "lets one update of up to " + text(most_samples) + " samples (trainer.super_batch " +
                text(c.trainer.super_batch) + (spare > 0 ? " + rollout.length " + text(c.rollout.length) + " - 1" : "") +
                ") turn the sign of kl_coef; use more than " + text(least_horizon));
+  if (rollout_extras(a).policy_parameters && c.trainer.device != "cpu")
+    refuse("algorithm.kl", a.kl,
+           "is computed on the CPU only; use another estimate, like \"k3\", or trainer.device \"cpu\"");
   if (c.trainer.policy_lr == 0 && c.trainer.value_lr == 0)
     refuse("trainer.policy_lr", c.trainer.policy_lr, "and trainer.value_lr 0 learn nothing; raise one");
   constexpr double kLeastNorm = 1e-6;

@@ -86,6 +86,16 @@ TEST_CASE("validate: what is suggested at the ends of the ranges can be done") {
                     "trainer.super_batch=1000000000", "replay.max_policy_lag=3", "stop.env_steps=1000000000"}) == "");
 }
 
+TEST_CASE("validate: an algorithm that the device of the trainer does not compute is refused") {
+  for (const std::string device : {"cuda", "cuda:1"}) {
+    CHECK(error_with({"algorithm.kl=full", "algorithm.kl_coef=0.1", "trainer.device=" + device}) ==
+          "algorithm.kl: \"full\" is computed on the CPU only; use another estimate, like \"k3\", or trainer.device "
+          "\"cpu\"");
+    CHECK(error_with({"algorithm.kl=k1", "algorithm.kl_coef=0.1", "trainer.device=" + device}) == "");
+  }
+  CHECK(error_with({"algorithm.kl=full", "algorithm.kl_coef=0.1", "trainer.device=cpu"}) == "");
+}
+
 TEST_CASE("validate: super-batches that whole rollouts never fill are refused") {
   check_all({
       {{"trainer.super_batch=16"},
