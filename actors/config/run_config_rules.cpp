@@ -92,7 +92,7 @@ void check_rollouts(const RunConfig& c) {
                            text((lag + 1) * super_batch) + " in advance";
   if (c.replay.draw == "column" && super_batch < c.rollout.length)
     refuse("trainer.super_batch", super_batch,
-           "is less than one row of a rollout, rollout.length " + text(c.rollout.length) + "; use at least " +
+           "is less than one column of a rollout, rollout.length " + text(c.rollout.length) + "; use at least " +
                text(c.rollout.length));
   if (rollout - std::gcd(rollout, super_batch) <= lag * super_batch) return;
   const int64_t nearest = (super_batch + rollout - 1) / rollout * rollout;
@@ -135,7 +135,7 @@ void check_algorithm(const RunConfig& c) {
   if (a.kl_controller == "adaptive" && a.kl_coef == 0)
     refuse("algorithm.kl_coef", a.kl_coef,
            "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
-  const int64_t spare = c.replay.draw == "column" ? c.rollout.length - 1 : 0;  // of batches made of whole rows
+  const int64_t spare = c.replay.draw == "column" ? c.rollout.length - 1 : 0;  // of batches made of whole columns
   const int64_t most_samples = c.trainer.super_batch + spare;
   const double least_horizon = static_cast<double>(most_samples) / 5;  // a fifth: see algorithms/losses/kl.h
   if (a.kl_controller == "adaptive" && a.kl_horizon <= least_horizon)

@@ -7,8 +7,8 @@ namespace troupe {
 void describe(TrainerConfig& c, Fields& fields) {
   const Section s(fields, "trainer", "models/learning");
   s.add(c.super_batch, "super_batch", between(1, 1e9),
-        "least samples per update; batches are made of whole columns of rollouts, so an update may use up to "
-        "rollout.length - 1 more");
+        "least samples per update; with replay.draw column an update takes whole columns of rollouts and so may use up "
+        "to rollout.length - 1 more");
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),

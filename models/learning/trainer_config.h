@@ -9,7 +9,7 @@
 namespace troupe {
 
 struct TrainerConfig {
-  int64_t super_batch = 2048;  // least samples per update, made up of whole columns of rollouts
+  int64_t super_batch = 2048;  // least samples per update
   int64_t minibatches = 4;     // optimizer steps per epoch
   int64_t micro_batch = 0;     // samples per forward and backward inside a minibatch; 0 = the whole minibatch
   int64_t epochs = 4;

@@ -99,7 +99,7 @@ TEST_CASE("validate: an algorithm that the device of the trainer does not comput
 TEST_CASE("validate: super-batches that whole rollouts never fill are refused") {
   check_all({
       {{"trainer.super_batch=16"},
-       "trainer.super_batch: 16 is less than one row of a rollout, rollout.length 32; use at least 32"},
+       "trainer.super_batch: 16 is less than one column of a rollout, rollout.length 32; use at least 32"},
       {{"replay.max_policy_lag=0", "trainer.super_batch=1500"},
        "trainer.super_batch: 1500 could never be filled: workers make whole rollouts of 1024 samples (rollout.length "
        "32 x env.rows 32), and replay.max_policy_lag 0 lets them make at most 1500 in advance; use a multiple of 1024, "
