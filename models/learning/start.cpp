@@ -7,20 +7,45 @@
 
 namespace troupe {
 
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// The rows of a [rows, width] block that hold NaN or infinity.
+std::vector<size_t> non_finite_rows(std::span<const float> block, size_t rows) {
+  std::vector<size_t> result;
+  if (first_non_finite_row(block, static_cast<int64_t>(rows)) < 0) return result;
+  const size_t width = block.size() / rows;
+  for (size_t row = 0; row < rows; ++row)
+    if (first_non_finite_row(block.subspan(row * width, width), 1) == 0) result.push_back(row);
+  return result;
+}
+
+void fill_rows(std::span<float> block, std::span<const size_t> which, size_t rows, float value) {
+  const size_t width = rows > 0 ? block.size() / rows : 0;
+  for (const size_t row : which) std::ranges::fill(block.subspan(row * width, width), value);
+}
+
+}  // namespace
+
 SampleEvaluation HostEvaluation::evaluate(const StagedSamples& batch, std::span<const int64_t> samples,
                                           SampleOutputs said, std::span<const float> log_std, bool probabilities) {
-  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   const size_t decisions = samples.size() * static_cast<size_t>(head_.decisions());
   LossInput input = minibatch_.action_input(batch, samples);
+  const std::vector<size_t> lost = non_finite_rows(said.outputs, samples.size());
   input.head.outputs = said.outputs;
-  input.head.log_std = log_std;
-  log_probs_.assign(decisions, kNaN);
-  squared_.assign(probabilities ? decisions : 0, kNaN);
-  entropy_.resize(samples.size());
-  if (first_non_finite_row(input.head.outputs, input.head.samples) < 0) {
-    head_.evaluate(input.head, input.actions, log_probs_, entropy_, scratch_);
-    if (probabilities) head_.sum_squared_probabilities(scratch_, squared_);
+  if (!lost.empty()) {  // the head refuses them
+    finite_outputs_.assign(said.outputs.begin(), said.outputs.end());
+    fill_rows(finite_outputs_, lost, samples.size(), 0.0f);
+    input.head.outputs = finite_outputs_;
   }
+  input.head.log_std = log_std;
+  log_probs_.resize(decisions);
+  squared_.resize(probabilities ? decisions : 0);
+  entropy_.resize(samples.size());
+  head_.evaluate(input.head, input.actions, log_probs_, entropy_, scratch_);
+  if (probabilities) head_.sum_squared_probabilities(scratch_, squared_);
+  for (std::vector<float>* numbers : {&log_probs_, &squared_}) fill_rows(*numbers, lost, samples.size(), kNaN);
   return {log_probs_, squared_, said.values};
 }
 

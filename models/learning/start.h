@@ -42,8 +42,7 @@ class HostEvaluation {
  public:
   explicit HostEvaluation(const Head& head) : head_(head), minibatch_(head) {}
 
-  // Outputs that are not finite make the log-probabilities of all these samples NaN, which every step of the update
-  // then refuses.
+  // A sample whose outputs are not finite has log-probabilities of NaN. A step whose minibatch holds it is skipped.
   SampleEvaluation evaluate(const StagedSamples& batch, std::span<const int64_t> samples, SampleOutputs said,
                             std::span<const float> log_std, bool probabilities);
 
@@ -51,7 +50,7 @@ class HostEvaluation {
   const Head& head_;
   Minibatch minibatch_;
   HeadScratch scratch_;
-  std::vector<float> log_probs_, squared_, entropy_;
+  std::vector<float> log_probs_, squared_, entropy_, finite_outputs_;
 };
 
 struct Start {

@@ -224,6 +224,28 @@ TEST_CASE("device form: a batch with NaN in it is skipped and changes neither we
   }
 }
 
+TEST_CASE("device form: a sample without finite outputs costs the steps that hold it alone, as in the host form") {
+  for (const EnvSpec& spec : all_specs()) {
+    RunConfig config = small_config();
+    config.algorithm.normalize_advantages = false;
+    config.trainer.minibatches = 4;
+    config.algorithm.rollout_correction = R"({"is": "token"})";
+    const auto policy = make_policy(config, spec);
+    const auto rollout = random_rollout(spec, *policy, 4, 4, 1);
+    rollout->observations.at("state").mutable_view<float>()[3] = kNaN;
+    for (const bool device_form : {false, true}) {
+      const auto learner = learner_of(config, spec, device_form);
+      const UpdateReport report = update_with(*learner, whole_batch(rollout));
+      CHECK(report.skipped == 1);
+      CHECK(report.steps == 3);
+    }
+    check_update(config, spec, whole_batch(rollout));
+    config.algorithm.rollout_correction = small_config().algorithm.rollout_correction;
+    config.algorithm.advantage = "vtrace";
+    check_update(config, spec, whole_batch(rollout));
+  }
+}
+
 TEST_CASE("device form: a state saved by one form continues in the other") {
   for (const bool from_device : {false, true}) {
     RunConfig config = small_config();
