@@ -239,10 +239,10 @@ TEST_CASE("device form: a sample without finite outputs costs the steps that hol
       CHECK(report.skipped == 1);
       CHECK(report.steps == 3);
     }
-    check_update(config, spec, whole_batch(rollout));
+    check_update(config, spec, whole_batch(rollout), 1e-4);
     config.algorithm.rollout_correction = small_config().algorithm.rollout_correction;
     config.algorithm.advantage = "vtrace";
-    check_update(config, spec, whole_batch(rollout));
+    check_update(config, spec, whole_batch(rollout), 1e-4);
   }
 }
 
