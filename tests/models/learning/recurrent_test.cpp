@@ -6,6 +6,9 @@
 
 #include "models/learning/chunk_forward.h"
 #include "models/learning/chunks.h"
+#include "models/learning/device/device_form.h"
+#include "models/learning/host_form.h"
+#include "models/learning/targets.h"
 #include "tests/support/torch_test.h"
 
 #include "tests/models/learning/batches.h"
@@ -75,6 +78,10 @@ torch::Tensor step_core(const TensorMap& p, bool lstm, const torch::Tensor& x, c
   return torch::cat({h, c}, 1);
 }
 
+torch::Tensor input_of_core(const TensorMap& p, const torch::Tensor& observations) {
+  return linear(p, "trunk.0", linear(p, "encoder.state.0", observations).tanh()).tanh();
+}
+
 // The PPO loss of a rollout, step by step over whole columns: at the beginning of each chunk the state is the recorded
 // one, and after `burn_in` steps no gradient reaches back. Only valid steps after the burn-in have a loss.
 torch::Tensor recurrent_ppo_loss(const TensorMap& p, const RunConfig& config, const Rollout& rollout, bool lstm) {
@@ -91,8 +98,7 @@ torch::Tensor recurrent_ppo_loss(const TensorMap& p, const RunConfig& config, co
     if (t % length == 0) state = states[t / length];
     if (t % length == config.model.burn_in) state = state.detach();
     state = state.masked_fill(starts[t].unsqueeze(1), 0);
-    const torch::Tensor x = linear(p, "trunk.0", linear(p, "encoder.state.0", observations[t]).tanh()).tanh();
-    state = step_core(p, lstm, x, state);
+    state = step_core(p, lstm, input_of_core(p, observations[t]), state);
     if (t % length < config.model.burn_in) continue;
     const torch::Tensor features = state.narrow(1, 0, kSize);
     const torch::Tensor actions = tensor_of(rollout.actions)[t].reshape({columns, 1}).to(torch::kLong);
@@ -282,6 +288,147 @@ TEST_CASE("recurrent: over a whole rollout the network says what it said while i
       const bool ended = terminated[sample] || truncated[sample];
       const bool of_final = i >= 6;  // the ends of the columns come first
       if (of_final || !ended) CHECK(bootstraps[i] == doctest::Approx(next[sample]).epsilon(1e-5));
+    }
+  }
+}
+
+namespace {
+
+// What the network says about a rollout, in double precision, step by step over whole columns.
+struct Unrolled {
+  torch::Tensor values, log_probs;  // [T, N]
+  torch::Tensor next_values;        // [T, N] the rollout's, but for those of observations after a last step or a cut
+};
+
+Unrolled unroll(const TensorMap& p, const RunConfig& config, const Rollout& rollout, bool lstm) {
+  const int64_t steps = rollout.steps(), columns = rollout.columns(), length = config.model.sequence;
+  const auto grid = [&](const Array& array) { return tensor_of(array).to(torch::kDouble); };
+  const torch::Tensor observations = grid(rollout.observations.at("state")), states = grid(rollout.chunk_states),
+                      last = grid(rollout.last_observations.at("state")),
+                      finals = grid(rollout.final_observations.at("state")), starts = tensor_of(rollout.starts) > 0;
+  const auto final_steps = rollout.final_steps.view<int32_t>();
+  Unrolled result = {grid(rollout.values), grid(rollout.values), grid(rollout.next_values)};
+  const auto value_of = [&](const torch::Tensor& state) {
+    return linear(p, "value.head", state.narrow(1, 0, kSize)).squeeze(1);
+  };
+  torch::Tensor state;
+  for (int64_t t = 0; t < steps; ++t) {
+    if (t % length == 0) state = states[t / length];
+    state = step_core(p, lstm, input_of_core(p, observations[t]), state.masked_fill(starts[t].unsqueeze(1), 0));
+    const torch::Tensor actions = tensor_of(rollout.actions)[t].reshape({columns, 1}).to(torch::kLong);
+    result.values[t] = value_of(state);
+    result.log_probs[t] =
+        torch::log_softmax(linear(p, "policy.head", state.narrow(1, 0, kSize)), 1).gather(1, actions).squeeze(1);
+    if (t == steps - 1) result.next_values[t] = value_of(step_core(p, lstm, input_of_core(p, last), state));
+    for (int64_t f = 0; f < rollout.final_steps.dim(0); ++f) {
+      if (final_steps[static_cast<size_t>(2 * f)] != t) continue;
+      const int64_t n = final_steps[static_cast<size_t>(2 * f + 1)];
+      const torch::Tensor x = input_of_core(p, finals.narrow(0, f, 1));
+      result.next_values[t][n] = value_of(step_core(p, lstm, x, state.narrow(0, n, 1)))[0];
+    }
+  }
+  return result;
+}
+
+// Equation 1 of IMPALA as a recurrence, with every bound at 1: value targets and policy advantages, [T * N].
+std::pair<std::vector<double>, std::vector<double>> vtrace_targets(const AlgorithmConfig& algorithm, const Rollout& r,
+                                                                   const Unrolled& said) {
+  const int64_t steps = r.steps(), columns = r.columns();
+  const auto flag = [&](const Array& flags, int64_t t, int64_t n) {
+    return flags.view<uint8_t>()[static_cast<size_t>(t * columns + n)] != 0;
+  };
+  const auto number = [](const torch::Tensor& from, int64_t t, int64_t n) { return from[t][n].item<double>(); };
+  const torch::Tensor rewards = tensor_of(r.rewards), behaviour = tensor_of(r.log_probs).squeeze(2);
+  std::vector<double> targets(static_cast<size_t>(steps * columns), 0.0), advantages = targets;
+  for (int64_t n = 0; n < columns; ++n) {
+    for (int64_t t = steps - 1; t >= 0; --t) {
+      if (!flag(r.valid, t, n)) continue;
+      const auto i = static_cast<size_t>(t * columns + n), j = i + static_cast<size_t>(columns);
+      const bool ended = flag(r.terminated, t, n) || flag(r.truncated, t, n);
+      const bool linked = t + 1 < steps && !ended && flag(r.valid, t + 1, n);
+      const double value = number(said.values, t, n), reward = number(rewards, t, n);
+      const double next = linked                     ? number(said.values, t + 1, n)
+                          : flag(r.terminated, t, n) ? 0.0
+                                                     : number(said.next_values, t, n);
+      const double rho = std::min(1.0, std::exp(number(said.log_probs, t, n) - number(behaviour, t, n)));
+      targets[i] = value + rho * (reward + algorithm.gamma * next - value);
+      if (linked) targets[i] += algorithm.gamma * algorithm.lambda * rho * (targets[j] - next);
+      const double weight = algorithm.vtrace_adv == "pg_rho" ? rho : 1.0;
+      advantages[i] = weight * (reward + algorithm.gamma * (linked ? targets[j] : next) - value);
+    }
+  }
+  return {targets, advantages};
+}
+
+// Episodes that end, are cut off (at the end of a chunk, of the rollout and before a void step) and begin again.
+std::shared_ptr<Rollout> cut_rollout(int64_t state_size) {
+  const auto rollout = random_recurrent_rollout(8, 5, 4, state_size, 17);
+  const auto set = [](Array& flags, int64_t t, int64_t n, uint8_t value) {
+    flags.mutable_view<uint8_t>()[static_cast<size_t>(t * 5 + n)] = value;
+  };
+  const std::vector<std::pair<int, int>> cuts = {{2, 1}, {3, 4}, {4, 2}, {7, 3}};
+  for (const auto& [t, n] : cuts) {
+    set(rollout->truncated, t, n, 1);
+    if (t < 7) set(rollout->starts, t + 1, n, 1);
+  }
+  set(rollout->terminated, 5, 0, 1);
+  set(rollout->starts, 6, 0, 1);
+  set(rollout->valid, 5, 2, 0);
+  set(rollout->starts, 6, 2, 1);
+  rollout->samples = 39;
+  rollout->last_observations.set("state", random_array({5, 5}, 18));
+  rollout->final_observations.set("state", random_array({4, 5}, 19));
+  rollout->final_steps = Array(DType::i32, {4, 2});
+  for (size_t f = 0; f < cuts.size(); ++f) {
+    rollout->final_steps.mutable_view<int32_t>()[2 * f] = cuts[f].first;
+    rollout->final_steps.mutable_view<int32_t>()[2 * f + 1] = cuts[f].second;
+  }
+  return rollout;
+}
+
+}  // namespace
+
+TEST_CASE("recurrent: V-trace targets and ratios are those of the network unrolled by hand") {
+  for (const bool lstm : {true, false}) {
+    for (const bool device_form : {false, true}) {
+      CAPTURE(lstm);
+      CAPTURE(device_form);
+      RunConfig config = recurrent_config(lstm ? "lstm" : "gru", 8, 4, 1);
+      config.algorithm.advantage = "vtrace";
+      config.algorithm.lambda = 0.9;
+      const EnvSpec spec = discrete_spec();
+      Replica replica(config, spec, at::kCPU, /*with_gradients=*/true, /*own_memory=*/device_form);
+      TensorMap parameters;
+      for (const auto& [name, array] : replica.weights.save()) parameters[name] = tensor_of(array).to(torch::kDouble);
+      const RolloutPtr rollout = cut_rollout(state_size_of(lstm));
+      const Unrolled said = unroll(parameters, config, *rollout, lstm);
+      const auto [targets, advantages] = vtrace_targets(config.algorithm, *rollout, said);
+
+      const AlgorithmChoice choice = choose_algorithm(config.algorithm);
+      std::unique_ptr<UpdateForm> form;
+      if (device_form)
+        form = std::make_unique<DeviceForm>(config, replica, choice, GradientReducer());
+      else
+        form = std::make_unique<HostForm>(config, replica, choice, GradientReducer());
+      StagedUpdate update;
+      StagedSamples& batch = update.staged;
+      batch = stage_samples(whole(rollout), spec, replica.encoder, /*whole_columns=*/true,
+                            rollout_extras(config.algorithm));
+      update.chunks = stage_chunks(whole(rollout), batch, recurrence_of(config, spec));
+      form->stage(update);
+      form->begin(update);
+      CurrentNetwork network = form->current_network();
+      network.samples_per_pass = 4;  // so that there are several passes
+      Start start = evaluate_start(batch, network, replica.head.decisions(), /*probabilities=*/false);
+      const Prepared prepared = prepare(choice, config.algorithm, replica.head, network, std::move(start), batch);
+      for (const int64_t sample : batch.trained) {
+        CAPTURE(sample);
+        const auto i = static_cast<size_t>(sample);
+        const double log_prob = said.log_probs[sample / 5][sample % 5].item<double>();
+        CHECK(prepared.start.policy.log_probs[i] == doctest::Approx(log_prob).epsilon(1e-5));
+        CHECK(batch.returns.view<float>()[i] == doctest::Approx(targets[i]).epsilon(1e-5));
+        CHECK(prepared.advantages.values[i] == doctest::Approx(advantages[i]).epsilon(1e-5));
+      }
     }
   }
 }
