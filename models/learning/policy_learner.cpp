@@ -87,12 +87,7 @@ PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env, Le
       replica_(config, env, find_device(config.trainer.device, "trainer.device"), /*with_gradients=*/true,
                /*own_memory=*/options.device_form),
       form_(make_form(config, replica_, choice_, std::move(options))),
-      kl_coef_(config.algorithm.kl_coef) {
-  find_learning_rate_kind(config.trainer.lr_schedule);
-  if (config.trainer.minibatches < 1 || config.trainer.epochs < 1)
-    throw ConfigError("trainer.minibatches: " + std::to_string(config.trainer.minibatches) +
-                      " and trainer.epochs: " + std::to_string(config.trainer.epochs) + ", both must be at least 1");
-}
+      kl_coef_(config.algorithm.kl_coef) {}
 
 std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const {
   auto result = std::make_unique<StagedUpdate>();
