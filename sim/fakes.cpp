@@ -27,10 +27,10 @@ constexpr const char* kOrigin = "origin";  // the tensor that says which weights
 
 std::shared_ptr<const Signature> fake_signature() {
   static const auto signature =
-      std::make_shared<const Signature>(Signature{{{TensorKind::parameter, "a", {3}, DType::i64},
-                                                   {TensorKind::parameter, "b", {17}, DType::i64},
-                                                   {TensorKind::parameter, kOrigin, {1}, DType::i64},
-                                                   {TensorKind::buffer, "c", {1}, DType::i64}}});
+      std::make_shared<const Signature>(Signature{{{TensorGroup::policy, "a", {3}, DType::i64},
+                                                   {TensorGroup::policy, "b", {17}, DType::i64},
+                                                   {TensorGroup::policy, kOrigin, {1}, DType::i64},
+                                                   {TensorGroup::buffer, "c", {1}, DType::i64}}});
   return signature;
 }
 

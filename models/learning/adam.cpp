@@ -3,32 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
-
-namespace {
-
-ParameterGroup group_of(const WeightBlock& weights, size_t first, size_t last) {
-  const size_t count = weights.parameter_count();
-  const auto begin_of = [&](size_t i) {
-    return i == count ? weights.parameter_elements() : weights.parameter_offset(i);
-  };
-  return {first, last, begin_of(first), begin_of(last), 0};
-}
-
-}  // namespace
-
-ParameterGroups::ParameterGroups(const WeightBlock& weights) {
-  const auto& tensors = weights.signature()->tensors;
-  const size_t count = weights.parameter_count();
-  size_t split = count;
-  while (split > 0 && is_value_parameter(tensors[split - 1].name)) --split;
-  for (size_t i = 0; i < split; ++i) TROUPE_CHECK(!is_value_parameter(tensors[i].name), tensors[i].text());
-  policy = group_of(weights, 0, split);
-  value = group_of(weights, split, count);
-}
 
 AdamStep adam_step(const TrainerConfig& config, double learning_rate, double number) {
   AdamStep step{};
@@ -51,11 +28,12 @@ double clip_scale(const TrainerConfig& config, double norm) {
 void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std::span<const float> first,
                   std::span<const float> second, std::map<std::string, Array>& tensors,
                   std::map<std::string, double>& scalars) {
-  for (size_t i = 0; i < weights.parameter_count(); ++i) {
+  const size_t count = weights.trained().last;
+  for (size_t i = 0; i < count; ++i) {
     const TensorSpec& spec = weights.signature()->tensors[i];
-    const size_t at = weights.parameter_offset(i), count = static_cast<size_t>(spec.shape.elements());
-    tensors["first." + spec.name] = Array::of(spec.shape, first.subspan(at, count));
-    tensors["second." + spec.name] = Array::of(spec.shape, second.subspan(at, count));
+    const size_t at = weights.parameter_offset(i), size = static_cast<size_t>(spec.shape.elements());
+    tensors["first." + spec.name] = Array::of(spec.shape, first.subspan(at, size));
+    tensors["second." + spec.name] = Array::of(spec.shape, second.subspan(at, size));
   }
   scalars["optimizer.policy_steps"] = groups.policy.steps;
   scalars["optimizer.value_steps"] = groups.value.steps;
@@ -63,14 +41,15 @@ void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std
 
 void check_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
                    const std::map<std::string, double>& scalars) {
-  for (size_t i = 0; i < weights.parameter_count(); ++i) {
+  const size_t count = weights.trained().last;
+  for (size_t i = 0; i < count; ++i) {
     const TensorSpec& spec = weights.signature()->tensors[i];
     for (const char* moment : {"first.", "second."})
       check_tensor(tensors, moment + spec.name, spec.shape, DType::f32, "optimizer");
   }
-  if (tensors.size() != 2 * weights.parameter_count())
+  if (tensors.size() != 2 * count)
     throw ConfigError("optimizer: " + std::to_string(tensors.size()) + " tensors, expected " +
-                      std::to_string(2 * weights.parameter_count()));
+                      std::to_string(2 * count));
   saved_count(scalars, "optimizer.policy_steps");
   saved_count(scalars, "optimizer.value_steps");
 }
@@ -79,7 +58,8 @@ void load_moments(const WeightBlock& weights, const std::map<std::string, Array>
                   const std::map<std::string, double>& scalars, ParameterGroups& groups, std::span<float> first,
                   std::span<float> second) {
   check_moments(weights, tensors, scalars);
-  for (size_t i = 0; i < weights.parameter_count(); ++i) {
+  const size_t count = weights.trained().last;
+  for (size_t i = 0; i < count; ++i) {
     const std::string& name = weights.signature()->tensors[i].name;
     const auto at = static_cast<std::ptrdiff_t>(weights.parameter_offset(i));
     std::ranges::copy(tensors.at("first." + name).view<float>(), first.begin() + at);

@@ -17,17 +17,15 @@ struct LearningRates {
   double value = 0.0;
 };
 
-// Parameters that follow each other in a WeightBlock.
 struct ParameterGroup {
-  size_t first_tensor = 0, last_tensor = 0;  // [first, last)
-  size_t begin = 0, end = 0;                 // [begin, end) elements, padding included
-  double steps = 0;                          // optimizer steps that changed them
-
-  size_t size() const { return end - begin; }
+  TensorRange range;
+  double steps = 0;  // optimizer steps that changed them
 };
 
+// The parameters that are trained.
 struct ParameterGroups {
-  explicit ParameterGroups(const WeightBlock& weights);
+  explicit ParameterGroups(const WeightBlock& weights)
+      : policy{weights.range_of(TensorGroup::policy)}, value{weights.range_of(TensorGroup::value)} {}
 
   ParameterGroup policy, value;
 };
@@ -45,7 +43,7 @@ float kept_share(const TrainerConfig& config, double learning_rate, const Shape&
 // The factor of gradients of this norm. As torch.nn.utils.clip_grad_norm_ does, epsilon included.
 double clip_scale(const TrainerConfig& config, double norm);
 
-// Moments, laid out as the block's parameters, as tensors by parameter name; step counts as scalars.
+// Moments, laid out as the block's trained parameters, as tensors by parameter name; step counts as scalars.
 void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std::span<const float> first,
                   std::span<const float> second, std::map<std::string, Array>& tensors,
                   std::map<std::string, double>& scalars);

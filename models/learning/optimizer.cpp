@@ -33,13 +33,15 @@ double square_sum(std::span<const float> x) {
 
 Optimizer::Optimizer(const TrainerConfig& config, WeightBlock& weights)
     : config_(config), weights_(weights), groups_(weights) {
-  first_.resize(weights.parameters().size());
-  second_.resize(weights.parameters().size());
+  first_.resize(weights.trained().size());
+  second_.resize(weights.trained().size());
 }
 
 double Optimizer::step(std::span<const float> gradients, LearningRates rates, bool train_policy) {
   TROUPE_CHECK(gradients.size() == first_.size(), gradients.size(), first_.size());
-  const auto squares_of = [&](const ParameterGroup& g) { return square_sum(gradients.subspan(g.begin, g.size())); };
+  const auto squares_of = [&](const ParameterGroup& group) {
+    return square_sum(gradients.subspan(group.range.begin, group.range.size()));
+  };
   double squares = squares_of(groups_.value);
   if (train_policy) squares += squares_of(groups_.policy);
   const double norm = std::sqrt(squares);
@@ -54,7 +56,7 @@ void Optimizer::apply(ParameterGroup& group, std::span<const float> gradients, d
   group.steps += 1.0;
   const AdamStep step = adam_step(config_, learning_rate, group.steps);
   const std::span<float> parameters = weights_.parameters();
-  for (size_t i = group.first_tensor; i < group.last_tensor; ++i) {
+  for (size_t i = group.range.first; i < group.range.last; ++i) {
     const Shape& shape = weights_.signature()->tensors[i].shape;
     const size_t at = weights_.parameter_offset(i);
     adam(step, kept_share(config_, learning_rate, shape), static_cast<size_t>(shape.elements()), parameters.data() + at,

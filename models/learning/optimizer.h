@@ -1,8 +1,9 @@
 #pragma once
 // Optimizer: Adam over the flat parameters of a WeightBlock (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1; weight
 // decay decoupled as in Loshchilov and Hutter 2019, arXiv:1711.05101), in two groups with a learning rate each: the
-// policy and the value function. One pass over plain memory: at the sizes of control policies, LibTorch's Adam spends
-// most of its step on per-tensor overhead. Its form for other devices is DeviceOptimizer. One thread at a time.
+// policy and the value function. Frozen parameters are left alone. One pass over plain memory: at the sizes of control
+// policies, LibTorch's Adam spends most of its step on per-tensor overhead. Its form for other devices is
+// DeviceOptimizer. One thread at a time.
 
 #include <map>
 #include <span>
@@ -19,9 +20,9 @@ class Optimizer {
  public:
   Optimizer(const TrainerConfig& config, WeightBlock& weights);
 
-  // Clips the gradients (laid out as the block's parameters) to max_grad_norm over all parameters and applies them;
-  // weight decay reaches the weight matrices only. `train_policy` false leaves the policy group and its moments as they
-  // are. Returns the norm before clipping; when it is not finite nothing has been changed.
+  // Clips the gradients (laid out as the block's trained parameters) to max_grad_norm over all of them and applies
+  // them; weight decay reaches the weight matrices only. `train_policy` false leaves the policy group and its moments
+  // as they are. Returns the norm before clipping; when it is not finite nothing has been changed.
   double step(std::span<const float> gradients, LearningRates rates, bool train_policy);
 
   // As save_moments() and load_moments() of adam.h.
@@ -34,7 +35,7 @@ class Optimizer {
   TrainerConfig config_;
   WeightBlock& weights_;
   ParameterGroups groups_;
-  std::vector<float> first_;   // running mean of the gradient, laid out as the parameters
+  std::vector<float> first_;   // running mean of the gradient, laid out as the gradients
   std::vector<float> second_;  // running mean of its square
 };
 

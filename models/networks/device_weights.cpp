@@ -22,13 +22,18 @@ DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gr
       device_(device),
       shared_(device.is_cpu() && !own_memory),
       parameters_(shared_ ? host_parameters() : host_parameters().to(device, at::kFloat, false, /*copy=*/true)) {
-  if (with_gradients) gradients_ = at::zeros_like(parameters_);
+  if (with_gradients) gradients_ = at::zeros_like(trained(parameters_));
 }
 
 // The block's own memory.
 at::Tensor DeviceWeights::host_parameters() const {
   const std::span<float> host = block_.parameters();
   return at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::TensorOptions().dtype(at::kFloat));
+}
+
+// The part of all parameters that is trained.
+at::Tensor DeviceWeights::trained(const at::Tensor& flat) const {
+  return flat.narrow(0, 0, static_cast<int64_t>(block_.trained().size()));
 }
 
 // The index of a parameter, or their number.
@@ -39,6 +44,15 @@ size_t DeviceWeights::index_of(const std::string& name) const {
 }
 
 bool DeviceWeights::has(const std::string& name) const { return index_of(name) < block_.parameter_count(); }
+
+bool DeviceWeights::has_gradient(const std::string& name) const {
+  return has_gradients() && index_of(name) < block_.trained().last;
+}
+
+at::Tensor DeviceWeights::gradient(const std::string& name) const {
+  if (!has_gradient(name)) throw InvariantError("the model has no gradient of " + name);
+  return view(gradients_, name);
+}
 
 size_t DeviceWeights::offset(const std::string& name) const {
   if (!has(name)) throw InvariantError("the model has no parameter " + name);
@@ -62,7 +76,7 @@ void DeviceWeights::upload(const std::string& name) {
 }
 
 void DeviceWeights::download() {
-  if (!shared_) host_parameters().copy_(parameters_);
+  if (!shared_) trained(host_parameters()).copy_(trained(parameters_));
 }
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
-// DeviceWeights: a model's parameters and their gradients on a device, as views into two flat tensors laid out as a
-// WeightBlock's parameters. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
+// DeviceWeights: a model's parameters and the gradients of those that are trained on a device, as views into two flat
+// tensors laid out as a WeightBlock's parameters. Used by one thread at a time. Includes LibTorch: for the sources of
+// models/ only.
 
 #include <ATen/core/Tensor.h>
 
@@ -22,11 +23,15 @@ class DeviceWeights {
 
   at::Device device() const { return device_; }
   at::Tensor parameter(const std::string& name) const { return view(parameters_, name); }
-  at::Tensor gradient(const std::string& name) const { return view(gradients_, name); }
+  // Throws InvariantError unless has_gradient().
+  at::Tensor gradient(const std::string& name) const;
   // Whether `name` is a parameter, and where it starts in parameters() and gradients().
   bool has(const std::string& name) const;
   size_t offset(const std::string& name) const;
-  // All of them, [n] float32 as the block's parameters, padding (always 0) included.
+  // Whether `name` is a parameter that is trained, and here with gradients.
+  bool has_gradient(const std::string& name) const;
+  // All of them, [n] float32 as the block's parameters, padding (always 0) included. Gradients end with the last
+  // parameter that is trained.
   at::Tensor& parameters() { return parameters_; }
   at::Tensor& gradients() { return gradients_; }
   bool has_gradients() const { return gradients_.defined(); }
@@ -35,13 +40,14 @@ class DeviceWeights {
   void upload();
   // The same with one of them.
   void upload(const std::string& name);
-  // Copies the parameters back into the block, waiting for the device.
+  // Copies the parameters that are trained back into the block, waiting for the device.
   void download();
 
  private:
   size_t index_of(const std::string& name) const;
   at::Tensor view(const at::Tensor& flat, const std::string& name) const;
   at::Tensor host_parameters() const;
+  at::Tensor trained(const at::Tensor& flat) const;
 
   WeightBlock& block_;
   at::Device device_;

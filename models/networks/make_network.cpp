@@ -14,7 +14,7 @@ std::unique_ptr<Network> make_mlp(const ModelConfig& config, const EnvSpec& /*en
 }
 
 std::unique_ptr<Network> make_net(const ModelConfig& config, const EnvSpec& env, const DeviceWeights& weights) {
-  return std::make_unique<Net>(config, env, weights);
+  return std::make_unique<Net>(net_plan(config, env), config, weights);
 }
 
 struct NetworkOfKind {

@@ -11,10 +11,11 @@ namespace troupe {
 
 namespace {
 
-void add_trunk(NetworkLayout& layout, const std::string& prefix, const ModelConfig& config, int64_t features) {
+void add_trunk(NetworkLayout& layout, const std::string& prefix, const ModelConfig& config, int64_t features,
+               TensorGroup group) {
   int64_t inputs = features;
   for (size_t i = 0; i < config.hidden.size(); ++i) {
-    add_linear(layout, prefix + '.' + std::to_string(i), config.hidden[i], inputs, std::numbers::sqrt2);
+    add_linear(layout, prefix + '.' + std::to_string(i), config.hidden[i], inputs, group, std::numbers::sqrt2);
     inputs = config.hidden[i];
   }
 }
@@ -32,13 +33,13 @@ NetworkLayout mlp_layout(const ModelConfig& config, const EnvSpec& env) {
   const int64_t features = InputEncoder(env.observations, layout.inputs).features();
   const int64_t top = config.hidden.empty() ? features : config.hidden.back();
   if (config.shared_trunk) {
-    add_trunk(layout, "trunk", config, features);
+    add_trunk(layout, "trunk", config, features, TensorGroup::policy);
   } else {
-    add_trunk(layout, "policy", config, features);
-    add_trunk(layout, "value", config, features);
+    add_trunk(layout, "policy", config, features, TensorGroup::policy);
+    add_trunk(layout, "value", config, features, TensorGroup::value);
   }
-  add_linear(layout, "policy.head", Head(env.action).outputs(), top, config.policy_gain);
-  add_linear(layout, "value.head", 1, top, 1.0);
+  add_linear(layout, "policy.head", Head(env.action).outputs(), top, TensorGroup::policy, config.policy_gain);
+  add_linear(layout, "value.head", 1, top, TensorGroup::value, 1.0);
   return layout;
 }
 

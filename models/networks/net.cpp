@@ -24,9 +24,6 @@ NetworkInput kept(const NetworkInput& input) {
 
 }  // namespace
 
-Net::Net(const ModelConfig& config, const EnvSpec& env, const DeviceWeights& weights)
-    : Net(net_plan(config, env), config, weights) {}
-
 Net::Net(const NetPlan& plan, const ModelConfig& config, const DeviceWeights& weights)
     : trunk_(plan.trunk, weights, find_activation(config.activation)),
       policy_head_{leaf_of(weights, "policy.head.weight"), leaf_of(weights, "policy.head.bias")},
@@ -58,10 +55,10 @@ at::Tensor Net::values(const NetworkInput& input) {
 }
 
 void Net::backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) {
-  TROUPE_CHECK(policy_.defined() && policy_.requires_grad());
+  TROUPE_CHECK(policy_.defined() && (policy_.requires_grad() || values_.requires_grad()));
   torch::autograd::variable_list outputs, gradients;
   const auto add = [&](const at::Tensor& output, const at::Tensor& gradient) {
-    if (!gradient.defined()) return;
+    if (!gradient.defined() || !output.requires_grad()) return;  // what only frozen parameters lead to
     outputs.push_back(output);
     gradients.push_back(gradient);
   };

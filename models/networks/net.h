@@ -16,7 +16,8 @@ namespace troupe {
 
 class Net final : public Network {
  public:
-  Net(const ModelConfig& config, const EnvSpec& env, const DeviceWeights& weights);
+  // `weights`, of the plan's layout, must outlive this.
+  Net(const NetPlan& plan, const ModelConfig& config, const DeviceWeights& weights);
 
   NetworkOutput forward(const NetworkInput& input, bool backward_follows) override;
   at::Tensor values(const NetworkInput& input) override;
@@ -26,7 +27,6 @@ class Net final : public Network {
   struct Linear {
     at::Tensor weight, bias;
   };
-  Net(const NetPlan& plan, const ModelConfig& config, const DeviceWeights& weights);
 
   at::Tensor encode(const NetworkInput& input) const;
   // What the policy head reads, with the state after it.

@@ -32,7 +32,7 @@ at::Tensor embed(const at::Tensor& weight, const at::Tensor& samples) {
 
 at::Tensor leaf_of(const DeviceWeights& weights, const std::string& name) {
   at::Tensor leaf = weights.parameter(name).detach();
-  if (!weights.has_gradients()) return leaf;
+  if (!weights.has_gradient(name)) return leaf;
   leaf.set_requires_grad(true);
   leaf.mutable_grad() = weights.gradient(name);
   return leaf;

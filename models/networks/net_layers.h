@@ -14,7 +14,7 @@
 namespace troupe {
 
 // A parameter as a leaf of autograd's graphs. It shares the memory of `weights`, also for its gradient, which backward
-// passes add to.
+// passes add to; a frozen one has none.
 at::Tensor leaf_of(const DeviceWeights& weights, const std::string& name);
 
 class NetLayers {

@@ -45,7 +45,7 @@ int64_t add_encoder(NetPlan& plan, StrictObject& encoders, const EnvSpec& env, s
   const std::vector<std::string_view> kinds = encoder_names();
   const EncoderKind& kind = find_encoder(settings.choice("kind", default_encoder(observation), kinds));
   const Shape input = kind.numbers ? Shape{observation.shape.elements()} : observation.shape;
-  LayerStack layers(plan.layout, "encoder." + observation.name, input);
+  LayerStack layers(plan.layout, "encoder." + observation.name, input, TensorGroup::policy);
   kind.build(observation, settings, layers);
   settings.finish();
   plan.layout.inputs.push_back({{index}, kind.numbers});
@@ -62,8 +62,8 @@ int64_t add_encoders(NetPlan& plan, StrictObject encoders, const EnvSpec& env) {
 
 // Returns the layers' last width.
 int64_t add_trunk(NetPlan& plan, const std::string& prefix, const std::vector<int64_t>& units, int64_t features,
-                  std::vector<NetLayer>& out) {
-  LayerStack layers(plan.layout, prefix, {features});
+                  TensorGroup group, std::vector<NetLayer>& out) {
+  LayerStack layers(plan.layout, prefix, {features}, group);
   for (const int64_t each : units) layers.linear(each);
   out = layers.take();
   return layers.width();
@@ -90,8 +90,8 @@ int64_t add_core(NetPlan& plan, StrictObject settings, int64_t features) {
   tensors.push_back({.name = "core.bias_hh", .shape = {rows}});
   tensors.push_back({.name = "core.bias_ih", .shape = {rows}});
   if (plan.core == Core::lstm) tensors.back().start_blocks = {0.0, 1.0, 0.0, 0.0};
-  tensors.push_back({"core.weight_hh", {rows, plan.core_size}, 1.0});
-  tensors.push_back({"core.weight_ih", {rows, features}, 1.0});
+  tensors.push_back({.name = "core.weight_hh", .shape = {rows, plan.core_size}, .gain = 1.0});
+  tensors.push_back({.name = "core.weight_ih", .shape = {rows, features}, .gain = 1.0});
   plan.layout.state_size = states_of(plan.core) * plan.core_size;
   plan.layout.units += 2 * rows + plan.layout.state_size;  // the sums of inputs and of state, and the state
   return plan.core_size;
@@ -113,16 +113,17 @@ NetPlan net_plan(const ModelConfig& config, const EnvSpec& env) {
   StrictObject net(json, path);
   NetPlan plan;
   const int64_t encoded = add_encoders(plan, net.object("encoders"), env);
-  int64_t features = add_trunk(plan, "trunk", net.integers("trunk", {64}, 1, kMostUnits), encoded, plan.trunk);
+  int64_t features =
+      add_trunk(plan, "trunk", net.integers("trunk", {64}, 1, kMostUnits), encoded, TensorGroup::policy, plan.trunk);
   features = add_core(plan, net.object("core"), features);
   plan.separate_values = net.has("value_trunk");
   const int64_t before = plan.core == Core::none && plan.separate_values ? encoded : features;
   const std::vector<int64_t> units = net.integers("value_trunk", {}, 1, kMostUnits);
-  const int64_t value_features = add_trunk(plan, "value", units, before, plan.value_trunk);
+  const int64_t value_features = add_trunk(plan, "value", units, before, TensorGroup::value, plan.value_trunk);
   net.finish();
   check_normalizer(config, plan.layout);
-  add_linear(plan.layout, "policy.head", Head(env.action).outputs(), features, config.policy_gain);
-  add_linear(plan.layout, "value.head", 1, value_features, 1.0);
+  add_linear(plan.layout, "policy.head", Head(env.action).outputs(), features, TensorGroup::policy, config.policy_gain);
+  add_linear(plan.layout, "value.head", 1, value_features, TensorGroup::value, 1.0);
   return plan;
 }
 

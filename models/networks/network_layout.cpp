@@ -31,9 +31,10 @@ NetworkLayout network_layout(const ModelConfig& config, const EnvSpec& env) {
   throw ConfigError("model.kind: \"" + config.kind + "\", expected one of: " + known);
 }
 
-void add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs, double gain) {
-  layout.tensors.push_back({name + ".bias", {outputs}});
-  layout.tensors.push_back({name + ".weight", {outputs, inputs}, gain});
+void add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs, TensorGroup group,
+                double gain) {
+  layout.tensors.push_back({name + ".bias", {outputs}, group});
+  layout.tensors.push_back({name + ".weight", {outputs, inputs}, group, gain});
   layout.units += outputs;
 }
 

@@ -9,13 +9,15 @@
 #include "envs/env.h"
 #include "models/networks/model_config.h"
 #include "runtime/base/array.h"
+#include "runtime/weights/weights.h"
 
 namespace troupe {
 
-// Parameters whose names begin with "value." are trained with trainer.value_lr, all others with trainer.policy_lr.
 struct NetworkTensor {
   std::string name;
-  Shape shape;         // a matrix is [outputs, inputs]
+  Shape shape;  // a matrix is [outputs, inputs]
+  // Policy, value or frozen. What policy and value function share belongs to the policy.
+  TensorGroup group = TensorGroup::policy;
   double gain = 0.0;   // of the orthogonal first values, over [first dimension, the others]
   double start = 0.0;  // every element's first value where there is no gain
   // The first values of equal blocks of the tensor, one after another, where they are not all `start`.
@@ -40,6 +42,7 @@ struct NetworkLayout {
 NetworkLayout network_layout(const ModelConfig& config, const EnvSpec& env);
 
 // A fully connected layer: `name`.weight [outputs, inputs] and `name`.bias [outputs].
-void add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs, double gain);
+void add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs, TensorGroup group,
+                double gain);
 
 }  // namespace troupe

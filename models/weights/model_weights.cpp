@@ -6,7 +6,6 @@
 
 #include "models/heads/heads.h"
 #include "models/networks/inputs.h"
-#include "models/networks/network_layout.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -16,9 +15,9 @@ namespace {
 constexpr double kVarianceFloor = 1e-8;
 
 void add_normalizer(Signature& signature, const std::string& prefix, int64_t features) {
-  signature.tensors.push_back({TensorKind::buffer, prefix + ".count", {}, DType::f64});
-  signature.tensors.push_back({TensorKind::buffer, prefix + ".m2", {features}, DType::f64});
-  signature.tensors.push_back({TensorKind::buffer, prefix + ".mean", {features}, DType::f64});
+  signature.tensors.push_back({TensorGroup::buffer, prefix + ".count", {}, DType::f64});
+  signature.tensors.push_back({TensorGroup::buffer, prefix + ".m2", {features}, DType::f64});
+  signature.tensors.push_back({TensorGroup::buffer, prefix + ".mean", {features}, DType::f64});
 }
 
 double dot(const double* a, const double* b, int64_t n) {
@@ -65,27 +64,34 @@ void fill_start(const NetworkTensor& tensor, std::span<float> values) {
 }  // namespace
 
 Signature model_signature(const ModelConfig& config, const EnvSpec& env) {
-  const NetworkLayout layout = network_layout(config, env);
+  return model_signature(network_layout(config, env), config, env);
+}
+
+Signature model_signature(const NetworkLayout& layout, const ModelConfig& config, const EnvSpec& env) {
   const Head head(env.action);
   Signature result;
   for (const NetworkTensor& tensor : layout.tensors)
-    result.tensors.push_back({TensorKind::parameter, tensor.name, tensor.shape, DType::f32});
+    result.tensors.push_back({tensor.group, tensor.name, tensor.shape, DType::f32});
   if (head.continuous()) {
-    const TensorKind kind = config.log_std == "scheduled" ? TensorKind::buffer : TensorKind::parameter;
-    result.tensors.push_back({kind, kLogStd, {head.decisions()}, DType::f32});
+    const TensorGroup group = config.log_std == "scheduled" ? TensorGroup::buffer : TensorGroup::policy;
+    result.tensors.push_back({group, kLogStd, {head.decisions()}, DType::f32});
   }
   const int64_t features = InputEncoder(env.observations, layout.inputs).features();
   if (config.normalize_observations && features > 0) add_normalizer(result, kObservationNormalizer, features);
   if (config.normalize_returns) add_normalizer(result, kReturnNormalizer, 1);
   std::ranges::sort(result.tensors, [](const TensorSpec& a, const TensorSpec& b) {
-    return a.kind != b.kind ? a.kind < b.kind : a.name < b.name;
+    return a.group != b.group ? a.group < b.group : a.name < b.name;
   });
   return result;
 }
 
 WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint64_t seed) {
-  WeightBlock weights(model_signature(config, env));
-  for (const NetworkTensor& tensor : network_layout(config, env).tensors) {
+  return initial_weights(network_layout(config, env), config, env, seed);
+}
+
+WeightBlock initial_weights(const NetworkLayout& layout, const ModelConfig& config, const EnvSpec& env, uint64_t seed) {
+  WeightBlock weights(model_signature(layout, config, env));
+  for (const NetworkTensor& tensor : layout.tensors) {
     const auto values = weights.floats(tensor.name);
     if (tensor.gain == 0.0)
       fill_start(tensor, values);
@@ -96,8 +102,6 @@ WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint6
   if (weights.has(kLogStd)) std::ranges::fill(weights.floats(kLogStd), static_cast<float>(config.log_std_start));
   return weights;
 }
-
-bool is_value_parameter(const std::string& name) { return name.starts_with("value."); }
 
 RunningNormalizer read_normalizer(const WeightBlock& weights, const std::string& prefix) {
   const auto mean = weights.doubles(prefix + ".mean"), m2 = weights.doubles(prefix + ".m2");

@@ -3,9 +3,8 @@
 // functions; any thread.
 //
 //   the network:  see models/networks/network_layout.h
-//   continuous:   policy.log_std [D], a parameter, or a buffer when it follows a schedule
+//   continuous:   policy.log_std [D], a parameter of the policy, or a buffer when it follows a schedule
 //   normalisers:  observation_normalizer.count|mean|m2, return_normalizer.count|mean|m2 (buffers, float64)
-// Parameters are sorted by name, so those of the value function ("value.*") come last.
 
 #include <cstdint>
 #include <string>
@@ -13,19 +12,19 @@
 #include "algorithms/common/running_normalizer.h"
 #include "envs/env.h"
 #include "models/networks/model_config.h"
+#include "models/networks/network_layout.h"
 #include "models/weights/weight_block.h"
 
 namespace troupe {
 
 // Throws ConfigError when the model does not fit the environment.
 Signature model_signature(const ModelConfig& config, const EnvSpec& env);
+// The same where the network's layout, that of `config`, is known.
+Signature model_signature(const NetworkLayout& layout, const ModelConfig& config, const EnvSpec& env);
 
 // The first values, as the layout says. Every tensor draws from its own stream of `seed`.
 WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint64_t seed);
-
-// Whether a parameter belongs to the value function (the group with value_lr) or to the policy. A shared trunk is the
-// policy's.
-bool is_value_parameter(const std::string& name);
+WeightBlock initial_weights(const NetworkLayout& layout, const ModelConfig& config, const EnvSpec& env, uint64_t seed);
 
 // The normaliser that the buffers `prefix`.count|mean|m2 hold, and back.
 RunningNormalizer read_normalizer(const WeightBlock& weights, const std::string& prefix);

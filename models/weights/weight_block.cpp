@@ -11,17 +11,28 @@ namespace troupe {
 WeightBlock::WeightBlock(Signature signature) : signature_(std::make_shared<const Signature>(std::move(signature))) {
   offsets_ = signature_->offsets();
   flat_ = Array(DType::u8, {static_cast<int64_t>(signature_->total_bytes())});
-  parameter_bytes_ = signature_->total_bytes();
-  for (size_t i = signature_->tensors.size(); i-- > 0;) {
-    const TensorSpec& spec = signature_->tensors[i];
-    if (spec.kind == TensorKind::buffer) {
-      TROUPE_CHECK(parameter_count_ == 0, spec.text());  // buffers come after all parameters
-      parameter_bytes_ = offsets_[i];
-    } else {
-      TROUPE_CHECK(spec.dtype == DType::f32, spec.text());
-      ++parameter_count_;
-    }
+  TensorGroup last = TensorGroup::policy;
+  for (const TensorSpec& spec : signature_->tensors) {
+    TROUPE_CHECK(spec.group >= last, spec.text());
+    TROUPE_CHECK(spec.group == TensorGroup::buffer || spec.dtype == DType::f32, spec.text());
+    last = spec.group;
   }
+}
+
+TensorRange WeightBlock::range_of(TensorGroup group) const {
+  const auto& tensors = signature_->tensors;
+  const auto found = std::ranges::equal_range(tensors, group, {}, &TensorSpec::group);
+  const auto begin_of = [&](size_t i) {
+    return i == tensors.size() ? flat_.bytes() / sizeof(float) : parameter_offset(i);
+  };
+  const auto first = static_cast<size_t>(found.begin() - tensors.begin());
+  const size_t last = first + found.size();
+  return {first, last, begin_of(first), begin_of(last)};
+}
+
+TensorRange WeightBlock::trained() const {
+  const TensorRange value = range_of(TensorGroup::value);
+  return {0, value.last, 0, value.end};
 }
 
 bool WeightBlock::has(std::string_view name) const {
@@ -50,7 +61,7 @@ std::span<const double> WeightBlock::doubles(std::string_view name) const {
 }
 
 std::span<float> WeightBlock::parameters() {
-  return {reinterpret_cast<float*>(flat_.mutable_data()), parameter_bytes_ / sizeof(float)};
+  return {reinterpret_cast<float*>(flat_.mutable_data()), range_of(TensorGroup::frozen).end};
 }
 
 WeightsPtr WeightBlock::snapshot(PolicyVersion version) const {

@@ -15,8 +15,17 @@
 
 namespace troupe {
 
+// Tensors [first, last) of a signature and their elements [begin, end) in WeightBlock::parameters(), padding included.
+struct TensorRange {
+  size_t first = 0, last = 0;
+  size_t begin = 0, end = 0;
+
+  size_t size() const { return end - begin; }
+};
+
 class WeightBlock {
  public:
+  // Throws InvariantError when the tensors are not sorted by group, or a parameter is not float32.
   explicit WeightBlock(Signature signature);
 
   const std::shared_ptr<const Signature>& signature() const { return signature_; }
@@ -30,9 +39,12 @@ class WeightBlock {
   // All parameters as one run of float32, padding (always 0) included; parameter i starts at element
   // parameter_offset(i).
   std::span<float> parameters();
-  size_t parameter_elements() const { return parameter_bytes_ / sizeof(float); }
-  size_t parameter_count() const { return parameter_count_; }  // tensors
   size_t parameter_offset(size_t i) const { return offsets_[i] / sizeof(float); }
+  // Those of one group, which follow each other. Not for buffers.
+  TensorRange range_of(TensorGroup group) const;
+  // Those that are trained, policy and value: the first ones.
+  TensorRange trained() const;
+  size_t parameter_count() const { return range_of(TensorGroup::frozen).last; }  // tensors
 
   WeightsPtr snapshot(PolicyVersion version) const;
   // Takes over a snapshot. Throws ConfigError naming the first difference, and then changes nothing.
@@ -49,8 +61,6 @@ class WeightBlock {
 
   std::shared_ptr<const Signature> signature_;
   std::vector<size_t> offsets_;
-  size_t parameter_count_ = 0;
-  size_t parameter_bytes_ = 0;
   Array flat_;  // [total_bytes] uint8
 };
 

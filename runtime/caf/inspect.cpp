@@ -18,12 +18,12 @@ bool allocate_checked(uint8_t dtype, const std::vector<int64_t>& extents, Array&
   return true;
 }
 
-bool describe_checked(uint8_t kind, uint8_t dtype, const std::vector<int64_t>& extents, TensorSpec& out) {
+bool describe_checked(uint8_t group, uint8_t dtype, const std::vector<int64_t>& extents, TensorSpec& out) {
   const std::optional<DType> known = dtype_of_number(dtype);
-  if (kind > static_cast<uint8_t>(TensorKind::buffer) || !known || extents.size() > Shape::kMaxRank) return false;
+  if (group > static_cast<uint8_t>(TensorGroup::buffer) || !known || extents.size() > Shape::kMaxRank) return false;
   for (int64_t extent : extents)
     if (extent < 0) return false;
-  out.kind = static_cast<TensorKind>(kind);
+  out.group = static_cast<TensorGroup>(group);
   out.dtype = *known;
   out.shape = Shape(extents);
   return true;

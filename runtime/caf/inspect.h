@@ -57,8 +57,8 @@ namespace detail {
 std::vector<int64_t> extents_of(const Shape& shape);
 // Allocates an array of untrusted dtype and shape; false when they make no sense or are too large.
 bool allocate_checked(uint8_t dtype, const std::vector<int64_t>& extents, Array& out);
-// A tensor of untrusted kind, dtype and shape; false when they make no sense.
-bool describe_checked(uint8_t kind, uint8_t dtype, const std::vector<int64_t>& extents, TensorSpec& out);
+// A tensor of untrusted group, dtype and shape; false when they make no sense.
+bool describe_checked(uint8_t group, uint8_t dtype, const std::vector<int64_t>& extents, TensorSpec& out);
 
 }  // namespace detail
 
@@ -109,12 +109,12 @@ typename Inspector::result_type inspect(Inspector& f, Arrays& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, TensorSpec& x) {
-  auto kind = static_cast<uint8_t>(x.kind);
+  auto group = static_cast<uint8_t>(x.group);
   auto dtype = static_cast<uint8_t>(x.dtype);
   auto extents = detail::extents_of(x.shape);
-  return f(caf::meta::type_name("TensorSpec"), kind, x.name, dtype, extents,
+  return f(caf::meta::type_name("TensorSpec"), group, x.name, dtype, extents,
            caf::meta::load_callback([&]() -> caf::error {
-             if (!detail::describe_checked(kind, dtype, extents, x)) return caf::sec::invalid_argument;
+             if (!detail::describe_checked(group, dtype, extents, x)) return caf::sec::invalid_argument;
              return caf::none;
            }));
 }

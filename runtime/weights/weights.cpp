@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "runtime/base/rng.h"
@@ -24,11 +25,20 @@ size_t tensor_bytes(const TensorSpec& spec) { return static_cast<size_t>(spec.sh
 
 size_t aligned(size_t bytes) { return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment; }
 
+std::string_view text_of(TensorGroup group) {
+  switch (group) {
+    case TensorGroup::policy: return "policy parameter";
+    case TensorGroup::value: return "value parameter";
+    case TensorGroup::frozen: return "frozen parameter";
+    case TensorGroup::buffer: return "buffer";
+  }
+  return "tensor";
+}
+
 }  // namespace
 
 std::string TensorSpec::text() const {
-  return std::string(kind == TensorKind::parameter ? "parameter " : "buffer ") + name + ' ' +
-         std::string(name_of(dtype)) + ' ' + shape.text();
+  return std::string(text_of(group)) + ' ' + name + ' ' + std::string(name_of(dtype)) + ' ' + shape.text();
 }
 
 uint64_t Signature::hash() const {

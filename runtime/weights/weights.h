@@ -13,20 +13,26 @@
 
 namespace troupe {
 
-enum class TensorKind : uint8_t { parameter = 0, buffer = 1 };
+// What a tensor is to training. The numbers travel between processes.
+enum class TensorGroup : uint8_t {
+  policy = 0,  // a parameter that is trained with the policy's learning rate
+  value = 1,   // a parameter of the value function, which has a learning rate of its own
+  frozen = 2,  // a parameter that is not trained: no gradient, no optimizer state
+  buffer = 3,  // no parameter: a normaliser's statistics, a number that follows a schedule
+};
 
 struct TensorSpec {
-  TensorKind kind = TensorKind::parameter;
+  TensorGroup group = TensorGroup::policy;
   std::string name;
   Shape shape;
   DType dtype = DType::f32;
 
-  // "parameter policy.0.weight float32 [64, 4]".
+  // "policy parameter policy.0.weight float32 [64, 4]".
   std::string text() const;
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-// The ordered list of tensors of a policy: parameters sorted by name, then buffers (normaliser state) sorted by name.
+// The ordered list of tensors of a model: sorted by group, then by name. What is trained comes first.
 struct Signature {
   std::vector<TensorSpec> tensors;
 

@@ -207,16 +207,17 @@ TEST_CASE("messages: a truncated array is an error") {
 
 TEST_CASE("messages: a signature round-trips, and one that makes no sense is refused") {
   Fixture f;
-  const Signature signature{{{TensorKind::parameter, "policy.0.weight", {64, 4}, DType::f32},
-                             {TensorKind::buffer, "count", {}, DType::i64},
-                             {TensorKind::buffer, "frozen", {8}, DType::bf16}}};
+  const Signature signature{{{TensorGroup::policy, "policy.0.weight", {64, 4}, DType::f32},
+                             {TensorGroup::value, "value.0.weight", {64, 4}, DType::f32},
+                             {TensorGroup::frozen, "base", {8}, DType::bf16},
+                             {TensorGroup::buffer, "count", {}, DType::i64}}};
   CHECK(f.round_trip(signature).tensors == signature.tensors);
   CHECK(f.round_trip(Signature{}).tensors.empty());
   TensorSpec tensor = signature.tensors[0];
   std::vector<char> bytes = f.bytes_of(tensor);
-  bytes[0] = 9;  // no such kind
+  bytes[0] = 9;  // no such group
   CHECK(f.parse(bytes, tensor));
-  bytes = f.bytes_of(TensorSpec{TensorKind::buffer, "", {}, DType::bf16});
+  bytes = f.bytes_of(TensorSpec{TensorGroup::buffer, "", {}, DType::bf16});
   const auto dtype = std::ranges::find(bytes, static_cast<char>(DType::bf16));
   REQUIRE(dtype != bytes.end());
   *dtype = static_cast<char>(std::size(kDTypes));  // of a later version of troupe

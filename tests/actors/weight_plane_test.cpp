@@ -255,7 +255,8 @@ TEST_CASE("inference_host: another policy is refused with the first difference")
   SmallRun run(1, 10);
   Member& member = run.join(kFloats + 1);
   REQUIRE(run.thread.until([&] { return member.ended.has_value(); }));
-  CHECK(member.ended->find("tensor 0 is parameter w float32 [40] here and parameter w float32 [41] there") !=
+  CHECK(member.ended->find(
+            "tensor 0 is policy parameter w float32 [40] here and policy parameter w float32 [41] there") !=
         std::string::npos);
   REQUIRE(run.run_to_end());
   CHECK(run.outcome->error == "");

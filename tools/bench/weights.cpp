@@ -79,7 +79,7 @@ class Channel {
  public:
   Channel(const std::shared_ptr<GroupBackend>& backend, size_t bytes, ChannelOptions options)
       : signature_(std::make_shared<const Signature>(
-            Signature{{{TensorKind::parameter, "w", {static_cast<int64_t>(bytes)}, DType::u8}}})),
+            Signature{{{TensorGroup::policy, "w", {static_cast<int64_t>(bytes)}, DType::u8}}})),
         flat_(DType::u8, {static_cast<int64_t>(signature_->total_bytes())}),
         receiver_(backend, signature_, std::make_shared<WeightSlot>(), options),
         sender_(

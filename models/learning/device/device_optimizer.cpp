@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 at::Tensor slice_of(const at::Tensor& flat, const ParameterGroup& group) {
-  return flat.slice(0, static_cast<int64_t>(group.begin), static_cast<int64_t>(group.end));
+  return flat.slice(0, static_cast<int64_t>(group.range.begin), static_cast<int64_t>(group.range.end));
 }
 
 std::span<float> mutable_floats(at::Tensor& host) {
@@ -30,7 +30,8 @@ DeviceOptimizer::DeviceOptimizer(const TrainerConfig& config, const WeightBlock&
       second_(at::zeros_like(device.gradients())) {
   if (config.weight_decay == 0.0) return;
   at::Tensor decayed = at::zeros({first_.numel()}, at::TensorOptions().dtype(at::kFloat));
-  for (size_t i = 0; i < weights.parameter_count(); ++i) {
+  const size_t count = weights.trained().last;
+  for (size_t i = 0; i < count; ++i) {
     const Shape& shape = weights.signature()->tensors[i].shape;
     const auto at = static_cast<int64_t>(weights.parameter_offset(i));
     if (shape.rank() >= 2) decayed.slice(0, at, at + shape.elements()).fill_(1);

@@ -31,7 +31,7 @@ class DeviceOptimizer {
   const WeightBlock& weights_;
   DeviceWeights& device_;
   ParameterGroups groups_;
-  at::Tensor first_, second_;  // [n] as the parameters
+  at::Tensor first_, second_;  // [n] as the gradients
   at::Tensor decayed_;         // [n] 1 where weight decay reaches, else 0; undefined without weight decay
 };
 

@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-LayerStack::LayerStack(NetworkLayout& layout, std::string prefix, Shape input)
-    : layout_(layout), prefix_(std::move(prefix)), shape_(input) {}
+LayerStack::LayerStack(NetworkLayout& layout, std::string prefix, Shape input, TensorGroup group)
+    : layout_(layout), prefix_(std::move(prefix)), shape_(input), group_(group) {}
 
 NetLayer& LayerStack::add(NetLayer::Kind kind) {
   NetLayer layer;
@@ -39,8 +39,8 @@ void LayerStack::conv(const ConvSettings& settings, const std::string& path) {
   NetLayer& layer = add(NetLayer::Kind::conv);
   layer.stride = stride;
   layer.padding = padding;
-  layout_.tensors.push_back({layer.name + ".bias", {channels}});
-  layout_.tensors.push_back({layer.name + ".weight", {channels, inputs, kernel, kernel}, std::numbers::sqrt2});
+  layout_.tensors.push_back({layer.name + ".bias", {channels}, group_});
+  layout_.tensors.push_back({layer.name + ".weight", {channels, inputs, kernel, kernel}, group_, std::numbers::sqrt2});
   shape_ = {channels, (height - kernel) / stride + 1, (width - kernel) / stride + 1};
   layout_.units += shape_.elements();
 }
@@ -49,14 +49,14 @@ void LayerStack::conv(const ConvSettings& settings, const std::string& path) {
 void LayerStack::embedding(int64_t values, int64_t size) {
   const NetLayer& layer = add(NetLayer::Kind::embedding);
   const double gain = std::sqrt(static_cast<double>(std::max(values, size)));
-  layout_.tensors.push_back({layer.name + ".weight", {values, size}, gain});
+  layout_.tensors.push_back({layer.name + ".weight", {values, size}, group_, gain});
   shape_ = {shape_.elements() * size};
   layout_.units += shape_.elements();
 }
 
 void LayerStack::linear(int64_t units) {
   const NetLayer& layer = add(NetLayer::Kind::linear);
-  add_linear(layout_, layer.name, units, shape_.elements(), std::numbers::sqrt2);
+  add_linear(layout_, layer.name, units, shape_.elements(), group_, std::numbers::sqrt2);
   shape_ = {units};
 }
 

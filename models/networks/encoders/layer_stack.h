@@ -34,9 +34,9 @@ struct ConvSettings {
 
 class LayerStack {
  public:
-  // Layers called `prefix`.0, `prefix`.1 and so on, for samples of shape `input`. Their tensors are added to `layout`,
-  // which must outlive this.
-  LayerStack(NetworkLayout& layout, std::string prefix, Shape input);
+  // Layers called `prefix`.0, `prefix`.1 and so on, for samples of shape `input`. Their tensors, of `group`, are added
+  // to `layout`, which must outlive this.
+  LayerStack(NetworkLayout& layout, std::string prefix, Shape input, TensorGroup group);
 
   // The sample as an image, [H, W, C], [C, H, W] or, of rank 2, one channel of [H, W]. Comes before conv().
   void image(bool channels_last);
@@ -56,6 +56,7 @@ class LayerStack {
   NetworkLayout& layout_;
   std::string prefix_;
   Shape shape_;
+  TensorGroup group_;
   std::vector<NetLayer> layers_;
   int64_t named_ = 0;
 };

@@ -3,7 +3,10 @@
 #include "models/networks/net.h"
 
 #include <cmath>
+#include <string>
+#include <vector>
 
+#include "runtime/base/errors.h"
 #include "tests/support/torch_test.h"
 
 #include "tests/models/networks/nets.h"
@@ -136,6 +139,63 @@ TEST_CASE("net: gradients add up over backward passes in the memory of the weigh
   }
   CHECK(squares > 0);
   CHECK(std::sqrt(error / squares) < kTolerance);
+}
+
+namespace {
+
+// The network of `whole` with the same weights, in which the tensors whose names begin with one of `frozen` are frozen.
+struct FrozenNet {
+  NetPlan plan;
+  WeightBlock weights;
+  DeviceWeights device;
+  Net network;
+
+  FrozenNet(const NetModel& whole, const std::vector<std::string>& frozen)
+      : plan(with_frozen(net_plan(whole.config, whole.spec), frozen)),
+        weights(initial_weights(plan.layout, whole.config, whole.spec, 0)),
+        device(weights, at::kCPU, /*with_gradients=*/true),
+        network(plan, whole.config, device) {
+    weights.load(whole.weights.save());
+  }
+  static NetPlan with_frozen(NetPlan plan, const std::vector<std::string>& frozen) {
+    for (NetworkTensor& tensor : plan.layout.tensors)
+      for (const std::string& prefix : frozen)
+        if (tensor.name.starts_with(prefix)) tensor.group = TensorGroup::frozen;
+    return plan;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("net: frozen tensors are computed with and get no gradients; those of the others stay the same") {
+  const EnvSpec spec = env_of({{"state", DType::f32, {4}}, {"image", DType::u8, {6, 6, 2}}});
+  const std::vector<std::vector<std::string>> cases = {{"encoder.image.0.weight"},
+                                                       {"encoder", "core.weight_hh"},
+                                                       {"encoder", "trunk", "core", "policy"},
+                                                       {"policy", "trunk.0.bias"}};
+  for (const char* json : {kLstm, kGru}) {
+    for (const std::vector<std::string>& frozen : cases) {
+      NetModel whole(net_config(json), spec, 4);
+      FrozenNet part(whole, frozen);
+      const NetworkInput input = random_sequences(whole, 3, 4, 9);
+      const NetworkOutput wanted = whole.network->forward(input, true), said = part.network.forward(input, true);
+      CHECK(relative_error(said.policy, wanted.policy) < kTolerance);
+      CHECK(relative_error(said.values, wanted.values) < kTolerance);
+      const torch::Tensor a = random_tensor({12, said.policy.size(1)}, 5), b = random_tensor({12, 1}, 6);
+      whole.network->backward(a, b);
+      part.network.backward(a, b);
+      for (const NetworkTensor& tensor : part.plan.layout.tensors) {
+        INFO(tensor.name);
+        const bool trained = tensor.group != TensorGroup::frozen;
+        CHECK(part.device.has_gradient(tensor.name) == trained);
+        if (trained)
+          CHECK(relative_error(part.device.gradient(tensor.name), whole.device.gradient(tensor.name)) < kTolerance);
+        else
+          CHECK_THROWS_AS(part.device.gradient(tensor.name), InvariantError);
+      }
+      CHECK(part.device.gradients().numel() < whole.device.gradients().numel());
+    }
+  }
 }
 
 TEST_CASE("net: an undefined gradient stands for zeros, and inputs of inference mode are taken") {

@@ -93,7 +93,7 @@ std::vector<caf::message> examples() {
   rollout->values = numbers;
   return {
       caf::make_message(JoinRequest{2, "worker", "here", 1}),
-      caf::make_message(ServeRequest{1, {}, {{{TensorKind::parameter, "weight", {64, 4}, DType::f32}}}, "10.0.0.2"}),
+      caf::make_message(ServeRequest{1, {}, {{{TensorGroup::policy, "weight", {64, 4}, DType::f32}}}, "10.0.0.2"}),
       caf::make_message(Serving{1}),
       caf::make_message(SpawnRequest{2, 3, "here", 4}),
       caf::make_message(WorkerHello{1, 2, 3}),

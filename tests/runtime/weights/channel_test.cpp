@@ -232,7 +232,7 @@ TEST_CASE("weight_sender: a receiver with another signature is refused with the 
   Plane plane(100);
   const auto refusal = plane.sender.admit(1, *signature_of(101));
   REQUIRE(refusal);
-  CHECK(*refusal == "tensor 0 is parameter w float32 [100] here and parameter w float32 [101] there");
+  CHECK(*refusal == "tensor 0 is policy parameter w float32 [100] here and policy parameter w float32 [101] there");
   CHECK(plane.sender.receivers().empty());
 }
 

@@ -9,7 +9,7 @@
 namespace troupe::test {
 
 inline std::shared_ptr<const Signature> signature_of(int64_t floats) {
-  return std::make_shared<const Signature>(Signature{{{TensorKind::parameter, "w", {floats}, DType::f32}}});
+  return std::make_shared<const Signature>(Signature{{{TensorGroup::policy, "w", {floats}, DType::f32}}});
 }
 
 inline WeightsPtr weights_of(const std::shared_ptr<const Signature>& signature, PolicyVersion version) {

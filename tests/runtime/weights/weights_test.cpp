@@ -7,7 +7,7 @@ using namespace troupe;
 namespace {
 
 Signature two_tensors() {
-  return {{{TensorKind::parameter, "w", {3, 5}, DType::f32}, {TensorKind::buffer, "n", {}, DType::f64}}};
+  return {{{TensorGroup::policy, "w", {3, 5}, DType::f32}, {TensorGroup::buffer, "n", {}, DType::f64}}};
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ TEST_CASE("weights: tensors start at multiples of 64 bytes and share the flat bl
 
 TEST_CASE("weights: tensors of 16-bit numbers take two bytes an element and differ by their dtype") {
   const auto of = [](DType dtype) {
-    return Signature{{{TensorKind::parameter, "w", {33}, dtype}, {TensorKind::parameter, "x", {1}, dtype}}};
+    return Signature{{{TensorGroup::policy, "w", {33}, dtype}, {TensorGroup::policy, "x", {1}, dtype}}};
   };
   const auto signature = std::make_shared<const Signature>(of(DType::bf16));
   CHECK(signature->offsets() == std::vector<size_t>{0, 128});
@@ -33,14 +33,20 @@ TEST_CASE("weights: tensors of 16-bit numbers take two bytes an element and diff
   CHECK(to_float(snapshot.tensor(0).view<BFloat16>()[32]) == -3.0f);
   CHECK(signature->hash() != of(DType::f16).hash());
   CHECK(*signature->first_difference(of(DType::f16)) ==
-        "tensor 0 is parameter w bfloat16 [33] here and parameter w float16 [33] there");
+        "tensor 0 is policy parameter w bfloat16 [33] here and policy parameter w float16 [33] there");
 }
 
 TEST_CASE("weights: the first difference names tensor, dtype and shape of both sides") {
   Signature a = two_tensors(), b = two_tensors();
   CHECK_FALSE(a.first_difference(b));
   b.tensors[0].shape = {3, 6};
-  CHECK(*a.first_difference(b) == "tensor 0 is parameter w float32 [3, 5] here and parameter w float32 [3, 6] there");
+  CHECK(*a.first_difference(b) ==
+        "tensor 0 is policy parameter w float32 [3, 5] here and policy parameter w float32 [3, 6] there");
+  CHECK(a.hash() != b.hash());
+  b = two_tensors();
+  b.tensors[0].group = TensorGroup::frozen;
+  CHECK(*a.first_difference(b) ==
+        "tensor 0 is policy parameter w float32 [3, 5] here and frozen parameter w float32 [3, 5] there");
   CHECK(a.hash() != b.hash());
   b = two_tensors();
   b.tensors.pop_back();

@@ -1,6 +1,7 @@
 // The device form of the optimizer against the host form: trajectories, skipped steps, and states that pass from one to
 // the other.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -49,7 +50,7 @@ struct Optimizers {
     flat.zero_();
     const double scale = std::pow(10.0, 2.0 * rng.uniform() - 1.5);
     for (const TensorSpec& tensor : host_replica.weights.signature()->tensors) {
-      if (tensor.kind != TensorKind::parameter) continue;
+      if (tensor.group >= TensorGroup::frozen) continue;
       at::Tensor gradient = device_replica.device.gradient(tensor.name).view({-1});
       for (int64_t i = 0; i < gradient.numel(); ++i) gradient[i] = scale * rng.normal();
     }
@@ -138,4 +139,30 @@ TEST_CASE("device optimizer: a state saved by one form is taken up by the other"
   CHECK_THROWS_WITH_AS(both.device.load(wrong, state.second),
                        "optimizer tensor first.policy.log_std: missing, expected float32 [2]", ConfigError);
   CHECK((saved(both.device) == next));
+}
+
+TEST_CASE("device optimizer: frozen parameters stay as they are, on the device and in the host's weights") {
+  const TrainerConfig config = optimizer_config().trainer;
+  WeightBlock weights(Signature{{{TensorGroup::policy, "actor", {3, 7}, DType::f32},
+                                 {TensorGroup::value, "critic", {5}, DType::f32},
+                                 {TensorGroup::frozen, "base", {4, 9}, DType::f32},
+                                 {TensorGroup::buffer, "count", {}, DType::f64}}});
+  for (const char* name : {"actor", "critic", "base"}) std::ranges::fill(weights.floats(name), 0.5f);
+  WeightBlock host_weights(*weights.signature());
+  host_weights.load(weights.save());
+  DeviceWeights device(weights, at::kCPU, /*with_gradients=*/true, /*own_memory=*/true);
+  DeviceOptimizer optimizer(config, weights, device);
+  Optimizer host(config, host_weights);
+  for (int step = 0; step < 5; ++step) {
+    device.gradient("actor").fill_(0.1 * step - 0.2);
+    device.gradient("critic").fill_(0.3);
+    const double norm = optimizer.norm(step != 2).item<double>();
+    optimizer.apply(norm, {1e-2, 1e-2}, step != 2);
+    CHECK(norm == doctest::Approx(host.step(floats_of(device.gradients()), {1e-2, 1e-2}, step != 2)));
+  }
+  CHECK(torch::equal(device.parameter("base"), torch::full({4, 9}, 0.5f)));
+  device.download();
+  check_close(weights.save(), host_weights.save());
+  CHECK((saved(optimizer).first.size() == 4));
+  CHECK((saved(optimizer).second == saved(host).second));
 }

@@ -1,0 +1,126 @@
+// Which tensors a model has, in which order, and which of them are trained.
+#include "models/weights/model_weights.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/errors.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+EnvSpec env_spec() {
+  EnvSpec spec;
+  spec.id = "Test";
+  spec.observations = {{"state", DType::f32, {3}}};
+  spec.action.kind = ActionKind::continuous;
+  spec.action.low = {-1};
+  spec.action.high = {1};
+  return spec;
+}
+
+ModelConfig net_of(const std::string& json) {
+  ModelConfig config;
+  config.kind = "net";
+  config.net = json;
+  return config;
+}
+
+std::map<std::string, TensorGroup> groups_of(const ModelConfig& config) {
+  std::map<std::string, TensorGroup> result;
+  for (const TensorSpec& tensor : model_signature(config, env_spec()).tensors) result[tensor.name] = tensor.group;
+  return result;
+}
+
+std::vector<std::string> texts_of(const Signature& signature) {
+  std::vector<std::string> result;
+  for (const TensorSpec& tensor : signature.tensors) result.push_back(tensor.text());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("model_weights: the value function's own layers are its group, what it shares is the policy's") {
+  ModelConfig mlp;
+  auto groups = groups_of(mlp);
+  CHECK(groups.at("policy.1.weight") == TensorGroup::policy);
+  CHECK(groups.at("value.1.weight") == TensorGroup::value);
+  mlp.shared_trunk = true;
+  groups = groups_of(mlp);
+  CHECK(groups.at("trunk.0.bias") == TensorGroup::policy);
+  CHECK(groups.at("policy.head.weight") == TensorGroup::policy);
+  CHECK(groups.at("value.head.bias") == TensorGroup::value);
+  groups = groups_of(net_of(R"({"core": {"kind": "gru"}, "value_trunk": [4]})"));
+  for (const char* name : {"encoder.state.0.weight", "trunk.0.weight", "core.weight_hh", "core.bias_ih"})
+    CHECK(groups.at(name) == TensorGroup::policy);
+  CHECK(groups.at("value.0.weight") == TensorGroup::value);
+}
+
+TEST_CASE("model_weights: the spread of actions is trained unless it follows a schedule, statistics never are") {
+  ModelConfig config;
+  CHECK(groups_of(config).at(kLogStd) == TensorGroup::policy);
+  config.log_std = "scheduled";
+  CHECK(groups_of(config).at(kLogStd) == TensorGroup::buffer);
+  config.normalize_observations = config.normalize_returns = true;
+  CHECK(groups_of(config).at("observation_normalizer.mean") == TensorGroup::buffer);
+  CHECK(groups_of(config).at("return_normalizer.count") == TensorGroup::buffer);
+}
+
+TEST_CASE("model_weights: tensors are sorted by group, then by name") {
+  ModelConfig config;
+  config.hidden = {2};
+  config.normalize_returns = true;
+  NetworkLayout layout = network_layout(config, env_spec());
+  const auto first = std::ranges::find(layout.tensors, "policy.0.weight", &NetworkTensor::name);
+  REQUIRE(first != layout.tensors.end());
+  first->group = TensorGroup::frozen;
+  const std::vector<std::string> wanted = {
+      "policy parameter policy.0.bias float32 [2]",
+      "policy parameter policy.head.bias float32 [1]",
+      "policy parameter policy.head.weight float32 [1, 2]",
+      "policy parameter policy.log_std float32 [1]",
+      "value parameter value.0.bias float32 [2]",
+      "value parameter value.0.weight float32 [2, 3]",
+      "value parameter value.head.bias float32 [1]",
+      "value parameter value.head.weight float32 [1, 2]",
+      "frozen parameter policy.0.weight float32 [2, 3]",
+      "buffer return_normalizer.count float64 []",
+      "buffer return_normalizer.m2 float64 [1]",
+      "buffer return_normalizer.mean float64 [1]",
+  };
+  CHECK(texts_of(model_signature(layout, config, env_spec())) == wanted);
+}
+
+TEST_CASE("model_weights: first values do not depend on what is trained") {
+  ModelConfig config;
+  config.hidden = {4};
+  NetworkLayout layout = network_layout(config, env_spec());
+  const auto trained = initial_weights(config, env_spec(), 5).save();
+  for (NetworkTensor& tensor : layout.tensors) tensor.group = TensorGroup::frozen;
+  CHECK((initial_weights(layout, config, env_spec(), 5).save() == trained));
+}
+
+TEST_CASE("weight_block: groups follow each other, and what is trained comes first") {
+  const WeightBlock block(Signature{{{TensorGroup::policy, "a", {3, 7}, DType::f32},
+                                     {TensorGroup::policy, "b", {}, DType::f32},
+                                     {TensorGroup::frozen, "c", {17}, DType::f32},
+                                     {TensorGroup::buffer, "d", {2}, DType::f64}}});
+  const TensorRange policy = block.range_of(TensorGroup::policy), value = block.range_of(TensorGroup::value),
+                    frozen = block.range_of(TensorGroup::frozen);
+  CHECK(policy.last == 2);
+  CHECK(policy.end == 48);
+  CHECK(value.size() == 0);
+  CHECK(value.begin == 48);
+  CHECK(frozen.first == 2);
+  CHECK(frozen.end == 80);
+  CHECK(block.trained().last == 2);
+  CHECK(block.trained().size() == 48);
+  CHECK(block.parameter_count() == 3);
+  const Signature unsorted = {
+      {{TensorGroup::frozen, "a", {1}, DType::f32}, {TensorGroup::value, "b", {1}, DType::f32}}};
+  CHECK_THROWS_AS(WeightBlock{unsorted}, InvariantError);
+}
