@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,8 +11,6 @@
 namespace troupe {
 
 namespace {
-
-constexpr double kVarianceFloor = 1e-8;
 
 template <class T>
 float number_of(T x) {

@@ -12,6 +12,9 @@
 
 namespace troupe {
 
+// Added to a variance before its root is taken.
+inline constexpr double kVarianceFloor = 1e-8;
+
 // x -> clamp((x - mean) * inverse_std, -clip, clip), per feature; clip 0 = none. Empty vectors leave x as it is.
 struct FeatureScaling {
   std::vector<float> mean;         // [O]

@@ -5,7 +5,7 @@ namespace troupe {
 void describe(ModelConfig& c, Fields& fields) {
   const Section s(fields, "model", "models/networks");
   s.add(c.kind, "kind", one_of(kWords<"mlp", "net">), "the network: mlp, or what model.net describes");
-  s.add(c.hidden, "hidden", between(1, 65536), "units of each hidden layer; [] = a linear model");
+  s.add(c.hidden, "hidden", between(1, kMostUnits), "units of each hidden layer; [] = a linear model");
   s.add_object(c.net, "net", "encoders by observation, trunk, core and value_trunk of kind net (docs/models.md)");
   s.add(c.sequence, "sequence", between(0, 65536),
         "recurrent core: consecutive steps that are trained together, a divisor of rollout.length; 0 = the largest one "

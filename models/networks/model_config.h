@@ -9,6 +9,9 @@
 
 namespace troupe {
 
+// Units of a layer, channels of a convolution, numbers of an embedding.
+inline constexpr int64_t kMostUnits = 65536;
+
 struct ModelConfig {
   std::string kind = "mlp";                // or "net"
   std::vector<int64_t> hidden = {64, 64};  // "mlp" only

@@ -17,7 +17,6 @@ namespace troupe {
 
 namespace {
 
-constexpr int64_t kMostUnits = 65536;
 constexpr std::string_view kOthers = "*";
 
 // The observations that settings may be for must exist.

@@ -12,8 +12,6 @@ namespace troupe {
 
 namespace {
 
-constexpr double kVarianceFloor = 1e-8;
-
 void add_normalizer(Signature& signature, const std::string& prefix, int64_t features) {
   signature.tensors.push_back({TensorGroup::buffer, prefix + ".count", {}, DType::f64});
   signature.tensors.push_back({TensorGroup::buffer, prefix + ".m2", {features}, DType::f64});

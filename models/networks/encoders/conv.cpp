@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-constexpr int64_t kMostUnits = 65536, kMostPixels = 1024;
+constexpr int64_t kMostPixels = 1024;
 
 void add_default_layers(LayerStack& layers, const std::string& path) {
   constexpr ConvSettings kHalving = {.channels = 32, .kernel = 3, .stride = 2, .padding = 1};

@@ -7,12 +7,12 @@
 namespace troupe {
 
 void build_embedding(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
-  constexpr int64_t kMostValues = 10'000'000, kMostNumbers = 65536, kSize = 16;
+  constexpr int64_t kMostValues = 10'000'000, kSize = 16;
   if (is_floating_point(observation.dtype))
     throw ConfigError(settings.path_of("kind") + ": \"embedding\" needs integers, but observation " + observation.name +
                       " is " + std::string(name_of(observation.dtype)) + "; use \"mlp\"");
   const int64_t values = settings.integer("values", {}, 1, kMostValues);
-  layers.embedding(values, settings.integer("size", kSize, 1, kMostNumbers));
+  layers.embedding(values, settings.integer("size", kSize, 1, kMostUnits));
 }
 
 }  // namespace troupe

@@ -3,7 +3,6 @@
 namespace troupe {
 
 void build_flat_mlp(const ArraySpec& /*observation*/, StrictObject& settings, LayerStack& layers) {
-  constexpr int64_t kMostUnits = 65536;
   for (const int64_t units : settings.integers("hidden", {64}, 1, kMostUnits)) layers.linear(units);
 }
 
