@@ -4,7 +4,6 @@
 // says otherwise.
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>

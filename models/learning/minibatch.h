@@ -19,7 +19,7 @@ struct Targets;
 // chunks.
 struct SampleRange {
   std::span<const int64_t> indices;  // of samples of the batch, or of chunks
-  // [S + 1] sequence i is the samples from offsets[i] - offsets[0]; empty = on their own.
+  // [S + 1] sequence i is indices[offsets[i] - offsets[0], offsets[i + 1] - offsets[0]); empty = no sequences
   std::span<const int64_t> offsets;
 
   int64_t size() const { return static_cast<int64_t>(indices.size()); }

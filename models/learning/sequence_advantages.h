@@ -34,9 +34,9 @@ struct TokenAdvantages {
   std::vector<float> values;  // [B, C]; 0 for samples of no sequence and at decisions that were not executed
 };
 
-// A token is a step, but for estimators that need probabilities, see per_decision; decisions that were not executed are
-// none. The reward of a step is at its last token, gamma V(s') of an incomplete sequence with the last of them; the
-// greedy answer's reward, which ReMax asks for, is the critic's value of the first state.
+// A token is a step, or with per_decision a decision that was executed. The reward of a step is at its last token. An
+// incomplete sequence has gamma V(s') at its last token. ReMax asks for the reward of the greedy answer: it is the
+// critic's value of the first state.
 TokenAdvantages estimate_sequences(const AlgorithmChoice& choice, const SequenceAdvantageInput& in,
                                    const StagedSamples& batch);
 

@@ -1,14 +1,8 @@
 #include "models/networks/mlp.h"
 
-#include <cstdlib>
-
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 
 #include "models/heads/vector_math.h"
-#include "models/make_model.h"
-#include "runtime/base/errors.h"
 
 namespace troupe {
 

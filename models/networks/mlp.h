@@ -27,9 +27,8 @@ class Mlp final : public Network {
   struct Layer {
     at::Tensor weight, transposed, bias;  // [out, in], [in, out], [out]
     at::Tensor weight_gradient, bias_gradient, transposed_gradient;
-    at::Tensor input;   // of the last forward
-    at::Tensor sums;    // before the activation; only where its derivative needs it
-    at::Tensor output;  // after it
+    at::Tensor input;         // of the last forward
+    at::Tensor sums, output;  // before and after the activation; `sums` only where its derivative needs it
     at::Tensor input_gradient;
     bool activated = false;
   };
