@@ -12,7 +12,7 @@ Activation find_activation(const std::string& name) {
   if (name == "elu") return Activation::elu;
   if (name == "gelu") return Activation::gelu;
   if (name == "silu") return Activation::silu;
-  throw ConfigError("model.activation: \"" + name + "\", expected one of: tanh, relu, elu, gelu, silu");
+  throw InvariantError("there is no activation " + name);
 }
 
 at::Tensor activated(Activation activation, const at::Tensor& x) {

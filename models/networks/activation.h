@@ -11,7 +11,7 @@ namespace troupe {
 
 enum class Activation : uint8_t { tanh, relu, elu, gelu, silu };
 
-// Throws ConfigError naming the ones there are.
+// Throws InvariantError on another name: the reader of run files has refused it.
 Activation find_activation(const std::string& name);
 
 // Of every element.

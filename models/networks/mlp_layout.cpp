@@ -2,10 +2,11 @@
 
 #include <numbers>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "models/heads/heads.h"
 #include "models/networks/inputs.h"
-#include "runtime/base/errors.h"
 
 namespace troupe {
 
@@ -23,8 +24,6 @@ void add_trunk(NetworkLayout& layout, const std::string& prefix, const ModelConf
 }  // namespace
 
 NetworkLayout mlp_layout(const ModelConfig& config, const EnvSpec& env) {
-  for (int64_t width : config.hidden)
-    if (width < 1) throw ConfigError("model.hidden: " + std::to_string(width) + ", a layer needs at least 1 unit");
   NetworkLayout layout;
   NetworkInputSpec all;
   all.observations.resize(env.observations.size());

@@ -9,8 +9,7 @@
 namespace troupe {
 
 // All observations side by side are its one input. First values: orthogonal weights (Saxe et al. 2014,
-// arXiv:1312.6120), gain sqrt(2) in the trunks, policy_gain and 1 in the heads; biases 0. Throws ConfigError on a layer
-// without units.
+// arXiv:1312.6120), gain sqrt(2) in the trunks, policy_gain and 1 in the heads; biases 0.
 NetworkLayout mlp_layout(const ModelConfig& config, const EnvSpec& env);
 
 }  // namespace troupe
