@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <string_view>
 
 #include "models/networks/mlp.h"
 #include "models/networks/net.h"
 #include "models/networks/network.h"
+#include "models/networks/network_kinds.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -17,23 +19,24 @@ std::unique_ptr<Network> make_net(const ModelConfig& config, const EnvSpec& env,
   return std::make_unique<Net>(net_plan(config, env), config, weights);
 }
 
-struct NetworkOfKind {
-  std::string_view kind;
+struct ComputedKind {
+  std::string_view name;
   std::unique_ptr<Network> (*make)(const ModelConfig&, const EnvSpec&, const DeviceWeights&);
 };
 
-constexpr NetworkOfKind kNetworks[] = {
+constexpr ComputedKind kComputed[] = {
     {"mlp", make_mlp},
     {"net", make_net},
 };
+static_assert(std::ranges::equal(kComputed, kNetworkKinds, {}, &ComputedKind::name, &NetworkKind::name),
+              "the kinds of networks here are those of network_kinds.h, in its order");
 
 }  // namespace
 
-// The layout of the same kind (network_layout()) has refused unknown ones.
 std::unique_ptr<Network> make_network(const ModelConfig& config, const EnvSpec& env, const DeviceWeights& weights) {
-  for (const NetworkOfKind& entry : kNetworks)
-    if (entry.kind == config.kind) return entry.make(config, env, weights);
-  throw InvariantError("model.kind " + config.kind + " has a layout but no network");
+  for (const ComputedKind& kind : kComputed)
+    if (kind.name == config.kind) return kind.make(config, env, weights);
+  throw InvariantError("there is no model.kind " + config.kind);
 }
 
 }  // namespace troupe

@@ -1,10 +1,12 @@
 #include "models/networks/model_config.h"
 
+#include "models/networks/network_kinds.h"
+
 namespace troupe {
 
 void describe(ModelConfig& c, Fields& fields) {
   const Section s(fields, "model", "models/networks");
-  s.add(c.kind, "kind", one_of(kWords<"mlp", "net">), "the network: mlp, or what model.net describes");
+  s.add(c.kind, "kind", one_of(kNetworkNames), "the network: mlp, or what model.net describes");
   s.add(c.hidden, "hidden", between(1, kMostUnits), "units of each hidden layer; [] = a linear model");
   s.add_object(c.net, "net", "encoders by observation, trunk, core and value_trunk of kind net (docs/models.md)");
   s.add(c.sequence, "sequence", between(0, 65536),

@@ -1,34 +1,14 @@
 #include "models/networks/network_layout.h"
 
-#include <string_view>
-
-#include "models/networks/mlp_layout.h"
-#include "models/networks/net_layout.h"
+#include "models/networks/network_kinds.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
 
-namespace {
-
-struct LayoutOfKind {
-  std::string_view kind;
-  NetworkLayout (*layout)(const ModelConfig&, const EnvSpec&);
-};
-
-constexpr LayoutOfKind kLayouts[] = {
-    {"mlp", mlp_layout},
-    {"net", net_layout},
-};
-
-}  // namespace
-
 NetworkLayout network_layout(const ModelConfig& config, const EnvSpec& env) {
-  std::string known;
-  for (const LayoutOfKind& entry : kLayouts) {
-    if (entry.kind == config.kind) return entry.layout(config, env);
-    known += (known.empty() ? "" : ", ") + std::string(entry.kind);
-  }
-  throw ConfigError("model.kind: \"" + config.kind + "\", expected one of: " + known);
+  for (const NetworkKind& kind : kNetworkKinds)
+    if (kind.name == config.kind) return kind.layout(config, env);
+  throw InvariantError("there is no model.kind " + config.kind);
 }
 
 void add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs, TensorGroup group,

@@ -38,7 +38,7 @@ struct NetworkLayout {
   int64_t units = 0;       // outputs of all layers together, per sample: what a forward keeps for its backward
 };
 
-// The layout of model.kind. Throws ConfigError naming the kinds there are, or the setting that does not fit.
+// The layout of model.kind. Throws ConfigError naming the setting that does not fit.
 NetworkLayout network_layout(const ModelConfig& config, const EnvSpec& env);
 
 // A fully connected layer: `name`.weight [outputs, inputs] and `name`.bias [outputs].
