@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "models/networks/network_layout.h"
 #include "models/networks/replica.h"
 #include "runtime/base/errors.h"
 
@@ -18,8 +17,8 @@ class NetworkPolicy final : public Policy {
  public:
   NetworkPolicy(const LearnerConfig& config, const EnvSpec& env, const std::string& device)
       : action_(env.action),
-        state_size_(network_layout(config.model, env).state_size),
-        replica_(config, env, find_device(device, "device"), /*with_gradients=*/false) {
+        replica_(config, env, find_device(device, "device"), /*with_gradients=*/false),
+        state_size_(replica_.layout.state_size) {
     refresh();
   }
 
@@ -138,8 +137,8 @@ class NetworkPolicy final : public Policy {
   }
 
   const ActionSpec action_;
-  const int64_t state_size_;
   Replica replica_;
+  const int64_t state_size_;
   FeatureScaling scaling_;
   ValueUnits units_;
 };

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "models/networks/network_layout.h"
-
 namespace troupe {
 
 namespace {
@@ -25,9 +23,10 @@ at::ScalarType type_of(DType dtype) {
 
 Replica::Replica(const LearnerConfig& run, const EnvSpec& env, at::Device at, bool with_gradients, bool own_memory)
     : config(run.model),
+      layout(network_layout(run.model, env)),
       head(env.action),
-      encoder(env.observations, network_layout(run.model, env).inputs),
-      weights(initial_weights(run.model, env, run.seed)),
+      encoder(env.observations, layout.inputs),
+      weights(initial_weights(layout, run.model, env, run.seed)),
       device(weights, at, with_gradients, own_memory),
       network(make_network(run.model, env, device)) {}
 

@@ -13,6 +13,7 @@
 #include "models/learner_config.h"
 #include "models/networks/inputs.h"
 #include "models/networks/network.h"
+#include "models/networks/network_layout.h"
 #include "models/weights/model_weights.h"
 
 namespace troupe {
@@ -29,6 +30,7 @@ struct Replica {
   std::vector<at::Tensor> tensors_of(const std::vector<Array>& inputs) const;
 
   const ModelConfig config;
+  const NetworkLayout layout;
   const Head head;
   const InputEncoder encoder;
   WeightBlock weights;
