@@ -12,7 +12,8 @@
 
 namespace troupe {
 
-// Both start from the same weights, drawn from config.seed. Throw ConfigError when the settings do not fit the
+// Both start from the same weights, drawn from config.seed: the learner at once, the policy when it is to act and has
+// loaded none. For the signature alone there is model_signature(). Throw ConfigError when the settings do not fit the
 // environment or each other, and when a device is not there: `device` for the policy, config.trainer.device for the
 // learner.
 std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env, const std::string& device = "cpu");

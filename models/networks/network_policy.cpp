@@ -16,11 +16,10 @@ namespace {
 class NetworkPolicy final : public Policy {
  public:
   NetworkPolicy(const LearnerConfig& config, const EnvSpec& env, const std::string& device)
-      : action_(env.action),
+      : env_(env),
+        seed_(config.seed),
         replica_(config, env, find_device(device, "device"), /*with_gradients=*/false),
-        state_size_(replica_.layout.state_size) {
-    refresh();
-  }
+        state_size_(replica_.layout.state_size) {}
 
   std::shared_ptr<const Signature> signature() const override { return replica_.weights.signature(); }
 
@@ -31,12 +30,11 @@ class NetworkPolicy final : public Policy {
       candidate.load(weights);
       check_buffers(candidate);
     }
-    replica_.weights.load(weights);
-    replica_.device.upload();
-    refresh();
+    take(weights);
   }
 
   ActOutput act(const ActInput& input) override {
+    require_weights();
     const std::vector<Array> inputs = encode(input.observations);
     const int64_t rows = input.seeds.size();
     TROUPE_CHECK(inputs.front().dim(0) == rows && input.deterministic.size() == rows, inputs.front().shape().text(),
@@ -47,7 +45,7 @@ class NetworkPolicy final : public Policy {
     const at::Tensor outputs = output.policy.cpu();
 
     ActOutput result;
-    result.actions = Array::uninitialized(action_.dtype(), action_.shape().prepended(rows));
+    result.actions = Array::uninitialized(env_.action.dtype(), env_.action.shape().prepended(rows));
     result.log_probs = Array::uninitialized(DType::f32, {rows, replica_.head.decisions()});
     MutableActionsView actions;
     if (replica_.head.continuous())
@@ -71,16 +69,25 @@ class NetworkPolicy final : public Policy {
 
   using Policy::values;
   Array values(const Arrays& observations, const Array& state) override {
+    require_weights();
     const std::vector<Array> inputs = encode(observations);
     const NetworkInput input = {replica_.tensors_of(inputs), state_of(state, inputs.front().dim(0)), {}};
     return in_reward_units(replica_.network->values(input).cpu());
   }
 
  private:
-  // What is computed once from new weights.
-  void refresh() {
+  // Throws, and then changes nothing, when they are of another signature.
+  void take(const WeightSnapshot& weights) {
+    replica_.weights.load(weights);
+    replica_.device.upload();
+    has_weights_ = true;
     scaling_ = replica_.scaling();
     units_ = value_units(replica_.weights);
+  }
+
+  // Drawing the first weights of a large network takes long, and actors load the learner's before they act.
+  void require_weights() {
+    if (!has_weights_) take(*initial_weights(replica_.layout, replica_.config, env_, seed_).snapshot({}));
   }
 
   // Whether the input is the caller's own memory, which must not be scaled.
@@ -136,9 +143,11 @@ class NetworkPolicy final : public Policy {
     return result;
   }
 
-  const ActionSpec action_;
+  const EnvSpec env_;
+  const uint64_t seed_;
   Replica replica_;
   const int64_t state_size_;
+  bool has_weights_ = false;
   FeatureScaling scaling_;
   ValueUnits units_;
 };

@@ -26,7 +26,8 @@ Replica::Replica(const LearnerConfig& run, const EnvSpec& env, at::Device at, bo
       layout(network_layout(run.model, env)),
       head(env.action),
       encoder(env.observations, layout.inputs),
-      weights(initial_weights(layout, run.model, env, run.seed)),
+      weights(with_gradients ? initial_weights(layout, run.model, env, run.seed)
+                             : WeightBlock(model_signature(layout, run.model, env))),
       device(weights, at, with_gradients, own_memory),
       network(make_network(run.model, env, device)) {}
 

@@ -19,7 +19,7 @@
 namespace troupe {
 
 struct Replica {
-  // With the first weights of config.seed. `own_memory`: as DeviceWeights has it.
+  // With gradients, the first weights of config.seed; without, zeros. `own_memory`: as DeviceWeights has it.
   Replica(const LearnerConfig& config, const EnvSpec& env, at::Device at, bool with_gradients, bool own_memory = false);
 
   // How observations are normalised by the present weights.

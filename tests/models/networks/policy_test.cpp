@@ -24,6 +24,20 @@ TEST_CASE("policy: weights of another signature or of another size are refused a
   CHECK(pair.policy->act(one_input(pair.spec, 2)).log_probs == before);
 }
 
+TEST_CASE("policy: one that has loaded no weights acts with the learner's first ones") {
+  RunConfig config = small_config();
+  config.model.normalize_observations = config.model.normalize_returns = true;
+  const Pair pair(config, continuous_spec());
+  const auto loaded = make_policy(pair.config, pair.spec), valued = make_policy(pair.config, pair.spec);
+  loaded->load(*pair.learner->snapshot({0, 1}));
+  const ActInput input = one_input(pair.spec, 3);
+  const ActOutput first = pair.policy->act(input), wanted = loaded->act(input);
+  CHECK(first.actions == wanted.actions);
+  CHECK(first.log_probs == wanted.log_probs);
+  CHECK(first.values == wanted.values);
+  CHECK(valued->values(input.observations) == wanted.values);
+}
+
 TEST_CASE("policy: a row with numbers that are not finite is named") {
   Pair pair(small_config(), discrete_spec());
   ActInput input = one_input(pair.spec, 4);
