@@ -36,6 +36,9 @@ class UpdateForm {
   // `replica` must outlive this.
   UpdateForm(Replica& replica, GradientReducer reducer);
   virtual ~UpdateForm() = default;
+  // Its functions refer to it.
+  UpdateForm(const UpdateForm&) = delete;
+  UpdateForm& operator=(const UpdateForm&) = delete;
 
   // Makes what update needs of samples and chunks, once per batch.
   virtual void stage(StagedUpdate& batch) const = 0;

@@ -20,6 +20,8 @@ class DeviceWeights {
   // On the CPU the parameters are the block's own memory, unless `own_memory`; elsewhere they are a copy. `block` must
   // outlive this.
   DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients, bool own_memory = false);
+  DeviceWeights(const DeviceWeights&) = delete;
+  DeviceWeights& operator=(const DeviceWeights&) = delete;
 
   at::Device device() const { return device_; }
   at::Tensor parameter(const std::string& name) const { return view(parameters_, name); }

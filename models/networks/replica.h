@@ -21,6 +21,9 @@ namespace troupe {
 struct Replica {
   // With gradients, the first weights of config.seed; without, zeros. `own_memory`: as DeviceWeights has it.
   Replica(const LearnerConfig& config, const EnvSpec& env, at::Device at, bool with_gradients, bool own_memory = false);
+  // `device` and `network` refer to `weights`.
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
 
   // How observations are normalised by the present weights.
   FeatureScaling scaling() const;

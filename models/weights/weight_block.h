@@ -27,6 +27,11 @@ class WeightBlock {
  public:
   // Throws InvariantError when the tensors are not sorted by group, or a parameter is not float32.
   explicit WeightBlock(Signature signature);
+  // A copy would share the block's memory.
+  WeightBlock(const WeightBlock&) = delete;
+  WeightBlock& operator=(const WeightBlock&) = delete;
+  WeightBlock(WeightBlock&&) = default;
+  WeightBlock& operator=(WeightBlock&&) = default;
 
   const std::shared_ptr<const Signature>& signature() const { return signature_; }
   bool has(std::string_view name) const;
