@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::string_view kOthers = "*";
 
-// The observations that settings may be for must exist.
-void check_observations(const StrictObject& encoders, const EnvSpec& env) {
+// The observations that settings may be for must exist, also those that "*" stands for.
+void check_observations(StrictObject& encoders, const EnvSpec& env) {
   std::vector<std::string> names;
   for (const ArraySpec& observation : env.observations) names.push_back(observation.name);
   for (const std::string& key : encoders.keys()) {
@@ -31,6 +31,10 @@ void check_observations(const StrictObject& encoders, const EnvSpec& env) {
     throw ConfigError(encoders.path_of(key) + ": " + env.id + " gives no such observation, " +
                       (near.empty() ? known : "did you mean " + near + '?'));
   }
+  const bool all_named = std::ranges::all_of(names, [&](const std::string& name) { return encoders.has(name); });
+  if (all_named && encoders.has(kOthers))
+    throw ConfigError(encoders.path_of(kOthers) + ": has no effect, because every observation of " + env.id +
+                      " is named beside it; remove it");
 }
 
 // The encoder of one observation; returns how many features it gives.

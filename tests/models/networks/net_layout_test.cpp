@@ -174,6 +174,8 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
        "model.net.encoders.state.kind: \"embedding\" needs integers, but observation state is float32; use \"mlp\""},
       {R"({"encoders": {"tokens": {"kind": "embedding"}}})",
        "model.net.encoders.tokens.values: is missing, expected an integer in [1, 10000000]"},
+      {R"({"encoders": {"image": {}, "state": {}, "tokens": {}, "*": {"kind": "mlp"}}})",
+       "model.net.encoders.*: has no effect, because every observation of Made-up is named beside it; remove it"},
       {R"({"encoders": {"image": {"kind": "conv"}, "*": {"kind": "mlp", "hidden": [-1]}}})",
        "model.net.encoders.*.hidden[0]: -1 is out of range, expected an integer in [1, 65536]"},
   };
