@@ -32,7 +32,6 @@ int64_t value_rows(const ActRequest& request) {
   return request.value_observations.empty() ? 0 : request.value_observations[0].second.dim(0);
 }
 
-// One line when the request does not fit the environment of this run.
 // One line when recurrent state does not fit the rows it is for.
 std::optional<std::string> misfit(int64_t state_size, const ActRequest& request) {
   const auto rows = static_cast<int64_t>(request.rows);
@@ -49,6 +48,7 @@ std::optional<std::string> misfit(int64_t state_size, const ActRequest& request)
   return std::nullopt;
 }
 
+// One line when the request does not fit the environment of this run.
 std::optional<std::string> misfit(const EnvSpec& spec, const ActRequest& request) {
   const auto rows = static_cast<int64_t>(request.rows);
   const auto check = [&](const Arrays& arrays, int64_t count) -> std::optional<std::string> {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <deque>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>

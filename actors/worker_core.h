@@ -56,8 +56,8 @@ class WorkerCore {
   static constexpr uint32_t kPatienceBeats = 10;
 
   // Deterministic runs, when no credit is left and nothing is outstanding: everything the worker is, as bytes, and back
-  // (in place of begin()). save() throws where the environment cannot, load() when the state is another
-  // configuration's.
+  // (after begin(), before the first credit). save() throws where the environment cannot, load() when the state is
+  // another configuration's.
   std::string save() const;
   void load(const std::string& bytes);
 

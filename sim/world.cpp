@@ -1,4 +1,5 @@
 #include <cmath>
+#include <set>
 
 #include "algorithms/common/algorithm_choice.h"
 #include "models/rollout_units.h"

@@ -7,8 +7,7 @@ void describe(CheckpointConfig& c, Fields& fields) {
   s.add(c.every_updates, "every_updates", between(0, kMostCount), "updates between checkpoints; 0 = only at the end");
   s.add(c.keep, "keep", between(0, 1e6), "newest checkpoints kept; 0 = all");
   s.add(c.keep_best, "keep_best", between(0, 1000),
-        "checkpoints with the best mean return of an evaluation that are kept besides; with it, every policy that is "
-        "evaluated becomes a checkpoint",
+        "how many of the best-scoring checkpoints to keep in addition to keep; every evaluated policy is then saved",
         {.elsewhere = kWords<"save_top_k">});
 }
 

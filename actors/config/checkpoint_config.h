@@ -10,7 +10,7 @@ namespace troupe {
 struct CheckpointConfig {
   int64_t every_updates = 50;  // 0 = only at the end
   int64_t keep = 3;            // newest checkpoints kept; 0 = all
-  int64_t keep_best = 0;       // checkpoints with the best evaluations that are kept besides
+  int64_t keep_best = 0;       // best-scoring checkpoints kept in addition to these
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
