@@ -34,9 +34,8 @@ void start_serving(Self self, const Welcome& welcome) {
   try {
     context = st.dependencies.make_context(welcome.config);
     const Route route = st.dependencies.route_to(st.joining.run.host);
-    const auto signature = context->make_policy()->signature();
     st.inference_index = welcome.member;
-    st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), signature,
+    st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), context->signature,
                                                    std::make_shared<WeightSlot>(), channel_options(*context));
     st.inference = spawn_on(self->system(), context->threads, inference_actor, context, st.inference_index,
                             InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
@@ -44,7 +43,7 @@ void start_serving(Self self, const Welcome& welcome) {
         self->system(), context->threads, weight_receiver_actor, st.receiver, st.inference_index,
         WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, context->threads);
     request.inference = st.inference;
-    request.signature = *signature;
+    request.signature = *context->signature;
     request.address = route.remote;
   } catch (const std::exception& e) {
     return fail_joining(self, e.what());

@@ -1,9 +1,9 @@
 #pragma once
 // InferenceHost: keeps one inference actor joined to a run from a process of its own. Connects to the run's join
-// server, joins, makes the policy, shows its signature, and serves with the weights that come over the weight plane,
+// server, joins, shows the signature of its model, and serves with the weights that come over the weight plane,
 // the current ones first. When the run, its weights or the inference actor is lost it starts over, as a new receiver.
-// Detached, because making a policy takes its time. It ends when the run ends or refuses it, when its patience ends, or
-// when it is set aside kMaxFruitless times in a row before it got any weights.
+// Detached, because preparing to serve takes its time. It ends when the run ends or refuses it, when its patience ends,
+// or when it is set aside kMaxFruitless times in a row before it got any weights.
 
 #include <functional>
 #include <memory>

@@ -25,6 +25,8 @@ struct RunContext {
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
   // That many rows for an evaluation. Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
+  // Of the run's model, for the inference host, which shows it to the run. Empty in a process that only hosts workers.
+  std::shared_ptr<const Signature> signature;
   // Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Policy>()> make_policy;
   // The same for evaluations, which may compute on another device. Empty: make_policy makes these too.

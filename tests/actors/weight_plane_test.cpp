@@ -168,6 +168,7 @@ class SmallRun {
     EnvConfig one = config_.env;
     one.rows = 1;
     context->spec = make_env(one)->spec();
+    context->signature = signature;
     context->make_policy = [signature, loaded, spec = context->spec] {
       return std::make_unique<StillPolicy>(signature, spec, loaded);
     };

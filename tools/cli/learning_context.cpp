@@ -3,6 +3,7 @@
 #include "envs/make_env.h"
 #include "models/devices.h"
 #include "models/make_model.h"
+#include "models/weights/model_weights.h"
 #include "runtime/base/log.h"
 #include "runtime/weights/process_group.h"
 
@@ -45,6 +46,7 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   one.rows = 1;
   context->spec = make_env(one)->spec();
   context->recurrence = recurrence_of(config, context->spec);
+  context->signature = std::make_shared<const Signature>(model_signature(config.model, context->spec));
   const auto policies_on = [config, spec = context->spec](const std::string& device) {
     return [config, spec, device] { return make_policy(config, spec, device); };
   };
