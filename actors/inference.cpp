@@ -192,6 +192,20 @@ void note_batch(InferenceState& st, LeaveReason reason, int64_t rows, Clock::dur
   }
 }
 
+// Computes a batch and answers it. When that fails, each of its requests is computed alone, so that one that cannot be
+// computed does not fail those of other clients.
+void compute(Self self, const std::vector<Pending>& batch) {
+  auto& st = self->state;
+  try {
+    answer(self, batch, run_forward(*st.policy, *st.context, batch));
+    return;
+  } catch (const std::exception& e) {
+    ++st.report.failed;
+    if (batch.size() == 1) return fail(self, batch.front(), Fault::forward_failed, e.what());
+  }
+  for (const Pending& pending : batch) compute(self, {pending});
+}
+
 void run_batch(Self self, LeaveReason reason) {
   auto& st = self->state;
   std::vector<Pending> batch;
@@ -203,13 +217,7 @@ void run_batch(Self self, LeaveReason reason) {
     st.pending.erase(it);
     rows += request.rows;
   }
-  try {
-    const Forward forward = run_forward(*st.policy, *st.context, batch);
-    answer(self, batch, forward);
-  } catch (const std::exception& e) {
-    ++st.report.failed;
-    for (const Pending& pending : batch) fail(self, pending, Fault::forward_failed, e.what());
-  }
+  compute(self, batch);
   note_batch(st, reason, rows, self->clock().now() - requests.front().arrived);
 }
 

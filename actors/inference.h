@@ -1,8 +1,8 @@
 #pragma once
 // InferenceActor: holds a policy replica, batches requests by size or deadline, and answers each request at most once.
-// There is no answer to a request that its client has replaced by a newer one, or whose client is gone. Detached. A
-// failed forward fails that batch's requests with the error text; the actor goes on. New weights are swapped in between
-// batches.
+// There is no answer to a request that its client has replaced by a newer one, or whose client is gone. Detached.
+// When a forward fails, each request of the batch is computed alone, and one that fails alone is answered with the
+// error text; the actor goes on. New weights are swapped in between batches.
 
 #include <map>
 #include <memory>

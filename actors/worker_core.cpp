@@ -126,7 +126,6 @@ void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
     }
   }
   group.closes_all_rows = with_last;
-  group.attempts = 0;
   send(group);
 }
 
@@ -180,13 +179,9 @@ void WorkerCore::on_reply(const ActReply& reply) {
   Group& group = *groups_[reply.group];
   if (group.outstanding == 0 || reply.id != group.outstanding) return;  // an answer to a request that was asked again
   group.beats_silent = 0;
-  if (reply.fault != Fault::none) {
-    report_.last_error = reply.error;
-    const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.attempts++, 7));
-    port_.retry_later(group.id, std::min(delay, kLongestRetry));
-    return;
-  }
+  if (reply.fault != Fault::none) return retry_failed(group, reply);
   check_reply(group, reply);
+  group.attempts = group.failed_attempts = 0;
   group.outstanding = 0;
   take_values(group, reply);
   if (group.request.rows > 0) {
@@ -198,6 +193,18 @@ void WorkerCore::on_reply(const ActReply& reply) {
   } else {
     port_.pause(group.id);
   }
+}
+
+void WorkerCore::retry_failed(Group& group, const ActReply& reply) {
+  report_.last_error = reply.error;
+  if (reply.fault == Fault::forward_failed) {
+    report_.last_error = "inference failed: " + reply.error;
+    if (++group.failed_attempts == kMostFailedAttempts)
+      throw std::runtime_error("inference failed " + std::to_string(group.failed_attempts) +
+                               " times in a row on the same request, the last time with: " + reply.error);
+  }
+  const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.attempts++, 7));
+  port_.retry_later(group.id, std::min(delay, kLongestRetry));
 }
 
 // Puts the extra values where they belong, and closes the full rollout once its last values are known.
@@ -338,7 +345,8 @@ std::optional<std::string> WorkerCore::failing() const {
   for (const auto& group : groups_) {
     const bool has_work = group->running || group->closing || group->parked || group->outstanding != 0;
     if (!has_work) continue;
-    const bool all_fail = std::ranges::all_of(group->failures, [](uint32_t failures) { return failures > 0; });
+    const bool all_fail = group->failed_attempts >= kFailingAttempts ||
+                          std::ranges::all_of(group->failures, [](uint32_t failures) { return failures > 0; });
     if (!all_fail && group->running) return std::nullopt;
     any |= all_fail;
   }

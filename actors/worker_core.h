@@ -43,8 +43,10 @@ class WorkerCore {
   void begin();
   void add_credits(uint32_t count);
   // Takes the answer to a group's request and steps its environment. Throws when a row fails quarantine_after times in
-  // a row and leaves its group without rows.
+  // a row and leaves its group without rows, and when inference has failed kMostFailedAttempts times on one request.
   void on_reply(const ActReply& reply);
+  static constexpr uint32_t kFailingAttempts = 10;      // takes about 4 s
+  static constexpr uint32_t kMostFailedAttempts = 100;  // about 95 s
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
   void retry(uint32_t group);
   void retry_all();
@@ -64,7 +66,8 @@ class WorkerCore {
   uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
   uint64_t samples_per_rollout() const;
   uint32_t credits() const { return credits_; }
-  // The last error, when no environment that has work made its last step: each failed, rests, or is left out.
+  // The last error, when no environment that has work made its last step: each failed, rests, is left out, or belongs
+  // to a group whose request inference has failed kFailingAttempts times.
   std::optional<std::string> failing() const;
   // Calls of beat() for which the group that waits longest has had no answer; 0 below kSilentBeats.
   uint32_t beats_without_answer() const;
@@ -99,7 +102,8 @@ class WorkerCore {
     int64_t resting = 0;             // rows that failed and wait
     int64_t quarantined = 0;         // rows left out for good
     bool parked = false;             // all rows rest: the next request waits for one
-    uint32_t attempts = 0;           // of the request under way
+    uint32_t attempts = 0;           // of the request under way that were answered with an error
+    uint32_t failed_attempts = 0;    // those whose forward failed
     uint32_t beats_waiting = 0;      // since it was asked last
     uint32_t beats_silent = 0;       // spent waiting since the last answer
   };
@@ -110,6 +114,7 @@ class WorkerCore {
   void start_rollout(Group& group);
   void ask(Group& group, bool with_actions, bool with_last);
   void send(Group& group);
+  void retry_failed(Group& group, const ActReply& reply);
   void take_values(Group& group, const ActReply& reply);
   void step(Group& group, const ActReply& reply);
   void note_errors(const EnvStep& step);

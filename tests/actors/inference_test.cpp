@@ -1,5 +1,9 @@
 #include "actors/inference.h"
 
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
 #include "actors/parts.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
@@ -49,7 +53,64 @@ struct Fixture : OneActor {
   InferenceActor inference;
 };
 
+// Fails where a batch holds the observation `bad`.
+class FailsOn final : public Policy {
+ public:
+  FailsOn(std::unique_ptr<Policy> policy, int64_t bad) : policy_(std::move(policy)), bad_(bad) {}
+  std::shared_ptr<const Signature> signature() const override { return policy_->signature(); }
+  void load(const WeightSnapshot& weights) override { policy_->load(weights); }
+  ActOutput act(const ActInput& input) override {
+    check(input.observations);
+    return policy_->act(input);
+  }
+  using Policy::values;
+  Array values(const Arrays& observations, const Array& state) override {
+    check(observations);
+    return policy_->values(observations, state);
+  }
+
+ private:
+  void check(const Arrays& observations) const {
+    if (std::ranges::count(observations.at("id").view<int64_t>(), bad_) > 0)
+      throw std::runtime_error("observation " + std::to_string(bad_) + " cannot be computed");
+  }
+
+  std::unique_ptr<Policy> policy_;
+  int64_t bad_;
+};
+
 }  // namespace
+
+TEST_CASE(
+    "inference: a request that cannot be computed fails alone, with its error; others of its batch are answered") {
+  Fixture f;
+  const Peer third = f.add_peer();
+  const ActRequest good = f.request(5, 1), bad = f.request(9, 2);
+  ActRequest values = f.request(7, 3);
+  values.rows = 0;
+  values.value_observations = std::exchange(values.observations, {});
+  const int64_t number = bad.observations.at("id").view<int64_t>()[0];
+  f.context->make_policy = [&] { return std::make_unique<FailsOn>(sim::fake_policy(f.world), number); };
+  f.client.tell(f.inference, good);
+  f.other.tell(f.inference, bad);
+  third.tell(f.inference, values);
+  f.run();
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].fault == Fault::none);
+  CHECK(f.client.heard->replies[0].values.view<float>()[0] ==
+        sim::value_of({0, 1}, good.observations.at("id").view<int64_t>()[0]));
+  REQUIRE(third.heard->replies.size() == 1);
+  CHECK(third.heard->replies[0].fault == Fault::none);
+  CHECK(third.heard->replies[0].extra_values.view<float>()[0] ==
+        sim::value_of({0, 1}, values.value_observations.at("id").view<int64_t>()[0]));
+  REQUIRE(f.other.heard->replies.size() == 1);
+  CHECK(f.other.heard->replies[0].fault == Fault::forward_failed);
+  CHECK(f.other.heard->replies[0].error == "observation " + std::to_string(number) + " cannot be computed");
+  CHECK(f.state().report.batches == 1);
+  CHECK(f.state().report.failed == 2);  // the batch, and the request alone
+  CHECK(f.state().pending.empty());
+}
 
 TEST_CASE("inference: requests of two actors that state the same worker are both answered") {
   Fixture f;

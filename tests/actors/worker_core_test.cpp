@@ -283,6 +283,39 @@ TEST_CASE("worker_core: an error is asked again after a pause, a silence after k
   CHECK(f.port.requests.size() == 1);
 }
 
+TEST_CASE("worker_core: a request on which inference keeps failing makes the worker a failing one, and then ends it") {
+  Fixture f;
+  f.core->add_credits(1);
+  const auto fail = [&](Fault fault) {
+    ActReply failed;
+    failed.id = f.port.next().id;
+    failed.fault = fault;
+    failed.error = "value of row 0 is not finite";
+    f.core->on_reply(failed);
+    f.core->retry(0);
+  };
+  for (uint32_t i = 0; i < WorkerCore::kMostFailedAttempts; ++i) fail(Fault::shutting_down);
+  for (uint32_t i = 0; i + 1 < WorkerCore::kFailingAttempts; ++i) fail(Fault::forward_failed);
+  CHECK(!f.core->failing());
+  fail(Fault::forward_failed);
+  CHECK(f.core->failing() == "inference failed: value of row 0 is not finite");
+  SUBCASE("an answer ends that") {
+    f.serve(1);
+    CHECK(!f.core->failing());
+    for (uint32_t i = 0; i + 1 < WorkerCore::kMostFailedAttempts; ++i) fail(Fault::forward_failed);
+    f.serve(1);
+    CHECK(f.port.requests.size() == 1);
+  }
+  SUBCASE("it is not asked for ever") {
+    for (uint32_t i = WorkerCore::kFailingAttempts; i + 1 < WorkerCore::kMostFailedAttempts; ++i)
+      fail(Fault::forward_failed);
+    CHECK_THROWS_WITH_AS(fail(Fault::forward_failed),
+                         "inference failed 100 times in a row on the same request, the last time with: value of row 0 "
+                         "is not finite",
+                         std::runtime_error);
+  }
+}
+
 TEST_CASE("worker_core: a silence counts from the third request that was asked again in vain, until an answer") {
   Fixture f;
   f.core->add_credits(1);
