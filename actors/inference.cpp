@@ -28,52 +28,6 @@ constexpr uint64_t kOpenRequests = 16;  // of the largest size, that may be unde
 // parts of a request follow each other at once, and a worker without an answer asks again after 10 s.
 constexpr std::chrono::seconds kPartsKept{10}, kClientKept{60};
 
-int64_t value_rows(const ActRequest& request) {
-  return request.value_observations.empty() ? 0 : request.value_observations[0].second.dim(0);
-}
-
-// One line when recurrent state does not fit the rows it is for.
-std::optional<std::string> misfit(int64_t state_size, const ActRequest& request) {
-  const auto rows = static_cast<int64_t>(request.rows);
-  const auto fits = [](const Array& array, DType dtype, const Shape& shape) {
-    return shape.elements() == 0 ? array.empty() : array.dtype() == dtype && array.shape() == shape;
-  };
-  if (!fits(request.state, DType::f32, {rows, state_size}) ||
-      !fits(request.starts, DType::u8, {state_size > 0 ? rows : 0}))
-    return "the recurrent state is " + request.state.shape().text() + " with starts " + request.starts.shape().text() +
-           ", expected " + Shape{rows, state_size}.text();
-  const Shape values{value_rows(request), state_size};
-  if (!fits(request.value_state, DType::f32, values))
-    return "the recurrent state of the values is " + request.value_state.shape().text() + ", expected " + values.text();
-  return std::nullopt;
-}
-
-// One line when the request does not fit the environment of this run.
-std::optional<std::string> misfit(const EnvSpec& spec, const ActRequest& request) {
-  const auto rows = static_cast<int64_t>(request.rows);
-  const auto check = [&](const Arrays& arrays, int64_t count) -> std::optional<std::string> {
-    for (const ArraySpec& wanted : spec.observations) {
-      const Array* array = arrays.find(wanted.name);
-      const Shape shape = wanted.shape.prepended(count);
-      if (array == nullptr) return "observation " + wanted.name + " is missing";
-      if (array->dtype() != wanted.dtype || array->shape() != shape)
-        return "observation " + wanted.name + " is " + std::string(name_of(array->dtype())) + array->shape().text() +
-               ", expected " + std::string(name_of(wanted.dtype)) + shape.text();
-    }
-    return std::nullopt;
-  };
-  if (rows == 0 && value_rows(request) == 0) return "the request has no rows";
-  if (rows > 0) {
-    if (auto error = check(request.observations, rows)) return error;
-    if (request.seeds.dtype() != DType::i64 || request.seeds.shape() != Shape{rows}) return "seeds do not fit the rows";
-    const Shape mask{rows, spec.action.mask_size()};
-    if (spec.action.masked && (request.action_mask.dtype() != DType::u8 || request.action_mask.shape() != mask))
-      return "the action mask is " + request.action_mask.shape().text() + ", expected " + mask.text();
-  }
-  if (value_rows(request) > 0) return check(request.value_observations, value_rows(request));
-  return std::nullopt;
-}
-
 // The arrays of several requests, one after the other; no copy when there is only one.
 Array concatenate(const std::vector<const Array*>& parts) {
   if (parts.size() == 1) return *parts.front();
@@ -271,9 +225,7 @@ void on_request(Self self, const ActRequest& request) {
   if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
   InferenceState::Client& client = sending_client(self);
   const Pending pending{self->current_sender(), {client.number, request.group}, request};
-  auto error = misfit(st.context->spec, request);
-  if (!error) error = misfit(st.context->recurrence.state_size, request);
-  if (error) {
+  if (const auto error = misfit(st.context->spec, st.context->recurrence, request)) {
     fail(self, pending, Fault::bad_message, *error);
     return;
   }

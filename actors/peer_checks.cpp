@@ -166,7 +166,42 @@ Misfit check_counts(const ActionSpec& spec, PolicyVersion newest, const Rollout&
   return std::nullopt;
 }
 
+// Recurrent state of the rows that a request is for, and where their episodes begin.
+Misfit check_state(int64_t state_size, const ActRequest& request) {
+  const auto rows = static_cast<int64_t>(request.rows);
+  const auto fits = [](const Array& array, DType dtype, const Shape& shape) {
+    return shape.elements() == 0 ? array.empty() : array.dtype() == dtype && array.shape() == shape;
+  };
+  if (!fits(request.state, DType::f32, {rows, state_size}) ||
+      !fits(request.starts, DType::u8, {state_size > 0 ? rows : 0}))
+    return "the recurrent state is " + request.state.shape().text() + " with starts " + request.starts.shape().text() +
+           ", expected " + Shape{rows, state_size}.text();
+  const Shape values{value_rows(request), state_size};
+  if (!fits(request.value_state, DType::f32, values))
+    return "the recurrent state of the values is " + request.value_state.shape().text() + ", expected " + values.text();
+  return std::nullopt;
+}
+
 }  // namespace
+
+int64_t value_rows(const ActRequest& request) {
+  return request.value_observations.empty() ? 0 : request.value_observations[0].second.dim(0);
+}
+
+Misfit misfit(const EnvSpec& spec, const Recurrence& recurrence, const ActRequest& request) {
+  const auto rows = static_cast<int64_t>(request.rows);
+  if (rows == 0 && value_rows(request) == 0) return "the request has no rows";
+  if (rows > 0) {
+    if (auto error = check(spec, request.observations, {rows})) return error;
+    if (auto error = check("seeds", request.seeds, DType::i64, {rows})) return error;
+    if (spec.action.masked)
+      if (auto error = check("action_mask", request.action_mask, DType::u8, {rows, spec.action.mask_size()}))
+        return error;
+  }
+  if (value_rows(request) > 0)
+    if (auto error = check(spec, request.value_observations, {value_rows(request)})) return error;
+  return check_state(recurrence.state_size, request);
+}
 
 Misfit misfit(const RunConfig& config, const WorkerHello& hello) {
   if (hello.groups == static_cast<uint32_t>(config.workers.groups) &&

@@ -23,6 +23,10 @@ std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, 
 std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence,
                                   PolicyVersion newest, const Rollout& rollout);
 std::optional<std::string> misfit(const InferenceReport& report);
+std::optional<std::string> misfit(const EnvSpec& spec, const Recurrence& recurrence, const ActRequest& request);
+
+// Rows of a request of which only the values are needed.
+int64_t value_rows(const ActRequest& request);
 
 // Workers state their own number, inference actors their inference index. Who has which one.
 using NumberHolders = std::map<caf::actor_addr, uint64_t>;
