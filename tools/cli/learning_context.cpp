@@ -2,6 +2,7 @@
 
 #include "envs/make_env.h"
 #include "models/devices.h"
+#include "models/embedding_ranges.h"
 #include "models/make_model.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/log.h"
@@ -38,13 +39,14 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   if (config.deterministic) compute_reproducibly();
   auto context = std::make_shared<RunContext>();
   context->config = config;
-  context->make_env = [](const EnvConfig& env) { return make_env(env); };
-  context->make_evaluation_env = [config](int64_t rows) {
-    return make_evaluation_env(config.env, config.evaluation.env_params, rows);
-  };
   EnvConfig one = config.env;
   one.rows = 1;
   context->spec = make_env(one)->spec();
+  const std::vector<ObservationRange> ranges = embedding_ranges(config.model, context->spec);
+  context->make_env = [ranges](const EnvConfig& env) { return with_ranges(make_env(env), ranges); };
+  context->make_evaluation_env = [config, ranges](int64_t rows) {
+    return with_ranges(make_evaluation_env(config.env, config.evaluation.env_params, rows), ranges);
+  };
   context->recurrence = recurrence_of(config, context->spec);
   context->signature = std::make_shared<const Signature>(model_signature(config.model, context->spec));
   const auto policies_on = [config, spec = context->spec](const std::string& device) {

@@ -7,6 +7,7 @@
 #include "actors/config/config.h"
 #include "actors/messages.h"
 #include "envs/make_env.h"
+#include "models/embedding_ranges.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
 #include "runtime/base/output.h"
@@ -20,10 +21,12 @@ RunContextPtr worker_context(const std::string& run, const std::string& config) 
   auto context = std::make_shared<RunContext>();
   context->config = parse_config(config, "the run's config");
   require_environment_of(run, context->config.env.id);
-  context->make_env = [](const EnvConfig& env) { return make_env(env); };
   EnvConfig one = context->config.env;
   one.rows = 1;
   context->spec = make_env(one)->spec();
+  context->make_env = [ranges = embedding_ranges(context->config.model, context->spec)](const EnvConfig& env) {
+    return with_ranges(make_env(env), ranges);
+  };
   context->recurrence = recurrence_of(context->config, context->spec);
   // Workers share the threads of the actor system. One whose environment waits would hold up the others, and the hosts,
   // with it.

@@ -1,0 +1,129 @@
+#include "envs/observation_ranges.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "envs/row.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr auto kFailed = static_cast<uint8_t>(Failed::now);
+
+template <class T>
+std::optional<int64_t> first_outside(const Array& array, int64_t row, int64_t values) {
+  const auto size = static_cast<size_t>(array.row_size());
+  const std::span<const T> elements = array.view<T>().subspan(static_cast<size_t>(row) * size, size);
+  const auto found = std::ranges::find_if(elements, [&](T x) {
+    const auto number = static_cast<int64_t>(x);
+    return number < 0 || number >= values;
+  });
+  if (found == elements.end()) return std::nullopt;
+  return static_cast<int64_t>(*found);
+}
+
+std::optional<int64_t> first_outside(const ObservationRange& range, const Array& array, int64_t row) {
+  switch (array.dtype()) {
+    case DType::u8: return first_outside<uint8_t>(array, row, range.values);
+    case DType::i32: return first_outside<int32_t>(array, row, range.values);
+    case DType::i64: return first_outside<int64_t>(array, row, range.values);
+    default: return std::nullopt;
+  }
+}
+
+void set_row(Array& array, int64_t row, int value) {
+  if (array.empty()) return;
+  const size_t bytes = array.row_bytes();
+  std::memset(array.mutable_data() + static_cast<size_t>(row) * bytes, value, bytes);
+}
+
+class RangedEnv final : public Env {
+ public:
+  RangedEnv(std::unique_ptr<Env> env, std::vector<ObservationRange> ranges)
+      : env_(std::move(env)), ranges_(std::move(ranges)), active_(static_cast<size_t>(env_->rows()), true) {
+    for (const ObservationRange& range : ranges_)
+      TROUPE_CHECK(range.observation < env_->spec().observations.size() && range.values > 0, range.observation,
+                   range.values);
+  }
+
+  const EnvSpec& spec() const override { return env_->spec(); }
+  int64_t rows() const override { return env_->rows(); }
+  void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override {
+    active_.assign(active_.size(), true);
+    env_->reset(seed, first_row, out);
+    check(out);
+  }
+  void step(const Array& actions, EnvStep& out) override {
+    env_->step(actions, out);
+    check(out);
+  }
+  void observe(EnvStep& out) override {
+    env_->observe(out);
+    check(out);
+  }
+  void set_active(int64_t row, bool active) override {
+    env_->set_active(row, active);
+    active_.at(static_cast<size_t>(row)) = active;
+  }
+  std::string render(int64_t row) const override { return env_->render(row); }
+  bool save(std::string& bytes) const override { return env_->save(bytes); }
+  bool load(const std::string& bytes) override { return env_->load(bytes); }
+
+ private:
+  // What is wrong with a row, or nothing. Final observations count where an episode ended.
+  std::optional<std::string> mistake(const EnvStep& out, int64_t row) const {
+    const auto n = static_cast<size_t>(row);
+    const bool over = out.terminated.view<uint8_t>()[n] != 0 || out.truncated.view<uint8_t>()[n] != 0;
+    for (const ObservationRange& range : ranges_) {
+      std::optional<int64_t> outside = first_outside(range, out.observations[range.observation].second, row);
+      if (!outside && over) outside = first_outside(range, out.final_observations[range.observation].second, row);
+      if (outside)
+        return "observation " + spec().observations[range.observation].name + " holds " + std::to_string(*outside) +
+               ", expected 0 to " + std::to_string(range.values - 1) + " (" + range.reason + ')';
+    }
+    return std::nullopt;
+  }
+
+  void check(EnvStep& out) {
+    const std::span<uint8_t> failed = out.failed.mutable_view<uint8_t>();
+    size_t errors = 0;  // of the rows before
+    for (int64_t row = 0; row < rows(); ++row) {
+      uint8_t& state = failed[static_cast<size_t>(row)];
+      if (const auto text = mistake(out, row)) {
+        void_row(row, out);
+        if (state != kFailed && active_[static_cast<size_t>(row)]) {
+          state = kFailed;
+          out.errors.insert(out.errors.begin() + static_cast<std::ptrdiff_t>(errors), row_error(row, *text));
+        }
+      }
+      errors += state == kFailed;
+    }
+  }
+
+  void void_row(int64_t row, EnvStep& out) {
+    for (Array* array : {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed, &out.task})
+      set_row(*array, row, 0);
+    for (auto& [name, array] : out.observations) set_row(array, row, 0);
+    set_row(out.action_mask, row, 1);
+    env_->set_active(row, false);  // and back: it begins anew at the next step
+    env_->set_active(row, active_[static_cast<size_t>(row)]);
+  }
+
+  std::unique_ptr<Env> env_;
+  std::vector<ObservationRange> ranges_;
+  std::vector<bool> active_;
+};
+
+}  // namespace
+
+std::unique_ptr<Env> with_ranges(std::unique_ptr<Env> env, std::vector<ObservationRange> ranges) {
+  if (ranges.empty()) return env;
+  return std::make_unique<RangedEnv>(std::move(env), std::move(ranges));
+}
+
+}  // namespace troupe
