@@ -185,6 +185,22 @@ TEST_CASE("warm start: the same command resumes the run, although its source is 
   CHECK(has(refusal(run, updates(4) + from(run)), "the run in " + run + " began from " + former.run));
 }
 
+TEST_CASE("warm start: another source is refused where the run's checkpoint was being replaced when it was killed") {
+  const Former former;
+  const std::string cold = former.folder / "cold";
+  REQUIRE(train(cold, updates(1) + set({"checkpoint.keep=1"})).exit_code == 0);
+  REQUIRE(checkpoints_of(cold) == std::vector<uint64_t>{1});
+  fs::rename(checkpoint_folder(cold, 1), checkpoint_folder(cold, 1) + ".old");
+  const CommandLine refused = train(cold, updates(2) + from(former.run));
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err == "troupe: --init-from: " + former.run + ": the run in " + cold +
+                           " began from new weights; leave --init-from out to resume it, or use another run folder\n");
+  CHECK(!fs::exists(cold + "/init.safetensors"));
+  const CommandLine resumed = train(cold, updates(2));
+  CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
+  CHECK(has(resumed.out, "resuming at update 1,"));
+}
+
 TEST_CASE("warm start: a start that is killed before its first checkpoint begins with the same weights again") {
   const Former former;
   const std::string run = former.folder / "run";

@@ -100,6 +100,13 @@ bool began_from(const InitialWeights& record, const std::string& init_from) {
   return value_of(record, kGiven) == text_of_path(init_from) || value_of(record, kPath) == absolute(init_from);
 }
 
+[[noreturn]] void refuse_other_source(const std::string& given, const std::string& run,
+                                      const std::optional<InitialWeights>& record) {
+  throw ConfigError(std::string(kFlag) + ": " + printable(given, kShownPath) + ": the run in " + run + " began from " +
+                    (record ? value_of(*record, kGiven) : "new weights") +
+                    "; leave --init-from out to resume it, or use another run folder");
+}
+
 }  // namespace
 
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
@@ -107,11 +114,7 @@ std::optional<InitialWeights> read_init_from(const std::string& init_from, const
   if (init_from.empty()) return std::nullopt;
   const std::optional<InitialWeights> record = read_initial_weights(posix_disk(), run);
   if (record && began_from(*record, init_from)) return std::nullopt;
-  const std::string begin = std::string(kFlag) + ": ";
-  if (!CheckpointStore(posix_disk(), run + "/checkpoints").list().empty())
-    throw ConfigError(begin + printable(init_from, kShownPath) + ": the run in " + run + " began from " +
-                      (record ? value_of(*record, kGiven) : "new weights") +
-                      "; leave --init-from out to resume it, or use another run folder");
+  if (!CheckpointStore(posix_disk(), run + "/checkpoints").list().empty()) refuse_other_source(init_from, run, record);
   try {
     auto [tensors, file] = find_weights(trimmed(init_from));
     check_fit(model, tensors, file);
@@ -123,8 +126,12 @@ std::optional<InitialWeights> read_init_from(const std::string& init_from, const
                            {kFile, text_of_path(file)},
                            {kChecksum, checksum}}};
   } catch (const std::runtime_error& refused) {
-    throw ConfigError(begin + refused.what());
+    throw ConfigError(std::string(kFlag) + ": " + refused.what());
   }
+}
+
+void refuse_to_resume(const InitialWeights& given, const std::string& run) {
+  refuse_other_source(value_of(given, kGiven), run, read_initial_weights(posix_disk(), run));
 }
 
 std::string initial_weights_text(const InitialWeights& weights) {

@@ -21,6 +21,10 @@ using InitialWeights = Safetensors;
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
                                              const Signature& model);
 
+// The run turned out to have a checkpoint after all, one that a killed process was replacing. Throws ConfigError as
+// read_init_from() does for a run with checkpoints.
+[[noreturn]] void refuse_to_resume(const InitialWeights& given, const std::string& run);
+
 // "the weights of runs/a/checkpoints/000000000245/model.safetensors", for the console and the log.
 std::string initial_weights_text(const InitialWeights& weights);
 

@@ -115,6 +115,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
     print_line(line);
   }
   Beginning beginning = restore(folder, learner, context);
+  if (beginning.resume && initial) refuse_to_resume(*initial, folder.path());
   if (beginning.resume && !tell_resumed(folder, config, beginning.start)) return std::nullopt;
   if (beginning.resume) tell_moved_schedules(folder, config);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
