@@ -187,6 +187,16 @@ std::map<std::string, Array> read_checkpoint_model(const Disk& disk, const std::
   }
 }
 
+std::string read_checkpoint_settings(const Disk& disk, const std::string& directory) {
+  const std::string state_path = directory + kStateFile;
+  try {
+    const json document = read_state_file(disk, state_path);
+    return document.contains("settings") ? document["settings"].dump() : "";
+  } catch (const json::exception&) {
+    throw IoError(state_path, "damaged: an entry is missing or has the wrong type");
+  }
+}
+
 std::string CheckpointStore::path_of(uint64_t step) const { return folder_ + '/' + name_of_step(step); }
 
 void CheckpointStore::save(const Checkpoint& checkpoint) {

@@ -46,6 +46,10 @@ struct CheckpointOwner {
 // it cannot be used.
 std::map<std::string, Array> read_checkpoint_model(const Disk& disk, const std::string& directory);
 
+// The settings of the run that wrote the checkpoint in that directory, as fixed_settings() gave them; empty in one of
+// an older program, which wrote none. Throws IoError naming state.json and why it cannot be used.
+std::string read_checkpoint_settings(const Disk& disk, const std::string& directory);
+
 class CheckpointStore {
  public:
   // `folder` need not exist yet.

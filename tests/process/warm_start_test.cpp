@@ -2,9 +2,11 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/base/crc32c.h"
 #include "runtime/run_folder/safetensors.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
@@ -163,6 +165,56 @@ TEST_CASE("warm start: what does not fit is refused in one line that names it, b
   damaged.seekp(-1, std::ios::end).put('x');
   damaged.close();
   CHECK(has(refusal(run, from(checkpoint_folder(former.run, 2))), model_of(former.run, 2) + ": damaged: CRC "));
+}
+
+TEST_CASE("warm start: settings with which the weights would mean something else are refused, wherever they are") {
+  const Former former;
+  const std::string checkpoint = checkpoint_folder(former.run, 3), copied = former.folder / "copied",
+                    run = former.folder / "run";
+  fs::copy(checkpoint, copied);
+  const auto refused = [&](const std::string& file) {
+    return "troupe: --init-from: " + file +
+           ": was trained with model.activation \"tanh\", this run has \"relu\"; give " + "this run the same value\n";
+  };
+  const Words relu = updates(1) + set({"model.activation=relu"});
+  CHECK(refusal(run, relu + from(former.run)) == refused(checkpoint + "/model.safetensors"));
+  CHECK(refusal(run, relu + from(checkpoint)) == refused(checkpoint + "/model.safetensors"));
+  CHECK(refusal(run, relu + from(checkpoint + "/model.safetensors")) == refused(checkpoint + "/model.safetensors"));
+  CHECK(refusal(run, relu + from(copied)) == refused(copied + "/model.safetensors"));
+  CHECK(refusal(run, relu + from(copied + "/model.safetensors")) == refused(copied + "/model.safetensors"));
+  // As an older program wrote it.
+  Json state = json_of(checkpoint + "/state.json");
+  state.erase("settings");
+  state.erase("crc32c");
+  char crc[16];
+  std::snprintf(crc, sizeof crc, "%08x", crc32c(state.dump()));
+  state["crc32c"] = crc;
+  std::ofstream(checkpoint + "/state.json") << state.dump(2) << '\n';
+  CHECK(refusal(run, relu + from(checkpoint)) == refused(checkpoint + "/model.safetensors"));
+  const std::string file = former.folder / "model.safetensors";  // of nobody knows which run
+  fs::copy(checkpoint + "/model.safetensors", file);
+  const CommandLine started = train(run, relu + from(file));
+  CHECK_MESSAGE(started.exit_code == 0, started.err);
+  CHECK(has(refusal(former.folder / "other", updates(1) + from(run + "/init.safetensors")),
+            "was trained with model.activation \"relu\", this run has \"tanh\""));
+}
+
+TEST_CASE("warm start: a run that has not trained yet refuses settings that its given weights do not fit") {
+  const Former former;
+  const std::string run = former.folder / "run", kept = run + "/init.safetensors";
+  REQUIRE(train(run, updates(1) + from(former.run)).exit_code == 0);
+  fs::remove_all(run + "/checkpoints");
+  fs::remove(run + "/summary.json");
+  fs::remove(run + "/metrics.jsonl");
+  const Words relu = updates(1) + set({"model.activation=relu"});
+  for (const Words& source : {from(former.run), Words{}}) {
+    const std::string error = refusal(run, relu + source);
+    CHECK(has(error, kept + ": was trained with model.activation \"tanh\", this run has \"relu\""));
+    CHECK(has(error, "; use another run folder, or remove this file to begin with new weights\n"));
+  }
+  const CommandLine again = train(run, updates(1));
+  CHECK_MESSAGE(again.exit_code == 0, again.err);
+  CHECK(has(again.out, "beginning with the weights of "));
 }
 
 TEST_CASE("warm start: the same command resumes the run, although its source is gone; another source is refused") {

@@ -5,9 +5,12 @@
 #include <map>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "actors/config/config.h"
+#include "models/model_meaning.h"
 #include "models/weights/initial_weights.h"
+#include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
@@ -22,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFlag = "--init-from";
 constexpr size_t kShownPath = 200;
+constexpr const char* kModelFile = "/model.safetensors";
 
 // Keys of the metadata.
 constexpr const char* kGiven = "init_from";  // as it was on the command line
@@ -59,12 +63,44 @@ std::string checksum_text(const std::map<std::string, Array>& tensors) {
   return text;
 }
 
-// Tensors, and the file that holds them.
-using Found = std::pair<std::map<std::string, Array>, std::string>;
+struct Found {
+  std::map<std::string, Array> tensors;
+  std::string file;                 // that holds them
+  std::optional<RunConfig> config;  // of the run that trained them, where that is known
+};
 
 Found of_run(const std::string& run, const std::string& which) {
-  ChosenCheckpoint chosen = load_checkpoint(run, load_config(run + "/config.json", ConfigSource::run), which);
-  return {std::move(chosen.checkpoint.model), chosen.path + "/model.safetensors"};
+  const RunConfig config = load_config(run + "/config.json", ConfigSource::run);
+  ChosenCheckpoint chosen = load_checkpoint(run, config, which);
+  return {std::move(chosen.checkpoint.model), chosen.path + kModelFile, config};
+}
+
+// The config in the folder of a run, if there is one.
+std::optional<RunConfig> config_in(const fs::path& run) {
+  const std::string path = run / "config.json";
+  std::error_code failed;
+  if (!fs::exists(path, failed)) return std::nullopt;
+  return load_config(path, ConfigSource::run);
+}
+
+// The settings in a checkpoint, or, as older programs wrote none, those of the run whose folder it is in.
+std::optional<RunConfig> config_of_checkpoint(const fs::path& checkpoint) {
+  const std::string settings = read_checkpoint_settings(posix_disk(), checkpoint);
+  if (!settings.empty()) return parse_config(settings, checkpoint / "state.json", ConfigSource::run);
+  const fs::path folder = fs::absolute(checkpoint).parent_path();
+  return folder.filename() == "checkpoints" ? config_in(folder.parent_path()) : std::nullopt;
+}
+
+// Of a file that a run has written, where that run wrote it or in a copy of its folder. Nothing is known of others.
+std::optional<RunConfig> config_of_file(const fs::path& file, const Safetensors& contents) {
+  const fs::path folder = fs::absolute(file).parent_path();
+  if (contents.metadata.contains(kGiven)) return config_in(folder);
+  if (file.filename() != "model.safetensors") return std::nullopt;
+  try {
+    return config_of_checkpoint(folder);
+  } catch (const IoError&) {
+    return std::nullopt;  // it is not in the folder of a checkpoint
+  }
 }
 
 // RUN of RUN/checkpoints/best.
@@ -80,19 +116,44 @@ Found find_weights(const std::string& path) {
     return of_run(run, "best");
   }
   if (fs::exists(fs::path(path) / "state.json", failed))
-    return {read_checkpoint_model(posix_disk(), path), path + "/model.safetensors"};
+    return {read_checkpoint_model(posix_disk(), path), path + kModelFile, config_of_checkpoint(path)};
   if (fs::is_directory(path, failed) || !fs::exists(path, failed)) {
     require_run_folder(path);
     return of_run(path, "newest");
   }
-  return {read_safetensors(posix_disk(), path).tensors, path};
+  Safetensors contents = read_safetensors(posix_disk(), path);
+  const std::optional<RunConfig> config = config_of_file(path, contents);
+  return {std::move(contents.tensors), path, config};
 }
 
-void check_fit(const Signature& model, const std::map<std::string, Array>& tensors, const std::string& file) {
+// Nothing where this program does not have the environment.
+std::optional<EnvSpec> environment_if_known(const RunConfig& config) {
   try {
-    check_initial_weights(model, tensors);
+    return environment_of(config);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+void check_fit(const Found& found, const ModelConfig& model, const EnvSpec& env) {
+  try {
+    check_initial_weights(model_signature(model, env), found.tensors);
+    if (!found.config) return;
+    if (const auto of_source = environment_if_known(*found.config)) require_same_observations(*of_source, env);
+    require_same_meaning(found.config->model, model, env);
   } catch (const ConfigError& misfit) {
-    throw ConfigError(printable(file, kShownPath) + ": " + misfit.what());
+    throw ConfigError(printable(found.file, kShownPath) + ": " + misfit.what());
+  }
+}
+
+// Of a run that was killed before its first update: its settings may have changed since it was given the weights.
+void check_kept(const InitialWeights& kept, const std::string& run, const ModelConfig& model, const EnvSpec& env) {
+  const Found found{kept.tensors, run + "/init.safetensors", config_in(run)};
+  try {
+    check_fit(found, model, env);
+  } catch (const ConfigError& misfit) {
+    throw ConfigError(std::string(misfit.what()) +
+                      "; use another run folder, or remove this file to begin with new weights");
   }
 }
 
@@ -110,20 +171,26 @@ bool began_from(const InitialWeights& record, const std::string& init_from) {
 }  // namespace
 
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
-                                             const Signature& model) {
-  if (init_from.empty()) return std::nullopt;
+                                             const ModelConfig& model, const EnvSpec& env) {
+  const std::vector<uint64_t> saved = CheckpointStore(posix_disk(), run + "/checkpoints").list();
+  const bool trained = !saved.empty() && saved.back() > 0;
+  if (init_from.empty() && trained) return std::nullopt;
   const std::optional<InitialWeights> record = read_initial_weights(posix_disk(), run);
-  if (record && began_from(*record, init_from)) return std::nullopt;
-  if (!CheckpointStore(posix_disk(), run + "/checkpoints").list().empty()) refuse_other_source(init_from, run, record);
+  if (record && (init_from.empty() || began_from(*record, init_from))) {
+    if (!trained) check_kept(*record, run, model, env);
+    return std::nullopt;
+  }
+  if (init_from.empty()) return std::nullopt;
+  if (!saved.empty()) refuse_other_source(init_from, run, record);
   try {
-    auto [tensors, file] = find_weights(trimmed(init_from));
-    check_fit(model, tensors, file);
-    const std::string checksum = checksum_text(tensors);
-    return InitialWeights{std::move(tensors),
+    Found found = find_weights(trimmed(init_from));
+    check_fit(found, model, env);
+    const std::string checksum = checksum_text(found.tensors);
+    return InitialWeights{std::move(found.tensors),
                           {{"format", "pt"},
                            {kGiven, text_of_path(init_from)},
                            {kPath, absolute(init_from)},
-                           {kFile, text_of_path(file)},
+                           {kFile, text_of_path(found.file)},
                            {kChecksum, checksum}}};
   } catch (const std::runtime_error& refused) {
     throw ConfigError(std::string(kFlag) + ": " + refused.what());

@@ -5,8 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "envs/env.h"
+#include "models/networks/model_config.h"
 #include "runtime/run_folder/safetensors.h"
-#include "runtime/weights/weights.h"
 
 namespace troupe {
 
@@ -14,12 +15,13 @@ namespace troupe {
 // run.
 using InitialWeights = Safetensors;
 
-// What `init_from` leads to, for a run in the folder `run` with a model like `model`: the newest checkpoint of a run
-// folder, RUN/checkpoints/best, the folder of a checkpoint, or a .safetensors file. Nothing when `init_from` is empty
-// or the run began from it: then it is not looked at again. Throws ConfigError that begins with --init-from: nothing is
-// there, it cannot be used, a tensor does not fit, or the run has checkpoints and began from something else.
+// What `init_from` leads to, for a run in the folder `run` with the model `model` for `env`: the newest checkpoint of a
+// run folder, RUN/checkpoints/best, the folder of a checkpoint, or a .safetensors file. Nothing when `init_from` is
+// empty or the run began from it: then it is not looked at again. Throws ConfigError that begins with --init-from:
+// nothing is there, it cannot be used, a tensor does not fit or meant something else in the run that trained it, or the
+// run has checkpoints and began from something else.
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
-                                             const Signature& model);
+                                             const ModelConfig& model, const EnvSpec& env);
 
 // The run turned out to have a checkpoint after all, one that a killed process was replacing. Throws ConfigError as
 // read_init_from() does for a run with checkpoints.

@@ -178,7 +178,8 @@ int begin_and_train(Start& run) {
                      .network_config = config.network},
                     register_messages);
   const std::string path = run_folder_of(run.options, config);
-  const std::optional<InitialWeights> initial = read_init_from(run.options.init_from, path, *run.learner->signature());
+  const std::optional<InitialWeights> initial =
+      read_init_from(run.options.init_from, path, config.model, run.context->spec);
   std::optional<JoinListener> listener;
   uint16_t taken_port = 0;
   if (!config.deterministic)

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
 #include "tools/cli/address.h"
 #include "tools/cli/command.h"
@@ -77,7 +76,7 @@ inline void check_train(const TrainOptions& options) {
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
   const EnvSpec env = environment_of(config);
-  read_init_from(options.init_from, run_folder_of(options, config), model_signature(config.model, env));
+  read_init_from(options.init_from, run_folder_of(options, config), config.model, env);
   const Machine machine = Machine::here();
   const std::string shortage = memory_shortage(config, env, machine);
   if (!shortage.empty()) throw ConfigError(shortage);
