@@ -126,6 +126,13 @@ void log_failed_forward(Self self, const std::string& name, const ActReply& repl
   log_warn(name, "inference failed: " + reply.error + "; the worker asks again");
 }
 
+// Inference has failed too often on a request. Its environments may be well, but make no step.
+void end_failed(Self self, uint64_t worker, const std::string& error) {
+  report(self, /*last=*/true);
+  self->send(self->state.peers.replay, EnvironmentsFailing{worker, error});
+  self->quit(make_error(Fault::forward_failed, error));
+}
+
 // Call it behind report(): replay first hears of the steps that were made.
 void report_failing(Self self, uint64_t worker) {
   if (const auto error = self->state.core->failing())
@@ -175,7 +182,11 @@ WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint
         auto& st = self->state;
         if (reply.fault == Fault::bad_message) return end_refused(self, reply);
         if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, reply);
-        st.core->on_reply(reply);
+        try {
+          st.core->on_reply(reply);
+        } catch (const InferenceFailed& failed) {
+          return end_failed(self, worker, failed.what());
+        }
         if (!context->deterministic || !st.core->failing()) return;
         report(self);  // its turn would never come
         report_failing(self, worker);

@@ -200,8 +200,8 @@ void WorkerCore::retry_failed(Group& group, const ActReply& reply) {
   if (reply.fault == Fault::forward_failed) {
     report_.last_error = "inference failed: " + reply.error;
     if (++group.failed_attempts == kMostFailedAttempts)
-      throw std::runtime_error("inference failed " + std::to_string(group.failed_attempts) +
-                               " times in a row on the same request, the last time with: " + reply.error);
+      throw InferenceFailed("inference failed " + std::to_string(group.failed_attempts) +
+                            " times in a row on the same request, the last time with: " + reply.error);
   }
   const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.attempts++, 7));
   port_.retry_later(group.id, std::min(delay, kLongestRetry));

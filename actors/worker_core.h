@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ class WorkerPort {
   virtual void revive_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) = 0;
 };
 
+// Inference has failed kMostFailedAttempts times on the same request.
+class InferenceFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class WorkerCore {
  public:
   using EnvFactory = std::function<std::unique_ptr<Env>()>;
@@ -43,7 +50,7 @@ class WorkerCore {
   void begin();
   void add_credits(uint32_t count);
   // Takes the answer to a group's request and steps its environment. Throws when a row fails quarantine_after times in
-  // a row and leaves its group without rows, and when inference has failed kMostFailedAttempts times on one request.
+  // a row and leaves its group without rows, and InferenceFailed.
   void on_reply(const ActReply& reply);
   static constexpr uint32_t kFailingAttempts = 10;      // takes about 4 s
   static constexpr uint32_t kMostFailedAttempts = 100;  // about 95 s

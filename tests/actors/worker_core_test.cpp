@@ -312,7 +312,7 @@ TEST_CASE("worker_core: a request on which inference keeps failing makes the wor
     CHECK_THROWS_WITH_AS(fail(Fault::forward_failed),
                          "inference failed 100 times in a row on the same request, the last time with: value of row 0 "
                          "is not finite",
-                         std::runtime_error);
+                         InferenceFailed);
   }
 }
 

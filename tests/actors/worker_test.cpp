@@ -1,5 +1,6 @@
 #include "actors/worker.h"
 
+#include "actors/worker_core.h"
 #include "envs/batched.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory_disk.h"
@@ -128,6 +129,35 @@ TEST_CASE("worker: it asks again when a forward failed, and ends when its reques
   CHECK(describe(reason) ==
         "inference refuses its requests: observation position is missing (is the environment the same as in "
         "the run's program?)");
+}
+
+TEST_CASE("worker: one whose request inference keeps failing says that it fails, and ends with that error") {
+  Fixture f;
+  caf::error reason;
+  caf::actor_cast<caf::strong_actor_ptr>(f.worker)->get()->attach_functor([&](const caf::error& why) { reason = why; });
+  ActReply reply;
+  reply.fault = Fault::forward_failed;
+  reply.error = "value of row 0 is not finite";
+  for (uint32_t i = 1; i < WorkerCore::kMostFailedAttempts; ++i) {
+    reply.id = f.inference.heard->requests.back();
+    f.inference.tell(f.worker, reply);
+    f.run();
+    f.pass(1s);
+    REQUIRE(f.inference.heard->requests.back() != reply.id);
+    CHECK(f.replay.heard->failing.empty() == (i < WorkerCore::kFailingAttempts));
+  }
+  CHECK(f.replay.heard->failing.back().error == "inference failed: value of row 0 is not finite");
+  CHECK(!reason);
+  reply.id = f.inference.heard->requests.back();
+  f.inference.tell(f.worker, reply);
+  f.run();
+  const std::string why =
+      "inference failed 100 times in a row on the same request, the last time with: value of row 0 is not finite";
+  CHECK(fault_of(reason) == Fault::forward_failed);
+  CHECK(describe(reason) == why);
+  CHECK(f.replay.heard->failing.back().error == why);
+  CHECK(f.replay.heard->workers.back().last);
+  CHECK(f.replay.heard->workers.back().env_failures == 0);
 }
 
 TEST_CASE("worker: the report before its end is its last one, whether it is stopped or ends with an error") {
