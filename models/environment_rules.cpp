@@ -12,24 +12,40 @@ namespace troupe {
 
 namespace {
 
+// A recurrent model is trained on parts of episodes, which the loss must not need whole.
+[[noreturn]] void refuse_whole_episodes(const AlgorithmConfig& algorithm, const AlgorithmChoice& choice,
+                                        int64_t sequence) {
+  const bool by_surrogate = choice.surrogate.entry->needs == SurrogateNeeds::sequence;
+  const bool by_aggregation =
+      choice.aggregation != Aggregation::token_mean && !(by_surrogate && algorithm.aggregation == "auto");
+  std::string what, instead;
+  if (by_surrogate) {
+    what = "algorithm.surrogate \"" + algorithm.surrogate + '"';
+    instead = "set algorithm.surrogate to one that reads single steps, like \"clip\"";
+  }
+  if (by_aggregation) {
+    what += (by_surrogate ? " and " : "") + ("algorithm.aggregation \"" + algorithm.aggregation + '"');
+    instead += (by_surrogate ? " and " : "set ") + std::string("algorithm.aggregation to \"token-mean\"");
+  }
+  throw ConfigError("model.net.core: is trained on sequences of " + std::to_string(sequence) +
+                    " steps (model.sequence), but " + what + (by_surrogate && by_aggregation ? " need" : " needs") +
+                    " whole episodes; " + instead);
+}
+
 void check_recurrence(const LearnerConfig& config, const EnvSpec& env, const AlgorithmChoice& choice) {
   const Recurrence recurrence = recurrence_of(config, env);
   if (recurrence.state_size == 0) return;
-  if (choice.whole_sequences)
-    throw ConfigError("model.net.core: is trained on chunks of " + std::to_string(recurrence.sequence) +
-                      " steps, but algorithm.surrogate \"" + config.algorithm.surrogate +
-                      "\" with algorithm.aggregation \"" + config.algorithm.aggregation +
-                      "\" needs whole sequences; use another surrogate, or aggregation \"token-mean\"");
+  if (choice.whole_sequences) refuse_whole_episodes(config.algorithm, choice, recurrence.sequence);
   const TrainerConfig& trainer = config.trainer;
-  const int64_t chunks = trainer.super_batch / recurrence.sequence;
-  if (trainer.minibatches > chunks)
+  const int64_t sequences = trainer.super_batch / recurrence.sequence;
+  if (trainer.minibatches > sequences)
     refuse_setting("trainer.minibatches", trainer.minibatches,
-                   "is more than the " + setting_text(chunks) + " chunks of trainer.super_batch " +
+                   "is more than the " + setting_text(sequences) + " sequences of trainer.super_batch " +
                        setting_text(trainer.super_batch) + " / " + setting_text(recurrence.sequence) +
-                       " steps (model.sequence); use at most " + setting_text(std::max<int64_t>(chunks, 1)));
+                       " steps (model.sequence); use at most " + setting_text(std::max<int64_t>(sequences, 1)));
   if (trainer.micro_batch > 0 && trainer.micro_batch < recurrence.sequence)
     refuse_setting("trainer.micro_batch", trainer.micro_batch,
-                   "is less than one chunk of " + setting_text(recurrence.sequence) +
+                   "is less than one sequence of " + setting_text(recurrence.sequence) +
                        " steps (model.sequence), which a recurrent model is trained on as a whole; use at least " +
                        setting_text(recurrence.sequence) + ", or 0 for the whole minibatch");
 }
@@ -76,16 +92,18 @@ void check_unused_settings(const ModelConfig& m, const AlgorithmConfig& a, const
   const AlgorithmConfig e;
   const bool continuous = env.action.kind == ActionKind::continuous;
   const std::string discrete = "env.id \"" + env.id + "\", whose actions are discrete";
-  require_effect("model.log_std", m.log_std, d.log_std, continuous, discrete);
-  require_effect("model.log_std_start", m.log_std_start, d.log_std_start, continuous, discrete);
-  require_effect("model.log_std_end", m.log_std_end, d.log_std_end, continuous, discrete);
+  require_effect("model.log_std", m.log_std, d.log_std, continuous, discrete, "");
+  require_effect("model.log_std_start", m.log_std_start, d.log_std_start, continuous, discrete, "");
+  require_effect("model.log_std_end", m.log_std_end, d.log_std_end, continuous, discrete, "");
   require_effect("algorithm.ratio", a.ratio, e.ratio, env.action.decisions() > 1,
-                 "env.id \"" + env.id + "\", whose actions have one dimension and one step");
+                 "env.id \"" + env.id + "\", whose actions have one dimension and one step", "");
   // The entropy of a Gaussian depends on its deviation alone, which a schedule sets.
   const bool learned_entropy = !(continuous && m.log_std == "scheduled");
   const std::string scheduled = "model.log_std \"scheduled\", which sets the entropy of continuous actions";
-  require_effect("algorithm.entropy_coef", a.entropy_coef, e.entropy_coef, learned_entropy, scheduled);
-  require_effect("algorithm.entropy_coef_end", a.entropy_coef_end, e.entropy_coef_end, learned_entropy, scheduled);
+  const std::string learn = "set model.log_std to \"state_independent\"";
+  require_effect("algorithm.entropy_coef", a.entropy_coef, e.entropy_coef, learned_entropy, scheduled, learn);
+  require_effect("algorithm.entropy_coef_end", a.entropy_coef_end, e.entropy_coef_end, learned_entropy, scheduled,
+                 learn);
 }
 
 }  // namespace troupe

@@ -9,13 +9,22 @@ namespace troupe {
 
 namespace {
 
-// Long enough for most memory tasks; longer ones cost time, because the steps of a chunk follow each other.
+// Long enough for most memory tasks; longer ones cost time, because the steps of a sequence follow each other.
 constexpr int64_t kLongestByDefault = 32;
 
 int64_t default_sequence(int64_t rollout_length) {
   for (int64_t steps = kLongestByDefault; steps > 1; --steps)
     if (rollout_length % steps == 0) return steps;
   return 1;
+}
+
+// "4 or 8": the divisors of `length` nearest to `wrong`, which is none.
+std::string nearest_divisors(int64_t length, int64_t wrong) {
+  if (wrong > length) return setting_text(length);
+  int64_t below = wrong, above = wrong;
+  while (length % below != 0) --below;
+  while (length % above != 0) ++above;
+  return setting_text(below) + " or " + setting_text(above);
 }
 
 }  // namespace
@@ -26,9 +35,11 @@ Recurrence recurrence_of(const LearnerConfig& config, const EnvSpec& env) {
   Recurrence result;
   result.state_size = network_layout(model, env).state_size;
   const bool recurrent = result.state_size > 0;
-  const std::string without = "a model without recurrent core (model.net.core)";
-  require_effect("model.sequence", model.sequence, defaults.sequence, recurrent, without);
-  require_effect("model.burn_in", model.burn_in, defaults.burn_in, recurrent, without);
+  const std::string without = "a model that is not recurrent",
+                    add_core = (model.kind == "net" ? "set " : "set model.kind to \"net\" and ") +
+                               std::string("model.net.core.kind to \"gru\" or \"lstm\"");
+  require_effect("model.sequence", model.sequence, defaults.sequence, recurrent, without, add_core);
+  require_effect("model.burn_in", model.burn_in, defaults.burn_in, recurrent, without, add_core);
   if (!recurrent) return result;
   const int64_t length = config.rollout_length;
   const std::string rollout = "rollout.length " + setting_text(length);
@@ -36,11 +47,11 @@ Recurrence recurrence_of(const LearnerConfig& config, const EnvSpec& env) {
   if (length % result.sequence != 0)
     refuse_setting(
         "model.sequence", model.sequence,
-        "does not divide " + rollout + "; use a divisor of it, like " + setting_text(default_sequence(length)));
+        "does not divide " + rollout + "; use a divisor of it, like " + nearest_divisors(length, model.sequence));
   if (model.sequence == 0 && result.sequence == 1 && length > 1)
     refuse_setting("rollout.length", length,
                    "has no divisor from 2 to " + setting_text(kLongestByDefault) +
-                       " for the chunks of a recurrent model; use a multiple of 16, or set model.sequence");
+                       " for the sequences of a recurrent model; use a multiple of 16, or set model.sequence");
   result.burn_in = model.burn_in;
   if (result.burn_in >= result.sequence)
     refuse_setting("model.burn_in", model.burn_in,

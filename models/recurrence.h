@@ -1,6 +1,6 @@
 #pragma once
-// What a run's settings say about recurrent state: how much of it there is, and the chunks that training cuts columns
-// into. No LibTorch. Plain functions; any thread.
+// What a run's settings say about recurrent state: how much of it there is, and the sequences that training cuts
+// columns into. No LibTorch. Plain functions; any thread.
 
 #include <cstdint>
 
@@ -11,8 +11,8 @@ namespace troupe {
 
 struct Recurrence {
   int64_t state_size = 0;  // S: numbers of state per row; 0 = the model has none, and the rest is 0 too
-  int64_t sequence = 0;    // L: steps of a chunk; rollout.length is a multiple of it
-  int64_t burn_in = 0;     // steps at the beginning of a chunk that give it a state but are not trained on
+  int64_t sequence = 0;    // L: steps of a sequence; rollout.length is a multiple of it
+  int64_t burn_in = 0;     // steps at the beginning of a sequence that give it a state but are not trained on
 };
 
 // Throws ConfigError when model.sequence or model.burn_in do not fit the run, or have no effect because nothing is

@@ -47,11 +47,12 @@ ParameterValues advantage_parameters(const AlgorithmConfig& config, const Advant
 
 // The settings that only estimators with importance weights read.
 void check_importance_weights(const AlgorithmConfig& a, const AlgorithmConfig& d, bool used) {
-  const std::string other = "algorithm.advantage " + in_quotes(a.advantage);
-  require_effect("algorithm.rho_bar", a.rho_bar, d.rho_bar, used, other);
-  require_effect("algorithm.c_bar", a.c_bar, d.c_bar, used, other);
-  require_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.pg_rho_bar, used, other);
-  require_effect("algorithm.vtrace_adv", a.vtrace_adv, d.vtrace_adv, used, other);
+  const std::string other = "algorithm.advantage " + in_quotes(a.advantage),
+                    instead = "set algorithm.advantage to \"vtrace\"";
+  require_effect("algorithm.rho_bar", a.rho_bar, d.rho_bar, used, other, instead);
+  require_effect("algorithm.c_bar", a.c_bar, d.c_bar, used, other, instead);
+  require_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.pg_rho_bar, used, other, instead);
+  require_effect("algorithm.vtrace_adv", a.vtrace_adv, d.vtrace_adv, used, other, instead);
   if (used && a.rho_bar < a.c_bar)
     refuse("algorithm.rho_bar", number_text(a.rho_bar),
            "is below algorithm.c_bar " + number_text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
@@ -127,7 +128,9 @@ Surrogate choose_surrogate(const AlgorithmConfig& config) {
     check_dual_clip(*config.dual_clip, result.parameters);
   } else if (config.dual_clip.value_or(0) != 0) {
     refuse("algorithm.dual_clip", number_text(*config.dual_clip),
-           "has no effect with algorithm.surrogate " + in_quotes(config.surrogate) + "; leave this at 0 or null");
+           "has no effect with algorithm.surrogate " + in_quotes(config.surrogate) +
+               "; set algorithm.surrogate to one with dual clipping, like \"clip\", or remove algorithm.dual_clip "
+               "(default null)");
   }
   result(SurrogateInput{}, SurrogateOutput{});  // refuses parameters that do not fit each other
   return result;
@@ -204,8 +207,8 @@ void require_unweighted(const ParameterValues& values, const std::string& path) 
   constexpr std::array<std::string_view, 4> kKeys = {"is_threshold", "is_low", "bound", "batch_normalize"};
   for (size_t i = 0; i < kKeys.size(); ++i)
     if (!same[i])
-      throw ConfigError(path + '.' + std::string(kKeys[i]) + ": has no effect with " + path +
-                        ".is \"none\"; change that, or leave this out");
+      throw ConfigError(path + '.' + std::string(kKeys[i]) + ": has no effect with " + path + ".is \"none\"; set " +
+                        path + ".is to \"token\" or \"sequence\", or remove this");
 }
 
 std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config) {
@@ -272,8 +275,6 @@ void check_names(const AlgorithmConfig& config) {
   find_advantage(config.advantage);
   make_surrogate(config.surrogate, "algorithm.surrogate");
   find_kl(config.kl);
-  if (config.whitening != "auto" && config.whitening != "none")
-    find_whiten_variant(config.whitening, "algorithm.whitening");
 }
 
 void use_canonical_spelling(AlgorithmConfig& config) {
@@ -295,6 +296,9 @@ std::vector<std::string> names_for(std::string_view path) {
     for (const SurrogateEntry& entry : surrogate_table()) names.emplace_back(entry.name);
   if (path == "algorithm.advantage")
     for (const AdvantageEntry& entry : advantage_table()) names.emplace_back(entry.name);
+  if (path == "algorithm.kl")
+    for (const std::string& name : kl_names())
+      if (canonical_kl(name) == name) names.push_back(name);
   return names;
 }
 
@@ -307,14 +311,11 @@ void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch) {
   const AlgorithmConfig defaults;
   const EstimatorRun& run = choice.advantage->run;
   check_importance_weights(a, defaults, run.importance_weights);
-  if (!run.sequences && a.incomplete != defaults.incomplete)
-    refuse("algorithm.incomplete", in_quotes(a.incomplete),
-           "has no effect with algorithm.advantage " + in_quotes(a.advantage) + "; leave this at " +
-               in_quotes(defaults.incomplete));
-  if (!needs_groups(choice) && a.group_by != defaults.group_by)
-    refuse("algorithm.group_by", in_quotes(a.group_by),
-           "has no effect with algorithm.advantage " + in_quotes(a.advantage) +
-               ", which has no groups; leave this at " + in_quotes(defaults.group_by));
+  const std::string advantage = "algorithm.advantage " + in_quotes(a.advantage);
+  require_effect("algorithm.incomplete", a.incomplete, defaults.incomplete, run.sequences, advantage,
+                 "set algorithm.advantage to an estimator for whole sequences, like \"grpo\"");
+  require_effect("algorithm.group_by", a.group_by, defaults.group_by, needs_groups(choice), advantage,
+                 "set algorithm.advantage to an estimator that compares sequences, like \"grpo\"");
   if (choice.surrogate.entry->needs == SurrogateNeeds::batch && micro_batch > 0)
     refuse("trainer.micro_batch", std::to_string(micro_batch),
            "cuts the minibatch whose samples algorithm.surrogate " + in_quotes(a.surrogate) +
@@ -382,6 +383,8 @@ std::string algorithm_schema(const std::string& schema) {
     names.insert(names.end(), own.begin(), own.end());
     all_of.push_back(condition("surrogate", "surrogate_params", own, entry.name == "clip", entry.parameters));
   }
+  properties["kl"].erase("pattern");
+  properties["kl"]["enum"] = kl_names();
   properties["surrogate"].erase("pattern");
   properties["surrogate"]["enum"] = names;
   properties["clip_config"]["properties"] = modes;

@@ -67,8 +67,8 @@ void check_names(const AlgorithmConfig& config);
 // its very name, stays as it is.
 void use_canonical_spelling(AlgorithmConfig& config);
 
-// The names that the table behind `path` ("algorithm.advantage" or "algorithm.surrogate") lists, without their other
-// spellings; none for any other path.
+// The names that the table behind `path` ("algorithm.advantage", "algorithm.surrogate" or "algorithm.kl") lists,
+// without their other spellings; none for any other path.
 std::vector<std::string> names_for(std::string_view path);
 
 // Whether the estimator compares the sequences of a group.

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <string>
 
-#include "algorithms/common/names.h"
 #include "algorithms/common/tile.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 
@@ -17,14 +18,15 @@ struct Name {
   KlKind kind;
 };
 
+// Other names for the same are last, so that they are the last to be suggested.
 constexpr std::array kNames = {Name{"k1", KlKind::k1},
-                               Name{"kl", KlKind::k1},
                                Name{"abs", KlKind::abs},
                                Name{"k2", KlKind::k2},
-                               Name{"mse", KlKind::k2},
                                Name{"k3", KlKind::k3},
                                Name{"low_var_kl", KlKind::low_var_kl},
-                               Name{"full", KlKind::full}};
+                               Name{"full", KlKind::full},
+                               Name{"kl", KlKind::k1},
+                               Name{"mse", KlKind::k2}};
 
 constexpr float kLargestLowVar = 10.0f;  // low_var_kl is clamped to +- this (verl, github.com/volcengine/verl)
 
@@ -60,11 +62,26 @@ Term term_of(KlKind kind, float d) {
 
 KlEstimator find_kl(std::string_view name, std::string_view path) {
   const bool plus = name.ends_with('+');
-  std::array<std::string_view, 2 * kNames.size()> names;
-  for (std::size_t i = 0; i < kNames.size(); ++i) names[i] = kNames[i].name;
-  const std::span<const std::string_view> known(names.data(), kNames.size());
   const std::string_view bare = plus ? name.substr(0, name.size() - 1) : name;
-  return {kNames[find_name(path, bare, known)].kind, plus};
+  const auto found = std::ranges::find(kNames, bare, &Name::name);
+  if (found != kNames.end()) return {found->kind, plus};
+  std::vector<std::string> names;
+  std::string known;
+  for (const Name& each : kNames) {
+    names.emplace_back(each.name);
+    known.append(known.empty() ? "" : ", ").append(each.name);
+  }
+  const std::string near = bare == "exact" ? "full" : closest(bare, names);  // metrics call its result kl_exact
+  throw ConfigError(std::string(path) + ": unknown name \"" + std::string(name) + '"' +
+                    (near.empty() ? "" : ", did you mean \"" + near + (plus ? "+" : "") + "\"?") + " (known: " + known +
+                    ", each also with + at its end)");
+}
+
+std::vector<std::string> kl_names() {
+  std::vector<std::string> names;
+  for (const Name& each : kNames)
+    for (const char* end : {"", "+"}) names.push_back(std::string(each.name) + end);
+  return names;
 }
 
 std::string canonical_kl(std::string_view name) {

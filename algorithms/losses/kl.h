@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
 
@@ -27,6 +28,8 @@ struct KlEstimator {
 
 // "k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl" or "full", and each with "+" behind it. Throws ConfigError.
 KlEstimator find_kl(std::string_view name, std::string_view path = "algorithm.kl");
+// All names that find_kl() knows, those with "+" included.
+std::vector<std::string> kl_names();
 // The first of the names for the same estimate: "k2+" for "mse+". Another name is returned as it is.
 std::string canonical_kl(std::string_view name);
 

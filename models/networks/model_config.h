@@ -17,8 +17,8 @@ struct ModelConfig {
   std::vector<int64_t> hidden = {64, 64};  // "mlp" only
   // "net" only: JSON object with encoders, trunk and core; its keys are checked by models/networks/net_layout.h.
   std::string net = "{}";
-  int64_t sequence = 0;  // steps of a chunk that a recurrent network is trained on; 0 = chosen from rollout.length
-  int64_t burn_in = 0;   // steps at the beginning of a chunk that only bring its state up to date
+  int64_t sequence = 0;  // steps of a sequence that a recurrent network learns from; 0 = chosen from rollout.length
+  int64_t burn_in = 0;   // steps at the beginning of a sequence that only bring its state up to date
   std::string activation = "tanh";      // "tanh", "relu", "elu", "gelu", "silu"
   bool shared_trunk = false;            // "mlp" only: policy and value use one trunk
   bool normalize_observations = false;  // running mean and variance, clipped to +-observation_clip

@@ -84,7 +84,8 @@ int64_t add_core(NetPlan& plan, StrictObject settings, int64_t features) {
   plan.core = kind == "lstm" ? Core::lstm : kind == "gru" ? Core::gru : Core::none;
   if (plan.core == Core::none && settings.has("size"))
     throw ConfigError(settings.path_of("size") + ": has no effect with " + settings.path_of("kind") +
-                      " \"none\"; use \"lstm\" or \"gru\", or remove it");
+                      " \"none\"; use \"lstm\" or \"gru\", or replace the whole object: --set '" + settings.path() +
+                      "={\"kind\": \"none\"}'");
   plan.core_size = plan.core == Core::none ? 0 : settings.integer("size", kSize, 1, kMostUnits);
   settings.finish();
   if (plan.core == Core::none) return features;
@@ -105,7 +106,7 @@ void check_normalizer(const ModelConfig& config, const NetworkLayout& layout) {
   if (config.normalize_observations && !numbers)
     throw ConfigError(
         "model.normalize_observations: true has no effect, because no encoder of model.net has kind \"mlp\", the one "
-        "that reads numbers; leave this at false");
+        "that reads numbers; remove model.normalize_observations (default false)");
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ int64_t StrictObject::integer(std::string_view key, std::optional<int64_t> fallb
   const Json* value = find(key);
   if (value != nullptr) return std::get<int64_t>(read_value(setting, *value, path_of(key)));
   if (fallback) return *fallback;
-  refuse(path_of(key), "is missing, expected " + expected(setting));
+  if (missing_.empty()) missing_ = path_of(key) + ": is missing, expected " + expected(setting);
+  return low;
 }
 
 std::vector<int64_t> StrictObject::integers(std::string_view key, std::vector<int64_t> fallback, int64_t low,
@@ -87,6 +88,7 @@ std::vector<StrictObject> StrictObject::objects(std::string_view key) {
 void StrictObject::finish() const {
   for (const std::string& key : keys())
     if (std::ranges::find(asked_, key) == asked_.end()) throw ConfigError(unknown_key(path_, key, path_, asked_));
+  if (!missing_.empty()) throw ConfigError(missing_);
 }
 
 }  // namespace troupe

@@ -24,9 +24,9 @@ class StrictObject {
 
   bool has(std::string_view key);
   std::vector<std::string> keys() const;
-  // The value, or `fallback` when the key is missing; without a fallback a missing key throws ConfigError, as do a
-  // value of another type and one that is not allowed. They are read by the rules of settings
-  // (runtime/config/setting.h).
+  // The value, or `fallback` when the key is missing. A value of another type and one that is not allowed throw
+  // ConfigError, by the rules of settings (runtime/config/setting.h). A missing key without a fallback reads as `low`,
+  // and finish() throws.
   int64_t integer(std::string_view key, std::optional<int64_t> fallback, int64_t low, int64_t high);
   std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback, int64_t low, int64_t high);
   std::string choice(std::string_view key, std::string_view fallback, std::span<const std::string_view> choices);
@@ -35,7 +35,8 @@ class StrictObject {
   // The objects of an array; none when the key is missing.
   std::vector<StrictObject> objects(std::string_view key);
 
-  // Throws ConfigError naming a key that was given and not asked for, with the nearest one that was.
+  // Throws ConfigError naming a key that was given and not asked for, with the nearest one that was, or else a key that
+  // is missing: a missing key may be misspelt.
   void finish() const;
 
  private:
@@ -44,6 +45,7 @@ class StrictObject {
   const nlohmann::ordered_json* value_;
   std::string path_;
   std::vector<std::string> asked_;
+  std::string missing_;  // the error for the first missing key, or empty
 };
 
 }  // namespace troupe

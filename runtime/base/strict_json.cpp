@@ -82,9 +82,12 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) override {
-    const std::string hint = hint_for(text_, position, comments_);
+    const std::string reason = reason_of(error.what());
+    const std::string hint = follows_comma(position, reason)
+                                 ? std::string("a comma before ") + text_[position - 1] + ", remove it"
+                                 : hint_for(text_, position, comments_);
     throw ConfigError(place_of(text_, position, source_) +
-                      ": not valid JSON: " + (hint.empty() ? printable(reason_of(error.what()), 160) : hint));
+                      ": not valid JSON: " + (hint.empty() ? printable(reason, 160) : hint));
   }
 
  private:
@@ -101,6 +104,16 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     if (around.value->is_array()) return around.value->emplace_back(std::move(value));
     // Not operator[], which would search all keys before this one.
     return around.value->get_ref<Json::object_t&>().emplace_back(around.key, std::move(value)).second;
+  }
+
+  // Whether the error is a bracket that closes an object or array behind a comma. Behind a value it would be no error.
+  bool follows_comma(size_t position, const std::string& reason) const {
+    if (open_.empty() || position == 0 || position > text_.size()) return false;
+    const Json& around = *open_.back().value;
+    if (around.empty()) return false;
+    const bool key_wanted = reason.ends_with("expected string literal");
+    return text_[position - 1] == '}' ? around.is_object() && key_wanted
+                                      : text_[position - 1] == ']' && around.is_array();
   }
 
   bool put(Json value) {

@@ -29,13 +29,16 @@ template <class T>
   throw ConfigError(std::string(path) + ": " + setting_text(value) + ' ' + what);
 }
 
-// Throws unless a setting that another one switches off (`used` is false) keeps its default: its effect would never
-// come.
+// Throws unless a setting that another one switches off (`used` is false) keeps its default: "algorithm.huber_delta:
+// 0.5 has no effect with BECAUSE; INSTEAD, or remove algorithm.huber_delta (default 1)". `instead` says what gives the
+// setting an effect; empty when nothing does.
 template <class T>
-void require_effect(std::string_view path, const T& value, const T& fallback, bool used, const std::string& because) {
+void require_effect(std::string_view path, const T& value, const T& fallback, bool used, const std::string& because,
+                    const std::string& instead) {
   if (!used && value != fallback)
     refuse_setting(path, value,
-                   "has no effect with " + because + "; change that, or leave this at " + setting_text(fallback));
+                   "has no effect with " + because + "; " + (instead.empty() ? "" : instead + ", or ") + "remove " +
+                       std::string(path) + " (default " + setting_text(fallback) + ')');
 }
 
 }  // namespace troupe

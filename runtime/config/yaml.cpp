@@ -207,6 +207,15 @@ void require_characters(const std::string& text, const std::string& source) {
   }
 }
 
+// A key * must be in quotes, because a plain * begins an alias.
+std::string alias_hint(const std::string& text, const YAML::Mark& mark) {
+  const bool inside = mark.pos >= 0 && static_cast<size_t>(mark.pos) <= text.size();
+  const size_t begin = inside ? text.substr(0, static_cast<size_t>(mark.pos)).find_last_of("\n{,") + 1 : text.size();
+  const size_t word = text.find_first_not_of(" \t", begin);
+  const bool star = word < text.size() && (text.substr(word, 2) == "*:" || text.substr(word, 2) == "* ");
+  return star ? "; a key * is written in quotes: \"*\"" : "";
+}
+
 }  // namespace
 
 Json parse_yaml(const std::string& text, const std::string& source) {
@@ -220,7 +229,7 @@ Json parse_yaml(const std::string& text, const std::string& source) {
     if (parser.HandleNextDocument(second)) throw ConfigError(source + ": holds several documents, expected one");
     return root;
   } catch (const YAML::Exception& error) {
-    builder.refuse(error.mark, "not valid YAML: " + printable(error.msg, 160));
+    builder.refuse(error.mark, "not valid YAML: " + printable(error.msg, 160) + alias_hint(text, error.mark));
   }
 }
 

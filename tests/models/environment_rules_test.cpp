@@ -27,6 +27,39 @@ AlgorithmConfig algorithm(void (*change)(AlgorithmConfig&)) {
 
 }  // namespace
 
+TEST_CASE("environment_rules: a recurrent model refuses losses over whole episodes, and says what to set") {
+  EnvSpec env;
+  env.id = "Made-up";
+  env.observations = {{"state", DType::f32, {3}}};
+  env.action.bins = {2};
+  LearnerConfig config;
+  config.model.kind = "net";
+  config.model.net = R"({"core": {"kind": "gru", "size": 4}})";
+  const std::string begin = "model.net.core: is trained on sequences of 32 steps (model.sequence), but ",
+                    other = "set algorithm.surrogate to one that reads single steps, like \"clip\"",
+                    mean = "algorithm.aggregation to \"token-mean\"", sum = "seq-mean-token-sum";
+  const auto refused = [&](const std::string& surrogate, const std::string& aggregation) {
+    config.algorithm.surrogate = surrogate;
+    config.algorithm.aggregation = aggregation;
+    try {
+      check_fit(config, env);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const std::string name : {"gspo", "geo_mean"}) {
+    const std::string surrogate = "algorithm.surrogate \"" + name + '"';
+    CHECK(refused(name, "auto") == begin + surrogate + " needs whole episodes; " + other);
+    CHECK(refused(name, "token-mean") == begin + surrogate + " needs whole episodes; " + other);
+    CHECK(refused(name, sum) == begin + surrogate + " and algorithm.aggregation \"" + sum + "\" need whole episodes; " +
+                                    other + " and " + mean);
+  }
+  CHECK(refused("clip", sum) == begin + "algorithm.aggregation \"" + sum + "\" needs whole episodes; set " + mean);
+  CHECK(refused("clip", "token-mean").empty());
+  CHECK(refused("clip", "auto").empty());
+}
+
 TEST_CASE("environment_rules: single steps are drawn unless something needs whole columns, which one line names") {
   const std::pair<AlgorithmConfig, std::string> cases[] = {
       {algorithm([](AlgorithmConfig& a) { a.advantage = "vtrace"; }), "algorithm.advantage \"vtrace\""},

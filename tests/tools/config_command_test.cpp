@@ -62,17 +62,17 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
       {{file, "--set", "algorithm.advantage=grpo", "--set", "algorithm.group_by=task"},
        "--set: algorithm.group_by: \"task\", but CartPole-v1 has no tasks; use \"batch\""},
       {{file, "--set", "model.log_std_start=-1"},
-       "--set: model.log_std_start: -1 has no effect with env.id \"CartPole-v1\", whose actions are discrete; change "
-       "that, or leave this at 0"},
+       "--set: model.log_std_start: -1 has no effect with env.id \"CartPole-v1\", whose actions are discrete; remove "
+       "model.log_std_start (default 0)"},
       {{file, "--set", "model.log_std=scheduled"},
        "--set: model.log_std: \"scheduled\" has no effect with env.id \"CartPole-v1\", whose actions are discrete; "
-       "change that, or leave this at \"state_independent\""},
+       "remove model.log_std (default \"state_independent\")"},
       {{file, "--set", "algorithm.ratio=per_dimension"},
        "--set: algorithm.ratio: \"per_dimension\" has no effect with env.id \"CartPole-v1\", whose actions have one "
-       "dimension and one step; change that, or leave this at \"joint\""},
+       "dimension and one step; remove algorithm.ratio (default \"joint\")"},
       {{file, "--set", "env.id=Pendulum-v1", "--set", "model.log_std=scheduled", "--set", "algorithm.entropy_coef=0.1"},
        "--set: algorithm.entropy_coef: 0.1 has no effect with model.log_std \"scheduled\", which sets the entropy of "
-       "continuous actions; change that, or leave this at 0"},
+       "continuous actions; set model.log_std to \"state_independent\", or remove algorithm.entropy_coef (default 0)"},
   };
   for (const char* command : {"config", "train"})
     for (BadLine line : lines) {
@@ -86,7 +86,7 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
 TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have an effect or not") {
   const Folder folder;
   const std::string file = folder.file("run.json", "{}");
-  const std::string kl = " (known: k1, kl, abs, k2, mse, k3, low_var_kl, full)";
+  const std::string kl = " (known: k1, abs, k2, k3, low_var_kl, full, kl, mse, each also with + at its end)";
   check_all({
       {{"config", file, "--set", "algorithm.kl=k33"},
        "--set: algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},

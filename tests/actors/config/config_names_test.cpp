@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "actors/config/config.h"
+#include "algorithms/common/moments.h"
 #include "algorithms/common/schedule.h"
 #include "algorithms/losses/aggregation.h"
 #include "algorithms/losses/value_loss.h"
@@ -49,10 +50,14 @@ std::vector<std::string> known(const Find& find) {
 
 }  // namespace
 
-TEST_CASE("run files: the names of value losses, schedules and aggregations are those of their tables") {
+TEST_CASE("run files: the names of value losses, schedules, aggregations and whitenings are those of their tables") {
   std::vector<std::string> aggregations = known([](const char* name) { find_aggregation(name); });
   aggregations.insert(aggregations.begin(), "auto");
   CHECK(accepted("algorithm.aggregation") == aggregations);
   CHECK(accepted("algorithm.value_loss") == known([](const char* name) { find_value_loss(name); }));
+  std::vector<std::string> whitenings = known([](const char* name) { find_whiten_variant(name); });
+  whitenings.insert(whitenings.end(), {"auto", "none"});
+  std::ranges::sort(whitenings);
+  CHECK(accepted("algorithm.whitening") == whitenings);
   CHECK(accepted("trainer.lr_schedule") == known([](const char* name) { find_learning_rate_kind(name); }));
 }

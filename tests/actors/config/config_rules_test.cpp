@@ -181,53 +181,62 @@ TEST_CASE("validate: scales that leave nothing to learn from are refused, the en
 TEST_CASE("validate: a setting that another one switches off is refused") {
   check_all({
       {{"algorithm.huber_delta=0.5"},
-       "algorithm.huber_delta: 0.5 has no effect with algorithm.value_loss \"l2\"; change that, or leave this at 1"},
+       "algorithm.huber_delta: 0.5 has no effect with algorithm.value_loss \"l2\"; set algorithm.value_loss to "
+       "\"huber\", or remove algorithm.huber_delta (default 1)"},
       {{"algorithm.aggregation_length=10"},
-       "algorithm.aggregation_length: 10 has no effect with algorithm.aggregation \"auto\"; change that, or leave this "
-       "at 0"},
+       "algorithm.aggregation_length: 10 has no effect with algorithm.aggregation \"auto\"; set algorithm.aggregation "
+       "to \"seq-mean-token-sum-norm\", or remove algorithm.aggregation_length (default 0)"},
       {{"algorithm.kl=k1"},
-       "algorithm.kl: \"k1\" has no effect with algorithm.kl_coef 0; change that, or leave this at \"k3\""},
+       "algorithm.kl: \"k1\" has no effect with algorithm.kl_coef 0; set algorithm.kl_coef above 0, or remove "
+       "algorithm.kl (default \"k3\")"},
       {{"algorithm.kl_target=1"},
-       "algorithm.kl_target: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at "
-       "0.01"},
+       "algorithm.kl_target: 1 has no effect with algorithm.kl_controller \"fixed\"; set algorithm.kl_controller to "
+       "\"adaptive\", use algorithm.target_kl (which ends epochs early), or remove algorithm.kl_target (default 0.01)"},
       {{"algorithm.kl_horizon=1"},
-       "algorithm.kl_horizon: 1 has no effect with algorithm.kl_controller \"fixed\"; change that, or leave this at "
-       "100000"},
+       "algorithm.kl_horizon: 1 has no effect with algorithm.kl_controller \"fixed\"; set algorithm.kl_controller to "
+       "\"adaptive\", or remove algorithm.kl_horizon (default 100000)"},
       {{"model.log_std_end=-2"},
-       "model.log_std_end: -2 has no effect with model.log_std \"state_independent\"; change that, or leave this at "
-       "-1"},
+       "model.log_std_end: -2 has no effect with model.log_std \"state_independent\"; set model.log_std to "
+       "\"scheduled\", or remove model.log_std_end (default -1)"},
       {{"algorithm.value_coef=0", "algorithm.value_clip=0.2"},
-       "algorithm.value_clip: 0.2 has no effect with algorithm.value_coef 0; change that, or leave this at 0"},
+       "algorithm.value_clip: 0.2 has no effect with algorithm.value_coef 0; set algorithm.value_coef above 0, or "
+       "remove algorithm.value_clip (default 0)"},
       {{"algorithm.value_coef=0", "trainer.value_lr=0.1"},
-       "trainer.value_lr: 0.1 has no effect with algorithm.value_coef 0; change that, or leave this at 3e-04"},
+       "trainer.value_lr: 0.1 has no effect with algorithm.value_coef 0; set algorithm.value_coef above 0, or remove "
+       "trainer.value_lr (default 3e-04)"},
       {{"trainer.epochs=1", "algorithm.target_kl=0.1"},
-       "algorithm.target_kl: 0.1 has no effect with trainer.epochs 1; change that, or leave this at 0"},
+       "algorithm.target_kl: 0.1 has no effect with trainer.epochs 1; set trainer.epochs to at least 2, or remove "
+       "algorithm.target_kl (default 0)"},
       {{"model.hidden=[]", "model.activation=relu"},
-       "model.activation: \"relu\" has no effect with model.hidden []; change that, or leave this at \"tanh\""},
+       "model.activation: \"relu\" has no effect with model.hidden []; give model.hidden at least one layer, or remove "
+       "model.activation (default \"tanh\")"},
       {{"model.hidden=[]", "model.shared_trunk=true"},
-       "model.shared_trunk: true has no effect with model.hidden []; change that, or leave this at false"},
+       "model.shared_trunk: true has no effect with model.hidden []; give model.hidden at least one layer, or remove "
+       "model.shared_trunk (default false)"},
       {{"model.kind=net", "model.hidden=[8]"},
-       "model.hidden: [8] has no effect with model.kind \"net\", which model.net describes; change that, or leave this "
-       "at [64, 64]"},
+       "model.hidden: [8] has no effect with model.kind \"net\"; describe the layers in model.net, or remove "
+       "model.hidden (default [64, 64])"},
       {{"model.kind=net", "model.shared_trunk=true"},
-       "model.shared_trunk: true has no effect with model.kind \"net\", which model.net describes; change that, or "
-       "leave this at false"},
+       "model.shared_trunk: true has no effect with model.kind \"net\", whose trunk is shared unless model.net has a "
+       "value_trunk; remove model.shared_trunk (default false)"},
       {{"model.net.trunk=[8]"},
-       "model.net: has no effect with model.kind \"mlp\"; use model.kind \"net\", or leave this at {}"},
+       "model.net: has no effect with model.kind \"mlp\"; set model.kind to \"net\", or model.net to {}"},
       {{"workers.quarantine_after=1", "workers.restart_backoff_ms=5"},
-       "workers.restart_backoff_ms: 5 has no effect with workers.quarantine_after 1; change that, or leave this at "
-       "100"},
+       "workers.restart_backoff_ms: 5 has no effect with workers.quarantine_after 1; set workers.quarantine_after to "
+       "at "
+       "least 2, or remove workers.restart_backoff_ms (default 100)"},
       {{"model.observation_clip=5"},
-       "model.observation_clip: 5 has no effect with model.normalize_observations false; change that, or leave this at "
-       "10"},
+       "model.observation_clip: 5 has no effect with model.normalize_observations false; set "
+       "model.normalize_observations to true, or remove model.observation_clip (default 10)"},
       {{"replay.max_reuse=2"},
-       "replay.max_reuse: 2 has no effect with replay.mode \"consume_once\"; change that, or leave this at 4"},
+       "replay.max_reuse: 2 has no effect with replay.mode \"consume_once\"; set replay.mode to \"reuse\", or remove "
+       "replay.max_reuse (default 4)"},
       {{"trainer.lr_schedule=constant", "trainer.lr_min_ratio=0.1"},
-       "trainer.lr_min_ratio: 0.1 has no effect with trainer.lr_schedule \"constant\"; change that, or leave this at "
-       "0"},
+       "trainer.lr_min_ratio: 0.1 has no effect with trainer.lr_schedule \"constant\"; set trainer.lr_schedule to "
+       "\"linear\", \"cosine\" or \"wsd\", or remove trainer.lr_min_ratio (default 0)"},
       {{"trainer.lr_schedule=cosine", "trainer.lr_stable_ratio=0.5"},
-       "trainer.lr_stable_ratio: 0.5 has no effect with trainer.lr_schedule \"cosine\"; change that, or leave this at "
-       "0.9"},
+       "trainer.lr_stable_ratio: 0.5 has no effect with trainer.lr_schedule \"cosine\"; set trainer.lr_schedule to "
+       "\"wsd\", or remove trainer.lr_stable_ratio (default 0.9)"},
   });
 }
 
@@ -269,7 +278,8 @@ TEST_CASE("validate: what a fixed order of events excludes is refused") {
       {{"deterministic=true", "trainer.threads=2"}, "trainer.threads: 2 cannot go with deterministic true; use 1"},
       {{"deterministic=true", "inference.threads=4"}, "inference.threads: 4 cannot go with deterministic true; use 1"},
       {{"stats.every_updates=1"},
-       "stats.every_updates: 1 has no effect with deterministic false; change that, or leave this at 10"},
+       "stats.every_updates: 1 has no effect with deterministic false; use stats.interval_ms, or remove "
+       "stats.every_updates (default 10)"},
   });
   CHECK(error_with({"deterministic=true", "stats.every_updates=1"}) == "");
 }

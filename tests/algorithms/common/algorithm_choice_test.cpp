@@ -222,7 +222,8 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "saturation, "
        "ratio_min, ratio_max"},
       {{"surrogate=sapo", "dual_clip=3"},
-       "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"sapo\"; leave this at 0 or null"},
+       "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"sapo\"; set algorithm.surrogate to one with "
+       "dual clipping, like \"clip\", or remove algorithm.dual_clip (default null)"},
       {{"dual_clip=1"},
        "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 1.2, like 3"},
       {{"dual_clip=1", "clip_high=5"},
@@ -243,11 +244,11 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
       {{"advantage=grpo", "advantage_params.epsilon=-1"},
        "algorithm.advantage_params.epsilon: -1 is out of range, expected a number of at least 0"},
       {{"rho_bar=2"},
-       "algorithm.rho_bar: 2 has no effect with algorithm.advantage \"gae\"; change that, or leave this at 1"},
+       "algorithm.rho_bar: 2 has no effect with algorithm.advantage \"gae\"; set algorithm.advantage to \"vtrace\", or "
+       "remove algorithm.rho_bar (default 1)"},
       {{"advantage=grpo", "vtrace_adv=pg_rho"},
-       "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"grpo\"; change that, or leave this "
-       "at "
-       "\"unweighted\""},
+       "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"grpo\"; set algorithm.advantage to "
+       "\"vtrace\", or remove algorithm.vtrace_adv (default \"unweighted\")"},
       {{"advantage=vtrace", "rho_bar=0.5"},
        "algorithm.rho_bar: 0.5 is below algorithm.c_bar 1, V-trace needs rho_bar >= c_bar"},
       {{"advantage=vtrace", "advantage_params.gamma=1"},
@@ -255,22 +256,22 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "are "
        "fields of their own: algorithm.gamma, algorithm.lambda, algorithm.rho_bar, ..."},
       {{"incomplete=drop"},
-       "algorithm.incomplete: \"drop\" has no effect with algorithm.advantage \"gae\"; leave this at \"bootstrap\""},
+       "algorithm.incomplete: \"drop\" has no effect with algorithm.advantage \"gae\"; set algorithm.advantage to an "
+       "estimator for whole sequences, like \"grpo\", or remove algorithm.incomplete (default \"bootstrap\")"},
       {{"advantage=remax", "group_by=task"},
-       "algorithm.group_by: \"task\" has no effect with algorithm.advantage \"remax\", which has no groups; leave this "
-       "at \"batch\""},
+       "algorithm.group_by: \"task\" has no effect with algorithm.advantage \"remax\"; set algorithm.advantage to an "
+       "estimator that compares sequences, like \"grpo\", or remove algorithm.group_by (default \"batch\")"},
       {{"whitening=verl", "normalize_advantages=false"},
        "algorithm.normalize_advantages: false contradicts algorithm.whitening \"verl\"; leave out one of them"},
       {{"rollout_correction.iss=token"},
        "algorithm.rollout_correction.iss: unknown key, did you mean algorithm.rollout_correction.is?"},
       {{"rollout_correction.is_low=3"}, "algorithm.rollout_correction.is_low: 3 is above is_threshold 2"},
       {{"rollout_correction.is=none", "rollout_correction.bound=zero"},
-       "algorithm.rollout_correction.bound: has no effect with algorithm.rollout_correction.is \"none\"; change that, "
-       "or "
-       "leave this out"},
+       "algorithm.rollout_correction.bound: has no effect with algorithm.rollout_correction.is \"none\"; set "
+       "algorithm.rollout_correction.is to \"token\" or \"sequence\", or remove this"},
       {{"rollout_correction.is=none", "rollout_correction.is_threshold=3"},
-       "algorithm.rollout_correction.is_threshold: has no effect with algorithm.rollout_correction.is \"none\"; change "
-       "that, or leave this out"},
+       "algorithm.rollout_correction.is_threshold: has no effect with algorithm.rollout_correction.is \"none\"; set "
+       "algorithm.rollout_correction.is to \"token\" or \"sequence\", or remove this"},
       {{"rollout_correction.rejection=1"},
        "algorithm.rollout_correction.rejection: 1 is a number, expected rules like \"token_k1,seq_mean_k3\""},
       {{"rollout_correction.rejection_threshold=2_3"},
@@ -292,8 +293,6 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
   CHECK(error_with({"advantage=reinforce+"})
             .starts_with("algorithm.advantage: unknown name \"reinforce+\", did you mean \"reinforce++\"?"));
   CHECK(error_with({"advantage=gea"}).starts_with("algorithm.advantage: unknown name \"gea\", did you mean \"gae\"?"));
-  CHECK(
-      error_with({"whitening=velr"}).starts_with("algorithm.whitening: unknown name \"velr\", did you mean \"verl\"?"));
   CHECK(error_with({"kl=k4"}).starts_with("algorithm.kl: unknown name \"k4\""));
   CHECK(error_with({"dual_clip=3"}) == "");
   CHECK(error_with({"surrogate=sapo", "dual_clip=0"}) == "");
@@ -322,6 +321,24 @@ TEST_CASE("algorithm choice: rollout correction is read") {
   CHECK(choice.correction->opsm_delta == 1e-4);
   REQUIRE(choice.correction->rules.size() == 2);
   CHECK(choice.correction->rules[1].over == RejectionRule::Over::seq_max);
+}
+
+TEST_CASE("algorithm choice: the names that help lists for KL estimates are accepted and stored as they are") {
+  const std::vector<std::string> names = names_for("algorithm.kl");
+  CHECK(names.size() == 12);  // six, and six with +
+  for (const std::string& name : names) {
+    CHECK_NOTHROW(find_kl(name));
+    CHECK(canonical_kl(name) == name);
+  }
+}
+
+TEST_CASE("algorithm choice: help names the bounds that clip has while the common fields are unset") {
+  const ParameterValues clip = chosen({}).surrogate.parameters;
+  const std::string bound = number_text(clip.number("clip")) + " for clip";
+  for (const SettingInfo& field : describe_fields())
+    if (field.path == "algorithm.clip_low" || field.path == "algorithm.clip_high")
+      CHECK(field.help.find(bound) != std::string::npos);
+  CHECK(clip.number("dual_clip") == 0);  // off
 }
 
 TEST_CASE("algorithm choice: every parameter of the tables is in the fields and in the schema") {
@@ -361,5 +378,7 @@ TEST_CASE("algorithm choice: every parameter of the tables is in the fields and 
       CHECK(in_schema.contains(name) == entry.run.sequences);
     }
   CHECK(section.at("properties").at("surrogate").at("enum").size() == surrogates);
+  for (const std::string& kl : section.at("properties").at("kl").at("enum").get<std::vector<std::string>>())
+    CHECK_NOTHROW(find_kl(kl));
   CHECK(section.at("properties").at("rollout_correction").at("properties").contains("rejection"));
 }

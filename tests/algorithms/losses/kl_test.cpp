@@ -81,6 +81,11 @@ TEST_CASE("kl: NaN under the mask changes nothing, elsewhere it shows") {
 
 TEST_CASE("kl: unknown names and wrong sizes are refused, full wants logits") {
   CHECK_THROWS_WITH_AS(find_kl("k33"), doctest::Contains("did you mean \"k3\"?"), ConfigError);
+  CHECK_THROWS_WITH_AS(find_kl("kl3"), doctest::Contains("did you mean \"k3\"?"), ConfigError);
+  CHECK_THROWS_WITH_AS(find_kl("k33+"), doctest::Contains("did you mean \"k3+\"?"), ConfigError);
+  CHECK_THROWS_WITH_AS(find_kl("exact"), doctest::Contains("did you mean \"full\"?"), ConfigError);
+  CHECK_THROWS_WITH_AS(find_kl("wasserstein"), doctest::Contains("unknown name \"wasserstein\" (known: k1, "),
+                       ConfigError);
   CHECK_THROWS_AS(find_kl("+"), ConfigError);
   CHECK_THROWS_AS(find_kl("k3++"), ConfigError);
   CHECK(find_kl("full+").k2_gradient);

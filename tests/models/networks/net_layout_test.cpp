@@ -139,7 +139,8 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
       {R"({"core": {"kind": "lstm", "size": 1e9}})",
        "model.net.core.size: 1000000000.0 is out of range, expected an integer in [1, 65536]"},
       {R"({"core": {"size": 8}})",
-       "model.net.core.size: has no effect with model.net.core.kind \"none\"; use \"lstm\" or \"gru\", or remove it"},
+       "model.net.core.size: has no effect with model.net.core.kind \"none\"; use \"lstm\" or \"gru\", or replace the "
+       "whole object: --set 'model.net.core={\"kind\": \"none\"}'"},
       {R"({"core": {"kind": "gru", "siez": 8}})",
        "model.net.core.siez: unknown key, did you mean model.net.core.size?"},
       {R"({"encoders": {"imgae": {}}})",
@@ -158,6 +159,16 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
        "model.net.encoders.image.layers[0].kernel: 12 is larger than its input of 9 x 9 with padding 1"},
       {R"({"encoders": {"image": {"layers": [{"channels": 4}]}}})",
        "model.net.encoders.image.layers[0].kernel: is missing, expected an integer in [1, 1024]"},
+      {R"({"encoders": {"image": {"layers": [{"channel": 4, "kernel": 3}]}}})",
+       "model.net.encoders.image.layers[0].channel: unknown key, did you mean "
+       "model.net.encoders.image.layers[0].channels?"},
+      {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel_size": 3}]}}})",
+       "model.net.encoders.image.layers[0].kernel_size: unknown key, model.net.encoders.image.layers[0] has: channels, "
+       "kernel, stride, padding"},
+      {R"({"encoders": {"image": {"layers": [{"kernel": 3}, {"channels": 4, "kernel": 3}]}}})",
+       "model.net.encoders.image.layers[0].channels: is missing, expected an integer in [1, 65536]"},
+      {R"({"encoders": {"tokens": {"kind": "embedding", "value": 4}}})",
+       "model.net.encoders.tokens.value: unknown key, did you mean model.net.encoders.tokens.values?"},
       {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel": 3, "stride": 0}]}}})",
        "model.net.encoders.image.layers[0].stride: 0 is out of range, expected an integer in [1, 1024]"},
       {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel": 3, "strides": 2}]}}})",
@@ -222,14 +233,21 @@ TEST_CASE("recurrence: sequences divide the rollout") {
   CHECK(sequences_of(37, 37, 36) == "37 36");
   CHECK(sequences_of(32, 0, 0, "none") == "0 0");
   CHECK(sequences_of(37, 0, 0) ==
-        "rollout.length: 37 has no divisor from 2 to 32 for the chunks of a recurrent model; use a multiple of 16, or "
-        "set model.sequence");
-  CHECK(sequences_of(32, 5, 0) == "model.sequence: 5 does not divide rollout.length 32; use a divisor of it, like 32");
+        "rollout.length: 37 has no divisor from 2 to 32 for the sequences of a recurrent model; use a multiple of 16, "
+        "or set model.sequence");
+  const auto no_divisor = [](int64_t sequence, int64_t length, const std::string& near) {
+    return "model.sequence: " + std::to_string(sequence) + " does not divide rollout.length " + std::to_string(length) +
+           "; use a divisor of it, like " + near;
+  };
+  CHECK(sequences_of(128, 5, 0) == no_divisor(5, 128, "4 or 8"));
+  CHECK(sequences_of(60, 17, 0) == no_divisor(17, 60, "15 or 20"));
+  CHECK(sequences_of(37, 5, 0) == no_divisor(5, 37, "1 or 37"));
+  CHECK(sequences_of(32, 64, 0) == no_divisor(64, 32, "32"));
   CHECK(sequences_of(32, 8, 8) ==
         "model.burn_in: 8 leaves nothing to train on of the 8 steps of a sequence (model.sequence); use at most 7");
   CHECK(sequences_of(32, 8, 0, "none") ==
-        "model.sequence: 8 has no effect with a model without recurrent core (model.net.core); change that, or leave "
-        "this at 0");
+        "model.sequence: 8 has no effect with a model that is not recurrent; set model.net.core.kind to \"gru\" or "
+        "\"lstm\", or remove model.sequence (default 0)");
   CHECK(sequences_of(32, 0, 1, "none").starts_with("model.burn_in: 1 has no effect"));
 }
 

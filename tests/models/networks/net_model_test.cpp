@@ -146,9 +146,9 @@ TEST_CASE("net: settings that recurrence rules out are refused") {
   CHECK(refused([](RunConfig&) {}) == "accepted");
   CHECK(refused([](RunConfig& c) { c.model.sequence = 3; }).starts_with("model.sequence: 3 does not divide"));
   CHECK(refused([](RunConfig& c) { c.algorithm.surrogate = "gspo"; }) ==
-        "model.net.core: is trained on chunks of 8 steps, but algorithm.surrogate \"gspo\" with algorithm.aggregation "
-        "\"auto\" needs whole sequences; use another surrogate, or aggregation \"token-mean\"");
+        "model.net.core: is trained on sequences of 8 steps (model.sequence), but algorithm.surrogate \"gspo\" needs "
+        "whole episodes; set algorithm.surrogate to one that reads single steps, like \"clip\"");
   CHECK(refused([](RunConfig& c) { c.trainer.minibatches = 5; }) ==
-        "trainer.minibatches: 5 is more than the 4 chunks of trainer.super_batch 32 / 8 steps (model.sequence); use at "
-        "most 4");
+        "trainer.minibatches: 5 is more than the 4 sequences of trainer.super_batch 32 / 8 steps (model.sequence); use "
+        "at most 4");
 }

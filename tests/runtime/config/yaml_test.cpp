@@ -178,6 +178,20 @@ TEST_CASE("yaml: what is refused is named with line and column") {
   CHECK(refusal(nested("[", "1", "]", 32)) == "");
 }
 
+TEST_CASE("yaml: a key * without quotes is refused with the quotes it needs") {
+  const std::string hint = "; a key * is written in quotes: \"*\"";
+  for (const char* text : {"encoders:\n  *: {kind: mlp}\n", "encoders: {*: {kind: mlp}}\n", "*: 3\n",
+                           "encoders: {a: 1, *: {kind: mlp}}\n", "encoders:\n  a: 1\n  * : 3\n"}) {
+    CAPTURE(text);
+    CHECK(refusal(text).ends_with(hint));
+  }
+  for (const char* text : {"a: *nothing", "a: [*nothing]", "*nothing : 3", "a: * b"}) {
+    CAPTURE(text);
+    CHECK(refusal(text).find(hint) == std::string::npos);
+  }
+  CHECK(refusal("encoders: {\"*\": {kind: mlp}, a: {}}") == "");
+}
+
 TEST_CASE("yaml: aliases that multiply are refused, one inside of its anchor too") {
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 10; ++i) {
