@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/common/algorithm_choice.h"
+#include "models/networks/net_schema.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/strict_json.h"
@@ -104,6 +105,10 @@ std::string to_json(const RunConfig& config) {
 std::string json_schema() {
   RunConfig defaults;
   Json schema = fields_schema(describe(defaults));
+  Json& net = schema["properties"]["model"]["properties"]["net"];
+  Json keys = net_schema();
+  keys.erase("description");
+  net.update(keys);
   schema["properties"]["format"] = {{"description", "written by the program: the form of the file"},
                                     {"type", "integer"},
                                     {"minimum", 1},

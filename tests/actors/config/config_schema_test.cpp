@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/config/config.h"
+#include "models/networks/network_layout.h"
+#include "runtime/base/errors.h"
 #include "runtime/config/fields.h"
 #include "tests/actors/config/config_cases.h"
 #include "tests/support/test.h"
@@ -39,12 +41,14 @@ long double number(const json& value) {
 bool obeys(const json& schema, const json& value);
 
 bool obeys_object(const json& schema, const json& value) {
-  if (!schema.contains("properties")) return true;
   for (const auto& [key, member] : value.items()) {
-    if (!schema["properties"].contains(key)) return schema.value("additionalProperties", true);
-    if (!obeys(schema["properties"][key], member)) return false;
+    const bool named = schema.contains("properties") && schema["properties"].contains(key);
+    const json others = schema.value("additionalProperties", json(true));
+    if (!named && others.is_boolean() && !others.get<bool>()) return false;
+    if (named ? !obeys(schema["properties"][key], member) : others.is_object() && !obeys(others, member)) return false;
   }
-  return true;
+  const json required = schema.value("required", json::array());
+  return std::ranges::all_of(required, [&](const json& key) { return value.contains(key.get<std::string>()); });
 }
 
 bool obeys(const json& schema, const json& value) {
@@ -87,5 +91,64 @@ TEST_CASE("schema: it refuses what the reader refuses, as far as a schema can sa
     if (bad.schema == test::InSchema::no_json) continue;
     CAPTURE(bad.name);
     CHECK(obeys(schema, json::parse(bad.text)) == (bad.schema == test::InSchema::accepted));
+  }
+}
+
+TEST_CASE("schema: it accepts and refuses what the reader of model.net does") {
+  const json schema = json::parse(json_schema()).at("properties").at("model").at("properties").at("net");
+  EnvSpec env;
+  env.id = "Made-up";
+  env.observations = {{"image", DType::u8, {96, 96, 3}}, {"numbers", DType::f32, {4}}, {"task", DType::i32, {}}};
+  env.action.bins = {2};
+  const auto read = [&](const std::string& net) {
+    ModelConfig model;
+    model.kind = "net";
+    model.net = net;
+    try {
+      network_layout(model, env);
+    } catch (const ConfigError&) {
+      return false;
+    }
+    return true;
+  };
+  const auto image = [](const std::string& keys) { return R"({"encoders": {"image": {)" + keys + "}}}"; };
+  const auto layer = [&](const std::string& keys) { return image(R"("layers": [{"kernel": 3, )" + keys + "}]"); };
+  const auto task = [](const std::string& keys) {
+    return R"({"encoders": {"task": {"kind": "embedding", )" + keys + "}}}";
+  };
+  const std::pair<std::string, bool> cases[] = {
+      {"{}", true},
+      {R"({"encoders": {"*": {"hidden": []}}, "trunk": [], "value_trunk": [65536], "core": {"kind": "gru", "size": 1}})",
+       true},
+      {R"({"trunks": [3]})", false},
+      {R"({"trunk": [0]})", false},
+      {R"({"trunk": [65537]})", false},
+      {R"({"value_trunk": 3})", false},
+      {R"({"core": {"kind": "rnn"}})", false},
+      {R"({"core": {"kind": "gru", "size": 0}})", false},
+      {R"({"core": {"kind": "gru", "sise": 3}})", false},
+      {R"({"encoders": 3})", false},
+      {image(R"("kind": "nature", "order": "hwc")"), true},
+      {image(R"("kind": "resnet")"), false},
+      {image(R"("order": "whc")"), false},
+      {image(R"("hidden": [0])"), false},
+      {image(R"("units": [3])"), false},
+      {layer(R"("channels": 4, "stride": 1024, "padding": 1024)"), true},
+      {layer(R"("channels": 0)"), false},
+      {layer(R"("channels": 65537)"), false},
+      {layer(R"("channels": 4, "stride": 0)"), false},
+      {layer(R"("channels": 4, "stride": 1025)"), false},
+      {layer(R"("channels": 4, "padding": -1)"), false},
+      {layer(R"("channels": 4, "padding": 1025)"), false},
+      {layer(R"("padding": 1)"), false},
+      {task(R"("values": 3)"), true},
+      {task(R"("values": 0)"), false},
+      {task(R"("values": 10000001)"), false},
+      {task(R"("values": 3, "size": 65537)"), false},
+  };
+  for (const auto& [net, accepted] : cases) {
+    CAPTURE(net);
+    CHECK(read(net) == accepted);
+    CHECK(obeys(schema, json::parse(net)) == accepted);
   }
 }
