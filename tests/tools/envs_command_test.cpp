@@ -22,6 +22,16 @@ TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
   const test::CommandResult unknown = run_troupe({"envs", "gridword"});
   CHECK(unknown.exit_code == 2);
   CHECK(unknown.err == "troupe: gridword: unknown environment, did you mean GridWorld?\n");
+  const std::string image = run_troupe({"envs", "GridWorld", "--set", "env.params.observation=image"}).out;
+  CHECK(image.find("image uint8 [3, 8, 8]") != std::string::npos);
+  CHECK(one.find("image uint8") == std::string::npos);
+  check_all({
+      {{"envs", "GridWorld", "--set", "env.params.sise=5"},
+       "--set: env.params.sise: unknown key, did you mean env.params.size?"},
+      {{"envs", "--set", "env.params.size=5"}, "--set: needs an ENVIRONMENT"},
+      {{"envs", "GridWorld", "--set", "trainer.epochs=5"},
+       "--set: trainer.epochs=5: expected env.params.KEY=VALUE or env.chunk=VALUE"},
+  });
   const auto list = nlohmann::json::parse(run_troupe({"envs", "--json"}).out);
   CHECK(list.at(0).at("id") == "CartPole-v1");
   CHECK(list.at(0).at("observations").at(0).at("shape") == std::vector<int>{4});

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/config/config.h"
 #include "envs/make_env.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"
@@ -23,6 +24,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::string id;  // only this one, with its parameters; empty = all
+  std::vector<std::string> overrides;
   bool json = false;
 };
 
@@ -30,8 +32,11 @@ Options read_flags(Flags& flags) {
   Options options;
   flags.optional_argument("ENVIRONMENT", options.id, any_text,
                           "print this one only, with what each of its parameters does");
+  flags.repeatable("--set", "PATH=VALUE", options.overrides,
+                   "print what ENVIRONMENT gives and takes with this value of env.params.KEY or env.chunk; repeatable");
   flags.toggle("--json", options.json, "print one JSON array");
   flags.read();
+  if (flags.given("--set") && options.id.empty()) refuse_flag("--set", "needs an ENVIRONMENT");
   return options;
 }
 
@@ -100,6 +105,23 @@ Json as_json(const EnvInfo& info) {
           {"reports_success", spec.reports_success}};
 }
 
+// What the environment gives and takes with these settings of the section env.
+EnvSpec spec_with(const std::string& id, const std::vector<std::string>& overrides) {
+  RunConfig config;
+  config.env.id = id;
+  for (const std::string& assignment : overrides) {
+    if (!assignment.starts_with("env.params.") && !assignment.starts_with("env.chunk="))
+      refuse_flag("--set", printable(assignment) + ": expected env.params.KEY=VALUE or env.chunk=VALUE");
+    apply_override(config, assignment);
+  }
+  config.env.rows = 1;
+  try {
+    return make_env(config.env)->spec();
+  } catch (const ConfigError& error) {
+    refuse_flag("--set", error.what());
+  }
+}
+
 std::string unknown_environment(const std::string& id) {
   const std::string near = nearest_environment(id);
   return printable(id) + ": unknown environment, " +
@@ -110,9 +132,10 @@ int list_envs(const Options& options) {
   Json all = Json::array();
   std::vector<std::string> errors;
   bool found = false;
-  for (const EnvInfo& info : list_environments()) {
+  for (EnvInfo& info : list_environments()) {
     if (!options.id.empty() && options.id != info.id) continue;
     found = true;
+    if (!options.overrides.empty() && info.error.empty()) info.spec = spec_with(info.id, options.overrides);
     if (!info.error.empty())
       errors.push_back(info.error);
     else if (options.json)
@@ -135,6 +158,7 @@ Command envs_command() {
           .examples =
               "  troupe envs\n"
               "  troupe envs GridWorld\n"
+              "  troupe envs GridWorld --set env.params.observation=image\n"
               "  troupe envs --json\n",
           .parse = read_then_run<read_flags, list_envs>};
 }
