@@ -80,6 +80,15 @@ ReplayStart begin_from_given_weights(RunFolder& folder, Learner& learner, const 
   return start;
 }
 
+// What model.sequence 0 stands for.
+void tell_sequence(const RunConfig& config, const Recurrence& recurrence) {
+  if (recurrence.sequence == 0 || config.model.sequence != 0) return;
+  const std::string line = "the recurrent core is trained on sequences of " + std::to_string(recurrence.sequence) +
+                           " steps (model.sequence 0)";
+  log_info("train", line);
+  print_line(line);
+}
+
 // False when the run has nothing left to do. Says which.
 bool tell_resumed(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {
   const std::string finished = finished_line(folder, config, start);
@@ -119,6 +128,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (beginning.resume && !tell_resumed(folder, config, beginning.start)) return std::nullopt;
   if (beginning.resume) tell_moved_schedules(folder, config);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
+  tell_sequence(config, context.recurrence);
   folder.keep_best(static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params);
   // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
   if (!context.deterministic)
