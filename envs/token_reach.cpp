@@ -40,7 +40,8 @@ TokenReach::Options TokenReach::Options::read(EnvParams& params) {
   Options options;
   const std::string sampling = params.choice(
       "task_sampling", "failure_weighted", {"failure_weighted", "uniform", "round_robin"},
-      "how the task of an episode is drawn: tasks that fail more often more often, all alike, or in turn");
+      "how the task of an episode is chosen: tasks that fail often are drawn more often, all are equally likely, or "
+      "they take turns");
   options.sampling = sampling == "uniform"       ? Sampling::uniform
                      : sampling == "round_robin" ? Sampling::round_robin
                                                  : Sampling::failure_weighted;

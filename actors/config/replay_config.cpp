@@ -5,17 +5,22 @@ namespace troupe {
 void describe(ReplayConfig& c, Fields& fields) {
   const Section s(fields, "replay", "actors");
   s.add(c.mode, "mode", one_of(kWords<"consume_once", "reuse">),
-        "consume_once: each sample is used in exactly one update; reuse: bounded FIFO, drawn from repeatedly");
+        "consume_once: each sample is used in exactly one update; reuse: a bounded FIFO buffer, from which samples are "
+        "drawn repeatedly");
   s.add(c.draw, "draw", one_of(kWords<"column", "sample">),
-        "what is drawn as one: column, rollout.length steps of one row; or sample, single steps, so that an update "
-        "uses trainer.super_batch samples exactly");
+        "column: the rollout.length steps of a row are drawn together; sample: single steps are drawn, so that an "
+        "update uses exactly trainer.super_batch samples. sample is refused with recurrent models, "
+        "algorithm.rollout_correction, and estimators, surrogates and aggregations that need whole columns (vtrace, "
+        "gspo, ...)");
   s.add(c.capacity, "capacity", between(0, kMostCount),
-        "samples held at most; 0 = max_policy_lag + 2 super-batches, at most 16", {.elsewhere = kWords<"buffer_size">});
+        "most samples in the buffer; 0 = max_policy_lag + 2 super-batches, at most 16",
+        {.elsewhere = kWords<"buffer_size">});
   s.add(c.max_policy_lag, "max_policy_lag", between(0, 1e6),
-        "updates between the weights that made a sample and its use; 0 = synchronous on-policy",
+        "most updates by which the policy that made a sample may be older than the one it trains; 0 = synchronous, "
+        "on-policy",
         {.elsewhere = kWords<"max_staleness">});
   s.add(c.max_reuse, "max_reuse", between(1, 1e6),
-        "updates that may use one sample, with mode reuse; a full buffer takes new samples at that pace (64 at most)");
+        "mode reuse: most updates that use one sample; a full buffer takes new samples at that pace (64 at most)");
 }
 
 }  // namespace troupe

@@ -4,7 +4,7 @@ namespace troupe {
 
 void describe(RolloutConfig& c, Fields& fields) {
   const Section s(fields, "rollout", "actors");
-  s.add(c.length, "length", between(1, 65536), "decisions per row and rollout (T)",
+  s.add(c.length, "length", between(1, 65536), "decisions (actions) per row in one rollout (T)",
         {.elsewhere = kWords<"num_steps", "n_steps", "horizon">});
 }
 

@@ -4,9 +4,9 @@ namespace troupe {
 
 void describe(StatsConfig& c, Fields& fields) {
   const Section s(fields, "stats", "actors", Change::at_resume);
-  s.add(c.interval, "interval_ms", between(10, 3'600'000), "between reports");
+  s.add(c.interval, "interval_ms", between(10, 3'600'000), "time between reports");
   s.add(c.every_updates, "every_updates", between(1, 1e9),
-        "between reports of a deterministic run, which has no clock");
+        "updates between reports of a deterministic run, which has no clock");
   s.add(c.window, "window", between(1, 1e6), "episodes over which returns are averaged");
   s.add(c.history, "history", between(1, 1e6), "snapshots kept for clients that ask for history");
 }

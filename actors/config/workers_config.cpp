@@ -10,9 +10,9 @@ void describe(WorkersConfig& c, Fields& fields) {
   s.add(c.groups, "groups", between(1, 64),
         "vector environments per worker: one steps while another waits for its actions");
   s.add(c.quarantine_after, "quarantine_after", between(1, 1e6),
-        "failures in a row after which a sub-environment is left out");
+        "a sub-environment is left out after this many failures in a row");
   s.add(c.restart_backoff, "restart_backoff_ms", between(0, 600'000),
-        "pause after a sub-environment's failure, doubled at each further one in a row");
+        "pause after a failure of a sub-environment, doubled with each further failure in a row");
   s.add(c.failure_timeout, "failure_timeout_ms", between(0, 86'400'000),
         "the run ends when every environment has failed for this long without one step; 0 = never");
 }

@@ -12,7 +12,7 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),
-        "samples per forward and backward inside a minibatch; 0 = the whole minibatch");
+        "samples per forward and backward pass within a minibatch; 0 = the whole minibatch");
   s.add(c.epochs, "epochs", between(1, 1000), "passes over the super-batch per update",
         {.elsewhere = kWords<"update_epochs", "n_epochs">});
   s.add(c.policy_lr, "policy_lr", between(0, 10), "learning rate of the policy",
@@ -20,26 +20,28 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.value_lr, "value_lr", between(0, 10), "learning rate of the value function",
         {.elsewhere = kWords<"learning_rate", "lr">});
   s.add(c.lr_schedule, "lr_schedule", one_of(kWords<"constant", "linear", "cosine", "wsd">),
-        "over the run, up to the nearest of stop.env_steps, stop.updates and stop.seconds; wsd = at the peak for "
-        "lr_stable_ratio of it, then the cosine",
+        "how the learning rate falls over the run, which ends at the first of stop.env_steps, stop.updates and "
+        "stop.seconds; wsd: at its peak for the fraction lr_stable_ratio of the run, then cosine",
         {.elsewhere = kWords<"anneal_lr">});
-  s.add(c.lr_min_ratio, "lr_min_ratio", between(0, 1), "of the peak learning rate, at the end of the schedule");
+  s.add(c.lr_min_ratio, "lr_min_ratio", between(0, 1),
+        "learning rate at the end of the run, as a fraction of the peak");
   s.add(c.lr_stable_ratio, "lr_stable_ratio", between(0, 1),
-        "part of the run at the peak learning rate, with lr_schedule wsd");
+        "lr_schedule wsd: fraction of the run at the peak learning rate");
   s.add(c.lr_warmup, "lr_warmup", between(0, kMostCount),
-        "updates until the learning rate is whole: the k-th update has k / lr_warmup of it");
+        "updates over which the learning rate rises: the k-th has k / lr_warmup of it; 0 = no warm-up");
   s.add(c.adam_beta1, "adam_beta1", below(0, 1), "decay of Adam's first moment");
   s.add(c.adam_beta2, "adam_beta2", below(0, 1), "decay of Adam's second moment");
   s.add(c.adam_epsilon, "adam_epsilon", above(0, 1), "added to Adam's denominator");
   s.add(c.weight_decay, "weight_decay", between(0, 10), "decoupled weight decay");
-  s.add(c.max_grad_norm, "max_grad_norm", between(0, 1e9), "gradients are scaled down to this norm; 0 = off");
+  s.add(c.max_grad_norm, "max_grad_norm", between(0, 1e9),
+        "gradients with a larger norm are scaled down to this norm; 0 = off");
   s.add(c.value_only_updates, "value_only_updates", between(0, kMostCount),
-        "the first updates train the value function alone");
+        "the first updates, this many, train the value function only");
   s.add(c.max_skipped, "max_skipped", between(1, 1e6),
-        "the run stops after this many updates in a row that skip every optimizer step because it is not finite",
+        "the run fails after this many updates in a row that skip every optimizer step because it is not finite",
         {.change = Change::at_resume});
-  s.add(c.threads, "threads", between(1, 1024), "compute threads of one step", {.change = Change::at_resume});
-  s.add(c.device, "device", device_name(), "where the trainer computes", {.change = Change::at_resume});
+  s.add(c.threads, "threads", between(1, 1024), "CPU threads of one optimizer step", {.change = Change::at_resume});
+  s.add(c.device, "device", device_name(), "device that the trainer computes on", {.change = Change::at_resume});
 }
 
 }  // namespace troupe

@@ -8,25 +8,27 @@ void describe(ModelConfig& c, Fields& fields) {
   const Section s(fields, "model", "models/networks");
   s.add(c.kind, "kind", one_of(kNetworkNames), "the network: mlp, or what model.net describes");
   s.add(c.hidden, "hidden", between(1, kMostUnits), "units of each hidden layer; [] = a linear model");
-  s.add_object(c.net, "net", "encoders by observation, trunk, core and value_trunk of kind net (docs/models.md)");
+  s.add_object(c.net, "net", "kind net: encoders by observation, trunk, core and value_trunk (docs/models.md)");
   s.add(c.sequence, "sequence", between(0, 65536),
-        "recurrent core: consecutive steps that are trained together, a divisor of rollout.length; 0 = the largest one "
-        "up to 32");
+        "recurrent core: length of the sequences of consecutive steps it is trained on, a divisor of rollout.length; "
+        "0 = the largest divisor up to 32");
   s.add(c.burn_in, "burn_in", between(0, 65535),
-        "recurrent core: steps at the beginning of each sequence that bring its state up to date and are not trained "
-        "on");
-  s.add(c.activation, "activation", one_of(kWords<"tanh", "relu", "elu", "gelu", "silu">), "between layers");
-  s.add(c.shared_trunk, "shared_trunk", anything(), "policy and value use one trunk");
+        "recurrent core: steps at the beginning of each sequence that only bring its state up to date and are not "
+        "trained on, fewer than model.sequence");
+  s.add(c.activation, "activation", one_of(kWords<"tanh", "relu", "elu", "gelu", "silu">),
+        "activation function after every layer but the heads");
+  s.add(c.shared_trunk, "shared_trunk", anything(), "the policy and the value function share their hidden layers");
   s.add(c.normalize_observations, "normalize_observations", anything(),
-        "subtract the running mean, divide by the running deviation");
-  s.add(c.observation_clip, "observation_clip", above(0, 1e6), "magnitude normalised observations are clipped to");
+        "subtract the running mean, divide by the running standard deviation");
+  s.add(c.observation_clip, "observation_clip", above(0, 1e6), "normalised observations are clipped to this magnitude");
   s.add(c.normalize_returns, "normalize_returns", anything(),
         "the value head predicts in units of the running return statistics");
   s.add(c.log_std, "log_std", one_of(kWords<"state_independent", "scheduled">),
-        "log standard deviation of continuous actions: learnt, or moved from log_std_start to log_std_end");
-  s.add(c.log_std_start, "log_std_start", between(-20, 5), "its first value");
-  s.add(c.log_std_end, "log_std_end", between(-20, 5), "its last value, with log_std scheduled");
-  s.add(c.policy_gain, "policy_gain", between(0, 100), "orthogonal initialisation gain of the policy head");
+        "log standard deviation of continuous actions: learned, or moved from log_std_start to log_std_end");
+  s.add(c.log_std_start, "log_std_start", between(-20, 5), "log standard deviation at the start");
+  s.add(c.log_std_end, "log_std_end", between(-20, 5),
+        "log standard deviation at the end of the run, with log_std scheduled");
+  s.add(c.policy_gain, "policy_gain", between(0, 100), "gain of the orthogonal initialisation of the policy head");
 }
 
 }  // namespace troupe

@@ -13,17 +13,18 @@ namespace {
 constexpr std::string_view kIntroduction = R"(# Settings
 
 Every setting of a run file and every parameter of algorithms and environments. Read this page to look one up. It is the output of
-`troupe config --markdown`, and a test compares the two: after a change, write it anew.
+`troupe config --markdown`, and a test compares the two: after a change, generate it again.
 
 A run file is JSON, with comments (`//` and `/* */`), or YAML 1.2 in a file that ends in `.yaml` or `.yml`. It states only what differs
 from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is JSON, or a bare word for a string.
 
 - A whole number may be written as `1e6` or `2.0`. NaN and infinities are refused.
-- `null` is accepted only where the default is `null`: the setting is unset, and its effect says what counts then.
-- A duration is a whole number in the unit that ends its key (`_ms`, `_us`).
+- `null` means that a setting is not set. It is accepted only where it is the default; the effect says after "unset:" which value is used.
+- A duration is a whole number in the unit at the end of its key (`_ms`, `_us`).
 - "Owner" is the folder of the source code that reads the settings of a section.
-- "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers` and `inference` decide
-  about the results and are fixed too.
+- "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers` and `inference` affect
+  the results and are fixed too.
+- [models.md](models.md) describes the keys of `model.net`.
 - `format` at the top of a run's `config.json` is written by the program. Leave it out of files of your own.
 - Effects name other libraries and papers for comparison: [AcceRL](https://github.com/distanceLu/AcceRL),
   [AReaL](https://github.com/inclusionAI/AReaL), [OpenRLHF](https://github.com/OpenRLHF/OpenRLHF), [slime](https://github.com/THUDM/slime),
