@@ -20,7 +20,7 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.value_lr, "value_lr", between(0, 10), "learning rate of the value function",
         {.elsewhere = kWords<"learning_rate", "lr">});
   s.add(c.lr_schedule, "lr_schedule", one_of(kWords<"constant", "linear", "cosine", "wsd">),
-        "how the learning rate falls over the run, which ends at the first of stop.env_steps, stop.updates and "
+        "course of the learning rate over the run, which ends at the first of stop.env_steps, stop.updates and "
         "stop.seconds; wsd: at its peak for the fraction lr_stable_ratio of the run, then cosine",
         {.elsewhere = kWords<"anneal_lr">});
   s.add(c.lr_min_ratio, "lr_min_ratio", between(0, 1),
@@ -36,7 +36,7 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.max_grad_norm, "max_grad_norm", between(0, 1e9),
         "gradients with a larger norm are scaled down to this norm; 0 = off");
   s.add(c.value_only_updates, "value_only_updates", between(0, kMostCount),
-        "the first updates, this many, train the value function only");
+        "updates at the beginning of the run that train the value function only");
   s.add(c.max_skipped, "max_skipped", between(1, 1e6),
         "the run fails after this many updates in a row that skip every optimizer step because it is not finite",
         {.change = Change::at_resume});
