@@ -9,6 +9,7 @@
 #include "actors/supervisor_losses.h"
 #include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -85,7 +86,7 @@ void on_serving(Self self, InferenceIndex inference_index) {
   it->second.serving = true;
   const std::vector<Placement::Move> moves = st.placement.add_inference(inference_index);
   log_info("supervisor", "inference process " + std::to_string(inference_index) + " serves " +
-                             std::to_string(moves.size()) + " workers");
+                             format_counted(moves.size(), "worker"));
   tell(self, moves);
 }
 

@@ -96,6 +96,10 @@ std::string format_count(uint64_t value) {
   return out;
 }
 
+std::string format_counted(uint64_t count, std::string_view noun) {
+  return format_count(count) + ' ' + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 std::string format_number(double value, int decimals) {
   if (!std::isfinite(value)) return "-";
   char text[64];

@@ -16,6 +16,8 @@ std::string fitted(std::string_view line, size_t width);
 
 // "1,234,567"; "-" for unknown; "1:02:03" or "0:42"; "182 MB".
 std::string format_count(uint64_t value);
+// "1 update", "5,120 updates".
+std::string format_counted(uint64_t count, std::string_view noun);
 std::string format_number(double value, int decimals);
 std::string format_seconds(double seconds);
 std::string format_bytes(uint64_t bytes);

@@ -6,6 +6,7 @@
 #include "actors/config/config.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 #include "runtime/run_folder/best_checkpoints.h"
 #include "tools/cli/flag_values.h"
 
@@ -58,7 +59,7 @@ Checkpoint load_numbered(const std::string& run, const std::string& which, const
   if (is_among(step, saved)) return checkpoints.load(step);
   std::string all;
   for (const uint64_t known : saved) all += (all.empty() ? "" : ", ") + std::to_string(known);
-  throw ConfigError(run + ": has no checkpoint after " + which + " updates, " +
+  throw ConfigError(run + ": has no checkpoint after " + format_counted(step, "update") + ", " +
                     (all.empty() ? "nor another one" : "those that it has are after: " + all));
 }
 

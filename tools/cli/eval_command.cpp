@@ -9,7 +9,7 @@
 #include "runtime/base/output.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
-#include "runtime/stats/console.h"
+#include "runtime/base/text_format.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/trained_run.h"
 
@@ -30,8 +30,9 @@ EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t s
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
   std::cout << printable(folder, std::string::npos) << ": " << run.context->config.env.id << " after "
-            << format_count(run.version.number) << " updates, " << format_count(run.env_steps) << " environment steps\n"
-            << "episodes " << s.episodes << '\n'
+            << format_counted(run.version.number, "update") << ", " << format_counted(run.env_steps, "environment step")
+            << '\n'
+            << "episodes " << format_count(s.episodes) << '\n'
             << "return   " << number(s.return_mean) << " +- " << number(s.return_std) << ", from "
             << number(s.return_min) << " to " << number(s.return_max) << '\n'
             << "length   " << number(s.length_mean) << '\n';

@@ -43,13 +43,13 @@ std::string finished_line(const RunFolder& folder, const RunConfig& config, cons
   if (config.deterministic || !(updates_reached || steps_reached) || !ended_in_order(folder, updates)) return "";
   std::string reached, raised;
   const auto add = [&](const char* limit, uint64_t value, uint64_t done) {
-    reached += (reached.empty() ? "" : " and ") + std::string(limit) + ' ' + std::to_string(value);
+    reached += (reached.empty() ? "" : " and ") + std::string(limit) + ' ' + format_count(value);
     raised += " --set " + std::string(limit) + '=' + std::to_string(2 * std::max(value, done));
   };
   if (updates_reached) add("stop.updates", by_updates, updates);
   if (steps_reached) add("stop.env_steps", by_steps, start.env_steps);
-  return folder.path() + ": this run has reached " + reached + " (" + format_count(updates) + " updates, " +
-         format_count(start.env_steps) + " environment steps); to train further, raise the limit, like" + raised;
+  return folder.path() + ": this run has reached " + reached + " (" + format_counted(updates, "update") + ", " +
+         format_counted(start.env_steps, "environment step") + "); to train further, raise the limit, like" + raised;
 }
 
 }  // namespace troupe

@@ -44,7 +44,7 @@ std::string success_text(double rate) {
 
 std::string evaluation_text(const Evaluation& e) {
   return "evaluation: return " + format_number(e.return_mean, 2) + " +- " + format_number(e.return_std, 2) +
-         success_text(e.success_rate) + " over " + std::to_string(e.episodes) + " episodes";
+         success_text(e.success_rate) + " over " + format_counted(e.episodes, "episode");
 }
 
 std::string failures_text(const StatsSnapshot& last) {
@@ -193,14 +193,14 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
   attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, run_seconds)); });
   begin_closing_lines();
-  close_with(reason_of(outcome) + " after " + format_count(last_.env_steps) + " environment steps, " +
-             format_count(outcome.version.number) + " updates, " + format_seconds(run_seconds));
+  close_with(reason_of(outcome) + " after " + format_counted(last_.env_steps, "environment step") + ", " +
+             format_counted(outcome.version.number, "update") + ", " + format_seconds(run_seconds));
   // What ended the run is told by the command, once.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
   if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation));
   if (!folder_.ranking().empty()) {
     const CheckpointScore& best = folder_.ranking().front();
-    close_with("best checkpoint: after " + format_count(best.updates) + " updates, return " +
+    close_with("best checkpoint: after " + format_counted(best.updates, "update") + ", return " +
                format_number(best.return_mean, 2));
   }
   print_line("Run folder: " + folder_.path(), console_);

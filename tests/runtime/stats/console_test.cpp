@@ -353,6 +353,9 @@ TEST_CASE("console: numbers") {
   for (const auto& [value, text] : std::map<uint64_t, std::string>{
            {0, "0"}, {999, "999"}, {1000, "1,000"}, {1234567, "1,234,567"}, {UINT64_MAX, "18,446,744,073,709,551,615"}})
     CHECK(format_count(value) == text);
+  CHECK(format_counted(0, "update") == "0 updates");
+  CHECK(format_counted(1, "update") == "1 update");
+  CHECK(format_counted(5120, "environment step") == "5,120 environment steps");
   for (const auto& [value, text] : std::map<uint64_t, std::string>{{9'999'999, "9,999,999"},
                                                                    {10'000'000, "10M"},
                                                                    {123'456'789, "123M"},
