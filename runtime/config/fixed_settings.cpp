@@ -1,6 +1,6 @@
 #include "runtime/config/fixed_settings.h"
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -33,28 +33,31 @@ bool is_deterministic(const Json& config) {
   return found != config.end() && found->is_boolean() && found->get<bool>();
 }
 
-std::string text_of(const Json* value) { return value != nullptr ? printable(value->dump(), 200) : "not set"; }
+std::string text_of(const Json* value) { return value != nullptr ? printable(value->dump(), 200) : kNotSet; }
 
 const Json* member(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   return found != object.end() ? &*found : nullptr;
 }
 
-// In the order of `now`, then what is only in `stored`.
-std::optional<std::string> first_conflict(const std::string& path, const Json* stored, const Json* now,
-                                          const MayChange& may_change) {
+// Appends what differs between the values at `path`.
+void collect(const std::string& path, const Json* stored, const Json* now, std::vector<SettingChange>& changes) {
   const bool both_objects = stored != nullptr && now != nullptr && stored->is_object() && now->is_object();
   if (!both_objects) {
-    if (may_change(path) || (stored != nullptr && now != nullptr && *stored == *now)) return std::nullopt;
-    return path + " was " + text_of(stored) + " and is now " + text_of(now);
+    if (stored == nullptr || now == nullptr || *stored != *now)
+      changes.push_back({path, text_of(stored), text_of(now)});
+    return;
   }
   const std::string prefix = path.empty() ? "" : path + '.';
-  for (const auto& [key, value] : now->items())
-    if (auto conflict = first_conflict(prefix + key, member(*stored, key), &value, may_change)) return conflict;
+  for (const auto& [key, value] : now->items()) collect(prefix + key, member(*stored, key), &value, changes);
   for (const auto& [key, value] : stored->items())
-    if (!now->contains(key))
-      if (auto conflict = first_conflict(prefix + key, &value, nullptr, may_change)) return conflict;
-  return std::nullopt;
+    if (!now->contains(key)) collect(prefix + key, &value, nullptr, changes);
+}
+
+std::vector<SettingChange> changes_between(const Json& stored, const Json& now) {
+  std::vector<SettingChange> changes;
+  collect("", &stored, &now, changes);
+  return changes;
 }
 
 // Removes from `object`, which is at `path`, the fields that may change, and objects that hold nothing else.
@@ -71,25 +74,18 @@ void remove_changeable(Json& object, const std::string& path, const MayChange& m
 
 }  // namespace
 
-std::optional<std::string> config_conflict(const std::string& stored, const std::string& now,
-                                           const SettingsOfRun& settings) {
-  const Json before = parse_strict(stored, "the stored config");
-  const Json after = parse_strict(now, "this config");
-  return first_conflict("", &before, &after, MayChange(settings, is_deterministic(after)));
+std::vector<SettingChange> changed_settings(const std::string& stored, const std::string& now) {
+  return changes_between(parse_strict(stored, "the stored config"), parse_strict(now, "this config"));
 }
 
-std::optional<std::string> changed_setting(const std::string& stored, const std::string& now, const std::string& path) {
-  std::string pointer = '/' + path;
-  std::ranges::replace(pointer, '.', '/');
-  const auto value = [&](const std::string& config, const char* name) {
-    const Json parsed = parse_strict(config, name);
-    const Json::json_pointer at(pointer);
-    return parsed.contains(at) ? parsed.at(at) : Json();
-  };
-  const Json before = value(stored, "the stored config"), after = value(now, "this config");
-  if (before == after) return std::nullopt;
-  return path + " was " + text_of(before.is_null() ? nullptr : &before) + " and is now " +
-         text_of(after.is_null() ? nullptr : &after);
+std::optional<SettingChange> config_conflict(const std::string& stored, const std::string& now,
+                                             const SettingsOfRun& settings) {
+  const Json before = parse_strict(stored, "the stored config");
+  const Json after = parse_strict(now, "this config");
+  const MayChange may_change(settings, is_deterministic(after));
+  for (SettingChange& change : changes_between(before, after))
+    if (!may_change(change.path)) return std::move(change);
+  return std::nullopt;
 }
 
 std::string fixed_settings(const std::string& config, const SettingsOfRun& settings) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/config/setting.h"
 
@@ -20,13 +21,25 @@ struct SettingsOfRun {
   std::function<std::string(const std::string&)> upgrade;
 };
 
-// One line naming the first setting that differs between two configs and may not change at a resume: "trainer.epochs
-// was 4 and is now 8"; nothing when the run may be resumed.
-std::optional<std::string> config_conflict(const std::string& stored, const std::string& now,
-                                           const SettingsOfRun& settings);
+inline constexpr const char* kNotSet = "not set";
 
-// "stop.updates was 10 and is now 20"; nothing when both configs give the field at this dotted path the same value.
-std::optional<std::string> changed_setting(const std::string& stored, const std::string& now, const std::string& path);
+// A setting that two configs give different values.
+struct SettingChange {
+  std::string path;
+  std::string before, now;  // as JSON, cut where it is long; kNotSet where a config does not have the setting
+
+  // "trainer.epochs was 4 and is now 8"
+  std::string sentence() const { return path + " was " + before + " and is now " + now; }
+  // "trainer.epochs 4 -> 8"
+  std::string text() const { return path + ' ' + before + " -> " + now; }
+};
+
+// Every setting that differs, in the order of `now`; those that only `stored` has follow the others of their section.
+std::vector<SettingChange> changed_settings(const std::string& stored, const std::string& now);
+
+// The first of them that may not change at a resume; nothing when the run may be resumed.
+std::optional<SettingChange> config_conflict(const std::string& stored, const std::string& now,
+                                             const SettingsOfRun& settings);
 
 // The config without the settings that may change at a resume, as compact JSON. Equal for every start of a run.
 std::string fixed_settings(const std::string& config, const SettingsOfRun& settings);

@@ -7,6 +7,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/strict_json.h"
+#include "runtime/base/text_format.h"
 
 namespace troupe {
 
@@ -58,10 +59,7 @@ void BestCheckpoints::begin(uint64_t count, const std::string& measure, const st
   measure_ = measure;
   const std::string path = run_ + kFile;
   try {
-    if (count_ == 0) {
-      if (disk_->exists(path)) disk_->remove(path);
-      return;
-    }
+    if (count_ == 0) return remove_ranking();
     Ranking before = read(*disk_, path);
     written_ = before.scores;
     if (before.measure != measure_ && !before.scores.empty()) {
@@ -73,6 +71,21 @@ void BestCheckpoints::begin(uint64_t count, const std::string& measure, const st
   } catch (const IoError& error) {
     log_warn(kComponent, std::string(error.what()) + "; the ranking begins anew");
   }
+}
+
+void BestCheckpoints::remove_ranking() {
+  const std::string path = run_ + kFile;
+  if (!disk_->exists(path)) return;
+  std::vector<CheckpointScore> before;
+  try {
+    before = read(*disk_, path).scores;
+  } catch (const IoError&) {  // damaged: it names no checkpoint
+  }
+  if (!before.empty())
+    log_warn(kComponent, path + ": is removed, because checkpoint.keep_best is 0 now; the best checkpoint, after " +
+                             format_counted(before.front().updates, "update") +
+                             ", is no longer kept when newer ones are written");
+  disk_->remove(path);
 }
 
 void BestCheckpoints::add(uint64_t updates, bool awaited) {

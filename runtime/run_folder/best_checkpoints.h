@@ -31,9 +31,9 @@ class BestCheckpoints {
  public:
   BestCheckpoints(Disk& disk, std::string run) : disk_(&disk), run_(std::move(run)) {}
 
-  // Before anything else: ranks at most `count` checkpoints from now on; 0 removes the ranking. Returns only count as
-  // comparable where `measure` is the same. What the folder holds goes on, less checkpoints that are not in `saved`; it
-  // begins anew, with a warning, when it cannot be used.
+  // Before anything else: ranks at most `count` checkpoints from now on; 0 removes the ranking, after a warning.
+  // Returns only count as comparable where `measure` is the same. What the folder holds goes on, less checkpoints that
+  // are not in `saved`; it begins anew, with a warning, when it cannot be used.
   void begin(uint64_t count, const std::string& measure, const std::vector<uint64_t>& saved);
 
   // The checkpoint after `updates` is on disk. `awaited`: its evaluation will follow.
@@ -48,6 +48,7 @@ class BestCheckpoints {
   std::set<uint64_t> kept() const;
 
  private:
+  void remove_ranking();
   void insert(const CheckpointScore& score);
   void write();
 

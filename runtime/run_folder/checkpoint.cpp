@@ -131,7 +131,7 @@ std::map<std::string, Array> read_tensors(const Disk& disk, const std::string& d
 }
 
 // Why a checkpoint is not of the owner's run, or nothing.
-std::optional<std::string> foreign(const json& document, const CheckpointOwner& owner) {
+std::optional<SettingChange> foreign(const json& document, const CheckpointOwner& owner) {
   if (owner.settings.empty()) return std::nullopt;
   if (!document.contains("settings"))
     return config_conflict(json{{"seed", document.at("state").at("seed")}}.dump(),
@@ -142,13 +142,13 @@ std::optional<std::string> foreign(const json& document, const CheckpointOwner& 
 }
 
 void check_owner(const json& document, const CheckpointOwner& owner, const std::string& directory) {
-  std::optional<std::string> conflict;
+  std::optional<SettingChange> conflict;
   try {
     conflict = foreign(document, owner);
   } catch (const ConfigError& error) {
     throw IoError(directory, std::string("is not of this run: ") + error.what());
   }
-  if (conflict) throw IoError(directory, "is of another run: " + *conflict);
+  if (conflict) throw IoError(directory, "is of another run: " + conflict->sentence());
 }
 
 // The CRC covers the meaning of state.json, not its white space.

@@ -101,7 +101,7 @@ void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& s
   if (resuming_) {
     require_checkpoint_of_summary();
     std::string stored = disk_->read(path_ + kConfigFile, kMaxConfigBytes);
-    std::optional<std::string> conflict;
+    std::optional<SettingChange> conflict;
     try {
       if (settings.upgrade) stored = settings.upgrade(stored);
       conflict = config_conflict(stored, config, settings);
@@ -128,14 +128,17 @@ void RunFolder::require_checkpoint_of_summary() const {
 }
 
 // Throws ConfigError when something was made with the old settings.
-void RunFolder::replace_settings(const std::string& conflict) {
+void RunFolder::replace_settings(const SettingChange& conflict) {
   const bool trained = metrics_.has_updates();
   const bool saved = !disk_->list(path_ + "/checkpoints").empty();
   const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0};  // the weights before the first update
   if (trained || (saved && !only_first))
-    throw ConfigError(path_ + ": cannot resume: " + conflict + "; give it the old value, or use another run folder");
+    throw ConfigError(path_ + ": cannot resume: " + conflict.sentence() + "; to resume, " +
+                      (conflict.before == kNotSet ? "remove it" : "give it the old value") +
+                      "; to begin a new run, give another folder with --run DIR" +
+                      (saved ? " (and --init-from " + path_ + " for the weights of this one)" : ""));
   if (only_first) checkpoints_.remove(0);
-  replaced_ = conflict;
+  replaced_ = true;
 }
 
 void RunFolder::refuse_foreign_folder() const {

@@ -44,9 +44,8 @@ class RunFolder {
   const std::string& path() const { return path_; }
   // Whether a run was here before; it goes on from checkpoints().recover(), or from the start when that gives nothing.
   bool resuming() const { return resuming_; }
-  // How the settings differ from those that the folder held, where they took their place because nothing was trained
-  // yet.
-  const std::optional<std::string>& replaced_settings() const { return replaced_; }
+  // Whether the settings took the place of conflicting ones that the folder held, because nothing was trained yet.
+  bool replaced_settings() const { return replaced_; }
   // The config that the run had before this start, brought up to date; empty for a new run.
   const std::string& config_before() const { return config_before_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
@@ -105,12 +104,12 @@ class RunFolder {
   void refuse_foreign_folder() const;
   void require_checkpoint_of_summary() const;
   void prune();
-  void replace_settings(const std::string& conflict);
+  void replace_settings(const SettingChange& conflict);
 
   Disk* disk_;
   std::string path_;
   bool resuming_ = false;
-  std::optional<std::string> replaced_;
+  bool replaced_ = false;
   std::string config_before_;
   std::unique_ptr<FileLock> lock_;
   bool endpoints_written_ = false;

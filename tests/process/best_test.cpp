@@ -97,6 +97,18 @@ TEST_CASE("keep_best: a run that is killed half-way goes on with its ranking") {
   CHECK(checkpoints_of(run).size() <= 2);
 }
 
+TEST_CASE("keep_best: a start that leaves it out says that the ranking is removed") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(CommandLine(train_line(run, settings(4))).exit_code == 0);
+  REQUIRE(fs::exists(run + "/best.json"));
+  const CommandLine without(train_line(run, settings(6, 0)));
+  REQUIRE(without.exit_code == 0);
+  CHECK(has(without.out, "checkpoint.keep_best 1 -> 0"));
+  CHECK(has(without.err, run + "/best.json: is removed, because checkpoint.keep_best is 0 now; the best checkpoint, "));
+  CHECK(!fs::exists(run + "/best.json"));
+}
+
 TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the line says why") {
   TempFolder folder;
   const std::string run = folder / "run";

@@ -136,8 +136,8 @@ TEST_CASE("train: a run that failed before it trained or saved anything is repai
   }
   const CommandLine repaired(train_line(run, set({"stop.updates=1", "algorithm.gamma=0.5"})));
   CHECK(repaired.exit_code == 0);
-  CHECK(has(repaired.out, "nothing was trained in " + run +
-                              " yet; its settings are replaced: algorithm.gamma was 0.98 and is now 0.5\n"));
+  CHECK(has(repaired.out, "nothing was trained in " + run + " yet; its settings are replaced: workers.count 0 -> 1, "));
+  CHECK(has(repaired.out, ", algorithm.gamma 0.98 -> 0.5, "));
   CHECK(has(refusal(train_line(run, set({"stop.updates=1"}))), "algorithm.gamma was 0.5 and is now 0.98"));
 }
 
@@ -179,6 +179,35 @@ TEST_CASE(
   CHECK(json_of(folder / "linear/summary.json").dump() == summary);
   CHECK(train("2", "constant").exit_code == 0);
   CHECK(train("4", "constant").err == "");
+}
+
+TEST_CASE("train: a start names every setting that it changes, on the console and in the log") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  const auto train = [&](const Words& more) {
+    const CommandLine line(train_line(run, set({"stop.env_steps=0"}) + more));
+    CHECK_MESSAGE(line.exit_code == 0, line.err);
+    return line.out;
+  };
+  train(set({"stop.updates=1", "checkpoint.keep=7"}));
+  const std::string begin = "\nsettings changed since the last start: ";
+  const std::string resumed = train(set({"stop.updates=2"}));
+  CHECK(has(resumed, begin + "stop.updates 1 -> 2, checkpoint.keep 7 -> 3\n"));
+  CHECK(log_has(run, "train: setting changed: stop.updates 1 -> 2\n"));
+  CHECK(log_has(run, "train: setting changed: checkpoint.keep 7 -> 3\n"));
+  CHECK(has(train(set({"stop.updates=2", "checkpoint.keep=5"})),
+            "\nsettings changed in config.json, but nothing was trained or evaluated with them: checkpoint.keep 3 -> "
+            "5\n"));
+  CHECK(!has(train(set({"stop.updates=2", "checkpoint.keep=5"})), "settings changed"));
+  const std::string many =
+      train(set({"stop.updates=3", "stop.seconds=1000", "evaluation.episodes=3", "evaluation.rows=2",
+                 "checkpoint.every_updates=7", "checkpoint.keep=4", "checkpoint.keep_best=1", "stats.window=50",
+                 "workers.groups=1", "inference.timeout_us=99"}));
+  const size_t line = many.find(begin);
+  REQUIRE(line != std::string::npos);
+  CHECK(many.substr(line, many.find('\n', line + 1) - line).ends_with(" and 2 more, see log.txt"));
+  for (const char* change : {"stop.updates 2 -> 3", "workers.groups 2 -> 1", "checkpoint.keep_best 0 -> 1"})
+    CHECK(log_has(run, std::string("train: setting changed: ") + change + '\n'));
 }
 
 TEST_CASE("train: Ctrl-C during the last evaluation ends the run in order") {

@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "actors/config/config.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/output.h"
+#include "runtime/base/text_format.h"
 #include "runtime/config/fixed_settings.h"
 #include "tools/cli/finished_run.h"
 #include "tools/cli/run_report.h"
@@ -89,26 +91,51 @@ void tell_sequence(const RunConfig& config, const Recurrence& recurrence) {
   print_line(line);
 }
 
+constexpr const char* kChanged = "settings changed since the last start";
+
+// One line on the console, which names the first changes; the log has all of them. Nothing where none was made.
+void tell_changed(const std::string& begin, const std::vector<SettingChange>& changes) {
+  constexpr size_t kShown = 8;
+  if (changes.empty()) return;
+  std::string shown;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    log_info("train", "setting changed: " + changes[i].text());
+    if (i < kShown) shown += (i == 0 ? "" : ", ") + changes[i].text();
+  }
+  if (changes.size() > kShown) shown += " and " + std::to_string(changes.size() - kShown) + " more, see log.txt";
+  print_line(begin + ": " + shown);
+}
+
 // False when the run has nothing left to do. Says which.
-bool tell_resumed(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {
+bool tell_resumed(const RunFolder& folder, const RunConfig& config, const ReplayStart& start,
+                  const std::vector<SettingChange>& changes) {
   const std::string finished = finished_line(folder, config, start);
   const std::string resuming = "resuming at update " + std::to_string(start.version.number);
   log_info("train", finished.empty() ? resuming : finished);
-  print_line(finished.empty() ? resuming + ", " + std::to_string(start.env_steps) + " environment steps" : finished);
+  print_line(finished.empty() ? resuming + ", " + format_counted(start.env_steps, "environment step") : finished);
+  tell_changed(
+      finished.empty() ? kChanged : "settings changed in config.json, but nothing was trained or evaluated with them",
+      changes);
   return finished.empty();
 }
 
 // Schedules end where the run does. A run that is made longer or shorter has other values from here on.
-void tell_moved_schedules(const RunFolder& folder, const RunConfig& config) {
+void tell_moved_schedules(const RunConfig& config, const std::vector<SettingChange>& changes) {
   const std::string lr = config.trainer.lr_schedule;
   const bool others = config.algorithm.entropy_coef_end >= 0 || config.model.log_std == "scheduled";
   if (lr == "constant" && !others) return;
-  for (const char* limit : {"stop.env_steps", "stop.updates", "stop.seconds"})
-    if (const auto change = changed_setting(folder.config_before(), to_json(config), limit))
+  for (const SettingChange& change : changes)
+    if (change.path == "stop.env_steps" || change.path == "stop.updates" || change.path == "stop.seconds")
       log_warn("train",
-               *change + ": from here on " +
+               change.sentence() + ": from here on " +
                    (lr == "constant" ? "schedules" : "the learning rate (trainer.lr_schedule \"" + lr + "\")") +
                    " will follow the new limit");
+}
+
+// Of a folder that held a run: how its settings differ from those of this start.
+std::vector<SettingChange> changes_of(const RunFolder& folder, const RunConfig& config) {
+  if (folder.config_before().empty()) return {};
+  return changed_settings(folder.config_before(), to_json(config));
 }
 
 }  // namespace
@@ -118,15 +145,15 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   open_log(folder.open_log_file());
   log_info("train",
            config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
-  if (const auto& change = folder.replaced_settings()) {
-    const std::string line = "nothing was trained in " + folder.path() + " yet; its settings are replaced: " + *change;
-    log_info("train", line);
-    print_line(line);
-  }
+  const std::vector<SettingChange> changes = changes_of(folder, config);
   Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && initial) refuse_to_resume(*initial, folder.path());
-  if (beginning.resume && !tell_resumed(folder, config, beginning.start)) return std::nullopt;
-  if (beginning.resume) tell_moved_schedules(folder, config);
+  if (folder.replaced_settings())
+    tell_changed("nothing was trained in " + folder.path() + " yet; its settings are replaced", changes);
+  else if (!beginning.resume)
+    tell_changed(kChanged, changes);
+  if (beginning.resume && !tell_resumed(folder, config, beginning.start, changes)) return std::nullopt;
+  if (beginning.resume) tell_moved_schedules(config, changes);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
   tell_sequence(config, context.recurrence);
   folder.keep_best(static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params);

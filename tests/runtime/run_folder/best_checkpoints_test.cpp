@@ -131,12 +131,18 @@ TEST_CASE_FIXTURE(Fixture,
 
 TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, there is no ranking") {
   evaluate(1, 9);
+  evaluate(2, 3);
   restart(0);
   CHECK(!disk.exists("run/best.json"));
-  evaluate(2, 1);
-  evaluate(3, 10);
-  CHECK(saved() == Updates{3});
+  CHECK(log().find("run/best.json: is removed, because checkpoint.keep_best is 0 now; the best checkpoint, after 1 "
+                   "update, is no longer kept when newer ones are written\n") != std::string::npos);
+  evaluate(3, 1);
+  evaluate(4, 10);
+  CHECK(saved() == Updates{4});
   CHECK(ranked().empty());
+  disk.damage("run/best.json", "{");
+  restart(0);
+  CHECK(!disk.exists("run/best.json"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "best checkpoints: a damaged ranking is named, and begins anew") {

@@ -140,24 +140,26 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: until something was trained, other setti
   const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
   {
     RunFolder run(disk, "run", kConfig);
-    CHECK_FALSE(run.replaced_settings().has_value());
+    CHECK_FALSE(run.replaced_settings());
     run.begin_metrics(1.0, std::nullopt);
     run.write_metrics(R"({"updates": 0, "env_steps": 900})");
   }
   {
     RunFolder run(disk, "run", changed);
-    CHECK(run.replaced_settings() == "trainer.epochs was 4 and is now 8");
+    CHECK(run.replaced_settings());
     CHECK(run.resuming());
   }
   CHECK(disk.read("run/config.json") == changed + '\n');
-  CHECK_FALSE(RunFolder(disk, "run", changed).replaced_settings().has_value());
+  CHECK_FALSE(RunFolder(disk, "run", changed).replaced_settings());
 }
 
 TEST_CASE_FIXTURE(Fixture,
                   "run_folder: metrics of an update or of no readable kind, and any checkpoint, keep the settings") {
   const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
   const std::string refusal =
-      "run: cannot resume: trainer.epochs was 4 and is now 8; give it the old value, or use another run folder";
+      "run: cannot resume: trainer.epochs was 4 and is now 8; to resume, give it the old value; to begin a new run, "
+      "give "
+      "another folder with --run DIR";
   for (const std::string lines :
        {"{\"updates\": 0, \"env_steps\": 9}\n{\"updates\": 1, \"env_steps\": 9}\n", "torn", "[]\n"}) {
     CAPTURE(lines);
@@ -179,12 +181,13 @@ TEST_CASE_FIXTURE(Fixture,
       run.save_checkpoint(checkpoint, 0);
     }
     if (updates > 0) {
-      CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) == refusal);
+      CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) ==
+            refusal + " (and --init-from run for the weights of this one)");
       continue;
     }
     // The weights before the first update: the new settings make their own.
     RunFolder run(disk, "run", changed);
-    CHECK(run.replaced_settings() == "trainer.epochs was 4 and is now 8");
+    CHECK(run.replaced_settings());
     CHECK(disk.list("run/checkpoints").empty());
   }
 }
@@ -197,8 +200,13 @@ TEST_CASE_FIXTURE(Fixture,
     run.write_metrics(R"({"updates": 1, "env_steps": 900})");
   }
   const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
-  CHECK(config_error_of([&] { RunFolder(disk, "run", changed); }) ==
-        "run: cannot resume: trainer.epochs was 4 and is now 8; give it the old value, or use another run folder");
+  CHECK(config_error_of([&] {
+          RunFolder(disk, "run", changed);
+        }).starts_with("run: cannot resume: trainer.epochs was 4 and is now 8; to resume, give it the old value; "));
+  const std::string added = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 4, \"added\": {\"a\": 1}");
+  CHECK(config_error_of([&] {
+          RunFolder(disk, "run", added);
+        }).starts_with("run: cannot resume: trainer.added was not set and is now {\"a\":1}; to resume, remove it; "));
   CHECK(disk.read("run/config.json") == kConfig + '\n');
   CHECK_NOTHROW(RunFolder(disk, "run", kConfig));
 }
