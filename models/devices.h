@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/config/fields.h"
 
@@ -19,10 +20,17 @@ constexpr Setting device_name_or_auto() {
 // Whether a process with so many GPUs has the device.
 bool has_device(std::string_view device, int gpus);
 
-// The error for a device that `setting`, a setting or a flag, names: "trainer.device: "cuda", but WHY; use "cpu" (--set
-// trainer.device=cpu)". A run may be resumed on another machine.
-std::string device_error(const std::string& setting, const std::string& device, const std::string& why);
-// Throws it as ConfigError unless the process has the device.
+// A device and the setting or flag that names it.
+struct NamedDevice {
+  std::string setting, device;
+};
+
+// The error for devices that are not there, which begins with the first of `missing`: "trainer.device: "cuda", but WHY;
+// use "cpu" (--set trainer.device=cpu)". A run may be resumed on another machine. The settings in parentheses replace
+// all of `missing`.
+std::string device_error(const std::vector<NamedDevice>& missing, const std::string& why);
+// Throws it as ConfigError unless the process has the devices.
+void require_devices(const std::vector<NamedDevice>& devices, int gpus);
 void require_device(const std::string& setting, const std::string& device, int gpus);
 
 // The device of a policy. `setting` is inference.device or evaluation.device, where auto stands for the trainer's

@@ -47,4 +47,10 @@ TEST_CASE("devices: one that is not there is refused with what may be used inste
         "inference.device=auto)");
   CHECK(error("--device", "cuda:2", 2) ==
         "--device: \"cuda:2\", but this machine and LibTorch have 2 CUDA devices; use \"cpu\"");
+  CHECK_THROWS_WITH_AS(
+      require_devices({{"trainer.device", "cpu"}, {"evaluation.device", "cuda"}, {"inference.device", "cuda"}}, 0),
+      "evaluation.device: \"cuda\", but this machine and LibTorch have no CUDA device; use \"auto\" (--set "
+      "evaluation.device=auto --set inference.device=auto)",
+      ConfigError);
+  CHECK_NOTHROW(require_devices({{"trainer.device", "cuda:1"}, {"evaluation.device", "cpu"}}, 2));
 }

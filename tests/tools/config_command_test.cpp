@@ -115,25 +115,37 @@ TEST_CASE("troupe: config and train refuse to draw single samples where whole co
   });
 }
 
-TEST_CASE("troupe: config and train refuse a device that this build cannot use" *
+TEST_CASE("troupe: train refuses devices that this build cannot use, all at once, and config warns of them" *
           doctest::skip(TROUPE_USES_CUDA != 0)) {
   const Folder folder;
   const std::string file = folder.file("run.json", "{}");
-  const auto why = [](const std::string& setting, const std::string& instead) {
-    return ", but this build has no CUDA; use \"" + instead + "\" (--set " + setting + '=' + instead +
-           "), or build with the preset gpu";
+  const auto check_line = [&](const Words& settings, const std::string& line) {
+    Words overrides;
+    for (const std::string& setting : settings) {
+      overrides.push_back("--set");
+      overrides.push_back(setting);
+    }
+    const auto run = [&](const char* command) {
+      Words words{command, file};
+      words.insert(words.end(), overrides.begin(), overrides.end());
+      return run_troupe(words);
+    };
+    const CommandResult refused = run("train"), printed = run("config");
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err == "troupe: " + line + ", or build with the preset gpu\n");
+    CHECK(printed.exit_code == 0);
+    CHECK(printed.err == "troupe: warning: " + line + ", or build with the preset gpu\n");
+    CHECK(printed.out.find("\"cuda") != std::string::npos);
   };
-  for (const char* command : {"config", "train"})
-    check_all({
-        {{command, file, "--set", "trainer.device=cuda"},
-         "--set: trainer.device: \"cuda\"" + why("trainer.device", "cpu")},
-        {{command, file, "--set", "trainer.device=cuda:1"},
-         "--set: trainer.device: \"cuda:1\"" + why("trainer.device", "cpu")},
-        {{command, file, "--set", "inference.device=cuda"},
-         "--set: inference.device: \"cuda\"" + why("inference.device", "auto")},
-        {{command, file, "--set", "evaluation.device=cuda:3"},
-         "--set: evaluation.device: \"cuda:3\"" + why("evaluation.device", "auto")},
-    });
+  check_line({"trainer.device=cuda:1"},
+             "trainer.device: \"cuda:1\", but this build has no CUDA; use \"cpu\" (--set trainer.device=cpu)");
+  check_line({"inference.device=cuda"},
+             "inference.device: \"cuda\", but this build has no CUDA; use \"auto\" (--set inference.device=auto)");
+  check_line({"evaluation.device=cuda:3"},
+             "evaluation.device: \"cuda:3\", but this build has no CUDA; use \"auto\" (--set evaluation.device=auto)");
+  check_line({"inference.device=cuda", "trainer.device=cuda", "evaluation.device=cuda"},
+             "trainer.device: \"cuda\", but this build has no CUDA; use \"cpu\" (--set trainer.device=cpu --set "
+             "evaluation.device=auto --set inference.device=auto)");
 }
 
 TEST_CASE("troupe: config --fields lists the names of estimators and surrogates and refers to no other command") {

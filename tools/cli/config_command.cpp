@@ -63,8 +63,8 @@ void print_effective(const Options& options) {
   std::cout << to_json(config);
   const EnvSpec env = environment_of(config);
   const Machine machine = Machine::here();
-  const std::string shortage = memory_shortage(config, env, machine);
-  if (!shortage.empty()) warn(shortage);
+  for (const std::string& misfit : {devices_missing_in_build(config), memory_shortage(config, env, machine)})
+    if (!misfit.empty()) warn(misfit);
   for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
 }
 

@@ -6,7 +6,6 @@
 #include "actors/config/config.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "envs/make_env.h"
-#include "models/devices.h"
 #include "models/environment_rules.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
@@ -68,13 +67,6 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   return env;
 }
 
-// Whether there is such a device on this machine is for LibTorch to say, when it is loaded.
-void check_devices(const RunConfig& config) {
-  require_device_of_build("trainer.device", config.trainer.device);
-  if (config.inference.count > 0) require_device_of_build("inference.device", config.inference.device);
-  require_device_of_build("evaluation.device", config.evaluation.device);
-}
-
 // All that training asks of the environment.
 void check_environment(const RunConfig& config) {
   const std::unique_ptr<Env> env = usable_environment(config);
@@ -89,7 +81,6 @@ std::string mistake_in(const RunConfig& config) {
     check_names(config.algorithm);
     validate(config);
     check_algorithm(config.algorithm, config.trainer.micro_batch);
-    check_devices(config);
     check_environment(config);
     return "";
   } catch (const ConfigError& mistake) {
@@ -189,11 +180,6 @@ std::string inside_a_run(const fs::path& path) {
 }
 
 }  // namespace
-
-void require_device_of_build(const std::string& setting, const std::string& device) {
-  if (device.starts_with("cuda") && TROUPE_USES_CUDA == 0)
-    throw ConfigError(device_error(setting, device, "this build has no CUDA") + ", or build with the preset gpu");
-}
 
 std::string find_config(const std::string& name) {
   if (name.empty())

@@ -40,9 +40,6 @@ RunConfig load_stored_config(const std::string& path);
 // The environment that the config names. Throws ConfigError.
 EnvSpec environment_of(const RunConfig& config);
 
-// Throws ConfigError, which begins with `setting`, when it names a device that no machine has for this build.
-void require_device_of_build(const std::string& setting, const std::string& device);
-
 // Throws ConfigError, with the nearest name, unless `path` is the folder of a run.
 void require_run_folder(const std::string& path);
 

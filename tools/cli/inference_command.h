@@ -8,8 +8,8 @@
 
 #include "tools/cli/address.h"
 #include "tools/cli/command.h"
-#include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
+#include "tools/cli/machine_check.h"
 #include "tools/cli/stop_signals.h"
 
 namespace troupe {

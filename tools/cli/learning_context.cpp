@@ -14,10 +14,12 @@ PolicyDevices devices_of_run(const RunConfig& config) {
   const int gpus = gpu_count();
   PolicyDevices devices;
   devices.evaluation = policy_device(config.evaluation.device, config.trainer.device, gpus);
-  require_device("evaluation.device", devices.evaluation, gpus);
-  if (config.inference.count == 0) return devices;  // inference is elsewhere
-  devices.inference = policy_device(config.inference.device, config.trainer.device, gpus);
-  require_device("inference.device", devices.inference, gpus);
+  std::vector<NamedDevice> needed{{"trainer.device", config.trainer.device}, {"evaluation.device", devices.evaluation}};
+  if (config.inference.count > 0) {  // else inference is elsewhere
+    devices.inference = policy_device(config.inference.device, config.trainer.device, gpus);
+    needed.push_back({"inference.device", devices.inference});
+  }
+  require_devices(needed, gpus);
   return devices;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "actors/memory_estimate.h"
+#include "models/devices.h"
+#include "runtime/base/errors.h"
 #include "runtime/base/machine.h"
 #include "runtime/stats/console.h"
 
@@ -22,6 +24,13 @@ double total(const std::vector<MemoryNeed>& needs) {
 
 const MemoryNeed& largest(const std::vector<MemoryNeed>& needs) {
   return *std::ranges::max_element(needs, {}, &MemoryNeed::bytes);
+}
+
+// Whether this machine has such a device is for LibTorch to say, when it is loaded.
+bool is_in_build(const std::string& device) { return TROUPE_USES_CUDA != 0 || !device.starts_with("cuda"); }
+
+std::string build_error(const std::vector<NamedDevice>& missing) {
+  return device_error(missing, "this build has no CUDA") + ", or build with the preset gpu";
 }
 
 // Threads beyond the processors only take turns.
@@ -44,6 +53,18 @@ void warn_of_actors(const char* setting, int64_t count, const char* actors, uint
 }  // namespace
 
 Machine Machine::here() { return {troupe::processors(), available_memory()}; }
+
+std::string devices_missing_in_build(const RunConfig& config) {
+  std::vector<NamedDevice> devices{{"trainer.device", config.trainer.device},
+                                   {"evaluation.device", config.evaluation.device}};
+  if (config.inference.count > 0) devices.push_back({"inference.device", config.inference.device});
+  std::erase_if(devices, [](const NamedDevice& each) { return is_in_build(each.device); });
+  return devices.empty() ? "" : build_error(devices);
+}
+
+void require_device_of_build(const std::string& setting, const std::string& device) {
+  if (!is_in_build(device)) throw ConfigError(build_error({{setting, device}}));
+}
 
 std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
   const std::vector<MemoryNeed> needs = memory_needs(config, env);

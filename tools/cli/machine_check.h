@@ -1,5 +1,5 @@
 #pragma once
-// Whether a run fits this machine, judged before anything starts. Pure functions; any thread.
+// Whether a run fits this program and this machine, judged before anything starts. Pure functions; any thread.
 
 #include <cstdint>
 #include <string>
@@ -17,6 +17,12 @@ struct Machine {
   // The one this program runs on.
   static Machine here();
 };
+
+// Which devices of the config this build cannot use, in one line that begins with the first setting; empty when
+// there is none. The run file may be meant for another machine.
+std::string devices_missing_in_build(const RunConfig& config);
+// Throws ConfigError, which begins with `setting`, when it names a device that this build cannot use.
+void require_device_of_build(const std::string& setting, const std::string& device);
 
 // Why the run cannot have the memory it needs, beginning with the setting that takes most of it; empty when it fits.
 std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const Machine& machine);

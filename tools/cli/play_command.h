@@ -8,6 +8,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
+#include "tools/cli/machine_check.h"
 
 namespace troupe {
 

@@ -73,6 +73,7 @@ inline void require_no_addresses(const TrainOptions& options) {
 inline void check_train(const TrainOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);  // as in run_train
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
+  if (const std::string missing = devices_missing_in_build(config); !missing.empty()) throw ConfigError(missing);
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
   const EnvSpec env = environment_of(config);
