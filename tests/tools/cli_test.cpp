@@ -88,6 +88,14 @@ TEST_CASE("troupe: wrong commands and options end in one line") {
       {{"train", "cartpole", "acrobot"}, "train: \"acrobot\" is one argument too many"},
       {{"train", "cartpole", "--sed", "3"}, "train: --sed: unknown option, did you mean --seed?"},
       {{"train", "cartpole", "--lisen=5"}, "train: --lisen=5: unknown option, did you mean --listen?"},
+      {{"train", "--sed=3"}, "train: --sed=3: unknown option, did you mean --seed?"},
+      {{"train", "runs/a", "--resume"},
+       "train: --resume: unknown option, the same command resumes a run, and so does `troupe train RUN`"},
+      {{"train", "cartpole", "--device=cuda"},
+       "train: --device=cuda: unknown option, devices are settings, like --set trainer.device=cuda"},
+      {{"train", "runs/a", "--checkpoint", "best"},
+       "train: --checkpoint: unknown option, a run is resumed from its newest checkpoint; to begin a new run with the "
+       "weights of another checkpoint, use --init-from RUN/checkpoints/NUMBER"},
       {{"train", "cartpole", "--seed"}, "train: --seed: needs a value"},
       {{"train", "cartpole", "--set"}, "train: --set: needs a value"},
       {{"train", "cartpole", "--seed", "1", "--seed", "2"}, "train: --seed: is given more than once"},
@@ -133,6 +141,8 @@ TEST_CASE("troupe: wrong numbers end in one line") {
 TEST_CASE("troupe: wrong addresses end in one line") {
   const std::string listening = " is not right, expected HOST:PORT or a port, like 127.0.0.1:5555 or 5555";
   check_all({
+      {{"worker", "--conect", "h:1"}, "worker: --conect: unknown option, did you mean --connect?"},
+      {{"worker", "h:1"}, "worker: --connect is required, `troupe worker --help` shows examples"},
       {{"worker"}, "worker: --connect is required, `troupe worker --help` shows examples"},
       {{"worker", "--connect", "localhost"}, "--connect: \"localhost\" has no port" + kExample},
       {{"worker", "--connect", "5555"}, "--connect: \"5555\" has no host" + kExample},

@@ -46,7 +46,7 @@ inline void check_eval(const EvalOptions& options) {
 
 inline Command eval_command() {
   return {.name = "eval",
-          .summary = "evaluate a checkpoint of a run, the newest one by default",
+          .summary = "evaluate a checkpoint of a run with its most likely actions",
           .examples =
               "  troupe eval runs/cartpole\n"
               "  troupe eval runs/cartpole --checkpoint best\n"

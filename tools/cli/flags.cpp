@@ -49,8 +49,22 @@ void check_values(const CLI::App& app) {
 
 std::string see_help(const CLI::App& app) { return "`troupe " + app.get_name() + " --help`"; }
 
+// Refuses an option that was not declared; `hints` says what does the same.
+void check_unknown_options(const CLI::App& app, const std::map<std::string, std::string>& hints) {
+  for (const std::string& extra : app.remaining()) {
+    if (extra == "--" || !extra.starts_with('-')) continue;
+    const std::string name = extra.substr(0, extra.find('='));
+    const auto hint = hints.find(name);
+    const std::string near = closest(name, names_of(app));
+    refuse_flag(app.get_name(), printable(extra) + ": unknown option, " +
+                                    (hint != hints.end() ? hint->second
+                                     : near.empty()      ? see_help(app) + " lists them"
+                                                         : "did you mean " + near + '?'));
+  }
+}
+
 // Throws HelpAsked or ConfigError.
-void split_words(CLI::App& app, Words words) {
+void split_words(CLI::App& app, Words words, const std::map<std::string, std::string>& hints) {
   app.allow_extras();
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {
@@ -58,6 +72,7 @@ void split_words(CLI::App& app, Words words) {
   } catch (const CLI::CallForHelp&) {
     throw Flags::HelpAsked{};
   } catch (const CLI::RequiredError& missing) {
+    check_unknown_options(app, hints);  // a misspelt option is not there under its own name
     refuse_flag(app.get_name(), std::string(missing.what()) + ", " + see_help(app) + " shows examples");
   } catch (const CLI::ParseError& error) {
     refuse_flag(app.get_name(), in_our_words(error.what()));
@@ -65,14 +80,11 @@ void split_words(CLI::App& app, Words words) {
 }
 
 // Refuses words that belong to no flag.
-void check_extras(const CLI::App& app) {
-  for (const std::string& extra : app.remaining()) {
-    if (extra == "--") continue;  // what follows it is not an option; CLI11 has taken it so
-    if (!extra.starts_with('-')) refuse_flag(app.get_name(), '"' + printable(extra) + "\" is one argument too many");
-    const std::string near = closest(extra.substr(0, extra.find('=')), names_of(app));
-    refuse_flag(app.get_name(), printable(extra) + ": unknown option, " +
-                                    (near.empty() ? see_help(app) + " lists them" : "did you mean " + near + '?'));
-  }
+void check_extras(const CLI::App& app, const std::map<std::string, std::string>& hints) {
+  check_unknown_options(app, hints);
+  for (const std::string& extra : app.remaining())
+    if (extra != "--")  // what follows it is not an option; CLI11 has taken it so
+      refuse_flag(app.get_name(), '"' + printable(extra) + "\" is one argument too many");
 }
 
 // "A", "A and B", "A, B and C".
@@ -106,14 +118,16 @@ void Flags::toggle(const char* name, bool& into, const std::string& help) {
   flags_.push_back({app_->add_flag(name, into, help), "", {}, [&into] { return texts_of(into); }});
 }
 
+void Flags::hint(const char* name, const std::string& instead) { hints_[name] = instead; }
+
 void Flags::exactly_one_of(const std::vector<const char*>& names) {
   for (const char* name : names) exactly_one_of_.push_back(app_->get_option(name));
 }
 
 void Flags::read() {
-  split_words(*app_, words_);
+  split_words(*app_, words_, hints_);
   check_values(*app_);
-  check_extras(*app_);
+  check_extras(*app_, hints_);
   check_exactly_one();
   for (const Flag& flag : flags_)
     if (flag.fill && flag.option->count() > 0) flag.fill(flag.text);

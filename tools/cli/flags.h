@@ -62,6 +62,8 @@ class Flags {
   void repeatable(const char* name, const char* type, Words& into, const std::string& help);
   // Declares an option without a value.
   void toggle(const char* name, bool& into, const std::string& help);
+  // For an option that is not declared: what to use instead, which ends the error about it.
+  void hint(const char* name, const std::string& instead);
   // Of these flags, declared before, exactly one has to be given.
   void exactly_one_of(const std::vector<const char*>& names);
 
@@ -114,6 +116,7 @@ class Flags {
   Words words_;
   std::deque<Flag> flags_;  // CLI11 points to their texts
   std::vector<const CLI::Option*> exactly_one_of_;
+  std::map<std::string, std::string> hints_;
   std::map<std::string, Words> values_;
 };
 

@@ -57,6 +57,11 @@ inline TrainOptions read_train(Flags& flags) {
                "port)");
   flags.option("--stats", "HOST:PORT", options.stats, parse_listen_address,
                "where statistics are served as JSON; a port alone is on 127.0.0.1 (default: 127.0.0.1, a free port)");
+  flags.hint("--resume", "the same command resumes a run, and so does `troupe train RUN`");
+  flags.hint("--device", "devices are settings, like --set trainer.device=cuda");
+  flags.hint("--checkpoint",
+             "a run is resumed from its newest checkpoint; to begin a new run with the weights of another checkpoint, "
+             "use --init-from RUN/checkpoints/NUMBER");
   flags.read();
   if (options.listen.port != 0 && options.listen == options.stats)
     refuse_flag("--stats", options.stats.text() + " is also --listen; they need two ports");
