@@ -109,10 +109,10 @@ std::string refusal_of_micro_batch(int64_t micro_batch, int64_t sequence, const 
 }  // namespace
 
 TEST_CASE("environment_rules: a micro-batch holds a chunk of a recurrent model, or is refused") {
-  CHECK(
-      refusal_of_micro_batch(15, 16) ==
-      "trainer.micro_batch: 15 is less than one sequence of 16 steps (model.sequence), which a recurrent model is trained "
-      "on as a whole; use at least 16, or 0 for the whole minibatch");
+  CHECK(refusal_of_micro_batch(15, 16) ==
+        "trainer.micro_batch: 15 is less than one sequence of 16 steps (model.sequence), which a recurrent model is "
+        "trained "
+        "on as a whole; use at least 16, or 0 for the whole minibatch");
   CHECK(refusal_of_micro_batch(1, 2).starts_with("trainer.micro_batch: 1 is less than one sequence of 2 steps"));
   CHECK(refusal_of_micro_batch(31, 0).find("one sequence of 32 steps") != std::string::npos);  // the default
   for (const int64_t micro_batch : {0, 16, 17, 1024}) CHECK(refusal_of_micro_batch(micro_batch, 16).empty());

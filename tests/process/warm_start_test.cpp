@@ -104,7 +104,7 @@ TEST_CASE("warm start: a checkpoint's folder, its file and a file of one's own a
   fs::copy(checkpoint_folder(former.run, 1), copied);
   int i = 0;
   for (const std::string& source : {checkpoint_folder(former.run, 1), checkpoint_folder(former.run, 1) + "/", copied,
-                                    model_of(former.run, 1), file}) {
+                                    model_of(former.run, 1), file, former.run + "/checkpoints/1"}) {
     CAPTURE(source);
     const std::string run = former.folder / std::to_string(i++);
     const CommandLine started = train(run, updates(1) + kStill + from(source));
@@ -152,6 +152,12 @@ TEST_CASE("warm start: what does not fit is refused in one line that names it, b
   const std::string nothing = former.folder / "formr";
   CHECK(refusal(run, from(nothing)) ==
         "troupe: --init-from: " + nothing + ": no such run folder, did you mean " + former.run + "?\n");
+  CHECK(refusal(run, from(former.run + "/config.json")) == "troupe: --init-from: " + former.run +
+                                                               "/config.json: is part of the run " + former.run +
+                                                               "; give " + former.run + '\n');
+  CHECK(refusal(run, from(former.run + "/checkpoints/7")) ==
+        "troupe: --init-from: " + former.run +
+            ": has no checkpoint after 7 updates, those that it has are after: 1, 2, 3\n");
   CHECK(has(refusal(run, from("")), "--init-from: is empty, expected "));
   CHECK(has(refusal(run, from(former.folder.path())), "is not the folder of a run, it has no config.json"));
   const std::string bad = former.folder / "bad.safetensors";
@@ -229,12 +235,30 @@ TEST_CASE("warm start: the same command resumes the run, although its source is 
   CHECK(train(run, updates(3)).exit_code == 0);
   const std::string other = former.run + ".gone";
   CHECK(refusal(run, updates(4) + from(other)) ==
-        "troupe: --init-from: " + other + ": the run in " + run + " began from " + former.run +
-            "; leave --init-from out to resume it, or use another run folder\n");
+        "troupe: --init-from: " + other + ": the run in " + run + " was started with --init-from " + former.run +
+            "; leave --init-from out to resume it, or begin a new run with --run DIR\n");
   const std::string cold = former.folder / "cold";
   REQUIRE(train(cold, updates(1)).exit_code == 0);
-  CHECK(has(refusal(cold, updates(2) + from(run)), "the run in " + cold + " began from new weights; "));
-  CHECK(has(refusal(run, updates(4) + from(run)), "the run in " + run + " began from " + former.run));
+  CHECK(has(refusal(cold, updates(2) + from(run)), "the run in " + cold + " was not started with --init-from; "));
+  CHECK(has(refusal(run, updates(4) + from(run)), "the run in " + run + " was started with --init-from " + former.run));
+}
+
+TEST_CASE("warm start: a new run with the settings of one that began with given weights says that it does not") {
+  const Former former;
+  const std::string run = former.folder / "run", like = former.folder / "like";
+  REQUIRE(train(run, updates(1) + from(former.run)).exit_code == 0);
+  const Words again{"troupe", "train", run, "--run", like};
+  const std::string line =
+      run + " was started with --init-from " + former.run + "; " + like + " begins with new weights";
+  const CommandLine first(again), second(again + set({"stop.updates=2"}));
+  REQUIRE(first.exit_code == 0);
+  REQUIRE(second.exit_code == 0);
+  CHECK(has(first.out, line));
+  CHECK(log_has(like, line));
+  CHECK(!has(second.out, line));  // resumes
+  const CommandLine given(Words{"troupe", "train", run, "--run", former.folder / "given"} + from(former.run));
+  REQUIRE(given.exit_code == 0);
+  CHECK(!has(given.out, "begins with new weights"));
 }
 
 TEST_CASE("warm start: another source is refused where the run's checkpoint was being replaced when it was killed") {
@@ -245,8 +269,10 @@ TEST_CASE("warm start: another source is refused where the run's checkpoint was 
   fs::rename(checkpoint_folder(cold, 1), checkpoint_folder(cold, 1) + ".old");
   const CommandLine refused = train(cold, updates(2) + from(former.run));
   CHECK(refused.exit_code == 2);
-  CHECK(refused.err == "troupe: --init-from: " + former.run + ": the run in " + cold +
-                           " began from new weights; leave --init-from out to resume it, or use another run folder\n");
+  CHECK(
+      refused.err ==
+      "troupe: --init-from: " + former.run + ": the run in " + cold +
+          " was not started with --init-from; leave --init-from out to resume it, or begin a new run with --run DIR\n");
   CHECK(!fs::exists(cold + "/init.safetensors"));
   const CommandLine resumed = train(cold, updates(2));
   CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);

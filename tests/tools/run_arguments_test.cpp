@@ -60,14 +60,21 @@ TEST_CASE("troupe: what is inside the folder of a run is answered with that run"
   for (const char* name : {"/config.json", "/run.lock", "/metrics.jsonl"}) folder.file("run" + std::string(name), "{}");
   folder.file("run/checkpoints/000000000150/state.json", "{}");
   const std::string part = ": is part of the run " + run + "; give " + run;
-  const std::string saved =
-      ": is a checkpoint of the run " + run + "; give " + run + ", whose newest checkpoint is used";
+  const std::string saved = ": is a checkpoint of the run " + run + "; give " + run;
   for (const char* command : {"train", "eval", "play"})
-    check_all({
-        {{command, checkpoint}, checkpoint + saved},
-        {{command, checkpoint + '/'}, checkpoint + '/' + saved},
-        {{command, run + "/checkpoints"}, run + "/checkpoints" + part},
-    });
+    check_all({{{command, run + "/checkpoints"}, run + "/checkpoints" + part}});
+  const std::pair<std::string, std::string> names[] = {{checkpoint, "150"},
+                                                       {checkpoint + '/', "150"},
+                                                       {run + "/checkpoints/20", "20"},
+                                                       {run + "/checkpoints/best", "best"}};
+  for (const auto& [path, which] : names) {
+    for (const char* command : {"eval", "play"})
+      check_all({{{command, path}, path + saved + " --checkpoint " + which}});
+    for (const char* command : {"train", "config"})
+      check_all({{{command, path},
+                  path + saved + " to resume that run, or a run file and --init-from " + path +
+                      " to begin a new run with these weights"}});
+  }
   check_all({{{"eval", run + "/config.json"}, run + "/config.json" + part},
              {{"play", checkpoint + "/state.json"}, checkpoint + "/state.json" + part}});
 }

@@ -149,11 +149,17 @@ std::string inside_a_run(const fs::path& path) {
     folder = folder.parent_path();
     if (!is_run_folder(folder)) continue;
     const std::string run = printable(folder.string(), 200);
-    const bool checkpoint = is_file(path / "state.json");
-    return checkpoint ? "is a checkpoint of the run " + run + "; give " + run + ", whose newest checkpoint is used"
-                      : "is part of the run " + run + "; give " + run;
+    return "is part of the run " + run + "; give " + run;
   }
   return "";
+}
+
+// Where a run file was asked for.
+[[noreturn]] void refuse_checkpoint(const std::string& name, const CheckpointPath& checkpoint) {
+  const std::string run = printable(checkpoint.run, 200), shown = printable(name, 200);
+  throw ConfigError(shown + ": is a checkpoint of the run " + run + "; give " + run +
+                    " to resume that run, or a run file and --init-from " + shown +
+                    " to begin a new run with these weights");
 }
 
 [[noreturn]] void refuse_folder(const std::string& name) {
@@ -181,6 +187,16 @@ std::string inside_a_run(const fs::path& path) {
 
 }  // namespace
 
+std::optional<CheckpointPath> checkpoint_path(const std::string& path) {
+  constexpr size_t kMostDigits = 15;
+  const fs::path at = fs::path(path).has_filename() ? fs::path(path) : fs::path(path).parent_path();
+  const std::string name = at.filename().string();
+  const bool number = !name.empty() && name.size() <= kMostDigits && name.find_first_not_of("0123456789") == name.npos;
+  const fs::path run = folder_of(folder_of(at));
+  if ((!number && name != "best") || folder_of(at).filename() != "checkpoints" || !is_run_folder(run)) return {};
+  return CheckpointPath{run.string(), number ? std::to_string(std::stoull(name)) : name};
+}
+
 std::string find_config(const std::string& name) {
   if (name.empty())
     throw ConfigError("the name of the run file is empty, expected a path or the name of a built-in one");
@@ -194,6 +210,7 @@ std::string find_config(const std::string& name) {
   if (is_file(name)) return name;
   std::error_code failed;
   if (is_run_folder(name)) return fs::path(name) / "config.json";
+  if (const auto checkpoint = checkpoint_path(name)) refuse_checkpoint(name, *checkpoint);
   if (fs::is_directory(name, failed)) refuse_folder(name);
   refuse_name(name);
 }
@@ -254,13 +271,18 @@ RunConfig load_stored_config(const std::string& path) {
 }
 
 void require_run_folder(const std::string& path) {
+  if (posix_disk().exists(path + "/config.json")) return;
+  if (const auto checkpoint = checkpoint_path(path)) {
+    const std::string run = printable(checkpoint->run, 200);
+    throw ConfigError(printable(path, 200) + ": is a checkpoint of the run " + run + "; give " + run +
+                      " --checkpoint " + checkpoint->which);
+  }
   std::error_code failed;
   if (!fs::exists(path, failed)) {
     const std::string named = run_named(path), near = named.empty() ? run_near(path) : named;
     throw ConfigError(printable(path, 200) + ": no such run folder" +
                       (near.empty() ? "" : ", did you mean " + printable(near, 200) + '?'));
   }
-  if (posix_disk().exists(path + "/config.json")) return;
   const std::string inside = inside_a_run(path);
   if (!inside.empty()) throw ConfigError(printable(path, 200) + ": " + inside);
   if (!fs::is_directory(path, failed))

@@ -40,6 +40,13 @@ RunConfig load_stored_config(const std::string& path);
 // The environment that the config names. Throws ConfigError.
 EnvSpec environment_of(const RunConfig& config);
 
+// A checkpoint of a run, named by a path: RUN/checkpoints/150, RUN/checkpoints/000000000150 or RUN/checkpoints/best.
+struct CheckpointPath {
+  std::string run;    // the folder of the run, which is there; the checkpoint may not be
+  std::string which;  // "150" or "best", as --checkpoint takes it
+};
+std::optional<CheckpointPath> checkpoint_path(const std::string& path);
+
 // Throws ConfigError, with the nearest name, unless `path` is the folder of a run.
 void require_run_folder(const std::string& path);
 

@@ -103,21 +103,13 @@ std::optional<RunConfig> config_of_file(const fs::path& file, const Safetensors&
   }
 }
 
-// RUN of RUN/checkpoints/best.
-std::string run_of_best(const fs::path& path) {
-  const bool best = path.filename() == "best" && path.parent_path().filename() == "checkpoints";
-  return best ? path.parent_path().parent_path().string() : "";
-}
-
 Found find_weights(const std::string& path) {
   std::error_code failed;
-  if (const std::string run = run_of_best(path); !run.empty()) {
-    require_run_folder(run);
-    return of_run(run, "best");
-  }
   if (fs::exists(fs::path(path) / "state.json", failed))
     return {read_checkpoint_model(posix_disk(), path), path + kModelFile, config_of_checkpoint(path)};
-  if (fs::is_directory(path, failed) || !fs::exists(path, failed)) {
+  if (const auto checkpoint = checkpoint_path(path)) return of_run(checkpoint->run, checkpoint->which);
+  const bool is_json = fs::path(path).extension() == ".json";  // the config.json of a run, for one
+  if (fs::is_directory(path, failed) || !fs::exists(path, failed) || is_json) {
     require_run_folder(path);
     return of_run(path, "newest");
   }
@@ -163,9 +155,10 @@ bool began_from(const InitialWeights& record, const std::string& init_from) {
 
 [[noreturn]] void refuse_other_source(const std::string& given, const std::string& run,
                                       const std::optional<InitialWeights>& record) {
-  throw ConfigError(std::string(kFlag) + ": " + printable(given, kShownPath) + ": the run in " + run + " began from " +
-                    (record ? value_of(*record, kGiven) : "new weights") +
-                    "; leave --init-from out to resume it, or use another run folder");
+  throw ConfigError(
+      std::string(kFlag) + ": " + printable(given, kShownPath) + ": the run in " + run + " was " +
+      (record ? "started with --init-from " + value_of(*record, kGiven) : std::string("not started with --init-from")) +
+      "; leave --init-from out to resume it, or begin a new run with --run DIR");
 }
 
 }  // namespace
@@ -199,6 +192,18 @@ std::optional<InitialWeights> read_init_from(const std::string& init_from, const
 
 void refuse_to_resume(const InitialWeights& given, const std::string& run) {
   refuse_other_source(value_of(given, kGiven), run, read_initial_weights(posix_disk(), run));
+}
+
+std::string init_from_of_settings(const std::string& config) {
+  const fs::path file(config);
+  if (file.filename() != "config.json") return "";
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  try {
+    const std::optional<InitialWeights> record = read_initial_weights(posix_disk(), folder);
+    return record ? value_of(*record, kGiven) : "";
+  } catch (const ConfigError&) {  // damaged, which matters to that run alone
+    return "";
+  }
 }
 
 std::string initial_weights_text(const InitialWeights& weights) {

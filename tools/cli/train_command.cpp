@@ -61,6 +61,17 @@ void announce(RunFolder& folder, const std::string& workers, const std::string& 
   folder.write_endpoints(nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2));
 }
 
+// A new run with the settings of another one begins with new weights, although the other one may not have.
+void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
+  if (folder.resuming() || !options.init_from.empty()) return;
+  const std::string source = init_from_of_settings(find_config(options.config));
+  if (source.empty()) return;
+  const std::string line = options.config + " was started with --init-from " + source + "; " + folder.path() +
+                           " begins with new weights, because --init-from is not given";
+  log_info("train", line);
+  print_line(line);
+}
+
 // What a second Ctrl-C leaves behind: no addresses, and a line that says from where the run can be resumed.
 std::string quit(RunFolder& folder) {
   const std::string start = "troupe: ended without waiting for the checkpoint; ";
@@ -192,6 +203,7 @@ int begin_and_train(Start& run) {
     close_log();
     return 0;
   }
+  tell_new_weights(run.options, *run.folder);
   if (taken_port != 0)
     log_warn("train",
              "port " + std::to_string(taken_port) +

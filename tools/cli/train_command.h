@@ -49,7 +49,7 @@ inline TrainOptions read_train(Flags& flags) {
                "folder of the run; if it holds a run with these settings, that run is resumed (default: runs/NAME)");
   flags.option("--init-from", "RUN|FILE", options.init_from, path,
                "begin a new run with the weights of another one: a run's folder (its newest checkpoint), "
-               "RUN/checkpoints/best or another checkpoint's folder, or a .safetensors file");
+               "RUN/checkpoints/best or RUN/checkpoints/NUMBER, or a .safetensors file");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the run (default: the config's)");
   add_overrides(flags, options.overrides);
   flags.option("--listen", "HOST:PORT", options.listen, parse_listen_address,
