@@ -139,7 +139,7 @@ TEST_CASE("troupe: wrong numbers end in one line") {
 }
 
 TEST_CASE("troupe: wrong addresses end in one line") {
-  const std::string listening = " is not right, expected HOST:PORT or a port, like 127.0.0.1:5555 or 5555";
+  const std::string listening = " has no port, expected HOST:PORT or a port, like 127.0.0.1:5555 or 5555";
   check_all({
       {{"worker", "--conect", "h:1"}, "worker: --conect: unknown option, did you mean --connect?"},
       {{"worker", "h:1"}, "worker: --connect is required, `troupe worker --help` shows examples"},

@@ -114,3 +114,12 @@ TEST_CASE("address: text reads back as the same address") {
   for (const Address& address : {Address{"localhost", 1}, Address{"::1", 65535}, Address{"10.0.0.1", 80}})
     CHECK(parse_address("--connect", address.text()) == address);
 }
+
+TEST_CASE("address: one that stands for all addresses of a machine is shown with the machine's name") {
+  CHECK(address_for_others({"0.0.0.0", 5555}, "trainer") == "trainer:5555");
+  CHECK(address_for_others({"::", 5555}, "trainer") == "trainer:5555");
+  CHECK(address_for_others({"0.0.0.0", 5555}, "") == "HOST:5555");
+  CHECK(address_for_others({"0.0.0.0", 5555}, "localhost.localdomain") == "HOST:5555");
+  CHECK(address_for_others({"::1", 5555}, "trainer") == "[::1]:5555");
+  CHECK(address_for_others({"10.0.0.1", 5555}, "trainer") == "10.0.0.1:5555");
+}

@@ -39,8 +39,14 @@ Address parse_listen_address(std::string_view flag, const std::string& text) {
   if (is_number(text)) return parse_host_and_port(flag, kLoopbackAnyPort.host + ':' + text, 0);
   if (text.find(':') == std::string::npos)
     refuse_flag(flag,
-                '"' + printable(text) + "\" is not right, expected HOST:PORT or a port, like 127.0.0.1:5555 or 5555");
+                '"' + printable(text) + "\" has no port, expected HOST:PORT or a port, like 127.0.0.1:5555 or 5555");
   return parse_host_and_port(flag, text, 0);
+}
+
+std::string address_for_others(const Address& address, const std::string& this_host) {
+  if (address.host != "0.0.0.0" && address.host != "::") return address.text();
+  const bool named = !this_host.empty() && !this_host.starts_with("localhost");
+  return Address{named ? this_host : "HOST", address.port}.text();
 }
 
 }  // namespace troupe

@@ -23,4 +23,8 @@ Address parse_address(std::string_view flag, const std::string& text);
 // The same for an address to listen on: a port alone is on loopback, and port 0 is any free port.
 Address parse_listen_address(std::string_view flag, const std::string& text);
 
+// How processes on other machines reach what listens at `address`, "host:port": 0.0.0.0 and ::, which are all addresses
+// of this machine, become `this_host`, or HOST where that is empty or localhost.
+std::string address_for_others(const Address& address, const std::string& this_host);
+
 }  // namespace troupe

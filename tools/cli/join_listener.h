@@ -25,7 +25,7 @@ class JoinListener {
   JoinListener(const JoinListener&) = delete;
   JoinListener& operator=(const JoinListener&) = delete;
 
-  std::string address() const { return address_.text(); }
+  const Address& address() const { return address_; }
   // From now on those who ask to join are passed to the supervisor.
   void lead_to(const SupervisorActor& supervisor) const;
 

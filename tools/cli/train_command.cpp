@@ -52,13 +52,21 @@ void open_stats(std::optional<StatsSocket>& socket, const Address& address, cons
   }
 }
 
+// The name of this machine; empty where it has none.
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 // Prints the run folder and the addresses, and writes them to endpoints.json for programs.
-void announce(RunFolder& folder, const std::string& workers, const std::string& stats) {
+void announce(RunFolder& folder, const Address& workers, const Address& stats) {
+  const std::string connect = address_for_others(workers, host_name());
   print_line("run folder " + folder.path());
-  print_line("workers    troupe worker --connect " + workers);
-  print_line("inference  troupe inference --connect " + workers);
-  print_line("statistics " + stats);
-  folder.write_endpoints(nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2));
+  print_line("workers    troupe worker --connect " + connect);
+  print_line("inference  troupe inference --connect " + connect);
+  print_line("statistics " + address_for_others(stats, host_name()));
+  folder.write_endpoints(
+      nlohmann::json{{"pid", getpid()}, {"workers", workers.text()}, {"stats", stats.text()}}.dump(2));
 }
 
 // A new run with the settings of another one begins with new weights, although the other one may not have.
@@ -210,7 +218,7 @@ int begin_and_train(Start& run) {
                  ", on which the last start of this run listened, is taken; its workers must be started again");
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
-  if (listener) announce(*run.folder, listener->address(), run.socket->address());
+  if (listener) announce(*run.folder, listener->address(), parse_address("--stats", run.socket->address()));
   return train(run, owned, listener, *start);
 }
 
