@@ -99,8 +99,8 @@ InferenceHostActor::behavior_type inference_host(Self self, InferenceHostDepende
         st.serving = true;
         st.fruitless = 0;
         st.joining.member_since = self->clock().now();
-        log_info("inference",
-                 "serves " + st.joining.run.text() + " as inference actor " + std::to_string(st.inference_index));
+        log_info("inference", "answers workers of the run at " + st.joining.run.text() + " as inference actor " +
+                                  std::to_string(st.inference_index));
         self->send(st.joining.server, serving);
       },
   };

@@ -48,7 +48,7 @@ void step(Self self) {
   if (!st.sender) return;
   const auto done = std::make_shared<const SenderStep>(st.sender->step());
   if (done->did == SenderStep::Did::connected)
-    log_info("weights", "group " + std::to_string(st.sender->generation()) + " stands");
+    log_info("weights", "connected to the inference processes (group " + std::to_string(st.sender->generation()) + ')');
   if (done->did == SenderStep::Did::sent && !st.context->threads) {
     self->delayed_send(st.driver, kAnswerTime, PlaneStep{done});
   } else {
