@@ -13,11 +13,11 @@ using namespace troupe::test;
 TEST_CASE("policy: weights of another signature or of another size are refused and the old ones kept") {
   Pair pair(small_config(), discrete_spec()), other(small_config(), masked_spec());
   const Array before = pair.policy->act(one_input(pair.spec, 2)).log_probs;
-  CHECK_THROWS_WITH_AS(
-      pair.policy->load(*other.learner->snapshot({0, 3})),
-      "weights 0.3: tensor 4 is parameter policy.head.bias float32 [3] here and parameter policy.head.bias "
-      "float32 [4] there",
-      ConfigError);
+  CHECK_THROWS_WITH_AS(pair.policy->load(*other.learner->snapshot({0, 3})),
+                       "weights 0.3: tensor 4 is policy parameter policy.head.bias float32 [3] here and policy "
+                       "parameter policy.head.bias "
+                       "float32 [4] there",
+                       ConfigError);
   auto cut = std::make_shared<WeightSnapshot>(*pair.learner->snapshot({0, 4}));
   cut->flat = cut->flat.slice(0, cut->flat.shape()[0] - 1);
   CHECK_THROWS_WITH_AS(pair.policy->load(*cut), doctest::Contains("bytes, expected"), ConfigError);
