@@ -153,6 +153,14 @@ bool began_from(const InitialWeights& record, const std::string& init_from) {
   return value_of(record, kGiven) == text_of_path(init_from) || value_of(record, kPath) == absolute(init_from);
 }
 
+std::vector<uint64_t> checkpoints_of(const std::string& run) {
+  try {
+    return CheckpointStore(posix_disk(), run + "/checkpoints").list();
+  } catch (const IoError& refused) {
+    throw ConfigError(refused.what());
+  }
+}
+
 [[noreturn]] void refuse_other_source(const std::string& given, const std::string& run,
                                       const std::optional<InitialWeights>& record) {
   throw ConfigError(
@@ -165,7 +173,7 @@ bool began_from(const InitialWeights& record, const std::string& init_from) {
 
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
                                              const ModelConfig& model, const EnvSpec& env) {
-  const std::vector<uint64_t> saved = CheckpointStore(posix_disk(), run + "/checkpoints").list();
+  const std::vector<uint64_t> saved = checkpoints_of(run);
   const bool trained = !saved.empty() && saved.back() > 0;
   if (init_from.empty() && trained) return std::nullopt;
   const std::optional<InitialWeights> record = read_initial_weights(posix_disk(), run);
