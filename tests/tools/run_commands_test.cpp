@@ -270,14 +270,21 @@ TEST_CASE("train: a run of a machine with GPUs is resumed on one without once it
   for (const char* section : {"trainer", "inference", "evaluation"}) config[section]["device"] = "cuda:999";
   overwrite(path, config.dump());
   Words words{"train", run.path, "--set", "stop.updates=4"};
-  for (const std::string set : {"trainer.device=cpu", "inference.device=auto", "evaluation.device=auto"}) {
+  // Every refusal names all that are still missing, and only those.
+  std::vector<std::string> missing = {"trainer.device=cpu", "inference.device=auto", "evaluation.device=auto"};
+  while (!missing.empty()) {
     const CommandResult refused = run_troupe(words);
+    CAPTURE(refused.err);
     CHECK(refused.exit_code == 2);
-    const std::string setting = set.substr(0, set.find('='));
-    CHECK_MESSAGE(refused.err.find(setting + ": \"cuda:999\", but this ") != std::string::npos, refused.err);
-    CHECK(refused.err.find(" (--set " + set + ")") != std::string::npos);
+    CHECK(refused.err.find(": \"cuda:999\", but this ") != std::string::npos);
+    for (const std::string set : {"trainer.device=cpu", "inference.device=auto", "evaluation.device=auto"}) {
+      CAPTURE(set);
+      const bool is_missing = std::ranges::find(missing, set) != missing.end();
+      CHECK((refused.err.find("--set " + set) != std::string::npos) == is_missing);
+    }
     CHECK(std::ranges::count(refused.err, '\n') == 1);
-    words.insert(words.end(), {"--set", set});
+    words.insert(words.end(), {"--set", missing.front()});
+    missing.erase(missing.begin());
   }
   const CommandResult resumed = run_troupe(words);
   CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
