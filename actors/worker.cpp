@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <caf/event_based_actor.hpp>
+#include <caf/scheduled_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
@@ -177,6 +178,11 @@ WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint
   });
   self->send(self, begin_atom_v);
   const std::string name = "worker " + std::to_string(worker);
+  // CAF would print it on the console.
+  self->set_default_handler([name](caf::scheduled_actor* actor, caf::message_view& message) {
+    log_warn(name, "a message that a worker does not know is dropped");
+    return caf::drop(actor, message);
+  });
   return {
       [self, context, worker, name](const ActReply& reply) {
         auto& st = self->state;

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "models/heads/vector_math.h"
-#include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -115,7 +114,7 @@ void Head::check(const HeadInput& input) const {
   TROUPE_CHECK(input.executed.empty() || static_cast<int64_t>(input.executed.size()) == input.samples,
                input.executed.size(), input.samples);
   if (!all_finite(input.log_std.data(), static_cast<int64_t>(input.log_std.size())))
-    throw InvariantError("policy log_std is not finite");
+    throw NotFinite("policy log_std is not finite");
 }
 
 int64_t Head::executed(const HeadInput& input, int64_t sample) const {
@@ -128,7 +127,7 @@ int64_t Head::executed(const HeadInput& input, int64_t sample) const {
 // One sample at a time, so that it is in the cache for what follows.
 void Head::check_sample(const HeadInput& input, int64_t sample) const {
   if (!all_finite(input.outputs.data() + sample * outputs_, outputs_))
-    throw InvariantError("policy output of sample " + std::to_string(sample) + " is not finite");
+    throw NotFinite("policy output of sample " + std::to_string(sample) + " is not finite");
 }
 
 void Head::sample(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,

@@ -13,8 +13,15 @@
 #include <vector>
 
 #include "envs/env.h"
+#include "runtime/base/errors.h"
 
 namespace troupe {
+
+// What a network computed is not finite: its weights are damaged or too large.
+class NotFinite : public InvariantError {
+ public:
+  using InvariantError::InvariantError;
+};
 
 // What the network said about B samples.
 struct HeadInput {
@@ -66,7 +73,7 @@ class Head {
 
   // One action per sample. Sample i draws only from Rng(seeds[i]), so it does not depend on the samples beside it; a
   // sample whose `deterministic` is 1 takes the most likely action. log_probs is [B, D], of the actions taken. Throws
-  // InvariantError naming the sample when an output is not finite or a decision has no allowed action.
+  // NotFinite naming the sample when an output is not finite, and InvariantError when a decision has no allowed action.
   void sample(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,
               MutableActionsView actions, std::span<float> log_probs) const;
 

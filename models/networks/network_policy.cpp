@@ -139,7 +139,7 @@ class NetworkPolicy final : public Policy {
     const auto out = result.mutable_view<float>();
     for (int64_t i = 0; i < rows; ++i) out[i] = source[i] * units_.scale + units_.shift;
     const int64_t row = first_non_finite_row(out, rows);
-    if (row >= 0) throw InvariantError("value of row " + std::to_string(row) + " is not finite");
+    if (row >= 0) throw NotFinite("value of row " + std::to_string(row) + " is not finite");
     return result;
   }
 

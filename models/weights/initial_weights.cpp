@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 
 namespace {
+
+// Statistics of normalisers beyond these overflow: the sums in float64, or what is computed from them in float32.
+constexpr double kLargestMean = 1e30;
+constexpr double kLargestVariance = kLargestMean * kLargestMean;
+constexpr double kLargestCount = 9007199254740992;  // 2^53: one more sample would change nothing
 
 std::string text_of(DType dtype, const Shape& shape) { return std::string(name_of(dtype)) + ' ' + shape.text(); }
 
@@ -29,6 +36,29 @@ void check_fits(const TensorSpec& spec, const std::map<std::string, Array>& tens
   if (!is_finite(array)) throw ConfigError("tensor " + spec.name + " holds a number that is not finite");
 }
 
+std::string text_of(double x) {
+  std::ostringstream text;
+  text << x;
+  return text.str();
+}
+
+// `most` per number of the tensor.
+void check_statistic(const std::string& name, const Array& array, double least, double most) {
+  for (const double x : array.view<double>()) {
+    if (x < least && least == 0) throw ConfigError("tensor " + name + " holds a negative number");
+    if (x < least || x > most)
+      throw ConfigError("tensor " + name + " holds " + text_of(x) + ", expected at most " + text_of(most) + " in size");
+  }
+}
+
+void check_statistics(const std::string& normalizer, const std::map<std::string, Array>& tensors) {
+  const Array& count = tensors.at(normalizer + ".count");
+  check_statistic(normalizer + ".count", count, 0, kLargestCount);
+  check_statistic(normalizer + ".mean", tensors.at(normalizer + ".mean"), -kLargestMean, kLargestMean);
+  check_statistic(normalizer + ".m2", tensors.at(normalizer + ".m2"), 0,
+                  kLargestVariance * std::max(1.0, count.view<double>()[0]));
+}
+
 }  // namespace
 
 void check_initial_weights(const Signature& model, const std::map<std::string, Array>& tensors) {
@@ -36,12 +66,10 @@ void check_initial_weights(const Signature& model, const std::map<std::string, A
   const WeightBlock weights(model);
   for (const auto& [name, array] : tensors)
     if (!weights.has(name))
-      throw ConfigError("tensor " + name + " is " + text_of(array.dtype(), array.shape()) +
+      throw ConfigError("tensor " + printable(name) + " is " + text_of(array.dtype(), array.shape()) +
                         ", this run's model has no such tensor");
-  for (const std::string prefix : {kObservationNormalizer, kReturnNormalizer})
-    for (const std::string& name : {prefix + ".count", prefix + ".m2"})
-      if (weights.has(name) && std::ranges::any_of(tensors.at(name).view<double>(), [](double x) { return x < 0; }))
-        throw ConfigError("tensor " + name + " holds a negative number");
+  for (const std::string normalizer : {kObservationNormalizer, kReturnNormalizer})
+    if (weights.has(normalizer + ".count")) check_statistics(normalizer, tensors);
 }
 
 }  // namespace troupe

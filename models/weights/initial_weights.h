@@ -10,7 +10,7 @@
 namespace troupe {
 
 // Throws ConfigError that names the first tensor which does not fit, and what the model has: one that is missing, of
-// another dtype or shape, left over or not finite, or a count or sum of squares of a normaliser below 0.
+// another dtype or shape, left over or not finite, or statistics of a normaliser that are impossible or overflow.
 void check_initial_weights(const Signature& model, const std::map<std::string, Array>& tensors);
 
 }  // namespace troupe

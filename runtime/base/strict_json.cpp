@@ -150,7 +150,10 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_strict(std::string_view text, const std::string& source, JsonComments comments) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (text.starts_with(kByteOrderMark))  // nlohmann/json would skip it
+    throw ConfigError(place_of(text, 1, source) + ": not valid JSON: a second byte order mark");
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     throw ConfigError(source + ": is empty, expected a JSON value");
   const size_t zero = text.find('\0');  // nlohmann/json takes it for the end of the text and ignores what follows

@@ -54,7 +54,7 @@ class GuardedScribe : public network::scribe_impl {
       : scribe_impl(loop, socket),
         port_(std::move(port)),
         frames_(loop.system(), port_->messages, port_->limits.message_bytes),
-        address_(addr()) {
+        address_(addr().empty() ? "an unknown address" : addr()) {  // of a peer that has gone already
     ++port_->open;
     port_->newcomers.insert(this);
   }

@@ -226,7 +226,8 @@ Json parse_yaml(const std::string& text, const std::string& source) {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) throw ConfigError(source + ": is empty, expected a YAML value");
     Json root = builder.take();
-    if (parser.HandleNextDocument(second)) throw ConfigError(source + ": holds several documents, expected one");
+    if (parser.HandleNextDocument(second))
+      throw ConfigError(source + ": holds several documents, or text after its value; expected one document");
     return root;
   } catch (const YAML::Exception& error) {
     builder.refuse(error.mark, "not valid YAML: " + printable(error.msg, 160) + alias_hint(text, error.mark));

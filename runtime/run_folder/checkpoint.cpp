@@ -27,6 +27,7 @@ constexpr int kOldestFormat = 1;              // has no settings; its seed alone
 constexpr uint64_t kMaxStateBytes = 1 << 20;  // of state.json
 constexpr uint64_t kTensorsPerWeight = 4;     // an optimizer's file holds at most that many times the weights
 constexpr size_t kNameDigits = 12;
+constexpr int kMostListings = 100;  // of a folder whose checkpoints are removed faster than they are read
 constexpr const char* kStateFile = "/state.json";
 constexpr const char* kOldSuffix = ".old";          // the checkpoint that save() is replacing
 constexpr const char* kDamagedSuffix = ".damaged";  // set aside by recover()
@@ -277,25 +278,20 @@ Checkpoint CheckpointStore::load(uint64_t step) const {
 }
 
 CheckpointStore::Newest CheckpointStore::find_newest() const {
-  std::vector<uint64_t> steps = list();
-  while (true) {
-    try {
-      return find_newest(steps);
-    } catch (const IoError&) {
-      // A trainer may have replaced all of them since they were listed.
-      const std::vector<uint64_t> before = std::exchange(steps, list());
-      if (steps == before) throw;
-    }
-  }
+  for (int attempt = 0; attempt < kMostListings; ++attempt)
+    if (std::optional<Newest> newest = find_newest(list())) return std::move(*newest);
+  throw IoError(folder_, "each checkpoint was removed while it was read; raise checkpoint.keep of the run");
 }
 
-CheckpointStore::Newest CheckpointStore::find_newest(const std::vector<uint64_t>& steps) const {
+// Nothing when a trainer removed one of them since they were listed: there is a newer one by now.
+std::optional<CheckpointStore::Newest> CheckpointStore::find_newest(const std::vector<uint64_t>& steps) const {
   Newest result;
   std::vector<std::string> problems;
   for (auto step = steps.rbegin(); step != steps.rend() && !result.checkpoint; ++step) {
     try {
       result.checkpoint = load(*step);
     } catch (const IoError& error) {
+      if (!disk_->exists(path_of(*step))) return std::nullopt;
       problems.emplace_back(error.what());
       result.unusable.push_back(*step);
     }
@@ -325,11 +321,24 @@ void CheckpointStore::remove_leftovers() {
 std::optional<Checkpoint> CheckpointStore::recover() {
   remove_leftovers();
   Newest newest = find_newest();
-  for (const uint64_t step : newest.unusable) {
-    disk_->remove(path_of(step) + kDamagedSuffix);
-    disk_->rename(path_of(step), path_of(step) + kDamagedSuffix);
-  }
+  for (const uint64_t step : newest.unusable) set_aside(step);
   return std::move(newest.checkpoint);
+}
+
+void CheckpointStore::set_aside(uint64_t step) {
+  disk_->remove(path_of(step) + kDamagedSuffix);
+  disk_->rename(path_of(step), path_of(step) + kDamagedSuffix);
+}
+
+void CheckpointStore::set_aside_damaged(uint64_t step) {
+  if (!disk_->exists(path_of(step))) return;
+  try {
+    load(step);
+  } catch (const IoError& problem) {
+    log_warn(kComponent,
+             std::string(problem.what()) + "; the checkpoint is renamed to " + path_of(step) + kDamagedSuffix);
+    set_aside(step);
+  }
 }
 
 void CheckpointStore::prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared) {

@@ -68,13 +68,16 @@ class CheckpointStore {
   // Throws IoError naming the file and why it cannot be used.
   Checkpoint load(uint64_t step) const;
   // The newest checkpoint that can be used; nothing when there are none at all. Logs a warning for each newer one that
-  // cannot. Throws IoError, naming what is wrong with the newest, when there are some and none can be used. Changes
-  // nothing.
+  // cannot; one that a trainer removes meanwhile is none of them. Throws IoError, naming what is wrong with the newest,
+  // when there are some and none can be used. Changes nothing.
   std::optional<Checkpoint> load_newest() const;
 
   // For the owner of the run, before anything is saved: removes what a killed process left over, finishes a replacement
   // that it began, and gives what load_newest() does; renames those that are newer than the result to "<step>.damaged".
   std::optional<Checkpoint> recover();
+  // For the owner: renames a checkpoint that cannot be used to "<step>.damaged", with a warning. Nothing happens when
+  // it can be used or is absent.
+  void set_aside_damaged(uint64_t step);
   // Of the checkpoints up to `newest`, removes all but the newest `keep` and those in `spared`; `keep` 0 keeps all.
   void prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared = {});
 
@@ -89,7 +92,8 @@ class CheckpointStore {
     std::vector<uint64_t> unusable;  // newer ones
   };
   Newest find_newest() const;
-  Newest find_newest(const std::vector<uint64_t>& steps) const;
+  std::optional<Newest> find_newest(const std::vector<uint64_t>& steps) const;
+  void set_aside(uint64_t step);
   void undo_save(const std::string& target);
   void remove_leftovers();
 

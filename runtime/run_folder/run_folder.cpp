@@ -25,6 +25,7 @@ constexpr const char* kLockFile = "/run.lock";
 constexpr const char* kEndpointsFile = "/endpoints.json";
 constexpr const char* kEpochFile = "/epoch";
 constexpr const char* kInitialWeightsFile = "/init.safetensors";
+constexpr const char* kInitialSourceFile = "/init.json";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr uint64_t kMaxEpochBytes = 64;
 
@@ -63,6 +64,26 @@ std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::str
     return read_safetensors(disk, path);
   } catch (const IoError& error) {
     throw ConfigError(error.what());
+  }
+}
+
+std::optional<std::map<std::string, std::string>> read_initial_source(const Disk& disk, const std::string& folder) {
+  const std::string path = folder + kInitialSourceFile;
+  if (!disk.exists(path)) {
+    const std::optional<Safetensors> weights = read_initial_weights(disk, folder);
+    return weights ? std::optional(weights->metadata) : std::nullopt;
+  }
+  try {
+    const Json document = parse_strict(disk.read(path, kMaxConfigBytes), "damaged");
+    std::map<std::string, std::string> source;
+    for (const auto& [key, value] : document.get_ref<const Json::object_t&>()) source[key] = value.get<std::string>();
+    return source;
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  } catch (const ConfigError& error) {
+    throw ConfigError(path + ": " + error.what());
+  } catch (const json::exception&) {
+    throw ConfigError(path + ": damaged: is not an object of strings");
   }
 }
 
@@ -158,8 +179,22 @@ std::unique_ptr<AppendFile> RunFolder::open_log_file() {
   }
 }
 
-void RunFolder::keep_best(uint64_t count, const std::string& measure) {
-  best_.begin(count, measure, checkpoints_.list());
+void RunFolder::set_aside_damaged_best() {
+  std::vector<CheckpointScore> ranking;
+  try {
+    ranking = read_ranking(*disk_, path_);
+  } catch (const IoError&) {
+    return;  // BestCheckpoints::begin() says why
+  }
+  for (const CheckpointScore& score : ranking) checkpoints_.set_aside_damaged(score.updates);
+}
+
+void RunFolder::keep_best(uint64_t count, const std::string& measure, uint64_t keep) {
+  if (count > 0) set_aside_damaged_best();
+  const std::vector<uint64_t> saved = checkpoints_.list();
+  std::vector<uint64_t> not_newest = saved;
+  not_newest.resize(keep == 0 || keep >= saved.size() ? 0 : saved.size() - keep);
+  best_.begin(count, measure, saved, not_newest);
 }
 
 void RunFolder::save_checkpoint(const Checkpoint& checkpoint, uint64_t keep, bool evaluated_later) {
@@ -190,7 +225,9 @@ void RunFolder::prune() {
 void RunFolder::keep_initial_weights(const Safetensors& weights) {
   try {
     lock_->check();
+    disk_->remove(path_ + kInitialSourceFile);  // of other weights: it must not stand beside these after a kill
     write_safetensors(*disk_, path_ + kInitialWeightsFile, weights.tensors, weights.metadata);
+    disk_->write_atomic(path_ + kInitialSourceFile, json(weights.metadata).dump(2) + '\n');
   } catch (const IoError& error) {
     throw ConfigError(error.what());
   }

@@ -2,7 +2,7 @@
 // The folder of one run, owned by one process at a time:
 //   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch
 //   checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock
-//   init.safetensors (of a run that began with given weights)
+//   init.safetensors, init.json (of a run that began with given weights: the weights, and where they are from)
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 // After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this
 // process's own: it or its run.lock was removed, renamed or replaced.
@@ -29,6 +29,10 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
 
 // The init.safetensors of a run folder; see RunFolder::initial_weights().
 std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::string& folder);
+// Where the weights that the run was given are from: the init.json of a run folder, which tells also when
+// init.safetensors is gone, or, in a folder of an older program, the metadata of init.safetensors. Nothing for a run
+// that began with new weights. Throws ConfigError when the file is damaged.
+std::optional<std::map<std::string, std::string>> read_initial_source(const Disk& disk, const std::string& folder);
 
 class RunFolder {
  public:
@@ -49,9 +53,10 @@ class RunFolder {
   // The config that the run had before this start, brought up to date; empty for a new run.
   const std::string& config_before() const { return config_before_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
-  // From now on the `count` checkpoints with the best evaluations are kept too; see BestCheckpoints::begin(). Once,
-  // after checkpoints().recover().
-  void keep_best(uint64_t count, const std::string& measure);
+  // From now on the `count` checkpoints with the best evaluations are kept too, besides the newest `keep` (0 keeps
+  // all); see BestCheckpoints::begin(). Ranked ones that cannot be used are set aside. Once, after
+  // checkpoints().recover(). Throws IoError when the folder cannot be read.
+  void keep_best(uint64_t count, const std::string& measure, uint64_t keep);
   // Writes a checkpoint and removes all but the newest `keep` (0 keeps all), the best ones and those whose evaluation
   // was to follow (`evaluated_later`). Throws IoError when it cannot be written; an old one that cannot be removed is a
   // warning.
@@ -63,7 +68,8 @@ class RunFolder {
   const std::vector<CheckpointScore>& ranking() const { return best_.ranking(); }
   // The weights that the run was given to begin with; nothing for a run that began with new ones. Their metadata says
   // where they are from. Kept as init.safetensors, so that a start that was killed before the first checkpoint begins
-  // with them again. Both throw ConfigError when the disk refuses or the file is damaged.
+  // with them again, and the metadata as init.json too. Both throw ConfigError when the disk refuses or the file is
+  // damaged.
   std::optional<Safetensors> initial_weights() const { return read_initial_weights(*disk_, path_); }
   void keep_initial_weights(const Safetensors& weights);
 
@@ -100,6 +106,7 @@ class RunFolder {
   void write_summary(const std::string& json);
 
  private:
+  void set_aside_damaged_best();
   void open_or_create(const std::string& config, const SettingsOfRun& settings);
   void refuse_foreign_folder() const;
   void require_checkpoint_of_summary() const;

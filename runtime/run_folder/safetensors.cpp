@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 
@@ -49,6 +50,9 @@ struct Entry {
   uint64_t end = 0;
 };
 
+// Text of the file as an error shows it.
+std::string quoted(const std::string& text) { return '"' + printable(text) + '"'; }
+
 [[noreturn]] void fail(const std::string& problem) { throw std::runtime_error(problem); }
 
 DType parse_dtype(const json& value) {
@@ -57,7 +61,7 @@ DType parse_dtype(const json& value) {
     if (value == entry.name) return entry.dtype;
   std::string known;
   for (const DTypeName& entry : kDTypeNames) known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  fail("dtype " + value.dump() + " is not one of " + known);
+  fail("dtype " + quoted(value.get<std::string>()) + " is not one of " + known);
 }
 
 Shape parse_shape(const json& value) {
@@ -67,7 +71,7 @@ Shape parse_shape(const json& value) {
   std::vector<int64_t> extents;
   for (const json& extent : value) {
     if (!extent.is_number_unsigned() || extent.get<uint64_t>() > std::numeric_limits<int64_t>::max())
-      fail("shape holds " + extent.dump());
+      fail("shape holds " + printable(extent.dump()));
     extents.push_back(extent.get<int64_t>());
   }
   return Shape(extents);
@@ -107,18 +111,20 @@ std::vector<Entry> parse_entries(const json& header, uint64_t data_bytes) {
     try {
       entries.push_back(parse_entry(name, value, data_bytes));
     } catch (const std::runtime_error& error) {
-      fail("tensor " + json(name).dump() + ": " + error.what());
+      fail("tensor " + quoted(name) + ": " + error.what());
     }
   }
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
   uint64_t covered = 0;
+  const Entry* before = nullptr;
   for (const Entry& entry : entries) {
-    if (entry.begin != covered)
-      fail("tensor " + json(entry.name).dump() + " begins at data byte " + std::to_string(entry.begin) +
-           (entry.begin < covered ? ", inside the one before it" : ", after a gap") + " that ends at " +
-           std::to_string(covered));
+    const std::string begins = "tensor " + quoted(entry.name) + " begins at data byte " + std::to_string(entry.begin);
+    if (entry.begin > covered) fail(begins + ", after a gap that begins at " + std::to_string(covered));
+    if (entry.begin < covered)
+      fail(begins + " and overlaps tensor " + quoted(before->name) + ", which ends at " + std::to_string(covered));
     covered = entry.end;
+    before = &entry;
   }
   if (covered != data_bytes)
     fail("holds " + std::to_string(data_bytes) + " data bytes, the header describes " + std::to_string(covered));
@@ -131,7 +137,7 @@ std::map<std::string, std::string> parse_metadata(const json& header) {
   if (found == header.end()) return metadata;
   if (!found->is_object()) fail("__metadata__ is not an object");
   for (const auto& [key, value] : found->items()) {
-    if (!value.is_string()) fail("__metadata__ " + json(key).dump() + " is not a string");
+    if (!value.is_string()) fail("__metadata__ " + quoted(key) + " is not a string");
     metadata[key] = value.get<std::string>();
   }
   return metadata;

@@ -104,6 +104,18 @@ TEST_CASE("worker: that inference does not answer is logged once, and once that 
   CHECK(count("inference answers again") == 1);
 }
 
+TEST_CASE("worker: a message that it does not know is logged, not printed by CAF, and the worker goes on") {
+  Fixture f;
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  caf::anon_send(caf::actor_cast<caf::actor>(f.worker), std::string("nobody asked for this"));
+  f.run();
+  close_log();
+  CHECK(disk.read("log").find("worker 1: a message that a worker does not know is dropped") != std::string::npos);
+  f.answer();
+  CHECK(f.replay.heard->failing.empty());
+}
+
 TEST_CASE("worker: it asks again when a forward failed, and ends when its requests do not fit the run") {
   Fixture f;
   ActReply reply;

@@ -62,7 +62,8 @@ TEST_CASE(
   const CommandLine trained(train_line(run, settings(24, 2)));
   REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
   check_ranking(run);
-  const Json ranking = ranking_of(run), best = ranking.front();
+  const Json ranking = ranking_of(run);
+  const Json& best = ranking.front();
   CHECK(json_of(run + "/summary.json").at("best") == best);
   CHECK(has(trained.out, "best checkpoint: after " + best.at("updates").dump() + " updates, return "));
   const std::vector<uint64_t> saved = checkpoints_of(run);
@@ -142,9 +143,50 @@ TEST_CASE("keep_best: where no checkpoint fits on the disk, the run goes on and 
   const Json summary = json_of(run + "/summary.json");
   CHECK(summary.at("updates") == 6);
   CHECK(!summary.contains("best"));
-  CHECK(!fs::exists(run + "/best.json"));
+  CHECK(ranking_of(run).empty());
+  CHECK(has(refusal({"troupe", "eval", run, "--checkpoint", "best"}),
+            "has no best checkpoint: no evaluation of a checkpoint has ended"));
   Process again(train_line(run, settings(10) + set({"model.hidden=[256,256]"})));
   CHECK(again.wait().value_or(-1) == 2);  // a run that has trained and has no checkpoint
+}
+
+TEST_CASE("keep_best: without the folder of the best checkpoint nothing passes for the best one") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(CommandLine(train_line(run, settings(24, 2))).exit_code == 0);
+  REQUIRE(ranking_of(run).size() == 2);
+  const uint64_t best = ranking_of(run)[0].at("updates"), second = ranking_of(run)[1].at("updates");
+  const std::string gone = checkpoint_folder(run, best), aside = folder / "aside";
+  fs::rename(gone, aside);
+  const std::string expected = run + "/best.json: the best checkpoint, after update " + std::to_string(best) +
+                               ", is missing (" + gone + "); restore it, or choose another one, after update: ";
+  for (const char* command : {"eval", "play"})
+    CHECK(has(refusal({"troupe", command, run, "--checkpoint", "best"}), "troupe: " + expected));
+  CHECK(has(refusal(train_line(folder / "warm", {"--init-from", run + "/checkpoints/best"})),
+            "troupe: --init-from: " + expected));
+  const CommandLine resumed(train_line(run, settings(26, 2)));
+  CHECK(resumed.exit_code == 0);
+  CHECK(has(resumed.err, "ranks checkpoints that are missing: after update " + std::to_string(best)));
+  CHECK(has(resumed.err, "; the best one is now that after update " + std::to_string(second)));
+}
+
+TEST_CASE("keep_best: a resume without best.json removes no checkpoint that it may have named") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(CommandLine(train_line(run, settings(24, 2))).exit_code == 0);
+  const std::vector<uint64_t> before = checkpoints_of(run);
+  REQUIRE(before.size() > 1);
+  fs::remove(run + "/best.json");
+  CHECK(has(refusal({"troupe", "eval", run, "--checkpoint", "best"}),
+            ": has no best checkpoint: " + run + "/best.json is missing"));
+  for (const int updates : {26, 28}) {
+    const CommandLine resumed(train_line(run, settings(updates, 2)));
+    CHECK(resumed.exit_code == 0);
+    CHECK(has(resumed.err, "are kept until you remove them") == (updates == 26));
+    const std::vector<uint64_t> now = checkpoints_of(run);
+    for (const uint64_t step : before)
+      if (step != before.back()) CHECK(std::ranges::find(now, step) != now.end());
+  }
 }
 
 TEST_CASE("keep_best: the evaluation at the end counts, also in a deterministic run") {

@@ -64,6 +64,19 @@ std::string refusal(const std::string& folder, const Words& more) {
   return refused.err;
 }
 
+std::string hex(uint32_t value) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%08x", value);
+  return text;
+}
+
+// With the CRC that fits it.
+void write_state(const std::string& checkpoint, Json state) {
+  state.erase("crc32c");
+  state["crc32c"] = hex(crc32c(state.dump()));
+  std::ofstream(checkpoint + "/state.json") << state.dump(2) << '\n';
+}
+
 // A run of three updates with a checkpoint after each.
 struct Former {
   Former() { REQUIRE(train(run, updates(3)).exit_code == 0); }
@@ -191,11 +204,7 @@ TEST_CASE("warm start: settings with which the weights would mean something else
   // As an older program wrote it.
   Json state = json_of(checkpoint + "/state.json");
   state.erase("settings");
-  state.erase("crc32c");
-  char crc[16];
-  std::snprintf(crc, sizeof crc, "%08x", crc32c(state.dump()));
-  state["crc32c"] = crc;
-  std::ofstream(checkpoint + "/state.json") << state.dump(2) << '\n';
+  write_state(checkpoint, state);
   CHECK(refusal(run, relu + from(checkpoint)) == refused(checkpoint + "/model.safetensors"));
   const std::string file = former.folder / "model.safetensors";  // of nobody knows which run
   fs::copy(checkpoint + "/model.safetensors", file);
@@ -216,7 +225,7 @@ TEST_CASE("warm start: a run that has not trained yet refuses settings that its 
   for (const Words& source : {from(former.run), Words{}}) {
     const std::string error = refusal(run, relu + source);
     CHECK(has(error, kept + ": was trained with model.activation \"tanh\", this run has \"relu\""));
-    CHECK(has(error, "; use another run folder, or remove this file to begin with new weights\n"));
+    CHECK(has(error, "; use another run folder, or remove this file and init.json to begin with new weights\n"));
   }
   const CommandLine again = train(run, updates(1));
   CHECK_MESSAGE(again.exit_code == 0, again.err);
@@ -302,6 +311,111 @@ TEST_CASE("warm start: a start that is killed before its first checkpoint begins
   REQUIRE(last.goes_on(1));
   REQUIRE(last.interrupt().value_or(-1) == 130);
   CHECK(is_near(tensors_of(model_of(run, checkpoints_of(run).back())), given));
+}
+
+TEST_CASE("warm start: kept weights that are damaged or gone are refused, and written again from their source") {
+  const Former former;
+  const std::string run = former.folder / "run", kept = run + "/init.safetensors";
+  const Words endless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"}) + kStill;
+  {
+    TrainProcess killed(run, endless + from(former.run));
+    REQUIRE(killed.goes_on(1));
+    killed.process().signal(SIGKILL);
+    REQUIRE(killed.process().wait().value_or(-1) == 137);
+  }
+  REQUIRE(checkpoints_of(run).empty());
+  const Safetensors good = read_safetensors(posix_disk(), kept);
+  Safetensors changed = good;
+  Array& weight = changed.tensors.at("policy.1.weight");
+  weight = weight.clone();  // copies of an array share its numbers
+  weight.mutable_view<float>()[3] = 0;
+  const auto damage = [&](int kind) {
+    if (kind == 0) write_safetensors(posix_disk(), kept, changed.tensors, changed.metadata);
+    if (kind == 1) write_safetensors(posix_disk(), kept, changed.tensors, {});
+    if (kind == 2) std::ofstream(kept) << "no tensors";
+    if (kind == 3) fs::remove(kept);
+  };
+  const std::string problems[] = {": damaged: its tensors have the checksum ",
+                                  ": damaged: its tensors have the checksum ",
+                                  ": not a valid safetensors file: ", ": is missing"};
+  for (int kind = 0; kind < 4; ++kind) {
+    CAPTURE(kind);
+    damage(kind);
+    const std::string error = refusal(run, updates(1));
+    CHECK(has(error, "troupe: " + kept + problems[kind]));
+    CHECK(has(error, "; restore it, give --init-from " + former.run + " again, or use another run folder\n"));
+    {
+      TrainProcess again(run, endless + from(former.run));
+      REQUIRE(again.goes_on(1));
+      CHECK(has(again.process().out(), "beginning with the weights of "));
+      again.process().signal(SIGKILL);
+      REQUIRE(again.process().wait().value_or(-1) == 137);
+    }
+    CHECK((tensors_of(kept) == good.tensors));
+  }
+  damage(3);
+  fs::remove_all(checkpoint_folder(former.run, 3));
+  CHECK(has(refusal(run, updates(1) + from(former.run)), "has other weights by now (checksum "));
+  fs::remove_all(former.run);
+  CHECK(has(refusal(run, updates(1) + from(former.run)), kept + ": is missing, and it cannot be written again: "));
+}
+
+TEST_CASE("warm start: a folder of an older program is told by the metadata of its weights") {
+  const Former former;
+  const std::string run = former.folder / "run", kept = run + "/init.safetensors";
+  REQUIRE(train(run, updates(1) + from(former.run)).exit_code == 0);
+  fs::remove(kept);  // init.json still tells
+  CHECK(train(run, updates(2) + from(former.run)).exit_code == 0);
+  const std::string other = former.folder / "other";
+  CHECK(has(refusal(run, updates(3) + from(checkpoint_folder(former.run, 1))),
+            " was started with --init-from " + former.run + "; "));
+  REQUIRE(train(other, updates(1) + from(former.run)).exit_code == 0);
+  for (const char* name : {"/init.json", "/summary.json", "/metrics.jsonl"}) fs::remove(other + name);
+  fs::remove_all(other + "/checkpoints");
+  CHECK(train(other, updates(1) + from(former.run)).exit_code == 0);
+  Safetensors bare = read_safetensors(posix_disk(), other + "/init.safetensors");
+  for (const char* name : {"/init.json", "/summary.json", "/metrics.jsonl"}) fs::remove(other + name);
+  fs::remove_all(other + "/checkpoints");
+  write_safetensors(posix_disk(), other + "/init.safetensors", bare.tensors, {});
+  CHECK(has(refusal(other, updates(1)), "/init.safetensors: has no checksum in its metadata; "));
+}
+
+TEST_CASE("warm start: a source that the system does not let through is named with the cause, and warned of once") {
+  const Former former;
+  const std::string run = former.folder / "run", loop = former.folder / "loop";
+  fs::create_symlink(loop, loop);
+  CHECK(refusal(run, from(loop)) ==
+        "troupe: --init-from: " + loop + ": cannot open: Too many levels of symbolic links\n");
+  std::ofstream(model_of(former.run, 3)) << "damaged";
+  const CommandLine started = train(run, updates(1) + from(former.run));
+  CHECK(started.exit_code == 0);
+  const std::string warning = "; using the checkpoint before it";
+  CHECK(started.err.find(warning) != std::string::npos);
+  CHECK(started.err.find(warning) == started.err.rfind(warning));
+}
+
+TEST_CASE("warm start: weights that give numbers that are not finite end the run, and eval says so") {
+  const Former former;
+  const std::string run = former.folder / "run", file = former.folder / "huge.safetensors",
+                    checkpoint = checkpoint_folder(former.run, 3);
+  Safetensors huge = read_safetensors(posix_disk(), checkpoint + "/model.safetensors");
+  for (const char* name : {"policy.0.weight", "policy.head.weight"})
+    for (float& x : huge.tensors.at(name).mutable_view<float>()) x = 3e38f;
+  write_safetensors(posix_disk(), file, huge.tensors);
+  TrainProcess started(run, updates(1) + from(file) + set({"workers.failure_timeout_ms=2000"}));
+  CHECK(started.process().wait().value_or(-1) == 1);
+  CHECK(has(started.process().err(), " is not finite"));
+
+  const std::string bytes = text_of(file);
+  fs::copy_file(file, checkpoint + "/model.safetensors", fs::copy_options::overwrite_existing);
+  Json state = json_of(checkpoint + "/state.json");
+  state["files"]["model.safetensors"] = {{"bytes", bytes.size()}, {"crc32c", hex(crc32c(bytes))}};
+  write_state(checkpoint, state);
+  const CommandLine evaluated({"troupe", "eval", former.run, "--checkpoint", "3"});
+  CHECK(evaluated.exit_code == 1);
+  CHECK(evaluated.err.starts_with("troupe: " + former.run +
+                                  ": policy output of sample 0 is not finite; the weights of "));
+  CHECK(std::ranges::count(evaluated.err, '\n') == 1);
 }
 
 TEST_CASE("warm start: a disk without room for the weights ends the start, and the same command works once there is") {

@@ -20,28 +20,44 @@ bool is_among(uint64_t step, const std::vector<uint64_t>& steps) {
   return std::ranges::find(steps, step) != steps.end();
 }
 
-std::string why_no_best(const RunConfig& config) {
-  if (config.checkpoint.keep_best == 0) return "checkpoint.keep_best is 0, so none was kept";
-  if (config.evaluation.every_updates == 0)
-    return "evaluation.every_updates is 0, and the evaluation at the end of the run was not made";
-  return "no evaluation has ended (evaluation.every_updates " + std::to_string(config.evaluation.every_updates) + ')';
+std::string numbers_of(const std::vector<uint64_t>& steps) {
+  std::string all;
+  for (const uint64_t step : steps) all += (all.empty() ? "" : ", ") + std::to_string(step);
+  return all;
 }
 
-uint64_t best_of(const std::string& run, const RunConfig& config, const CheckpointStore& checkpoints) {
-  const std::vector<uint64_t> saved = checkpoints.list();
-  for (const CheckpointScore& score : read_ranking(posix_disk(), run))
-    if (is_among(score.updates, saved)) return score.updates;
-  throw ConfigError(run + ": has no best checkpoint: " + why_no_best(config));
+std::string why_no_best(const std::string& run, const RunConfig& config) {
+  if (config.checkpoint.keep_best == 0) return "checkpoint.keep_best is 0, so none was kept";
+  if (!has_ranking(posix_disk(), run)) return run + "/best.json is missing";
+  if (config.evaluation.every_updates == 0)
+    return "evaluation.every_updates is 0, and the evaluation at the end of the run was not made";
+  return "no evaluation of a checkpoint has ended (evaluation.every_updates " +
+         std::to_string(config.evaluation.every_updates) + ')';
+}
+
+uint64_t best_of(const std::string& run, const RunConfig& config) {
+  const std::vector<CheckpointScore> ranking = read_ranking(posix_disk(), run);
+  if (ranking.empty()) throw ConfigError(run + ": has no best checkpoint: " + why_no_best(run, config));
+  return ranking.front().updates;
+}
+
+[[noreturn]] void refuse_missing_best(const std::string& run, uint64_t best, const CheckpointStore& checkpoints) {
+  const std::string others = numbers_of(checkpoints.list());
+  throw ConfigError(run + "/best.json: the best checkpoint, after update " + std::to_string(best) + ", is missing (" +
+                    checkpoints.path_of(best) + "); restore it" +
+                    (others.empty() ? "" : ", or choose another one, after update: " + others));
 }
 
 Checkpoint load_best(const std::string& run, const RunConfig& config, const CheckpointStore& checkpoints) {
-  for (uint64_t best = best_of(run, config, checkpoints);;) {
+  for (uint64_t best = best_of(run, config);;) {
     try {
       return checkpoints.load(best);
     } catch (const IoError&) {
-      // A trainer may have found a better one and removed this.
-      const uint64_t before = std::exchange(best, best_of(run, config, checkpoints));
-      if (best == before) throw;
+      // A trainer may have found a better one and removed this: it writes best.json first.
+      const uint64_t before = std::exchange(best, best_of(run, config));
+      if (best != before) continue;
+      if (is_among(best, checkpoints.list())) throw;
+      refuse_missing_best(run, best, checkpoints);
     }
   }
 }
@@ -57,8 +73,7 @@ Checkpoint load_numbered(const std::string& run, const std::string& which, const
   const std::vector<uint64_t> saved = checkpoints.list();
   const uint64_t step = std::stoull(which);
   if (is_among(step, saved)) return checkpoints.load(step);
-  std::string all;
-  for (const uint64_t known : saved) all += (all.empty() ? "" : ", ") + std::to_string(known);
+  const std::string all = numbers_of(saved);
   throw ConfigError(run + ": has no checkpoint after " + format_counted(step, "update") + ", " +
                     (all.empty() ? "nor another one" : "those that it has are after: " + all));
 }

@@ -59,6 +59,9 @@ int run_eval(const EvalOptions& options) try {
 } catch (const EnvironmentFailed& failure) {
   print_error(std::string("troupe: ") + failure.what());
   return kExitFailure;
+} catch (const NotFinite& failure) {
+  print_error(not_finite_line(options.run_dir, options.checkpoint, failure));
+  return kExitFailure;
 }
 
 }  // namespace troupe

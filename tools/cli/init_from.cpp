@@ -26,6 +26,9 @@ namespace fs = std::filesystem;
 constexpr const char* kFlag = "--init-from";
 constexpr size_t kShownPath = 200;
 constexpr const char* kModelFile = "/model.safetensors";
+constexpr const char* kInitFile = "/init.safetensors";
+constexpr const char* kInsteadOfKept =
+    "; use another run folder, or remove this file and init.json to begin with new weights";
 
 // Keys of the metadata.
 constexpr const char* kGiven = "init_from";  // as it was on the command line
@@ -47,9 +50,12 @@ std::string absolute(const std::string& path) {
   return text_of_path(trimmed(fs::absolute(path, failed).string()));
 }
 
-std::string value_of(const InitialWeights& weights, const char* key) {
-  const auto found = weights.metadata.find(key);
-  return found == weights.metadata.end() ? "" : found->second;
+// Where weights are from: their metadata.
+using Source = std::map<std::string, std::string>;
+
+std::string value_of(const Source& source, const char* key) {
+  const auto found = source.find(key);
+  return found == source.end() ? "" : found->second;
 }
 
 std::string checksum_text(const std::map<std::string, Array>& tensors) {
@@ -103,8 +109,17 @@ std::optional<RunConfig> config_of_file(const fs::path& file, const Safetensors&
   }
 }
 
+// Throws ConfigError where the system does not say whether there is such a file.
+void require_access(const fs::path& path) {
+  std::error_code failed;
+  if (fs::status(path, failed).type() == fs::file_type::none)
+    throw ConfigError(printable(path.string(), kShownPath) + ": cannot open: " + failed.message());
+}
+
 Found find_weights(const std::string& path) {
   std::error_code failed;
+  require_access(path);
+  if (fs::is_directory(path, failed)) require_access(fs::path(path) / "state.json");
   if (fs::exists(fs::path(path) / "state.json", failed))
     return {read_checkpoint_model(posix_disk(), path), path + kModelFile, config_of_checkpoint(path)};
   if (const auto checkpoint = checkpoint_path(path)) return of_run(checkpoint->run, checkpoint->which);
@@ -138,19 +153,58 @@ void check_fit(const Found& found, const ModelConfig& model, const EnvSpec& env)
   }
 }
 
+// The weights that the run keeps. Throws ConfigError where they are not those that it was given.
+InitialWeights read_kept(const std::string& run, const Source& source) {
+  const std::string path = run + kInitFile, given = value_of(source, kChecksum);
+  std::optional<InitialWeights> kept = read_initial_weights(posix_disk(), run);
+  if (!kept) throw ConfigError(path + ": is missing");
+  if (given.empty()) throw ConfigError(path + ": has no checksum in its metadata; --init-from did not write it");
+  const std::string checksum = checksum_text(kept->tensors);
+  if (checksum != given)
+    throw ConfigError(path + ": damaged: its tensors have the checksum " + checksum + ", " + given + " was written");
+  return std::move(*kept);
+}
+
 // Of a run that was killed before its first update: its settings may have changed since it was given the weights.
 void check_kept(const InitialWeights& kept, const std::string& run, const ModelConfig& model, const EnvSpec& env) {
-  const Found found{kept.tensors, run + "/init.safetensors", config_in(run)};
+  const Found found{kept.tensors, run + kInitFile, config_in(run)};
   try {
     check_fit(found, model, env);
   } catch (const ConfigError& misfit) {
-    throw ConfigError(std::string(misfit.what()) +
-                      "; use another run folder, or remove this file to begin with new weights");
+    throw ConfigError(std::string(misfit.what()) + kInsteadOfKept);
   }
 }
 
-bool began_from(const InitialWeights& record, const std::string& init_from) {
-  return value_of(record, kGiven) == text_of_path(init_from) || value_of(record, kPath) == absolute(init_from);
+InitialWeights weights_of(const std::string& init_from, const ModelConfig& model, const EnvSpec& env) {
+  Found found = find_weights(trimmed(init_from));
+  check_fit(found, model, env);
+  const std::string checksum = checksum_text(found.tensors);
+  return {std::move(found.tensors),
+          {{"format", "pt"},
+           {kGiven, text_of_path(init_from)},
+           {kPath, absolute(init_from)},
+           {kFile, text_of_path(found.file)},
+           {kChecksum, checksum}}};
+}
+
+// In place of kept weights that are damaged or missing, the same ones of the source that `init_from` names again.
+InitialWeights weights_again(const std::string& init_from, const Source& source, const std::string& damage,
+                             const ModelConfig& model, const EnvSpec& env) {
+  InitialWeights again;
+  try {
+    again = weights_of(init_from, model, env);
+  } catch (const std::runtime_error& refused) {
+    throw ConfigError(damage + ", and it cannot be written again: " + kFlag + ": " + refused.what());
+  }
+  const std::string checksum = value_of(again.metadata, kChecksum), given = value_of(source, kChecksum);
+  if (checksum != given)
+    throw ConfigError(damage + ", and " + printable(init_from, kShownPath) + " has other weights by now (checksum " +
+                      checksum + ", the run began with " + given + "); use another run folder");
+  return again;
+}
+
+bool began_from(const Source& source, const std::string& init_from) {
+  return value_of(source, kGiven) == text_of_path(init_from) || value_of(source, kPath) == absolute(init_from);
 }
 
 std::vector<uint64_t> checkpoints_of(const std::string& run) {
@@ -162,11 +216,31 @@ std::vector<uint64_t> checkpoints_of(const std::string& run) {
 }
 
 [[noreturn]] void refuse_other_source(const std::string& given, const std::string& run,
-                                      const std::optional<InitialWeights>& record) {
+                                      const std::optional<Source>& source) {
   throw ConfigError(
       std::string(kFlag) + ": " + printable(given, kShownPath) + ": the run in " + run + " was " +
-      (record ? "started with --init-from " + value_of(*record, kGiven) : std::string("not started with --init-from")) +
+      (source ? "started with --init-from " + value_of(*source, kGiven) : std::string("not started with --init-from")) +
       "; leave --init-from out to resume it, or begin a new run with --run DIR");
+}
+
+// The run began from `source` and has not trained yet. Gives the weights that have to be kept again, if any.
+std::optional<InitialWeights> check_source(const Source& source, const std::string& init_from, const std::string& run,
+                                           const ModelConfig& model, const EnvSpec& env) {
+  InitialWeights kept;
+  try {
+    kept = read_kept(run, source);
+  } catch (const ConfigError& damage) {
+    const bool saved = !checkpoints_of(run).empty();
+    if (!init_from.empty() && !saved) return weights_again(init_from, source, damage.what(), model, env);
+    const std::string given = value_of(source, kGiven);
+    throw ConfigError(damage.what() +
+                      (given.empty() || saved
+                           ? "; restore it"
+                           : "; restore it, give --init-from " + printable(given, kShownPath) + " again") +
+                      ", or use another run folder");
+  }
+  check_kept(kept, run, model, env);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -176,30 +250,20 @@ std::optional<InitialWeights> read_init_from(const std::string& init_from, const
   const std::vector<uint64_t> saved = checkpoints_of(run);
   const bool trained = !saved.empty() && saved.back() > 0;
   if (init_from.empty() && trained) return std::nullopt;
-  const std::optional<InitialWeights> record = read_initial_weights(posix_disk(), run);
-  if (record && (init_from.empty() || began_from(*record, init_from))) {
-    if (!trained) check_kept(*record, run, model, env);
-    return std::nullopt;
-  }
+  const std::optional<Source> source = read_initial_source(posix_disk(), run);
+  if (source && (init_from.empty() || began_from(*source, init_from)))
+    return trained ? std::nullopt : check_source(*source, init_from, run, model, env);
   if (init_from.empty()) return std::nullopt;
-  if (!saved.empty()) refuse_other_source(init_from, run, record);
+  if (!saved.empty()) refuse_other_source(init_from, run, source);
   try {
-    Found found = find_weights(trimmed(init_from));
-    check_fit(found, model, env);
-    const std::string checksum = checksum_text(found.tensors);
-    return InitialWeights{std::move(found.tensors),
-                          {{"format", "pt"},
-                           {kGiven, text_of_path(init_from)},
-                           {kPath, absolute(init_from)},
-                           {kFile, text_of_path(found.file)},
-                           {kChecksum, checksum}}};
+    return weights_of(init_from, model, env);
   } catch (const std::runtime_error& refused) {
     throw ConfigError(std::string(kFlag) + ": " + refused.what());
   }
 }
 
 void refuse_to_resume(const InitialWeights& given, const std::string& run) {
-  refuse_other_source(value_of(given, kGiven), run, read_initial_weights(posix_disk(), run));
+  refuse_other_source(value_of(given.metadata, kGiven), run, read_initial_source(posix_disk(), run));
 }
 
 std::string init_from_of_settings(const std::string& config) {
@@ -207,15 +271,16 @@ std::string init_from_of_settings(const std::string& config) {
   if (file.filename() != "config.json") return "";
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   try {
-    const std::optional<InitialWeights> record = read_initial_weights(posix_disk(), folder);
-    return record ? value_of(*record, kGiven) : "";
+    const std::optional<Source> source = read_initial_source(posix_disk(), folder);
+    return source ? value_of(*source, kGiven) : "";
   } catch (const ConfigError&) {  // damaged, which matters to that run alone
     return "";
   }
 }
 
 std::string initial_weights_text(const InitialWeights& weights) {
-  return "the weights of " + value_of(weights, kFile) + " (checksum " + value_of(weights, kChecksum) + ")";
+  const Source& source = weights.metadata;
+  return "the weights of " + value_of(source, kFile) + " (checksum " + value_of(source, kChecksum) + ")";
 }
 
 }  // namespace troupe

@@ -17,9 +17,10 @@ using InitialWeights = Safetensors;
 
 // What `init_from` leads to, for a run in the folder `run` with the model `model` for `env`: the newest checkpoint of a
 // run folder, RUN/checkpoints/best, RUN/checkpoints/150, the folder of a checkpoint, or a .safetensors file. Nothing
-// when `init_from` is empty or the run began from it: then it is not looked at again. Throws ConfigError that begins
-// with --init-from: nothing is there, it cannot be used, a tensor does not fit or meant something else in the run that
-// trained it, or the run has checkpoints and began from something else.
+// when `init_from` is empty or the run began from it: then it is not looked at again, unless the weights that the run
+// keeps are damaged or missing before its first update. Throws ConfigError that begins with --init-from: nothing is
+// there, it cannot be used, a tensor does not fit or meant something else in the run that trained it, or the run has
+// checkpoints and began from something else.
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
                                              const ModelConfig& model, const EnvSpec& env);
 

@@ -120,6 +120,10 @@ int run_play(const PlayOptions& options) try {
   std::cout.flush();
   print_error(std::string("troupe: ") + failure.what());
   return kExitFailure;
+} catch (const NotFinite& failure) {
+  std::cout.flush();
+  print_error(not_finite_line(options.run_dir, options.checkpoint, failure));
+  return kExitFailure;
 }
 
 }  // namespace troupe

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/log.h"
 #include "tools/cli/address.h"
 #include "tools/cli/command.h"
 #include "tools/cli/config_lookup.h"
@@ -82,7 +83,10 @@ inline void check_train(const TrainOptions& options) {
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
   const EnvSpec env = environment_of(config);
+  // troupe-learn reads it again, and then warns of checkpoints that it skips.
+  open_log(nullptr, {.to_stderr = false});
   read_init_from(options.init_from, run_folder_of(options, config), config.model, env);
+  close_log();
   const Machine machine = Machine::here();
   const std::string shortage = memory_shortage(config, env, machine);
   if (!shortage.empty()) throw ConfigError(shortage);

@@ -74,7 +74,7 @@ ReplayStart begin_from_given_weights(RunFolder& folder, Learner& learner, const 
     start = start_from(weights->tensors, learner);
   } catch (const ConfigError& misfit) {
     throw ConfigError(folder.path() + "/init.safetensors: " + misfit.what() +
-                      "; use another run folder, or remove this file to begin with new weights");
+                      "; use another run folder, or remove this file and init.json to begin with new weights");
   }
   const std::string line = "beginning with " + initial_weights_text(*weights);
   log_info("train", line);
@@ -156,7 +156,8 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (beginning.resume) tell_moved_schedules(config, changes);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
   tell_sequence(config, context.recurrence);
-  folder.keep_best(static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params);
+  folder.keep_best(static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params,
+                   static_cast<uint64_t>(config.checkpoint.keep));
   // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
   if (!context.deterministic)
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);

@@ -2,6 +2,7 @@
 
 #include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
 #include "tools/cli/chosen_checkpoint.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/learning_context.h"
@@ -25,6 +26,12 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
     throw ConfigError(path + ": " + misfit.what());
   }
   return run;
+}
+
+std::string not_finite_line(const std::string& folder, const std::string& which, const NotFinite& failure) {
+  return "troupe: " + printable(folder, std::string::npos) + ": " + failure.what() +
+         "; the weights of the checkpoint (" + which +
+         ") are damaged or too large; choose another one with --checkpoint";
 }
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "actors/run_context.h"
+#include "models/heads/heads.h"
 #include "models/policy.h"
 
 namespace troupe {
@@ -22,5 +23,8 @@ struct TrainedRun {
 // ConfigError: no such device, no run folder, no such checkpoint, none that can be used, or one that does not fit the
 // config beside it.
 TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device);
+
+// The line for the user where that policy computes numbers that are not finite.
+std::string not_finite_line(const std::string& folder, const std::string& which, const NotFinite& failure);
 
 }  // namespace troupe

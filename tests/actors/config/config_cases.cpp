@@ -29,6 +29,7 @@ std::vector<BadFile> syntax() {
       {"empty file", "", ": is empty, expected a JSON value", kNoJson},
       {"blank file", " \n\t\r\n", ": is empty, expected a JSON value", kNoJson},
       {"only a byte order mark", "\xEF\xBB\xBF", ": is empty, expected a JSON value", kNoJson},
+      {"two byte order marks", "\xEF\xBB\xBF\xEF\xBB\xBF{}", ":1:1: not valid JSON: a second byte order mark", kNoJson},
       {"cut off", R"({"seed": 1, "env": {)", ":1:21: not valid JSON: unexpected end of input; expected string literal",
        kNoJson},
       {"trailing comma", "{\n  \"seed\": 1,\n}", ":3:1: not valid JSON: a comma before }, remove it", kNoJson},

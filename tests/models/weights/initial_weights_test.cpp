@@ -87,3 +87,26 @@ TEST_CASE("initial_weights: numbers that are not finite and impossible statistic
     CHECK(misfit(model.signature(), tensors) == "tensor " + name + " holds a negative number");
   }
 }
+
+TEST_CASE("initial_weights: statistics that overflow are refused, large ones are not") {
+  const Model model;
+  const auto with = [&](const std::string& name, double x) {
+    Tensors tensors = model.tensors();
+    tensors.at(name).mutable_view<double>()[0] = x;
+    return misfit(model.signature(), tensors);
+  };
+  for (const std::string prefix : {"observation_normalizer", "return_normalizer"}) {
+    CHECK(with(prefix + ".mean", 1.7e308) ==
+          "tensor " + prefix + ".mean holds 1.7e+308, expected at most 1e+30 in size");
+    CHECK(with(prefix + ".mean", -1e31) == "tensor " + prefix + ".mean holds -1e+31, expected at most 1e+30 in size");
+    CHECK(with(prefix + ".m2", 1e61) == "tensor " + prefix + ".m2 holds 1e+61, expected at most 1e+60 in size");
+    CHECK(with(prefix + ".count", 1e20).starts_with("tensor " + prefix + ".count holds 1e+20, expected at most 9.0"));
+    CHECK(with(prefix + ".mean", -1e29) == "");
+    CHECK(with(prefix + ".m2", 1e59) == "");
+    CHECK(with(prefix + ".count", 1e15) == "");
+  }
+  Tensors many = model.tensors();
+  many.at("return_normalizer.count").mutable_view<double>()[0] = 1e6;
+  many.at("return_normalizer.m2").mutable_view<double>()[0] = 1e65;
+  CHECK(misfit(model.signature(), many) == "");
+}

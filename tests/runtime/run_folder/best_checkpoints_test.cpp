@@ -34,12 +34,12 @@ struct Fixture {
     restart(count);
   }
   ~Fixture() { close_log(); }
-  void restart(uint64_t count, const std::string& measure = "") {
+  void restart(uint64_t count, const std::string& measure = "", uint64_t keep = 1) {
     run.reset();
     disk.clear_fault();
     run.emplace(disk, "run", "{}");
     run->checkpoints().recover();
-    run->keep_best(count, measure);
+    run->keep_best(count, measure, keep);
   }
   // Saved and evaluated at once.
   void evaluate(uint64_t updates, double score, uint64_t keep = 1) {
@@ -49,6 +49,7 @@ struct Fixture {
   Updates saved() { return run->checkpoints().list(); }
   Updates ranked() const { return updates_of(read_ranking(disk, "run")); }
   std::string log() const { return log_disk.read("log"); }
+  bool logged(const std::string& text) const { return log().find(text) != std::string::npos; }
 
   MemoryDisk disk, log_disk;
   std::optional<RunFolder> run;
@@ -120,10 +121,13 @@ TEST_CASE_FIXTURE(Fixture,
   run->checkpoints().remove(1);
   restart(2);
   CHECK(updates_of(run->ranking()) == Updates{4});
-  restart(1, "other tasks");
+  CHECK(ranked() == Updates{4});
+  CHECK(
+      logged("run/best.json: ranks checkpoints that are missing: after update 1 (return 9.0); the best one is now that "
+             "after update 4 (return 7.0)"));
+  restart(1, R"({"size":9})");
   CHECK(run->ranking().empty());
-  CHECK(log().find("run/best.json: is of evaluations with other settings; the ranking begins anew") !=
-        std::string::npos);
+  CHECK(logged("run/best.json: is of evaluations with other settings; the ranking begins anew"));
   evaluate(5, 2);
   CHECK(ranked() == Updates{5});
   CHECK(saved() == Updates{5});
@@ -145,17 +149,91 @@ TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, there is no ranking"
   CHECK(!disk.exists("run/best.json"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "best checkpoints: a damaged ranking is named, and begins anew") {
-  for (const char* text :
-       {"", "{", "[]", R"({"measure": ""})", R"({"measure": "", "checkpoints": [{"updates": -1}]})"}) {
+TEST_CASE("best checkpoints: a damaged ranking is named, begins anew, and costs no checkpoint") {
+  const auto with = [](const std::string& entry) { return R"({"measure": "", "checkpoints": [)" + entry + "]}"; };
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string(R"({"measure": ""})"),
+        std::string(R"({"measure": "", "checkpoints": null})"), std::string(R"({"measure": "", "checkpoints": {}})"),
+        std::string(R"({"measure": "}{", "checkpoints": []})"),
+        std::string(R"({"measure": "", "checkpoints": [], "unranked": 7})"), with(R"({"updates": -1})"),
+        with(R"({"updates": 14.5, "return_mean": 1, "episodes": 5})"),
+        with(R"({"updates": 1e30, "return_mean": 1, "episodes": 5})"),
+        with(R"({"updates": 18446744073709551616, "return_mean": 1, "episodes": 5})"),
+        with(R"({"updates": 14, "return_mean": 1, "episodes": -5})"),
+        with(R"({"updates": 14, "return_mean": null, "episodes": 5})")}) {
     CAPTURE(text);
-    disk.damage("run/best.json", text);
-    CHECK_THROWS_WITH_AS(read_ranking(disk, "run"), doctest::Contains("run/best.json: "), IoError);
-    restart(1);
-    CHECK(log().find("; the ranking begins anew") != std::string::npos);
-    evaluate(1, 2);
-    CHECK(ranked() == Updates{1});
+    Fixture f;
+    f.evaluate(1, 9);
+    f.evaluate(2, 3);
+    f.disk.damage("run/best.json", text);
+    CHECK_THROWS_WITH_AS(read_ranking(f.disk, "run"), doctest::Contains("run/best.json: "), IoError);
+    f.restart(1);
+    CHECK(
+        f.logged("; the ranking begins anew, and these checkpoints, which may be the best ones, are kept until you "
+                 "remove them: after update 1\n"));
+    CHECK(f.disk.read("run/best.json.damaged") == text);
+    f.evaluate(3, 2);
+    CHECK(f.ranked() == Updates{3});
+    CHECK(f.saved() == Updates{1, 3});
   }
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "best checkpoints: a ranking that is missing costs no checkpoint, however often it resumes") {
+  CHECK(ranked().empty());
+  CHECK(disk.exists("run/best.json"));  // from the start on
+  evaluate(1, 9);
+  evaluate(2, 3);
+  disk.remove("run/best.json");
+  restart(1);
+  CHECK(
+      logged("run/best.json: is missing; the ranking begins anew, and these checkpoints, which may be the best ones, "
+             "are kept until you remove them: after update 1\n"));
+  evaluate(3, 5);
+  restart(1);
+  evaluate(4, 6);
+  evaluate(5, 1);
+  CHECK(ranked() == Updates{4});
+  CHECK(saved() == Updates{1, 4, 5});
+  run->checkpoints().remove(1);
+  restart(1);
+  CHECK(disk.read("run/best.json").find("unranked") == std::string::npos);
+}
+
+TEST_CASE("best checkpoints: where the newest ones are all that there is, a missing ranking is no loss") {
+  for (const uint64_t keep : {0, 2}) {
+    CAPTURE(keep);
+    Fixture f;
+    f.restart(0);  // switched off
+    f.run->save_checkpoint(checkpoint_at(1), keep);
+    f.run->save_checkpoint(checkpoint_at(2), keep);
+    f.restart(1, "", keep);
+    CHECK(f.log().find("best.json") == std::string::npos);
+    f.evaluate(3, 1);
+    CHECK(f.saved() == Updates{3});
+  }
+}
+
+TEST_CASE("best checkpoints: a ranked checkpoint that is damaged is named and set aside at a resume") {
+  Fixture f(2);
+  f.evaluate(1, 9);
+  f.evaluate(2, 7);
+  f.evaluate(3, 1);
+  const std::string directory = f.run->checkpoints().path_of(1);
+  f.disk.damage(directory + "/model.safetensors", "x");
+  f.restart(2);
+  CHECK(f.logged("/model.safetensors: damaged: 1 bytes, "));
+  CHECK(f.logged("; the checkpoint is renamed to " + directory + ".damaged"));
+  CHECK(f.logged(
+      "ranks checkpoints that are missing: after update 1 (return 9.0); the best one is now that after update 2"));
+  CHECK(f.disk.exists(directory + ".damaged/model.safetensors"));
+  CHECK(updates_of(f.run->ranking()) == Updates{2});
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: entries in another order are sorted") {
+  disk.damage("run/best.json", R"({"measure": "", "checkpoints": [{"updates": 1, "return_mean": 2, "episodes": 5},
+      {"updates": 3, "return_mean": 4.5, "episodes": 5}, {"updates": 2, "return_mean": 4.5, "episodes": 5}]})");
+  CHECK(ranked() == Updates{2, 3, 1});
 }
 
 TEST_CASE("best checkpoints: killed at any operation, the ranking names only checkpoints that are there") {

@@ -398,3 +398,34 @@ TEST_CASE("checkpoint: beside a trainer that keeps one, the newest is found alth
   REQUIRE(newest);
   CHECK(newest->updates == 160);
 }
+
+TEST_CASE("checkpoint: beside a trainer, one that is removed is no damaged one, and the next newest is found") {
+  MemoryDisk log_disk;
+  open_log(log_disk.open_append("log"), {LogLevel::info, LogLevel::error, false});
+  BusyDisk disk;
+  CheckpointStore trainer(disk, "run", {}), reader(disk, "run", {});
+  trainer.save(checkpoint_at(6));
+  trainer.save(checkpoint_at(940));
+  disk.after_listing = [&] {
+    trainer.save(checkpoint_at(941));
+    trainer.prune(1, 941, {6});
+  };
+  CHECK(reader.load_newest() == checkpoint_at(941));
+  close_log();
+  CHECK(log_disk.read("log") == "");
+}
+
+TEST_CASE("checkpoint: beside a trainer that removes each one before it is read, the reading ends") {
+  BusyDisk disk;
+  CheckpointStore trainer(disk, "run", {}), reader(disk, "run", {});
+  uint64_t step = 1;
+  trainer.save(checkpoint_at(step));
+  std::function<void()> replace = [&] {
+    trainer.save(checkpoint_at(++step));
+    trainer.remove(step - 1);
+    disk.after_listing = replace;
+  };
+  disk.after_listing = replace;
+  CHECK_THROWS_WITH_AS(reader.load_newest(),
+                       "run: each checkpoint was removed while it was read; raise checkpoint.keep of the run", IoError);
+}

@@ -122,9 +122,15 @@ TEST_CASE("safetensors: damaged files give one line that names the cause") {
       {file_of(tensor("\"U8\"", "[8]", "[8,0]"), 8), "data_offsets [8,0] lie outside"},
       {file_of(tensor("\"U8\"", "[8]", "[-1,7]"), 8), "data_offsets is not a pair of unsigned integers"},
       {file_of(tensor("\"U8\"", "[8]", "[0]"), 8), "data_offsets is not a pair"},
-      {file_of(tensor("\"U8\"", "[7]", "[1,8]"), 8), "tensor \"a\" begins at data byte 1, after a gap"},
+      {file_of(tensor("\"U8\"", "[7]", "[1,8]"), 8),
+       "tensor \"a\" begins at data byte 1, after a gap that begins at 0"},
       {file_of(tensor("\"U8\"", "[7]", "[0,7]"), 8), "holds 8 data bytes, the header describes 7"},
-      {file_of("{" + a8 + R"(,"b":{"dtype":"U8","shape":[8],"data_offsets":[4,12]}})", 12), "inside the one before it"},
+      {file_of("{" + a8 + R"(,"b":{"dtype":"U8","shape":[8],"data_offsets":[4,12]}})", 12),
+       "tensor \"b\" begins at data byte 4 and overlaps tensor \"a\", which ends at 8"},
+      {file_of("{\"" + std::string(5'000, 'n') + "\":1}", 0), std::string(60, 'n') + "...\": is not an object"},
+      {file_of(tensor('"' + std::string(5'000, 'd') + '"', "[8]", "[0,8]"), 8),
+       std::string(60, 'd') + "...\" is not one"},
+      {file_of(tensor("\"U8\"", "[\"" + std::string(5'000, 's') + "\"]", "[0,8]"), 8), "shape holds \"ss"},
       {file_of(R"({"__metadata__":1})", 0), "__metadata__ is not an object"},
       {file_of(R"({"__metadata__":{"a":1}})", 0), "__metadata__ \"a\" is not a string"},
       {file_of("{\"a\":" + std::string(100'000, '['), 0), "bad header: nested deeper than 32 levels"},
@@ -135,6 +141,7 @@ TEST_CASE("safetensors: damaged files give one line that names the cause") {
     CHECK(line.starts_with("file: not a valid safetensors file: "));
     CHECK_MESSAGE(line.find(each.cause) != std::string::npos, line);
     CHECK(line.find('\n') == std::string::npos);
+    CHECK(line.size() < 300);
   }
 }
 
