@@ -8,9 +8,9 @@
 
 namespace troupe {
 
-// Rows `rows` of each array, as new arrays, with `extra` more rows of unset memory behind them.
+// Returns new arrays with the given rows of each array, followed by `extra` uninitialized rows.
 Arrays gather_rows(const Arrays& source, const std::vector<int64_t>& rows, int64_t extra);
-// Copies all rows of `source` into the arrays of the same names in `target`, from row `at` on. The rows must fit.
+// Copies all rows of `source` into the arrays of `target` with the same names, starting at row `at`. They must fit.
 void put_rows(Arrays& target, int64_t at, const Arrays& source);
 
 }  // namespace troupe

@@ -1,8 +1,8 @@
 #pragma once
-// Deterministic runs (RunContext::deterministic): the actors of a run, and no others, on one thread and a clock that
-// only moves when nothing else can. Whenever every actor rests (no message is left, no timer is set) the supervisor
-// gets a turn: the actors report, a checkpoint is taken if it is due, and the trainer begins its next update.
-// docs/determinism.md says what follows from it.
+// Deterministic runs (RunContext::deterministic): all actors of the run share one thread and a virtual clock that moves
+// only when no message is left. When every actor is idle (no message left, no timer set) the supervisor gets a turn:
+// the actors report, a checkpoint is taken if one is due, and the trainer begins its next update. docs/determinism.md
+// describes the consequences.
 
 #include <chrono>
 #include <functional>
@@ -11,11 +11,11 @@
 
 namespace troupe {
 
-// From one step of a turn to the next: the clock gets there when all messages of the step before are handled.
+// Virtual time between two steps of a turn: the next step starts when all messages of the previous one are handled.
 constexpr std::chrono::milliseconds kIdleStep{1};
 
-// Runs `system`, whose scheduler is CAF's test coordinator, on this thread until `ended`. `interrupted` is asked again
-// and again; once it says yes the supervisor is told to stop, at the next rest, so that the checkpoint is one that an
+// Runs `system`, whose scheduler must be CAF's test coordinator, on this thread until `ended`. Polls `interrupted`;
+// once it returns true, tells the supervisor to stop when all actors are idle, so that the checkpoint is one that an
 // uninterrupted run could have taken.
 void run_deterministically(caf::actor_system& system, const SupervisorActor& supervisor, const bool& ended,
                            const std::function<bool()>& interrupted);

@@ -1,5 +1,5 @@
 #pragma once
-// EpisodeWindow: the newest episodes of a run, over which returns are averaged. Owned by stats; one thread.
+// EpisodeWindow: the newest episodes of a run; returns are averaged over them. Owned by stats; one thread.
 
 #include <cstdint>
 #include <deque>
@@ -22,7 +22,7 @@ class EpisodeWindow {
   };
   Summary summary() const;
 
-  // The episodes as bytes, and back. load() throws std::runtime_error when the bytes hold something else.
+  // Saves the episodes as bytes and restores them. load() throws std::runtime_error for invalid bytes.
   std::string save() const;
   void load(const std::string& bytes);
 

@@ -1,6 +1,7 @@
 #pragma once
-// Evaluator: plays episodes with the most likely actions of one pinned policy version and reports to stats, under its
-// own name, and to whoever asked. Never writes to replay. Detached; works in slices so that it can be stopped.
+// Evaluator: plays episodes with the most likely actions of one fixed policy version and reports the result to stats
+// and to the actor that requested it. Never sends samples to replay. Detached; plays a few steps at a time so that it
+// can be stopped.
 
 #include <memory>
 #include <optional>
@@ -16,9 +17,9 @@ struct EvaluatorState {
   RunContextPtr context;
   StatsActor stats;
   std::unique_ptr<Policy> policy;
-  std::optional<EpisodePlayer> player;      // of the job under way
-  EvaluateMessage job;                      // under way when job.weights is set
-  EvaluateMessage waiting;                  // the newest that came meanwhile
+  std::optional<EpisodePlayer> player;      // of the current job
+  EvaluateMessage job;                      // the current job, if job.weights is set
+  EvaluateMessage waiting;                  // the newest request that arrived during it
   caf::strong_actor_ptr asker, next_asker;  // who gets the result
 };
 

@@ -100,14 +100,20 @@ Forward run_forward(Policy& policy, const RunContext& context, const std::vector
   return forward;
 }
 
+void send_reply(Self self, const Pending& pending, ActReply reply) {
+  auto& st = self->state;
+  send_in_parts(self, caf::actor_cast<ActClient>(pending.client), std::move(reply),
+                static_cast<size_t>(st.context->config.network.chunk_bytes), st.streams);
+}
+
 void fail(Self self, const Pending& pending, Fault fault, const std::string& error) {
   ActReply reply;
   reply.id = pending.request.id;
   reply.group = pending.request.group;
   if (self->state.version) reply.version = *self->state.version;
   reply.fault = fault;
-  reply.error = error;
-  self->send(caf::actor_cast<ActClient>(pending.client), std::move(reply));
+  reply.error = error.substr(0, kMostErrorBytes);
+  send_reply(self, pending, std::move(reply));
 }
 
 void answer(Self self, const std::vector<Pending>& batch, const Forward& forward) {
@@ -130,7 +136,7 @@ void answer(Self self, const std::vector<Pending>& batch, const Forward& forward
     if (extras > 0) reply.extra_values = forward.extra_values.slice(extra, extra + extras);
     row += rows;
     extra += extras;
-    self->send(caf::actor_cast<ActClient>(pending.client), std::move(reply));
+    send_reply(self, pending, std::move(reply));
   }
 }
 
@@ -246,12 +252,17 @@ void on_request(Self self, const ActRequest& request) {
 void on_part(Self self, const Part& part) {
   if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
   sending_client(self);                 // whose parts are freed when it ends
+  ActRequest request;
   try {
-    if (const auto whole = self->state.parts.add(self->current_sender()->address(), part))
-      on_request(self, deserialize<ActRequest>(self->system(), *whole));
-  } catch (const std::exception& e) {
-    log_warn("inference", e.what());  // whoever sent it asks again
+    TROUPE_CHECK(part.of == PartOf::request, static_cast<int>(part.of));
+    const auto whole = self->state.parts.add(self->current_sender()->address(), part);
+    if (!whole) return;
+    request = deserialize<ActRequest>(self->system(), *whole);
+  } catch (const std::exception& e) {  // whoever sent it asks again
+    const std::string who = process_of(self->current_sender()->node());
+    return self->state.log.warn("a request of a worker of " + who + " is dropped: " + e.what());
   }
+  on_request(self, request);
 }
 
 // A client speaks for itself alone; actors of the run's own process also for a worker that they know to be gone.

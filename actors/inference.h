@@ -13,6 +13,7 @@
 #include "actors/parts.h"
 #include "actors/request_batcher.h"
 #include "actors/run_context.h"
+#include "runtime/base/limited_log.h"
 
 namespace troupe {
 
@@ -44,6 +45,8 @@ struct InferenceState {
   std::optional<PolicyVersion> version;  // nothing until the first weights
   std::optional<RequestBatcher> batcher;
   PartAssembler parts;
+  uint64_t streams = 0;  // replies sent in parts
+  LimitedLog log{"inference"};
   uint64_t next_ticket = 1;
   std::map<uint64_t, Pending> pending;        // by ticket
   std::map<caf::actor_addr, Client> clients;  // watched

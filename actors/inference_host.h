@@ -1,9 +1,10 @@
 #pragma once
-// InferenceHost: keeps one inference actor joined to a run from a process of its own. Connects to the run's join
-// server, joins, shows the signature of its model, and serves with the weights that come over the weight plane,
-// the current ones first. When the run, its weights or the inference actor is lost it starts over, as a new receiver.
-// Detached, because preparing to serve takes its time. It ends when the run ends or refuses it, when its patience ends,
-// or when it is set aside kMaxFruitless times in a row before it got any weights.
+// InferenceHost: runs one inference actor in a separate process and keeps it joined to a run. Connects to the run's
+// join server, joins, sends the signature of its model, and serves with the weights that arrive over the weight plane,
+// starting with the current ones. When the connection to the run, the weight transfer or the inference actor fails, it
+// joins again as a new receiver. Detached, because preparing to serve blocks. It ends when the run ends or refuses it,
+// when it has failed to connect for too long, or when the run drops it kMaxFruitless times in a row before it got any
+// weights.
 
 #include <functional>
 #include <memory>
@@ -23,9 +24,9 @@ struct InferenceHostDependencies {
   RunAddress run;
   // Turns the run's config into policies and a group backend; throws ConfigError.
   std::function<RunContextPtr(const std::string& config)> make_context;
-  // How this machine reaches the run's; throws ConfigError.
+  // The network route from this machine to the run's host; throws ConfigError.
   std::function<Route(const std::string& host)> route_to;
-  // Called once, with an empty text when the run ended in order, else with one line.
+  // Called once, with an empty text when the run ended normally, else with a one-line error.
   std::function<void(const std::string& error)> on_end;
 };
 

@@ -112,6 +112,7 @@ void fail_joining(Self self, const std::string& error) {
 // After an exception, like that of a thread that cannot be started, the host ends with an error.
 template <class Self>
 void guard_joining(Self self) {
+  drop_strange_messages(self, self->name());
   self->set_exception_handler([self](std::exception_ptr& failure) {
     Joining& joining = self->state.joining;
     caf::error fault = fault_of_exception(failure);

@@ -1,5 +1,5 @@
 #pragma once
-// LearnerFigures: what the updates since the last report say about learning. Owned by stats; one thread.
+// LearnerFigures: combines the metrics of the updates since the last report. Owned by stats; one thread.
 
 #include <cstdint>
 #include <map>
@@ -24,7 +24,7 @@ class LearnerFigures {
  private:
   struct Sum {
     WireDouble value;
-    uint64_t count = 0;  // of the values that it is made of
+    uint64_t count = 0;  // number of finite values summed
     template <class I> friend typename I::result_type inspect(I& f, Sum& x) { return f(x.value, x.count); }
   };
   std::map<std::string, Sum> sums_;  // since the last take()

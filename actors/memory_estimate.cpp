@@ -73,8 +73,7 @@ MemoryNeed of_super_batch(const RunConfig& config, const EnvSpec& env) {
           count(t.super_batch) * (rollout_bytes(config, env) + staged_bytes(env)) + forward};
 }
 
-// A rollout under way in every group of every worker. The setting that is furthest from its default stands for the
-// product.
+// A current rollout in every group of every worker. The entry names the setting that is furthest from its default.
 MemoryNeed of_workers(const RunConfig& config, const EnvSpec& env) {
   const RunConfig d;
   const std::array<std::pair<const char*, std::array<int64_t, 2>>, 4> factors = {{

@@ -101,10 +101,10 @@ using InferenceActor =
     InferenceService::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>,
                              caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using WorkerActor =
-    caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Credits>, caf::reacts_to<begin_atom>,
-                     caf::reacts_to<retry_atom, uint32_t>, caf::reacts_to<revive_atom, uint32_t, uint32_t>,
-                     caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>,
-                     caf::reacts_to<Stop>>;
+    caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Part>, caf::reacts_to<Credits>,
+                     caf::reacts_to<begin_atom>, caf::reacts_to<retry_atom, uint32_t>,
+                     caf::reacts_to<revive_atom, uint32_t, uint32_t>, caf::reacts_to<beat_atom>,
+                     caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
                                       caf::reacts_to<Evaluation>, caf::reacts_to<idle_atom>, caf::reacts_to<Stop>>;

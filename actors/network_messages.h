@@ -1,14 +1,13 @@
 #pragma once
-// The messages that a process which listens takes from those that connect to it: what the interfaces take that it gives
-// them (actors/messages.h), and nothing else. Anything else that a peer sends closes its connection. The lists live for
-// ever.
+// The messages that a listening process accepts from its peers: those of the interfaces that it exposes
+// (actors/messages.h). Any other message closes the peer's connection. The lists have static lifetime.
 
 #include "runtime/caf/frames.h"
 
 namespace troupe {
 
-// A run, whose peers are workers, inference processes and whoever asks for its status. Workers and inference processes
-// have no connection to each other: the run relays what they say.
+// For a run. Its peers are workers, inference processes and status clients. Workers and inference processes have no
+// connection to each other: the run relays their messages.
 const AcceptedMessages& messages_to_run();
 // A node.
 const AcceptedMessages& messages_to_node();

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-std::vector<Part> split(const std::vector<char>& bytes, uint64_t stream, size_t chunk_bytes) {
+std::vector<Part> split(const std::vector<char>& bytes, PartOf of, uint64_t stream, size_t chunk_bytes) {
   TROUPE_CHECK(chunk_bytes > 0 && !bytes.empty(), chunk_bytes, bytes.size());
   const size_t count = (bytes.size() + chunk_bytes - 1) / chunk_bytes;
   std::vector<Part> parts;
@@ -18,17 +18,18 @@ std::vector<Part> split(const std::vector<char>& bytes, uint64_t stream, size_t 
     const size_t begin = i * chunk_bytes, size = std::min(chunk_bytes, bytes.size() - begin);
     Array data = Array::uninitialized(DType::u8, {static_cast<int64_t>(size)});
     std::memcpy(data.mutable_data(), bytes.data() + begin, size);
-    parts.push_back({stream, static_cast<uint32_t>(i), static_cast<uint32_t>(count), data});
+    parts.push_back({of, stream, static_cast<uint32_t>(i), static_cast<uint32_t>(count), data});
   }
   return parts;
 }
 
 std::optional<std::vector<char>> PartAssembler::add(const caf::actor_addr& sender, const Part& part) {
   if (part.index == 0) forget(sender);
-  const auto [it, added] = open_.try_emplace(sender, Open{part.stream, 0, {}});
+  const auto [it, added] = open_.try_emplace(sender, Open{part.of, part.stream, part.count, 0, {}});
   Open& open = it->second;
-  const bool fits = part.stream == open.stream && part.index == open.next && part.index < part.count &&
-                    part.data.dtype() == DType::u8;
+  const bool fits = part.of == open.of && part.stream == open.stream && part.count == open.count &&
+                    part.index == open.next && part.index < part.count && part.data.dtype() == DType::u8 &&
+                    !part.data.empty();
   const size_t size = open.bytes.size() + part.data.bytes();
   const uint64_t together = bytes_ + part.data.bytes();
   if (!fits || size > most_of_one_ || together > most_together_) {
@@ -74,20 +75,47 @@ Message deserialize(caf::actor_system& system, const std::vector<char>& bytes) {
 
 template std::vector<char> serialize(caf::actor_system&, const RolloutMessage&);
 template std::vector<char> serialize(caf::actor_system&, const ActRequest&);
+template std::vector<char> serialize(caf::actor_system&, const ActReply&);
+template std::vector<char> serialize(caf::actor_system&, const WorkerReport&);
 template RolloutMessage deserialize(caf::actor_system&, const std::vector<char>&);
 template ActRequest deserialize(caf::actor_system&, const std::vector<char>&);
+template ActReply deserialize(caf::actor_system&, const std::vector<char>&);
+template WorkerReport deserialize(caf::actor_system&, const std::vector<char>&);
+
+namespace {
+
+template <class... Each>
+size_t bytes_of(const Each&... each) {
+  return (each.bytes() + ...);
+}
+
+size_t bytes_of(const Episodes& episodes) { return bytes_of(episodes.returns, episodes.lengths, episodes.success); }
+
+}  // namespace
 
 size_t payload_bytes(const RolloutMessage& message) {
   const Rollout& r = *message.rollout;
-  return r.observations.bytes() + r.action_mask.bytes() + r.actions.bytes() + r.log_probs.bytes() +
-         r.advantages.bytes() + r.returns.bytes() + r.last_observations.bytes() + r.final_observations.bytes() +
-         r.chunk_states.bytes() + r.policy_parameters.bytes() +
-         7 * r.values.bytes();  // 7: the other arrays with one number for each step
+  return bytes_of(r.observations, r.action_mask, r.actions, r.log_probs, r.executed, r.values, r.next_values, r.rewards,
+                  r.terminated, r.truncated, r.valid, r.version, r.advantages, r.returns, r.task, r.policy_parameters,
+                  r.last_observations, r.final_observations, r.final_steps, r.starts, r.chunk_states) +
+         bytes_of(r.episodes);
 }
 
 size_t payload_bytes(const ActRequest& request) {
-  return request.observations.bytes() + request.action_mask.bytes() + request.seeds.bytes() +
-         request.value_observations.bytes() + request.state.bytes() + request.value_state.bytes();
+  return bytes_of(request.observations, request.action_mask, request.seeds, request.value_observations, request.state,
+                  request.starts, request.value_state);
+}
+
+size_t payload_bytes(const ActReply& reply) {
+  return bytes_of(reply.actions, reply.log_probs, reply.values, reply.extra_values, reply.state,
+                  reply.policy_parameters) +
+         reply.error.size();
+}
+
+size_t payload_bytes(const WorkerReport& report) {
+  size_t bytes = report.last_error.size();
+  for (const PartialRollout& partial : report.partial) bytes += bytes_of(partial.episodes);
+  return bytes;
 }
 
 }  // namespace troupe

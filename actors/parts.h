@@ -1,7 +1,20 @@
 #pragma once
-// Large messages in parts. CAF notices a silent peer only between whole messages and trusts the length of each, so
-// nothing larger than network.chunk_bytes crosses the network in one piece: it is serialised, cut, sent as Part
-// messages in order and put together again. Plain logic; one thread each.
+// Large messages in parts. CAF notices a silent peer only between whole messages, and a run closes a connection that
+// announces a message of more than 4 * network.chunk_bytes + 1 MiB (tools/cli/join_listener.cpp). So a message whose
+// payload is larger than network.chunk_bytes is serialised, cut, sent as Part messages in order and put together again.
+// Plain logic; one thread each.
+//
+// Every message to a run or by way of it, and what bounds it:
+//  - ActRequest, ActReply, RolloutMessage, and WorkerReport to replay: in parts above network.chunk_bytes. Beside the
+//    payload they have names, shapes and counts: a few kilobytes.
+//  - WorkerReport to stats: without unfinished rollouts; its error text has at most kMostErrorBytes.
+//  - EnvironmentsFailing, and the error with which an actor ends: a text of at most kMostErrorBytes.
+//  - InferenceReport: two arrays of at most 4096 numbers.
+//  - ServeRequest: a name and a shape for each tensor of the model, at most kMostSequences (runtime/caf/frame_reader.h)
+//    lists and names; 1 MiB is 10,000 tensors with names of 80 bytes.
+//  - JoinRequest: the name of a host. Part: network.chunk_bytes. WorkerHello, Pause, Applied, Serving: numbers.
+// A node takes SpawnRequest: the name of a host. What a run or a node sends to a process that has joined has no limit
+// there: Welcome (the config), Invitation, Expelled, Stop, InferenceReplaced, Credits, StatusReply.
 
 #include <cstdint>
 #include <limits>
@@ -10,6 +23,7 @@
 #include <vector>
 
 #include <caf/actor_addr.hpp>
+#include <caf/send.hpp>
 
 #include "actors/messages.h"
 
@@ -19,13 +33,16 @@ class actor_system;
 
 namespace troupe {
 
+// Of an error in a message; what is longer is cut off.
+constexpr size_t kMostErrorBytes = 16384;
+
 // The parts of one serialised message, in order. `stream` tells messages of one sender apart.
-std::vector<Part> split(const std::vector<char>& bytes, uint64_t stream, size_t chunk_bytes);
+std::vector<Part> split(const std::vector<char>& bytes, PartOf of, uint64_t stream, size_t chunk_bytes);
 
 // Puts parts together again, per sender. A sender has at most one message under way; one that skips a part or sends
-// more than a message may have loses it, and so does one for which no room is left. Parts are kept until the message is
-// whole or forget() is called: call it when a sender ends, and, where ends may go unnoticed, when one has been silent
-// for long.
+// more than a message may have loses it, and so does one for which no room is left. Room is made for the bytes that
+// have come, never for those announced. Parts are kept until the message is whole or forget() is called: call it when a
+// sender ends, and, where ends may go unnoticed, when one has been silent for long.
 class PartAssembler {
  public:
   // Bytes of one message, and of the unfinished messages of all senders together.
@@ -42,8 +59,9 @@ class PartAssembler {
 
  private:
   struct Open {
+    PartOf of = PartOf::request;
     uint64_t stream = 0;
-    uint32_t next = 0;
+    uint32_t count = 0, next = 0;
     std::vector<char> bytes;
   };
   size_t most_of_one_;
@@ -58,8 +76,27 @@ std::vector<char> serialize(caf::actor_system& system, const Message& message);
 template <class Message>
 Message deserialize(caf::actor_system& system, const std::vector<char>& bytes);
 
-// Bytes of the arrays of a message, which is nearly all of it.
+// Bytes of the arrays and texts of a message, which is nearly all of it.
 size_t payload_bytes(const RolloutMessage& message);
 size_t payload_bytes(const ActRequest& request);
+size_t payload_bytes(const ActReply& reply);
+size_t payload_bytes(const WorkerReport& report);
+
+inline PartOf part_of(const RolloutMessage&) { return PartOf::rollout; }
+inline PartOf part_of(const ActRequest&) { return PartOf::request; }
+inline PartOf part_of(const ActReply&) { return PartOf::reply; }
+inline PartOf part_of(const WorkerReport&) { return PartOf::report; }
+
+// Sends a message from `self`: whole and without a copy inside a process, whole when it is small, else in parts.
+// `streams` counts the messages that `self` has sent in parts.
+template <class Self, class Service, class Message>
+void send_in_parts(Self self, const Service& service, Message message, size_t chunk_bytes, uint64_t& streams) {
+  if (service.node() == self->node() || payload_bytes(message) <= chunk_bytes) {
+    self->send(service, std::move(message));
+    return;
+  }
+  for (Part& part : split(serialize(self->system(), message), part_of(message), ++streams, chunk_bytes))
+    self->send(service, std::move(part));
+}
 
 }  // namespace troupe

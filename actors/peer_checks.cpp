@@ -1,6 +1,7 @@
 #include "actors/peer_checks.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "algorithms/common/algorithm_choice.h"
 
@@ -31,6 +32,13 @@ Misfit check(const std::string& name, const Array& array, DType dtype, const Sha
   if (array.dtype() == dtype && array.shape() == shape) return std::nullopt;
   return name + " is " + std::string(name_of(array.dtype())) + array.shape().text() + ", expected " +
          std::string(name_of(dtype)) + shape.text();
+}
+
+// Of an array that may be empty and is float32 if it is not.
+Misfit check_finite(const std::string& name, const Array& array) {
+  if (array.empty() || std::ranges::all_of(array.view<float>(), [](float x) { return std::isfinite(x); }))
+    return std::nullopt;
+  return name + " are not finite";
 }
 
 // Each [leading..., ...] as the environment gives them, and no others.
@@ -111,7 +119,12 @@ Misfit check_state(const Recurrence& recurrence, int64_t steps, int64_t rows, co
   if (recurrence.state_size == 0)
     return r.starts.empty() && r.chunk_states.empty() ? Misfit() : "it has the states of a recurrent model";
   if (auto error = check("starts", r.starts, DType::u8, {steps, rows})) return error;
-  return check("chunk_states", r.chunk_states, DType::f32, {steps / recurrence.sequence, rows, recurrence.state_size});
+  if (auto error =
+          check("chunk_states", r.chunk_states, DType::f32, {steps / recurrence.sequence, rows, recurrence.state_size}))
+    return error;
+  if (std::ranges::any_of(r.starts.view<uint8_t>(), [](uint8_t start) { return start > 1; }))
+    return "starts are neither 0 nor 1";
+  return check_finite("chunk_states", r.chunk_states);
 }
 
 // Discrete actions are within their bins and, where they are samples, allowed by their mask.
@@ -176,9 +189,29 @@ Misfit check_state(int64_t state_size, const ActRequest& request) {
       !fits(request.starts, DType::u8, {state_size > 0 ? rows : 0}))
     return "the recurrent state is " + request.state.shape().text() + " with starts " + request.starts.shape().text() +
            ", expected " + Shape{rows, state_size}.text();
+  if (!request.starts.empty() &&
+      std::ranges::any_of(request.starts.view<uint8_t>(), [](uint8_t start) { return start > 1; }))
+    return "starts are neither 0 nor 1";
   const Shape values{value_rows(request), state_size};
   if (!fits(request.value_state, DType::f32, values))
     return "the recurrent state of the values is " + request.value_state.shape().text() + ", expected " + values.text();
+  if (auto error = check_finite("recurrent states", request.state)) return error;
+  return check_finite("recurrent states of the values", request.value_state);
+}
+
+// An array of a reply; empty where it would have no elements.
+Misfit check_given(const std::string& name, const Array& array, DType dtype, const Shape& shape) {
+  if (shape.elements() == 0)
+    return array.empty() ? Misfit() : name + " are given, but the request did not ask for them";
+  return check(name, array, dtype, shape);
+}
+
+// Discrete actions are within their bins.
+Misfit check_range(const ActionSpec& spec, const Array& actions) {
+  if (actions.empty() || spec.kind == ActionKind::continuous) return std::nullopt;
+  const auto action = actions.view<int32_t>();
+  for (size_t i = 0; i < action.size(); ++i)
+    if (action[i] < 0 || action[i] >= spec.bins[i % spec.bins.size()]) return "an action is out of range";
   return std::nullopt;
 }
 
@@ -201,6 +234,33 @@ Misfit misfit(const EnvSpec& spec, const Recurrence& recurrence, const ActReques
   if (value_rows(request) > 0)
     if (auto error = check(spec, request.value_observations, {value_rows(request)})) return error;
   return check_state(recurrence.state_size, request);
+}
+
+Misfit misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence, const ActRequest& request,
+              const ActReply& reply) {
+  const auto rows = static_cast<int64_t>(request.rows);
+  const ActionSpec& action = spec.action;
+  const int64_t parameters = rollout_extras(config.algorithm).policy_parameters ? action.policy_parameters() : 0;
+  struct Wanted {
+    const char* name;
+    const Array& array;
+    DType dtype;
+    Shape shape;
+  };
+  const Wanted all[] = {
+      {"actions", reply.actions, action.dtype(), action.shape().prepended(rows)},
+      {"log_probs", reply.log_probs, DType::f32, {rows, action.decisions()}},
+      {"values", reply.values, DType::f32, {rows}},
+      {"extra_values", reply.extra_values, DType::f32, {value_rows(request)}},
+      {"states", reply.state, DType::f32, {rows, recurrence.state_size}},
+      {"policy_parameters", reply.policy_parameters, DType::f32, {rows, parameters}},
+  };
+  for (const Wanted& wanted : all)
+    if (auto error = check_given(wanted.name, wanted.array, wanted.dtype, wanted.shape)) return error;
+  for (const Wanted& wanted : all)
+    if (wanted.dtype == DType::f32)
+      if (auto error = check_finite(wanted.name, wanted.array)) return error;
+  return check_range(action, reply.actions);
 }
 
 Misfit misfit(const RunConfig& config, const WorkerHello& hello) {
@@ -272,6 +332,19 @@ size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec, const
   const auto rows = static_cast<size_t>(config.inference.max_batch);
   const size_t state_bytes = static_cast<size_t>(recurrence.state_size) * sizeof(float) + 1;
   return rows * (observation_bytes(spec) + masks + state_bytes + sizeof(int64_t)) + kNamesBytes;
+}
+
+size_t most_bytes_of_reply(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence) {
+  const ActionSpec& action = spec.action;
+  const auto parameters = rollout_extras(config.algorithm).policy_parameters ? action.policy_parameters() : 0;
+  // Actions and their log-probabilities, the value, those of a final and of a last observation, state and parameters.
+  const auto numbers = static_cast<size_t>(2 * action.decisions() + 3 + recurrence.state_size + parameters);
+  return static_cast<size_t>(config.env.rows) * numbers * sizeof(float) + kNamesBytes;
+}
+
+size_t most_bytes_of_report(const RunConfig& config) {
+  constexpr size_t kEpisodeBytes = sizeof(float) + sizeof(int32_t) + sizeof(uint8_t);
+  return 2 * static_cast<size_t>(config.workers.groups) * samples_per_rollout(config) * kEpisodeBytes + kNamesBytes;
 }
 
 }  // namespace troupe

@@ -1,9 +1,9 @@
 #pragma once
-// Placement: which worker asks which inference actor. Plain logic; one thread.
+// Placement: assigns each worker to an inference actor. Plain logic; one thread.
 //
-// The rule: a worker goes to the inference actor that has the fewest workers (of equal ones, the one that came first).
-// A new inference actor takes workers from the fullest one until no other has two more than it. The workers of one that
-// is gone are placed like new ones; while there is none they wait.
+// Rule: a new worker is assigned to the inference actor with the fewest workers; ties go to the one that joined first.
+// A new inference actor takes workers from the one with the most until the numbers differ by at most one. When an
+// inference actor is lost, its workers are assigned like new ones. Without any inference actor, workers wait.
 
 #include "runtime/weights/inference_index.h"
 
@@ -17,22 +17,22 @@ namespace troupe {
 
 class Placement {
  public:
-  // A worker that is to ask another inference actor from now on, or has none to ask.
+  // A worker whose inference actor changed; nullopt = it has none now.
   struct Move {
     uint64_t worker = 0;
     std::optional<InferenceIndex> inference_index;
     friend bool operator==(const Move&, const Move&) = default;
   };
 
-  // The inference actor of a new worker; nothing while there is none.
+  // Returns the inference actor of the new worker, or nullopt if there is none.
   std::optional<InferenceIndex> add_worker(uint64_t worker);
   void remove_worker(uint64_t worker);
-  // These return the workers that change, in order.
+  // Both return the workers whose inference actor changes, ordered.
   std::vector<Move> add_inference(InferenceIndex inference_index);
   std::vector<Move> remove_inference(InferenceIndex inference_index);
 
   std::optional<InferenceIndex> inference_of(uint64_t worker) const;
-  // Puts a worker, new or not, to an inference actor that there is, against the rule.
+  // Assigns a new or known worker to an existing inference actor, whatever the rule says.
   void place(uint64_t worker, InferenceIndex inference_index);
 
  private:
@@ -41,7 +41,7 @@ class Placement {
 
   std::map<InferenceIndex, std::set<uint64_t>> workers_of_;  // by inference actor
   std::map<uint64_t, InferenceIndex> inference_of_;          // by worker
-  std::set<uint64_t> waiting_;                               // workers without one
+  std::set<uint64_t> waiting_;                               // workers without an inference actor
 };
 
 }  // namespace troupe

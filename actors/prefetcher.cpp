@@ -14,8 +14,8 @@ using Self = PrefetcherActor::stateful_pointer<PrefetcherState>;
 
 using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
 
-// Hands over what is ready, and keeps exactly one batch on its way; in a deterministic run, only the one that the
-// trainer waits for, so that none is half-way when everything rests.
+// Hands over the staged batch and keeps exactly one batch requested. A deterministic run requests only the batch that
+// the trainer waits for, so that none is in transit when all actors are idle.
 void pump(Self self) {
   auto& st = self->state;
   if (st.staged && st.trainer) {

@@ -1,7 +1,7 @@
 #pragma once
 // Prefetcher: keeps the next super-batch staged (Learner::stage), on the trainer's device, while the trainer trains on
 // the current one. In deterministic runs (RunContext::deterministic) it stages only the one that the trainer waits for.
-// Has a thread of its own where RunContext::threads is set.
+// Has its own thread if RunContext::threads is set.
 
 #include <memory>
 
@@ -14,10 +14,10 @@ struct PrefetcherState {
   static inline const char* name = "prefetcher";
   std::shared_ptr<const Learner> learner;
   ReplayActor replay;
-  caf::strong_actor_ptr trainer;        // asked, and waits
+  caf::strong_actor_ptr trainer;        // waits for a batch; null if it does not
   std::shared_ptr<StagedBatch> staged;  // ready for it
   uint64_t env_steps = 0;               // of the staged batch
-  bool asked = false;                   // a batch is on its way from replay
+  bool asked = false;                   // a batch was requested from replay
   bool threads_set = false;
   bool deterministic = false;
 };

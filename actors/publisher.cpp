@@ -17,7 +17,7 @@ using Self = PublisherActor::stateful_pointer<PublisherState>;
 
 constexpr int kMaxFailures = 3;
 
-// Lets the plane make a step when there is something to do.
+// Tells the weight plane to run a step if there is work.
 void drive(Self self) {
   auto& st = self->state;
   if (!st.sender || st.stepping || !st.sender->wait_for_work(std::chrono::milliseconds(0))) return;

@@ -1,8 +1,8 @@
 #pragma once
-// Publisher: owns the weight plane of the trainer's process. Holds the current weights; every receiver of this process
-// that asks gets them at once and every later version as it comes, so a late joiner is served first what is current.
-// Receivers of other processes are brought up to date by a WeightSender, whose steps block and are made by the weight
-// plane actor, one at a time. Event-based; the trainer hands weights on and never waits.
+// Publisher: owns the weight plane of the trainer's process. Holds the current weights. A receiver in this process that
+// asks gets them at once, and then every later version.
+// Receivers in other processes are updated by a WeightSender, whose blocking steps the weight plane actor runs one at a
+// time. Event-based; the trainer publishes weights and never waits.
 
 #include <memory>
 #include <set>
@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-// What it needs for receivers of other processes; none of it where there are none.
+// Dependencies for receivers in other processes; all empty if there are none.
 struct PublisherDependencies {
   RunContextPtr context;
   std::shared_ptr<const Signature> signature;
@@ -28,10 +28,10 @@ struct PublisherState {
   WeightsPtr current;
   std::vector<WeightsHolder> receivers;  // of this process
   std::set<InferenceIndex> remote;       // receivers of other processes
-  WeightPlaneActor plane;                // from the first of them on
-  std::shared_ptr<WeightSender> sender;  // the plane's, once it stands
-  bool stepping = false;                 // the plane makes a step
-  int failures = 0;                      // in a row that nobody in particular was to blame for
+  WeightPlaneActor plane;                // null until the first remote receiver joins
+  std::shared_ptr<WeightSender> sender;  // the weight plane's; null until it is ready
+  bool stepping = false;                 // the weight plane is running a step
+  int failures = 0;                      // consecutive failed transfers that no single receiver caused
 };
 
 PublisherActor::behavior_type publisher(PublisherActor::stateful_pointer<PublisherState> self,

@@ -19,7 +19,7 @@ void add_counts(InferenceReport& sum, const InferenceReport& report) {
 
 }  // namespace
 
-// The entry of a receiver, a new one for one that was not heard of; nullptr when it gets none.
+// The entry of a receiver, created if it is new; nullptr when it gets none.
 ReceiverTable::Receiver* ReceiverTable::find(InferenceIndex inference_index) {
   if (const auto found = receivers_.find(inference_index); found != receivers_.end()) return &found->second;
   if (earlier_ && inference_index <= earlier_->inference_index) return nullptr;

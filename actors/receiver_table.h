@@ -1,6 +1,6 @@
 #pragma once
-// ReceiverTable: what the inference actors of a run have served and which weights they have applied, however many come
-// and go. Owned by stats; one thread.
+// ReceiverTable: batches and rows that each inference actor has served, and the weights it has applied. Memory stays
+// bounded however many join and leave. Owned by stats; one thread.
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@ namespace troupe {
 
 class ReceiverTable {
  public:
-  // Of receivers that are gone, the newest kGone keep an entry of their own. There are at most kMost entries.
+  // The newest kGone of the lost receivers keep separate entries. There are at most kMost entries.
   static constexpr size_t kGone = 100, kMost = 1000;
   // The name under which the rows of the others are reported.
   static constexpr const char* kEarlier = "earlier inference actors";
@@ -25,15 +25,15 @@ class ReceiverTable {
   // In a deterministic run every receiver keeps its entry: they are its state.
   explicit ReceiverTable(bool deterministic) : deterministic_(deterministic) {}
 
-  // Messages of receivers that are long gone, and of more than kMost, are ignored.
+  // Messages of receivers without an entry that were lost long ago, and those beyond kMost receivers, are ignored.
   void add(const InferenceReport& report);
   void add(const Applied& applied);
   void add(const ReceiverGone& gone);
 
   // Batches, rows and weights of all receivers.
   void fill(StatsSnapshot& snapshot, PolicyVersion published) const;
-  // Call at every interval: one line for each receiver that falls behind: that for kAlarmLooks looks in a row was
-  // further behind than before, or behind without having applied anything. A line is repeated only after the receiver
+  // Call once an interval. Returns one line for each receiver that falls behind: for kAlarmLooks checks in a row it was
+  // further behind than before, or behind without having applied anything. The line is repeated only after the receiver
   // had caught up.
   std::vector<std::string> alarms(PolicyVersion published);
 
@@ -47,7 +47,7 @@ class ReceiverTable {
     InferenceReport report;
     std::optional<PolicyVersion> applied;
     bool gone = false;
-    uint64_t behind_before = 0;  // at the last look, as is `applied_before`
+    uint64_t behind_before = 0;  // at the last check, like `applied_before`
     std::optional<PolicyVersion> applied_before;
     int strikes = 0;
   };

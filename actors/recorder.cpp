@@ -27,7 +27,7 @@ Checkpoint to_checkpoint(const CheckpointMessage& message, const RunConfig& conf
   return checkpoint;
 }
 
-// Does without a report that the sink refuses.
+// Logs an error and drops the report if the sink throws.
 template <class Report>
 void attempt(Report report) {
   try {

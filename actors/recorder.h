@@ -1,6 +1,6 @@
 #pragma once
-// Recorder: the only actor that touches the disk. Detached, so that nobody waits for it. What it writes to is a
-// RunSink: the run folder, console and sockets of a real run, memory in a simulation.
+// Recorder: the only actor that writes to disk. Detached, so that no other actor waits for the disk. It writes to a
+// RunSink: the run folder, console and sockets of a real run, or memory in a simulation.
 
 #include <memory>
 
@@ -13,13 +13,14 @@ namespace troupe {
 class RunSink {
  public:
   virtual ~RunSink() = default;
-  // All may throw; the error is logged and counted, the run goes on. LockLost ends it: its folder is no longer its own.
+  // All may throw; the error is logged and counted, and the run continues. LockLost ends the run: it no longer holds
+  // the lock of its folder.
   virtual void save(const Checkpoint& checkpoint) = 0;
-  // An evaluation has ended, maybe with an error. Its checkpoint may follow.
+  // An evaluation has ended, possibly with an error. Its checkpoint may follow.
   virtual void evaluated(const Evaluation&) {}
-  // A point of the curves. One that comes with the env_steps of the point before replaces it.
+  // A point of the curves. A point with the env_steps of the previous one replaces it.
   virtual void record(const StatsSnapshot& snapshot) = 0;
-  // For those who watch the run.
+  // The current snapshot, for the console and the statistics port.
   virtual void show(const StatsSnapshot& snapshot) = 0;
 };
 

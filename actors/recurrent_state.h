@@ -16,17 +16,17 @@ class RecurrentState {
   explicit RecurrentState(int64_t state_size = 0, int64_t rows = 0);
 
   bool empty() const { return state_.empty(); }
-  // [N, S] float32 as the last reply gave it; zeros before the first.
+  // [N, S] float32 from the last reply; zeros before the first.
   const Array& state() const { return state_; }
-  // [N] uint8: the next observation begins an episode.
+  // [N] uint8: 1 where the next observation begins an episode.
   const Array& starts() const { return starts_; }
 
-  // Takes what a policy gave. Throws InvariantError when it does not fit.
+  // Stores the state that a policy returned. Throws InvariantError if its shape or dtype is wrong.
   void take(const Array& state);
   // Notes the rows whose episode ended with this step, or whose environment failed.
   void note_step(const EnvStep& step);
 
-  // Both from elsewhere, as they were saved.
+  // Restores a saved state.
   void load(const Array& state, const Array& starts);
 
  private:

@@ -301,15 +301,23 @@ void on_part(Self self, const Part& part) {
   if (!self->current_sender()) return;  // its connection is lost already
   const auto sender = st.worker_of.find(self->current_sender()->address());
   if (sender == st.worker_of.end()) return;
-  RolloutMessage message;
+  RolloutMessage rollout;
+  WorkerReport report;
   try {
+    TROUPE_CHECK(part.of == PartOf::rollout || part.of == PartOf::report, static_cast<int>(part.of));
     const auto whole = st.parts.add(sender->first, part);
     if (!whole) return;
-    message = deserialize<RolloutMessage>(self->system(), *whole);
+    if (part.of == PartOf::rollout)
+      rollout = deserialize<RolloutMessage>(self->system(), *whole);
+    else
+      report = deserialize<WorkerReport>(self->system(), *whole);
   } catch (const std::exception& e) {
     return expel(self, sender->second, e.what());
   }
-  on_rollout(self, message);
+  if (part.of == PartOf::rollout)
+    on_rollout(self, rollout);
+  else
+    on_report(self, report);
 }
 
 }  // namespace
@@ -327,7 +335,8 @@ ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;
   st.stats = stats;
-  st.parts = PartAssembler(most_bytes_of_rollout(config, context->spec, context->recurrence));
+  st.parts = PartAssembler(
+      std::max(most_bytes_of_rollout(config, context->spec, context->recurrence), most_bytes_of_report(config)));
   st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic);
   const auto watch_sampling = [self, supervisor] {
     auto& st = self->state;

@@ -12,12 +12,12 @@ namespace troupe {
 
 namespace {
 
-constexpr uint32_t kCreditsPerGroup = 2;  // one rollout under way, one ready to start without a round trip
-// A larger max_reuse is a limit that a full buffer is not renewed by: else a run could train on the same samples for
-// ever.
+constexpr uint32_t kCreditsPerGroup = 2;  // one rollout in progress, and one that can start without a round trip
+// Upper bound of max_reuse in admission: without it, a full buffer with a large max_reuse would train on the same
+// samples forever.
 constexpr uint64_t kPlannedUses = 64;
 // Updates after which one more super-batch may wait. At first the environments run two ahead of the trainer and no
-// more, so that a run with a large lag bound neither makes most of its samples with its first weights nor passes its
+// more, so that a run with a large lag cap neither makes most of its samples with its first weights nor passes its
 // limits before it has trained.
 constexpr uint64_t kUpdatesPerSuperBatch = 4;
 
@@ -34,7 +34,7 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
       ledger_(ledger),
       env_steps_(env_steps),
       uncounted_(uncounted) {
-  // What waited in a process that ended is gone.
+  // Samples that waited in a process that ended are lost.
   ledger_.lost_in_crash += ledger_.waiting;
   ledger_.waiting = 0;
   trained_before_ = ledger_.trained;
@@ -136,15 +136,15 @@ bool ReplayStore::may_grant(uint64_t samples) const {
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   const uint64_t last_use = version_.number + (queued + samples - 1) / super_batch_;
   if (fits && last_use <= *served + bound) return true;
-  // Rows that failed can leave a super-batch a few samples short of what was promised: top it up rather than wait for
-  // ever.
+  // Rows that failed can leave a super-batch a few samples short of what was promised: grant more rather than wait
+  // forever.
   const uint64_t first_use = version_.number + queued / super_batch_;
   return promised == 0 && stored_samples_ < super_batch_ && first_use <= *served + bound;
 }
 
 std::vector<CreditGrant> ReplayStore::grant() {
   std::map<uint64_t, uint32_t> granted;
-  // Round robin, starting after the worker that got the last credit, until nobody may have one more.
+  // Round robin, starting after the worker that got the last credit, until no worker may have another.
   for (bool any = true; any && !workers_.empty();) {
     any = false;
     auto it = workers_.upper_bound(last_granted_);
@@ -210,8 +210,8 @@ void ReplayStore::drop_stale() {
   });
 }
 
-// Units of different sizes may not fill the capacity exactly. What is left must make a super-batch all the same, else
-// the buffer would stay short of one for ever.
+// Units of different sizes may not fill the capacity exactly. The remaining samples must still make a super-batch, else
+// the buffer would stay short of one forever.
 void ReplayStore::evict_for(uint64_t incoming) {
   while (!units_.empty() && stored_samples_ + incoming > capacity_ &&
          stored_samples_ + incoming >= super_batch_ + units_.front().get().samples) {

@@ -1,23 +1,23 @@
 #pragma once
-// ReplayStore: the logic of the replay buffer without the actor: rollouts, credits, staleness and the ledger. One
+// ReplayStore: the logic of the replay buffer without the actor: rollouts, credits, policy lag and the ledger. One
 // thread.
 //
-// Admission, for a rollout of n samples with `queued` samples stored or promised and S samples per update. Whatever a
-// super-batch still lacks is admitted in both modes; otherwise queued + n stays within room(): the capacity, and at
-// first 2 S.
+// Admission of a rollout of n samples, with `queued` samples stored or promised and S samples per update: what the next
+// super-batch still lacks is always admitted, in both modes. Beyond that, queued + n must not exceed room(), which is
+// the capacity, and less at the start of the run (at first 2 S).
 //
 // - consume_once: the rollout is used at the latest by update next_index + (queued + n - 1) / S, and is made by weights
-//   no older than those every inference actor has applied. It is admitted while the difference is at most
+//   no older than those that every inference actor has applied. It is admitted if the difference is at most
 //   max_policy_lag.
 // - reuse: a full buffer admits a rollout for every n * max_reuse samples that updates have used (max_reuse counts as
-//   kPlannedUses at most), and evicts the oldest samples for it. So each sample is used about max_reuse times, and new
-//   ones always come.
+//   kPlannedUses at most), and evicts the oldest samples for it. Each sample is thus used about max_reuse times, and
+//   new samples keep arriving.
 //
-// Samples that are older than max_policy_lag when a super-batch is drawn are dropped, so the bound is hard in both
-// modes.
+// Samples whose policy lag exceeds max_policy_lag when a super-batch is drawn are dropped, so no update in either mode
+// trains on older ones.
 //
-// Rollouts are kept in units, each of any number of samples, that are drawn, evicted and dropped as a whole. What a
-// unit is, the store does not know (models/rollout_units.h).
+// Rollouts are divided into units of any number of samples, which are drawn, evicted and dropped as a whole
+// (models/rollout_units.h). The store does not depend on what a unit is.
 
 #include <cstdint>
 #include <deque>

@@ -1,5 +1,5 @@
 #pragma once
-// RequestBatcher: when a batch of inference requests leaves, without the actor. A batch leaves when it has batch_size
+// RequestBatcher: decides when to run a batch of inference requests. A batch is run when it has batch_size
 // rows, when its oldest request reaches the timeout, or when no more requests can arrive because every client is
 // already waiting. It never exceeds max_batch rows. One thread; time comes from the caller.
 
@@ -20,15 +20,15 @@ enum class LeaveReason : uint8_t { full = 0, timeout = 1, all_waiting = 2 };
 class RequestBatcher {
  public:
   using Clock = std::chrono::steady_clock;
-  // A client is one vector environment of one worker: it has at most one request under way.
+  // A client is one vector environment of one worker: it has at most one pending request.
   struct ClientId {
-    uint64_t worker = 0;  // as the caller numbers them
+    uint64_t worker = 0;  // numbered by the caller
     uint32_t group = 0;
     friend auto operator<=>(const ClientId&, const ClientId&) = default;
   };
   struct Request {
     ClientId client;
-    uint64_t ticket = 0;  // the caller's key of what it stored for this request
+    uint64_t ticket = 0;  // the caller's key for this request
     int64_t rows = 0;     // rows of the forward: actions and values together
     Clock::time_point arrived;
   };
@@ -38,29 +38,29 @@ class RequestBatcher {
   // Adds a request; false when it alone exceeds max_batch rows. A second request of a client replaces the first, whose
   // ticket is returned through `replaced`.
   bool add(const Request& request, std::optional<uint64_t>& replaced);
-  // The client has nothing to ask until its next request (no credit).
+  // The client will not ask until its next request (it has no credit); batches do not wait for it.
   void pause(ClientId client);
-  // The worker is gone, or no longer counts; `worker` is the number in its ClientIds. Tickets of its pending requests
-  // are returned.
+  // Removes a worker and its clients; `worker` is the number in their ClientIds. Returns the tickets of its pending
+  // requests.
   std::vector<uint64_t> forget(uint64_t worker);
 
-  // Whether a batch must leave now, and why.
+  // Whether a batch must run now, and why.
   std::optional<LeaveReason> ready(Clock::time_point now) const;
   // The requests of the next batch, oldest first, at most max_batch rows.
   std::vector<Request> take();
-  // When the oldest request times out; nothing when none is pending.
+  // When the oldest request times out; nullopt when none is pending.
   std::optional<Clock::time_point> deadline() const;
 
   int64_t pending_rows() const { return rows_; }
   size_t pending() const { return requests_.size(); }
-  // Rows at which a batch leaves at once: the configured size or, when that is 0, half of all active clients' rows.
+  // Rows at which a batch is run at once: the configured size or, when that is 0, half of all active clients' rows.
   int64_t target() const;
 
  private:
   InferenceConfig config_;
   std::deque<Request> requests_;
   int64_t rows_ = 0;
-  std::map<ClientId, int64_t> active_;  // rows of the last request of every client that can ask again
+  std::map<ClientId, int64_t> active_;  // rows of the last request, for every client that may ask again
   int64_t active_rows_ = 0;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
-// RestartLimit: whether and when a child that has ended is started again. One object for a child and those that replace
-// it, one after the other; used by the supervisor and by a node. Plain logic, one thread; times come from the caller.
+// RestartLimit: decides whether and when to restart a child that has ended. One object covers a child and its
+// successive replacements; used by the supervisor and by a node. Plain logic, one thread; times come from the caller.
 //
-// The first restart comes at once. Each further one within kCalm waits twice as long as the one before, up to
-// kLongestPause. After kMost restarts within kWindow the child is given up.
+// The first restart is immediate. Each further one within kCalm waits twice as long as the previous one, up to
+// kLongestPause. After kMost restarts within kWindow the child is not restarted again.
 
 #include <chrono>
 #include <cstdint>
@@ -23,10 +23,10 @@ class RestartLimit {
   static constexpr std::chrono::milliseconds kFirstPause{100};
   static constexpr std::chrono::milliseconds kLongestPause{5000};
 
-  // The pause before the child is started again; nothing when it is given up.
+  // The pause before the restart; nullopt when the child must not be restarted.
   std::optional<std::chrono::milliseconds> next_pause(Clock::time_point now);
 
-  // The restarts within kWindow as milliseconds since each, and back.
+  // Saves the restarts within kWindow as the milliseconds since each, and restores them.
   std::vector<int64_t> ages(Clock::time_point now) const;
   void restore(const std::vector<int64_t>& ages, Clock::time_point now);
 

@@ -55,6 +55,21 @@ uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name) {
   return static_cast<uint64_t>(count);
 }
 
+void check_counts(const Checkpoint& checkpoint, uint64_t steps_per_sample) {
+  const uint64_t updates = saved_count(checkpoint, "updates");
+  if (updates != checkpoint.updates)
+    throw ConfigError("its scalar updates is " + std::to_string(updates) + ", expected " +
+                      std::to_string(checkpoint.updates) + " like state.updates");
+  if (!checkpoint.scalars.contains("ledger.produced")) return;  // an older program's
+  const uint64_t produced = saved_count(checkpoint, "ledger.produced");
+  const uint64_t most = produced * steps_per_sample;  // of two numbers far below 2^64
+  if (checkpoint.env_steps < produced || checkpoint.env_steps > most)
+    throw ConfigError(
+        "its state.env_steps is " + std::to_string(checkpoint.env_steps) + ", expected " +
+        (produced == most ? std::to_string(produced) : std::to_string(produced) + " to " + std::to_string(most)) +
+        " for the samples of its scalar ledger.produced");
+}
+
 ReplayStart start_from(const std::map<std::string, Array>& weights, Learner& learner) {
   learner.begin_from(weights);
   return {};

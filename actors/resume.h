@@ -2,6 +2,7 @@
 // How a run goes on from a checkpoint: what is written beside the learner's state, and what a new process makes of it.
 // Plain functions.
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -20,6 +21,10 @@ void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message);
 
 // The scalar of that name, which is a count. Throws ConfigError when there is none, or when it is something else.
 uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name);
+
+// Throws ConfigError that names the entry where the counts in the checkpoint contradict each other. A sample takes 1 to
+// `steps_per_sample` environment steps.
+void check_counts(const Checkpoint& checkpoint, uint64_t steps_per_sample);
 
 // Begins a new run with the weights of another one: a fresh optimizer, and every count at 0. Throws ConfigError when
 // they do not fit.

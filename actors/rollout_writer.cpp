@@ -90,7 +90,7 @@ void RolloutWriter::record_step(int64_t t, const EnvStep& step, double reward_sc
     const auto row = static_cast<size_t>(n);
     const size_t i = index(t, n);
     const int32_t executed = step.executed.view<int32_t>()[row];
-    if (executed == 0) {  // failed or left out
+    if (executed == 0) {  // failed or in quarantine
       if (t > 0 && valid(t - 1, n) && !ended(t - 1, n)) truncated[index(t - 1, n)] = 1;
       continue;
     }
@@ -144,7 +144,7 @@ Episodes RolloutWriter::episodes() const {
           Array::of<uint8_t>({count}, episode_success_)};
 }
 
-// The advantages and value targets that are the worker's to compute.
+// Computes the advantages and value targets that the algorithm takes from the worker.
 void RolloutWriter::estimate(const AlgorithmConfig& algorithm) {
   const RolloutExtras extras = rollout_extras(algorithm);
   if (!extras.returns) return;

@@ -1,7 +1,7 @@
 #pragma once
 // RolloutWriter: a rollout while it is being written, step by step. close() finishes it, with GAE where the algorithm
 // takes that from rollouts. Plain logic, one thread. The environment writes its observations straight into
-// observations_at(t); those bytes are handed to the inference actor and never written again.
+// observations_at(t); those bytes are sent to the inference actor and never written again.
 
 #include <cstdint>
 #include <span>
@@ -25,21 +25,21 @@ class RolloutWriter {
   Arrays observations_at(int64_t t) const;
   Array action_mask_at(int64_t t) const;
 
-  // What the policy said at step t. Rows whose episode went on at t - 1 get their next value from it.
+  // Stores the policy's output at step t. It also holds the next values of rows whose episode continued after t - 1.
   void record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values,
                      PolicyVersion version);
   // [N, P] of the policy at step t, where rollouts carry them.
   void record_parameters(int64_t t, const Array& parameters);
-  // With a recurrent model: what the request for step t carried, state [N, S] and starts [N].
+  // With a recurrent model: the state [N, S] and starts [N] that the request for step t carried.
   void record_state(int64_t t, const Array& state, const Array& starts);
-  // What the environment answered at step t. The step of a row that failed is void, and the row's segment ends before
-  // it.
+  // Stores the environment's result of step t. The step of a row that failed is invalid, and the row's segment ends
+  // before it.
   void record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward);
   // The tasks [N] of the episodes that step t belongs to.
   void keep_tasks(int64_t t, std::span<const int32_t> tasks);
   // V of the real next observation of step t in row n.
   void set_next_value(int64_t t, int64_t n, float value);
-  // Values of the observations after the last step, for the rows whose episode goes on: [N].
+  // Values of the observations after the last step, for the rows whose episode continues: [N].
   void set_last_values(const Array& values);
   // For estimators that recompute values: keep the final observation of row n at step t; the observations after the
   // end.
@@ -48,16 +48,16 @@ class RolloutWriter {
 
   bool ended(int64_t t, int64_t n) const;
   bool valid(int64_t t, int64_t n) const;
-  // Valid steps so far.
+  // Number of valid steps so far.
   uint64_t samples() const { return rollout_.samples; }
-  // Environment steps they took.
+  // Environment steps that these took (several for a chunk of actions).
   uint64_t env_steps() const { return rollout_.env_steps; }
-  // An episode whose last step is in this rollout.
+  // Adds an episode whose last step is in this rollout.
   void add_episode(float episode_return, int32_t length, bool success);
   Episodes episodes() const;
 
-  // The finished rollout, with those of advantages and returns that the algorithm takes from rollouts. The writer is
-  // empty afterwards.
+  // Returns the finished rollout, with the advantages and returns that the worker computes for the algorithm. The
+  // writer is empty afterwards.
   RolloutPtr close(const AlgorithmConfig& algorithm, uint64_t worker, uint64_t sequence, uint32_t group = 0);
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
-// The table of the actors that a run has once each and cannot go on without. It says how each is started, watched and
-// stopped; the supervisor and the simulator go by it. A new one is a member of SupervisorState and a line here.
+// The table of the actors that exist once in a run and whose failure ends it. It defines how each is started, monitored
+// and stopped; the supervisor and the simulator use it. To add one: a member of SupervisorState and a line of the
+// table.
 
 #include <cstdint>
 #include <span>
@@ -15,14 +16,14 @@ using Stoppable = caf::typed_actor<caf::reacts_to<Stop>>;
 
 struct RunActor {
   std::string_view name;
-  void (*spawn)(SupervisorSelf self);  // into the state; the actors of the lines above are there
+  void (*spawn)(SupervisorSelf self);  // stores the actor in the state; the actors of earlier lines exist already
   Stoppable (*handle)(const SupervisorState& state);
   StopStage stage = StopStage::first;
   bool stops_by_exit = false;       // Stop ends only its training
-  bool may_be_left_behind = false;  // it may be inside a step of an environment when the run ends
+  bool may_be_left_behind = false;  // may be blocked in an environment step when the run ends
 };
 
-// In the order in which they are started; they are stopped in the opposite one.
+// In start order; they are stopped in reverse order.
 std::span<const RunActor> run_actors();
 
 }  // namespace troupe

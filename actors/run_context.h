@@ -1,6 +1,6 @@
 #pragma once
-// What every actor of a run is built from: the config and the factories. Constant once made; shared by all actors of a
-// process. The command line fills it with the real factories, tests and the simulator with theirs.
+// RunContext: the config of a run and the factories that its actors use. Constant once made; shared by all actors of a
+// process. The command line fills in the real factories; tests and the simulator fill in their own.
 
 #include <chrono>
 #include <functional>
@@ -23,30 +23,30 @@ struct RunContext {
   EnvSpec spec;
   Recurrence recurrence;
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
-  // That many rows for an evaluation. Empty in a process that only hosts workers.
+  // Makes an environment of `rows` rows for an evaluation. Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
-  // Of the run's model, for the inference host, which shows it to the run. Empty in a process that only hosts workers.
+  // Signature of the run's model; the inference host sends it to the run. Empty in a process that only hosts workers.
   std::shared_ptr<const Signature> signature;
   // Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Policy>()> make_policy;
-  // The same for evaluations, which may compute on another device. Empty: make_policy makes these too.
+  // The same for evaluations, which may use another device. Empty: evaluations use make_policy.
   std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
-  // Called on the thread of an actor that computes, before it does, with the number of compute threads it may use.
+  // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
-  // A backend for the weight plane whose members reach this process by `address`. Empty where there can be no weight
-  // plane to other processes.
+  // Makes a backend for the weight plane; its members connect to this process at `address`. Empty if this process
+  // cannot transfer weights to other processes.
   std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;
-  // The address by which other processes reach this one; empty = the one by which the first of them came.
+  // The address at which other processes connect to this one; empty = the address that the first of them used.
   std::string network_address;
-  // Detached actors get threads of their own; false puts every actor on the system's scheduler (deterministic,
-  // simulated).
+  // True: each detached actor has its own thread. False: every actor runs on the system's scheduler (deterministic and
+  // simulated runs).
   bool threads = true;
-  // Deterministic runs, see actors/deterministic_run.h: actors beat, report, save and begin an update only when they
-  // are told that it is their turn, never at a time.
+  // Deterministic run, see actors/deterministic_run.h: actors send heartbeats, report, save and begin an update only
+  // when they are told to, never because of a timer.
   bool deterministic = false;
-  // Those that are resumed: what the actors left in the checkpoint, by their names.
+  // In a resumed deterministic run: the states of the actors from the checkpoint, by actor name.
   std::map<std::string, std::string> states;
-  // When the process began, for reports; nothing = when the run's actors do.
+  // Start of the process, for reports; nullopt = the start of the run's actors.
   std::optional<std::chrono::steady_clock::time_point> started;
 
   const std::string* state_of(const std::string& actor) const {
@@ -55,7 +55,7 @@ struct RunContext {
   }
 };
 
-// Makes an actor beat again after `interval`, except where a turn will tell it to.
+// Schedules the actor's next heartbeat after `interval`; does nothing in deterministic runs, where turns trigger it.
 template <class Self>
 void beat_after(Self* self, const RunContext& context, std::chrono::milliseconds interval) {
   if (!context.deterministic) self->delayed_send(self, interval, beat_atom_v);

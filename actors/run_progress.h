@@ -1,5 +1,5 @@
 #pragma once
-// How much of a run is done. The schedules of the trainer and the reports of stats both follow it. Plain functions.
+// The progress of a run, as used by the trainer's schedules and the reports of stats. Plain functions; any thread.
 
 #include <cstdint>
 
@@ -8,13 +8,13 @@
 
 namespace troupe {
 
-// The fraction of `stop.seconds` that is used after `seconds` of this start, in [0, 1]; 0 without that limit. `start`
-// is what the starts before left. The limit is one of each start: a start continues where an interrupted one was, and
-// reaches 1 at its own limit. After a start that used its time up, the run is one of both times, as with a larger
-// stop.env_steps.
+// Progress towards `stop.seconds`, in [0, 1], after `seconds` of the current start; 0 without that limit. `start` holds
+// the progress of earlier starts. The limit applies to each start separately: a resumed start continues from the
+// progress of the interrupted one and reaches 1 at its own limit. If the earlier start used up its time, the run counts
+// as one of both times together, as with a larger stop.env_steps.
 double time_progress(const StopConfig& stop, double seconds, const ReplayStart& start);
 
-// The fraction of the run that is done, in [0, 1]: of the limit that is nearest. `time` is what time_progress() says.
+// Progress of the run, in [0, 1]: the largest over all its limits. `time` is the result of time_progress().
 double run_progress(const StopConfig& stop, uint64_t env_steps, uint64_t updates, double time);
 
 }  // namespace troupe

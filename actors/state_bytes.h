@@ -1,6 +1,6 @@
 #pragma once
-// The state that actors of a deterministic run leave in a checkpoint, as bytes: whatever inspect() can send, this can
-// save. Pure functions; floating-point numbers go in as WireDouble or Array.
+// Converts the state that an actor of a deterministic run saves in a checkpoint to bytes and back. Works for every type
+// with inspect(). Pure functions; floating-point numbers go in as WireDouble or Array.
 
 #include <stdexcept>
 #include <string>
@@ -26,7 +26,7 @@ std::string to_bytes(const Values&... values) {
   return bytes;
 }
 
-// The values that to_bytes() was given. Throws std::runtime_error, beginning with `whose`, when the bytes hold others.
+// Inverse of to_bytes(). Throws std::runtime_error that begins with `whose` when the bytes hold other types.
 template <class... Values>
 void from_bytes(const std::string& bytes, const std::string& whose, Values&... values) {
   caf::binary_deserializer source(static_cast<caf::execution_unit*>(nullptr), bytes.data(), bytes.size());

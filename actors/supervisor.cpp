@@ -108,6 +108,7 @@ caf::error abandon(Self self, const std::exception_ptr& failure) {
 }  // namespace
 
 SupervisorActor::behavior_type supervisor(Self self, RunContextPtr context, RunDependencies dependencies) {
+  drop_strange_messages(self, self->name());
   self->set_exception_handler([self](std::exception_ptr& failure) { return abandon(self, failure); });
   self->state.context = context;
   self->state.dependencies = std::move(dependencies);

@@ -21,7 +21,7 @@
 
 namespace troupe {
 
-// How a run ended. `error` is empty unless it could not go on.
+// How a run ended. `error` is empty unless the run failed.
 struct RunOutcome {
   PolicyVersion version;
   std::string reason;
@@ -29,26 +29,25 @@ struct RunOutcome {
   std::optional<Evaluation> evaluation;  // of the final policy; absent when the run was interrupted
   bool checkpoint_written = false;
   std::string checkpoint_error;
-  // Children that did not stop within kFarewell of being told: their environment is inside a step. They must not be
-  // waited for.
+  // Children that did not stop within kFarewell because their environment is still inside a step. Do not wait for them.
   std::vector<std::string> left_behind;
 };
 
-// What a run starts from.
+// What a run needs besides its context.
 struct RunDependencies {
   std::shared_ptr<Learner> learner;
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
-  // Called once, by the supervisor: when the children have stopped or were left behind, or, after an exception in the
-  // supervisor itself, when they have been told to end.
+  // The supervisor calls this once: when every child has stopped or was left behind, or, after an exception in the
+  // supervisor itself, when the children have been told to end.
   std::function<void(const RunOutcome&)> on_end;
 };
 
 // When a run stops, each stage begins when the actors of the one before it have ended.
 enum class StopStage : uint8_t {
   first,   // workers, inference actors and most others
-  stats,   // nobody can report any more
-  record,  // the last snapshot was sent
+  stats,   // after every actor that reports to it
+  record,  // after stats has sent the last snapshot
 };
 
 struct SupervisorState {
@@ -58,8 +57,8 @@ struct SupervisorState {
 
   struct Inference {
     InferenceService service;
-    InferenceActor local;  // none when it is in another process,
-    InferenceMember host;  // whose host this is then
+    InferenceActor local;  // null when it is in another process
+    InferenceMember host;  // its host in that process; null when it is local
     bool serving = false;  // has weights
     RestartLimit restarts;
   };
@@ -83,15 +82,15 @@ struct SupervisorState {
   TrainerActor trainer;
   std::map<InferenceIndex, Inference> inference;
   Placement placement;
-  std::string weights_address;  // by which inference processes reach this one, once the first has
+  std::string weights_address;  // address that inference processes use for this one; empty until the first joins
   std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
   std::set<caf::actor_addr> leaving;  // children that were told to stop and still have something to report
   uint64_t next_worker = 0;
   InferenceIndex next_inference_index = 0;
-  // What comes back after a pause, by the number of the worker that ended, or the inference index.
+  // Children to be restarted after a pause, by the number of the worker that ended, or the inference index.
   std::map<uint64_t, RestartLimit> resting_workers, resting_inference;
-  // Until when the end of the run waits for each kind of child; nothing before it was told.
+  // How long the end of the run waits for each kind of child; nullopt until that kind was told to stop.
   std::optional<std::chrono::steady_clock::time_point> members_until, others_until;
   RunOutcome outcome;
   bool interrupted = false;

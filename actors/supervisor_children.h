@@ -1,5 +1,6 @@
 #pragma once
-// The children of a supervisor: starting them, whom each worker asks, and what a deterministic run saves of them.
+// The supervisor's children: starting them, assigning workers to inference actors, and saving them in deterministic
+// runs.
 
 #include <cstdint>
 #include <map>
@@ -10,18 +11,18 @@
 
 namespace troupe {
 
-// By id, because the order of addresses is another one in every process.
+// Ordered by id, because the order of actor addresses differs between processes.
 std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st);
 void spawn_inference(SupervisorSelf self, InferenceIndex inference_index, const RestartLimit& restarts = {});
-// The inference actor of a new worker; none while there is none.
+// Assigns a new worker to an inference actor and returns it; null if there is none.
 InferenceService place_worker(SupervisorSelf self, uint64_t worker);
 void tell(SupervisorSelf self, const std::vector<Placement::Move>& moves);
 void spawn_worker(SupervisorSelf self, const RestartLimit& restarts = {});
-// Deterministic runs: who there is and how often each was restarted, as bytes; spawn_children() starts from them.
+// Deterministic runs: the children and the restarts of each, as bytes. spawn_children() restores them.
 std::string save_children(SupervisorSelf self);
-// The inference actors and workers of the run's config.
+// Starts the inference actors and workers that the config asks for.
 void spawn_children(SupervisorSelf self);
-// The actors of the table in actors/run_actors.h, all of them watched.
+// Starts and monitors every actor of the table in actors/run_actors.h.
 void spawn_run_actors(SupervisorSelf self);
 
 }  // namespace troupe

@@ -21,7 +21,7 @@ using Phase = SupervisorState::Phase;
 
 template <class Handle>
 void wait_for(Self self, const Handle& child) {
-  self->monitor(child);  // answered at once for one that has ended already
+  self->monitor(child);  // if the child has ended, its down message comes at once
   self->state.leaving.insert(child.address());
 }
 
@@ -88,7 +88,7 @@ void stop_when_complete(Self self) {
 
 void fail(Self self, const std::string& error) {
   auto& st = self->state;
-  log_info("supervisor", error);  // the command shows it, when the run has ended
+  log_info("supervisor", error);  // only info: the command prints it when the run has ended
   if (st.outcome.error.empty()) st.outcome.error = error;
   stop_all(self);
 }

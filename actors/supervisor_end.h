@@ -1,5 +1,5 @@
 #pragma once
-// How a supervisor ends its run: who is told to stop, in which order, and for whom the end waits.
+// How the supervisor ends its run: which actors it stops, in which order, and which it waits for.
 
 #include <string>
 
@@ -7,14 +7,13 @@
 
 namespace troupe {
 
-// Tells every child to stop; stats when the others have, or their last reports would come too late, and the recorder
-// last of all.
+// Tells every child to stop: stats after the others, because they send it their last reports, and the recorder last.
 void stop_all(SupervisorSelf self);
-// A child that was told to stop has ended, or is waited for no longer.
+// Call when a child that was told to stop has ended, or when the supervisor no longer waits for it.
 void on_left(SupervisorSelf self, const caf::actor_addr& child);
 void stop_when_complete(SupervisorSelf self);
 void fail(SupervisorSelf self, const std::string& error);
-// The end waits no longer for who may be silent. Two kinds run environments in this process, and may be inside a step.
+// Stops waiting for children that may be blocked: workers and the evaluator may be inside an environment step.
 void on_farewell_over(SupervisorSelf self);
 
 }  // namespace troupe

@@ -19,7 +19,7 @@ namespace {
 using Self = SupervisorSelf;
 using Phase = SupervisorState::Phase;
 
-// From now on it counts neither for admission nor in reports.
+// Removes the receiver from admission and reports.
 void forget_inference(Self self, InferenceIndex inference_index) {
   auto& st = self->state;
   st.inference.erase(inference_index);
@@ -27,7 +27,7 @@ void forget_inference(Self self, InferenceIndex inference_index) {
   self->send(st.stats, ReceiverGone{inference_index});
 }
 
-// Starts a child again: now or after `pause`.
+// Restarts a child now or after `pause`.
 void restart(Self self, std::chrono::milliseconds pause, const RestartDue& due) {
   if (pause.count() == 0)
     self->send(self, due);
@@ -39,9 +39,9 @@ std::string after(std::chrono::milliseconds pause) {
   return pause.count() == 0 ? "" : " in " + std::to_string(pause.count()) + " ms";
 }
 
-// Each one that is started has a number of its own, `what` has that of the last.
+// Every restarted child has a new number; `what` names the last one.
 std::string too_many(const std::string& what, const caf::error& reason) {
-  return what + " and those that it replaced ended " + std::to_string(RestartLimit::kMost + 1) + " times within " +
+  return what + " and its predecessors ended " + std::to_string(RestartLimit::kMost + 1) + " times within " +
          std::to_string(RestartLimit::kWindow.count()) + " minutes, the last time with: " + describe(reason);
 }
 
@@ -67,8 +67,8 @@ void excuse(Self self, uint64_t worker) {
     self->send(st.inference.at(*inference_index).service, Pause{worker, static_cast<uint32_t>(group)});
 }
 
-// A worker that is given up leaves the run to the others. Without others the run ends: its own environments do not
-// work, and nobody else has come.
+// After too many restarts a worker is not restarted, and the run continues with the others. Without any other worker
+// the run ends: its own environments fail, and no worker of another process has joined.
 void replace_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
   auto& st = self->state;
   const std::string what = "worker " + std::to_string(ended.id);
@@ -77,7 +77,7 @@ void replace_worker(Self self, const SupervisorState::Member& ended, const caf::
   if (!pause) {
     const std::string why = too_many(what, reason);
     if (st.members.empty() && st.resting_workers.empty()) return fail(self, why);
-    return log_error("supervisor", why + "; it is not started again");
+    return log_error("supervisor", why + "; not restarting it");
   }
   log_warn("supervisor", what + " ended: " + describe(reason) + "; starting another" + after(*pause));
   st.resting_workers[ended.id] = restarts;
@@ -97,7 +97,7 @@ void lose_worker(Self self, const SupervisorState::Member& ended, const caf::err
   forget_worker(self, ended);
   if (ended.local) return replace_worker(self, ended, reason);
   const bool last = st.members.empty() && st.resting_workers.empty();
-  const std::string waits = last ? "; no worker is left, the run waits for one to join" : "";
+  const std::string waits = last ? "; no worker is left; waiting for one to join" : "";
   const std::string what = "worker " + std::to_string(ended.id);
   if (!reason) return log_info("supervisor", what + " left in order" + waits);
   log_warn("supervisor", what + " ended: " + describe(reason) + waits);
@@ -126,8 +126,8 @@ void on_restart_due(Self self, const RestartDue& due) {
   tell(self, st.placement.add_inference(inference_index));
 }
 
-// CAF reports no end of an actor whose process has another connection by now, so replay would wait for the former
-// worker's rollouts.
+// CAF does not report the end of an actor if its process has reconnected, so replay would wait for the former worker's
+// rollouts.
 void forget_former_worker(Self self, const caf::actor_addr& host) {
   auto& st = self->state;
   const auto former = st.members.find(host);
@@ -145,7 +145,8 @@ void on_down(Self self, const caf::down_msg& down) {
     if (actor.handle(st).address() == down.source)
       return fail(self, std::string(actor.name) + " ended: " + describe(down.reason));
   if (st.phase != Phase::running) return;
-  if (fault_of(down.reason) == Fault::not_restored)  // another one in its place would begin anew: not the same run
+  const bool own = down.source.node() == self->node();
+  if (own && fault_of(down.reason) == Fault::not_restored)  // a replacement would start from scratch: not the same run
     return fail(self, "the checkpoint does not fit: " + describe(down.reason));
   const auto inference = std::ranges::find_if(
       st.inference, [&](const auto& entry) { return entry.second.service.address() == down.source; });

@@ -30,13 +30,13 @@ double time_used(Self self) {
   return time_progress(self->state.context->config.stop, elapsed(self), self->state.start);
 }
 
-// Drives the schedules.
+// Progress of the run, for the schedules.
 double progress(Self self) {
   const auto& st = self->state;
   return run_progress(st.context->config.stop, st.env_steps, st.version.number, time_used(self));
 }
 
-// Why training must end now, or nothing.
+// Why training must end now; empty if it continues.
 std::string limit_reached(Self self) {
   auto& st = self->state;
   const StopConfig& stop = st.context->config.stop;
@@ -51,7 +51,7 @@ bool due(uint64_t number, int64_t every) {
   return every > 0 && number > 0 && number % static_cast<uint64_t>(every) == 0;
 }
 
-// With checkpoint.keep_best, whatever is evaluated may turn out to be the best.
+// With checkpoint.keep_best, any evaluated policy may be the best.
 bool checkpoint_due(const TrainerState& st) {
   const RunConfig& config = st.context->config;
   return due(st.version.number, config.checkpoint.every_updates) ||
@@ -77,7 +77,7 @@ void end(Self self, const std::string& reason, const std::string& error = {}) {
   self->send(st.peers.supervisor, TrainingEnded{st.version, reason, error, st.learner->snapshot(st.version)});
 }
 
-// Ends now, or, in a deterministic run, when everything rests.
+// Ends now or, in a deterministic run, when all actors are idle.
 void request_end(Self self, const std::string& reason, const std::string& error = {}) {
   auto& st = self->state;
   if (!st.context->deterministic) return end(self, reason, error);
@@ -92,7 +92,7 @@ void ask(Self self) {
   self->send(self->state.peers.prefetcher, next_atom_v);
 }
 
-// What comes between two updates.
+// Work between two updates.
 void go_on(Self self, WeightsPtr weights) {
   auto& st = self->state;
   const RunConfig& config = st.context->config;
@@ -103,12 +103,12 @@ void go_on(Self self, WeightsPtr weights) {
   ask(self);
 }
 
-// Everything rests. A checkpoint taken now finds nothing half-way, and an update begun now finds the same whatever
-// happened before: so a run that is resumed goes on as if it had never stopped.
+// All actors are idle. A checkpoint taken now contains no unfinished work, and an update that begins now does not
+// depend on earlier timing, so a resumed run continues as if it had never stopped.
 void on_idle(Self self) {
   auto& st = self->state;
   if (st.ended) return;
-  if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker rests");
+  if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker is idle");
   if (st.end_reason.empty()) st.end_reason = limit_reached(self);
   const bool last = !st.end_reason.empty();
   const bool save = last || (checkpoint_due(st) && st.version.number != st.resumed_at);
@@ -117,7 +117,7 @@ void on_idle(Self self) {
     self->send(st.peers.recorder,
                ActorState{"trainer", to_bytes(st.skipped_in_a_row, WireDouble(st.evaluated), st.env_steps)});
     self->send(st.peers.supervisor, save_atom_v);
-    self->delayed_send(self, kIdleStep, idle_atom_v);  // when all have left their states
+    self->delayed_send(self, kIdleStep, idle_atom_v);  // when all actors have saved their states
     return;
   }
   st.saving = false;
@@ -126,7 +126,7 @@ void on_idle(Self self) {
   go_on(self, nullptr);
 }
 
-// Of the first only: a run may skip steps in every update.
+// Warns once: a run may skip steps in every update.
 void warn_of_skipped(Self self, const UpdateReport& report) {
   auto& st = self->state;
   if (report.skipped == 0 || std::exchange(st.warned_of_skipped, true)) return;
@@ -141,7 +141,7 @@ void warn_of_skipped(Self self, const UpdateReport& report) {
           " updates in a row in which every step is skipped (trainer.max_skipped)");
 }
 
-// Of the first only: where rollouts are short, every update may be like it.
+// Warns once: with short rollouts this may happen in every update.
 void warn_of_empty(Self self, const UpdateReport& report, uint64_t samples) {
   auto& st = self->state;
   if (!report.empty() || std::exchange(st.warned_of_empty, true)) return;
@@ -219,7 +219,7 @@ TrainerActor::behavior_type trainer(Self self, RunContextPtr context, std::share
         self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
         if (st.context->deterministic) return;
         if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
-        // Also when no update comes any more that would look at the clock.
+        // Needed in case no further update checks the clock.
         if (const double limit = st.context->config.stop.seconds; limit > 0)
           self->delayed_send(self, std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(limit)),
                              Stop{kTimeIsUp});
@@ -237,7 +237,7 @@ TrainerActor::behavior_type trainer(Self self, RunContextPtr context, std::share
       [self](idle_atom) { on_idle(self); },
       [self](const Stop& stop) {
         request_end(self, stop.reason);
-      },  // the supervisor ends the actor itself, once all is done
+      },  // the supervisor ends the actor when everything is done
   };
 }
 

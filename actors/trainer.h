@@ -1,6 +1,6 @@
 #pragma once
-// Trainer: takes a ready super-batch, runs the update, hands the new weights on. Detached. Never waits for data while a
-// prefetched batch is ready, nor for receivers of weights, nor for the disk.
+// Trainer: takes a staged super-batch, runs the update and publishes the new weights. Detached. Never waits for data
+// while a prefetched batch is ready, for receivers of weights, or for the disk.
 
 #include <chrono>
 #include <limits>
@@ -32,16 +32,16 @@ struct TrainerState {
   PolicyVersion version;
   uint64_t env_steps = 0;
   ReplayStart start;
-  uint64_t skipped_in_a_row = 0;  // updates that failed since the last one that applied a step
+  uint64_t skipped_in_a_row = 0;  // updates since the last one that applied an optimizer step
   bool warned_of_skipped = false, warned_of_empty = false;
   double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
   Clock::time_point started, asked;
   bool waiting = false;  // asked for a batch
   bool ended = false;
-  // Used where everything is deterministic:
+  // Used in deterministic runs:
   std::string end_reason, end_error;  // why to end at the next turn
-  bool saving = false;                // the others were told to leave their states
-  uint64_t resumed_at = 0;            // the update whose checkpoint this process began from
+  bool saving = false;                // the other actors were told to save their states
+  uint64_t resumed_at = 0;            // update of the checkpoint from which this process resumed
 };
 
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self, RunContextPtr context,

@@ -17,8 +17,8 @@ namespace {
 using Self = WeightPlaneActor::stateful_pointer<WeightPlaneState>;
 using std::chrono::milliseconds;
 
-// Without threads nothing can happen while this actor waits, so it does not: receivers get this much time of the actor
-// clock between the sending and the collecting of their answers.
+// Without threads nothing can happen while this actor blocks, so it does not block: receivers get this much time of the
+// actor clock between sending and collecting their answers.
 constexpr milliseconds kAnswerTime{20};
 
 std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signature> signature,
@@ -38,7 +38,8 @@ void on_joined(Self self, const std::shared_ptr<const Signature>& signature, con
   auto& st = self->state;
   if (!st.sender) st.sender = make_sender(self, signature, joined.address);
   st.hosts[joined.inference_index] = joined.host;
-  const auto difference = st.sender->admit(joined.inference_index, *signature);  // the supervisor has compared them
+  const auto difference =
+      st.sender->admit(joined.inference_index, *signature);  // the supervisor has already compared signatures
   TROUPE_CHECK(!difference, *difference);
   self->send(st.driver, PlaneReady{st.sender});
 }

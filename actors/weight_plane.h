@@ -1,7 +1,7 @@
 #pragma once
-// WeightPlane: makes the blocking steps of the WeightSender, and hands its invitations to the inference processes.
-// Detached; spawned by the publisher when the first of them joins, because the process group's backend costs time and
-// memory. It ends with the publisher, or when there is no backend.
+// WeightPlane: runs the blocking steps of the WeightSender and sends its invitations to the inference processes.
+// Detached. The publisher spawns it when the first inference process joins, because the process group's backend costs
+// time and memory. It ends with the publisher, or when there is no backend.
 
 #include <map>
 #include <memory>
@@ -14,7 +14,7 @@ namespace troupe {
 
 using PlaneDriver = caf::typed_actor<caf::reacts_to<PlaneReady>, caf::reacts_to<PlaneStep>>;
 
-// What both ends of the weight plane use. Without threads no wait can succeed later, so every limit is 0.
+// The options for both ends of the weight plane. Without threads waiting cannot help, so every time limit is 0.
 ChannelOptions channel_options(const RunContext& context);
 
 struct WeightPlaneState {

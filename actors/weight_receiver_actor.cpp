@@ -14,7 +14,7 @@ namespace {
 using Self = WeightReceiverActor::stateful_pointer<WeightReceiverState>;
 using Did = ReceiverStep::Did;
 
-constexpr std::chrono::milliseconds kLook{2};  // without threads
+constexpr std::chrono::milliseconds kLook{2};  // polling interval without threads
 
 void take(Self self, const ReceiverStep& step) {
   auto& st = self->state;

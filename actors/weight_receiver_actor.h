@@ -1,6 +1,6 @@
 #pragma once
-// WeightReceiverActor: in an inference process, makes the blocking steps of a WeightReceiver and hands what arrives to
-// the inference actor, which serves its old weights meanwhile. Detached. WeightReceiver::stop() ends it.
+// WeightReceiverActor: runs the blocking steps of a WeightReceiver in an inference process and sends new weights to the
+// inference actor, which serves its old weights meanwhile. Detached. WeightReceiver::stop() ends it.
 
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace troupe {
 
 struct WeightReceiverPeers {
   WeightsHolder inference;
-  caf::typed_actor<caf::reacts_to<Serving>> host;  // told once there are weights to serve with
+  caf::typed_actor<caf::reacts_to<Serving>> host;  // told when the first weights have arrived
 };
 
 struct WeightReceiverState {
@@ -24,7 +24,7 @@ struct WeightReceiverState {
   bool serving = false;
 };
 
-// `threads` false: the actor never waits, it looks again and again by its clock.
+// With `threads` false the actor never blocks: it polls on a timer.
 WeightReceiverActor::behavior_type weight_receiver_actor(
     WeightReceiverActor::stateful_pointer<WeightReceiverState> self, std::shared_ptr<WeightReceiver> receiver,
     InferenceIndex inference_index, WeightReceiverPeers peers, bool threads);

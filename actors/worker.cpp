@@ -7,7 +7,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/parts.h"
+#include "actors/peer_checks.h"
 #include "actors/worker_core.h"
 #include "runtime/base/log.h"
 #include "runtime/base/process_stats.h"
@@ -29,9 +29,13 @@ class WorkerPortToActors : public WorkerPort {
   WorkerPortToActors(Self self, uint64_t worker, size_t chunk_bytes)
       : self_(self), worker_(worker), chunk_bytes_(chunk_bytes) {}
 
-  void ask(ActRequest request) override { deliver(self_->state.peers.inference, std::move(request)); }
+  void ask(ActRequest request) override {
+    const InferenceService& inference = self_->state.peers.inference;
+    if (inference) deliver(inference, std::move(request));  // else one that comes is asked again
+  }
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
+  void report(WorkerReport report) { deliver(self_->state.peers.replay, std::move(report)); }
   void retry_later(uint32_t group, std::chrono::milliseconds delay) override {
     self_->delayed_send(self_, delay, retry_atom_v, group);
   }
@@ -40,16 +44,9 @@ class WorkerPortToActors : public WorkerPort {
   }
 
  private:
-  // In one piece inside a process and when small, else in parts.
   template <class Service, class Message>
   void deliver(const Service& service, Message message) {
-    if (!service) return;  // no inference actor yet; one that comes is asked again
-    if (service.node() == self_->node() || payload_bytes(message) <= chunk_bytes_) {
-      self_->send(service, std::move(message));
-      return;
-    }
-    for (Part& part : split(serialize(self_->system(), message), ++streams_, chunk_bytes_))
-      self_->send(service, std::move(part));
+    send_in_parts(self_, service, std::move(message), chunk_bytes_, streams_);
   }
 
   Self self_;
@@ -63,14 +60,26 @@ WorkerState::~WorkerState() = default;
 
 namespace {
 
-void report(Self self, bool last = false) {
+void send_report(Self self, WorkerReport report) {
   auto& st = self->state;
-  WorkerReport report = st.core->report();
-  report.last = last;
-  report.rss_bytes = resident_bytes();
-  self->send(st.peers.replay, report);
+  report.last_error.resize(std::min(report.last_error.size(), kMostErrorBytes));
+  if (st.port)
+    st.port->report(report);
+  else
+    self->send(st.peers.replay, report);
   report.partial.clear();  // counted by replay
   self->send(st.peers.stats, std::move(report));
+}
+
+void report(Self self, bool last = false) {
+  WorkerReport report = self->state.core->report();
+  report.last = last;
+  report.rss_bytes = resident_bytes();
+  send_report(self, std::move(report));
+}
+
+void send_failing(Self self, uint64_t worker, const std::string& error) {
+  self->send(self->state.peers.replay, EnvironmentsFailing{worker, error.substr(0, kMostErrorBytes)});
 }
 
 // At the first failure of an environment and then from time to time.
@@ -84,15 +93,13 @@ void log_failures(Self self, const std::string& name) {
   st.failures_logged = report.env_failures;
 }
 
+bool is_of_run(Self self) { return self->state.peers.replay.node() == self->node(); }
+
 // As a user can find it.
-std::string name_of_inference(Self self) {
-  const auto& peers = self->state.peers;
-  if (!peers.inference) return "inference, of which there is none now";
-  if (peers.inference.node() == self->node()) return "the inference actor of this process";
-  const std::string node = to_string(peers.inference.node()), pid = node.substr(node.rfind('#') + 1);
-  return (peers.inference.node() == peers.replay.node() ? "the inference actor of the run, process "
-                                                        : "the inference process ") +
-         pid;
+std::string name_of_inference(Self self, const caf::node_id& node) {
+  if (node == self->node()) return "the inference actor of this process";
+  return (node == self->state.peers.replay.node() ? "the inference actor of the run, " : "the inference ") +
+         process_of(node);
 }
 
 // Once when requests have gone unanswered, at most once in kBetweenFailureLines, and once when answers come again.
@@ -104,7 +111,10 @@ void log_silence(Self self, const std::string& name) {
   if (beats > 0 && !st.silence_logged) {
     if (now < st.next_silence_line) return;
     st.next_silence_line = now + kBetweenFailureLines;
-    log_warn(name, "no answer from " + name_of_inference(self) + " for " + std::to_string((beats * kBeat).count()) +
+    const InferenceService& inference = st.peers.inference;
+    const std::string who =
+        inference ? name_of_inference(self, inference.node()) : "inference, of which there is none now,";
+    log_warn(name, "no answer from " + who + " for " + std::to_string((beats * kBeat).count()) +
                        " s; the worker keeps asking");
   }
   st.silence_logged = beats > 0;
@@ -119,25 +129,88 @@ void end_refused(Self self, const ActReply& reply) {
 }
 
 // The worker asks again at once, so this is told from time to time.
-void log_failed_forward(Self self, const std::string& name, const ActReply& reply) {
+void log_failed_forward(Self self, const std::string& name, const std::string& why) {
   auto& st = self->state;
   const auto now = self->clock().now();
   if (now < st.next_forward_line) return;
   st.next_forward_line = now + kBetweenFailureLines;
-  log_warn(name, "inference failed: " + reply.error + "; the worker asks again");
+  log_warn(name, why + "; the worker asks again");
 }
 
 // Inference has failed too often on a request. Its environments may be well, but make no step.
 void end_failed(Self self, uint64_t worker, const std::string& error) {
   report(self, /*last=*/true);
-  self->send(self->state.peers.replay, EnvironmentsFailing{worker, error});
+  send_failing(self, worker, error);
   self->quit(make_error(Fault::forward_failed, error));
 }
 
 // Call it behind report(): replay first hears of the steps that were made.
 void report_failing(Self self, uint64_t worker) {
-  if (const auto error = self->state.core->failing())
-    self->send(self->state.peers.replay, EnvironmentsFailing{worker, *error});
+  if (const auto error = self->state.core->failing()) send_failing(self, worker, *error);
+}
+
+// What inference has sent is of no use. An inference process that serves a worker of the run's own process is told to
+// end, which the supervisor logs; workers of other processes have no say over it.
+void refuse_inference(Self self, const std::string& name, const std::string& why) {
+  const caf::strong_actor_ptr sender = self->current_sender();
+  if (!sender) return;
+  if (is_of_run(self) && sender->node() != self->node())
+    self->send_exit(caf::actor_cast<caf::actor>(sender), make_error(Fault::bad_message, why));
+  else
+    log_failed_forward(self, name, name_of_inference(self, sender->node()) + ": " + why);
+}
+
+// The environment of a worker in the run's process is the run's.
+bool is_refused(Self self, const std::string& name, const ActReply& reply) {
+  if (reply.fault != Fault::bad_message || !self->state.core->awaits(reply)) return false;
+  const caf::strong_actor_ptr& sender = self->current_sender();
+  const bool misjudged = is_of_run(self) && sender && sender->node() != self->node();
+  if (misjudged)
+    refuse_inference(self, name, "it refuses a request of " + name + " of the run: " + reply.error);
+  else
+    end_refused(self, reply);
+  return !misjudged;
+}
+
+void on_reply(Self self, const RunContext& context, uint64_t worker, const std::string& name, const ActReply& reply) {
+  if (is_refused(self, name, reply)) return;
+  if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, "inference failed: " + reply.error);
+  try {
+    if (const auto why = self->state.core->on_reply(reply))
+      refuse_inference(self, name, "a reply does not fit its request: " + *why);
+  } catch (const InferenceFailed& failed) {
+    return end_failed(self, worker, failed.what());
+  }
+  if (!context.deterministic || !self->state.core->failing()) return;
+  report(self);  // its turn would never come
+  report_failing(self, worker);
+}
+
+void on_part(Self self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
+  auto& st = self->state;
+  const caf::strong_actor_ptr& sender = self->current_sender();
+  // A worker waits for the replies of one inference actor alone; what comes in parts from others would be too late.
+  if (!sender || !st.peers.inference || sender->address() != st.peers.inference.address()) return;
+  ActReply reply;
+  try {
+    TROUPE_CHECK(part.of == PartOf::reply, static_cast<int>(part.of));
+    const auto whole = st.parts.add(sender->address(), part);
+    if (!whole) return;
+    reply = deserialize<ActReply>(self->system(), *whole);
+  } catch (const std::exception& e) {
+    return refuse_inference(self, name, std::string("a reply in parts is damaged: ") + e.what());
+  }
+  on_reply(self, context, worker, name, reply);
+}
+
+void replace_inference(Self self, uint64_t worker, const InferenceService& inference) {
+  auto& st = self->state;
+  // The old one may live on: it must not wait for us.
+  for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
+  if (st.peers.inference) st.parts.forget(st.peers.inference.address());
+  st.peers.inference = inference;
+  if (st.peers.inference) self->monitor(st.peers.inference);
+  st.core->retry_all();
 }
 
 // The last reports of a worker that ends with an error, also when its environments could not even be made.
@@ -150,9 +223,9 @@ void report_end(Self self, uint64_t worker, const caf::error& fault) {
   report.last = true;
   report.env_failures = std::max<uint64_t>(report.env_failures, 1);
   report.last_error = describe(fault);
-  self->send(st.peers.replay, report);
-  self->send(st.peers.stats, report);
-  self->send(st.peers.replay, EnvironmentsFailing{worker, report.last_error});
+  const std::string error = report.last_error;
+  send_report(self, std::move(report));
+  send_failing(self, worker, error);
 }
 
 }  // namespace
@@ -170,33 +243,21 @@ WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint
   st.core = std::make_unique<WorkerCore>(
       context->config, context->recurrence, worker, [context] { return context->make_env(context->config.env); },
       *st.port);
+  const size_t most = most_bytes_of_reply(context->config, context->spec, context->recurrence);
+  st.parts = PartAssembler(most, most);
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
   self->set_down_handler([self](const caf::down_msg& down) {
     // The supervisor replaces an inference actor of a living run and tells us; the end of replay is the end of the run.
+    self->state.parts.forget(down.source);
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
   });
   self->send(self, begin_atom_v);
   const std::string name = "worker " + std::to_string(worker);
-  // CAF would print it on the console.
-  self->set_default_handler([name](caf::scheduled_actor* actor, caf::message_view& message) {
-    log_warn(name, "a message that a worker does not know is dropped");
-    return caf::drop(actor, message);
-  });
+  drop_strange_messages(self, name);
   return {
-      [self, context, worker, name](const ActReply& reply) {
-        auto& st = self->state;
-        if (reply.fault == Fault::bad_message) return end_refused(self, reply);
-        if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, reply);
-        try {
-          st.core->on_reply(reply);
-        } catch (const InferenceFailed& failed) {
-          return end_failed(self, worker, failed.what());
-        }
-        if (!context->deterministic || !st.core->failing()) return;
-        report(self);  // its turn would never come
-        report_failing(self, worker);
-      },
+      [self, context, worker, name](const ActReply& reply) { on_reply(self, *context, worker, name, reply); },
+      [self, context, worker, name](const Part& part) { on_part(self, *context, worker, name, part); },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
       [self, context, worker, name](begin_atom) {
         auto& st = self->state;
@@ -216,15 +277,7 @@ WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint
         beat_after(self, *context, kBeat);
       },
       [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
-      [self, worker](const InferenceReplaced& replaced) {
-        auto& st = self->state;
-        // The old one may live on: it must not wait for us.
-        for (uint32_t group = 0; group < st.core->groups(); ++group)
-          self->send(st.peers.inference, Pause{worker, group});
-        st.peers.inference = replaced.inference;
-        if (st.peers.inference) self->monitor(st.peers.inference);
-        st.core->retry_all();
-      },
+      [self, worker](const InferenceReplaced& replaced) { replace_inference(self, worker, replaced.inference); },
       [self](const Stop&) {
         report(self, /*last=*/true);  // of what it leaves unfinished
         self->quit();

@@ -4,6 +4,7 @@
 // Fault::peer_gone when replay or its inference actor's node is gone and nobody replaces it.
 
 #include "actors/messages.h"
+#include "actors/parts.h"
 #include "actors/run_context.h"
 
 namespace troupe {
@@ -25,6 +26,7 @@ struct WorkerState {
   WorkerPeers peers;
   std::unique_ptr<WorkerPortToActors> port;
   std::unique_ptr<WorkerCore> core;
+  PartAssembler parts;  // of replies of `peers.inference`
   uint64_t failures_logged = 0;
   std::chrono::steady_clock::time_point next_failure_line = {};
   bool silence_logged = false;  // that inference does not answer

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/array_rows.h"
+#include "actors/peer_checks.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "runtime/base/rng.h"
 
@@ -162,46 +163,44 @@ uint32_t WorkerCore::beats_without_answer() const {
   return most >= kSilentBeats ? most : 0;
 }
 
-void WorkerCore::check_reply(const Group& group, const ActReply& reply) const {
-  const auto rows = static_cast<int64_t>(group.request.rows);
-  const int64_t extra =
-      group.request.value_observations.empty() ? 0 : group.request.value_observations[0].second.dim(0);
-  TROUPE_CHECK(reply.extra_values.size() == extra, reply.extra_values.size(), extra);
-  TROUPE_CHECK(reply.values.size() == rows, reply.values.size(), rows);
-  if (!keep_parameters_ || rows == 0) return;
-  const Shape parameters{rows, group.env->spec().action.policy_parameters()};
-  TROUPE_CHECK(reply.policy_parameters.shape() == parameters, reply.policy_parameters.shape().text(),
-               parameters.text());
+bool WorkerCore::awaits(const ActReply& reply) const {
+  if (reply.group >= groups_.size()) return false;
+  const uint64_t outstanding = groups_[reply.group]->outstanding;
+  return outstanding != 0 && reply.id == outstanding;
 }
 
-void WorkerCore::on_reply(const ActReply& reply) {
-  if (reply.group >= groups_.size()) return;
+std::optional<std::string> WorkerCore::on_reply(const ActReply& reply) {
+  if (!awaits(reply)) return std::nullopt;  // an answer to a request that was asked again
   Group& group = *groups_[reply.group];
-  if (group.outstanding == 0 || reply.id != group.outstanding) return;  // an answer to a request that was asked again
   group.beats_silent = 0;
-  if (reply.fault != Fault::none) return retry_failed(group, reply);
-  check_reply(group, reply);
+  if (reply.fault != Fault::none) {
+    retry_failed(group, reply.fault, reply.error);
+    return std::nullopt;
+  }
+  if (auto why = misfit(config_, group.env->spec(), recurrence_, group.request, reply)) {
+    retry_failed(group, Fault::forward_failed, "the reply does not fit the request: " + *why);
+    return why;
+  }
   group.attempts = group.failed_attempts = 0;
   group.outstanding = 0;
   take_values(group, reply);
   if (group.request.rows > 0) {
     step(group, reply);
-    return;
-  }
-  if (credits_ > 0) {
+  } else if (credits_ > 0) {
     start_rollout(group);
   } else {
     port_.pause(group.id);
   }
+  return std::nullopt;
 }
 
-void WorkerCore::retry_failed(Group& group, const ActReply& reply) {
-  report_.last_error = reply.error;
-  if (reply.fault == Fault::forward_failed) {
-    report_.last_error = "inference failed: " + reply.error;
+void WorkerCore::retry_failed(Group& group, Fault fault, const std::string& error) {
+  report_.last_error = error;
+  if (fault == Fault::forward_failed) {
+    report_.last_error = "inference failed: " + error;
     if (++group.failed_attempts == kMostFailedAttempts)
       throw InferenceFailed("inference failed " + std::to_string(group.failed_attempts) +
-                            " times in a row on the same request, the last time with: " + reply.error);
+                            " times in a row on the same request, the last time with: " + error);
   }
   const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.attempts++, 7));
   port_.retry_later(group.id, std::min(delay, kLongestRetry));

@@ -49,9 +49,12 @@ class WorkerCore {
   // Resets every environment; groups start as credits come.
   void begin();
   void add_credits(uint32_t count);
-  // Takes the answer to a group's request and steps its environment. Throws when a row fails quarantine_after times in
-  // a row and leaves its group without rows, and InferenceFailed.
-  void on_reply(const ActReply& reply);
+  // Takes the answer to a group's request and steps its environment. An answer that does not fit the request counts as
+  // one that failed; the result is then why. Throws when a row fails quarantine_after times in a row and leaves its
+  // group without rows, and InferenceFailed.
+  std::optional<std::string> on_reply(const ActReply& reply);
+  // Whether it is the answer to an outstanding request.
+  bool awaits(const ActReply& reply) const;
   static constexpr uint32_t kFailingAttempts = 10;      // takes about 4 s
   static constexpr uint32_t kMostFailedAttempts = 100;  // about 95 s
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
@@ -121,7 +124,7 @@ class WorkerCore {
   void start_rollout(Group& group);
   void ask(Group& group, bool with_actions, bool with_last);
   void send(Group& group);
-  void retry_failed(Group& group, const ActReply& reply);
+  void retry_failed(Group& group, Fault fault, const std::string& error);
   void take_values(Group& group, const ActReply& reply);
   void step(Group& group, const ActReply& reply);
   void note_errors(const EnvStep& step);
@@ -129,7 +132,6 @@ class WorkerCore {
   void rest(Group& group, uint32_t row);
   void go_on(Group& group);
   void close_and_push(Group& group);
-  void check_reply(const Group& group, const ActReply& reply) const;
 
   RunConfig config_;
   Recurrence recurrence_;

@@ -17,9 +17,9 @@ void stop_worker(Self self, const std::string& why) {
   st.worker = nullptr;
 }
 
-// The run's process passes on what workers and inference processes say to each other.
+// The run's process relays messages between workers and inference processes.
 void reach_through_run(Self self, const InferenceService& inference) {
-  const JoinService& server = self->state.joining.server;  // none when the run was left meanwhile
+  const JoinService& server = self->state.joining.server;  // null if the host has left the run meanwhile
   if (inference && server) route_through(self->system(), server.node(), inference.node());
 }
 

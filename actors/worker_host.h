@@ -1,8 +1,8 @@
 #pragma once
-// WorkerHost: keeps one rollout worker joined to a run from a process of its own. Connects to the run's join server,
-// joins, starts the worker with what the welcome says, and starts over when the connection or the worker is lost.
-// Event-based; only connects outward. It ends when the run ends, when its patience does, or when the worker cannot be
-// made.
+// WorkerHost: runs one rollout worker in a separate process and keeps it joined to a run. Connects to the run's join
+// server, joins, starts the worker with the contents of the welcome, and joins again when the connection or the worker
+// is lost. Event-based; makes only outgoing connections. It ends when the run ends, when it has failed to connect for
+// too long, or when the worker cannot be created.
 
 #include <functional>
 #include <string>
@@ -22,7 +22,7 @@ struct WorkerHostState {
 };
 
 // `make_context` turns the run's config into environments. `on_end` is called once, with an empty text when the run
-// ended in order, else with one line.
+// ended normally, else with a one-line error.
 WorkerHostActor::behavior_type worker_host(WorkerHostActor::stateful_pointer<WorkerHostState> self, RunAddress run,
                                            std::function<RunContextPtr(const std::string&)> make_context,
                                            std::function<void(const std::string&)> on_end);

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::chrono::seconds kQuiet{5};              // a worker reports every second
 constexpr std::chrono::seconds kSilent{60};            // without a report
-constexpr uint64_t kMostOfWorker = uint64_t{1} << 40;  // failures or retries: a thousand in each second for 34 years
-constexpr uint64_t kMostExact = uint64_t{1} << 53;     // that a checkpoint can hold as a number
+constexpr uint64_t kMostOfWorker = uint64_t{1} << 40;  // failures or retries: 1000 per second for 34 years
+constexpr uint64_t kMostExact = uint64_t{1} << 53;     // largest integer that a checkpoint's JSON number holds exactly
 constexpr size_t kErrorBytes = 300;
 
 }  // namespace
@@ -24,10 +24,10 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   if (report.env_failures > kMostOfWorker) return std::to_string(report.env_failures) + " environment failures";
   if (report.retries > kMostOfWorker) return std::to_string(report.retries) + " retries";
   if (report.quarantined > rows)
-    return std::to_string(report.quarantined) + " of " + std::to_string(rows) + " rows left out";
+    return std::to_string(report.quarantined) + " of " + std::to_string(rows) + " rows in quarantine";
   if (!workers_.contains(report.worker)) {
     if (workers_.size() >= kApart) set_silent_apart(now);
-    if (workers_.size() >= kMost) return "there are " + std::to_string(workers_.size()) + " workers already";
+    if (workers_.size() >= kMost) return "already " + std::to_string(workers_.size()) + " workers";
     workers_[report.worker].closed = closed_of(report);
     silent_.erase(report.worker);
   }
@@ -43,8 +43,9 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   return std::nullopt;
 }
 
-// What base_ has of a worker that reports for the first time, or after a silence. One that is not known and has a
-// number among those that are closed may be one of them: all that it has counted so far is taken as closed.
+// The counts that base_ already includes of a worker that reports for the first time or after a silence. If the worker
+// is unknown but its number is not above closed_, its counts may have been closed, so all of them are taken as
+// included.
 WorkerTable::Counts WorkerTable::closed_of(const WorkerReport& report) const {
   if (const auto it = silent_.find(report.worker); it != silent_.end()) return it->second.closed;
   return closed_ && report.worker <= *closed_ ? counts_of(report) : Counts{};
@@ -52,7 +53,7 @@ WorkerTable::Counts WorkerTable::closed_of(const WorkerReport& report) const {
 
 WorkerTable::Counts WorkerTable::counts_of(const WorkerReport& report) { return {report.env_failures, report.retries}; }
 
-// Of one worker, beyond those that base_ has.
+// The counts of one worker that base_ does not include.
 uint64_t WorkerTable::open(const Counts& counts, const Counts& closed, uint64_t Counts::* count) {
   return counts.*count - std::min(counts.*count, closed.*count);
 }
@@ -100,7 +101,7 @@ WorkerTable::Saved WorkerTable::save(Clock::time_point now) const {
 }
 
 void WorkerTable::load(const Saved& reports, const std::string& last_error, Clock::time_point now) {
-  base_ = {};  // in the reports
+  base_ = {};  // the restored reports include these counts
   last_error_ = last_error;
   for (const auto& [report, age] : reports) workers_[report.worker] = {report, now - Clock::duration(age), {}};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// WorkerTable: what the workers of a run have reported, each counted once, however long the run and however many
-// workers come and go. Owned by stats; one thread.
+// WorkerTable: sums up the reports of a run's workers. Each worker counts once, and memory stays bounded however many
+// workers join and leave. Owned by stats; one thread.
 
 #include <chrono>
 #include <cstdint>
@@ -22,21 +22,21 @@ class WorkerTable {
   // dropped.
   static constexpr size_t kApart = 1000, kMost = 10'000;
 
-  // Counts begin at those of the starts before.
+  // `env_failures` and `retries` are the totals of earlier starts.
   WorkerTable(const RunConfig& config, uint64_t env_failures, uint64_t retries);
 
-  // Why the report is dropped: another process sent what no worker of this run can say. Nothing when it counts.
+  // Adds a report. Returns why it is dropped if no worker of this run can have sent it, else nullopt.
   std::optional<std::string> add(const WorkerReport& report, Clock::time_point now);
 
   uint64_t env_failures() const { return total(&Counts::env_failures); }
   uint64_t retries() const { return total(&Counts::retries); }
-  // Rows left out now.
+  // Rows in quarantine now.
   uint64_t quarantined(Clock::time_point now) const;
   // The newest error of any worker.
   const std::string& last_error() const { return last_error_; }
 
-  // The reports with the time since each, and back. What was added up is not among them: deterministic runs add nothing
-  // up.
+  // The reports and the time since each, for checkpoints of deterministic runs, where the sums in base_ are not needed:
+  // all reports are kept.
   using Saved = std::vector<std::pair<WorkerReport, int64_t>>;
   Saved save(Clock::time_point now) const;
   void load(const Saved& reports, const std::string& last_error, Clock::time_point now);
@@ -48,7 +48,7 @@ class WorkerTable {
   struct Seen {
     WorkerReport report;
     Clock::time_point at;
-    Counts closed;  // what base_ has of this worker
+    Counts closed;  // this worker's counts that base_ already includes
   };
   struct Silent {
     Counts counts, closed;
@@ -61,11 +61,11 @@ class WorkerTable {
   uint64_t total(uint64_t Counts::* count) const;
 
   RunConfig config_;
-  Counts base_;                        // of the starts before, and of workers whose counts are closed
+  Counts base_;                        // of earlier starts, and of workers whose counts are closed
   std::map<uint64_t, Seen> workers_;   // by number
-  std::map<uint64_t, Silent> silent_;  // may go on: a step of an environment can take long
+  std::map<uint64_t, Silent> silent_;  // may report again: an environment step can take long
   std::optional<uint64_t> closed_;     // the highest number whose counts are closed
-  Clock::time_point set_apart_at_;     // when the silent ones were last looked for
+  Clock::time_point set_apart_at_;     // last search for silent workers
   std::string last_error_;
 };
 

@@ -1,6 +1,8 @@
-# What the algorithm library is made of and how it is compiled, said once: algorithms/CMakeLists.txt and the Python package
-# (python/CMakeLists.txt, which builds without the rest of troupe) include this file. Properties of single sources, such as the
-# instruction set of a kernel, belong here too: they hold in the folder that includes the file.
+# The sources and compile options of the algorithm library, in one place: algorithms/CMakeLists.txt and the Python
+# package
+# (python/CMakeLists.txt, which builds without the rest of troupe) include this file. Properties of single sources, such
+# as the
+# instruction set of a kernel, must be set here too, because they apply to the folder that includes the file.
 
 set(TROUPE_ALGORITHMS_SOURCES
   advantages/advantages.cpp losses/aggregation.cpp losses/covariance_surrogate.cpp common/cpu.cpp advantages/gae.cpp advantages/group_advantages.cpp common/groups.cpp
@@ -14,14 +16,15 @@ list(TRANSFORM TROUPE_ALGORITHMS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 set(TROUPE_ALGORITHMS_RUNTIME base/errors.cpp base/rng.cpp base/suggest.cpp base/task_sampler.cpp config/setting.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_RUNTIME PREPEND ${CMAKE_CURRENT_LIST_DIR}/../runtime/)
 
-# -O3 turns the tiles into vector code; without contraction to fused multiply-add the results do not depend on the
-# instruction set.
+# -O3 vectorizes the tiles. Without contraction to fused multiply-add, results do not depend on the instruction set.
 set(TROUPE_ALGORITHMS_OPTIONS -ffp-contract=off -fno-trapping-math -fno-math-errno $<$<CONFIG:Release>:-O3>
   $<$<CONFIG:Debug>:-O1>)
 
-# The scan kernels, once for each instruction set; elsewhere than on x86-64 all but the first are empty. They keep everything in
-# an unnamed namespace, so that no function of theirs is taken for one of another file. Vectors pass between inlined functions
-# only: no ABI to warn of.
+# The scan kernels, compiled once per instruction set; on processors other than x86-64 all but the first are empty. They
+# keep
+# everything in an unnamed namespace, so that the linker cannot merge their functions with those of another file.
+# Vectors are passed
+# between inlined functions only, so the compiler's ABI warning does not apply.
 set(scan_folder ${CMAKE_CURRENT_LIST_DIR}/scan)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${scan_folder}/scan_sse2.cpp PROPERTIES COMPILE_OPTIONS "-Wno-psabi")

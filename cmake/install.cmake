@@ -1,4 +1,4 @@
-# cmake --install build/release --prefix DIR: the programs into DIR/bin, the run files into DIR/share/troupe/configs.
+# cmake --install build/release --prefix DIR: the programs into DIR/bin, the config files into DIR/share/troupe/configs.
 # LibTorch is not copied: the programs load it from where the build found it, so that folder has to stay.
 
 include(GNUInstallDirs)

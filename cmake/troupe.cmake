@@ -9,11 +9,27 @@ if(TROUPE_SANITIZE)
   target_link_options(troupe_options INTERFACE -fsanitize=address,undefined)
 endif()
 
-# troupe_library(NAME SOURCES a.cpp ... LINK public libraries ...)
+# Precompiled headers, which shorten a build: one for what reads JSON, one for what runs actors too. Headers
+# of other projects only, so that a change to ours rebuilds no more than what includes it. `tools/check headers` and
+# the preset dev compile without them, so that a missing include is found.
+set(json_headers <nlohmann/json.hpp> <filesystem> <fstream> <functional> <map> <sstream>)
+set(actor_headers <caf/event_based_actor.hpp> <caf/scoped_actor.hpp> <caf/stateful_actor.hpp> <caf/typed_event_based_actor.hpp>)
+foreach(name json actor)
+  add_library(troupe_precompiled_${name} OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cpp)
+  target_link_libraries(troupe_precompiled_${name} PRIVATE troupe_options nlohmann_json::nlohmann_json)
+endforeach()
+target_link_libraries(troupe_precompiled_actor PRIVATE CAF::core)
+target_precompile_headers(troupe_precompiled_json PRIVATE ${json_headers})
+target_precompile_headers(troupe_precompiled_actor PRIVATE ${actor_headers} ${json_headers})
+
+# troupe_library(NAME [PRECOMPILED json | actor] SOURCES a.cpp ... LINK public libraries ...)
 function(troupe_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "PRECOMPILED" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC troupe_options ${ARG_LINK})
+  if(ARG_PRECOMPILED)
+    target_precompile_headers(${name} REUSE_FROM troupe_precompiled_${ARG_PRECOMPILED})
+  endif()
 endfunction()
 
 # The interpreter for tests that read our files with the real readers (tools/requirements-test.txt), passed to every test as

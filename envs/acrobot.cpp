@@ -93,7 +93,7 @@ std::string Acrobot::render() const {
   constexpr int kRows = 13, kColumns = 25;
   std::string picture(static_cast<size_t>(kRows * (kColumns + 1)), ' ');
   for (int r = 0; r < kRows; ++r) picture[static_cast<size_t>(r * (kColumns + 1) + kColumns)] = '\n';
-  const auto draw = [&](double x, double y, char mark) {  // the arm reaches 2 to every side
+  const auto draw = [&](double x, double y, char mark) {  // the arm reaches 2 units in every direction
     const int column = static_cast<int>(std::lround((x / 2 + 1) / 2 * (kColumns - 1)));
     const int row = static_cast<int>(std::lround((1 - y / 2) / 2 * (kRows - 1)));
     picture[static_cast<size_t>(row * (kColumns + 1) + column)] = mark;

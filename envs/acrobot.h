@@ -1,6 +1,6 @@
 #pragma once
-// Acrobot-v1: swing a two-link arm up with a motor between the links (Sutton and Barto's book; Gymnasium 1.x
-// numbers). A row, see envs/row.h.
+// Acrobot-v1: swing up a two-link arm with a motor between the links (Sutton and Barto 2018, "Reinforcement Learning:
+// An Introduction"; constants of Gymnasium 1.x). A row class, see envs/row.h.
 
 #include "envs/batched.h"
 

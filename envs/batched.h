@@ -1,8 +1,8 @@
 #pragma once
-// Batched<Row>: N copies of a single-row environment (envs/row.h says what that is) as one Env, without a virtual
-// call or an allocation per row and step. It does what every environment needs and none should write again: action
-// chunks, time limits, restarts with the real final observation, checks of actions and numbers, failures of single
-// rows, random streams, save and load.
+// Batched<Row>: turns N copies of a single-row environment (envs/row.h) into one Env, without a virtual call
+// or an allocation per row and step. It implements what every environment needs: action chunks, time limits,
+// restarts that keep the real final observation, checks of actions and numbers, failures of single rows,
+// random streams, save and load.
 
 #include <algorithm>
 #include <cmath>
@@ -58,13 +58,13 @@ template <class Row>
 class Batched final : public Env {
  public:
   using Options = typename detail::OptionsOf<Row>::type;
-  // The type in which the row takes an action: int32 or float32 elements.
+  // The element type of the row's actions: int32 or float32.
   using Number = std::conditional_t<detail::Continuous<Row>, float, int32_t>;
 
-  // N rows; `identity` distinguishes what save() writes from other environments' and parameters'. Throws
-  // ConfigError when the spec makes no sense or the row class does not fit it.
+  // N rows. save() writes `identity`, which distinguishes its bytes from those of other environments and parameters.
+  // Throws ConfigError when the spec is invalid or does not fit the row class.
   Batched(EnvSpec spec, int64_t rows, Options options = {}, std::string identity = {});
-  // Rows point into the object.
+  // Not copyable, because rows hold pointers into the object.
   Batched(const Batched&) = delete;
   Batched& operator=(const Batched&) = delete;
 
@@ -78,15 +78,15 @@ class Batched final : public Env {
   bool save(std::string& bytes) const override;
   bool load(const std::string& bytes) override;
 
-  // The row objects, for tests and tools; reset() comes first.
+  // The row objects, for tests and tools; call reset() first.
   Row& row(int64_t i) { return slots_[checked(i)].row; }
 
  private:
-  enum class Phase : uint8_t { stopped = 0, running = 1, inactive = 2 };  // stopped: the next step() starts it
+  enum class Phase : uint8_t { stopped = 0, running = 1, inactive = 2 };  // stopped: the next step() starts an episode
   struct Slot {
     Row row;
     Rng rng;
-    int32_t elapsed = 0;  // environment steps of this episode
+    int32_t elapsed = 0;  // environment steps in this episode
     Phase phase = Phase::stopped;
   };
   struct Outcome {
@@ -95,7 +95,7 @@ class Batched final : public Env {
     bool terminated = false, truncated = false, success = false;
   };
 
-  // The spec, which also fits the row class. Throws ConfigError.
+  // The spec, checked also against the row class. Throws ConfigError.
   static EnvSpec checked_spec(EnvSpec spec);
   static Row make_row(const Options& options) {
     if constexpr (std::is_same_v<Options, NoOptions>)
@@ -113,11 +113,11 @@ class Batched final : public Env {
   void write_row(int64_t i);
   void write_final(int64_t i);
   void start(int64_t i);
-  // Flattened: with a row's code inlined the processor works on several rows at once.
+  // Flattened, because with the row's code inlined the processor can work on several rows at once.
   [[gnu::flatten]] void step_row(int64_t i, const Number* actions, EnvStep& out);
   void revive(int64_t i, EnvStep& out);
   [[gnu::noinline, gnu::cold]] void fail(int64_t i, const std::string& text, EnvStep& out);
-  // Runs `body`; what it throws makes row i a failed one.
+  // Runs `body`; if it throws, row i is marked as failed.
   template <class Body>
   void guarded(int64_t i, EnvStep& out, Body body);
 
@@ -141,7 +141,7 @@ EnvSpec Batched<Row>::checked_spec(EnvSpec spec) {
   if (!detail::Continuous<Row> && action.kind == ActionKind::continuous)
     refuse("step() takes discrete actions, but the kind is continuous");
   if (detail::OneChoice<Row> && action.dims() != 1)
-    refuse("step() takes one choice as int32_t, but there are several bins; expected std::span<const int32_t>");
+    refuse("step() takes one choice as int32_t, but the spec has several bins; expected std::span<const int32_t>");
   if (masks && !action.masked) refuse("the environment has mask(), but masked is false");
   if (!masks && action.masked) refuse("masked is true, but the environment has no mask()");
   return spec;
@@ -163,7 +163,7 @@ Batched<Row>::Batched(EnvSpec spec, int64_t rows, Options options, std::string i
   for (int64_t i = 0; i < rows; ++i) slots_.push_back(Slot{make_row(options_), Rng(), 0, Phase::stopped});
 }
 
-// Throws std::runtime_error when the action (discrete) is not one the row may take now.
+// Throws std::runtime_error when a discrete action is out of range or masked out.
 template <class Row>
 void Batched<Row>::require_allowed(const Row& row, const Number* action) {
   size_t offset = 0;
@@ -265,10 +265,10 @@ void Batched<Row>::fail(int64_t i, const std::string& text, EnvStep& out) {
   const bool was_running = slot.phase == Phase::running;
   slot.phase = Phase::stopped;
   buffers_.blank(i);
-  if (!was_running) return;  // it failed to start: try again at the next step, not at once
+  if (!was_running) return;  // it failed to start; try again at the next step
   try {
     start(i);
-  } catch (...) {  // the next step() tries again, and reports that failure if it lasts
+  } catch (...) {  // the next step() tries again, and reports the failure if it persists
     buffers_.blank(i);
   }
 }
@@ -291,7 +291,7 @@ void Batched<Row>::step_row(int64_t i, const Number* actions, EnvStep& out) {
   });
 }
 
-// A step of a row that is not running: stays away, or starts.
+// A step of a row that is not running: it stays inactive, or starts an episode.
 template <class Row>
 void Batched<Row>::revive(int64_t i, EnvStep& out) {
   buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
@@ -318,8 +318,8 @@ void Batched<Row>::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
 
 template <class Row>
 void Batched<Row>::step(const Array& actions, EnvStep& out) {
-  TROUPE_CHECK(actions.shape() == spec_.action.shape().prepended(rows()), spec_.id, "actions have the shape",
-               actions.shape().text(), "instead of", spec_.action.shape().prepended(rows()).text());
+  TROUPE_CHECK(actions.shape() == spec_.action.shape().prepended(rows()), spec_.id, "actions have shape",
+               actions.shape().text(), "expected", spec_.action.shape().prepended(rows()).text());
   const Number* values = actions.view<Number>().data();
   buffers_.bind(spec_, out);
   const int64_t stride = spec_.action.decisions();
@@ -382,7 +382,7 @@ bool Batched<Row>::save(std::string& bytes) const {
 template <class Row>
 bool Batched<Row>::load(const std::string& bytes) {
   if constexpr (!detail::PlainState<Row> && !detail::OwnBytes<Row>) return false;
-  std::vector<SavedSlot> saved = read_slots(bytes, identity_, rows());  // all of it, before anything changes
+  std::vector<SavedSlot> saved = read_slots(bytes, identity_, rows());  // reads everything before anything changes
   if constexpr (detail::PlainState<Row>)
     for (const SavedSlot& slot : saved) require_state_size(slot, sizeof(Row::state));
   for (size_t i = 0; i < slots_.size(); ++i) {

@@ -17,8 +17,8 @@ struct SineCosine {
   double sine, cosine;
 };
 
-// Correct to the last bits for the angles of a running episode, by Taylor's series; several times as fast as the
-// library's, which takes other angles.
+// Taylor series that is correct to the last bits for the angles of a running episode, and several times faster than the
+// library functions, which accept any angle.
 SineCosine sine_cosine(double x) {
   if (std::abs(x) > 0.25) [[unlikely]]
     return {std::sin(x), std::cos(x)};
@@ -33,7 +33,7 @@ SineCosine sine_cosine(double x) {
 
 CartPole::Options CartPole::Options::read(EnvParams& params) {
   return {.velocities = params.boolean("velocities", true,
-                                       "the observation holds velocities; without them the task needs a memory")};
+                                       "the observation contains velocities; without them the policy needs memory")};
 }
 
 EnvSpec CartPole::spec(const Options& options) {
@@ -51,7 +51,7 @@ void CartPole::reset(Rng& rng) {
 
 RowStep CartPole::step(int32_t action, Rng&) {
   auto& [x, x_dot, theta, theta_dot] = state;
-  const double force = kForce * (2 * action - 1);  // no branch: it could not be predicted
+  const double force = kForce * (2 * action - 1);  // without a branch, which would be unpredictable
   const auto [sine, cosine] = sine_cosine(theta);
   const double push = (force + kPoleMassLength * (theta_dot * theta_dot) * sine) / kTotalMass;
   const double theta_acc =

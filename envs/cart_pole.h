@@ -1,5 +1,6 @@
 #pragma once
-// CartPole-v1: the task of Barto, Sutton and Anderson (1983) with the numbers of Gymnasium 1.x. A row, see envs/row.h.
+// CartPole-v1: the task of Barto, Sutton and Anderson (1983) with the constants of Gymnasium 1.x. A
+// row class, see envs/row.h.
 
 #include "envs/batched.h"
 #include "envs/params.h"
@@ -9,7 +10,7 @@ namespace troupe {
 class CartPole {
  public:
   struct Options {
-    bool velocities = true;  // observed; without them the task needs a memory
+    bool velocities = true;  // whether velocities are observed; without them the policy needs memory
 
     static Options read(EnvParams& params);
   };

@@ -1,5 +1,5 @@
 #pragma once
-// The environment contract: N independent sub-environments ("rows") stepped together. One object is used by one thread
+// The environment interface: N independent sub-environments ("rows") stepped together. An object is used by one thread
 // at a time. Write a new environment as a plain single-row class and wrap it with Batched<> (envs/batched.h); see
 // docs/environments.md. Letters: N rows, K steps of an action chunk, A action dimensions, M mask entries.
 
@@ -26,15 +26,15 @@ struct ActionSpec {
   std::vector<float> low;     // [A] bounds; empty unless continuous
   std::vector<float> high;    // [A]
   int32_t chunk = 1;          // K: environment steps executed per action
-  bool masked = false;        // discrete kinds with chunk 1 only: every observation comes with an action mask
+  bool masked = false;        // discrete kinds with chunk 1 only: every observation has an action mask
 
   int64_t dims() const { return static_cast<int64_t>(kind == ActionKind::continuous ? low.size() : bins.size()); }
-  // K * A: log-probabilities per row.
+  // K * A: the number of log-probabilities per row.
   int64_t decisions() const { return dims() * chunk; }
-  // M: the sum of `bins`; an action mask has this many entries per row (1 = allowed), dimension after dimension.
+  // M: the sum of `bins`, the number of action mask entries per row (1 = allowed), dimension by dimension.
   int64_t mask_size() const;
-  // P: numbers that describe a policy's distributions over one row's actions: logits, or means and then log standard
-  // deviations.
+  // P: the number of values that describe a policy's distributions over one row's actions: logits, or means followed by
+  // log standard deviations.
   int64_t policy_parameters() const { return kind == ActionKind::continuous ? 2 * decisions() : mask_size() * chunk; }
   // float32 when continuous, int32 otherwise.
   DType dtype() const { return kind == ActionKind::continuous ? DType::f32 : DType::i32; }
@@ -50,31 +50,32 @@ struct EnvSpec {
   int32_t max_episode_steps = 0;   // truncated after this many; 0 = never
   std::vector<std::string> tasks;  // names of the tasks of a multi-task environment; empty otherwise
   bool reports_success = false;
-  // A step may wait for something: it sleeps, or asks another process or a device. Such an environment keeps a thread
-  // of its own, so that others do not wait with it.
+  // True if a step may block: it sleeps, or waits for another process or a device. Such an environment gets a dedicated
+  // thread, so that others do not wait for it.
   bool blocks = false;
 };
 
 // The values of EnvStep::failed.
 enum class Failed : uint8_t {
   no = 0,
-  now = 1,   // the row threw, gave a non-finite number or got a bad action; it was restarted if it could be
-  idle = 2,  // nothing was executed: the row is inactive, or it has just been restarted
+  now = 1,   // the row threw, returned a non-finite number or got an invalid action; it was restarted if possible
+  idle = 2,  // no step was executed: the row is inactive or was just restarted
 };
 
-// Everything one step says about N rows. The caller owns the buffers (allocate() makes them once); the environment
-// writes them in place and never replaces them, so the caller may point `observations` at rows of a larger array.
+// The results of one step of N rows. The caller owns the buffers (allocate() creates them once). The environment writes
+// into them and never replaces them, so the caller may let `observations` point at rows of a larger array.
 struct EnvStep {
-  Arrays observations;  // each [N, ...]: what to act on next; for a finished row, the first of its new episode
+  Arrays observations;  // each [N, ...]: what to act on next; for a row that finished, the first of its new episode
   Array action_mask;    // [N, M] uint8 for `observations`; empty unless spec.action.masked
   Array rewards;        // [N] float32, summed over the executed steps of the chunk, undiscounted
   Array terminated;     // [N] uint8: the episode ended in a terminal state
-  Array truncated;      // [N] uint8: it was cut off (time limit); its last state has a value
-  Array success;        // [N] uint8, for rows that finished; 0 where the environment does not say
+  Array truncated;      // [N] uint8: the episode was cut off (time limit); its last state still has a value
+  Array success;        // [N] uint8, for rows that finished; 0 if the environment does not report success
   Array executed;       // [N] int32: environment steps executed, 1..K; 0 for a failed row
-  Array failed;  // [N] uint8: not 0 = the transition is void, only observations, action_mask and task count; see Failed
+  Array failed;  // [N] uint8: a value of Failed; not 0 = invalid step, where only observations, action_mask and task
+                 // are valid
   Array task;    // [N] int32: the task of the episode that `observations` belongs to
-  Arrays final_observations;  // each [N, ...]: row i is the real last observation when row i finished, else unspecified
+  Arrays final_observations;        // each [N, ...]: the real last observation of rows that finished, else undefined
   std::vector<std::string> errors;  // one line per row with Failed::now, in row order
 
   static EnvStep allocate(const EnvSpec& spec, int64_t rows);
@@ -85,28 +86,28 @@ class Env {
   virtual ~Env() = default;
 
   virtual const EnvSpec& spec() const = 0;
-  // N.
+  // The number of rows, N.
   virtual int64_t rows() const = 0;
-  // Starts a first episode in every row. Row i draws all its randomness from derive_key(seed, "env", first_row + i), so
-  // a row behaves the same whatever N is and whichever vector holds it. Writes observations, action_mask and task,
-  // clears the rest; a row that cannot start is marked failed, with zeros as observations, and is started again by the
-  // next step().
+  // Starts a new episode in every row. Row i draws all its randomness from derive_key(seed, "env", first_row + i),
+  // so a row behaves the same for any N and in any vector environment. Writes observations, action_mask and task,
+  // and clears the rest. A row that cannot start is marked failed, gets zeros as observations, and is started
+  // again by the next step().
   virtual void reset(uint64_t seed, uint64_t first_row, EnvStep& out) = 0;
-  // Executes `actions` ([N, K, A], dtype of the action spec) in every row, K steps or until the episode ends, and
-  // restarts finished and failed rows. A row whose action is not a category, is masked or is not finite counts as
-  // failed; continuous actions are clipped to their bounds. Throws InvariantError when the arrays do not fit the spec.
+  // Executes `actions` ([N, K, A], dtype of the action spec) in every row, for K steps or until the episode ends, and
+  // restarts finished and failed rows. A row fails if its action is out of range, masked or not finite. Continuous
+  // actions are clipped to their bounds. Throws InvariantError when the arrays do not fit the spec.
   virtual void step(const Array& actions, EnvStep& out) = 0;
-  // Writes observations, action_mask and task of the present state and clears the rest, without a step: what to act on
-  // after load().
+  // Writes observations, action_mask and task of the current state and clears the rest, without
+  // a step. Used after load().
   virtual void observe(EnvStep& out) = 0;
-  // Leaves a row out (false) or lets it in again (true) with a new episode at the next step(). reset() lets every row
-  // in.
+  // Deactivates a row (false), or activates it again (true) with a new episode at the next step().
+  // reset() activates all rows.
   virtual void set_active(int64_t row, bool active) = 0;
   // One row as text for a terminal.
   virtual std::string render(int64_t row) const = 0;
-  // The whole state (episodes under way and random streams) as bytes, and back; false when the environment cannot.
-  // load() throws std::runtime_error naming the difference when the bytes come from another environment, other
-  // parameters or another N.
+  // save() writes the whole state (current episodes and random streams) to `bytes`, load() restores it. Both return
+  // false if the environment does not support it. load() throws std::runtime_error with both values when the bytes
+  // belong to another environment, other parameters or another N.
   virtual bool save(std::string& bytes) const = 0;
   virtual bool load(const std::string& bytes) = 0;
 };

@@ -1,5 +1,6 @@
 #pragma once
-// The section "env" of a run file: the environment and how its steps are seen. Plain values; any thread.
+// The section "env" of a config file: the environment, and how its steps are grouped and rewards scaled.
+// Plain values; any thread.
 
 #include <cstdint>
 #include <string>
@@ -10,17 +11,17 @@ namespace troupe {
 
 struct EnvConfig {
   std::string id = "CartPole-v1";
-  // JSON object with the environment's own parameters; its keys are checked by the environment.
+  // JSON object with the environment's parameters, which the environment checks.
   std::string params = "{}";
   int64_t rows = 32;  // sub-environments stepped together by one group of a worker
-  int64_t chunk = 0;  // environment steps executed per action; 0 = the environment's own (1 for most)
-  // Rewards are multiplied by this before anything else sees them; reports show unscaled returns.
+  int64_t chunk = 0;  // environment steps executed per action; 0 = the environment's default (1 for most)
+  // Rewards are multiplied by this before training uses them; reports show unscaled returns.
   double reward_scale = 1.0;
   double max_abs_reward = 0.0;  // scaled rewards are clipped to this magnitude; 0 = no clipping
   friend bool operator==(const EnvConfig&, const EnvConfig&) = default;
 };
 
-// Adds the settings of the section, whose values are those of `config`.
+// Adds the settings of the section to `fields`, bound to the members of `config`.
 void describe(EnvConfig& config, Fields& fields);
 
 }  // namespace troupe

@@ -13,12 +13,12 @@ void apply_chunk(EnvSpec& spec, const EnvConfig& config) {
   constexpr int64_t kMaxChunk = 1024;
   if (config.chunk < 0 || config.chunk > kMaxChunk)
     throw ConfigError("env.chunk: " + std::to_string(config.chunk) + " is not right, expected an integer in [0, " +
-                      std::to_string(kMaxChunk) + "], where 0 is the environment's own");
+                      std::to_string(kMaxChunk) + "], where 0 means the environment's default");
   if (config.chunk == 0) return;
   spec.action.chunk = static_cast<int32_t>(config.chunk);
   if (spec.action.masked && spec.action.chunk != 1)
     throw ConfigError("env.chunk: " + std::to_string(config.chunk) + " with " + spec.id +
-                      ", whose action mask is known for one step only, expected 1");
+                      ", whose action mask is only known for one step; expected 1");
 }
 
 std::vector<EnvInfo> list_environments(std::span<const EnvEntry> table) {

@@ -1,6 +1,6 @@
 #pragma once
-// A table of environments: how an entry is made and described. envs/make_env.cpp holds the table of the programs.
-// Usable from any thread.
+// Tables of environments: how an entry is created and described. envs/make_env.cpp contains the table that the programs
+// use. Usable from any thread.
 
 #include <memory>
 #include <span>
@@ -27,18 +27,18 @@ struct EnvEntry {
   MadeEnv (*make)(const char* id, const EnvConfig& config, const std::string& evaluation_params);
 };
 
-// Every environment of the table, in its order.
+// Descriptions of every environment of the table, in its order.
 std::vector<EnvInfo> list_environments(std::span<const EnvEntry> table);
 
-// Throws ConfigError for a number of rows that no environment takes.
+// Throws ConfigError for a number of rows that is not allowed.
 void require_rows(int64_t rows);
-// Writes env.chunk into the spec where it is given; throws ConfigError when the environment cannot have that.
+// Writes env.chunk into the spec if it is set. Throws ConfigError when the environment does not support it.
 void apply_chunk(EnvSpec& spec, const EnvConfig& config);
-// What `make` returns; what it throws becomes ConfigError naming the environment.
+// Returns the result of `make`; converts its exceptions to ConfigError with the name of the environment.
 template <class Make>
 EnvSpec spec_of(const char* id, Make make);
 
-// The environment with N copies of Row. Throws ConfigError.
+// An environment with N copies of Row. Throws ConfigError.
 template <class Row>
 MadeEnv make_rows(const char* id, const EnvConfig& config, const std::string& evaluation_params) {
   using Options = typename Batched<Row>::Options;

@@ -11,7 +11,7 @@ using Cell = GridWorld::Cell;
 using Options = GridWorld::Options;
 constexpr std::array<int32_t, 4> kRowOffset{-1, 0, 1, 0}, kColumnOffset{0, 1, 0, -1};
 
-// Turns free cells from which the goal cannot be reached without a pit into walls.
+// Turns free cells into walls if the goal cannot be reached from them without a pit.
 void wall_up_unreachable(Options& grid, int32_t goal) {
   std::vector<bool> reached(grid.cells.size(), false);
   std::vector<int32_t> frontier{goal};
@@ -33,7 +33,7 @@ void wall_up_unreachable(Options& grid, int32_t goal) {
   }
 }
 
-// Draws layouts until half of the grid can be walked on, with fewer walls and pits from try to try, so that it ends.
+// Draws layouts until half of the grid is walkable. Each attempt has fewer walls and pits, so the loop ends.
 void draw_layout(Options& grid, uint64_t layout_seed, double walls, double pits) {
   Rng rng(derive_key(layout_seed, "grid_world"));
   const size_t count = static_cast<size_t>(grid.size) * static_cast<size_t>(grid.size);
@@ -69,7 +69,7 @@ std::vector<uint8_t> picture_of(const std::vector<Cell>& cells) {
   return picture;
 }
 
-// The expected value of a move, with its chance to slip.
+// The expected value of a move, including the probability of a slip.
 double move_value(const Options& grid, const std::vector<double>& values, int32_t cell, int32_t action) {
   const auto value_of = [&](int32_t move) {
     const int32_t next = grid.moved(cell, move);
@@ -90,7 +90,7 @@ double move_value(const Options& grid, const std::vector<double>& values, int32_
 Options GridWorld::Options::read(EnvParams& params) {
   Options grid;
   grid.size = static_cast<int32_t>(params.integer("size", 8, 3, 64, "cells along each side of the grid"));
-  const int64_t layout_seed = params.integer("layout_seed", 1, 0, 1'000'000'000, "which layout is drawn");
+  const int64_t layout_seed = params.integer("layout_seed", 1, 0, 1'000'000'000, "seed of the random layout");
   const double walls = params.number("walls", 0.2, 0.0, 0.5, "probability that a cell is a wall");
   const double pits = params.number("pits", 0.05, 0.0, 0.5, "probability that a cell is a pit");
   grid.slip = params.number("slip", 0.0, 0.0, 1.0, "probability that a move goes into a random allowed direction");

@@ -1,7 +1,7 @@
 #pragma once
-// GridWorld: find the goal on a square grid with walls and pits. Moves into walls are masked out, every move costs, a
-// pit ends the episode. The best possible return is known: grid_world_optimum(). The observation is the cell as a
-// one-hot vector, or the whole grid as an image. A row, see envs/row.h.
+// GridWorld: find the goal on a square grid with walls and pits. Moves into walls are masked out, every move has a
+// cost, and a pit ends the episode. grid_world_optimum() gives the best possible return. The observation is the agent's
+// cell as a one-hot vector, or the whole grid as an image. A row class, see envs/row.h.
 
 #include <string>
 #include <vector>
@@ -21,14 +21,14 @@ class GridWorld {
     double step_cost = 0.02;
     int32_t max_episode_steps = 200;
     bool image = false;
-    std::vector<Cell> cells;  // [size * size], row by row; every free cell has a way to the goal that avoids the pits
-    std::vector<int32_t> starts;   // the free cells; an episode begins in any of them
+    std::vector<Cell> cells;  // [size * size], row by row; from every free cell the goal can be reached without a pit
+    std::vector<int32_t> starts;   // the free cells; an episode begins in a random one
     std::vector<uint8_t> picture;  // [3 * size * size] the image without the agent
 
     static Options read(EnvParams& params);
     bool allowed(int32_t cell, int32_t action) const;  // actions: 0 up, 1 right, 2 down, 3 left
     int32_t moved(int32_t cell, int32_t action) const;
-    // What a move onto `cell` pays.
+    // The reward of a move onto `cell`.
     double reward(int32_t cell) const;
     Cell at(int32_t cell) const { return cells[static_cast<size_t>(cell)]; }
   };
@@ -51,7 +51,7 @@ class GridWorld {
 
 // [size * size] the expected return of the best policy from each cell, undiscounted and without the time limit.
 std::vector<double> optimal_values(const GridWorld::Options& options);
-// Its mean over the starts: the best mean return that evaluation can show, for `env.params` as JSON.
+// The mean of optimal_values() over the start cells: the best possible mean return, for `env.params` as JSON.
 double grid_world_optimum(const std::string& params_json);
 
 extern template class Batched<GridWorld>;

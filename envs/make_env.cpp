@@ -30,13 +30,14 @@ std::span<const EnvEntry> table() {
       {"Pendulum-v1", "swing a pendulum up with a weak motor and hold it there", make_rows<Pendulum>},
       {"GridWorld", "find the goal among walls and pits; masked moves, known optimum", make_rows<GridWorld>},
       {"TokenReach", "eight reach tasks in the plane; actions are chunks of 8 x 2 tokens", make_rows<TokenReach>},
-      {"Synthetic", "a load: image and numbers, chosen step time, faults on demand", make_rows<Synthetic>},
+      {"Synthetic", "a load generator: image and numbers, configurable step time, injected faults",
+       make_rows<Synthetic>},
       {"Corridor", "walk right to the door; the worked example of the documentation", make_rows<Corridor>},
   };
   return entries;
 }
 
-// An id without its version, which is what users leave out or get wrong: "CartPole" of "CartPole-v1".
+// The id without its version, which users often omit or get wrong: "CartPole" of "CartPole-v1".
 std::string without_version(const std::string& id) {
   const size_t mark = id.find_last_not_of("0123456789");
   const bool version = mark != std::string::npos && mark > 0 && mark + 1 < id.size() && std::tolower(id[mark]) == 'v' &&
@@ -52,7 +53,7 @@ std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
 }
 
-// What a policy is built from.
+// Whether both environments have the same actions and observations, so that one policy fits both.
 bool fits_same_policy(const EnvSpec& a, const EnvSpec& b) {
   const auto same = [](const ArraySpec& x, const ArraySpec& y) {
     return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
@@ -83,10 +84,9 @@ std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::str
   of_evaluation.rows = rows;
   std::unique_ptr<Env> env = make(of_evaluation, evaluation_params);
   if (!fits_same_policy(env->spec(), make_env(of_run)->spec()))
-    throw ConfigError(
-        "evaluation.env_params: " + printable(evaluation_params, 200) +
-        " change what is observed or which actions there are, so that the run's policy does not fit; leave "
-        "such parameters to env.params");
+    throw ConfigError("evaluation.env_params: " + printable(evaluation_params, 200) +
+                      " change the observations or actions, so that the run's policy does not fit; set "
+                      "such parameters in env.params");
   return env;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The table of environments. Used before and after actors start, from any thread; the environments are independent
-// objects.
+// The table of environments. Callable from any thread, before and after actors start; the returned environments are
+// independent of each other.
 
 #include <memory>
 #include <string>
@@ -12,27 +12,28 @@
 
 namespace troupe {
 
-// The environment of that id with its rows, chunk and parameters. Throws ConfigError when the id is unknown (naming
-// the closest one) or a parameter is not right (its path begins the message).
+// The environment with the id, rows, chunk and parameters of the config. Throws ConfigError when the id is unknown
+// (with the nearest known one) or a parameter is invalid (beginning with its path).
 std::unique_ptr<Env> make_env(const EnvConfig& config);
 
-// Throws ConfigError when the run at the address `run` needs an environment that this program does not have.
+// Throws ConfigError unless this program has the environment `id`, which the run at the address `run` needs.
 void require_environment_of(const std::string& run, const std::string& id);
 
-// As make_env, for an evaluation: `rows` sub-environments, `evaluation_params` (evaluation.env_params) in place of some
-// of env.params. Throws ConfigError also when these make an environment that the run's policy does not fit.
+// Like make_env(), for an evaluation: with `rows` sub-environments, and with `evaluation_params`
+// (evaluation.env_params) overriding parts of env.params. Also throws ConfigError when the run's policy does not fit
+// the resulting environment.
 std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows);
 
-// The id that was probably meant, or empty.
+// The known id that is most similar to `id`, or empty.
 std::string nearest_environment(const std::string& id);
 
 struct EnvInfo {
   std::string id;
   std::string description;              // one line
   std::string params;                   // parameters with their defaults: "size=8 slip=0"; empty when there are none
-  std::vector<SettingInfo> parameters;  // the same in words
+  std::vector<SettingInfo> parameters;  // the same with help texts
   EnvSpec spec;                         // with default parameters
-  std::string error;  // why it cannot be made, naming it; empty when it can. Otherwise `params` and `spec` are empty
+  std::string error;  // why it cannot be created, with its id; then `params` and `spec` are empty. Empty if it can
 };
 
 // Every environment, in the order of the table.

@@ -1,6 +1,6 @@
 #pragma once
-// MountainCar-v0 and MountainCarContinuous-v0: drive an underpowered car out of a valley (Moore 1990; Gymnasium 1.x
-// numbers, which keep the first in float64 and the second in float32). Rows, see envs/row.h.
+// MountainCar-v0 and MountainCarContinuous-v0: drive an underpowered car out of a valley (Moore 1990; constants of
+// Gymnasium 1.x, which computes the first in float64 and the second in float32). Row classes, see envs/row.h.
 
 #include "envs/batched.h"
 

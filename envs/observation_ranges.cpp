@@ -75,7 +75,7 @@ class RangedEnv final : public Env {
   bool load(const std::string& bytes) override { return env_->load(bytes); }
 
  private:
-  // What is wrong with a row, or nothing. Final observations count where an episode ended.
+  // The mistake in a row, or nothing. Also checks final observations if an episode ended.
   std::optional<std::string> mistake(const EnvStep& out, int64_t row) const {
     const auto n = static_cast<size_t>(row);
     const bool over = out.terminated.view<uint8_t>()[n] != 0 || out.truncated.view<uint8_t>()[n] != 0;
@@ -83,7 +83,7 @@ class RangedEnv final : public Env {
       std::optional<int64_t> outside = first_outside(range, out.observations[range.observation].second, row);
       if (!outside && over) outside = first_outside(range, out.final_observations[range.observation].second, row);
       if (outside)
-        return "observation " + spec().observations[range.observation].name + " holds " + std::to_string(*outside) +
+        return "observation " + spec().observations[range.observation].name + " contains " + std::to_string(*outside) +
                ", expected 0 to " + std::to_string(range.values - 1) + " (" + range.reason + ')';
     }
     return std::nullopt;
@@ -91,7 +91,7 @@ class RangedEnv final : public Env {
 
   void check(EnvStep& out) {
     const std::span<uint8_t> failed = out.failed.mutable_view<uint8_t>();
-    size_t errors = 0;  // of the rows before
+    size_t errors = 0;  // number of errors of earlier rows
     for (int64_t row = 0; row < rows(); ++row) {
       uint8_t& state = failed[static_cast<size_t>(row)];
       if (const auto text = mistake(out, row)) {
@@ -110,7 +110,7 @@ class RangedEnv final : public Env {
       set_row(*array, row, 0);
     for (auto& [name, array] : out.observations) set_row(array, row, 0);
     set_row(out.action_mask, row, 1);
-    env_->set_active(row, false);  // and back: it begins anew at the next step
+    env_->set_active(row, false);  // toggling makes it begin a new episode at the next step
     env_->set_active(row, active_[static_cast<size_t>(row)]);
   }
 

@@ -20,7 +20,7 @@ Json as_json(const SettingValue& value) {
   return std::get<std::string>(value);
 }
 
-// "8", "0.0", "true", "uniform": as saved states of environments hold it.
+// "8", "0.0", "true", "uniform": the form in saved states of environments.
 std::string plain_text(const SettingValue& value) {
   const auto* text = std::get_if<std::string>(&value);
   return text == nullptr ? as_json(value).dump() : *text;

@@ -1,5 +1,6 @@
 #pragma once
-// Pendulum-v1: swing a pendulum up and hold it there with a weak motor (Gymnasium 1.x numbers). A row, see envs/row.h.
+// Pendulum-v1: swing up a pendulum with a weak motor and balance it (constants of Gymnasium 1.x). A
+// row class, see envs/row.h.
 
 #include "envs/batched.h"
 
@@ -9,7 +10,7 @@ class Pendulum {
  public:
   struct State {
     double theta = 0, speed = 0;
-  };  // theta 0 is upright; it is not wrapped
+  };  // theta = 0 is upright; theta is not wrapped
   State state;
 
   static EnvSpec spec();

@@ -37,10 +37,10 @@ T* bind_column(const char* name, Array& array, int64_t rows) {
 
 void RowWriter::refuse(size_t index, DType wanted) const {
   if (index >= count_)
-    throw InvariantError("observation " + std::to_string(index) + " is written but the spec has " +
+    throw InvariantError("observation " + std::to_string(index) + " is written, but the spec has only " +
                          std::to_string(count_));
   throw InvariantError("observation " + std::to_string(index) + " is written as " + std::string(name_of(wanted)) +
-                       " but the spec says " + std::string(name_of(fields_[index].dtype)));
+                       ", but the spec says " + std::string(name_of(fields_[index].dtype)));
 }
 
 StepBuffers::StepBuffers(const EnvSpec& spec, int64_t rows)
@@ -109,7 +109,7 @@ std::string number_text(float value) {
 void check_bounds(const EnvSpec& spec) {
   const ActionSpec& action = spec.action;
   const auto refuse = [&](const std::string& what) { refuse_spec(spec, what, "EnvSpec::action"); };
-  if (!action.bins.empty()) refuse("continuous actions have bins, expected low and high alone");
+  if (!action.bins.empty()) refuse("continuous actions have bins, expected only low and high");
   if (action.low.empty() && action.high.empty())
     refuse("continuous actions have no bounds, expected low and high for each dimension");
   if (action.low.size() != action.high.size())
@@ -127,16 +127,16 @@ void check_bounds(const EnvSpec& spec) {
 void check_bins(const EnvSpec& spec) {
   const ActionSpec& action = spec.action;
   const auto refuse = [&](const std::string& what) { refuse_spec(spec, what, "EnvSpec::action"); };
-  if (!action.low.empty() || !action.high.empty()) refuse("discrete actions have bounds, expected bins alone");
+  if (!action.low.empty() || !action.high.empty()) refuse("discrete actions have bounds, expected only bins");
   if (action.bins.empty()) refuse("discrete actions have no bins, expected the number of categories per dimension");
   if (action.kind == ActionKind::discrete && action.bins.size() != 1)
     refuse("actions of kind discrete have " + std::to_string(action.bins.size()) +
            " bins, expected one, or the kind multi_discrete");
   for (const int32_t bins : action.bins)
-    if (bins < 1) refuse("bins holds " + std::to_string(bins) + ", expected at least 1");
+    if (bins < 1) refuse("bins contains " + std::to_string(bins) + ", expected at least 1");
   if (action.masked && action.chunk != 1)
-    refuse("masked actions have the chunk " + std::to_string(action.chunk) +
-           ", expected 1, because the action mask is known for one step only");
+    refuse("masked actions have a chunk of " + std::to_string(action.chunk) +
+           ", expected 1, because the action mask is only known for one step");
 }
 
 }  // namespace
@@ -157,7 +157,7 @@ void check_spec(const EnvSpec& spec) {
 
 std::string row_error(int64_t row, const std::string& text) {
   constexpr size_t kMaxLength = 300;
-  std::string line = "row " + std::to_string(row) + ": " + (text.empty() ? "failed without a message" : text);
+  std::string line = "row " + std::to_string(row) + ": " + (text.empty() ? "failed without an error message" : text);
   if (line.size() > kMaxLength) line.replace(kMaxLength - 3, std::string::npos, "...");
   std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   return line;

@@ -1,24 +1,24 @@
 #pragma once
-// What a single-row environment is made of: the result of a step and the place where an observation goes. Batched<Row>
-// (envs/batched.h) turns a row class into an Env. A row class has
+// The building blocks of a single-row environment: the result of a step, and the destination of an observation.
+// Batched<Row> (envs/batched.h) turns a row class into an Env. A row class has
 //
 //   static EnvSpec spec();                          // or spec(const Options&) and a constructor from const Options&
-//   void reset(Rng& rng);                           // a new episode, from whatever state
+//   void reset(Rng& rng);                           // starts a new episode, from any state
 //   RowStep step(Action action, Rng& rng);          // one environment step
 //   void observe(RowWriter out) const;              // writes every element of every observation
 //
 // where Action is int32_t (one discrete choice), std::span<const int32_t> (several) or std::span<const float>
-// (continuous, clipped to the bounds already). It may have
+// (continuous, already clipped to the bounds). It may also have
 //
 //   State state;                                    // trivially copyable, without padding: makes the row saveable; or
-//   void save(std::string& bytes) const; void load(std::string_view bytes);  // likewise, and used where a row has both
+//   void save(std::string& bytes) const; void load(std::string_view bytes);  // the same; preferred if a row has both
 //   void mask(std::span<uint8_t> allowed) const;    // [M], if spec().action.masked
 //   int32_t task() const;                           // if spec().tasks has names
 //   void begin(uint64_t row);                       // at Env::reset, before reset(): drop what outlives an episode
 //   std::string render() const;
-//   struct Options { static Options read(EnvParams&); };  // its parameters, see envs/params.h; outlives the rows
+//   struct Options { static Options read(EnvParams&); };  // its parameters, see envs/params.h; must outlive the rows
 //
-// Any of these may throw: the adapter marks the row as failed and resets it; the other rows go on.
+// Any of these may throw: Batched<> then marks the row as failed and resets it; the other rows continue.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,12 +35,12 @@ namespace troupe {
 
 struct RowStep {
   float reward = 0.0f;
-  bool terminated = false;  // a terminal state: nothing follows it
-  bool success = false;     // read when the episode ends here
-  bool truncated = false;   // cut off by the row itself; time limits belong into spec().max_episode_steps
+  bool terminated = false;  // the state is terminal
+  bool success = false;     // only read when the episode ends with this step
+  bool truncated = false;   // the row itself cuts the episode off; for time limits use spec().max_episode_steps
 };
 
-// Where one observation array of all rows lies.
+// The location of one observation array of all rows.
 struct ObservationField {
   std::byte* data = nullptr;
   size_t elements = 0;  // of one row
@@ -49,14 +49,14 @@ struct ObservationField {
   std::byte* row(int64_t i) const { return data + static_cast<size_t>(i) * elements * size_of(dtype); }
 };
 
-// The observation of one row, to be written. A small value: pass it on by value.
+// The buffer for the observation of one row. Small; pass it by value.
 class RowWriter {
  public:
   RowWriter(std::span<const ObservationField> fields, int64_t row)
       : fields_(fields.data()), count_(static_cast<uint32_t>(fields.size())), row_(static_cast<uint32_t>(row)) {}
 
-  // The elements of observation number `index` of the spec. Throws InvariantError when there is none or T is not its
-  // dtype.
+  // The elements of observation number `index` of the spec. Throws InvariantError when the spec has no such observation
+  // or its dtype is not T.
   template <class T>
   std::span<T> array(size_t index = 0) const {
     if (index >= count_ || fields_[index].dtype != dtype_of<T>()) [[unlikely]]
@@ -80,13 +80,13 @@ bool all_finite(const std::byte* data, size_t count) {
   if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
     return std::all_of(values, values + count, [](T x) { return is_finite(x); });
   } else {
-    T sum = 0;  // 0 * x is 0 for every finite x and NaN for the others
+    T sum = 0;  // 0 * x is 0 for finite x and NaN otherwise
     for (size_t i = 0; i < count; ++i) sum += T{0} * values[i];
     return sum == 0;
   }
 }
 
-// Whether one row of an observation holds neither NaN nor an infinity.
+// Whether one row of an observation contains neither NaN nor infinity.
 inline bool all_finite(const ObservationField& field, int64_t i) {
   const std::byte* row = field.row(i);
   switch (field.dtype) {
@@ -110,20 +110,20 @@ class StepBuffers {
  public:
   StepBuffers(const EnvSpec& spec, int64_t rows);
 
-  // Points at the buffers of `out` and zeros all of them except observations, mask and task. Throws InvariantError
-  // naming the first that does not fit.
+  // Points at the buffers of `out` and zeros all of them except observations, mask and task. Throws InvariantError that
+  // names the first buffer that does not fit.
   void bind(const EnvSpec& spec, EnvStep& out);
-  // Zeros what is said about row i, with the same exceptions.
+  // Zeros the results of row i, except observations, mask and task.
   void clear(int64_t i) {
     rewards[i] = 0.0f;
     terminated[i] = truncated[i] = success[i] = failed[i] = 0;
     executed[i] = 0;
   }
-  // Zeros for observations, everything allowed, task 0: what a row shows that cannot run.
+  // The values of a row that cannot run: observations 0, all actions allowed, task 0.
   void blank(int64_t i);
-  // Throws std::runtime_error naming the observation when row i of `fields` holds a NaN or an infinity.
+  // Throws std::runtime_error with the name of the observation when row i of `fields` contains NaN or infinity.
   static void require_finite(const EnvSpec& spec, std::span<const ObservationField> fields, int64_t i);
-  // Throws std::runtime_error naming the choice when the mask of row i allows no action for it.
+  // Throws std::runtime_error with the number of the choice when the mask of row i allows no action for it.
   void require_choices(const EnvSpec& spec, int64_t i) const {
     const uint8_t* allowed = mask + i * mask_size;
     for (size_t a = 0; a < spec.action.bins.size(); allowed += spec.action.bins[a++])
@@ -151,13 +151,12 @@ inline void StepBuffers::require_finite(const EnvSpec& spec, std::span<const Obs
   }
 }
 
-// Throws ConfigError naming the environment and the first thing in its spec that makes no sense: a mistake of its
-// author.
+// Throws ConfigError with the environment's id and the first mistake in its spec, which is an error of its author.
 void check_spec(const EnvSpec& spec);
-// That error: "Broken: there is no observation, expected at least one (EnvSpec::observations)".
+// Throws that error: "Broken: there is no observation, expected at least one (EnvSpec::observations)".
 [[noreturn]] void refuse_spec(const EnvSpec& spec, const std::string& what, const std::string& where);
 
-// `text` on one line of bounded length: "row 3: text".
+// An error of a row as one line of limited length: "row 3: text".
 std::string row_error(int64_t row, const std::string& text);
 
 }  // namespace troupe

@@ -20,8 +20,8 @@ class Reader {
 
   std::string_view take(uint64_t count) {
     if (count > rest_.size())
-      throw std::runtime_error("the saved environment state is cut short: " + std::to_string(count) +
-                               " bytes wanted, " + std::to_string(rest_.size()) + " left");
+      throw std::runtime_error("the saved environment state is too short: " + std::to_string(count) +
+                               " bytes needed, " + std::to_string(rest_.size()) + " left");
     const std::string_view part = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return part;
@@ -65,7 +65,7 @@ std::vector<SavedSlot> read_slots(std::string_view bytes, std::string_view ident
   reader.take(kMagic.size());
   const std::string_view saved_identity = reader.text();
   if (saved_identity != identity)
-    throw std::runtime_error("the saved state is of " + std::string(saved_identity) + ", this environment is " +
+    throw std::runtime_error("the saved state belongs to " + std::string(saved_identity) + ", this environment is " +
                              std::string(identity));
   const int64_t saved_rows = reader.number<int64_t>();
   if (saved_rows != rows)
@@ -82,14 +82,14 @@ std::vector<SavedSlot> read_slots(std::string_view bytes, std::string_view ident
     slot.state = reader.text();
   }
   if (reader.left() > 0)
-    throw std::runtime_error("the saved environment state has " + std::to_string(reader.left()) + " bytes too many");
+    throw std::runtime_error("the saved environment state has " + std::to_string(reader.left()) + " extra bytes");
   return slots;
 }
 
 void require_state_size(const SavedSlot& slot, size_t bytes) {
   if (slot.state.size() != bytes)
-    throw std::runtime_error("a row's saved state has " + std::to_string(slot.state.size()) +
-                             " bytes, this program's has " + std::to_string(bytes));
+    throw std::runtime_error("the saved state of a row has " + std::to_string(slot.state.size()) +
+                             " bytes, but this program expects " + std::to_string(bytes));
 }
 
 void throw_bad_choice(size_t dimension, int32_t choice, int32_t bins) {

@@ -33,14 +33,14 @@ Synthetic::Options Synthetic::Options::read(EnvParams& params) {
       static_cast<int32_t>(params.integer("episode_length", 100, 1, 1'000'000, "steps of an episode"));
   options.step_us = params.integer("step_us", 0, 0, 60'000'000, "duration of a step in microseconds");
   options.busy = params.choice("step_mode", "busy", {"busy", "sleep"},
-                               "whether a step computes or sleeps for its duration") == "busy";
+                               "whether a step computes (busy) or sleeps for its duration") == "busy";
   options.exception_probability =
       params.number("exception_probability", 0.0, 0.0, 1.0, "probability that a step throws");
   options.stall_probability =
       params.number("stall_probability", 0.0, 0.0, 1.0, "probability that a step takes stall_ms longer");
-  options.stall_ms = params.integer("stall_ms", 100, 0, 3'600'000, "milliseconds that such a step takes longer");
+  options.stall_ms = params.integer("stall_ms", 100, 0, 3'600'000, "extra duration of a stalled step in milliseconds");
   options.nan_probability = params.number("nan_probability", 0.0, 0.0, 1.0,
-                                          "probability that a step gives a NaN, in the reward or in the observation");
+                                          "probability that a step returns NaN, in the reward or in the observation");
   options.pattern.resize(options.image_bytes() + kFrames);
   Rng rng(derive_key(0, "synthetic"));
   for (uint8_t& byte : options.pattern) byte = static_cast<uint8_t>(rng.next_u32());

@@ -1,7 +1,7 @@
 #pragma once
-// Synthetic: a load, not a task: a large image and a few numbers per step, a step time to choose, and faults on demand
-// (exceptions, stalls, NaN). The reward says how close the action is to the numbers, so that learning shows. A row, see
-// envs/row.h.
+// Synthetic: a load generator rather than a task: a large image and a few numbers per step, a configurable step time,
+// and injected faults (exceptions, stalls, NaN). The reward measures how close the action is to the numbers, so that
+// learning is visible. A row class, see envs/row.h.
 
 #include <array>
 #include <vector>
@@ -20,7 +20,7 @@ class Synthetic {
     int32_t action_dims = 7;
     int32_t episode_length = 100;
     int64_t step_us = 0;
-    bool busy = true;                    // pass the step time computing, not sleeping
+    bool busy = true;                    // true: compute during the step time; false: sleep
     double exception_probability = 0.0;  // per step
     double stall_probability = 0.0;      // per step
     int64_t stall_ms = 100;
@@ -32,7 +32,7 @@ class Synthetic {
   };
   struct State {
     uint32_t frame = 0;
-    uint32_t broken = 0;  // 1 = show a NaN
+    uint32_t broken = 0;  // 1 = the observation contains NaN
     std::array<float, kNumbers> numbers{};
   };
   State state;

@@ -11,7 +11,7 @@ namespace troupe {
 namespace {
 
 constexpr float kPi = std::numbers::pi_v<float>;
-constexpr float kWall = 1.0f;  // the point stays within [-1, 1] in both coordinates
+constexpr float kWall = 1.0f;  // the point is clamped to [-1, 1] in both coordinates
 constexpr float kTargetWall = 0.9f;
 constexpr float kOrbitSpeed = 0.05f;  // radians per step
 constexpr float kShaping = 2.0f, kStepCost = 0.01f, kBonus = 1.0f;
@@ -41,7 +41,7 @@ TokenReach::Options TokenReach::Options::read(EnvParams& params) {
   const std::string sampling = params.choice(
       "task_sampling", "failure_weighted", {"failure_weighted", "uniform", "round_robin"},
       "how the task of an episode is chosen: tasks that fail often are drawn more often, all are equally likely, or "
-      "they take turns");
+      "they alternate in order");
   options.sampling = sampling == "uniform"       ? Sampling::uniform
                      : sampling == "round_robin" ? Sampling::round_robin
                                                  : Sampling::failure_weighted;
@@ -65,7 +65,7 @@ EnvSpec TokenReach::spec(const Options& options) {
 void TokenReach::begin(uint64_t row) {
   state = State{};
   sampler.clear();
-  state.next_task = static_cast<int32_t>(row % kTasks);  // rows that take turns begin apart
+  state.next_task = static_cast<int32_t>(row % kTasks);  // with round robin, rows begin with different tasks
 }
 
 int32_t TokenReach::draw_task(Rng& rng) {
@@ -146,8 +146,8 @@ void TokenReach::save(std::string& bytes) const {
 
 void TokenReach::load(std::string_view bytes) {
   if (bytes.size() < sizeof(state) || !sampler.restore(bytes.substr(sizeof(state))))
-    throw std::runtime_error("a saved row of TokenReach has " + std::to_string(bytes.size()) +
-                             " bytes that are not of this program");
+    throw std::runtime_error("the saved state of a TokenReach row has " + std::to_string(bytes.size()) +
+                             " bytes and is not from this program");
   std::memcpy(&state, bytes.data(), sizeof(state));
 }
 

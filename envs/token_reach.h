@@ -1,7 +1,7 @@
 #pragma once
 // TokenReach: move a point in the plane to a target, in eight tasks that differ in dynamics, distance and precision.
-// Actions are tokens: two of 256 bins per step (token k is the number -1 + 2k/255), eight steps per decision. The
-// next task is drawn by how often it failed lately (runtime/base/task_sampler.h). A row, see envs/row.h.
+// Actions are tokens: two of 256 bins per step (token k means -1 + 2k/255), eight steps per decision. Tasks that failed
+// often recently are drawn more often (runtime/base/task_sampler.h). A row class, see envs/row.h.
 
 #include <array>
 
@@ -20,13 +20,13 @@ class TokenReach {
 
   struct Task {
     const char* name;
-    float gain;               // displacement (or, with drag, change of it) per step at full action
-    float drag;               // share of the velocity that is kept: 0 = the action is the velocity
-    float turn;               // the plane of actions is turned by this angle (radians)
+    float gain;               // displacement per step at full action; with drag, change of the displacement
+    float drag;               // fraction of the velocity kept per step; 0 = the action is the velocity
+    float turn;               // rotation of the action plane, in radians
     float wind;               // added to both coordinates at every step
-    float orbit;              // radius on which the target circles; 0 = it rests
+    float orbit;              // radius of the target's orbit; 0 = the target does not move
     float nearest, farthest;  // distance from the start to the target
-    float tolerance;          // distance at which the target counts as reached
+    float tolerance;          // distance within which the target is reached
   };
   static const std::array<Task, kTasks>& tasks();
 

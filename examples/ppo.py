@@ -1,11 +1,11 @@
-"""PPO on Gymnasium's CartPole in one file of PyTorch: its advantages and its losses written with torch operations, or taken from
-troupe.algorithms. Both learn the same; docs/performance.md says what each costs.
+"""PPO on Gymnasium's CartPole in one file of PyTorch. Advantages and losses are written with torch operations, or come from
+troupe.algorithms. Both learn the same; docs/performance.md compares their speed.
 
     pip install ./python torch gymnasium
     python3 examples/ppo.py --parts torch
     python3 examples/ppo.py --parts troupe
 
-It prints the mean return of the episodes that ended in each iteration, and at the end the seconds spent in every part.
+It prints the mean return of the episodes that ended in each iteration. At the end it prints the seconds spent in each part.
 """
 
 import argparse
@@ -19,12 +19,12 @@ try:
     from torch import nn
 
     missing = None
-except ModuleNotFoundError as error:  # --help works without
+except ModuleNotFoundError as error:  # --help works without these modules
     missing = error.name
 
 try:
     import troupe.algorithms as ta
-except ImportError:  # then there is --parts torch
+except ImportError:  # --parts torch works without it
     ta = None
 
 GAMMA, LAMBDA, CLIP, VALUE_COEF, ENTROPY_COEF = 0.98, 0.9, 0.2, 0.5, 0.0
@@ -34,7 +34,7 @@ GAMMA, LAMBDA, CLIP, VALUE_COEF, ENTROPY_COEF = 0.98, 0.9, 0.2, 0.5, 0.0
 
 
 def torch_gae(rewards, values, terminated, truncated, next_values):
-    """The loop over time that every single-file PPO has; all [T, B]."""
+    """GAE as a loop over time. All arrays are [T, B]."""
     advantages = torch.zeros_like(rewards)
     carry = torch.zeros_like(rewards[0])
     for t in reversed(range(rewards.shape[0])):
@@ -102,10 +102,10 @@ def main():
     parser = argparse.ArgumentParser(description="PPO on CartPole-v1")
     parser.add_argument("--parts", choices=("torch", "troupe"), default="troupe")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=32, help="environments side by side")
-    parser.add_argument("--steps", type=int, default=128, help="steps of each per iteration")
+    parser.add_argument("--rows", type=int, default=32, help="number of environments")
+    parser.add_argument("--steps", type=int, default=128, help="steps of each environment per iteration")
     parser.add_argument("--iterations", type=int, default=40)
-    parser.add_argument("--json", help="also write the curve and the seconds to this file")
+    parser.add_argument("--json", help="write the curve and the seconds to this file, too")
     args = parser.parse_args()
     if missing:
         parser.error(f"the module {missing} is missing: pip install torch gymnasium")
@@ -133,7 +133,7 @@ def main():
                 pi = torch.distributions.Categorical(logits=policy(current))
                 action = pi.sample()
             obs[t], actions[t], old_logp[t] = current, action, pi.log_prob(action)
-            # Gymnasium answers the step after an episode's end with the next reset: such a step is not the policy's.
+            # In the step after the end of an episode, Gymnasium ignores the action and resets. Such a step is not trained on.
             valid[t] = torch.from_numpy(~started)
             step_obs, reward, ended, cut, _ = envs.step(action.numpy())
             episode_return = np.where(started, 0.0, episode_return + reward)

@@ -1,5 +1,5 @@
 #pragma once
-// Which integers a model's embeddings take. No LibTorch. A plain function; any thread.
+// Which integers a model's embeddings accept. No LibTorch. A plain function; any thread.
 
 #include <vector>
 

@@ -12,7 +12,7 @@ namespace troupe {
 
 namespace {
 
-// A recurrent model is trained on parts of episodes, which the loss must not need whole.
+// A recurrent model is trained on parts of episodes, so the loss must not need whole ones.
 [[noreturn]] void refuse_whole_episodes(const AlgorithmConfig& algorithm, const AlgorithmChoice& choice,
                                         int64_t sequence) {
   const bool by_surrogate = choice.surrogate.entry->needs == SurrogateNeeds::sequence;

@@ -1,6 +1,6 @@
 #pragma once
-// Rules between a run file and the environment it names. Needs no LibTorch, so every program refuses a wrong run file
-// before anything starts. Pure functions; any thread.
+// Rules that relate a config file to the environment it names. Needs no LibTorch, so every program can refuse a wrong
+// config file before anything starts. Pure functions; any thread.
 
 #include <string>
 
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// Throws ConfigError when the settings do not fit the environment, so that no model could be made.
+// Throws ConfigError when no model can be made because the settings do not fit the environment.
 void check_fit(const LearnerConfig& config, const EnvSpec& env);
 
 // Throws ConfigError when replay would draw single steps (`replay.draw`) where whole columns of rollouts are needed.

@@ -1,5 +1,5 @@
 #pragma once
-// The settings that a model and what it learns by are made of. Plain values; any thread.
+// The settings of a model and of its training. Plain values; any thread.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The models there are, by model.kind: a policy replica for acting and a learner for training, from one config and one
+// Makes the models of model.kind: a policy replica for acting and a learner for training, from one config and one
 // environment spec, so that their signatures agree. Called before any actor starts; the results move to the thread that
 // uses them, which first sets its set_compute_threads().
 
@@ -12,10 +12,10 @@
 
 namespace troupe {
 
-// Both start from the same weights, drawn from config.seed: the learner at once, the policy when it is to act and has
-// loaded none. For the signature alone there is model_signature(). Throw ConfigError when the settings do not fit the
-// environment or each other, and when a device is not there: `device` for the policy, config.trainer.device for the
-// learner.
+// Both start from the same weights, drawn from config.seed when they are first needed, and not at all where others are
+// loaded before that. If only the signature is needed, use model_signature(). Throw ConfigError when the settings do
+// not fit the environment or each other, and when a device does not exist: `device` for the policy,
+// config.trainer.device for the learner.
 std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& env, const std::string& device = "cpu");
 std::unique_ptr<Learner> make_learner(const LearnerConfig& config, const EnvSpec& env);
 
@@ -26,7 +26,7 @@ int gpu_count();
 // own).
 void set_compute_threads(int threads);
 
-// From now on the same tensor operations give the same bits in every process, whatever lies where in memory. Call
+// From now on the same tensor operations give the same bits in every process, whatever the memory addresses. Call
 // before the first tensor operation and while there is no other thread.
 void compute_reproducibly();
 

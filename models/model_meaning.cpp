@@ -22,6 +22,11 @@ void require_same(const std::string& setting, const T& source, const T& now) {
 // The layers have the same tensors. Convolutions are counted as in "layers".
 void require_same_layers(const std::string& encoder, const std::vector<NetLayer>& source,
                          const std::vector<NetLayer>& now) {
+  const auto reads_image = [](const std::vector<NetLayer>& layers) {
+    return std::ranges::any_of(layers, [](const NetLayer& each) { return each.kind == NetLayer::Kind::image; });
+  };
+  require_same(encoder + ".kind", std::string(reads_image(source) ? "conv" : "mlp"),
+               std::string(reads_image(now) ? "conv" : "mlp"));
   const auto order = [](const NetLayer& image) { return std::string(image.channels_last ? "hwc" : "chw"); };
   size_t convolutions = 0;
   for (size_t i = 0; i < std::min(source.size(), now.size()); ++i) {

@@ -8,7 +8,7 @@
 namespace troupe {
 
 // Throws ConfigError that names the first setting of section model with which the tensors of `source` compute something
-// else than with that of `now`, and both values. Settings of training alone, first values and schedules may differ.
+// else than with that of `now`, with both values. Settings of training alone, first values and schedules may differ.
 // The models have the same tensors and are for the observations of `env`.
 void require_same_meaning(const ModelConfig& source, const ModelConfig& now, const EnvSpec& env);
 

@@ -1,7 +1,6 @@
 #pragma once
-// The two interfaces between actors and learning code. They name arrays, never tensors, so that an implementation
-// without LibTorch can stand beside the LibTorch one. Objects are used by one thread at a time, except where a function
-// says otherwise.
+// The two interfaces between actors and learning code. They use arrays, never tensors, so that there can be
+// implementations without LibTorch. Objects are used by one thread at a time, unless a function says otherwise.
 
 #include <cstdint>
 #include <map>
@@ -21,11 +20,11 @@ struct ActInput {
   Array seeds;  // [B] int64: row i draws its action from the random stream of this key alone, whatever the batch
   Array deterministic;  // [B] uint8: 1 = the most likely action
   // With a recurrent model: the state that the row's last reply gave, and where an episode begins with this
-  // observation, before which the state counts as zero. Empty otherwise. Of a row's first observation the state is all
+  // observation, before which the state counts as zero. Empty otherwise. For a row's first observation the state is all
   // zeros.
   Array state;                   // [B, S] float32
   Array starts;                  // [B] uint8
-  bool with_parameters = false;  // also say the parameters of the distributions that the actions are drawn from
+  bool with_parameters = false;  // also return the parameters of the distributions of the actions
 };
 
 struct ActOutput {
@@ -36,7 +35,7 @@ struct ActOutput {
   Array policy_parameters;  // [B, P] float32: logits, or means and log standard deviations; empty unless asked for
 };
 
-// A policy replica: acts, says values, takes new weights.
+// A policy replica: it acts, computes values and takes new weights.
 class Policy {
  public:
   virtual ~Policy() = default;
@@ -46,15 +45,15 @@ class Policy {
   virtual void load(const WeightSnapshot& weights) = 0;
   // Throws on non-finite outputs, naming the first row that has any by its index in the batch.
   virtual ActOutput act(const ActInput& input) = 0;
-  // [B] float32 values in reward units. `state` [B, S] is that before the observations, none of which begins an
+  // [B] float32 values in reward units. `state` [B, S] is the one before the observations, none of which begins an
   // episode; empty without recurrent state.
   virtual Array values(const Arrays& observations, const Array& state) = 0;
   Array values(const Arrays& observations) { return values(observations, {}); }
 };
 
-// A super-batch as the learner's update needs it: encoded, and where update() computes. With a learner on a GPU, what
-// its samples saw and did is there, and only the numbers of a sample that those of other samples are computed from
-// (rewards, values) are in host memory.
+// A super-batch as the learner's update needs it: encoded, and on the device of update(). With a learner on a GPU,
+// observations and actions are on the GPU; only numbers from which those of other samples are computed (rewards,
+// values) are in host memory.
 class StagedBatch {
  public:
   virtual ~StagedBatch() = default;
@@ -70,10 +69,10 @@ struct UpdateReport {
   uint64_t steps = 0;                     // optimizer steps applied
   uint64_t skipped = 0;                   // optimizer steps skipped because a loss or a gradient was not finite
   uint64_t epochs = 0;                    // passes over the super-batch, fewer when the target KL stopped them
-  std::map<std::string, double> metrics;  // names as in docs/algorithms.md
+  std::map<std::string, double> metrics;  // names as in docs/metrics.md
 };
 
-// Everything a learner needs to go on as if it had never stopped.
+// Everything that a learner needs to continue as if it had never stopped.
 struct LearnerState {
   std::map<std::string, Array> model;      // by the signature's names
   std::map<std::string, Array> optimizer;  // moments and step counts
@@ -94,8 +93,8 @@ class Learner {
   // schedules.
   virtual UpdateReport update(StagedBatch& batch, double progress) = 0;
   virtual LearnerState save() const = 0;
-  // Before the first update: begins with these parameters and normaliser statistics in place of its own, by the
-  // signature's names. Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
+  // Before the first update: replaces its parameters and normaliser statistics by these, by the signature's names.
+  // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
   virtual void begin_from(const std::map<std::string, Array>& model) = 0;
   // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
   virtual void load(const LearnerState& state) = 0;

@@ -1,5 +1,6 @@
 #include "models/recurrence.h"
 
+#include <algorithm>
 #include <string>
 
 #include "models/networks/network_layout.h"
@@ -11,6 +12,8 @@ namespace {
 
 // Long enough for most memory tasks; longer ones cost time, because the steps of a sequence follow each other.
 constexpr int64_t kLongestByDefault = 32;
+// A gradient through fewer steps teaches little memory: such sequences have to be asked for.
+constexpr int64_t kShortestByDefault = 8;
 
 int64_t default_sequence(int64_t rollout_length) {
   for (int64_t steps = kLongestByDefault; steps > 1; --steps)
@@ -48,9 +51,10 @@ Recurrence recurrence_of(const LearnerConfig& config, const EnvSpec& env) {
     refuse_setting(
         "model.sequence", model.sequence,
         "does not divide " + rollout + "; use a divisor of it, like " + nearest_divisors(length, model.sequence));
-  if (model.sequence == 0 && result.sequence == 1 && length > 1)
+  if (model.sequence == 0 && result.sequence < std::min(length, kShortestByDefault))
     refuse_setting("rollout.length", length,
-                   "has no divisor from 2 to " + setting_text(kLongestByDefault) +
+                   "has no divisor from " + setting_text(kShortestByDefault) + " to " +
+                       setting_text(kLongestByDefault) +
                        " for the sequences of a recurrent model; use a multiple of 16, or set model.sequence");
   result.burn_in = model.burn_in;
   if (result.burn_in >= result.sequence)

@@ -1,6 +1,6 @@
 #pragma once
-// What a run's settings say about recurrent state: how much of it there is, and the sequences that training cuts
-// columns into. No LibTorch. Plain functions; any thread.
+// What a run's settings say about recurrent state: its size, and the sequences that training cuts columns into. No
+// LibTorch. Plain functions; any thread.
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
-// Rollout: what a worker pushes to replay: T consecutive steps of the N rows of one vector environment.
-// Plain data; immutable once pushed. Every array is [T, N, ...] (time-major). Column n is the T steps of row n; a step
-// whose `valid` is 0 (its environment failed there) is no sample. Replay hands samples out in units
+// Rollout: what a worker pushes to replay: T consecutive steps of the N rows of one vector environment. Plain data;
+// immutable once pushed. Every array is [T, N, ...] (time-major). Column n is the T steps of row n; a step whose
+// `valid` is 0 (its environment failed there) is not a sample. Replay hands out samples in units
 // (models/rollout_units.h).
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct Episodes {
 };
 
 struct Rollout {
-  uint64_t worker = 0;    // id given at the join
-  uint32_t group = 0;     // of the worker's vector environments
+  uint64_t worker = 0;    // number given when it joined
+  uint32_t group = 0;     // which of the worker's vector environments
   uint64_t sequence = 0;  // per worker, from 0, without gaps
   uint32_t epoch = 0;     // epoch of the policy versions in `version`
   uint64_t oldest = 0;    // smallest and largest policy version number among the valid steps
@@ -79,7 +79,7 @@ struct Rollout {
 
 using RolloutPtr = std::shared_ptr<const Rollout>;
 
-// What a rollout that is not pushed yet holds so far.
+// The contents so far of a rollout that is not pushed yet.
 struct PartialRollout {
   uint32_t group = 0;
   uint64_t samples = 0;
@@ -87,7 +87,7 @@ struct PartialRollout {
   Episodes episodes;
 };
 
-// What replay hands out as one.
+// The unit that replay hands out.
 enum class UnitKind : uint8_t {
   column = 0,  // index n: the valid steps of column n
   sample = 1,  // index t * N + n: one valid step
@@ -100,7 +100,7 @@ struct RolloutUnits {
   UnitKind kind = UnitKind::column;
 };
 
-// What one update trains on.
+// The samples that one update trains on.
 struct SuperBatch {
   uint64_t index = 0;      // the update that uses it: the policy version's number when it starts
   uint64_t samples = 0;    // valid steps of all units

@@ -1,5 +1,5 @@
 #pragma once
-// The units in which replay hands out the samples of a rollout. Only this file knows how a kind of unit lies in a
+// The units in which replay hands out the samples of a rollout. Only this file knows where a kind of unit is in a
 // rollout. Pure functions; any thread.
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// What is drawn, counted and dropped as one. Units of one rollout may have different numbers of samples.
+// What replay draws, counts and drops as a whole. Units of one rollout may have different numbers of samples.
 struct RolloutUnit {
   int32_t index = 0;     // within the rollout, see UnitKind
   uint32_t samples = 0;  // at least 1
@@ -24,7 +24,7 @@ std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind);
 // its columns that are not valid. Throws InvariantError when an index is out of range.
 std::vector<int64_t> steps_of(const RolloutUnits& selection);
 
-// By the name in a run file (`replay.draw`).
+// The kind by its name in a config file (`replay.draw`).
 UnitKind unit_kind(std::string_view draw);
 
 }  // namespace troupe

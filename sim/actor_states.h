@@ -1,5 +1,5 @@
 #pragma once
-// The state of an actor whose type is known by its name; null when it is another one.
+// Access to the state of an actor whose type is given by its name; nullptr for an actor of another type.
 
 #include <type_traits>
 

@@ -90,7 +90,8 @@ void Checker::count(uint64_t env_steps, const Episodes& episodes) {
 void Checker::check_return(const StatsSnapshot& snapshot) {
   const auto at = returns_by_step_.find(snapshot.env_steps);
   if (at == returns_by_step_.end())
-    return world_.violate("a report is of " + std::to_string(snapshot.env_steps) + " steps, which replay never had");
+    return world_.violate("a report is for " + std::to_string(snapshot.env_steps) +
+                          " steps, a count that replay never had");
   double sum = 0;
   for (const float episode_return : at->second) sum += episode_return;
   const double mean = sum / static_cast<double>(at->second.size());
@@ -99,7 +100,7 @@ void Checker::check_return(const StatsSnapshot& snapshot) {
                    std::to_string(snapshot.return_mean) + ", counted " + std::to_string(mean));
 }
 
-// Replay has closed its counts: who was silent until then is taken at its last report.
+// Replay has closed its counts. For workers that have not reported since, it uses their previous report.
 void Checker::silent_workers_left() {
   for (const auto& [worker, account] : std::map(workers_)) {
     replay_.inexact |= account.joined;
@@ -118,7 +119,7 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     uint64_t samples = 0;
     for (const uint8_t valid : rollout.valid.view<uint8_t>()) samples += valid;
     WorkerAccount& account = workers_[rollout.worker];
-    if (account.joined) {  // those of a worker that is gone were booked as lost when it left
+    if (account.joined) {  // samples of a worker that is gone were counted as lost when it left
       replay_.arrived += samples;
       count(rollout.env_steps, rollout.episodes);
     }
@@ -126,7 +127,7 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     if (reported != account.partial.end()) account.partial.erase(reported);
     const std::string who = "worker " + std::to_string(rollout.worker);
     if (next_sequence_[rollout.worker]++ != rollout.sequence)
-      world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " comes out of turn");
+      world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " is out of order");
     if (++pushed_[rollout.worker] > credits_[rollout.worker]) world_.violate(who + " pushes without a credit");
     world_.check_rollout(rollout, published_);
   } else if (const auto* report = content_of<WorkerReport>(element)) {
@@ -143,7 +144,7 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     const auto it = worker_of_.find(down->source.id());
     if (it == worker_of_.end()) return;
     worker_left(it->second, replay_.training_ended || !down->reason);
-    // What it had not reported is in no book, also after the last update.
+    // Samples that it had not reported are not counted anywhere, also after the last update.
     replay_.inexact |= static_cast<bool>(down->reason);
     worker_of_.erase(it);
   } else if (const auto* checkpoint = content_of<CheckpointMessage>(element)) {
@@ -155,7 +156,7 @@ void Checker::inference_takes(caf::actor_id id, caf::mailbox_element& element) {
   InferenceAccount& account = inference_[id];
   if (const auto* request = content_of<ActRequest>(element)) {
     const caf::actor_id client = sender_of(element);
-    if (client == 0) return;  // its connection is lost: nobody is owed an answer
+    if (client == 0) return;  // its connection is lost, so no answer is due
     account.open[{client, request->group}] = {request->id, client};
     if (!account.asked.emplace(client, request->id).second)
       world_.violate(name_of(id) + " is asked request " + std::to_string(request->id) + " twice");
@@ -175,7 +176,7 @@ void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const A
   if (it == inference_.end()) return;
   InferenceAccount& account = it->second;
   const std::string who = name_of(inference) + ", request " + std::to_string(reply.id);
-  if (!account.asked.contains({client, reply.id})) world_.violate(who + ": is answered but was not asked");
+  if (!account.asked.contains({client, reply.id})) world_.violate(who + ": is answered but was never sent");
   if (!account.answered.emplace(client, reply.id).second) world_.violate(who + ": is answered twice");
   std::erase_if(account.open,
                 [&](const auto& entry) { return entry.second.client == client && entry.second.id == reply.id; });
@@ -188,7 +189,7 @@ void Checker::worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& el
   if (const auto* reply = content_of<ActReply>(element)) {
     if (inference_.contains(sender_of(element))) answer_sent(sender_of(element), actor.id(), *reply);
   } else if (const auto* credits = content_of<Credits>(element)) {
-    // Worker numbers begin anew in a new process; what was on its way to a worker of the old one does not count.
+    // Worker numbers start again in a new process; messages in flight to a worker of the old one do not count.
     if (know(actor).process == process_) credits_[worker_of(&actor)->core->report().worker] += credits->count;
   }
 }
@@ -217,7 +218,7 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   if (known.kind == "prefetcher")
     if (const auto* batch = content_of<BatchMessage>(*element)) {
       if (batch->batch->index != replay_.next_batch++)
-        world_.violate("batch " + std::to_string(batch->batch->index) + " comes out of turn");
+        world_.violate("batch " + std::to_string(batch->batch->index) + " is out of order");
       replay_.batches[batch->batch->index] = batch->batch->samples;
     }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Checker: the invariants of a run, looked at around every message. It sees what the simulator delivers and the states
-// of the actors, keeps accounts of its own, and never changes anything. The first violation is kept in the World.
+// Checker: checks the invariants of a run before and after every message. It sees what the simulator delivers and the
+// states of the actors, keeps separate counts, and never changes anything. The World stores the first violation.
 
 #include <cstdint>
 #include <deque>
@@ -23,33 +23,33 @@ struct KnownActor {
   std::string kind;
   caf::actor_addr address;
   bool alive = true;
-  bool in_order = false;  // it has ended by itself, not by a fault
+  bool in_order = false;  // it ended by itself, not because of a fault
   bool initialized = false;
-  uint64_t process = 0;  // the trainer's process it was first seen beside
+  uint64_t process = 0;  // the trainer's process that ran when it was first seen
 };
 
 class Checker {
  public:
   explicit Checker(World& world) : world_(world) {}
 
-  // A process starts: its own accounts begin.
+  // A process starts, and with it new counts.
   void begin_process(const ReplayStart& start);
-  // An actor is about to take `element` (null: it starts), and has taken it.
+  // before(): an actor is about to handle `element` (nullptr: it starts). after(): it has handled it.
   void before(caf::scheduled_actor& actor, caf::mailbox_element* element);
   void after(caf::scheduled_actor& actor);
-  // An answer left for a client behind a link.
+  // An answer was sent to a client behind a link.
   void answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply);
-  // Nothing is under way and nobody has anything to do but wait for a timer.
+  // No message is in flight and all actors only wait for timers.
   void quiet();
-  // A point of the curves or another report: its return is that of the last episodes in the rollouts that were counted
-  // until replay had its number of environment steps.
+  // A point of the curves or another report: its return must be the mean over the last episodes in the rollouts that
+  // were counted before replay reached the report's number of environment steps.
   void check_return(const StatsSnapshot& snapshot);
-  // The process ended in order and no fault has hit a worker or its connection: the last report must be exact.
+  // The process ended normally and no fault has affected a worker or its connection: the last report must be exact.
   void check_last(const StatsSnapshot& last);
 
   KnownActor& know(caf::scheduled_actor& actor);
   std::map<caf::actor_id, KnownActor>& actors() { return actors_; }
-  // Who waits for what.
+  // What each actor is waiting for, as text.
   std::string dump();
   uint64_t updates() const { return updates_; }
   size_t largest_mailbox() const { return largest_mailbox_; }
@@ -66,7 +66,7 @@ class Checker {
   struct InferenceAccount {
     std::map<std::pair<uint64_t, uint32_t>, Request> open;         // by sender and group
     std::set<std::pair<caf::actor_id, uint64_t>> asked, answered;  // client, request
-    std::map<caf::actor_id, PolicyVersion> said;                   // the last version by client
+    std::map<caf::actor_id, PolicyVersion> said;                   // the last version sent to each client
     PolicyVersion received;
     bool any = false;
   };
@@ -74,7 +74,7 @@ class Checker {
     Ledger base;
     uint64_t arrived = 0, left = 0, left_over = 0, trained = 0, failed = 0;
     bool training_ended = false;
-    bool inexact = false;  // a worker crashed, or fell silent at the end
+    bool inexact = false;  // a worker crashed, or sent no last report
     uint64_t produced_before = 0;
     uint64_t number = 0;                   // the process's first version
     std::map<uint64_t, uint64_t> batches;  // samples by index, not yet trained
@@ -96,12 +96,12 @@ class Checker {
   std::map<std::string, uint64_t> ordinals_;
   std::map<caf::actor_id, InferenceAccount> inference_;
   std::map<uint64_t, WorkerAccount> workers_;
-  std::map<caf::actor_id, uint64_t> worker_of_;  // as replay sees them
+  std::map<caf::actor_id, uint64_t> worker_of_;  // the numbers by which replay knows them
   std::map<uint64_t, uint64_t> credits_, pushed_, next_sequence_;
   ReplayAccount replay_;
   uint64_t env_steps_ = 0;
   std::deque<float> returns_;                              // of the last stats.window episodes
-  std::map<uint64_t, std::deque<float>> returns_by_step_;  // as they were at that number of environment steps
+  std::map<uint64_t, std::deque<float>> returns_by_step_;  // their values at that number of environment steps
   Ledger last_ledger_;
   std::map<uint64_t, bool> published_;
   std::optional<PolicyVersion> last_published_;

@@ -1,4 +1,4 @@
-// What the checker sees in the actors' states.
+// The checks of the actors' states.
 #include <algorithm>
 
 #include "actors/run_actors.h"
@@ -19,7 +19,7 @@ void Checker::check_replay(const ReplayState& state) {
   const Ledger ledger = state.store->ledger();
   const auto same = [&](const char* what, uint64_t got, uint64_t wanted) {
     if (got != wanted)
-      world_.violate("ledger: " + std::string(what) + " is " + std::to_string(got) + ", counted " +
+      world_.violate("ledger: " + std::string(what) + " is " + std::to_string(got) + ", expected " +
                      std::to_string(wanted) + " (" + ledger.text() + ")");
   };
   if (!ledger.balances()) world_.violate("the ledger does not balance: " + ledger.text());
@@ -28,10 +28,10 @@ void Checker::check_replay(const ReplayState& state) {
   const uint64_t counted = replay_.arrived + replay_.left + replay_.left_over;
   same("produced", ledger.produced, replay_.base.produced + counted);
   same("env_steps", state.store->env_steps(), ledger.produced);  // every valid step of a FakeEnv is one
-  if (state.store->closed()) {                                   // what waited is left over, too
+  if (state.store->closed()) {                                   // waiting samples are now left over, too
     same("waiting at the end", ledger.waiting, 0);
     if (ledger.left_over < replay_.base.left_over + replay_.left_over)
-      world_.violate("the ledger forgets what workers left: " + ledger.text());
+      world_.violate("the ledger lost samples that workers left over: " + ledger.text());
   } else {
     same("left over", ledger.left_over, replay_.base.left_over + replay_.left_over);
   }
@@ -39,26 +39,26 @@ void Checker::check_replay(const ReplayState& state) {
   if (config.replay.mode == "consume_once")
     same("lost", ledger.lost_in_crash, replay_.base.lost_in_crash + replay_.left + replay_.failed);
   if (counted > world_.produced - replay_.produced_before)
-    world_.violate("the ledger counts " + std::to_string(counted) + " samples, the environments made " +
+    world_.violate("the ledger counts " + std::to_string(counted) + " samples, but the environments produced " +
                    std::to_string(world_.produced - replay_.produced_before));
   if (ledger.dropped_stale < last_ledger_.dropped_stale || ledger.dropped_full < last_ledger_.dropped_full ||
       ledger.lost_in_crash < last_ledger_.lost_in_crash || ledger.left_over < last_ledger_.left_over)
-    world_.violate("the ledger forgets: " + ledger.text());
+    world_.violate("a count of the ledger decreased: " + ledger.text());
   last_ledger_ = ledger;
   uint64_t joined = 0;
   for (const auto& [worker, account] : workers_) joined += account.joined;
   const uint64_t most = joined * static_cast<uint64_t>(config.workers.groups) * kCreditsPerGroup;
   if (state.store->credits_outstanding() > most)
-    world_.violate(std::to_string(state.store->credits_outstanding()) + " credits are out, at most " +
-                   std::to_string(most) + " may be");
+    world_.violate(std::to_string(state.store->credits_outstanding()) + " credits are outstanding, but at most " +
+                   std::to_string(most) + " are allowed");
   const auto rollout = static_cast<uint64_t>(config.rollout.length * config.env.rows);
   const auto batch = static_cast<uint64_t>(config.trainer.super_batch + config.rollout.length);
   if (ledger.waiting > std::max(state.store->capacity(), batch + rollout) + 3 * batch)
-    world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, its capacity is " +
+    world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, but its capacity is " +
                    std::to_string(state.store->capacity()));
 }
 
-// The actors of one stop stage end before those of the next.
+// Checks that the actors of one stop stage end before those of the next.
 void Checker::check_stop_order(const KnownActor& ended) {
   const auto in_table = [](const KnownActor& known) {
     return std::ranges::find(run_actors(), known.kind, &RunActor::name);
@@ -87,8 +87,8 @@ void Checker::after(caf::scheduled_actor& actor) {
   if (known.kind == "inference") {
     const InferenceState& state = *inference_of(&actor);
     if (state.batcher && state.pending.size() != state.batcher->pending())
-      world_.violate(name_of(actor.id()) + " keeps " + std::to_string(state.pending.size()) +
-                     " requests, its batcher " + std::to_string(state.batcher->pending()));
+      world_.violate(name_of(actor.id()) + " has " + std::to_string(state.pending.size()) +
+                     " requests, but its batcher has " + std::to_string(state.batcher->pending()));
   }
   if (known.kind == "worker") {
     const WorkerState& state = *worker_of(&actor);
@@ -103,13 +103,18 @@ void Checker::quiet() {
     if (!pointer || !known.initialized) continue;
     if (known.kind == "inference") {
       const InferenceState& state = *inference_of(pointer->get());
+      // An answer that its client did not live to take still counts as open here.
       const auto& open = inference_[id].open;
-      if (open.size() != state.pending.size())
-        world_.violate(name_of(id) + " owes " + std::to_string(open.size()) + " answers and knows of " +
-                       std::to_string(state.pending.size()));
+      const auto owed = static_cast<size_t>(std::ranges::count_if(open, [this](const auto& entry) {
+        const auto client = actors_.find(entry.second.client);
+        return client != actors_.end() && client->second.alive;
+      }));
+      if (state.pending.size() < owed || state.pending.size() > open.size())
+        world_.violate(name_of(id) + " owes " + std::to_string(owed) + " of " + std::to_string(open.size()) +
+                       " answers but has requests pending: " + std::to_string(state.pending.size()));
       if (state.version && last_published_ && *state.version != *last_published_)
-        world_.violate(name_of(id) + " serves " + state.version->text() + " while nothing is under way and " +
-                       last_published_->text() + " is published");
+        world_.violate(name_of(id) + " uses version " + state.version->text() +
+                       " while no message is in flight and version " + last_published_->text() + " is published");
     }
     if (known.kind == "replay") {
       const ReplayState& state = *replay_of(pointer->get());
@@ -117,22 +122,22 @@ void Checker::quiet() {
       for (const auto& [worker, account] : workers_)
         if (account.joined) out += credits_[worker] - std::min(credits_[worker], pushed_[worker]);
       if (out != state.store->credits_outstanding())
-        world_.violate("replay booked " + std::to_string(state.store->credits_outstanding()) +
-                       " credits, workers have " + std::to_string(out));
+        world_.violate("replay counts " + std::to_string(state.store->credits_outstanding()) +
+                       " outstanding credits, but workers have " + std::to_string(out));
     }
   }
 }
 
 void Checker::check_last(const StatsSnapshot& last) {
-  if (replay_.inexact) return;  // what a worker had not reported nobody can know
+  if (replay_.inexact) return;  // samples that a worker did not report cannot be known
   const uint64_t made = replay_.base.produced + world_.produced - replay_.produced_before;
   const std::string says =
       "the last report says " + last.ledger.text() + ", env_steps " + std::to_string(last.env_steps);
   if (last.ledger.produced != made || last.env_steps != made)
-    world_.violate(says + "; the environments made " + std::to_string(made));
-  // Of a reused sample the last failed update decides, so that fewer are lost than were in failed ones.
+    world_.violate(says + ", but the environments produced " + std::to_string(made));
+  // For a reused sample the last failed update counts, so fewer samples may be lost than failed updates contained.
   if (last.ledger.lost_in_crash > replay_.base.lost_in_crash + replay_.failed)
-    world_.violate(says + "; nothing crashed");
+    world_.violate(says + ", but no update failed");
 }
 
 std::string Checker::dump() {

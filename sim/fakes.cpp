@@ -23,7 +23,7 @@ int64_t code_of(PolicyVersion version) {
   return (static_cast<int64_t>(version.epoch) << 32) | static_cast<int64_t>(version.number);
 }
 
-constexpr const char* kOrigin = "origin";  // the tensor that says which weights the run began from
+constexpr const char* kOrigin = "origin";  // the tensor that contains the number of the weights the run started from
 
 std::shared_ptr<const Signature> fake_signature() {
   static const auto signature =
@@ -34,12 +34,12 @@ std::shared_ptr<const Signature> fake_signature() {
   return signature;
 }
 
-// The numbers of a block of observations; complains when a row is torn.
+// The observation numbers in a block of observations. Reports a row that mixes two observations.
 std::vector<int64_t> numbers(World& world, const Arrays& observations) {
   const auto values = observations.at("id").view<int64_t>();
   std::vector<int64_t> result;
   for (size_t i = 0; i + 1 < values.size(); i += 2) {
-    if (values[i] != ~values[i + 1]) world.violate("a row holds halves of two observations");
+    if (values[i] != ~values[i + 1]) world.violate("a row mixes two observations");
     result.push_back(values[i]);
   }
   return result;
@@ -59,9 +59,9 @@ class FakePolicy final : public Policy {
       const int64_t expected = says_origin ? world_.scenario.given_weights : code_of(weights.version);
       for (const int64_t number : tensor.view<int64_t>())
         if (number != expected)
-          return world_.violate(
-              "weights " + weights.version.text() +
-              (says_origin ? " do not come from those that the run was given" : " hold tensors of several versions"));
+          return world_.violate("weights " + weights.version.text() +
+                                (says_origin ? " do not come from the weights given to the run"
+                                             : " contain tensors of several versions"));
     }
     version_ = weights.version;
   }
@@ -71,7 +71,8 @@ class FakePolicy final : public Policy {
     const auto rows = static_cast<int64_t>(ids.size());
     const bool evaluates = world_.running_kind == "evaluator";
     for (const uint8_t flag : input.deterministic.view<uint8_t>())
-      if ((flag != 0) != evaluates) world_.violate("a row is not asked for the kind of action its client wants");
+      if ((flag != 0) != evaluates)
+        world_.violate("the kind of action requested for a row is not the one that its client needs");
     if (!evaluates) trouble(rows);
     if (evaluates) world_.last_evaluated = version_;
     ActOutput out{Array(DType::i32, {rows, 1, 1}), Array(DType::f32, {rows, 1}), Array(DType::f32, {rows})};
@@ -82,7 +83,8 @@ class FakePolicy final : public Policy {
     }
     if (world_.scenario.recurrence.state_size > 0) out.state = next_state(input, ids);
     const bool carried = rollout_extras(world_.scenario.config.algorithm).policy_parameters;
-    if (input.with_parameters != (carried && !evaluates)) world_.violate("policy parameters are asked for wrongly");
+    if (input.with_parameters != (carried && !evaluates))
+      world_.violate("policy parameters are requested although not needed, or the reverse");
     if (input.with_parameters) out.policy_parameters = parameters(ids);
     return out;
   }
@@ -105,7 +107,7 @@ class FakePolicy final : public Policy {
     return result;
   }
 
-  // The state says which observation came before, and how many.
+  // The state contains the previous observation of the episode, and the number of earlier ones.
   Array next_state(const ActInput& input, const std::vector<int64_t>& ids) {
     check_states(ids, input.state, input.starts, "an action");
     Array state(DType::f32, {static_cast<int64_t>(ids.size()), 2});
@@ -121,17 +123,18 @@ class FakePolicy final : public Policy {
   void check_states(const std::vector<int64_t>& ids, const Array& state, const Array& starts, const std::string& what) {
     const auto rows = static_cast<int64_t>(ids.size());
     if (world_.scenario.recurrence.state_size == 0) {
-      if (!state.empty() || !starts.empty()) world_.violate(what + " comes with the state of a recurrent model");
+      if (!state.empty() || !starts.empty())
+        world_.violate(what + " has a recurrent state although the model is not recurrent");
       return;
     }
     if (!(state.shape() == Shape{rows, 2}))
-      return world_.violate(what + " comes with a state of " + state.shape().text());
+      return world_.violate(what + " has a state of shape " + state.shape().text());
     for (size_t i = 0; i < ids.size(); ++i) {
       const Transition* transition = world_.find(ids[i]);
       if (transition == nullptr) return;
       if (!starts.empty() && (starts.view<uint8_t>()[i] != 0) != (transition->before == 0))
         world_.violate(what + " for observation " + std::to_string(ids[i]) +
-                       " is told wrongly whether an episode begins");
+                       " has a wrong mark for the start of an episode");
       world_.check_state(ids[i], state.view<float>().subspan(2 * i, 2), what);
     }
   }
@@ -189,7 +192,8 @@ FakeEnv::FakeEnv(World& world, int64_t rows)
 void FakeEnv::set_active(int64_t row, bool active) {
   const int64_t failures = failures_.at(static_cast<size_t>(row));
   if (active && failures >= world_.scenario.config.workers.quarantine_after)
-    world_.violate("a row comes back after " + std::to_string(failures) + " failures in a row: it is quarantined");
+    world_.violate("a row is active again after " + std::to_string(failures) +
+                   " consecutive failures, but it is quarantined");
   active_.at(static_cast<size_t>(row)) = active;
 }
 
@@ -220,7 +224,7 @@ void FakeEnv::step_row(size_t n, int32_t action, EnvStep& out) {
   const int64_t next = world_.new_observation();
   const int64_t final_id = world_.new_observation();
   Transition& transition = world_.transitions[static_cast<size_t>(id)];
-  if (transition.stepped) world_.violate("observation " + std::to_string(id) + " is acted on twice");
+  if (transition.stepped) world_.violate("observation " + std::to_string(id) + " got two actions");
   transition.stepped = true;
   transition.action = action;
   transition.next = transition.real_next = next;
@@ -239,7 +243,7 @@ void FakeEnv::step_row(size_t n, int32_t action, EnvStep& out) {
   transition.reward = world_.rng.uniform(-1.0f, 1.0f);
   transition.terminated = fate == 0;
   transition.truncated = fate == 1;
-  const int64_t led_to = fate <= 1 ? final_id : next;  // in the same episode
+  const int64_t led_to = fate <= 1 ? final_id : next;  // the next observation of the same episode
   world_.transitions[static_cast<size_t>(led_to)].before = id;
   world_.transitions[static_cast<size_t>(led_to)].depth = transition.depth + 1;
   if (fate <= 1) {
@@ -284,7 +288,7 @@ FakeLearner::FakeLearner(World& world, uint32_t epoch) : world_(world), epoch_(e
 
 WeightsPtr FakeLearner::snapshot(PolicyVersion version) const {
   if (version.number != updates_)
-    world_.violate("weights after " + std::to_string(updates_) + " updates are called version " + version.text());
+    world_.violate("weights after " + std::to_string(updates_) + " updates have version " + version.text());
   return fake_weights(version, version, origin_);
 }
 
@@ -301,7 +305,7 @@ UpdateReport FakeLearner::update(StagedBatch& staged, double) {
   if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
   const SuperBatch& batch = static_cast<FakeStaged&>(staged).batch;
   if (batch.index != updates_)
-    world_.violate("update " + std::to_string(updates_) + " gets batch " + std::to_string(batch.index));
+    world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(batch.index));
   world_.epoch = epoch_;
   world_.check_use(batch);
   UpdateReport report;
@@ -339,7 +343,7 @@ void FakeLearner::begin_from(const std::map<std::string, Array>& model) {
 void FakeLearner::load(const LearnerState& state) {
   const auto model = state.model.at("a").view<int64_t>()[0], optimizer = state.optimizer.at("m").view<int64_t>()[0];
   if (model != optimizer || static_cast<double>(model) != state.scalars.at("updates"))
-    world_.violate("a checkpoint holds parts of several updates");
+    world_.violate("a checkpoint contains parts of several updates");
   updates_ = static_cast<uint64_t>(model);
   origin_ = state.model.at(kOrigin).view<int64_t>()[0];
 }

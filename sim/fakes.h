@@ -1,7 +1,7 @@
 #pragma once
-// The world of one simulated run without its actors: environments, policies and a learner that are cheap and can be
-// seen through. Every observation has a number of its own; a policy's answers are a known function of its version and
-// of that number, so that a row, a version or a weight in the wrong place shows. One thread.
+// The environments, policies and learner of one simulated run: cheap stand-ins with fully predictable results. Every
+// observation has a unique number, and a policy's answers are a known function of its version and that number, so that
+// rows, versions or weights in the wrong place are detected. One thread.
 
 #include <cstdint>
 #include <map>
@@ -20,28 +20,28 @@
 
 namespace troupe::sim {
 
-// What became of one observation that was acted on.
+// What happened after one observation that an action was computed for.
 struct Transition {
-  int64_t next = 0;       // the observation that is acted on next
-  int64_t real_next = 0;  // the one the transition led to: `next`, or the final one of a finished episode
+  int64_t next = 0;       // the observation that the next action is computed for
+  int64_t real_next = 0;  // the observation the step led to: `next`, or the final one of a finished episode
   float reward = 0;
   int32_t action = 0;
   bool stepped = false;
   bool failed = false;
   bool terminated = false;
   bool truncated = false;
-  bool arrived = false;  // in a rollout at replay
-  bool trained = false;  // in an update that did not fail
-  int64_t before = 0;    // the observation of the same episode before this one; 0 = this one begins an episode
-  int64_t depth = 0;     // observations of the episode before this one
-  uint32_t uses = 0;     // updates
+  bool arrived = false;  // in a rollout that replay received
+  bool trained = false;  // in an update that succeeded
+  int64_t before = 0;    // the previous observation of the same episode; 0 = this is the first one
+  int64_t depth = 0;     // number of earlier observations of the episode
+  uint32_t uses = 0;     // number of updates that used it
 };
 
-// What a policy of that version says about an observation.
+// The value that a policy of this version gives an observation.
 float value_of(PolicyVersion version, int64_t observation);
 float log_prob_of(PolicyVersion version, int64_t observation);
 int32_t action_of(PolicyVersion version, int64_t observation);
-// One of the kActions parameters of its distribution over actions.
+// One of the kActions parameters of its action distribution.
 float parameter_of(PolicyVersion version, int64_t observation, size_t index);
 constexpr int32_t kActions = 8;
 
@@ -52,7 +52,7 @@ class World {
   explicit World(const Scenario& scenario)
       : scenario(scenario), rng(derive_key(scenario.seed, "world")), transitions(1) {}
 
-  // Keeps the first broken invariant.
+  // Records a violated invariant; only the first is kept.
   void violate(const std::string& what) {
     if (!violation) violation = what;
   }
@@ -60,9 +60,10 @@ class World {
   bool fault(double probability) { return faults_on && rng.uniform_double() < probability; }
   int64_t new_observation();
   Transition* find(int64_t observation);
-  // Of a recurrent model: the state that belongs before this observation, two numbers, where it begins no episode.
+  // For a recurrent model: `state` must be the state that belongs before this observation, two numbers, unless the
+  // observation begins an episode.
   void check_state(int64_t observation, std::span<const float> state, const std::string& who);
-  // A rollout as it arrives at replay: every number against what really happened.
+  // A rollout arrives at replay: checks every number against what really happened.
   void check_rollout(const Rollout& rollout, const std::map<uint64_t, bool>& published);
   // An update is about to use this batch.
   void check_use(const SuperBatch& batch);
@@ -72,15 +73,15 @@ class World {
   bool faults_on = true;
   std::optional<std::string> violation;
   std::vector<Transition> transitions;                   // by observation number
-  uint64_t produced = 0;                                 // valid transitions of all workers' environments
-  std::map<int64_t, int64_t> expected_next;              // by (environment, row): where the next rollout must begin
-  std::map<int64_t, std::pair<int64_t, int64_t>> place;  // observation that starts an environment -> (environment, row)
+  uint64_t produced = 0;                                 // valid steps of all workers' environments
+  std::map<int64_t, int64_t> expected_next;              // (environment, row) -> first observation of its next rollout
+  std::map<int64_t, std::pair<int64_t, int64_t>> place;  // first observation of an environment -> (environment, row)
   uint32_t environments = 0;
-  uint32_t epoch = 0;  // of the learner that lives now
+  uint32_t epoch = 0;  // of the current learner
   std::optional<PolicyVersion> last_evaluated;
-  std::vector<uint64_t> update_samples_trained;  // by update since the last look: samples trained for the first time
+  std::vector<uint64_t> update_samples_trained;  // per update since the last check: samples trained for the first time
   double seconds_to_pass = 0;                    // slow forwards: time that passes before the next message
-  std::string running_kind;                      // of the actor that runs now
+  std::string running_kind;                      // kind of the actor that is running
 };
 
 class FakeEnv final : public Env {
@@ -102,10 +103,10 @@ class FakeEnv final : public Env {
 
   World& world_;
   EnvSpec spec_;
-  bool counts_;  // made by a worker, not by the evaluator
+  bool counts_;  // belongs to a worker, not to the evaluator
   std::vector<int64_t> current_;
   std::vector<bool> active_, broken_;
-  std::vector<int64_t> failures_;  // in a row
+  std::vector<int64_t> failures_;  // consecutive failures
 };
 
 std::unique_ptr<Policy> fake_policy(World& world);
@@ -127,10 +128,10 @@ class FakeLearner final : public Learner {
   uint32_t epoch_;
   std::shared_ptr<const Signature> signature_;
   uint64_t updates_ = 0;
-  int64_t origin_ = 0;  // the weights that it began from, as in Scenario::given_weights
+  int64_t origin_ = 0;  // the weights that it started from, see Scenario::given_weights
 };
 
-// A snapshot whose tensors say `version`, the last one `other`, and which weights they come from.
+// A snapshot whose tensors contain `version`, the last one `other`, and the number of the weights they come from.
 WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other, int64_t origin = 0);
 
 }  // namespace troupe::sim

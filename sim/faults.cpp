@@ -15,7 +15,7 @@ namespace troupe::sim {
 
 namespace {
 
-constexpr uint64_t kQuietEvents = 4'000;  // after these no new faults come, so that the run can end
+constexpr uint64_t kQuietEvents = 4'000;  // no new faults after this many events, so that the run can end
 
 bool of_node(SimulatedRun& run, const KnownActor& known) {
   if (known.kind == "worker host") return true;
@@ -41,12 +41,12 @@ bool kill_one(SimulatedRun& run, const std::function<bool(const KnownActor&)>& w
   return true;
 }
 
-// The trainer's process is killed: all its actors at once; the disk keeps what it has.
+// Kills the trainer's process: all its actors at once; the disk keeps its contents.
 void crash(SimulatedRun& run) {
   run.event("the process is killed");
   run.crashed = true;
   run.supervisor = nullptr;
-  // An actor that has not run yet may start others before it takes its own end: until nobody is left.
+  // An actor that has not run yet may start others before it handles its own end, so repeat until no actor is left.
   const auto ours = [&](const KnownActor& known) { return !of_node(run, known); };
   for (auto victims = alive(run, ours); !victims.empty(); victims = alive(run, ours)) {
     for (const auto& actor : victims) kill(run, actor, "all");
@@ -84,7 +84,7 @@ void inject_faults(SimulatedRun& run) {
   const Scenario& s = run.scenario();
   if (run.chance(s.clock)) {
     const double seconds = run.chance(0.1) ? run.rng.uniform_double() * 20 : run.rng.uniform_double() * 0.2;
-    run.event("the clock moves on by " + std::to_string(seconds) + " s");
+    run.event("the clock advances by " + std::to_string(seconds) + " s");
     run.scheduler->advance_time(std::chrono::duration_cast<caf::timespan>(Seconds(seconds)));
   }
   run.world.faults_on = run.outcome.events < kQuietEvents;
@@ -126,7 +126,7 @@ void inject_faults(SimulatedRun& run) {
   if (run.chance(s.disk) && !run.disk_fault) {
     run.disk_fault = run.disk_faults_ever = true;
     const bool crash_there = run.endings < s.max_endings && run.chance(0.5);
-    run.event(crash_there ? "the disk will cut a write short" : "the disk will refuse");
+    run.event(crash_there ? "the disk will truncate a write" : "the disk will refuse a write");
     run.disk.set_fault({crash_there ? DiskFault::Kind::crash : DiskFault::Kind::refuse,
                         run.disk.operations() + run.rng.below(12), 1 + run.rng.below(8)});
     counted(true);

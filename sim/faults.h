@@ -1,6 +1,6 @@
 #pragma once
-// What goes wrong in a simulation: actors and processes that are killed, connections that break or stall, a clock that
-// jumps, a disk that refuses.
+// The faults of a simulation: killed actors and processes, connections that break or stall, clock jumps, a disk that
+// refuses writes.
 
 #include <functional>
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace troupe::sim {
 
-// Draws whether something goes wrong now, and does it.
+// Draws whether a fault happens now, and injects it.
 void inject_faults(SimulatedRun& run);
-// All actors that live and are wanted, also those that have not run yet.
+// All live actors for which `wanted` is true, including those that have not run yet.
 std::vector<caf::strong_actor_ptr> alive(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted);
 void kill(SimulatedRun& run, const caf::strong_actor_ptr& actor, const std::string& what);
-// Ends the connections of a process elsewhere; for `late` see Link::cut.
+// Breaks the connections of a remote worker process; for `late` see Link::cut.
 void cut(SimulatedRun& run, WorkerProcess& node, bool late);
 
 }  // namespace troupe::sim

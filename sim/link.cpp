@@ -36,17 +36,17 @@ class LinkProxy : public caf::actor_proxy {
 
 namespace {
 
-// The message as it comes out of the wire format; false when it holds another type.
+// Passes the message through the wire format; false when it has another type.
 template <class T>
 bool through_wire(caf::actor_system& system, caf::message& content) {
   if (!content.match_elements<T>()) return false;
   std::vector<char> bytes;
   caf::binary_serializer out(system, bytes);
   T value = content.get_as<T>(0);
-  TROUPE_CHECK(!out(value), "a message cannot be written");
+  TROUPE_CHECK(!out(value), "a message cannot be serialized");
   caf::binary_deserializer in(system, bytes);
   T copy;
-  TROUPE_CHECK(!in(copy), "a message cannot be read");
+  TROUPE_CHECK(!in(copy), "a message cannot be deserialized");
   content = caf::make_message(std::move(copy));
   return true;
 }
@@ -64,7 +64,7 @@ caf::strong_actor_ptr Link::stand_in(const caf::strong_actor_ptr& actor, Directi
   caf::actor_config config;
   proxy = caf::make_actor<LinkProxy, caf::strong_actor_ptr>(system_.next_actor_id(), system_.node(), &system_, config,
                                                             weak_from_this(), direction, actor);
-  // News of the actor's end travels the other way, behind what it sent.
+  // The notification of the actor's end travels in the other direction, after the messages that it sent.
   actor->get()->attach_functor([link = weak_from_this(), direction, id = actor->id()](const caf::error& reason) {
     const auto self = link.lock();
     if (!self || !self->up_) return;

@@ -1,7 +1,7 @@
 #pragma once
-// Link: one connection between a simulated process elsewhere and the run. Actors of one side are stood in for on the
-// other by proxies; what is sent to a proxy waits in the link, in order, until the simulator lets it arrive. Cutting
-// the link loses what is under way and ends the proxies of both sides, as CAF does when a connection breaks.
+// Link: one connection between a simulated remote process and the run. On each side, proxies represent the actors of
+// the other side. A message to a proxy waits in the link, in order, until the simulator delivers it. Cutting the link
+// loses messages in flight and ends the proxies of both sides, as CAF does when a connection breaks.
 
 #include <cstdint>
 #include <deque>
@@ -20,19 +20,19 @@ enum class Direction : uint8_t { to_run = 0, to_node = 1 };
 
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  // Told of every message when it is sent: who sent it, and the proxy it was sent to.
+  // Called for every message when it is sent, with its sender and the proxy it was sent to.
   using Seen = std::function<void(const caf::strong_actor_ptr& from, caf::actor_id proxy,
                                   const caf::type_erased_tuple& content)>;
 
   Link(caf::actor_system& system, Seen seen) : system_(system), seen_(std::move(seen)) {}
 
-  // The proxy through which the far side reaches `actor`; `direction` is where its messages go.
+  // The proxy that represents `actor` on the far side; its messages travel in `direction`.
   caf::strong_actor_ptr stand_in(const caf::strong_actor_ptr& actor, Direction direction);
   bool up() const { return up_; }
   size_t waiting(Direction direction) const { return queues_[index(direction)].size(); }
-  // Lets the oldest message of a direction arrive.
+  // Delivers the oldest message of a direction.
   void deliver(Direction direction);
-  // `late`: rollouts under way to the run arrive after their sender is known to be gone, the rest is lost.
+  // `late`: rollouts in flight to the run arrive after their sender is known to be gone; everything else is lost.
   void cut(bool late);
 
  private:
@@ -42,7 +42,7 @@ class Link : public std::enable_shared_from_this<Link> {
     caf::strong_actor_ptr from;
     caf::message_id mid;
     caf::message content;
-    caf::actor_id ended = 0;  // not a message: this actor ended, for `reason`
+    caf::actor_id ended = 0;  // not 0: this is no message, but this actor ended for `reason`
     caf::error reason;
   };
   static size_t index(Direction direction) { return static_cast<size_t>(direction); }
@@ -57,7 +57,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Seen seen_;
   bool up_ = true;
   std::deque<Parcel> queues_[2];
-  std::map<caf::actor_id, caf::strong_actor_ptr> proxies_[2];  // by the actor they stand for
+  std::map<caf::actor_id, caf::strong_actor_ptr> proxies_[2];  // by the actor that they represent
 };
 
 }  // namespace troupe::sim

@@ -1,5 +1,5 @@
 #pragma once
-// The bugs that a scenario puts in on purpose (Mutation), as far as they change what an actor is told.
+// The deliberate bugs of a scenario (Mutation) that change the messages or the state of an actor.
 
 #include <caf/mailbox_element.hpp>
 #include <caf/scheduled_actor.hpp>
@@ -8,7 +8,7 @@
 
 namespace troupe::sim {
 
-// An actor is about to take this message.
+// Called when an actor is about to handle this message.
 void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element& element);
 // Mutation::request_lost: the inference actor forgets a client.
 void forget_request(SimulatedRun& run, caf::scheduled_actor& actor);

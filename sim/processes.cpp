@@ -19,7 +19,7 @@ namespace troupe::sim {
 
 namespace {
 
-constexpr uint64_t kMaxEvents = 60'000;  // of one simulation; a healthy one needs a few thousand
+constexpr uint64_t kMaxEvents = 60'000;  // per simulation; a normal one needs a few thousand
 
 void spawn_hosts(SimulatedRun& run) {
   for (WorkerProcess& node : run.nodes) {
@@ -41,7 +41,7 @@ void spawn_hosts(SimulatedRun& run) {
         worker_host, address,
         [&run](const std::string& config) -> RunContextPtr {
           if (parse_config(config, "welcome") != run.context->config)
-            run.world.violate("a welcome carries another config");
+            run.world.violate("a welcome contains a different config");
           return run.context;
         },
         [&run, &node](const std::string& error) {
@@ -51,7 +51,7 @@ void spawn_hosts(SimulatedRun& run) {
   }
 }
 
-// Begins with the weights of a run that has made 37 updates.
+// Starts with the weights of a run that has made 37 updates.
 ReplayStart warm_start(SimulatedRun& run, FakeLearner& learner) {
   FakeLearner former(run.world, 0);
   LearnerState state = former.save();
@@ -88,7 +88,7 @@ void start_process(SimulatedRun& run) {
     start = warm_start(run, *learner);
   run.sink->begin();
   if (!checkpoint && (start.version.number != 0 || start.env_steps != 0 || start.ledger.produced != 0))
-    run.world.violate("a run that begins has the counts of another one: version " + start.version.text());
+    run.world.violate("a new run starts with the counts of another one: version " + start.version.text());
   start.version.epoch = epoch;
   if (run.scenario().mutation == Mutation::epoch_kept && run.outcome.processes > 1) --start.version.epoch;
   if (run.outcome.processes > 1 && start.version.epoch <= run.start_version.epoch)
@@ -121,19 +121,19 @@ void check_outcome(SimulatedRun& run) {
   if (!result.error.empty()) {
     if (result.error.find("on purpose") == std::string::npos && result.error.find("not finite") == std::string::npos &&
         !run.cause)
-      wrong("the run ended with an error that nothing explains");
+      wrong("the run ended with an unexplained error");
     return;
   }
-  // Workers elsewhere may still step for the process before.
+  // Remote workers may still be stepping for the previous process.
   if (!run.disturbed && (run.outcome.processes == 1 || run.nodes.empty())) run.checker.check_last(run.sink->last());
   if (!result.checkpoint_written && !run.disk_faults_ever) wrong("there is no last checkpoint");
   if (result.checkpoint_written) {
     const auto checkpoint = run.sink->store().load_newest();
     if (!checkpoint || checkpoint->version != result.version)
-      wrong("the last checkpoint is not of version " + result.version.text());
+      wrong("the last checkpoint is not for version " + result.version.text());
   }
   if (result.reason == "interrupted") {
-    if (!run.interrupted) wrong("nobody interrupted the run");
+    if (!run.interrupted) wrong("the run was not interrupted");
     return;
   }
   if (result.version.number != static_cast<uint64_t>(config.stop.updates))
@@ -141,7 +141,7 @@ void check_outcome(SimulatedRun& run) {
   if (run.interrupted) return;
   if (!result.evaluation) return wrong("there is no last evaluation");
   if (result.evaluation->version != result.version)
-    wrong("the last evaluation is of version " + result.evaluation->version.text());
+    wrong("the last evaluation is for version " + result.evaluation->version.text());
   if (!result.evaluation->error.empty() ||
       result.evaluation->episodes != static_cast<uint64_t>(config.evaluation.episodes))
     wrong("the last evaluation has " + std::to_string(result.evaluation->episodes) +

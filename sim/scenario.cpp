@@ -12,40 +12,40 @@ namespace {
 
 constexpr MutationInfo kMutations[] = {
     {Mutation::reply_twice, "reply_twice", "an inference actor answers a request twice"},
-    {Mutation::reply_lost, "reply_lost", "an answer carries the number of another request"},
+    {Mutation::reply_lost, "reply_lost", "an answer has the number of another request"},
     {Mutation::reply_shifted, "reply_shifted", "the values of an answer are shifted by one row"},
-    {Mutation::reply_relabelled, "reply_relabelled", "an answer names a version that did not make it"},
+    {Mutation::reply_relabelled, "reply_relabelled", "an answer names a version that did not compute it"},
     {Mutation::request_lost, "request_lost", "an inference actor forgets a request"},
-    {Mutation::answers_unheard, "answers_unheard", "from some point on a worker takes no answer"},
-    {Mutation::credit_lost, "credit_lost", "a credit that replay booked never reaches its worker"},
-    {Mutation::credit_extra, "credit_extra", "a worker gets more credits than replay booked"},
+    {Mutation::answers_unheard, "answers_unheard", "from some point on a worker receives no answer"},
+    {Mutation::credit_lost, "credit_lost", "a credit that replay granted never reaches its worker"},
+    {Mutation::credit_extra, "credit_extra", "a worker gets more credits than replay granted"},
     {Mutation::rollout_twice, "rollout_twice", "a worker pushes a rollout twice"},
     {Mutation::rollout_renumbered, "rollout_renumbered", "a worker skips a sequence number"},
-    {Mutation::rollout_miscounted, "rollout_miscounted", "a rollout says one sample more than it holds"},
-    {Mutation::rollout_reordered, "rollout_reordered", "two steps of a rollout stand in the wrong order"},
+    {Mutation::rollout_miscounted, "rollout_miscounted", "a rollout claims one sample more than it contains"},
+    {Mutation::rollout_reordered, "rollout_reordered", "two steps of a rollout are swapped"},
     {Mutation::weights_old, "weights_old", "the publisher sends an older version again"},
-    {Mutation::weights_torn, "weights_torn", "a snapshot holds tensors of two versions"},
-    {Mutation::batch_again, "batch_again", "replay hands out the samples of the batch before once more"},
-    {Mutation::update_claimed, "update_claimed", "the trainer claims an update that failed, and the reverse"},
+    {Mutation::weights_torn, "weights_torn", "a snapshot contains tensors of two versions"},
+    {Mutation::batch_again, "batch_again", "replay hands out the samples of the previous batch again"},
+    {Mutation::update_claimed, "update_claimed", "the trainer reports a failed update as made, and the reverse"},
     {Mutation::lag_bound_off, "lag_bound_off", "replay allows two updates more than max_policy_lag"},
     {Mutation::max_batch_off, "max_batch_off", "the batcher exceeds max_batch"},
-    {Mutation::gamma_off, "gamma_off", "workers discount with another gamma"},
+    {Mutation::gamma_off, "gamma_off", "workers use a different gamma"},
     {Mutation::final_observation_reset, "final_observation_reset",
-     "the value after a cut-off is that of the next episode"},
+     "the value after a truncation is that of the next episode"},
     {Mutation::evaluation_old, "evaluation_old", "the last evaluation plays an older policy"},
-    {Mutation::checkpoint_missing, "checkpoint_missing", "a checkpoint is reported as written and is not there"},
-    {Mutation::epoch_kept, "epoch_kept", "a resumed run goes on under the old epoch"},
-    {Mutation::quarantine_off, "quarantine_off", "a sub-environment that keeps failing is let in again and again"},
-    {Mutation::last_words_lost, "last_words_lost", "workers do not say what they leave unfinished"},
+    {Mutation::checkpoint_missing, "checkpoint_missing", "a checkpoint is reported as written but does not exist"},
+    {Mutation::epoch_kept, "epoch_kept", "a resumed run continues with the old epoch"},
+    {Mutation::quarantine_off, "quarantine_off", "a sub-environment that keeps failing is activated again and again"},
+    {Mutation::last_words_lost, "last_words_lost", "workers do not report the samples that they leave unfinished"},
     {Mutation::actor_leaked, "actor_leaked", "an actor outlives the run"},
     {Mutation::state_shifted, "state_shifted", "the recurrent states of an answer are shifted by one row"},
     {Mutation::parameters_shifted, "parameters_shifted", "the policy parameters of an answer are shifted by one row"},
-    {Mutation::state_kept, "state_kept", "a worker sends the recurrent state of the request before again"},
-    {Mutation::start_forgotten, "start_forgotten", "a rollout does not say that an episode begins"},
-    {Mutation::warm_start_lost, "warm_start_lost", "a run that is given weights begins with new ones"},
+    {Mutation::state_kept, "state_kept", "a worker sends the recurrent state of the previous request again"},
+    {Mutation::start_forgotten, "start_forgotten", "a rollout does not mark the start of an episode"},
+    {Mutation::warm_start_lost, "warm_start_lost", "a run that is given weights starts with new ones"},
     {Mutation::warm_start_counted, "warm_start_counted",
-     "a run that is given weights keeps the counts of the run that they are from"},
-    {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is not kept"},
+     "a run that is given weights keeps the counts of the run that they come from"},
+    {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is deleted"},
 };
 
 class Draw {
@@ -119,7 +119,7 @@ void draw_faults(Draw& draw, Scenario& s) {
   s.max_endings = static_cast<uint32_t>(draw.between(0, 3));
 }
 
-// Small capacities, and limits that are out of reach.
+// Small capacities, and limits that are never reached.
 void draw_replay(Draw& draw, RunConfig& c) {
   const bool reuse = c.replay.mode == "reuse";
   if (c.replay.max_policy_lag > 0 && draw.chance(0.15)) c.replay.max_policy_lag = 1'000'000;
@@ -128,13 +128,13 @@ void draw_replay(Draw& draw, RunConfig& c) {
   if (draw.chance(0.4)) c.replay.capacity = least + (draw.chance(0.5) ? 0 : draw.between(0, 2 * c.trainer.super_batch));
 }
 
-// Some rows fail at every step, and are left out after few failures.
+// Some rows fail at every step and are quarantined after a few failures.
 void draw_quarantine(Draw& draw, Scenario& s) {
   s.config.workers.quarantine_after = draw.between(2, 5);
   if (draw.chance(0.3)) s.row_broken = 0.2;
 }
 
-// Policies with recurrent state, recorded at every step of the rollouts or fewer.
+// Policies with recurrent state, which is recorded at every step of the rollouts or less often.
 void draw_recurrence(Draw& draw, Scenario& s) {
   if (!draw.chance(0.4)) return;
   s.recurrence.state_size = 2;
@@ -143,25 +143,25 @@ void draw_recurrence(Draw& draw, Scenario& s) {
   } while (s.config.rollout.length % s.recurrence.sequence != 0);
 }
 
-// Advantages of whole sequences: the trainer's, beside value targets that are the worker's.
+// Advantages of whole sequences, computed by the trainer, with value targets computed by the worker.
 void draw_estimator(Draw& draw, RunConfig& c) {
   if (draw.chance(0.2)) c.algorithm.advantage = "reinforce_plus_plus";
 }
 
-// A penalty in closed form, for which rollouts carry the behaviour policy's parameters.
+// A KL penalty in closed form, for which rollouts carry the behaviour policy's parameters.
 void draw_penalty(Draw& draw, RunConfig& c) {
   if (!draw.chance(0.3)) return;
   c.algorithm.kl = "full";
   c.algorithm.kl_coef = 0.1;
 }
 
-// Single samples, where the algorithm does without whole columns.
+// Draws single samples if the algorithm does not need whole columns.
 void draw_units(Draw& draw, Scenario& s) {
   if (!draw.chance(0.5) || s.recurrence.state_size > 0 || choose_algorithm(s.config.algorithm).columns) return;
   s.config.replay.draw = "sample";
 }
 
-// Runs that begin with the weights of another one, and runs that keep the checkpoints with the best evaluations.
+// Runs that start with the weights of another one, and runs that keep the checkpoints with the best evaluations.
 void draw_weights(Draw& draw, Scenario& s) {
   if (draw.chance(0.3)) s.given_weights = draw.between(1, 1'000'000);
   if (draw.chance(0.4)) s.config.checkpoint.keep_best = draw.between(1, 2);

@@ -1,6 +1,6 @@
 #pragma once
-// Scenario: what one seed stands for: a small run, a style of scheduling, and the kinds of trouble that may come.
-// Mutations are bugs put in on purpose, to show that each invariant catches one.
+// Scenario: everything that one seed determines: a small run, a scheduling policy, and the faults that may occur.
+// Mutations are deliberate bugs, which show that each invariant detects one.
 
 #include <cstdint>
 #include <span>
@@ -55,7 +55,7 @@ struct MutationInfo {
   std::string_view what;
 };
 
-// All of them but `none`.
+// All mutations except `none`.
 std::span<const MutationInfo> mutations();
 
 enum class Schedule : uint8_t { uniform, mostly_in_order, priorities };
@@ -63,25 +63,25 @@ enum class Schedule : uint8_t { uniform, mostly_in_order, priorities };
 struct Scenario {
   uint64_t seed = 0;
   RunConfig config;
-  Recurrence recurrence;  // of the policies
+  Recurrence recurrence;  // state of the policies
   Schedule schedule = Schedule::uniform;
-  int64_t nodes = 0;          // worker processes elsewhere
-  int64_t given_weights = 0;  // what the run begins from, by a number of its own; 0 = new weights
+  int64_t nodes = 0;          // remote worker processes
+  int64_t given_weights = 0;  // number of the weights that the run starts from; 0 = new weights
   Mutation mutation = Mutation::none;
   // Probabilities per scheduler step.
-  double clock = 0.01;  // time passes although messages wait
+  double clock = 0.01;  // time passes while messages are waiting
   double kill_worker = 0, kill_inference = 0, kill_essential = 0, crash = 0, interrupt = 0, cut = 0, kill_node = 0,
          stall = 0, disk = 0;
   // Probabilities per call.
   double row_broken = 0, row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0,
          learner_throws = 0, load_fails = 0;
-  uint32_t max_faults = 8;   // of the first group
+  uint32_t max_faults = 8;   // largest number of faults of the first group
   uint32_t max_endings = 2;  // faults that end the process
 
   std::string text() const;
 };
 
-// The scenario of a seed. Valid for the config reader's cross-field rules.
+// The scenario of a seed. It always satisfies the config reader's rules between settings.
 Scenario draw_scenario(uint64_t seed, Mutation mutation = Mutation::none);
 
 }  // namespace troupe::sim

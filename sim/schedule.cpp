@@ -10,7 +10,7 @@ namespace troupe::sim {
 
 namespace {
 
-constexpr double kMaxIdleSeconds = 90;  // of virtual time without progress: longer than every patience and back-off
+constexpr double kMaxIdleSeconds = 90;  // of virtual time without progress: longer than all timeouts and back-off times
 
 size_t pick_job(SimulatedRun& run) {
   auto& jobs = run.scheduler->jobs;
@@ -87,7 +87,7 @@ bool step(SimulatedRun& run) {
 void drain(SimulatedRun& run) {
   const uint64_t limit = run.outcome.events + 20'000;
   while (!run.world.violation && step(run))
-    if (run.outcome.events > limit) return run.world.violate("actors do not come to rest" + run.checker.dump());
+    if (run.outcome.events > limit) return run.world.violate("actors never become idle" + run.checker.dump());
 }
 
 void idle(SimulatedRun& run) {
@@ -97,7 +97,8 @@ void idle(SimulatedRun& run) {
     run.checker.quiet();
   if (run.world.violation) return;
   const auto before = run.clock().now();
-  if (!run.scheduler->trigger_timeout()) return run.world.violate("the run waits for nothing" + run.checker.dump());
+  if (!run.scheduler->trigger_timeout())
+    return run.world.violate("the run waits, but no timer is set" + run.checker.dump());
   run.idle_seconds += Seconds(run.clock().now() - before).count();
   if (run.idle_seconds > kMaxIdleSeconds) run.world.violate("the run is stuck" + run.checker.dump());
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What happens next in a simulation: which actor runs, which message arrives, when time passes.
+// Decides what happens next in a simulation: which actor runs, which message arrives, when time passes.
 
 #include <functional>
 
@@ -7,13 +7,13 @@
 
 namespace troupe::sim {
 
-// One event; false when nothing can happen but a timer.
+// Runs one event; false when only timers are left.
 bool step(SimulatedRun& run);
-// Nobody has anything to do: the next timer.
+// All actors are idle: advances the clock to the next timer.
 void idle(SimulatedRun& run);
-// Until nothing can happen but a timer.
+// Runs events until only timers are left.
 void drain(SimulatedRun& run);
-// Runs the actors that are wanted until none of them has anything to do.
+// Runs the actors for which `wanted` is true until all of them are idle.
 void run_only(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted);
 
 }  // namespace troupe::sim

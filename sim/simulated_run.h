@@ -1,6 +1,6 @@
 #pragma once
-// SimulatedRun: everything that one simulation is made of. The functions of schedule.h, faults.h, mutate.h and
-// processes.h work on it. One thread.
+// SimulatedRun: the state of one simulation, on which the functions of schedule.h, faults.h, mutate.h and processes.h
+// operate. One thread.
 
 #include <chrono>
 #include <cstdint>
@@ -31,7 +31,7 @@ namespace troupe::sim {
 
 using Seconds = std::chrono::duration<double>;
 
-// A process elsewhere with a worker in it.
+// A remote process with one worker.
 struct WorkerProcess {
   WorkerHostActor host;
   bool host_ended = true;
@@ -46,7 +46,7 @@ struct SimulatedRun {
   caf::detail::test_actor_clock& clock() { return scheduler->clock(); }
   double now() { return Seconds(clock().now().time_since_epoch()).count(); }
   bool chance(double p) { return rng.uniform_double() < p; }
-  // Into the trace: something happens; an actor takes a message, or starts (null).
+  // Adds a line to the trace: something happens; an actor handles a message or, with nullptr, starts.
   void event(const std::string& text);
   void note(const std::string& kind, uint64_t ordinal, caf::mailbox_element* element);
 
@@ -68,12 +68,12 @@ struct SimulatedRun {
   std::shared_ptr<SimulatedSink> sink;
   RunOutcome run_outcome;
   bool ended = false, crashed = false, done = false;
-  bool cause = false;  // something was done that may end the process with an error
+  bool cause = false;  // a fault was injected that may end the process with an error
   bool interrupted = false, disk_fault = false, disk_faults_ever = false;
   uint32_t endings = 0;
   double idle_seconds = 0;
   uint64_t progress = 0;
-  bool disturbed = false;  // what replay hears or says was touched in this process
+  bool disturbed = false;  // messages to or from replay were changed or lost in this process
   PolicyVersion start_version;
   std::map<uint64_t, uint64_t> priority;
   std::map<const std::type_info*, uint64_t> type_hash;

@@ -1,5 +1,5 @@
 #pragma once
-// What RunReport does in a real run, on a disk in memory. One thread.
+// Does what RunReport does in a real run, on a disk in memory. One thread.
 
 #include <algorithm>
 #include <cmath>
@@ -21,19 +21,22 @@ namespace troupe::sim {
 
 class SimulatedSink final : public RunSink {
  public:
-  // `disk_fault`: whether the disk has refused anything.
+  // `disk_fault`: whether the disk has refused a write.
   SimulatedSink(World& world, Checker& checker, MemoryDisk& disk, const bool& disk_fault)
       : world_(world),
         checker_(checker),
         disk_fault_(disk_fault),
         store_(disk, "run/checkpoints"),
         best_(disk, "run") {}
-  void begin() { best_.begin(static_cast<uint64_t>(config().checkpoint.keep_best), "", store_.list()); }
+  void begin() {
+    best_.begin({static_cast<uint64_t>(config().checkpoint.keep_best), "", 0},
+                {store_.list(), {}, [this](uint64_t step) { return store_.check(step); }});
+  }
   void save(const Checkpoint& checkpoint) override {
     if (world_.scenario.mutation == Mutation::checkpoint_missing) return;
-    store_.save(checkpoint);
+    const std::string weights = store_.save(checkpoint);
     const auto every = static_cast<uint64_t>(config().evaluation.every_updates);
-    best_.add(checkpoint.updates, every > 0 && checkpoint.updates % every == 0);
+    best_.add(checkpoint.updates, every > 0 && checkpoint.updates % every == 0, weights);
     newest_ = checkpoint.updates;
     prune();
   }
@@ -41,7 +44,8 @@ class SimulatedSink final : public RunSink {
     const std::vector<uint64_t> saved = store_.list();
     const bool there = std::ranges::find(saved, evaluation.version.number) != saved.end();
     const double score = evaluation.error.empty() ? evaluation.return_mean : kUnknown;
-    best_.rank({evaluation.version.number, score, evaluation.episodes}, there);
+    best_.rank({evaluation.version.number, score, evaluation.episodes},
+               there ? std::optional(store_.weights_checksum(evaluation.version.number)) : std::nullopt);
     prune();
     if (there) check_best(score);
   }
@@ -64,7 +68,7 @@ class SimulatedSink final : public RunSink {
       store_.prune(static_cast<uint64_t>(config().checkpoint.keep), *newest_,
                    forgets ? std::set<uint64_t>{} : best_.kept());
   }
-  // The best one of the policies that were evaluated in this process and saved has a checkpoint.
+  // Checks that the best policy that was evaluated in this process and saved still has a checkpoint.
   void check_best(double score) {
     if (config().checkpoint.keep_best == 0 || !std::isfinite(score) || disk_fault_) return;
     highest_ = std::max(highest_, score);
@@ -91,7 +95,7 @@ class SimulatedSink final : public RunSink {
   const bool& disk_fault_;
   CheckpointStore store_;
   BestCheckpoints best_;
-  std::optional<uint64_t> newest_;  // checkpoint of this process
+  std::optional<uint64_t> newest_;  // newest checkpoint of this process
   double highest_ = -std::numeric_limits<double>::infinity();
   StatsSnapshot last_;
   uint64_t recorded_ = 0;

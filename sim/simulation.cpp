@@ -17,13 +17,13 @@ Outcome run_to_the_end(SimulatedRun& run) {
   run.outcome.scenario = run.scenario().text();
   while (!run.done && !run.world.violation) {
     if (run.outcome.processes >= kMaxProcesses)
-      run.world.violate("the run does not get to its end in " + std::to_string(kMaxProcesses) + " processes");
+      run.world.violate("the run does not end within " + std::to_string(kMaxProcesses) + " processes");
     if (run.world.violation) break;
     run_process(run);
     if (!run.world.violation) end_process(run);
   }
   if (!run.world.violation) finish(run);
-  // After a violation actors may be left; they are ended, or their timers would keep the system busy for ever.
+  // After a violation, actors may be left. They must be ended, because their timers would keep the system busy forever.
   run.system->await_actors_before_shutdown(false);
   const auto anyone = [](const KnownActor&) { return true; };
   for (auto rest = alive(run, anyone); !rest.empty(); rest = alive(run, anyone)) {

@@ -24,7 +24,7 @@ void World::check_state(int64_t observation, std::span<const float> state, const
   const Transition* transition = find(observation);
   if (transition == nullptr || transition->before == 0) return;
   if (state[0] != static_cast<float>(transition->before) || state[1] != static_cast<float>(transition->depth))
-    violate(who + " for observation " + std::to_string(observation) + " comes with the state after " +
+    violate(who + " for observation " + std::to_string(observation) + " has the state after " +
             std::to_string(static_cast<int64_t>(state[0])) + ", not after " + std::to_string(transition->before));
 }
 
@@ -38,11 +38,11 @@ void World::check_use(const SuperBatch& batch) {
   for (const RolloutUnits& part : batch.parts) {
     const Rollout& r = *part.rollout;
     const auto ids = r.observations.at("id").view<int64_t>();
-    if (part.kind != kind) violate("a batch holds other units than replay.draw " + scenario.config.replay.draw);
+    if (part.kind != kind) violate("the units of a batch do not match replay.draw " + scenario.config.replay.draw);
     for (const int64_t step : steps_of(part)) {
       const auto i = static_cast<size_t>(step);
       if (r.valid.view<uint8_t>()[i] == 0) {
-        if (kind == UnitKind::sample) violate("a step that is not valid is drawn");
+        if (kind == UnitKind::sample) violate("an invalid step is drawn");
         continue;
       }
       ++samples;
@@ -55,12 +55,12 @@ void World::check_use(const SuperBatch& batch) {
                 ": lag above " + std::to_string(bound));
       Transition* transition = find(ids[2 * i]);
       if (transition == nullptr) return;
-      if (!seen.insert(ids[2 * i]).second) violate(who + " is twice in one batch");
+      if (!seen.insert(ids[2 * i]).second) violate(who + " occurs twice in a batch");
       if (++transition->uses > limit) violate(who + " is used by more than " + std::to_string(limit) + " updates");
     }
   }
   if (samples != batch.samples)
-    violate("a batch of " + std::to_string(samples) + " samples says " + std::to_string(batch.samples));
+    violate("a batch of " + std::to_string(samples) + " samples claims to have " + std::to_string(batch.samples));
   if (samples < static_cast<uint64_t>(scenario.config.trainer.super_batch))
     violate("a batch of " + std::to_string(samples) + " samples is smaller than super_batch");
   if (kind == UnitKind::sample && samples > static_cast<uint64_t>(scenario.config.trainer.super_batch))
@@ -69,7 +69,8 @@ void World::check_use(const SuperBatch& batch) {
 
 namespace {
 
-// Plain-loop GAE in double, straight from the definition (terminal: no bootstrap; cut-off: bootstrap, no carry).
+// GAE as a plain loop in double, directly from the definition (terminated: no bootstrap;
+// truncated: bootstrap, no carry).
 std::vector<double> gae_oracle(const Rollout& r, const AlgorithmConfig& algorithm) {
   const int64_t steps = r.steps(), columns = r.columns();
   std::vector<double> advantages(static_cast<size_t>(steps * columns), 0.0);
@@ -106,7 +107,7 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
   const RolloutExtras extras = rollout_extras(scenario.config.algorithm);
   if (extras.advantages == r.advantages.empty() || extras.returns == r.returns.empty() ||
       r.policy_parameters.size() != (extras.policy_parameters ? steps * columns * kActions : 0))
-    return violate(who + " carries other arrays than the algorithm asks for");
+    return violate(who + " does not carry the arrays that the algorithm needs");
   uint64_t samples = 0;
   for (int64_t n = 0; n < columns; ++n)
     for (int64_t t = 0; t < steps; ++t) {
@@ -114,10 +115,10 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
       const int64_t id = ids[2 * i];
       const std::string at = who + ", step " + std::to_string(t) + " row " + std::to_string(n) + " (observation " +
                              std::to_string(id) + ")";
-      if (ids[2 * i + 1] != ~id) return violate(at + ": halves of two observations");
+      if (ids[2 * i + 1] != ~id) return violate(at + ": mixes two observations");
       Transition* transition = find(id);
       if (transition == nullptr) return;
-      if (!transition->stepped) return violate(at + ": was never acted on");
+      if (!transition->stepped) return violate(at + ": never got an action");
       if (transition->arrived) return violate(at + ": arrived before");
       transition->arrived = true;
       if (t > 0) {
@@ -130,7 +131,8 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
       }
       if (t + 1 == steps) expected_next[transition->next] = id;
       if (scenario.recurrence.state_size > 0) {
-        if (flag(r.starts, i) != (transition->before == 0)) return violate(at + ": another start of an episode");
+        if (flag(r.starts, i) != (transition->before == 0))
+          return violate(at + ": wrong mark for the start of an episode");
         const int64_t sequence = scenario.recurrence.sequence;
         if (t % sequence == 0)
           check_state(
@@ -139,12 +141,11 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
       const PolicyVersion version{r.epoch, static_cast<uint64_t>(r.version.view<int64_t>()[i])};
       const bool valid = flag(r.valid, i);
       if (valid == transition->failed) return violate(at + ": valid and failed disagree");
-      if (r.actions.view<int32_t>()[i] != transition->action)
-        return violate(at + ": another action than the one executed");
+      if (r.actions.view<int32_t>()[i] != transition->action) return violate(at + ": not the executed action");
       if (r.actions.view<int32_t>()[i] != action_of(version, id) ||
           r.log_probs.view<float>()[i] != log_prob_of(version, id) ||
           r.values.view<float>()[i] != value_of(version, id))
-        return violate(at + ": not what version " + version.text() + " says about it");
+        return violate(at + ": not the answer of version " + version.text());
       if (extras.policy_parameters) {
         const auto parameters = r.policy_parameters.view<float>();
         for (size_t k = 0; k < kActions; ++k)
@@ -158,11 +159,11 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
       if (!valid) continue;
       ++samples;
       if (version.number < r.oldest || version.number > r.newest) return violate(at + ": outside oldest..newest");
-      if (r.rewards.view<float>()[i] != transition->reward) return violate(at + ": another reward");
-      if (flag(r.terminated, i) != transition->terminated) return violate(at + ": another terminated");
+      if (r.rewards.view<float>()[i] != transition->reward) return violate(at + ": wrong reward");
+      if (flag(r.terminated, i) != transition->terminated) return violate(at + ": wrong terminated flag");
       const bool closed = t + 1 < steps && !flag(r.valid, i + static_cast<size_t>(columns));
       if (flag(r.truncated, i) != (transition->truncated || (closed && !transition->terminated)))
-        return violate(at + ": another truncated");
+        return violate(at + ": wrong truncated flag");
       if (transition->terminated) continue;
       bool known = false;
       for (const auto& [number, yes] : published)
@@ -171,20 +172,20 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
       if (!known) return violate(at + ": next_values is not the value of the real next observation");
     }
   if (samples != r.samples || samples != r.env_steps)
-    return violate(who + " says " + std::to_string(r.samples) + " samples and holds " + std::to_string(samples));
+    return violate(who + " claims " + std::to_string(r.samples) + " samples but contains " + std::to_string(samples));
   const std::vector<double> advantages = gae_oracle(r, scenario.config.algorithm);
   for (size_t i = 0; i < advantages.size(); ++i) {
     const double target = flag(r.valid, i) ? advantages[i] + r.values.view<float>()[i] : 0.0;
     if (extras.advantages && !close_to(advantages[i], r.advantages.view<float>()[i]))
-      return violate(who + ": advantage " + std::to_string(r.advantages.view<float>()[i]) + " instead of " +
+      return violate(who + ": advantage " + std::to_string(r.advantages.view<float>()[i]) + ", expected " +
                      std::to_string(advantages[i]));
     if (extras.returns && !close_to(target, r.returns.view<float>()[i]))
-      return violate(who + ": return " + std::to_string(r.returns.view<float>()[i]) + " instead of " +
+      return violate(who + ": return " + std::to_string(r.returns.view<float>()[i]) + ", expected " +
                      std::to_string(target));
   }
   if (!extras.next_observations) {
     if (!r.last_observations.empty() || !r.final_observations.empty())
-      violate(who + " carries observations nobody asked for");
+      violate(who + " carries observations that are not needed");
     return;
   }
   const auto last = r.last_observations.at("id").view<int64_t>();
@@ -199,7 +200,7 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
   const auto finals = static_cast<size_t>(r.final_steps.empty() ? 0 : r.final_steps.dim(0));
   if (finals != cut_off)
     return violate(who + ": " + std::to_string(finals) + " final observations for " + std::to_string(cut_off) +
-                   " cut-off episodes");
+                   " truncated episodes");
   for (size_t k = 0; k < finals; ++k) {
     const auto where = r.final_steps.view<int32_t>().subspan(2 * k, 2);
     const auto i = static_cast<size_t>(where[0] * columns + where[1]);

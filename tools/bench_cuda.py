@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the CUDA kernels of the scan family and checks them against the processor's.
+"""Measures the CUDA kernels of the scan family and compares their results with those of the CPU.
 
     tools/bench_cuda.py [--seconds S] [--json] [--package FOLDER]
 
-For each case: bytes read and written over the median time, beside a device-to-device copy of the same number of bytes in the
-same run; their ratio; and whether the results equal the processor's (1e-5 + 2e-5 of the largest). Exits 1 when one does not.
-Needs a GPU, PyTorch with CUDA and the Python package with its CUDA kernels; FOLDER is where to import it from, such as
-build/gpu/python.
+For each case: the bandwidth (bytes read and written by the median time), that of a device-to-device copy of the same number of
+bytes in the same run, their ratio, and whether the results equal those of the CPU (within 1e-5 + 2e-5 of the largest). Exits with
+1 if one does not. Needs a GPU, PyTorch with CUDA and the Python package with its CUDA kernels. FOLDER is where to import the package
+from, such as build/gpu/python.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 
 
 def median_seconds(torch, call, seconds):
-    """Of single calls, by the GPU's clock, in a queue that is never empty; inputs are larger than the caches or stay there."""
+    """The median time of a call by the GPU's clock. The queue is never empty. Inputs are larger than the caches, or stay in them."""
     for _ in range(3):
         call()
     torch.cuda.synchronize()
@@ -27,7 +27,7 @@ def median_seconds(torch, call, seconds):
     end.synchronize()
     count = max(10, min(1000, int(seconds / max(start.elapsed_time(end) / 1e3, 1e-6))))
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    torch.cuda._sleep(20_000_000)  # time to fill the queue, so that the host's part is not measured
+    torch.cuda._sleep(20_000_000)  # time to fill the queue, so that the host is not measured
     for mark in marks[:-1]:
         mark.record()
         call()
@@ -78,7 +78,7 @@ def as_tuple(value):
 
 
 def error_of(torch, function, arguments, options):
-    """The largest difference from the processor's results, over the tolerance."""
+    """The largest difference from the results of the CPU, divided by the tolerance."""
     got = as_tuple(function(*arguments, **options))
     on_host = {k: x.cpu() if torch.is_tensor(x) else x for k, x in options.items()}
     want = as_tuple(function(*(x.cpu() for x in arguments), **on_host))
@@ -91,9 +91,9 @@ def error_of(torch, function, arguments, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=0.3, help="per case, about")
+    parser.add_argument("--seconds", type=float, default=0.3, help="seconds per case, roughly (0.3)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    parser.add_argument("--package", help="folder that holds the package troupe")
+    parser.add_argument("--package", help="folder to import the package troupe from")
     options = parser.parse_args()
     if options.package:
         sys.path.insert(0, options.package)

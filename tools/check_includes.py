@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks which file may include what (docs/conventions.md). Prints one line per offence and exits 1 when there is one."""
+"""Checks which file may include what (docs/conventions.md). Prints one line per violation and exits with 1 if there is one."""
 
 import os
 import re
@@ -19,7 +19,7 @@ LAYERS = {
     "tests": ("runtime", "envs", "algorithms", "models", "actors", "sim", "tools"),
 }
 
-# (what is included, where it is allowed, why). The patterns match from the start.
+# (what is included, where it is allowed, why). The patterns match at the beginning.
 RULES = [
     (r"torch/torch\.h|torch/all\.h|ATen/ATen\.h", r".*\.(cpp|cuh?)$|tests/support/torch_test\.h$",
      "takes 10-20 s per file; only in sources"),
@@ -58,7 +58,7 @@ def problems_in(path, lines):
 
 
 def sources():
-    """Every C++ file of ours, relative to the root of the repository."""
+    """Every C++ file of the repository, relative to its root."""
     for folder in LAYERS:
         for where, _, names in os.walk(folder):
             for name in names:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that no file and no class is too large and that no includes form a cycle (docs/conventions.md, "Files and names").
 
-Prints one line per offence and exits 1 when there is one. A class's private functions are counted in its text: a declaration in a
-`private:` part (or at the top of a `class`) that has a parameter list, with overloads, constructors and operators; not friends, types,
-or data whose type or initialiser holds parentheses. Nested classes count for themselves.
+Prints one line per violation and exits with 1 if there is one. The private functions of a class are counted in its text: every
+declaration in a `private:` section (or at the top of a `class`) that has a parameter list, including overloads, constructors and
+operators; not friends, types, or data whose type or initialiser has parentheses. Nested classes are counted separately.
 """
 
 import os
@@ -16,9 +16,9 @@ HEADERS = (".h", ".cuh")
 
 MOST_SOURCE_LINES = 400
 MOST_HEADER_LINES = 250
-MOST_TEST_LINES = 800  # a test's cases are read one by one
+MOST_TEST_LINES = 800  # the cases of a test are read one by one
 MOST_PRIVATE_FUNCTIONS = 15
-# The scan kernels and the environment adapter are one idea each, and their code is inlined as a whole.
+# The scan kernels and the environment adapter are one idea each, and all their code is inlined.
 ANY_LENGTH = re.compile(r"algorithms/scan|algorithms/cuda/scan|envs/batched\.h$")
 
 # Comments, raw strings, strings, characters. A digit before a quote makes it a separator, as in 10'000.
@@ -35,12 +35,12 @@ NO_MEMBER = re.compile(r"^(using|typedef|friend|static_assert|enum|class|struct|
 
 
 def blank(text):
-    """As many lines and columns, all blank."""
+    """Blanks in the same lines and columns."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def without_literals(code):
-    """The code with comments and the contents of strings blanked, line for line."""
+    """The code with comments and the contents of strings replaced by blanks; lines stay where they are."""
 
     def replace(match):
         text = match.group(0)
@@ -52,7 +52,7 @@ def without_literals(code):
 
 
 def drop_brackets(text, opening, closing):
-    """The text without what stands between these brackets, and without them."""
+    """The text without these brackets and their contents."""
     kept, depth = [], 0
     for character in text:
         depth += character == opening
@@ -73,7 +73,7 @@ def head_of(statement):
 
 
 def is_function(statement):
-    """Whether a member's declaration, or what stands before its body, is that of a function."""
+    """Whether this declaration of a member, or this head before its body, is that of a function."""
     head = head_of(statement)
     if NO_MEMBER.match(head) or head.startswith((",", ":")):
         return False
@@ -82,7 +82,7 @@ def is_function(statement):
 
 
 class Scope:
-    """What a brace belongs to: a "class", a "block" of statements or declarations, or an "initialiser"."""
+    """What a brace opens: a "class", a "block" of statements or declarations, or an "initialiser"."""
 
     def __init__(self, kind, name="", line=0, access=""):
         self.kind, self.name, self.line, self.access = kind, name, line, access
@@ -99,7 +99,7 @@ def class_scope(statement, line):
 
 
 def scope_opened_by(statement, line, inside):
-    """The scope of a brace after this statement; a function's is counted where it is a private member."""
+    """The scope of a brace after this statement. If it is the body of a private member function, counts that function."""
     if statement.count("(") > statement.count(")"):
         return Scope("initialiser", statement)
     opened = class_scope(statement, line)
@@ -112,7 +112,7 @@ def scope_opened_by(statement, line, inside):
 
 
 def classes_in(code):
-    """(name, line, number of private functions) of each class, in the order of their ends."""
+    """(name, line, number of private functions) of each class, in the order in which they end."""
     code = DIRECTIVE.sub(lambda match: blank(match.group(0)), without_literals(code))
     scopes, statement, line, begins = [Scope("block")], "", 1, 1
     for character in code:
@@ -125,7 +125,7 @@ def classes_in(code):
             closed = scopes.pop()
             if closed.kind == "class":
                 yield closed.name, closed.line, closed.private_functions
-            statement = closed.name + "{}" if closed.kind == "initialiser" else ""  # the declaration goes on: int x{0}, y;
+            statement = closed.name + "{}" if closed.kind == "initialiser" else ""  # the declaration continues: int x{0}, y;
         elif character == ";" and statement.count("(") <= statement.count(")"):  # not those of a for loop's head
             scope.private_functions += scope.access == "private" and is_function(statement)
             statement = ""

@@ -7,10 +7,10 @@ TROUPE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TROUPE_VENV=$TROUPE_ROOT/.venv
 cd "$TROUPE_ROOT"
 
-# One line, with the seconds since the script started.
+# Prints one line with the seconds since the script started.
 say() { printf '[%4ds] %s\n' "$SECONDS" "$*"; }
 
-# die MESSAGE [CODE]: one line on stderr, then the end. 1 = this machine or tree, 2 = the command line.
+# die MESSAGE [CODE]: prints one line on stderr and exits. 1 = a problem of this machine or tree, 2 = of the command line.
 die() {
   printf '%s: %s\n' "$(basename "$0")" "$1" >&2
   exit "${2:-1}"
@@ -18,7 +18,7 @@ die() {
 
 [[ ${TROUPE_JOBS:-1} =~ ^[1-9][0-9]*$ ]] || die "TROUPE_JOBS is '$TROUPE_JOBS', expected a number of processes" 2
 
-# report_tail LOG: every 15 s the last line of LOG; runs until it is killed.
+# report_tail LOG: prints the last line of LOG every 15 s, until it is killed.
 report_tail() {
   local line
   while sleep 15; do
@@ -27,7 +27,7 @@ report_tail() {
   done
 }
 
-# quietly LOG COMMAND...: runs it with its output in LOG; shows the last line now and then, and on failure the tail.
+# quietly LOG COMMAND...: runs it with its output in LOG; prints the last line now and then, and the last 40 on failure.
 quietly() {
   local log=$1 reporter status=0
   shift
@@ -45,8 +45,8 @@ quietly() {
   return "$status"
 }
 
-# Compiler processes at once: TROUPE_JOBS, else the cores but no more than memory holds (1.5 GB each for a file that includes
-# LibTorch).
+# The number of compiler processes at a time: TROUPE_JOBS, else one per core, as far as memory allows (1.5 GB for a file that
+# includes LibTorch).
 build_jobs() {
   local cores memory
   cores=$(nproc)

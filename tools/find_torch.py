@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Says where LibTorch is, for CMake and tools/setup: one place that decides whether a PyTorch can be used.
+"""Finds LibTorch for CMake and tools/setup: the only place that decides whether a PyTorch can be used.
 
-  find_torch.py              the PyTorch of the interpreter that runs this file (it is not imported: that takes seconds)
-  find_torch.py DIRECTORY    the one at or around DIRECTORY: a LibTorch folder, a CMake prefix or a Torch_DIR
+  find_torch.py              the PyTorch of the interpreter that runs this file (without importing it, which takes seconds)
+  find_torch.py DIRECTORY    the one in DIRECTORY, which may be a LibTorch folder, a CMake prefix or a Torch_DIR
 
-Prints "<root> <version> <cpu|cuda>" separated by tabs and exits 0; or one line that says what is wrong and exits 1.
+Prints "<root> <version> <cpu|cuda>" separated by tabs and exits with 0; or prints one line that says what is wrong and exits with 1.
 The root holds include/ and lib/.
 """
 
@@ -37,13 +37,13 @@ def roots_of_interpreter():
 
 
 def roots_around(directory):
-    """The directory itself and the folders of which it may be share/cmake or share/cmake/Torch."""
+    """The directory itself, and those whose share/cmake or share/cmake/Torch it may be."""
     directory = os.path.abspath(directory)
     return [os.path.normpath(os.path.join(directory, *[".."] * up)) for up in range(4)]
 
 
 def version_of(root):
-    """Major and minor from the headers, which are what gets compiled."""
+    """Major and minor version from the headers, since these are compiled."""
     for header in ("include/torch/headeronly/version.h", "include/torch/csrc/api/include/torch/version.h"):
         text = read(os.path.join(root, header))
         found = [re.search(r"#define TORCH_VERSION_%s (\d+)" % part, text) for part in ("MAJOR", "MINOR")]

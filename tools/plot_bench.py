@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Draws what a benchmark of the algorithms measured as SVG: `troupe bench NAME --json | tools/plot_bench.py FILE`.
+"""Draws the result of a benchmark of the algorithms as SVG: `troupe bench NAME --json | tools/plot_bench.py FILE`.
 
-gae, vtrace: bandwidth over sequence length; one panel for each layout and number of threads, one line for each instruction
-set and a dashed one for the limit. surrogate, logprob, balance: bars, with the limit of the same run as a stroke where there
-is one.
+gae, vtrace: bandwidth over sequence length; a panel for each layout and number of threads, a line for each instruction set, and
+a dashed line for the limit. surrogate, logprob, balance: bars, with a tick for the limit of the same run if there is one.
 """
 
 import json
@@ -15,7 +14,7 @@ NAMES = {"BT": "[B, T]: along rows", "TB": "[T, B]: down columns"}
 
 
 def lines_of(cases, layout, threads):
-    """{name: [(steps, GB/s)]} of one panel: the sweep over length, whose cases all have as many steps times sequences."""
+    """{name: [(steps, GB/s)]} of one panel: the sweep over length, whose cases all have the same number of elements."""
     panel = [c for c in cases if (c["variant"], c["layout"], c["threads"]) == ("plain", layout, threads)]
     if not panel:
         return {}

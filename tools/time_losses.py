@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the losses of the Python package against the same written with torch operations, forward and backward, turn by turn.
+"""Times the losses of the Python package, forward and backward, in turns with the same losses written with torch operations.
 
     PYTHONPATH=build/release/python tools/time_losses.py [--seconds 20] [--json]
 

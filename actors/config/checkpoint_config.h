@@ -1,5 +1,5 @@
 #pragma once
-// The section "checkpoint" of a run file. Plain values; any thread.
+// The section "checkpoint" of a config file. Plain values; any thread.
 
 #include <cstdint>
 
@@ -14,7 +14,7 @@ struct CheckpointConfig {
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
-// Adds the settings of the section, whose values are those of `config`.
+// Adds the settings of the section to `fields`, bound to the members of `config`.
 void describe(CheckpointConfig& config, Fields& fields);
 
 }  // namespace troupe

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
+#include <sstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "actors/config/foreign_names.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "models/networks/net_schema.h"
 #include "runtime/base/errors.h"
@@ -53,15 +56,35 @@ void upgrade(Json& root, const std::string& name, ConfigSource source) {
 }
 
 void require_size(const std::string& text, const std::string& name) {
-  if (text.size() > kMaxFileBytes) throw ConfigError(name + ": is larger than 1 MiB, expected a run file");
+  if (text.size() > kMaxFileBytes) throw ConfigError(name + ": is larger than 1 MiB, expected a config file");
 }
 
 RunConfig config_of(Json root, const std::string& name, ConfigSource source) {
   if (root.is_object()) upgrade(root, name, source);
   RunConfig config;
-  read_fields(describe(config), root, name);
+  read_fields(describe(config), root, name, foreign_names());
   if (source == ConfigSource::run) use_canonical_spelling(config.algorithm);
   return config;
+}
+
+// Whether some line is like the first ones of a YAML file: "env:" or "seed: 3".
+bool looks_like_yaml(const std::string& text) {
+  if (text.find_first_of("{[") < text.find(':')) return false;
+  static const std::regex key_line("[A-Za-z_]{1,100}:( [^\n]{0,200})?");
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.size() < 300 && std::regex_match(line, key_line)) return true;
+  return false;
+}
+
+Json parse_json(const std::string& text, const std::string& name, JsonComments comments) {
+  try {
+    return parse_strict(text, name, comments);
+  } catch (const ConfigError& refused) {
+    if (!looks_like_yaml(text)) throw;
+    throw ConfigError(std::string(refused.what()) +
+                      "; config files are JSON, or YAML when the name ends in .yaml or .yml");
+  }
 }
 
 bool is_yaml(std::string_view path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
@@ -71,7 +94,7 @@ bool is_yaml(std::string_view path) { return path.ends_with(".yaml") || path.end
 RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source) {
   require_size(text, name);
   const JsonComments comments = source == ConfigSource::user ? JsonComments::ignored : JsonComments::refused;
-  return config_of(parse_strict(text, name, comments), name, source);
+  return config_of(parse_json(text, name, comments), name, source);
 }
 
 RunConfig parse_yaml_config(const std::string& text, const std::string& name) {
@@ -79,7 +102,7 @@ RunConfig parse_yaml_config(const std::string& text, const std::string& name) {
   return config_of(parse_yaml(text, name), name, ConfigSource::user);
 }
 
-bool is_run_file_name(std::string_view path) { return path.ends_with(".json") || is_yaml(path); }
+bool is_config_file_name(std::string_view path) { return path.ends_with(".json") || is_yaml(path); }
 
 RunConfig load_config(const std::string& path, ConfigSource source) {
   const std::string shown_path = printable(path, kShownPath);
@@ -95,7 +118,9 @@ std::string upgrade_config(const std::string& text) {
   return to_json(parse_config(text, "its config", ConfigSource::run));
 }
 
-void apply_override(RunConfig& config, const std::string& assignment) { override_field(describe(config), assignment); }
+void apply_override(RunConfig& config, const std::string& assignment) {
+  override_field(describe(config), assignment, foreign_names());
+}
 
 std::string to_json(const RunConfig& config) {
   RunConfig copy = config;  // fields point to members that may be written

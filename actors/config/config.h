@@ -32,8 +32,8 @@ enum class ConfigSource {
 RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source = ConfigSource::user);
 // The same of YAML (runtime/config/yaml.h).
 RunConfig parse_yaml_config(const std::string& text, const std::string& name);
-// Whether a path ends as run files do: in .json, .yaml or .yml.
-bool is_run_file_name(std::string_view path);
+// Whether a path ends like config files: in .json, .yaml or .yml.
+bool is_config_file_name(std::string_view path);
 // The config in a file, which is YAML if its name says so. Throws ConfigError also when the file cannot be read.
 RunConfig load_config(const std::string& path, ConfigSource source = ConfigSource::user);
 // A config that an older program wrote, with the fields added since at their defaults. Throws ConfigError.
@@ -42,7 +42,7 @@ std::string upgrade_config(const std::string& text);
 void apply_override(RunConfig& config, const std::string& assignment);
 // Every field as JSON text, indented, in order; parse_config(to_json(c)) == c.
 std::string to_json(const RunConfig& config);
-// JSON Schema (draft 2020-12) of a run file.
+// JSON Schema (draft 2020-12) of a config file.
 std::string json_schema();
 
 // What a run folder has to know of the settings: how an older config is read, and which settings may change at a

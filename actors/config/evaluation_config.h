@@ -1,5 +1,5 @@
 #pragma once
-// The section "evaluation" of a run file. Plain values; any thread.
+// The section "evaluation" of a config file. Plain values; any thread.
 
 #include <cstdint>
 #include <string>
@@ -9,16 +9,16 @@
 namespace troupe {
 
 struct EvaluationConfig {
-  int64_t every_updates = 0;  // evaluations during training; 0 = only the last one
+  int64_t every_updates = 0;  // updates between evaluations during training; 0 = only the final evaluation
   int64_t episodes = 100;
   int64_t rows = 50;            // sub-environments stepped together
   std::string device = "auto";  // as inference.device
-  // JSON object: parameters of the environment that evaluations have in place of those of env.params.
+  // JSON object: environment parameters that override those of env.params in evaluations.
   std::string env_params = "{}";
   friend bool operator==(const EvaluationConfig&, const EvaluationConfig&) = default;
 };
 
-// Adds the settings of the section, whose values are those of `config`.
+// Adds the settings of the section to `fields`, bound to the members of `config`.
 void describe(EvaluationConfig& config, Fields& fields);
 
 }  // namespace troupe

@@ -13,14 +13,16 @@ void describe(ReplayConfig& c, Fields& fields) {
         "algorithm.rollout_correction, and estimators, surrogates and aggregations that need whole columns (vtrace, "
         "gspo, ...)");
   s.add(c.capacity, "capacity", between(0, kMostCount),
-        "most samples in the buffer; 0 = max_policy_lag + 2 super-batches, at most 16",
+        "most samples in the buffer; 0 = as many as max_policy_lag + 2 super-batches hold, but not more than 16 "
+        "super-batches",
         {.elsewhere = kWords<"buffer_size">});
   s.add(c.max_policy_lag, "max_policy_lag", between(0, 1e6),
         "most updates by which the policy that made a sample may be older than the one it trains; 0 = synchronous, "
         "on-policy",
         {.elsewhere = kWords<"max_staleness">});
   s.add(c.max_reuse, "max_reuse", between(1, 1e6),
-        "mode reuse: most updates that use one sample; a full buffer takes new samples at that pace (64 at most)");
+        "mode reuse: most updates that use one sample; a full buffer takes new samples as fast as updates use up old "
+        "ones, as if this were at most 64");
 }
 
 }  // namespace troupe

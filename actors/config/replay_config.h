@@ -1,5 +1,5 @@
 #pragma once
-// The section "replay" of a run file. Plain values; any thread.
+// The section "replay" of a config file. Plain values; any thread.
 
 #include <chrono>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ReplayConfig {
   friend bool operator==(const ReplayConfig&, const ReplayConfig&) = default;
 };
 
-// Adds the settings of the section, whose values are those of `config`.
+// Adds the settings of the section to `fields`, bound to the members of `config`.
 void describe(ReplayConfig& config, Fields& fields);
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
 #pragma once
-// The section "rollout" of a run file. Plain values; any thread.
+// The section "rollout" of a config file. Plain values; any thread.
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@ struct RolloutConfig {
   friend bool operator==(const RolloutConfig&, const RolloutConfig&) = default;
 };
 
-// Adds the settings of the section, whose values are those of `config`.
+// Adds the settings of the section to `fields`, bound to the members of `config`.
 void describe(RolloutConfig& config, Fields& fields);
 
 }  // namespace troupe

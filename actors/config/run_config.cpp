@@ -9,9 +9,11 @@ Fields describe(RunConfig& c) {
   const Section s(fields, "", "actors");
   s.add(c.name, "name",
         matching("^([A-Za-z0-9_][A-Za-z0-9._-]{0,99})?$", "up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"),
-        "shown in reports; empty = the config file's name", {.change = Change::at_resume});
+        "shown in reports, and the default run folder is runs/NAME; empty = the config file's name without its ending",
+        {.elsewhere = kWords<"exp_name">, .change = Change::at_resume});
   s.add(c.seed, "seed", anything(), "the one source of all randomness");
-  s.add(c.deterministic, "deterministic", anything(), "every actor on one thread, in a fixed order");
+  s.add(c.deterministic, "deterministic", anything(), "every actor on one thread, in a fixed order",
+        {.elsewhere = kWords<"torch_deterministic">});
   describe(c.env, fields);
   describe(c.workers, fields);
   describe(c.rollout, fields);

@@ -1,4 +1,4 @@
-// The rules between fields. Each refuses a run that would hang, waste its data or ignore a setting without a word.
+// The rules between fields. Each refuses a run that would hang, waste its data or silently ignore a setting.
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "actors/config/run_config.h"
 #include "actors/config/unused_settings.h"
 #include "algorithms/common/algorithm_choice.h"
+#include "runtime/base/text_format.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -164,8 +165,9 @@ void check_scales(const RunConfig& c) {
   constexpr double kLeastScale = 1e-6, kMostScale = 1e6, kLeastClip = 0.01;
   if (c.env.reward_scale < kLeastScale || c.env.reward_scale > kMostScale)
     refuse("env.reward_scale", c.env.reward_scale,
-           std::string("makes rewards too ") + (c.env.reward_scale < kLeastScale ? "small" : "large") +
-               " to learn from; use " + text(kLeastScale) + " to " + text(kMostScale) + ", like 1");
+           (c.env.reward_scale < kLeastScale ? "makes rewards too small to learn from; use "
+                                             : "makes rewards too large to learn from; use ") +
+               text(kLeastScale) + " to " + text(kMostScale) + ", like 1");
   if (c.model.observation_clip < kLeastClip)
     refuse("model.observation_clip", c.model.observation_clip,
            "leaves nothing of the observations; use at least " + text(kLeastClip) + ", like 10");
@@ -190,14 +192,21 @@ void check_stop(const RunConfig& c) {
   if (s.eval_return != 0 && c.evaluation.every_updates == 0)
     refuse("stop.eval_return", s.eval_return,
            "is never looked at with evaluation.every_updates 0; set that, to 10 for example");
+  if (c.checkpoint.keep_best > 1 && c.evaluation.every_updates == 0)
+    refuse("checkpoint.keep_best", c.checkpoint.keep_best,
+           "has only the last policy to rank with evaluation.every_updates 0; set that, to 10 for example, or use 1");
   const int64_t updates = most_updates(c);
   if (updates < 0) return;
-  const std::string end = "the run ends after at most " + text(updates) + " updates (stop.env_steps " +
-                          text(s.env_steps) + ", stop.updates " + text(s.updates) + ")";
+  const std::string end = "the run ends after at most " + format_counted(static_cast<uint64_t>(updates), "update") +
+                          " (stop.env_steps " + text(s.env_steps) + ", stop.updates " + text(s.updates) + ")";
   if (s.eval_return != 0 && c.evaluation.every_updates > updates)
     refuse("stop.eval_return", s.eval_return,
            "is never looked at with evaluation.every_updates " + text(c.evaluation.every_updates) + ": " + end +
                "; use evaluation.every_updates of at most " + text(updates));
+  if (c.checkpoint.keep_best > 1 && c.evaluation.every_updates > updates)
+    refuse("checkpoint.keep_best", c.checkpoint.keep_best,
+           "has only the last policy to rank with evaluation.every_updates " + text(c.evaluation.every_updates) + ": " +
+               end + "; use evaluation.every_updates of at most " + text(updates));
   if (c.trainer.value_only_updates >= updates)
     refuse("trainer.value_only_updates", c.trainer.value_only_updates,
            "leave the policy untrained: " + end + "; use at most " + text(updates - 1));
@@ -224,7 +233,7 @@ void check_network(const NetworkConfig& n) {
   if (n.peer_timeout < 2 * n.heartbeat)
     refuse("network.peer_timeout_ms", n.peer_timeout,
            "is less than two of network.heartbeat_ms " + text(n.heartbeat) +
-               ", one late sign of life would end a peer; use at least " + text(2 * n.heartbeat));
+               ", one late heartbeat would disconnect a peer; use at least " + text(2 * n.heartbeat));
 }
 
 }  // namespace

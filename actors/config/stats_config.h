@@ -1,5 +1,5 @@
 #pragma once
-// The section "stats" of a run file: reports about a run. Plain values; any thread.
+// The section "stats" of a config file: reports about a run. Plain values; any thread.
 
 #include <chrono>
 #include <cstdint>
@@ -16,7 +16,7 @@ struct StatsConfig {
   friend bool operator==(const StatsConfig&, const StatsConfig&) = default;
 };
 
-// Adds the settings of the section, whose values are those of `config`.
+// Adds the settings of the section to `fields`, bound to the members of `config`.
 void describe(StatsConfig& config, Fields& fields);
 
 }  // namespace troupe

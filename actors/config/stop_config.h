@@ -1,5 +1,5 @@
 #pragma once
-// The section "stop" of a run file: when training ends. Plain values; any thread.
+// The section "stop" of a config file: when training ends. Plain values; any thread.
 
 #include <cstdint>
 
@@ -15,7 +15,7 @@ struct StopConfig {
   friend bool operator==(const StopConfig&, const StopConfig&) = default;
 };
 
-// Adds the settings of the section, whose values are those of `config`.
+// Adds the settings of the section to `fields`, bound to the members of `config`.
 void describe(StopConfig& config, Fields& fields);
 
 }  // namespace troupe

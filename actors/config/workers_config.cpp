@@ -6,7 +6,7 @@ void describe(WorkersConfig& c, Fields& fields) {
   const Section s(fields, "workers", "actors", Change::at_resume_unless_deterministic);
   s.add(c.count, "count", between(0, 4096),
         "rollout workers inside the trainer's process; 0 = all of them join over the network",
-        {.elsewhere = kWords<"num_workers">});
+        {.elsewhere = kWords<"num_workers", "num_env_runners">});
   s.add(c.groups, "groups", between(1, 64),
         "vector environments per worker: one steps while another waits for its actions");
   s.add(c.quarantine_after, "quarantine_after", between(1, 1e6),

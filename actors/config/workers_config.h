@@ -1,5 +1,5 @@
 #pragma once
-// The section "workers" of a run file. Plain values; any thread.
+// The section "workers" of a config file. Plain values; any thread.
 
 #include <chrono>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct WorkersConfig {
   friend bool operator==(const WorkersConfig&, const WorkersConfig&) = default;
 };
 
-// Adds the settings of the section, whose values are those of `config`.
+// Adds the settings of the section to `fields`, bound to the members of `config`.
 void describe(WorkersConfig& config, Fields& fields);
 
 }  // namespace troupe

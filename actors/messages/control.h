@@ -19,7 +19,7 @@
 namespace troupe {
 
 // Messages of the protocol with other numbers are refused at the join.
-constexpr uint32_t kProtocolVersion = 5;
+constexpr uint32_t kProtocolVersion = 6;
 
 struct Stop {
   std::string reason;
@@ -29,7 +29,7 @@ struct Stop {
   }
 };
 
-using ActClient = caf::typed_actor<caf::reacts_to<ActReply>>;
+using ActClient = caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Part>>;
 using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 // What workers see of an inference actor, of replay and of stats.
 using InferenceService = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;

@@ -63,15 +63,20 @@ struct Pause {
   }
 };
 
-// A piece of an ActRequest or a RolloutMessage that is too large for one message (actors/parts.h).
+// Which message the parts make together.
+enum class PartOf : uint8_t { request = 0, reply = 1, rollout = 2, report = 3 };
+
+// A piece of an ActRequest, ActReply, RolloutMessage or WorkerReport that is too large for one message
+// (actors/parts.h).
 struct Part {
+  PartOf of = PartOf::request;
   uint64_t stream = 0;
   uint32_t index = 0;
   uint32_t count = 0;
   Array data;  // uint8
 
   template <class I> friend typename I::result_type inspect(I& f, Part& x) {
-    return f(caf::meta::type_name("Part"), x.stream, x.index, x.count, x.data);
+    return f(caf::meta::type_name("Part"), x.of, x.stream, x.index, x.count, x.data);
   }
 };
 

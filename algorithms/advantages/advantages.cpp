@@ -17,8 +17,9 @@ namespace {
 
 using Kind = Setting::Kind;
 
-// Sources of the settings: verl (github.com/volcengine/verl), OpenRLHF (github.com/OpenRLHF/OpenRLHF) and slime
-// (github.com/THUDM/slime) train language models; Dr.GRPO is Liu et al. 2025 (arXiv:2503.20783).
+// Setting::source names the library or paper of a default: verl (github.com/volcengine/verl), OpenRLHF
+// (github.com/OpenRLHF/OpenRLHF) and slime (github.com/THUDM/slime) train language models; Dr.GRPO is Liu et al. 2025
+// (arXiv:2503.20783).
 
 constexpr std::array<std::string_view, 2> kOutside = {"zero", "carry"};
 constexpr std::array<std::string_view, 2> kSingleton = {"zero", "score"};
@@ -44,20 +45,22 @@ constexpr Setting choice(std::string_view key, std::span<const std::string_view>
 
 constexpr Setting kGamma = fraction("gamma", 1, "discount per unmasked token", "verl 1");
 constexpr Setting kLambda = fraction("lam", 1, "lambda of GAE", "verl 1", kWords<"lambda">);
-constexpr Setting kWhiten = flag("whiten", true, "whiten over all unmasked tokens, as verl does", "verl, always");
-constexpr Setting kOutsideMask = choice(
-    "outside", kOutside, "what stands at masked tokens: 0, or what the recurrence carries past them", "verl: carry");
+constexpr Setting kWhiten = flag("whiten", true, "whiten over all unmasked tokens, as in verl", "verl, always");
+constexpr Setting kOutsideMask =
+    choice("outside", kOutside, "value at masked tokens: 0, or the value that the recurrence carries past them",
+           "verl: carry");
 constexpr Setting kReset =
-    flag("reset_at_mask", true, "a masked token cuts off the rewards after it", "verl true; OpenRLHF, slime false");
+    flag("reset_at_mask", true, "the return restarts at a masked token, so rewards after it do not count before it",
+         "verl true; OpenRLHF, slime false");
 constexpr Setting kEpsilon = positive("epsilon", 1e-6, false, "added to the standard deviation", "verl 1e-6");
 constexpr Setting kVarianceFloor =
-    positive("epsilon", 1e-6, false, "the least variance, and added to the standard deviation", "verl 1e-6");
+    positive("epsilon", 1e-6, false, "lower bound of the variance; also added to the standard deviation", "verl 1e-6");
 constexpr Setting kByStd = flag("norm_adv_by_std_in_grpo", true,
                                 "divide by the standard deviation of the group; false is Dr.GRPO", "verl true");
 constexpr Setting kCountMasked =
-    flag("count_masked_rewards", false, "the score sums rewards at masked tokens too", "verl true");
+    flag("count_masked_rewards", false, "the score includes rewards at masked tokens", "verl true");
 constexpr Setting kSingletonScore =
-    choice("singleton", kSingleton, "advantage of a sequence alone in its group: 0, or its score",
+    choice("singleton", kSingleton, "advantage of the only sequence of a group: 0, or its score",
            "verl rloo: score, rloo_vectorized: zero");
 constexpr Setting kNorm = positive("f_norm", 1, true, "divides every advantage", "verl 1");
 constexpr Setting kBaselineEpsilon = positive("epsilon", 1e-8, false, "added to the sum of weights", "verl 1e-8");
@@ -121,7 +124,7 @@ constexpr std::array kTable = {
                    kSequencesAndStart},
 };
 
-// Throws ConfigError when `estimator` needs something that is not there, InvariantError when its size is wrong.
+// Throws ConfigError when an input that `estimator` needs is missing, InvariantError when its size is wrong.
 template <class T>
 void check_need(std::string_view estimator, bool needed, std::string_view what, std::span<const T> given,
                 std::size_t wanted) {
@@ -143,12 +146,13 @@ const AdvantageEntry& find_advantage(std::string_view name, std::string_view pat
     names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
   }
   find_name(path, name, names);  // throws
-  throw InvariantError("a name that is known and not found: " + std::string(name));
+  throw InvariantError("known name not found: " + std::string(name));
 }
 
 void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, const ParameterValues& parameters,
                          const AdvantageOutput& out) {
-  if (entry.function == nullptr) throw ConfigError(std::string(entry.name) + ": no estimator of sequences of tokens");
+  if (entry.function == nullptr)
+    throw ConfigError(std::string(entry.name) + ": not available as a function of token sequences");
   const std::size_t tokens = in.rewards.size();
   TROUPE_CHECK(in.sequences.tokens() == static_cast<int64_t>(tokens), "rewards", tokens, "sequences",
                in.sequences.tokens());

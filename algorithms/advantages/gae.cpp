@@ -6,7 +6,7 @@
 namespace troupe {
 
 ScanTask scan_task(const GaeInput& in) {
-  TROUPE_CHECK(in.mask.size == 0 || in.valid.size == 0, "mask and valid exclude each other");
+  TROUPE_CHECK(in.mask.size == 0 || in.valid.size == 0, "mask and valid cannot be combined");
   ScanTask task;
   task.layout = in.layout;
   task.steps = in.steps;

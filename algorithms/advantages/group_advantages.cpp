@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-// The reward of every sequence: over its unmasked tokens, or over all of them.
+// The score of every sequence: the sum of its rewards over its unmasked tokens, or over all of them.
 std::vector<double> scores_of(const AdvantageInput& in, const ParameterValues& parameters) {
   const bool all = parameters.flag("count_masked_rewards");
   std::vector<double> scores(static_cast<std::size_t>(in.sequences.count()), 0.0);
@@ -25,7 +25,7 @@ std::vector<double> scores_of(const AdvantageInput& in, const ParameterValues& p
   return scores;
 }
 
-// Gives every unmasked token of a sequence the sequence's number.
+// Writes the number of each sequence to all its unmasked tokens.
 void spread(const AdvantageInput& in, const std::vector<double>& per_sequence, const AdvantageOutput& out) {
   for (int64_t sequence = 0; sequence < in.sequences.count(); ++sequence) {
     const auto [begin, end] = in.range(sequence);
@@ -35,7 +35,7 @@ void spread(const AdvantageInput& in, const std::vector<double>& per_sequence, c
   }
 }
 
-// The scores of one group, to be read and replaced.
+// Read and write access to the scores of one group.
 class Group {
  public:
   Group(std::span<const int64_t> sequences, std::vector<double>& scores) : sequences_(sequences), scores_(scores) {}
@@ -58,7 +58,7 @@ class Group {
   std::vector<double>& scores_;
 };
 
-// Turns the scores of every group into advantages by rule(group), and gives them to the tokens.
+// Replaces the scores of every group by advantages with rule(group), and copies them to the tokens.
 template <class Rule>
 void by_group(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out, Rule rule) {
   std::vector<double> scores = scores_of(in, parameters);
@@ -67,7 +67,7 @@ void by_group(const AdvantageInput& in, const ParameterValues& parameters, const
   spread(in, scores, out);
 }
 
-// (s - mean) / divisor; a group of one keeps its mean of 0 and deviation of 1.
+// (s - mean) / divisor; for a group of one, mean 0 and deviation 1.
 template <class Deviation>
 void standardize(const Group& group, bool by_std, double epsilon, Deviation deviation) {
   const bool alone = group.size() == 1;
@@ -80,7 +80,7 @@ void subtract(const Group& group, double baseline) {
   for (std::size_t i = 0; i < group.size(); ++i) group[i] -= baseline;
 }
 
-// The mean of a group; 0 for a group of one.
+// The mean of a group; 0 for a group of one, which keeps its score.
 double mean_of(const Group& group) { return group.size() == 1 ? 0.0 : group.moments().mean; }
 
 }  // namespace

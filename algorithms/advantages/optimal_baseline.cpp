@@ -10,13 +10,13 @@ namespace troupe {
 
 namespace {
 
-// Per token of the whole batch; only unmasked ones are used.
+// Per token of the whole batch; only the elements at unmasked tokens are used.
 struct Weighted {
   std::vector<double> to_go;   // G_t
   std::vector<double> weight;  // W_t
 };
 
-// W_t, the sum up to t of |d log pi|^2 as the softmax of the logits has it: 1 - 2 pi + sum pi^2, over unmasked tokens.
+// W_t: the sum up to t of |d log pi / d logits|^2 = 1 - 2 pi + sum pi^2, over unmasked tokens.
 void accumulate_weights(const AdvantageInput& in, std::size_t begin, std::size_t end, std::vector<double>& weight) {
   double sum = 0;
   for (std::size_t token = begin; token < end; ++token) {
@@ -40,7 +40,7 @@ Weighted weigh(const AdvantageInput& in) {
   return out;
 }
 
-// Calls use(token, step) for the unmasked tokens of a sequence; returns their number.
+// Calls use(token, step) for each unmasked token of a sequence; returns their number.
 template <class Use>
 std::size_t for_each_step(const AdvantageInput& in, int64_t sequence, bool compact, Use use) {
   const auto [begin, end] = in.range(sequence);
@@ -53,10 +53,10 @@ std::size_t for_each_step(const AdvantageInput& in, int64_t sequence, bool compa
   return counted;
 }
 
-// The two longest sequences of a group, by unmasked tokens.
+// The two largest numbers of unmasked tokens in a group.
 struct Longest {
   std::size_t first = 0, second = 0;
-  int64_t sequence = -1;  // that has `first`
+  int64_t sequence = -1;  // the sequence with `first` tokens
 
   void add(int64_t candidate, std::size_t length) {
     if (sequence < 0 || length > first) {
@@ -69,7 +69,7 @@ struct Longest {
   }
 };
 
-// B_t of one group in place of the weighted sums: sum G W / (sum W + epsilon).
+// B_t = sum G W / (sum W + epsilon) of one group, stored in place of the weighted sums.
 class Baseline {
  public:
   void start() { numerator_.clear(), divisor_.clear(); }
@@ -103,7 +103,7 @@ void subtract_baseline(const AdvantageInput& in, const ParameterValues& paramete
       };
       longest.add(sequence, for_each_step(in, sequence, compact, add));
     }
-    // Beyond the second longest sequence the baseline of the longest one would be its own return.
+    // Beyond the second longest sequence, the baseline of the longest one would equal its own return.
     const bool cut = parameters.flag("handle_zero_tail") && longest.first > longest.second;
     for (const int64_t sequence : sequences)
       for_each_step(in, sequence, compact, [&](std::size_t token, std::size_t step) {

@@ -15,7 +15,7 @@ void check(const RewardShaping& shaping) {
                shaping.score_high);
 }
 
-// With a coefficient of 0 the divergence is not read: an infinite one would give NaN.
+// With a coefficient of 0 the KL is not read, because 0 * infinity would give NaN.
 double penalty(std::span<const float> kl, std::size_t token, const RewardShaping& shaping) {
   return kl.empty() || shaping.kl_coef == 0 ? 0.0 : shaping.kl_coef * double{kl[token]};
 }

@@ -13,8 +13,8 @@ WhitenParams whitening(bool zero_masked) {
   return params;
 }
 
-// reward + factor * carry at every token, where the carry of a token that does not count is what came after it, and 0
-// when `reset` is set. Masked rewards are not read. The result of step(token, return) is kept by the caller.
+// return = reward + factor * carry at every unmasked token. Past a masked token the carry is unchanged, or 0 when
+// `reset` is set. Masked rewards are not read. step(token, return) stores the result.
 template <class Step>
 void for_each_return(const AdvantageInput& in, double factor, bool reset, Step step) {
   for (int64_t sequence = 0; sequence < in.sequences.count(); ++sequence) {

@@ -1,7 +1,7 @@
 #pragma once
 // Advantages from returns-to-go along a sequence: GAE (gae.h) over unmasked tokens, REINFORCE++ (Hu 2025,
-// arXiv:2501.03262) and ReMax (Li et al. 2024, arXiv:2310.10505). Internal to algorithms/; by name through
-// algorithms/advantages/advantages.h.
+// arXiv:2501.03262) and ReMax (Li et al. 2024, arXiv:2310.10505). Internal to algorithms/; other code looks them up by
+// name in algorithms/advantages/advantages.h.
 
 #include "algorithms/advantages/advantages.h"
 

@@ -33,7 +33,8 @@ ScanTask scan_task(const VtraceInput& in) {
   task.rho_bar = bound_or_infinity(in.rho_bar);
   task.c_bar = bound_or_infinity(in.c_bar);
   task.pg_rho_bar = bound_or_infinity(in.pg_rho_bar);
-  TROUPE_CHECK(task.rho_bar >= task.c_bar, "rho_bar", in.rho_bar, "c_bar", in.c_bar);  // the paper's; false for NaN
+  TROUPE_CHECK(task.rho_bar >= task.c_bar, "rho_bar", in.rho_bar, "c_bar",
+               in.c_bar);  // as the paper requires; also rejects NaN
   TROUPE_CHECK(!std::isnan(in.pg_rho_bar), "pg_rho_bar", in.pg_rho_bar);
   task.multiply_pg_rho = in.multiply_pg_rho;
   task.rlax_mix = in.q_mix == QMix::rlax;

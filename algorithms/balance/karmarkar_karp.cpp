@@ -9,8 +9,8 @@ namespace troupe {
 
 namespace {
 
-// A set of items that ends up in one part. The items themselves are a linked list in Differencing, so that joining two
-// sets moves nothing.
+// A set of items that will form one part. The items are a linked list in Differencing, so
+// joining two sets moves no items.
 struct Set {
   int64_t sum = 0;
   int64_t count = 0;
@@ -18,8 +18,8 @@ struct Set {
   int64_t last = -1;
 };
 
-// By sum, then number of items, then the lists of (index, value). No two sets share an item, so two lists differ in
-// their first index already.
+// Ordered by sum, then number of items, then the lists of (index, value). No two sets share an item, so two lists
+// always differ in their first index.
 bool less(const Set& a, const Set& b) {
   if (a.sum != b.sum) return a.sum < b.sum;
   if (a.count != b.count) return a.count < b.count;
@@ -27,10 +27,10 @@ bool less(const Set& a, const Set& b) {
 }
 bool greater(const Set& a, const Set& b) { return less(b, a); }
 
-// A partial solution: k sets in descending order. Empty sets sort last and are left out.
+// A partial solution: k sets in descending order. Empty sets sort last and are not stored.
 using Sets = std::vector<Set>;
 
-// The order in which states are taken: the largest spread first, then the largest first set.
+// The order in which partial solutions are processed: largest spread first, then largest first set.
 struct Rank {
   int64_t spread;
   Set top;
@@ -60,9 +60,9 @@ class Differencing {
   void merge(Sets& into, const Sets& from);
 
   std::size_t k_;
-  std::vector<int64_t> next_;  // the item after each in its set, or -1
-  Sets singles_;               // states of one item, ascending: the last one is taken first
-  std::vector<Entry> heap_;    // all other states
+  std::vector<int64_t> next_;  // the next item in the same set, or -1
+  Sets singles_;               // partial solutions of one item, ascending, so that the last is processed first
+  std::vector<Entry> heap_;    // all other partial solutions
   Sets scratch_;
 };
 
@@ -88,7 +88,7 @@ Rank Differencing::rank_of(const Sets& sets) const {
   return {sets.front().sum - (sets.size() < k_ ? 0 : sets.back().sum), sets.front()};
 }
 
-// The state that comes first. Among those of one item that is the largest item.
+// Removes the partial solution that comes first. Among those with one item it is the one with the largest item.
 void Differencing::pop(Sets& out) {
   out.clear();
   if (!singles_.empty()) {
@@ -107,8 +107,8 @@ void Differencing::join(Set& into, const Set& from) {
   into.last = from.last;
 }
 
-// Merges the descending runs [0, middle) and [middle, end) of `sets` from the back, so that only what has to make room
-// moves.
+// Merges the descending runs [0, middle) and [middle, end) of `sets` from the back, which
+// moves as few sets as possible.
 void Differencing::merge_runs(Sets& sets, std::size_t middle) {
   scratch_.assign(sets.begin() + static_cast<std::ptrdiff_t>(middle), sets.end());
   std::size_t left = middle, right = scratch_.size();
@@ -119,8 +119,8 @@ void Differencing::merge_runs(Sets& sets, std::size_t middle) {
   }
 }
 
-// The i-th largest set of `into` takes the items of the i-th smallest of `from`. The empty ones of each side are those
-// that are left out: with few sets on both sides nothing is joined, and only joined sets are out of order.
+// Joins the i-th largest set of `into` with the i-th smallest of `from`. Empty sets are not stored, so with few sets on
+// both sides no sets are joined. Only joined sets can be out of order.
 void Differencing::merge(Sets& into, const Sets& from) {
   const std::size_t total = into.size() + from.size(), joined = total > k_ ? total - k_ : 0;
   const std::size_t kept = into.size() - joined;

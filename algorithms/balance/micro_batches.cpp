@@ -20,8 +20,8 @@ bool fits(std::span<const int64_t> lengths, const Partition& parts, int64_t cap)
   return std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return sum_of(lengths, part) <= cap; });
 }
 
-// So many micro-batches are needed whatever goes into which: by the total, and because of the i longest sequences at
-// most cap / length fit into one.
+// A lower bound on the number of micro-batches: from the total, and because a micro-batch holds at most cap / length of
+// the i longest sequences.
 int64_t least_count(std::span<const int64_t> lengths, int64_t total, int64_t cap) {
   std::vector<int64_t> sorted(lengths.begin(), lengths.end());
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
@@ -33,8 +33,8 @@ int64_t least_count(std::span<const int64_t> lengths, int64_t total, int64_t cap
   return least;
 }
 
-// n sequences in `count` parts by the balanced values; one sequence each when there are no fewer parts than sequences,
-// the rest empty.
+// n sequences in `count` parts, balanced by `values`. If there are at least as many parts as sequences: one sequence
+// per part, and the remaining parts empty.
 Partition parts_of(std::span<const int64_t> values, int64_t count) {
   const auto n = static_cast<int64_t>(values.size());
   if (count < n) return balanced_partitions(values, count);
@@ -43,7 +43,7 @@ Partition parts_of(std::span<const int64_t> values, int64_t count) {
   return parts;
 }
 
-// Cuts the heaviest part that has several sequences in two until there are `count`. Sums only get smaller.
+// Splits the heaviest part with several sequences in two until there are `count` parts. This only decreases sums.
 void split_to(Partition& parts, std::span<const int64_t> lengths, int64_t count) {
   while (static_cast<int64_t>(parts.size()) < count) {
     const auto heaviest = std::max_element(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
@@ -59,7 +59,7 @@ void split_to(Partition& parts, std::span<const int64_t> lengths, int64_t count)
   }
 }
 
-// Heaviest first; of equally heavy ones, the one with the larger first sequence. Empty ones stay last.
+// Heaviest first; among equally heavy ones, the one with the larger first sequence first. Empty parts stay last.
 void sort_by_cost(Partition& parts, std::span<const int64_t> cost, bool interleave) {
   const auto used = std::stable_partition(parts.begin(), parts.end(), [](const auto& part) { return !part.empty(); });
   std::sort(parts.begin(), used, [&](const auto& a, const auto& b) {
@@ -99,7 +99,7 @@ void check(std::span<const int64_t> lengths, const MicroBatchOptions& options) {
                         " exceeds max_tokens " + std::to_string(options.max_tokens));
 }
 
-// This rank's own number and its partition into so many.
+// This rank's own number of micro-batches, and its partition into that many.
 std::pair<int64_t, Partition> own_parts(std::span<const int64_t> lengths, std::span<const int64_t> values,
                                         const MicroBatchOptions& options) {
   const auto n = static_cast<int64_t>(lengths.size());
@@ -133,8 +133,8 @@ Partition micro_batches(std::span<const int64_t> lengths, const MicroBatchOption
   auto [own, parts] = own_parts(lengths, values, options);
   const int64_t count = agreed_count(own, options);
   if (options.verl_compat && count > n)
-    throw ConfigError("lengths: " + std::to_string(n) + " sequences, " + std::to_string(count) +
-                      " micro-batches wanted");
+    throw ConfigError("lengths: " + std::to_string(n) + " sequences, but " + std::to_string(count) +
+                      " micro-batches are needed");
   if (options.verl_compat) {
     parts = n == 0 ? Partition{} : balanced_partitions(values, count);
   } else if (count != own || parts.empty()) {

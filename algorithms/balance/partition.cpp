@@ -11,7 +11,7 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kMaxSum = int64_t{1} << 62;
-// Parts without items cost memory too.
+// Limits empty parts, because each of them uses memory.
 constexpr int64_t kMaxEmptyParts = int64_t{1} << 20;
 
 int64_t size_of(std::span<const int64_t> values) { return static_cast<int64_t>(values.size()); }
@@ -19,7 +19,7 @@ int64_t size_of(std::span<const int64_t> values) { return static_cast<int64_t>(v
 void check_enough(std::span<const int64_t> values, int64_t k, const char* what) {
   if (size_of(values) < k)
     throw ConfigError("k: " + std::to_string(k) + " parts of " + std::to_string(size_of(values)) + ' ' + what +
-                      ", want at least one each");
+                      ", expected at least one per part");
 }
 
 void check_divides(int64_t n, int64_t by, const char* what, const char* divisor) {
@@ -41,7 +41,8 @@ std::vector<int64_t> sums_of(std::span<const int64_t> values, const Partition& p
   return sums;
 }
 
-// Light items at both ends: every other one of the ascending order, then the rest backward.
+// Reorders a part so that light items are at both ends: every other one in ascending order, then the
+// rest in descending order.
 void put_light_at_ends(std::vector<int64_t>& part, std::span<const int64_t> values) {
   std::sort(part.begin(), part.end(), [&](int64_t a, int64_t b) {
     const int64_t left = values[static_cast<std::size_t>(a)], right = values[static_cast<std::size_t>(b)];
@@ -87,7 +88,7 @@ Partition balanced_partitions(std::span<const int64_t> values, int64_t k, bool e
 Partition greedy_partition(std::span<const int64_t> values, int64_t k, bool equal_size) {
   check_partition(values, k, equal_size);
   Partition parts(static_cast<std::size_t>(k));
-  // The part that takes the next item: fewest items (when sizes are to be equal), smallest sum, smallest index.
+  // The next item goes to the part with the fewest items (if sizes must be equal), smallest sum and smallest index.
   struct Load {
     std::size_t items;
     int64_t sum;
@@ -179,7 +180,7 @@ Partition group_balanced_partitions(std::span<const int64_t> lengths, std::span<
   for (const int64_t i : first) ids.push_back(groups[static_cast<std::size_t>(i)]);
   std::sort(ids.begin(), ids.end());
   if (std::adjacent_find(ids.begin(), ids.end()) != ids.end())
-    throw ConfigError("groups: the sequences of a group are not next to each other");
+    throw ConfigError("groups: the sequences of a group must be contiguous");
   check_enough(sums, std::max<int64_t>(k, 1), "groups");
   check_divides(size_of(sums), std::max<int64_t>(k, 1), "groups", "k");
   first.push_back(size_of(groups));

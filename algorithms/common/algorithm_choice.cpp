@@ -33,8 +33,8 @@ ParameterValues advantage_parameters(const AlgorithmConfig& config, const Advant
   if (!entry.run.sequences) {
     if (config.advantage_params != "{}")
       refuse(path, config.advantage_params,
-             "does not go with algorithm.advantage " + in_quotes(config.advantage) +
-                 ", whose parameters are fields of their own: algorithm.gamma, algorithm.lambda" +
+             "cannot be used with algorithm.advantage " + in_quotes(config.advantage) +
+                 ", whose parameters are separate settings: algorithm.gamma, algorithm.lambda" +
                  (entry.run.importance_weights ? ", algorithm.rho_bar, ..." : ""));
     return ParameterValues();
   }
@@ -45,7 +45,7 @@ ParameterValues advantage_parameters(const AlgorithmConfig& config, const Advant
   return values;
 }
 
-// The settings that only estimators with importance weights read.
+// Rejects settings that only estimators with importance weights read.
 void check_importance_weights(const AlgorithmConfig& a, const AlgorithmConfig& d, bool used) {
   const std::string other = "algorithm.advantage " + in_quotes(a.advantage),
                     instead = "set algorithm.advantage to \"vtrace\"";
@@ -58,29 +58,29 @@ void check_importance_weights(const AlgorithmConfig& a, const AlgorithmConfig& d
            "is below algorithm.c_bar " + number_text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
 }
 
-// The mode of clip_config that says something about the surrogate: by its very name, or by another name of the same
-// one.
+// The key of clip_config that belongs to the surrogate: its name as written if present, otherwise another name of the
+// same surrogate.
 std::string mode_of(const Json& modes, const std::string& name, const SurrogateEntry& entry) {
   std::string found, all;
   bool by_name = false;
   for (const auto& [mode, values] : modes.items()) {
     const std::string path = "algorithm.clip_config." + printable(mode);
     Surrogate other = make_surrogate(mode, "algorithm.clip_config");
-    ParameterObject(other.parameters, other.entry->name).read(values, path);  // every mode is checked, used or not
+    ParameterObject(other.parameters, other.entry->name).read(values, path);  // every mode is checked, even if unused
     all += (all.empty() ? "" : ", ") + mode;
     if (other.entry != &entry || by_name) continue;
     by_name = mode == name;
     if (!found.empty() && !by_name)
-      throw ConfigError(path + ": names the same surrogate as algorithm.clip_config." + found + "; leave one of them");
+      throw ConfigError(path + ": names the same surrogate as algorithm.clip_config." + found + "; remove one of them");
     found = mode;
   }
   if (found.empty() && !modes.empty())
-    throw ConfigError("algorithm.clip_config: has nothing for algorithm.surrogate " + in_quotes(name) +
+    throw ConfigError("algorithm.clip_config: has no entry for algorithm.surrogate " + in_quotes(name) +
                       ", only for: " + all + "; set algorithm.surrogate to one of these");
   return found;
 }
 
-// The bound for negative advantages must clip neither ratios that have not moved nor those that are clipped anyway.
+// The bound for negative advantages must neither clip ratios of 1 nor apply only to ratios that are already clipped.
 void check_dual_clip(double dual_clip, const ParameterValues& parameters) {
   const double clip_high = parameters.number_or("clip_high", parameters.number("clip"));
   const double bound = 1 + clip_high, example = std::max(3.0, std::ceil(2 * bound));
@@ -93,20 +93,19 @@ void check_dual_clip(double dual_clip, const ParameterValues& parameters) {
                               : "; use 0 (off) or more than " + number_text(bound) + ", like " + number_text(example);
   refuse("algorithm.dual_clip", number_text(dual_clip),
          (dual_clip <= 1
-              ? "would clip ratios that have not moved"
+              ? "would clip a ratio of 1, that of an unchanged policy"
               : "is not above 1 + clip_high " + number_text(clip_high) + ", where the ratio is clipped anyway") +
              use);
 }
 
-// `clip` of the surrogate's parameters stands for clip_low and clip_high alike, so a common field beside it must say
-// the same.
+// The surrogate parameter `clip` sets both clip_low and clip_high, so a common setting beside it must agree with it.
 void require_one_clip(const ParameterObject& values, const std::string& field, double value) {
   const ParameterObject::Given* clip = values.given("clip");
   if (clip == nullptr || std::get<double>(clip->value) == value) return;
   const std::string in_place = clip->where.substr(0, clip->where.rfind('.') + 1) + field;
   throw ConfigError("algorithm." + field + ": " + number_text(value) + " contradicts " + clip->where + ' ' +
-                    number_text(std::get<double>(clip->value)) + ", which sets clip_low and clip_high; leave out one " +
-                    "of them, or give " + in_place + " in place of algorithm." + field);
+                    number_text(std::get<double>(clip->value)) + ", which sets clip_low and clip_high; remove one " +
+                    "of them, or set " + in_place + " instead of algorithm." + field);
 }
 
 Surrogate choose_surrogate(const AlgorithmConfig& config) {
@@ -132,32 +131,32 @@ Surrogate choose_surrogate(const AlgorithmConfig& config) {
                "; set algorithm.surrogate to one with dual clipping, like \"clip\", or remove algorithm.dual_clip "
                "(default null)");
   }
-  result(SurrogateInput{}, SurrogateOutput{});  // refuses parameters that do not fit each other
+  result(SurrogateInput{}, SurrogateOutput{});  // throws if parameters contradict each other
   return result;
 }
 
 std::optional<WhitenParams> choose_whitening(const AlgorithmConfig& config, const EstimatorRun& run) {
   if (config.whitening == "auto") {
-    if (!config.normalize_advantages || run.sequences) return std::nullopt;  // those whiten where their source does
+    if (!config.normalize_advantages || run.sequences) return std::nullopt;  // these whiten if their source does
     return WhitenParams{};
   }
   if (config.whitening == "none") return std::nullopt;
   const WhitenParams params = find_whiten_variant(config.whitening, "algorithm.whitening");
   if (!config.normalize_advantages)
     throw ConfigError("algorithm.normalize_advantages: false contradicts algorithm.whitening " +
-                      in_quotes(config.whitening) + "; leave out one of them");
+                      in_quotes(config.whitening) + "; remove one of them");
   return params;
 }
 
 constexpr std::array<std::string_view, 3> kLevels = {"none", "token", "sequence"};
 constexpr std::array<std::string_view, 2> kBounds = {"truncate", "zero"};
-// As in verl, github.com/volcengine/verl.
+// As in verl (github.com/volcengine/verl).
 constexpr std::array kCorrectionParameters = {
     Setting{.key = "is",
             .kind = Kind::text,
             .default_value = 2,
             .choices = kLevels,
-            .help = "what an importance weight is taken over",
+            .help = "level of the importance weights: per token or per sequence, or none",
             .source = "verl",
             .aliases = kWords<"rollout_is">},
     Setting{.key = "is_threshold",
@@ -169,7 +168,7 @@ constexpr std::array kCorrectionParameters = {
             .source = "verl",
             .aliases = kWords<"rollout_is_threshold">},
     Setting{
-        .key = "is_low", .default_value = 0, .low = 0, .high = 1e30, .help = "least weight", .source = "verl: none"},
+        .key = "is_low", .default_value = 0, .low = 0, .high = 1e30, .help = "lowest weight", .source = "verl: none"},
     Setting{.key = "bound",
             .kind = Kind::text,
             .choices = kBounds,
@@ -180,24 +179,25 @@ constexpr std::array kCorrectionParameters = {
             .help = "divide the weights by their mean over the super-batch",
             .source = "verl",
             .aliases = kWords<"rollout_is_batch_normalize">},
-    Setting{.key = "opsm_delta",
-            .default_value = kUnset,
-            .low = 0,
-            .high = 1e30,
-            .help = "a sequence of negative advantage whose mean of log(behaviour / start) is above this is rejected",
-            .unset = "off",
-            .source = "slime: 1e-4"},
+    Setting{
+        .key = "opsm_delta",
+        .default_value = kUnset,
+        .low = 0,
+        .high = 1e30,
+        .help = "rejects tokens of negative advantage in sequences whose mean of log(behaviour / start) is above this",
+        .unset = "off",
+        .source = "slime: 1e-4"},
     Setting{.key = "rejection",
             .kind = Kind::text,
             .words = "rules like \"token_k1,seq_mean_k3\"",
-            .help = "rules like token_k1,seq_mean_k3: token_ or seq_sum_, seq_mean_, seq_max_, then k1, k2 or k3",
+            .help = "rules like token_k1,seq_mean_k3: token_, seq_sum_, seq_mean_ or seq_max_, then k1, k2 or k3",
             .source = "verl: none"},
     Setting{.key = "rejection_threshold",
             .kind = Kind::text,
             .words = "thresholds like \"0.5_2.0,0.1\"",
-            .help = "one for each rule, or one for all: k1 takes ratios LOW_HIGH, k2 and k3 an upper bound"},
+            .help = "one per rule, or one for all: k1 takes a range of ratios LOW_HIGH, k2 and k3 an upper bound"},
 };
-// Without weights, what shapes them must keep its default.
+// Without weights (is = none), the parameters that change them must keep their defaults.
 void require_unweighted(const ParameterValues& values, const std::string& path) {
   const ParameterValues defaults(kCorrectionParameters);
   const bool same[] = {values.number("is_threshold") == defaults.number("is_threshold"),
@@ -208,7 +208,7 @@ void require_unweighted(const ParameterValues& values, const std::string& path) 
   for (size_t i = 0; i < kKeys.size(); ++i)
     if (!same[i])
       throw ConfigError(path + '.' + std::string(kKeys[i]) + ": has no effect with " + path + ".is \"none\"; set " +
-                        path + ".is to \"token\" or \"sequence\", or remove this");
+                        path + ".is to \"token\" or \"sequence\", or remove this parameter");
 }
 
 std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config) {
@@ -253,7 +253,7 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
   result.correction = choose_correction(config);
   if (result.correction && run.importance_weights && config.vtrace_adv == "pg_rho")
     refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
-           "and algorithm.rollout_correction both weight advantages by the importance ratio; leave out one of them");
+           "and algorithm.rollout_correction both weight advantages by the importance ratio; remove one of them");
   result.whole_sequences =
       result.surrogate.entry->needs == SurrogateNeeds::sequence || result.aggregation != Aggregation::token_mean;
   result.sequences = result.whole_sequences || run.sequences || result.correction;
@@ -280,7 +280,7 @@ void check_names(const AlgorithmConfig& config) {
 void use_canonical_spelling(AlgorithmConfig& config) {
   for (const AdvantageEntry& entry : advantage_table())
     if (std::ranges::find(entry.aliases, config.advantage) != entry.aliases.end()) config.advantage = entry.name;
-  const auto names = [&](const SurrogateAlias& alias) {  // one that sets a parameter is another surrogate
+  const auto names = [&](const SurrogateAlias& alias) {  // an alias that sets a parameter is a different surrogate
     return alias.key.empty() && !alias.name.empty() && alias.name == config.surrogate;
   };
   if (config.clip_config == "{}")
@@ -318,8 +318,8 @@ void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch) {
                  "set algorithm.advantage to an estimator that compares sequences, like \"grpo\"");
   if (choice.surrogate.entry->needs == SurrogateNeeds::batch && micro_batch > 0)
     refuse("trainer.micro_batch", std::to_string(micro_batch),
-           "cuts the minibatch whose samples algorithm.surrogate " + in_quotes(a.surrogate) +
-               " compares with each other; use 0");
+           "would split minibatches, but algorithm.surrogate " + in_quotes(a.surrogate) +
+               " compares all samples of a minibatch; use 0");
 }
 
 std::vector<ChoiceParameters> algorithm_parameters() {
@@ -347,7 +347,7 @@ std::vector<ChoiceParameters> algorithm_parameters() {
 
 namespace {
 
-// "if the section names one of these, then its parameters are these".
+// A schema condition: if the section has one of these names, then its parameters are these.
 Json condition(const char* key, const char* params, const std::vector<std::string>& names, bool is_default,
                std::span<const Setting> parameters) {
   Json test = {{"properties", {{key, {{"enum", names}}}}}};

@@ -1,7 +1,7 @@
 #pragma once
-// What the section "algorithm" of a run file chooses, looked up in the tables of this folder and checked: names,
-// parameters, and whether they go together. Needs no LibTorch, so every program refuses a wrong run file before
-// anything starts. Plain values.
+// The choices of the section "algorithm" of a config file: names looked up in the tables of this folder, with their
+// parameters, and checked for compatibility. Does not need LibTorch, so every program rejects a wrong config file
+// before it starts anything. Plain values.
 
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@
 
 namespace troupe {
 
-// Which arrays the rollouts of a run have beside those that all rollouts have.
+// Which optional arrays the rollouts of a run carry.
 struct RolloutExtras {
   bool advantages = true;
   bool returns = true;
@@ -29,8 +29,8 @@ struct RolloutExtras {
 };
 
 struct AlgorithmChoice {
-  const AdvantageEntry* advantage = nullptr;  // of the table; never null once chosen
-  ParameterValues advantage_parameters;       // of its function, where the run calls that
+  const AdvantageEntry* advantage = nullptr;  // an entry of the table; never null in the result of choose_algorithm()
+  ParameterValues advantage_parameters;       // of its function, if the run calls it
   std::optional<WhitenParams> whitening;      // of all advantages of a super-batch
 
   Surrogate surrogate;
@@ -41,53 +41,53 @@ struct AlgorithmChoice {
   KlEstimator kl;
   std::optional<RolloutCorrection> correction;
 
-  // Whether samples are put together to sequences, and whether minibatches hold whole ones.
+  // Whether samples are grouped into sequences, and whether minibatches hold only whole ones.
   bool sequences = false;
   bool whole_sequences = false;
-  bool columns = false;  // whether batches are made of whole columns of rollouts
-  bool start = false;    // whether the policy from before an update evaluates the samples
+  bool columns = false;  // whether batches consist of whole columns of rollouts
+  bool start = false;    // whether the policy from before an update is evaluated on the samples
 };
 
-// Throws ConfigError beginning with the JSON path of what is wrong: "algorithm.surrogate_params.tua_pos: unknown key,
+// Throws ConfigError that begins with the JSON path of the mistake: "algorithm.surrogate_params.tua_pos: unknown key,
 // did you mean algorithm.surrogate_params.tau_pos?".
 AlgorithmChoice choose_algorithm(const AlgorithmConfig& config);
 
 RolloutExtras rollout_extras(const AlgorithmConfig& config);
 
-// The same with the rule between this section and trainer.micro_batch, and settings that have no effect. To be called
-// next to validate().
+// choose_algorithm(), and also checks the section against trainer.micro_batch and rejects settings that have no effect.
+// Call it together with validate().
 void check_algorithm(const AlgorithmConfig& config, int64_t micro_batch);
 
-// Only whether the names are in their tables. To be called before validate(), whose answer to a wrong name would be
-// about its effect.
+// Checks only that the names are in their tables. Call it before validate(), which would report a misspelled name by
+// its consequences.
 void check_names(const AlgorithmConfig& config);
 
-// Replaces other spellings by the one that is stored: aliases of estimators, surrogates and KL estimates by the name of
-// their table, a negative entropy_coef_end by -1. Means the same. A surrogate beside clip_config, whose entries go by
-// its very name, stays as it is.
+// Replaces alternative spellings by the one that is stored: aliases of estimators, surrogates and KL estimates by their
+// table names, a negative entropy_coef_end by -1. The meaning does not change. If clip_config is given, the surrogate
+// stays unchanged, because the keys of clip_config are surrogate names as written.
 void use_canonical_spelling(AlgorithmConfig& config);
 
-// The names that the table behind `path` ("algorithm.advantage", "algorithm.surrogate" or "algorithm.kl") lists,
-// without their other spellings; none for any other path.
+// The names in the table behind `path` ("algorithm.advantage", "algorithm.surrogate" or "algorithm.kl"), without
+// aliases. Empty for any other path.
 std::vector<std::string> names_for(std::string_view path);
 
 // Whether the estimator compares the sequences of a group.
 bool needs_groups(const AlgorithmChoice& choice);
 
-// Whether the estimator asks for the probabilities of all actions, not only of those taken.
+// Whether the estimator needs the probabilities of all actions, not only of the sampled ones.
 bool needs_probabilities(const AlgorithmChoice& choice);
 
-// The parameters of one name, for help and documentation.
+// The parameters that belong to one name, for help and documentation.
 struct ChoiceParameters {
   std::string path;                  // "algorithm.surrogate_params"
-  std::string choice;                // the name they belong to: "sapo"; empty = always
+  std::string choice;                // the name they belong to, such as "sapo"; empty = valid for every choice
   std::vector<std::string> aliases;  // other spellings of the name
   std::vector<SettingInfo> parameters;
 };
-// All of `algorithm.advantage_params`, `.surrogate_params` and `.rollout_correction`.
+// All parameters of `algorithm.advantage_params`, `.surrogate_params` and `.rollout_correction`.
 std::vector<ChoiceParameters> algorithm_parameters();
 
-// The schema of run files (actors/config/config.h) with the names and parameters of the tables put in.
+// The schema of config files (actors/config/config.h), extended with the names and parameters of the tables.
 std::string algorithm_schema(const std::string& schema);
 
 }  // namespace troupe

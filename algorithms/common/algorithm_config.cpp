@@ -4,42 +4,44 @@ namespace troupe {
 
 namespace {
 
-// The libraries that settings are named after are introduced in algorithm_config.h and moments.h.
+// algorithm_config.h and moments.h introduce the libraries that settings are named after.
 
-// A name of a table in algorithms/, which is looked up there.
+// The format of a name of a table in algorithms/; whether the name exists is checked there.
 constexpr std::string_view kTableName = "^[A-Za-z0-9_+-]{1,60}$";
 
 void describe_estimator(AlgorithmConfig& c, Fields& fields) {
   const Section s(fields, "algorithm", "algorithms");
   s.add(c.advantage, "advantage", matching(kTableName, "a name like gae"),
-        "the advantage estimator: gae, vtrace, or one that looks at whole sequences",
-        {.elsewhere = kWords<"adv_estimator">});
+        "the advantage estimator: gae, vtrace, or one for whole sequences", {.elsewhere = kWords<"adv_estimator">});
   s.add_object(c.advantage_params, "advantage_params",
-               "parameters of an estimator for whole sequences; gae and vtrace have settings of their own");
+               "parameters of an estimator for whole sequences; gae and vtrace have separate settings");
   s.add(c.gamma, "gamma", between(0, 1), "discount per decision", {.elsewhere = kWords<"discount">});
-  s.add(c.lambda, "lambda", between(0, 1), "weight of longer returns: 0 = one step, 1 = whole returns",
+  s.add(c.lambda, "lambda", between(0, 1), "weight of longer returns: 0 = one-step returns, 1 = full returns",
         {.elsewhere = kWords<"gae_lambda", "lam">});
   s.add(c.bootstrap_on_truncation, "bootstrap_on_truncation", anything(),
-        "where a time limit cuts an episode off, the value of its last state stands for the rewards to come; false: "
-        "they count as 0");
-  s.add(c.rho_bar, "rho_bar", above(0, 1e6), "V-trace: clip of the importance weight in the value target");
-  s.add(c.c_bar, "c_bar", above(0, 1e6), "V-trace: clip of the trace coefficients");
-  s.add(c.pg_rho_bar, "pg_rho_bar", above(0, 1e6), "V-trace: clip of the importance weight in the policy gradient");
+        "true: when a time limit truncates an episode, the value of its final state is used in place of later rewards; "
+        "false: they count as 0");
+  s.add(c.rho_bar, "rho_bar", above(0, 1e6), "V-trace: upper bound of the importance weight in the value target");
+  s.add(c.c_bar, "c_bar", above(0, 1e6), "V-trace: upper bound of the trace coefficients");
+  s.add(c.pg_rho_bar, "pg_rho_bar", above(0, 1e6),
+        "V-trace: upper bound of the importance weight in the policy gradient");
   s.add(c.vtrace_adv, "vtrace_adv", one_of(kWords<"unweighted", "pg_rho">),
-        "V-trace: pg_rho multiplies advantages by the clipped importance weight; use it with surrogates that have no "
-        "ratio of their own (gpg, reinforce)");
+        "V-trace: pg_rho multiplies advantages by the clipped importance weight; use it with surrogates without an "
+        "importance ratio (gpg, reinforce)");
   s.add(c.incomplete, "incomplete", one_of(kWords<"bootstrap", "drop">),
-        "what happens to sequences that do not end in a terminal state: bootstrap adds gamma times the value of the "
+        "for sequences that do not end in a terminal state: bootstrap adds gamma times the value of the "
         "next state to their last reward, drop leaves them out");
-  s.add(c.group_by, "group_by", one_of(kWords<"batch", "task">),
-        "which sequences are compared with each other by estimators that compare: all of a super-batch, or those of "
-        "one task");
+  s.add(
+      c.group_by, "group_by", one_of(kWords<"batch", "task">),
+      "groups within which estimators such as grpo compare sequences: all sequences of a super-batch, or those of one "
+      "task");
   s.add(c.normalize_advantages, "normalize_advantages", anything(),
         "scale advantages to mean 0 and standard deviation 1 over the whole super-batch, unless the estimator does "
-        "that itself");
+        "that itself",
+        {.elsewhere = kWords<"norm_adv">});
   s.add(c.whitening, "whitening",
         one_of(kWords<"auto", "none", "accerl", "verl", "slime", "openrlhf", "lm_human_preferences">),
-        "how advantages are normalised: as the library of that name does, or not at all; auto: accerl for gae and "
+        "how advantages are normalized: as in the library of that name, or not at all (none); auto: accerl for gae and "
         "vtrace, else none");
 }
 
@@ -52,7 +54,8 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
         {.elsewhere = kWords<"clip_mode", "policy_loss">});
   s.add_object(c.surrogate_params, "surrogate_params", "the parameters of the surrogate");
   s.add_object(c.clip_config, "clip_config",
-               "the same in AcceRL's form: {surrogate: {parameter: value}}; only those of the chosen surrogate count");
+               "the parameters in AcceRL's format: {surrogate: {parameter: value}}; only those of the chosen surrogate "
+               "are used");
   s.add(c.clip_low, "clip_low", above(0, 1),
         "importance ratios below 1 - clip_low are clipped; surrogates that do not clip use it for metrics only",
         {.unset = kOwnClip, .elsewhere = kClipElsewhere});
@@ -60,20 +63,20 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
         "importance ratios above 1 + clip_high are clipped; surrogates that do not clip use it for metrics only",
         {.unset = kOwnClip, .elsewhere = kClipElsewhere});
   s.add(c.dual_clip, "dual_clip", between(0, 1e6),
-        "bound above 1 of the ratio where the advantage is negative; 0 = off",
+        "upper bound (above 1) of the ratio where the advantage is negative; 0 = off",
         {.unset = "the surrogate's own, off for clip"});
   s.add(c.ratio, "ratio", one_of(kWords<"joint", "per_dimension">),
         "one importance ratio per action, or one per action dimension");
   s.add(c.aggregation, "aggregation",
         one_of(kWords<"auto", "token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm">),
-        "how the policy losses of tokens become one number; auto: as the surrogate's source does",
+        "how the policy losses of tokens are reduced to one number; auto: as in the surrogate's source",
         {.elsewhere = kWords<"loss_agg_mode">});
   s.add(c.aggregation_length, "aggregation_length", between(0, 1e9),
-        "divisor of seq-mean-token-sum-norm, in tokens; 0 = those of rollout.length steps");
+        "divisor of seq-mean-token-sum-norm, in tokens; 0 = the tokens of rollout.length steps");
   s.add_object(
       c.rollout_correction, "rollout_correction",
-      "weights and rejects samples by how far the policy at the start of an update is from the one that acted; "
-      "{} = off");
+      "weights and rejects samples by the distance between the policy at the start of an update and the policy that "
+      "sampled them; {} = off");
 }
 
 void describe_losses(AlgorithmConfig& c, Fields& fields) {
@@ -81,28 +84,29 @@ void describe_losses(AlgorithmConfig& c, Fields& fields) {
   s.add(c.value_loss, "value_loss", one_of(kWords<"l2", "huber">), "the value loss");
   s.add(c.value_coef, "value_coef", between(0, 1e6), "weight of the value loss", {.elsewhere = kWords<"vf_coef">});
   s.add(c.value_clip, "value_clip", between(0, 1e6),
-        "how far a value may move from its old one before the value loss is clipped; 0 = no clipping");
-  s.add(c.huber_delta, "huber_delta", above(0, 1e6), "error at which the Huber loss turns linear");
+        "largest change of a value from its old one before the value loss is clipped; 0 = no clipping",
+        {.elsewhere = kWords<"clip_vloss", "clip_range_vf">});
+  s.add(c.huber_delta, "huber_delta", above(0, 1e6), "error above which the Huber loss is linear");
   s.add(c.entropy_coef, "entropy_coef", between(0, 1e6), "weight of the entropy bonus",
         {.elsewhere = kWords<"ent_coef">});
   s.add(c.entropy_coef_end, "entropy_coef_end", between(-1, 1e6),
         "value of entropy_coef at the end of the run, approached linearly; negative = entropy_coef stays constant");
   s.add(c.kl, "kl", matching(kTableName, "a name like k3"),
-        "the estimate of KL(behaviour || current) for the penalty; kl means k1, mse means k2; + at the end: with the "
+        "the estimate of KL(behaviour || current) for the penalty; kl is k1, mse is k2; a + at the end: with the "
         "gradient of k2; full: exact, in closed form, only with trainer.device cpu; it makes rollouts larger, because "
         "they carry the behaviour policy's parameters",
         {.elsewhere = kWords<"kl_penalty">});
   s.add(c.kl_coef, "kl_coef", between(0, 1e6), "weight of the KL estimate in the loss");
   s.add(c.kl_controller, "kl_controller", one_of(kWords<"fixed", "adaptive">),
-        "fixed: kl_coef stays as it is; adaptive: kl_coef rises while the KL estimate is above kl_target and falls "
+        "fixed: kl_coef is constant; adaptive: kl_coef rises while the KL estimate is above kl_target and falls "
         "while it is below");
   s.add(c.kl_target, "kl_target", above(0, 1e6),
-        "kl_controller adaptive: the estimate of kl, per token, that it aims at (target_kl ends epochs)");
+        "kl_controller adaptive: target of the KL estimate, per token (not target_kl, which stops epochs)");
   s.add(c.kl_horizon, "kl_horizon", above(0, 1e15),
         "kl_controller adaptive: samples over which kl_coef changes by at most a fifth");
   s.add(c.target_kl, "target_kl", between(0, 1e6),
-        "an update makes no further epoch once the metric learner.kl (the k3 estimate, whatever kl is) is above this; "
-        "0 = off (kl_target is for kl_controller adaptive)");
+        "an update runs no further epoch once the metric learner.kl (always the k3 estimate, whatever kl is) is above "
+        "this; 0 = off (not kl_target, which is for kl_controller adaptive)");
 }
 
 }  // namespace

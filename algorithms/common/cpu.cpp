@@ -29,7 +29,7 @@ std::size_t count_available() {
 
 Isa checked(Isa isa, std::string_view who) {
   if (static_cast<std::size_t>(isa) >= available_isas().size())
-    throw ConfigError(std::string(who) + ": this processor has no " + std::string(name_of(isa)));
+    throw ConfigError(std::string(who) + ": this processor does not support " + std::string(name_of(isa)));
   return isa;
 }
 
@@ -44,7 +44,7 @@ std::span<const Isa> available_isas() {
 
 Isa current_isa() {
   if (const int isa = chosen.load(std::memory_order_relaxed); isa >= 0) return static_cast<Isa>(isa);
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment once there are threads
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the environment does not change once there are threads
   const char* wanted = std::getenv("TROUPE_ISA");
   const Isa isa = wanted ? checked(static_cast<Isa>(find_name("TROUPE_ISA", wanted, kNames)), "TROUPE_ISA")
                          : available_isas().back();

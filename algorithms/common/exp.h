@@ -1,15 +1,14 @@
 #pragma once
-// exp() of float32 from multiplications and additions alone, in a form that the compiler turns into vector code:
-// x = n ln2 + f, |f| <= ln2 / 2, a polynomial for exp(f) (coefficients of Cephes expf), and n put into the exponent.
-// In steps, for kernels that take several vectors through each step side by side; others call exp_bounded().
-// Pure functions; any thread.
+// exp() of float32 with multiplications and additions only, in a form that the compiler vectorizes: x = n ln2 + f, |f|
+// <= ln2 / 2, a polynomial for exp(f) (coefficients of Cephes expf), and n written into the exponent. It is split into
+// steps so that kernels can interleave several vectors; other code calls exp_bounded(). Pure functions; any thread.
 
 #include <bit>
 #include <cstdint>
 
 namespace troupe {
 
-// Where exp_bounded() and float32 end.
+// Largest |x| that exp_bounded() accepts; exp(x) leaves the range of normal float32 numbers shortly beyond it.
 inline constexpr float kExpLimit = 87.0f;
 
 namespace exp_steps {
@@ -21,7 +20,8 @@ inline constexpr float kLn2High = 0.693359375f, kLn2Low = 2.12194440e-4f;  // ln
 inline constexpr float kPolynomial[] = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
                                         4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
 
-// One number at a time. Another Ops has the same functions for its vector type F; its multiply_add may round once.
+// Ops for one number at a time. Another Ops provides the same functions for its vector type F; its multiply_add may
+// round only once.
 struct Scalar {
   [[gnu::always_inline]] static float splat(float x) { return x; }
   // a * b + c
@@ -43,7 +43,8 @@ template <class Ops, class F>
   const F n = shifted - kRound;
   return Ops::multiply_add(n, Ops::splat(kLn2Low), x - n * kLn2High);
 }
-// The polynomial p by Horner's rule: the first two terms, then each of the others, 2 to 5. exp(f) = p f^2 + f + 1.
+// The polynomial p by Horner's rule: first_terms() for the first two terms, then next_term() for terms 2 to
+// 5. exp(f) = p f^2 + f + 1.
 template <class Ops, class F>
 [[gnu::always_inline]] inline F first_terms(F f) {
   return Ops::multiply_add(f, Ops::splat(kPolynomial[0]), Ops::splat(kPolynomial[1]));
@@ -60,7 +61,7 @@ template <class Ops, class F>
 
 }  // namespace exp_steps
 
-// What exp(x) is made of: exp_steps::result(p, f, shifted).
+// The intermediate results of exp(x), which is exp_steps::result(p, f, shifted).
 struct ExpParts {
   float p, f, shifted;
 };

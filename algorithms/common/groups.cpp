@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-// NaN never differs from anything by being larger or smaller, so a group with one has no spread.
+// Comparisons with NaN are false, so a group with a NaN has no spread.
 bool has_spread(std::span<const float> metric, std::span<const int64_t> sequences) {
   float low = metric[static_cast<std::size_t>(sequences.front())], high = low;
   for (const int64_t sequence : sequences) {
@@ -108,7 +108,7 @@ std::vector<int64_t> draw_sequences(std::span<const double> weights, int64_t cou
   std::vector<int64_t> sequences;
   for (int64_t i = 0; i < count; ++i) {
     const auto at = std::upper_bound(reached.begin(), reached.end(), rng.uniform_double() * sum);
-    // Rounding may put the product on the sum itself: the last sequence with a weight then.
+    // Rounding can make the product equal to the sum. Then take the last sequence with a weight.
     const auto last = std::lower_bound(reached.begin(), reached.end(), sum);
     sequences.push_back(std::min(at, last) - reached.begin());
   }

@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-// The sum of f(x) over the unmasked elements, in eight independent lanes so that the additions overlap.
+// The sum of f(x) over the unmasked elements, in eight independent accumulators so that the additions overlap.
 template <class F>
 double masked_sum(std::span<const float> x, std::span<const uint8_t> mask, F f) {
   constexpr std::size_t kLanes = 8;
@@ -42,20 +42,20 @@ double divisor(const Moments& moments, const WhitenParams& params) {
 }  // namespace
 
 WhitenParams find_whiten_variant(std::string_view name, std::string_view path) {
-  // Introduced in moments.h.
+  // The libraries behind these names are introduced in moments.h.
   static constexpr std::array<std::string_view, 5> kNames = {"verl", "slime", "openrlhf", "accerl",
                                                              "lm_human_preferences"};
   WhitenParams params;
   params.zero_masked = false;
   switch (find_name(path, name, kNames)) {
     case 0:
-    case 1:  // over all ranks; the only other difference to verl is what it does with fewer than two elements
+    case 1:  // statistics over all ranks; differs from verl only for fewer than two elements
       params.unbiased = true;
       params.guard = WhitenGuard::add_to_variance;
       break;
     case 2: params.guard = WhitenGuard::floor_variance; break;
     case 4: params.guard = WhitenGuard::add_to_variance; break;
-    default: break;  // accerl: as it stands
+    default: break;  // accerl: the defaults
   }
   return params;
 }
@@ -103,7 +103,7 @@ void whiten(std::span<float> x, std::span<const uint8_t> mask, const Moments& mo
   TROUPE_CHECK(params.epsilon >= 0, "epsilon", params.epsilon);
   if (params.strict && moments.count < 2)
     throw ConfigError("mask: " + std::to_string(static_cast<int64_t>(moments.count)) +
-                      " unmasked elements, whitening needs at least 2");
+                      " unmasked elements, but whitening needs at least 2");
   if (moments.count == 0) {
     std::fill(x.begin(), x.end(), 0.0f);
     return;

@@ -1,5 +1,5 @@
 #pragma once
-// Mean and variance in double, and the whitening of advantages made from them. Pure functions; any thread.
+// Mean and variance in double precision, and whitening of advantages with them. Pure functions; any thread.
 
 #include <cstdint>
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-// Count, mean and sum of squared deviations of a stream. A plain value; merging in any order gives the same up to
-// rounding.
+// Count, mean and sum of squared deviations of a stream. A plain value. Merging in a different order changes the result
+// only by rounding.
 struct Moments {
   double count = 0;
   double mean = 0;
@@ -26,7 +26,7 @@ struct Moments {
 // Moments of the unmasked elements, in two passes. x [n]; mask [n], or empty = all.
 Moments masked_moments(std::span<const float> x, std::span<const uint8_t> mask);
 
-// How the divisor is kept from 0; e is WhitenParams::epsilon.
+// How to keep the divisor away from 0; e is WhitenParams::epsilon.
 enum class WhitenGuard : uint8_t {
   add_to_std = 0,       // sqrt(max(var, 1e-12)) + e
   add_to_variance = 1,  // sqrt(var + e)
@@ -40,19 +40,19 @@ struct WhitenParams {
   bool zero_masked = true;  // false: masked elements are transformed like the others
   WhitenGuard guard = WhitenGuard::add_to_std;
   double epsilon = 1e-8;
-  bool strict = false;  // true: fewer than two unmasked elements are refused, as verl does (below)
+  bool strict = false;  // true: fewer than two unmasked elements are an error, as in verl (below)
 };
 
-// How another code base whitens: verl (github.com/volcengine/verl), slime (github.com/THUDM/slime), openrlhf
+// The whitening of another code base: verl (github.com/volcengine/verl), slime (github.com/THUDM/slime), openrlhf
 // (github.com/OpenRLHF/OpenRLHF), accerl (arXiv:2603.18464), lm_human_preferences
-// (github.com/openai/lm-human-preferences). Throws ConfigError naming the nearest.
+// (github.com/openai/lm-human-preferences). Throws ConfigError with the nearest known name.
 WhitenParams find_whiten_variant(std::string_view name, std::string_view path = "whiten variant");
 
-// Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). No unmasked element: all zeros. One:
-// it is only centred (the result is 0). A NaN under the mask makes every unmasked element NaN. With `strict` fewer than
-// two throw ConfigError.
+// Whitens x [n] in place with its own moments under `mask` ([n], or empty = all). Without unmasked elements the result
+// is all zeros. A single one is only centered (the result is 0). A NaN among the unmasked elements makes all of them
+// NaN. With `strict`, fewer than two throw ConfigError.
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const WhitenParams& params = {});
-// The same with moments taken elsewhere: merged over the parts of a batch, or over trainers.
+// The same with given moments, for example merged over the parts of a batch or over trainers.
 void whiten(std::span<float> x, std::span<const uint8_t> mask, const Moments& moments, const WhitenParams& params = {});
 
 }  // namespace troupe

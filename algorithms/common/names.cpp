@@ -12,7 +12,7 @@ std::size_t find_name(std::string_view path, std::string_view name, std::span<co
                       std::string_view noun) {
   const auto hit = std::find(known.begin(), known.end(), name);
   if (hit != known.end()) return static_cast<std::size_t>(hit - known.begin());
-  const std::string_view start = name.substr(0, 200);  // the distance is quadratic in it
+  const std::string_view start = name.substr(0, 200);  // the cost of the edit distance is quadratic in the length
   const auto nearest = std::min_element(known.begin(), known.end(), [&](std::string_view a, std::string_view b) {
     return edit_distance(a, start) < edit_distance(b, start);
   });

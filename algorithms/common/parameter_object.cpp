@@ -39,7 +39,7 @@ void ParameterObject::set(const std::string& path, const std::string& key, const
   const auto [it, fresh] = given_.try_emplace(setting.key, Given{path + '.' + key, kept});
   if (!fresh && it->second.value != kept)
     throw ConfigError(path + '.' + key + ": " + shown(kept) + " contradicts " + it->second.where + ' ' +
-                      shown(it->second.value) + "; leave out one of them");
+                      shown(it->second.value) + "; remove one of them");
 }
 
 const ParameterObject::Given* ParameterObject::given(std::string_view key) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Parameters (algorithms/common/parameters.h) as the JSON objects of a run file. Internal to algorithms/.
+// Reads parameters (algorithms/common/parameters.h) from the JSON objects of a config file. Internal to algorithms/.
 
 #include <map>
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace troupe {
 
-// Fills in the parameters of one thing from several places of a run file, and refuses two places that disagree.
+// Sets the parameters of one entry from several places of a config file. Throws when two places contradict each other.
 class ParameterObject {
  public:
-  // `owner` names the thing in errors.
+  // `owner` is the name of the entry in error messages.
   ParameterObject(ParameterValues& values, std::string_view owner) : values_(values), owner_(owner) {}
 
-  // Every key of an object, given as JSON or as its text. Throws ConfigError: "<path>.<key>: unknown key, did you mean
-  // ...?"
+  // Reads every key of an object, given as JSON or as its text. Throws ConfigError: "<path>.<key>:
+  // unknown key, did you mean ...?"
   void read(const nlohmann::ordered_json& object, const std::string& path);
   void read(const std::string& text, const std::string& path);
   void set(const std::string& path, const std::string& key, const ParameterValue& value);
 
   struct Given {
-    std::string where;  // the path in the run file
+    std::string where;  // the path in the config file
     ParameterValue value;
   };
-  // What was read or set for the parameter of this key, under whichever of its names; nullptr when nothing was.
+  // The value that was read or set for this parameter under any of its names; nullptr if there is none.
   const Given* given(std::string_view key) const;
 
  private:

@@ -14,7 +14,7 @@ void check_blocks(std::span<const float> in, std::span<const float> out, std::si
   TROUPE_CHECK(epsilon >= 0, "epsilon", epsilon);
 }
 
-// Adds for every feature the f(x, i) of each valid sample.
+// Adds f(x, i) of each valid sample to each feature's sum.
 template <class F>
 void add_samples(std::span<const float> block, std::span<const uint8_t> valid, std::vector<double>& sums, F f) {
   const std::size_t features = sums.size();

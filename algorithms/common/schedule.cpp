@@ -19,7 +19,7 @@ double clamped(double progress) {
   return std::clamp(progress, 0.0, 1.0);
 }
 
-// From 1 to low along half a cosine.
+// Half a cosine, from 1 at p = 0 to `low` at p = 1.
 double half_cosine(double p, double low) { return low + (1 - low) * 0.5 * (1 + std::cos(std::numbers::pi * p)); }
 
 }  // namespace

@@ -9,7 +9,7 @@ TokenSequences::TokenSequences(std::span<const int64_t> offsets)
   TROUPE_CHECK(!offsets.empty() && offsets[0] == 0, "sequence offsets", offsets.size(), "first",
                offsets.empty() ? -1 : offsets[0], "want 0 first");
   for (int64_t i = 0; i < count_; ++i)
-    TROUPE_CHECK(offsets[i] <= offsets[i + 1], "sequence offsets fall after index", i, offsets[i], offsets[i + 1]);
+    TROUPE_CHECK(offsets[i] <= offsets[i + 1], "sequence offsets decrease after index", i, offsets[i], offsets[i + 1]);
 }
 
 int64_t TokenSequences::longest() const {

@@ -1,11 +1,12 @@
 #pragma once
-// Compiles one loop for every instruction set and runs the chosen one. The attribute is on a function of ours, not on a
-// whole file, so that no inline function of a header is compiled for instructions that another processor lacks.
-// Internal to algorithms/.
+// Compiles one loop for every instruction set and runs the selected one. The target attribute is on a function of ours,
+// not on a whole file. Otherwise inline functions of headers could be compiled with instructions that another processor
+// lacks. Internal to algorithms/.
 
 #include "algorithms/common/cpu.h"
 
-// Behind a lambda's parameters: it must be part of the function that is compiled for the instruction set.
+// Goes after a lambda's parameter list: the lambda must be inlined into the function that is compiled for the
+// instruction set.
 #define TROUPE_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace troupe {
@@ -36,7 +37,7 @@ void run_avx512(const Body& body) {
 #endif
 }  // namespace detail
 
-// Calls body, `[&]() TROUPE_INLINE_LAMBDA { ... }`; what it calls must be inline too.
+// Calls body, a lambda `[&]() TROUPE_INLINE_LAMBDA { ... }`. Everything that it calls must be inlined too.
 template <class Body>
 void with_isa(Isa isa, const Body& body) {
   if (isa == Isa::avx512) return detail::run_avx512(body);

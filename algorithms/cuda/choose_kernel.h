@@ -1,12 +1,12 @@
 #pragma once
-// Which kernel of a family runs a rule in a mode: the one place that names every instance. Internal to
+// Selects the kernel of a family for a rule and a mode; the only place that names every instance. Internal to
 // algorithms/cuda/.
 
 #include "algorithms/cuda/scan_step.h"
 
 namespace troupe::cuda {
 
-// make<Rule, StepMode>() for the rule and mode, which are among those that plan_scan() chooses.
+// Calls make<Rule, StepMode>() for the rule and mode, which must be a combination that plan_scan() chooses.
 template <class Make>
 auto choose_kernel(ScanRule rule, StepMode mode, const Make& make) {
   const auto with_mode = [&]<class Rule>(Rule) {

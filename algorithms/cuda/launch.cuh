@@ -1,5 +1,5 @@
 #pragma once
-// What the sources of kernels share: errors, and how a kernel of a table is started. For nvcc only.
+// Shared by the sources of kernels: error checks and launching a kernel of a table. For nvcc only.
 
 #include <cuda_runtime_api.h>
 
@@ -22,13 +22,13 @@ inline void start(Kernel kernel, const ScanPlan& plan, const DeviceScan& scan, c
   if (plan.shared_bytes > 48 * 1024)
     check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                plan.shared_bytes),
-          "asking for shared memory");
+          "requesting shared memory");
   kernel<<<static_cast<unsigned>(plan.blocks), static_cast<unsigned>(plan.threads),
            static_cast<std::size_t>(plan.shared_bytes), stream>>>(scan);
-  check(cudaGetLastError(), "starting the scan");
+  check(cudaGetLastError(), "launching the scan");
 }
 
-// The kernels along rows, down columns; scan_rows.cu and scan_columns.cu.
+// The kernels along rows and down columns; defined in scan_rows.cu and scan_columns.cu.
 Kernel row_kernel(ScanRule rule, const ScanPlan& plan);
 Kernel column_kernel(ScanRule rule, const ScanPlan& plan);
 

@@ -1,14 +1,14 @@
 #pragma once
-// Joining the tiles of a sequence in one pass (Merrill and Garland 2016, "Single-pass parallel prefix scan with
-// decoupled look-back", NVIDIA report NVR-2016-002): each tile publishes what it does to the state as soon as it knows,
-// then looks back over the tiles of later steps until it meets a known state. A tile that no state passes, because it
-// holds an episode's end or its factor underflows, publishes its state at once, so that the look-back of the next ends
-// there.
+// Joins the tiles of a sequence in one pass (Merrill and Garland 2016, "Single-pass parallel prefix scan with
+// decoupled look-back", NVIDIA report NVR-2016-002). Each tile publishes its effect on the state as soon as it is
+// known, then looks back over the tiles of later steps until it finds a known state. A tile that no state passes
+// through, because it contains an episode's end or its factor underflows, publishes its state at once, so the
+// look-back of the next tile ends there.
 //
-// Blocks take tiles by ticket, later steps first: whoever waits for a tile waits for a block that has already started,
-// so every number of resident blocks makes progress. Internal to algorithms/cuda/.
+// Blocks take tiles by ticket, later steps first. A block therefore waits only for blocks that have already started,
+// and there is progress with any number of resident blocks. Internal to algorithms/cuda/.
 //
-// Thread: what a kernel may ask of the GPU, DeviceThread in device_thread.cuh, or of its emulation in the tests.
+// Thread: the operations that a kernel uses, either DeviceThread in device_thread.cuh or its emulation in the tests.
 
 #include "algorithms/cuda/scan_step.h"
 
@@ -18,8 +18,8 @@ enum TileStatus : uint32_t { kNothing = 0, kMap = 1, kState = 2 };
 
 TROUPE_RULE constexpr int record_fields(bool skip) { return (skip ? Map<true>::kFields : Map<false>::kFields) + 2; }
 
-// The records of tiles, each for kWidth sequences, which are adjacent in memory. A map is written before the status
-// says kMap, a state before it says kState, and neither changes again.
+// The records of tiles, each for kWidth sequences that are adjacent in memory. A map is written before the status
+// becomes kMap, a state before it becomes kState, and neither changes afterwards.
 template <bool kSkip, int kWidth>
 class Records {
  public:
@@ -29,7 +29,7 @@ class Records {
   TROUPE_RULE uint32_t status(Thread& thread, int64_t tile) const {
     return thread.load_acquire(status_ + tile);
   }
-  // What a tile whose status is not kNothing says about the state at its first step.
+  // The effect on the state at its first step of a tile whose status is not kNothing.
   template <class Thread>
   TROUPE_RULE Map<kSkip> read(Thread& thread, int64_t tile, int lane, uint32_t status) const {
     Map<kSkip> map;
@@ -48,7 +48,7 @@ class Records {
     return constant_map<kSkip>(state);
   }
 
-  // By a whole warp, of which the first kWidth lanes hold what is published.
+  // Called by a whole warp, whose first kWidth lanes hold the values to publish.
   template <class Thread>
   TROUPE_RULE void publish(Thread& thread, int64_t tile, const Map<kSkip>& map) const {
     const int lane = thread.lane();
@@ -99,7 +99,7 @@ TROUPE_RULE Map<kSkip> shuffle_down(Thread& thread, const Map<kSkip>& map, int b
   return other;
 }
 
-// Of the maps of a warp, lanes in order of time: each composed with those of all later lanes.
+// Composes the map of each lane of a warp with those of all later lanes; lanes are in order of time.
 template <bool kSkip, class Thread>
 TROUPE_RULE Map<kSkip> scan_warp(Thread& thread, Map<kSkip> map) {
   TROUPE_UNROLL
@@ -110,14 +110,14 @@ TROUPE_RULE Map<kSkip> scan_warp(Thread& thread, Map<kSkip> map) {
   return map;
 }
 
-// Of a scanned warp: what the later lanes do, without the lane itself.
+// For a scanned warp: the map of all later lanes, without the lane itself.
 template <bool kSkip, class Thread>
 TROUPE_RULE Map<kSkip> later_lanes(Thread& thread, const Map<kSkip>& scanned) {
   const Map<kSkip> later = shuffle_down(thread, scanned, 1);
   return thread.lane() + 1 < kLanes ? later : identity_map<kSkip>();
 }
 
-// Lane 0's.
+// The map of lane 0.
 template <bool kSkip, class Thread>
 TROUPE_RULE Map<kSkip> first_lanes(Thread& thread, const Map<kSkip>& map) {
   Map<kSkip> first;
@@ -131,8 +131,8 @@ TROUPE_RULE Map<kSkip> first_lanes(Thread& thread, const Map<kSkip>& map) {
   return first;
 }
 
-// By one warp: publishes `map`, the same in all lanes, as tile `tile`, the one with number `number` of its sequence
-// counted from the last step; `stride` tickets lie between neighbours. Returns the state beyond the tile.
+// Called by one warp. Publishes `map`, the same in all lanes, as tile `tile`, which is number `number` of its sequence
+// counted from the last step. The tickets of neighbouring tiles are `stride` apart. Returns the state beyond the tile.
 template <bool kSkip, class Thread>
 TROUPE_RULE State look_back_along_row(Thread& thread, const DeviceScan& k, const Map<kSkip>& map, int64_t tile,
                                       int64_t number, int64_t stride, const State& initial) {
@@ -147,9 +147,9 @@ TROUPE_RULE State look_back_along_row(Thread& thread, const DeviceScan& k, const
   } else {
     records.publish(thread, tile, map);
   }
-  Map<kSkip> between = identity_map<kSkip>();  // what the tiles looked at so far do
+  Map<kSkip> between = identity_map<kSkip>();  // the composed map of the tiles visited so far
   for (int64_t nearest = 1; !is_closed(between); nearest += kLanes) {
-    // Lane i looks at the tile `nearest` + i places later. Before the sequence's last tile lies its initial state.
+    // Lane i visits the tile `nearest` + i places later. Before the sequence's last tile there is its initial state.
     const int64_t back = nearest + thread.lane();
     const int64_t other = tile - back * stride;
     uint32_t status = kState;
@@ -173,7 +173,7 @@ TROUPE_RULE State look_back_along_row(Thread& thread, const DeviceScan& k, const
   return beyond;
 }
 
-// By a block of kBlockWarps warps, in each of which lane i holds the map of sequence i of the tile; the rest as above.
+// Like the function above for a block of kBlockWarps warps; lane i of each holds the map of sequence i of the tile.
 // `window`: shared memory for [2][kBlockWarps][kLanes] maps.
 template <bool kSkip, class Thread>
 TROUPE_RULE State look_back_along_columns(Thread& thread, const DeviceScan& k, const Map<kSkip>& map, int64_t tile,
@@ -193,8 +193,8 @@ TROUPE_RULE State look_back_along_columns(Thread& thread, const DeviceScan& k, c
     }
   }
   Map<kSkip> between = identity_map<kSkip>();
-  int buffer = 0;  // two in turn, so that one barrier per round is enough
-  // Every warp composes the same maps, so all leave the loop together.
+  int buffer = 0;  // double buffering needs only one barrier per round
+  // Every warp composes the same maps, so all leave the loop in the same round.
   for (int64_t nearest = 1; thread.ballot(is_closed(between)) != ~0u; nearest += kBlockWarps, buffer ^= 1) {
     const int64_t back = nearest + thread.warp();
     Map<kSkip> seen = constant_map<kSkip>(initial);

@@ -6,16 +6,16 @@ namespace troupe {
 
 namespace {
 
-// Shared memory that one block of the device may have. The device becomes current: another copy of the CUDA runtime in
-// this process, such as PyTorch's, may have chosen it without this one knowing.
+// The shared memory available to one block on the device. Makes the device current, because another copy of the CUDA
+// runtime in this process, such as PyTorch's, may have selected a different one without this copy noticing.
 int shared_limit(int device) {
   int bytes = 0;
-  cuda::check(cudaSetDevice(device), "choosing the device");
-  cuda::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "asking the device");
+  cuda::check(cudaSetDevice(device), "selecting the device");
+  cuda::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "querying the device");
   return bytes;
 }
 
-// A task of one sequence whose steps are adjacent is a row, however it is called.
+// Treats a task of one sequence with adjacent steps as a row, whatever its layout.
 void prefer_rows(ScanTask& task) {
   if (task.layout != Layout::time || task.sequences != 1) return;
   const auto adjacent = [](const auto& view) { return view.data == nullptr || view.stride == 1; };

@@ -1,6 +1,6 @@
 #pragma once
 // The scan family on an NVIDIA GPU: the same tasks as algorithms/scan/scan.h, with arrays in device memory. Needs no
-// CUDA header; built by the preset gpu and, where nvcc is, by the Python package. Any thread.
+// CUDA header. Built by the preset gpu, and by the Python package if nvcc is available. Any thread.
 
 #include <cstdint>
 #include <stdexcept>
@@ -9,24 +9,24 @@
 
 namespace troupe {
 
-// A CUDA call failed; what() holds CUDA's text.
+// A CUDA call failed; what() contains CUDA's message.
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Bytes of memory of that device that run_scan_on_gpu() needs for a task beside its arrays. Throws as that does.
+// Bytes of device memory that run_scan_on_gpu() needs for a task in addition to its arrays. Throws like
+// run_scan_on_gpu().
 int64_t gpu_scan_workspace(ScanRule rule, ScanTask task, int device);
 
-// Puts the scan on a stream (a cudaStream_t; nullptr is the default one) of a device, which becomes the calling
-// thread's current one, and returns at once. All arrays of the task are in memory that this device reads; only
-// `offsets` is in the host's, and is copied. workspace: device memory of gpu_scan_workspace() bytes, aligned to 16,
-// which like the arrays must live until the stream is past the scan. `threads` is not looked at. Throws InvariantError
-// where a size does not fit, as run_scan() does, and CudaError.
+// Enqueues the scan on a stream (a cudaStream_t; nullptr is the default stream) of a device and returns at once. The
+// device becomes the calling thread's current one. All arrays of the task are in memory that this device can read,
+// except `offsets`, which are in host memory and are copied. workspace: device memory of gpu_scan_workspace() bytes,
+// aligned to 16. Workspace and arrays must stay valid until the stream has finished the scan. `threads` is ignored.
+// Throws InvariantError when a size does not fit, like run_scan(), and CudaError.
 //
-// Results differ from the CPU's by rounding: a sequence is composed of pieces, and multiply-adds are rounded once. From
-// run to run they are the same bytes, except where tiles that are not closed are joined (docs/algorithms.md, scans on
-// the GPU).
+// Results differ from the CPU's by rounding: a sequence is composed of pieces, and multiply-adds are rounded once.
+// Repeated runs give identical bits, except where tiles that are not closed are joined (docs/algorithms/scans.md).
 void run_scan_on_gpu(ScanRule rule, ScanTask task, void* workspace, int device, void* stream);
 
 }  // namespace troupe

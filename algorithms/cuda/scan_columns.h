@@ -1,6 +1,6 @@
 #pragma once
-// The kernels down columns, [T, B]: neighbouring threads hold neighbouring sequences, so that every access of a warp is
-// one stretch of memory. Internal to algorithms/cuda/.
+// The kernels down columns, [T, B]: neighbouring threads process neighbouring sequences, so that every access of a warp
+// is one contiguous piece of memory. Internal to algorithms/cuda/.
 
 #include "algorithms/cuda/look_back.h"
 
@@ -47,7 +47,7 @@ TROUPE_RULE Run<N> load_run(const DeviceScan& k, int64_t sequence, int64_t begin
   return run;
 }
 
-// Writes the results of a run, and moves the state over it.
+// Writes the results of a run of steps and advances the state over it.
 template <class Rule, StepMode kMode, int N, class Thread>
 TROUPE_RULE void finish_run(Thread& thread, const DeviceScan& k, const Run<N>& run, int64_t sequence, int64_t begin,
                             State& state) {
@@ -60,13 +60,13 @@ TROUPE_RULE void finish_run(Thread& thread, const DeviceScan& k, const Run<N>& r
   }
 }
 
-// In plain mode the last step's term holds what is beyond a sequence without values (read_step).
+// In plain mode, the last step's term contains the bootstrap of a rule without values (read_step).
 template <StepMode kMode>
 TROUPE_RULE State initial_column_state(const State& beyond) {
   return {kMode == StepMode::plain ? 0.0f : beyond.sum, beyond.value};
 }
 
-// A thread per sequence.
+// One thread per sequence.
 template <class Rule, StepMode kMode, class Thread>
 TROUPE_RULE void scan_column(Thread& thread, const DeviceScan& k) {
   const int64_t sequence = thread.block() * kBlockWarps * kLanes + thread.index();
@@ -79,8 +79,8 @@ TROUPE_RULE void scan_column(Thread& thread, const DeviceScan& k) {
   }
 }
 
-// A block per 32 sequences and kBlockWarps * kTileRun steps, a lane per sequence and a warp per kTileRun steps, joined
-// by look-back. `shared`: ColumnTileShared.
+// One block per 32 sequences and kBlockWarps * kTileRun steps: one lane per sequence and one warp per kTileRun steps,
+// joined by look-back. `shared`: ColumnTileShared.
 template <bool kSkip>
 struct ColumnTileShared {
   Map<kSkip> totals[kBlockWarps][kLanes];
@@ -99,7 +99,7 @@ TROUPE_RULE void scan_column_tile(Thread& thread, const DeviceScan& k, unsigned 
   const int64_t tile = s.ticket, number = tile / blocks_of_columns;
   const int64_t sequence = tile % blocks_of_columns * kLanes + thread.lane();
   const int64_t begin = k.steps - (number + 1) * kTile + thread.warp() * kTileRun;
-  // Lanes beyond the last sequence take part in everything that needs a whole warp, and know their state at once.
+  // Lanes beyond the last sequence take part in all warp-wide operations, and know their state at once.
   const bool there = sequence < k.sequences;
   Run<kTileRun> run;
   State beyond{};

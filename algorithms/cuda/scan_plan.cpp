@@ -11,13 +11,13 @@ namespace troupe::cuda {
 
 namespace {
 
-// From this many sequences on, a block for each fills the GPU.
+// With at least this many sequences, one block per sequence fills the GPU.
 constexpr int64_t kManyRows = 96;
-// From this many sequences on, a thread for each keeps enough reads in flight: 8 steps of 8 bytes are 2 MB.
+// With at least this many sequences, one thread per sequence keeps enough reads in flight: 8 steps of 8 bytes are 2 MB.
 constexpr int64_t kManyColumns = 32768;
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 
-// What a rule reads, else absent: the kernels look at nothing but `data`.
+// The array if the rule reads it, else an absent one: the kernels only check `data`.
 DeviceArray array_of(const FloatView& view, bool read) {
   return {read ? static_cast<const unsigned char*>(view.data) : nullptr, view.stride,
           view.element == Element::float32 ? 4 : 2, 0};
@@ -26,7 +26,7 @@ DeviceArray array_of(const FlagView& view) { return {view.data, view.stride, 1, 
 
 bool has_values(ScanRule rule) { return rule != ScanRule::reward_to_go; }
 
-// In the order of Input.
+// In the order of the enum Input.
 void fill_inputs(ScanRule rule, const ScanTask& task, DeviceArray (&inputs)[kInputs]) {
   const bool values = has_values(rule);
   const DeviceArray all[kInputs] = {
@@ -66,7 +66,7 @@ ScanKind kind_of(const ScanTask& task) {
 
 bool along_rows(ScanKind kind) { return kind != ScanKind::columns && kind != ScanKind::column_tiles; }
 
-// Gives the arrays their places within a slot; returns its size.
+// Assigns the arrays their offsets within a slot; returns the size of the slot.
 int lay_out_slot(ScanKind kind, DeviceArray (&inputs)[kInputs]) {
   int bytes = 0;
   for (DeviceArray& array : inputs) {

@@ -1,6 +1,6 @@
 #pragma once
-// How a scan is laid out on a GPU: which kernel runs it, over how many blocks, with how much memory. Pure host code, no
-// CUDA needed. Internal to algorithms/cuda/.
+// How a scan runs on a GPU: which kernel, with how many blocks and how much memory. Pure host code that needs no CUDA.
+// Internal to algorithms/cuda/.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace troupe::cuda {
 
-// Numbers, then flags.
+// Inputs of numbers come first, then flags.
 enum Input {
   kReward,
   kValue,
@@ -28,10 +28,10 @@ struct DeviceArray {
   const unsigned char* data;  // nullptr = absent, or not read by the rule
   int64_t stride;             // elements from one row of memory to the next
   int size;                   // bytes of an element: 4 float32, 2 bfloat16, 1 flag
-  int slot;                   // where its piece of a tile begins within a slot of shared memory
+  int slot;                   // offset of its piece of a tile within a slot of shared memory
 };
 
-// What a kernel is given, by value.
+// The kernel's argument, passed by value.
 struct DeviceScan {
   int64_t steps, sequences;
   const int64_t* offsets;  // packed rows, or nullptr
@@ -41,36 +41,36 @@ struct DeviceScan {
   int64_t first_stride, second_stride;
   float gamma, lambda, rho_bar, c_bar, pg_rho_bar;
   bool multiply_pg_rho, rlax_mix, skip, carry_outside, next_at_ends, cut_is_end;
-  // Along rows.
-  int slot_bytes;  // of the staged pieces of one tile
-  int depth;       // tiles in shared memory at a time
-  // Of the look-back: a ticket counter and, per tile, a status and a record; see look_back.h.
+  // For kernels along rows.
+  int slot_bytes;  // size of the staged pieces of one tile
+  int depth;       // number of tiles in shared memory at a time
+  // For the look-back: a ticket counter and, per tile, a status and a record; see look_back.h.
   uint32_t* ticket;
   uint32_t* status;
   float* records;
 };
 
-// How much a step has to be asked.
+// How general the code for a step must be.
 enum class StepMode : uint8_t {
   plain = 0,    // float32 throughout, no flags, one factor for all steps
-  flagged = 1,  // anything but what follows
-  skip = 2,     // masked steps are skipped, so V of the next step that counts travels with S
+  flagged = 1,  // everything that is neither plain nor skip
+  skip = 2,     // masked steps are skipped, so V of the next unmasked step is part of the state
 };
 
 enum class ScanKind : uint8_t {
-  warp_rows = 0,     // a warp per sequence: short ones
-  block_rows = 1,    // a block per sequence: many
-  row_tiles = 2,     // a block per 4096 steps of a sequence, joined by look-back: few long ones
-  columns = 3,       // a thread per sequence: very many
-  column_tiles = 4,  // a block per 128 steps of 32 sequences, joined by look-back
+  warp_rows = 0,     // one warp per sequence, for short ones
+  block_rows = 1,    // one block per sequence, for many
+  row_tiles = 2,     // one block per 4096 steps of a sequence, joined by look-back, for few long ones
+  columns = 3,       // one thread per sequence, for very many
+  column_tiles = 4,  // one block per 128 steps of 32 sequences, joined by look-back
 };
 
 inline constexpr int kLanes = 32;
 inline constexpr int kBlockWarps = 8;
-inline constexpr int kQuad = 4;       // adjacent steps of one thread along rows: 16 bytes
-inline constexpr int kTileQuads = 4;  // of one thread of a row tile
-inline constexpr int kColumnRun = 8;  // steps of a column that are loaded at a time
-inline constexpr int kTileRun = 16;   // steps of one thread of a column tile
+inline constexpr int kQuad = 4;       // adjacent steps per thread along rows: 16 bytes
+inline constexpr int kTileQuads = 4;  // quads per thread of a row tile
+inline constexpr int kColumnRun = 8;  // steps of a column loaded at a time
+inline constexpr int kTileRun = 16;   // steps per thread of a column tile
 inline constexpr int kMaxDepth = 4;
 
 constexpr int tile_steps(ScanKind kind) {
@@ -88,22 +88,22 @@ struct ScanPlan {
   ScanKind kind = ScanKind::block_rows;
   StepMode mode = StepMode::flagged;
   int64_t blocks = 0;
-  int threads = 0;  // of a block
+  int threads = 0;  // per block
   int shared_bytes = 0;
-  int64_t tiles = 0;            // of the look-back, else 0
-  int64_t cleared_bytes = 0;    // of the workspace, to be 0 before the kernel starts: ticket and statuses
-  int64_t offsets_at = 0;       // where the device's copy of the offsets begins
-  int64_t workspace_bytes = 0;  // 0 when none is needed
+  int64_t tiles = 0;            // tiles of the look-back; 0 without it
+  int64_t cleared_bytes = 0;    // leading bytes of the workspace (ticket and statuses) to zero before the kernel starts
+  int64_t offsets_at = 0;       // where the device's copy of the offsets begins in the workspace
+  int64_t workspace_bytes = 0;  // 0 if none is needed
 };
 
-// For a checked task with at least one element. shared_limit: bytes of shared memory that one block may have. Throws
-// InvariantError when the grid would be too large.
+// The plan for a checked task with at least one element. shared_limit: bytes of shared memory available to one block.
+// Throws InvariantError when the grid would be too large.
 ScanPlan plan_scan(ScanRule rule, const ScanTask& task, int shared_limit);
 
-// The same, of a kind chosen by the caller; for tests.
+// The same with a kind chosen by the caller; for tests.
 ScanPlan plan_scan(ScanRule rule, const ScanTask& task, int shared_limit, ScanKind kind);
 
-// The arguments of the planned kernel. workspace: device memory of workspace_bytes; dereferences nothing.
+// The arguments of the planned kernel. workspace: device memory of workspace_bytes, not accessed here.
 DeviceScan device_scan(ScanRule rule, const ScanTask& task, const ScanPlan& plan, void* workspace, int shared_limit);
 
 }  // namespace troupe::cuda

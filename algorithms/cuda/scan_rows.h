@@ -1,19 +1,19 @@
 #pragma once
-// The kernels along rows, [B, T] or packed: a thread holds four adjacent steps, a warp 128, a block a tile of whole
-// warps. Tiles are read through shared memory by asynchronous copies of 16 bytes, whatever the alignment of the arrays,
-// and begin where a quad of the second output is aligned, so that results leave as 16 bytes per thread. Internal to
-// algorithms/cuda/.
+// The kernels along rows, [B, T] or packed: a thread processes four adjacent steps, a warp 128, a block a tile of whole
+// warps. Tiles are read through shared memory by asynchronous copies of 16 bytes, with any alignment of the arrays.
+// They begin where a quad of the second output is aligned, so that each thread writes its results as 16 bytes. Internal
+// to algorithms/cuda/.
 
 #include "algorithms/cuda/look_back.h"
 
 namespace troupe::cuda {
 
-// One sequence, its elements counted from its first step.
+// The location of one sequence; its elements are counted from its first step.
 struct RowPlace {
-  int64_t row;    // of memory
-  int64_t start;  // of the sequence within it
+  int64_t row;    // row of memory
+  int64_t start;  // first element of the sequence within that row
   int64_t steps;
-  int64_t origin;  // where its first tile begins: 0 to -3
+  int64_t origin;  // element at which its first tile begins: 0 to -3
   float *first, *second;
 };
 
@@ -40,14 +40,15 @@ TROUPE_RULE State state_beyond_row(const DeviceScan& k, int64_t sequence, const 
   return state_beyond<Rule>(k, sequence, next.data ? address_of(next, p, p.steps - 1) : nullptr);
 }
 
-inline constexpr int kMargin = 16;  // before the copied bytes of an array, for the up to 3 elements before the sequence
+inline constexpr int kMargin =
+    16;  // space before the copied bytes of an array, for up to 3 elements before the sequence
 
-// Bytes that one array takes in a slot: the margin, what aligning the source adds, the tile and the step after it.
+// The bytes of one array in a slot: the margin, the padding that aligns the source, the tile and the step after it.
 TROUPE_RULE constexpr int slot_bytes_of(int element_bytes, int steps_of_tile) {
   return (kMargin + 15 + (steps_of_tile + 1) * element_bytes + 15) / 16 * 16;
 }
 
-// Copies the tile that begins at `begin`, and the step after it, to `slot`; one group of asynchronous copies.
+// Copies the tile that begins at `begin`, and the step after it, to `slot`, as one group of asynchronous copies.
 template <class Rule, StepMode kMode, int kThreads, class Thread>
 TROUPE_RULE void stage_tile(Thread& thread, const DeviceScan& k, const RowPlace& p, int64_t begin, int steps_of_tile,
                             unsigned char* slot) {
@@ -80,7 +81,7 @@ TROUPE_RULE void read_quad(const unsigned char* at, int size, float (&to)[kQuad]
   }
 }
 
-// The quad at element `at` of the tile that begins at `begin`, from its slot.
+// Reads the quad at element `at`, of the tile that begins at `begin`, from its slot.
 template <class Rule, StepMode kMode>
 TROUPE_RULE Run<kQuad> read_quad_run(const DeviceScan& k, const RowPlace& p, int64_t begin, int at, float beyond,
                                      const unsigned char* slot) {
@@ -110,7 +111,7 @@ TROUPE_RULE Run<kQuad> read_quad_run(const DeviceScan& k, const RowPlace& p, int
   return run;
 }
 
-// Writes the results of a quad; `state` is the one beyond it.
+// Writes the results of a quad; `state` is the state beyond it.
 template <class Rule, StepMode kMode, class Thread>
 TROUPE_RULE void finish_quad(Thread& thread, const DeviceScan& k, const RowPlace& p, const Run<kQuad>& run,
                              int64_t element, State state) {
@@ -135,7 +136,7 @@ TROUPE_RULE void finish_quad(Thread& thread, const DeviceScan& k, const RowPlace
   write(p.second + element, second);
 }
 
-// How a warp scans its quads. `total`: the map of the whole warp, in lane 0; `later`: that of the lanes after a
+// Scans the quads of a warp. `total`: the map of the whole warp, in lane 0. `later`: the map of the lanes after a
 // thread's own.
 template <class Rule, StepMode kMode>
 class QuadScan {
@@ -151,7 +152,7 @@ class QuadScan {
   }
 };
 
-// With one factor for all steps only the terms travel, each weighted by a power that is known beforehand.
+// With one factor for all steps only the terms are exchanged, each weighted by a power computed in advance.
 template <class Rule>
 class QuadScan<Rule, StepMode::plain> {
  public:
@@ -187,18 +188,19 @@ class QuadScan<Rule, StepMode::plain> {
   static_assert(1 << kLevels == kLanes);
 
   float weights_[kLevels];  // w^4, w^8, ...
-  float later_;             // of the steps of the lanes after this one
-  float warp_;              // of all steps of a warp
+  float later_;             // for the steps of the lanes after this one
+  float warp_;              // for all steps of a warp
 };
 
-// The state beyond the first step of a plain sequence's last tile is 0: QuadScan weights steps that are not there too.
+// For plain sequences, the state beyond the last tile is 0, because QuadScan also weights steps
+// beyond the sequence's end.
 template <class Rule, StepMode kMode>
 TROUPE_RULE State initial_state(const State& beyond) {
   return {kMode == StepMode::plain ? 0.0f : beyond.sum, beyond.value};
 }
 
-// A block of kWarps warps per sequence, tile after tile from its last step to its first, several in flight. `shared`:
-// the totals of the warps, then k.depth slots.
+// One block of kWarps warps per sequence. It processes tiles from the last step to the first, with several in flight.
+// `shared`: the totals of the warps, then k.depth slots.
 template <int kWarps>
 inline constexpr int kTotalsBytes = 2 * kWarps * static_cast<int>(sizeof(Map<true>)) / 16 * 16 + 16;
 
@@ -208,14 +210,14 @@ TROUPE_RULE void scan_row(Thread& thread, const DeviceScan& k, unsigned char* sh
   using Maps = Map<kMode == StepMode::skip>;
   const RowPlace p = row_place(k, thread.block());
   if (p.steps == 0) return;
-  auto* totals = reinterpret_cast<Maps*>(shared);  // [2][kWarps]: two in turn, so that one barrier per tile is enough
+  auto* totals = reinterpret_cast<Maps*>(shared);  // [2][kWarps]: double buffering needs only one barrier per tile
   unsigned char* slots = shared + kTotalsBytes<kWarps>;
   const int64_t tiles = tiles_of(p, kTile);
   const auto stage = [&](int64_t i) {
     if (i < tiles)
       stage_tile<Rule, kMode, kThreads>(thread, k, p, p.origin + (tiles - 1 - i) * kTile, kTile,
                                         slots + static_cast<int>(i % k.depth) * k.slot_bytes);
-    thread.commit_copies();  // also of nothing: the waits below count groups
+    thread.commit_copies();  // also commits an empty group, because the waits below count groups
   };
   for (int i = 0; i < k.depth; ++i) stage(i);
   const State beyond = state_beyond_row<Rule>(k, thread.block(), p);
@@ -231,7 +233,7 @@ TROUPE_RULE void scan_row(Thread& thread, const DeviceScan& k, unsigned char* sh
     quads.scan(thread, k, run, total, later);
     Maps* totals_of_tile = totals + i % 2 * kWarps;
     if (thread.lane() == 0) totals_of_tile[thread.warp()] = total;
-    // The barrier says three things: the totals are there, so is the next tile, and nobody reads this slot any more.
+    // After this barrier the totals are complete, the next tile is loaded, and no thread reads this slot any more.
     thread.wait_copies(k.depth - 2);
     thread.sync_block();
     stage(i + k.depth);
@@ -245,13 +247,13 @@ TROUPE_RULE void scan_row(Thread& thread, const DeviceScan& k, unsigned char* sh
   }
 }
 
-// A block per tile of kTileQuads quads per thread, joined by look-back. `shared`: RowTileShared, then one slot.
+// One block per tile of kTileQuads quads per thread, joined by look-back. `shared`: RowTileShared, then one slot.
 template <bool kSkip>
 struct RowTileShared {
   static constexpr int kStrips = kTileQuads * kBlockWarps;
   static_assert(kStrips == kLanes, "one warp scans the strips");
 
-  Map<kSkip> strips[kStrips];  // of each warp's quads: first what they do, then what the later strips do
+  Map<kSkip> strips[kStrips];  // for each warp's quads: first their own map, then that of the later strips
   State beyond;
   uint32_t ticket;
 };
@@ -295,7 +297,7 @@ TROUPE_RULE void scan_row_tile(Thread& thread, const DeviceScan& k, unsigned cha
   thread.sync_block();
   TROUPE_UNROLL
   for (int q = 0; q < kTileQuads; ++q) {
-    // Read once more: cheaper than the registers to keep it.
+    // Reading again is cheaper than the registers to keep it.
     const Run<kQuad> run = read_quad_run<Rule, kMode>(k, p, begin, place(q), beyond.value, slot);
     const State after_strip = apply(s.strips[q * kBlockWarps + thread.warp()], s.beyond);
     finish_quad<Rule, kMode>(thread, k, p, run, begin + place(q), apply(later[q], after_strip));

@@ -1,6 +1,6 @@
 #pragma once
-// One step of a scan on a GPU: how it is read, what it does to the state of the recurrence, and what it writes. Shared
-// by all kernels, and by their emulation on the host. Internal to algorithms/cuda/.
+// One step of a scan on a GPU: reading it, its effect on the state of the recurrence, and writing its results. Shared
+// by all kernels and by their emulation on the host. Internal to algorithms/cuda/.
 
 #include <cmath>
 #include <cstring>
@@ -16,25 +16,25 @@
 
 namespace troupe::cuda {
 
-// For the rules: one number at a time.
+// The lane type for the rules: one number at a time.
 struct ScalarLane {
   using F = float;
   TROUPE_RULE static float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
-  // NaN stays.
+  // NaN stays NaN.
   TROUPE_RULE static float ratio(float log_rho) {
     const float low = log_rho < -20.0f ? -20.0f : log_rho;
     return expf(low > 20.0f ? 20.0f : low);
   }
 };
 
-// What a step hands to the one before it.
+// What a step passes to the previous one.
 struct State {
   float sum;    // S
-  float value;  // V of the next step that counts; only used where steps are skipped
+  float value;  // V of the next unmasked step; only used when steps are skipped
 };
 
-// What a stretch of steps does to the state beyond it: S = factor S' + weight V' + term, V = has_value ? value : V'.
-// Where a coefficient is 0, what it would multiply is not looked at, NaN included.
+// The effect of consecutive steps on the state beyond them: S = factor S' + weight V' + term, V = has_value ? value :
+// V'. If a coefficient is 0, its factor is ignored, so NaN there does not propagate.
 template <bool kSkip>
 struct Map;
 
@@ -59,7 +59,7 @@ TROUPE_RULE Map<kSkip> identity_map() {
   }
 }
 
-// Forgets what is beyond.
+// Removes the dependence on the state beyond.
 template <bool kSkip>
 TROUPE_RULE Map<kSkip> constant_map(const State& state) {
   if constexpr (kSkip) {
@@ -89,7 +89,7 @@ TROUPE_RULE State apply(const Map<kSkip>& map, const State& beyond) {
   return state;
 }
 
-// First `later`, then `earlier`.
+// The composition: `later` first, then `earlier`.
 template <bool kSkip>
 TROUPE_RULE Map<kSkip> compose(const Map<kSkip>& later, const Map<kSkip>& earlier) {
   Map<kSkip> both = earlier;
@@ -111,26 +111,26 @@ TROUPE_RULE Map<kSkip> compose(const Map<kSkip>& later, const Map<kSkip>& earlie
   return both;
 }
 
-// N adjacent steps of one sequence in registers; those outside [begin, end) are not there and hold anything.
+// N adjacent steps of one sequence in registers; those outside [begin, end) do not exist and have arbitrary contents.
 template <int N>
 struct Run {
   float numbers[kFloatInputs][N];
   unsigned char flags[kInputs - kFloatInputs][N];
-  float later_value;         // V of the step after the N, if there is one
-  unsigned char later_live;  // and whether it counts
+  float later_value;         // V of the step after the N, if it exists
+  unsigned char later_live;  // whether that step is unmasked
   int begin, end;
-  int last;      // index of the sequence's last step, which may lie outside the N
-  float beyond;  // what stands for V after it, or for S where the rule has no values
+  int last;      // index of the sequence's last step, which may be outside the N
+  float beyond;  // bootstrap: V after the last step, or S for a rule without values
 
   TROUPE_RULE bool there(int i) const { return i >= begin && i < end; }
 };
 
-// One step, ready for the rule except for the value that follows.
+// One step, ready for the rule except for the next value.
 struct Step {
   RuleStep<ScalarLane> numbers;
-  bool live;  // counts
-  bool end;   // nothing follows
-  bool done;  // S does not pass
+  bool live;  // unmasked
+  bool end;   // terminal: no next value
+  bool done;  // S does not pass through
 };
 
 template <class Rule, StepMode kMode, int N>
@@ -143,7 +143,7 @@ TROUPE_RULE Step read_step(const DeviceScan& k, const Run<N>& run, int i) {
   s.numbers.lambda = k.lambda;
   s.live = true;
   if constexpr (kMode == StepMode::plain) {
-    // The state beyond a plain sequence is 0, so that steps that are not there need no factor of their own.
+    // The state beyond a plain sequence is 0, so that steps that do not exist need no special factor.
     if (!Rule::kValues && i == run.last) s.numbers.reward = fmaf(k.gamma, run.beyond, s.numbers.reward);
   } else {
     if (k.inputs[kGamma].data) s.numbers.discount = run.numbers[kGamma][i];
@@ -157,7 +157,7 @@ TROUPE_RULE Step read_step(const DeviceScan& k, const Run<N>& run, int i) {
   return s;
 }
 
-// V of what follows a step that counts. Not for StepMode::skip, where it comes with the state.
+// The next value of an unmasked step. Not for StepMode::skip, where it is part of the state.
 template <class Rule, StepMode kMode, int N>
 TROUPE_RULE float following_value(const DeviceScan& k, const Run<N>& run, int i, const Step& s) {
   const bool inside = i + 1 < N;
@@ -177,7 +177,7 @@ TROUPE_RULE RuleConstants<ScalarLane> constants_of(const DeviceScan& k) {
   return {k.rho_bar, k.c_bar, k.pg_rho_bar, k.multiply_pg_rho, k.rlax_mix};
 }
 
-// What step i does to the state.
+// The effect of step i on the state.
 template <class Rule, StepMode kMode, int N>
 TROUPE_RULE auto map_of_step(const DeviceScan& k, const Run<N>& run, int i) {
   constexpr bool kSkip = kMode == StepMode::skip;
@@ -202,7 +202,7 @@ TROUPE_RULE auto map_of_step(const DeviceScan& k, const Run<N>& run, int i) {
   return map;
 }
 
-// What the whole run does to the state.
+// The effect of the whole run on the state.
 template <class Rule, StepMode kMode, int N>
 TROUPE_RULE auto map_of_run(const DeviceScan& k, const Run<N>& run) {
   auto map = map_of_step<Rule, kMode>(k, run, N - 1);
@@ -211,7 +211,7 @@ TROUPE_RULE auto map_of_run(const DeviceScan& k, const Run<N>& run) {
   return map;
 }
 
-// The results of step i, which is there; moves the state over it.
+// Writes the results of step i, which must exist, and advances the state over it.
 template <class Rule, StepMode kMode, int N>
 TROUPE_RULE RuleResult<ScalarLane> finish_step(const DeviceScan& k, const Run<N>& run, int i, State& state) {
   constexpr bool kSkip = kMode == StepMode::skip;
@@ -250,13 +250,13 @@ TROUPE_RULE float float_of_bfloat16(uint16_t half) {
   return x;
 }
 
-// An element of an input of numbers.
+// One element of an input of numbers.
 TROUPE_RULE float load_number(const unsigned char* at, int size) {
   if (size == 2) return float_of_bfloat16(*reinterpret_cast<const uint16_t*>(at));
   return *reinterpret_cast<const float*>(at);
 }
 
-// Which inputs a kernel reads when they are given.
+// Which inputs a kernel reads if they are given.
 template <class Rule, StepMode kMode>
 TROUPE_RULE constexpr bool reads(int input) {
   if (input == kReward) return true;
@@ -267,7 +267,7 @@ TROUPE_RULE constexpr bool reads(int input) {
   return input != kLambda || Rule::kValues;
 }
 
-// The state beyond the last step of a sequence. `next`: where that step's next value is, or nullptr.
+// The state beyond the last step of a sequence. `next`: address of that step's next value, or nullptr.
 template <class Rule>
 TROUPE_RULE State state_beyond(const DeviceScan& k, int64_t sequence, const unsigned char* next) {
   float beyond = 0;

@@ -1,7 +1,7 @@
 #pragma once
-// Aggregation: how the losses of tokens become one number. Every mode is a weight per sequence, the same for all its
-// tokens, so the weighted sum and the gradient come from the same weights, and sums over micro-batches and ranks equal
-// the one over the whole batch when they share their normalisers. Pure functions; any thread; they allocate nothing.
+// Aggregation: how token losses are reduced to one number. Every mode is one weight per sequence, the same for all its
+// tokens. So the weighted sum and the gradient use the same weights, and sums over micro-batches and ranks add up to
+// the sum over the whole batch if they use the same normalizers. Pure functions; any thread; no allocation.
 
 #include <cstdint>
 #include <optional>
@@ -24,31 +24,31 @@ std::span<const std::string_view> aggregation_names();  // in the order of the e
 // "token-mean", "seq-mean-token-sum", "seq-mean-token-mean" or "seq-mean-token-sum-norm". Throws ConfigError.
 Aggregation find_aggregation(std::string_view name, std::string_view path = "algorithm.aggregation");
 
-// What a batch contributes to the normalisers: sum these over the micro-batches of a step and over ranks.
+// What a batch contributes to the normalizers. Sum these over the micro-batches of an optimizer step and over ranks.
 struct TokenCounts {
   double tokens = 0;     // unmasked
-  double sequences = 0;  // sequences with at least one of them
+  double sequences = 0;  // sequences with at least one unmasked token
   TokenCounts& operator+=(const TokenCounts& other);
 };
 TokenCounts count_tokens(const TokenSequences& sequences, std::span<const uint8_t> mask);
 
-// `verl_compat` follows verl, github.com/volcengine/verl. Constants of the whole optimizer step. Left out, the counts
-// are those of the sequences at hand.
+// Constants of the whole optimizer step. Counts that are not given are those of the sequences at hand. `verl_compat`
+// follows verl (github.com/volcengine/verl).
 struct Normalizers {
   std::optional<double> tokens;     // N_tok
   std::optional<double> sequences;  // N_seq
-  std::optional<double> length;     // L of seq-mean-token-sum-norm; left out: the longest sequence
-  double dp_size = 1;               // factor: the number of ranks where gradients are averaged, 1 where they are summed
-  bool verl_compat = false;         // seq-mean-token-sum-norm divides by L alone, and dp_size does not apply to it
+  std::optional<double> length;     // L of seq-mean-token-sum-norm; not given: the longest sequence
+  double dp_size = 1;        // factor: the number of ranks if gradients are averaged over them, 1 if they are summed
+  bool verl_compat = false;  // seq-mean-token-sum-norm divides by L alone, and dp_size does not apply to it
 };
 
-// weights[i] for every sequence: the aggregate is the sum over sequences of weights[i] times the sum of the sequence's
-// unmasked values. A normaliser of 0 gives weights of 0. mask [n] or empty = all; weights [S], one for each sequence.
+// Writes weights [S], one per sequence: the aggregate is the sum over sequences of weights[i] times the sum of the
+// sequence's unmasked values. A normalizer of 0 gives weights of 0. mask: [n], or empty = all.
 void aggregation_weights(Aggregation mode, const TokenSequences& sequences, std::span<const uint8_t> mask,
                          const Normalizers& normalizers, std::span<double> weights);
 
-// The sum over sequences of weights[i] times the sum of the sequence's unmasked values. values [n], masked ones may
-// hold anything.
+// The sum over sequences of weights[i] times the sum of the sequence's unmasked values.
+// values: [n]; masked ones may be anything, NaN included.
 double aggregate(std::span<const float> values, const TokenSequences& sequences, std::span<const uint8_t> mask,
                  std::span<const double> weights);
 // Its gradient: grad[t] = weights[sequence of t] * scale, 0 where masked. grad [n].

@@ -1,6 +1,6 @@
-// The surrogates that treat the tokens of the largest covariance between advantage and log-probability apart (Cui et
-// al. 2025, "The Entropy Mechanism of Reinforcement Learning", arXiv:2505.22617). Means are over the tokens that are
-// handed over together.
+// The surrogates that treat the tokens with the largest covariance between advantage and log-probability
+// differently (Cui et al. 2025, "The Entropy Mechanism of Reinforcement Learning", arXiv:2505.22617). Means are
+// over all tokens of one call.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ namespace troupe {
 
 namespace {
 
-// Covariances of a tile's tokens, and which of them count.
+// Covariances of a tile's tokens, and which of the tokens are unmasked.
 struct CovarianceTile {
   alignas(64) float value[kSurrogateTile];
   alignas(64) uint32_t live[kSurrogateTile];
@@ -46,11 +46,11 @@ class Covariance {
 
   int64_t count() const { return count_; }
   Isa isa() const { return job_.isa; }
-  // A share of the tokens, rounded down, but one at least.
+  // A fraction of the tokens, rounded down, but at least one.
   int64_t share(double fraction) const {
     return std::max<int64_t>(1, static_cast<int64_t>(fraction * static_cast<double>(count_)));
   }
-  // (A - mean A) (log_prob - mean log_prob) of the tokens from `first` on.
+  // Computes (A - mean A) (log_prob - mean log_prob) of `count` tokens from `first` on.
   void of(int64_t first, int64_t count, CovarianceTile& tile) const {
     alignas(64) float advantage[kSurrogateTile], log_prob[kSurrogateTile];
     with_isa(job_.isa, [&]() TROUPE_INLINE_LAMBDA {
@@ -88,19 +88,19 @@ class Covariance {
 
 void widen(SurrogateJob& job) { job.lowest_log_ratio = -kExpLimit, job.highest_log_ratio = kExpLimit; }
 
-// The order of floats as that of integers; NaN below all.
+// Maps floats to integers with the same order; NaN is below all.
 [[gnu::always_inline]] inline uint32_t order_of(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t negative = 0u - (bits >> 31);
   return mask_of(x == x) & (bits ^ (negative | 0x80000000u));
 }
 
-// The tokens of the `wanted` largest covariances: those above a threshold, and the first few at it. Found digit by
-// digit from histograms, so that nothing is copied or sorted.
+// Selects the tokens with the `wanted` largest covariances: those above a threshold, and the first few equal to it. The
+// threshold is found digit by digit from histograms, without copying or sorting.
 class Largest {
  public:
   Largest(const Covariance& covariance, int64_t wanted) : at_threshold_(std::min(wanted, covariance.count())) {
-    uint32_t fixed = 0;  // mask of the digits that are known
+    uint32_t fixed = 0;  // mask of the digits found so far
     for (const int shift : {21, 10, 0}) {
       const uint32_t digit = shift == 0 ? (1u << 10) - 1 : (1u << kBits) - 1;
       count(covariance, fixed, shift, digit);
@@ -110,7 +110,7 @@ class Largest {
       fixed |= digit << shift;
     }
   }
-  // Masks of those taken; asked for every part in order.
+  // Writes the masks of the selected tokens of a tile. Call it for all tiles in order.
   void take(const CovarianceTile& tile, uint32_t* taken) {
     uint32_t equal = 0;
     for (int64_t i = 0; i < kSurrogateTile; ++i) {
@@ -126,8 +126,8 @@ class Largest {
  private:
   static constexpr int kBits = 11;
 
-  // Fills the histogram of a digit over the tokens whose higher digits are those of the threshold. Those that cannot be
-  // wanted, because enough larger ones have been counted, are passed over, a tile at a time: most are.
+  // Fills the histogram of a digit over the tokens whose higher digits match the threshold. Skips, a tile at a time,
+  // tokens that cannot be selected because enough larger ones have been counted: most of them.
   void count(const Covariance& covariance, uint32_t fixed, int shift, uint32_t digit) {
     histogram_.fill(0);
     CovarianceTile tile;
@@ -138,7 +138,7 @@ class Largest {
       covariance.of(first, size, tile);
       uint32_t any = 0;
       with_isa(covariance.isa(), [&]() TROUPE_INLINE_LAMBDA {
-        // Copies, which the loop cannot be thought to change: else it is not vectorised.
+        // Local copies that the loop cannot alias; otherwise it is not vectorized.
         const uint32_t known = fixed, prefix = threshold_, lowest = least;
         uint32_t found = 0;
         for (int64_t i = 0; i < kSurrogateTile; ++i) {
@@ -156,11 +156,11 @@ class Largest {
         counted += counts[i] & 1u;
       }
       if (counted < at_threshold_ + int64_t{1 << kBits}) return;
-      counted = 0;  // the next search of the histogram has to be worth it too
+      counted = 0;  // the next histogram search must pay off too
       least = threshold_ | bucket_of_last(digit) << shift;
     });
   }
-  // The bucket of the last of the wanted tokens, from the top; 0 where there are not so many.
+  // The bucket of the last wanted token, counted from the top; 0 if there are not that many.
   uint32_t bucket_of_last(uint32_t digit) const {
     uint32_t bucket = digit;
     for (int64_t left = at_threshold_; bucket > 0 && histogram_[bucket] < left; --bucket) left -= histogram_[bucket];
@@ -172,7 +172,7 @@ class Largest {
   int64_t at_threshold_;
 };
 
-// The clip loss; nothing where taken.
+// The clip loss; 0 at selected tokens.
 struct ClipCovRule {
   RatioBounds bounds;
   const uint32_t* taken;
@@ -187,7 +187,7 @@ struct ClipCovRule {
   }
 };
 
-// -A r, and the penalty where taken.
+// -A r, plus the penalty at selected tokens.
 struct KlCovRule {
   float weight;
   const uint32_t* taken;
@@ -200,8 +200,8 @@ struct KlCovRule {
   }
 };
 
-// Runs a rule over all tokens; `mark(covariances, tile)` comes before it and says what the rule has to know of each
-// token.
+// Runs a rule over all tokens. Before each tile, `mark(covariances, tile)` sets what the rule needs
+// to know about its tokens.
 template <class Rule, class Mark>
 SurrogateSums run_marked(const SurrogateJob& job, const Covariance& covariance, const Rule& rule, Mark mark) {
   SurrogateTile tile(job);
@@ -219,7 +219,7 @@ SurrogateSums run_marked(const SurrogateJob& job, const Covariance& covariance, 
   return lanes.total();
 }
 
-// Who may be drawn: covariance in the range, and clipping not active. Their number.
+// The tokens that may be drawn: covariance in the range and clipping not active. Counts them.
 struct Candidates {
   RatioBounds bounds;
   float low, high;
@@ -240,8 +240,8 @@ struct Candidates {
 
 }  // namespace
 
-// The clip loss, without loss and gradient at some tokens drawn from those whose covariance is in a range and where
-// clipping is not active.
+// The clip loss, but with loss and gradient 0 at randomly drawn tokens. They are drawn from those with a covariance in
+// a given range and without active clipping.
 SurrogateSums clip_cov_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   widen(job);
@@ -267,7 +267,7 @@ SurrogateSums clip_cov_surrogate(const SurrogateInput& in, const ParameterValues
                     });
 }
 
-// -A r, plus kl_coef |log r| at the tokens of the largest covariance. Nothing is clipped.
+// -A r, plus kl_coef |log r| at the tokens with the largest covariance. No clipping.
 SurrogateSums kl_cov_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   widen(job);

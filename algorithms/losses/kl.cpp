@@ -18,7 +18,7 @@ struct Name {
   KlKind kind;
 };
 
-// Other names for the same are last, so that they are the last to be suggested.
+// Aliases come last, so that they are suggested last.
 constexpr std::array kNames = {Name{"k1", KlKind::k1},
                                Name{"abs", KlKind::abs},
                                Name{"k2", KlKind::k2},
@@ -34,7 +34,7 @@ struct Term {
   float value, slope;
 };
 
-// exp(-d) + d - 1 for d clamped to +-bound, in double: float32 would leave no digits of it near d = 0.
+// exp(-d) + d - 1 for d clamped to +-bound, in double: near d = 0 float32 would lose all digits.
 Term k3_of(float d, float bound) {
   const double x = clamp_keep_nan(-d, -bound, bound);
   const double growth = std::expm1(x);
@@ -74,7 +74,7 @@ KlEstimator find_kl(std::string_view name, std::string_view path) {
   const std::string near = bare == "exact" ? "full" : closest(bare, names);  // metrics call its result kl_exact
   throw ConfigError(std::string(path) + ": unknown name \"" + std::string(name) + '"' +
                     (near.empty() ? "" : ", did you mean \"" + near + (plus ? "+" : "") + "\"?") + " (known: " + known +
-                    ", each also with + at its end)");
+                    ", each also with a + at the end)");
 }
 
 std::vector<std::string> kl_names() {

@@ -14,8 +14,8 @@ namespace troupe {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int64_t kLogitTile = 128;    // elements handled at once
-constexpr int64_t kLogitChunk = 4096;  // read twice, for the maximum and for the sums: it stays in the first cache
+constexpr int64_t kLogitTile = 128;    // elements processed at once
+constexpr int64_t kLogitChunk = 4096;  // read twice (maximum, sums), so it must fit the L1 cache
 constexpr int64_t kLanes = 32;
 static_assert(kLogitTile == 4 * kLanes && kLogitChunk % kLogitTile == 0);
 
@@ -24,7 +24,7 @@ static_assert(kLogitTile == 4 * kLanes && kLogitChunk % kLogitTile == 0);
 [[gnu::always_inline]] inline void put(float& to, float x) { to = x; }
 [[gnu::always_inline]] inline void put(BFloat16& to, float x) { to = to_bfloat16(x); }
 
-// A tile of logits; past their end stands -infinity.
+// A tile of logits, padded with -infinity.
 template <class Element>
 [[gnu::always_inline]] inline void fetch(const Element* logits, int64_t count, float* tile) {
   if (count >= kLogitTile) {
@@ -35,8 +35,8 @@ template <class Element>
   for (int64_t i = count; i < kLogitTile; ++i) tile[i] = -kInfinity;
 }
 
-// d = (z - max) / temperature, at least -kExpLimit, and exp(d), which is 0 below: an infinite d times that 0 would be
-// NaN.
+// d = (z - max) / temperature, at least -kExpLimit, and exp(d). Below the limit exp(d) is 0; an infinite d
+// times that 0 would be NaN.
 [[gnu::always_inline]] inline float exp_of(float z, float max, float scale, float& d) {
   const float exact = (z - max) * scale;
   const uint32_t alive = mask_of(!(exact < -kExpLimit));
@@ -44,13 +44,13 @@ template <class Element>
   return select(alive, exp_bounded(d));
 }
 
-// Sums over the logits so far, relative to the largest so far.
+// Sums over the logits so far, relative to their maximum so far.
 struct Running {
   float max = -kInfinity;
-  double sum = 0, weighted = 0;  // of exp(d), of exp(d) d
+  double sum = 0, weighted = 0;  // sum of exp(d); sum of exp(d) d
 
   float shift() const { return max == -kInfinity ? 0.0f : max; }
-  // Moves the sums to a larger maximum.
+  // Rescales the sums to a larger maximum.
   void raise(float larger, double scale) {
     if (!(larger > max)) return;
     if (max != -kInfinity) {
@@ -81,7 +81,7 @@ template <class Element>
   return largest;
 }
 
-// Adds a chunk's exponentials. Four neighbours are added in float32, all else in float64.
+// Adds a chunk's exponentials. Groups of four are added in float32, everything else in float64.
 template <class Element>
 [[gnu::always_inline]] inline void add_chunk(const Element* logits, int64_t count, float scale, Running& running) {
   const float max = running.shift();
@@ -158,7 +158,7 @@ template <class Element>
   }
 }
 
-// Log of the other distribution's probability over this one's, per unit of sum: log q_j + constant.
+// KL(p || q) of one row. p, q: maximum and sum of each distribution.
 template <class Element>
 double kl_row(const Element* logits, const Element* reference, int64_t count, double inverse, const Running& p,
               const Running& q) {

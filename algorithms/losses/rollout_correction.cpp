@@ -78,7 +78,7 @@ void set_threshold(Rule& rule, std::string_view text, std::string_view path) {
   rule.high = std::log(last);
 }
 
-// What all passes over a batch read.
+// The inputs that all passes over a batch read.
 struct Batch {
   std::span<const float> log_probs, rollout;
   const TokenSequences& sequences;
@@ -89,7 +89,7 @@ struct Batch {
   double bounded(int64_t i) const { return clamp(log_ratio(i)); }
   static double clamp(double x) {
     constexpr double kLimit = kMaxLogRatio;
-    return x < -kLimit ? -kLimit : x > kLimit ? kLimit : x;  // NaN stays
+    return x < -kLimit ? -kLimit : x > kLimit ? kLimit : x;  // NaN stays NaN
   }
 };
 
@@ -102,7 +102,7 @@ double statistic_of(Rule::Statistic statistic, double l) {
   return 0;
 }
 
-// Sum, mean and largest of a statistic over the unmasked tokens of a sequence; n is 0 when there is none.
+// Sum, mean and maximum of a statistic over the unmasked tokens of a sequence; n is 0 if there are none.
 struct SequenceStatistic {
   double sum = 0, largest = -std::numeric_limits<double>::infinity(), n = 0;
   SequenceStatistic(const Batch& batch, Rule::Statistic statistic, int64_t sequence) {
@@ -134,7 +134,7 @@ void reject(const Batch& batch, const Rule& rule, std::span<uint8_t> kept) {
   }
 }
 
-// Off-policy sequence masking: sequences with a negative advantage that the policy has moved away from.
+// Off-policy sequence masking: tokens with a negative advantage, in sequences that the policy has moved away from.
 void reject_opsm(const Batch& batch, std::span<const float> advantages, double delta, std::span<uint8_t> kept) {
   for (int64_t sequence = 0; sequence < batch.sequences.count(); ++sequence) {
     const int64_t begin = batch.sequences.begin(sequence), end = batch.sequences.end(sequence);
@@ -154,7 +154,7 @@ double sequence_log_ratio(const Batch& batch, int64_t sequence) {
   return sum;
 }
 
-// Weights before their bound, and their moments per token.
+// Weights before the bounds are applied, and their moments per token.
 void raw_weights(const Batch& batch, const RolloutCorrection& params, std::span<float> weights,
                  OffPolicyMetrics& metrics) {
   double n = 0, sum = 0, squares = 0, clamped_sum = 0, clamped_squares = 0, high = 0, low = 0;
@@ -192,7 +192,7 @@ void bound_weights(const Batch& batch, const RolloutCorrection& params, std::spa
   }
 }
 
-// Divides by the mean over tokens, or over the sequences of their (equal) weights; left alone when that is (nearly) 0.
+// Divides by the mean weight, over tokens or over sequences. Does nothing when the mean is (nearly) 0.
 void normalize_weights(const Batch& batch, WeightLevel level, std::span<float> weights) {
   double sum = 0, n = 0;
   for (int64_t sequence = 0; sequence < batch.sequences.count(); ++sequence)
@@ -275,7 +275,7 @@ std::vector<RejectionRule> parse_rejection_rules(std::string_view rules, std::st
   if (words.empty()) return {};
   if (bounds.size() != 1 && bounds.size() != words.size())
     throw ConfigError(std::string(path) + ": " + std::to_string(words.size()) + " rules and " +
-                      std::to_string(bounds.size()) + " thresholds, expected one threshold or one for each rule");
+                      std::to_string(bounds.size()) + " thresholds, expected one threshold or one per rule");
   std::vector<Rule> parsed;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Named& named = kRules[find_name(path, words[i], names, "rule")];

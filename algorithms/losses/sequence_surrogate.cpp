@@ -1,6 +1,6 @@
-// The surrogates whose token losses depend on the whole sequence. Every token of a sequence has the sequence's loss,
-// and its gradient is what the sequence's loss passes to it times the number of tokens: under any weights of sequences
-// the sum is right.
+// The surrogates whose token losses depend on the whole sequence. Every token of a sequence has the sequence's loss.
+// Its gradient is the derivative of the sequence's loss times the number of tokens, which makes the sum correct under
+// any weights of sequences.
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ double log_ratio_at(const SurrogateInput& in, int64_t i) {
 struct GspoRule {
   RatioBounds bounds;
   float ratio;         // of the sequence
-  uint32_t unbounded;  // 0 where the bound of the log-ratio took effect: no gradient
+  uint32_t unbounded;  // 0 where the bound of the log-ratio is active: no gradient
   [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
     const float advantage = tile.advantage[i];
     const uint32_t high = mask_of(advantage > 0) & mask_of(ratio > bounds.high);
@@ -35,7 +35,7 @@ struct GspoRule {
   }
 };
 
-// The mean log-ratio of the unmasked tokens of a sequence; 0 when there is none.
+// The mean log-ratio of the unmasked tokens of a sequence; 0 if there are none.
 double mean_log_ratio(const SurrogateInput& in, int64_t begin, int64_t end) {
   double sum = 0;
   int64_t n = 0;
@@ -45,22 +45,22 @@ double mean_log_ratio(const SurrogateInput& in, int64_t begin, int64_t end) {
 }
 
 struct GeoMeanRule {
-  float low, high;  // of the log-ratio
-  float loss;       // of every token of the sequence
+  float low, high;  // bounds of the log-ratio
+  float loss;       // the same for every token of the sequence
   [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
     const float advantage = tile.advantage[i], d = tile.log_ratio[i];
     const uint32_t gain = mask_of(advantage > 0), pain = mask_of(advantage < 0);
     const uint32_t above = mask_of(d > high), below = mask_of(d < low);
     tile.loss[i] = loss;
-    // mu has a gradient where the clamp is not the smaller one, and none where A is 0; NaN stays NaN.
+    // mu has a gradient unless the clamped value is the smaller one; none where A is 0; NaN stays NaN.
     tile.grad[i] = select((gain & ~above) | (pain & ~below) | mask_of(advantage != advantage), loss);
     tile.clipped[i] = gain & (above | below);
     tile.lower[i] = pain & (above | below);
   }
 };
 
-// -A R of one sequence: the mean advantage, and the geometric mean of the clipped ratios, times that of the rollout
-// weights.
+// -A R of one sequence: the mean advantage times the geometric mean of the clipped ratios, times the geometric mean of
+// the rollout weights.
 float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t begin, int64_t end) {
   double mu = 0, advantage = 0, log_weight = 0, n = 0;
   for (int64_t i = begin; i < end; ++i) {
@@ -77,10 +77,10 @@ float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t b
 
 }  // namespace
 
-// max(-A s, -A clip(s)) with s the geometric mean of the sequence's ratios (GSPO, Zheng et al. 2025, arXiv:2507.18071;
-// its token form, GSPO-token, where advantages differ within a sequence).
+// max(-A s, -A clip(s)), where s is the geometric mean of the sequence's ratios (GSPO, Zheng et al. 2025,
+// arXiv:2507.18071; if advantages differ within a sequence, its token version GSPO-token).
 SurrogateSums gspo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
-  constexpr double kLargest = 10;  // bound of log s (verl, github.com/volcengine/verl)
+  constexpr double kLargest = 10;  // upper bound of log s (verl, github.com/volcengine/verl)
   const SurrogateJob job(in, p, out);
   SurrogateLanes lanes;
   for (int64_t sequence = 0; sequence < job.sequences.count(); ++sequence) {
@@ -92,8 +92,8 @@ SurrogateSums gspo_surrogate(const SurrogateInput& in, const ParameterValues& p,
   return lanes.total();
 }
 
-// -mean(A) exp(mean(mu)), mu the log-ratio clipped where that makes the objective smaller (GMPO, Zhao et al. 2025,
-// arXiv:2507.20673).
+// -mean(A) exp(mean(mu)), where mu is the log-ratio, clipped where that decreases the objective (GMPO, Zhao et al.
+// 2025, arXiv:2507.20673).
 SurrogateSums geo_mean_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   job.weigh_rollout = false;

@@ -14,7 +14,7 @@ namespace {
 
 using Tile = SurrogateTile;
 
-// A gradient that goes through the ratio ends where the log-ratio is clamped.
+// A gradient through the ratio is 0 where the log-ratio is clamped.
 [[gnu::always_inline]] inline void write(Tile& tile, int64_t i, float loss, float grad, uint32_t clipped = 0,
                                          uint32_t lower = 0) {
   tile.loss[i] = loss;
@@ -23,7 +23,7 @@ using Tile = SurrogateTile;
   tile.lower[i] = lower;
 }
 
-// 1 / (1 + exp(-x)), and the same of -x.
+// sigmoid(x) = 1 / (1 + exp(-x)), and sigmoid(-x).
 struct Sigmoid {
   float of, of_minus;
   [[gnu::always_inline]] explicit Sigmoid(float x) {
@@ -52,7 +52,7 @@ struct SoftClipRule {
   float alpha;
   [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
     const float d = tile.log_ratio[i], advantage = tile.advantage[i];
-    // min(r, 1/r)^a is exp(-a |d|): no infinity where r is 0.
+    // min(r, 1/r)^a = exp(-a |d|), which is finite even for r = 0.
     const float exponent = Dynamic ? alpha * (1.0f + Sigmoid(-advantage).of) : alpha;
     const float weight = exp_bounded(clamp_keep_nan(d - exponent * std::abs(d), -kExpLimit, kExpLimit));
     write(tile, i, -advantage * weight, -advantage * weight);
@@ -60,7 +60,7 @@ struct SoftClipRule {
 };
 
 struct SapoRule {
-  float positive, negative, threshold;  // temperatures for A > 0 and for the rest
+  float positive, negative, threshold;  // temperatures for A > 0 and for A <= 0
   [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
     const float advantage = tile.advantage[i], ratio = tile.ratio[i];
     const float tau = select(mask_of(advantage > 0), positive, negative);
@@ -132,14 +132,14 @@ void bound_ratio(SurrogateJob& job, const ParameterValues& p) {
 
 }  // namespace
 
-// max(-A r, -A clip(r)), and min(-A c, .) of that for A < 0 (Schulman et al. 2017, arXiv:1707.06347, eq. 7; for the
-// dual clip Ye et al. 2020, arXiv:1912.09729).
+// max(-A r, -A clip(r)); with dual clip, at most -A c for A < 0 (Schulman et al. 2017, arXiv:1707.06347, eq. 7; dual
+// clip: Ye et al. 2020, arXiv:1912.09729).
 SurrogateSums clip_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   const SurrogateJob job(in, p, out);
   return run_rule(job, ClipRule{job.bounds});
 }
 
-// -A r min(r, 1/r)^alpha, the last factor constant (AcceRL, arXiv:2603.18464).
+// -A r min(r, 1/r)^alpha, where the last factor is a constant for the gradient (AcceRL, arXiv:2603.18464).
 SurrogateSums soft_clip_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   const SurrogateJob job(in, p, out);
   const auto alpha = static_cast<float>(p.number("alpha"));
@@ -154,16 +154,15 @@ SurrogateSums sapo_surrogate(const SurrogateInput& in, const ParameterValues& p,
                                 static_cast<float>(p.number("saturation"))});
 }
 
-// -A r, and beyond the bounds a constant whose gradient is kept, times beta (CE-GPPO, Su et al. 2025,
-// arXiv:2509.20712).
+// -A r; beyond the bounds, a constant with gradient, times beta (CE-GPPO, Su et al. 2025, arXiv:2509.20712).
 SurrogateSums ce_gppo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   const SurrogateJob job(in, p, out);
   return run_rule(job, CeGppoRule{job.bounds, static_cast<float>(p.number("beta1") * job.bounds.low),
                                   static_cast<float>(p.number("beta2") * job.bounds.high)});
 }
 
-// -clip(r) A log_prob, the first factor constant (CISPO, MiniMax 2025, "MiniMax-M1", arXiv:2506.13585). `verl_compat`
-// follows verl, github.com/volcengine/verl.
+// -clip(r) A log_prob, where the first factor is a constant for the gradient (CISPO, MiniMax 2025, "MiniMax-M1",
+// arXiv:2506.13585). `verl_compat` follows verl (github.com/volcengine/verl).
 SurrogateSums cispo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   SurrogateJob job(in, p, out);
   bound_ratio(job, p);
@@ -177,7 +176,7 @@ SurrogateSums log_prob_surrogate(const SurrogateInput& in, const ParameterValues
   return run_rule(SurrogateJob(in, p, out), LogProbRule{});
 }
 
-// -A r exp(-(log r / sigma)^2 / 2), the last factor constant (GIPO, as in AcceRL).
+// -A r exp(-(log r / sigma)^2 / 2), where the last factor is a constant for the gradient (GIPO, as in AcceRL).
 SurrogateSums gipo_surrogate(const SurrogateInput& in, const ParameterValues& p, const SurrogateOutput& out) {
   return run_rule(SurrogateJob(in, p, out), GipoRule{static_cast<float>(1 / p.number("sigma"))});
 }

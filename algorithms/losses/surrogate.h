@@ -1,8 +1,7 @@
 #pragma once
-// Policy surrogates by name: per-token losses (to be minimised), their gradients with respect to the new
-// log-probability, and the diagnostics of the step, made in one pass. Pure functions; any thread; they allocate
-// nothing. A new surrogate is one function and one line in surrogate_table(), the same in its device form
-// (device/device_surrogate.h), one test and one paragraph in docs/algorithms.md.
+// Policy surrogates by name: per-token losses (to be minimized), their gradients with respect to the new
+// log-probability, and diagnostics, computed in one pass. Pure functions; any thread; no allocation.
+// docs/algorithms/adding.md explains how to add one.
 
 #include <array>
 #include <cstdint>
@@ -17,36 +16,36 @@
 
 namespace troupe {
 
-// Tokens, sequence after sequence; all of one size n.
+// Tokens, one sequence after the other; all arrays have n elements.
 struct SurrogateInput {
   std::span<const float> log_probs;             // [n] of the policy being trained
-  std::span<const float> old_log_probs;         // [n] of the policy that acted
+  std::span<const float> old_log_probs;         // [n] of the policy that sampled the tokens
   std::span<const float> advantages;            // [n]
-  std::span<const uint8_t> mask = {};           // [n], or empty = all; elements with 0 may hold anything, NaN included
+  std::span<const uint8_t> mask = {};           // [n], or empty = all; masked elements may be anything, NaN included
   std::span<const float> rollout_weights = {};  // [n] constant factors of the loss (rollout_correction.h), or empty = 1
-  std::optional<TokenSequences> sequences = {};   // left out: one sequence
-  std::span<const double> sequence_weights = {};  // [S] of aggregation_weights(), or empty = 1
-  uint64_t key = 0;                               // names the random stream of clip_cov (runtime/base/rng.h)
+  std::optional<TokenSequences> sequences = {};   // not given: one sequence
+  std::span<const double> sequence_weights = {};  // [S] from aggregation_weights(), or empty = 1
+  uint64_t key = 0;                               // selects the random stream of clip_cov (runtime/base/rng.h)
 };
 
-// Either may be empty: then it is not made.
+// An empty array is not computed.
 struct SurrogateOutput {
-  std::span<float> loss = {};  // [n] times the weight of its sequence, 0 where masked
-  std::span<float> grad = {};  // [n] d loss / d log_prob, the same
+  std::span<float> loss = {};  // [n] loss times the weight of its sequence, 0 where masked
+  std::span<float> grad = {};  // [n] d loss / d log_prob, weighted and masked likewise
 };
 
-// Sums over the `count` unmasked tokens; those of micro-batches and ranks add up. r = exp(d), d = log_prob -
-// old_log_prob clamped to +-20, bounds [1 - clip_low, 1 + clip_high] of the parameters.
+// Sums over the `count` unmasked tokens; add those of micro-batches and ranks. r = exp(d), where d = log_prob -
+// old_log_prob, clamped to +-20. The bounds are [1 - clip_low, 1 + clip_high] of the parameters.
 struct SurrogateSums {
   double loss = 0;   // the aggregate: losses times the weights of their sequences
   double count = 0;  // n
   double log_ratio = 0, log_ratio_squared = 0;
   double k3 = 0;             // r - 1 - d
-  double clipped = 0;        // where the surrogate's own clipping takes effect
-  double clipped_lower = 0;  // where its bound for negative advantages does: A < 0 and r > dual_clip
-  double outside = 0;        // r outside the bounds, whatever the sign of A
+  double clipped = 0;        // tokens where the surrogate's own clipping is active
+  double clipped_lower = 0;  // tokens where its bound for negative advantages is active: A < 0 and r > dual_clip
+  double outside = 0;        // tokens with r outside the bounds, whatever the sign of A
   double dead = 0;           // r high and A > 0, or r low and A < 0, or A < 0 and r > dual_clip, or |d| beyond 20
-  double saturated = 0;      // sapo: gate below its threshold
+  double saturated = 0;      // sapo: tokens with a gate below its threshold
   double ratio = 0, ratio_squared = 0;
   double clamped = 0, clamped_squared = 0;  // of r clamped to the bounds
   double ratio_max = 0;
@@ -60,11 +59,11 @@ struct SurrogateDiagnostics {
   double kl_k1 = 0;                   // mean of old - new: an unbiased estimate of KL(old || new), may be negative
   double kl_k2 = 0;                   // mean of (old - new)^2 / 2: low variance, biased
   double kl_k3 = 0;                   // mean of r - 1 - log r: unbiased, never negative
-  double clip_fraction = 0;           // where the surrogate's clipping takes effect
-  double clip_fraction_lower = 0;     // where dual clip takes effect
-  double outside_fraction = 0;        // r outside the bounds, whatever the sign of A
-  double dead_gradient_fraction = 0;  // where the clip rule has no gradient, whichever surrogate trains
-  double saturated_fraction = 0;      // sapo: gate below its threshold
+  double clip_fraction = 0;           // tokens where the surrogate's clipping is active
+  double clip_fraction_lower = 0;     // tokens where dual clip is active
+  double outside_fraction = 0;        // tokens with r outside the bounds, whatever the sign of A
+  double dead_gradient_fraction = 0;  // tokens without gradient under the clip rule, whichever surrogate is in use
+  double saturated_fraction = 0;      // sapo: tokens with a gate below its threshold
   double ess = 0;                     // (sum r)^2 / (n sum r^2), effective sample size as a fraction of n
   double ess_clamped = 0;             // the same for r clamped to the bounds; close to 1 by construction
   double ratio_mean = 0;
@@ -76,10 +75,10 @@ SurrogateDiagnostics diagnostics_of(const SurrogateSums& sums);
 
 using SurrogateFunction = SurrogateSums (*)(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 
-// What one token's loss depends on: itself, its sequence, or every token that is handed over together.
+// What the loss of one token depends on: only itself, its sequence, or all tokens of the call.
 enum class SurrogateNeeds : uint8_t { token = 0, sequence = 1, batch = 2 };
 
-// Another name; it may come with another default of one parameter.
+// An alternative name, optionally with a different default of one parameter.
 struct SurrogateAlias {
   std::string_view name;
   std::string_view key = {};
@@ -88,14 +87,14 @@ struct SurrogateAlias {
 
 struct SurrogateEntry {
   std::string_view name;
-  std::array<SurrogateAlias, 5> aliases;  // the empty ones end the list
+  std::array<SurrogateAlias, 5> aliases;  // the first empty one ends the list
   std::span<const Setting> parameters;
   SurrogateNeeds needs;
-  Aggregation aggregation;  // where the user does not say
+  Aggregation aggregation;  // the default for this surrogate
   SurrogateFunction function;
 };
 
-// Every surrogate by its name in a run file (`algorithm.surrogate`).
+// Every surrogate under its name in a config file (`algorithm.surrogate`).
 std::span<const SurrogateEntry> surrogate_table();
 
 // A surrogate with its parameters, ready for use:
@@ -106,14 +105,14 @@ struct Surrogate {
   const SurrogateEntry* entry;
   ParameterValues parameters;
 
-  // Throws InvariantError when sizes do not fit, ConfigError when parameters do not fit each other.
+  // Throws InvariantError when sizes do not fit, ConfigError when parameters contradict each other.
   SurrogateSums operator()(const SurrogateInput& in, const SurrogateOutput& out) const {
     return entry->function(in, parameters, out);
   }
 };
 
-// Found by name or alias, with its defaults. `path` stands before names and keys in errors. Throws ConfigError naming
-// the nearest known name.
+// The surrogate with this name or alias and its default parameters. Errors put `path` before names and keys. Throws
+// ConfigError with the nearest known name.
 Surrogate make_surrogate(std::string_view name, std::string_view path = "algorithm.surrogate");
 
 }  // namespace troupe

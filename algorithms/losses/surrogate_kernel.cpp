@@ -11,15 +11,15 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 using Lanes = SurrogateLanes;
 
-// exp(x) and exp(x) - 1 - x for |x| <= kExpLimit. Near 0 the latter comes from the polynomial, because float32 leaves
-// no digit of the difference.
+// exp(x) and exp(x) - 1 - x for |x| <= kExpLimit. Near 0 the latter uses the polynomial, because float32 would lose all
+// digits of the difference.
 [[gnu::always_inline]] inline void exp_and_k3(float x, float& ratio, float& k3) {
   const ExpParts e = exp_parts(x);
   ratio = exp_steps::result<exp_steps::Scalar>(e.p, e.f, e.shifted);
   k3 = select(mask_of(e.shifted == exp_steps::kRound), e.p * e.f * e.f, ratio - 1.0f - x);
 }
 
-// The tokens as they are, and nothing where there are none.
+// Copies the tokens into the tile, and zeros where there are none.
 [[gnu::always_inline]] inline void fetch(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile) {
   const float* log_probs = job.in.log_probs.data() + first;
   const float* old_log_probs = job.in.old_log_probs.data() + first;
@@ -54,8 +54,8 @@ using Lanes = SurrogateLanes;
   for (int64_t i = 0; i < kSurrogateTile; ++i) exp_and_k3(tile.log_ratio[i], tile.ratio[i], tile.k3[i]);
 }
 
-// Adds a tile's numbers, or what `term` makes of each, to the lanes. Written so that it vectorises whole: one element
-// of every quarter of the tile at a time.
+// Adds a tile's numbers, or term(number), to the accumulators. To vectorize completely, it adds one element of each
+// quarter of the tile at a time.
 static_assert(kSurrogateTile == 4 * Lanes::kLanes);
 template <class Term>
 [[gnu::always_inline]] inline void add_terms(double* sums, Term term) {
@@ -149,7 +149,7 @@ double sum_of(const double* lanes) {
 }
 
 void fill_weights(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, int64_t& sequence) {
-  if (job.one_weight) return;  // filled once
+  if (job.one_weight) return;  // set once
   int64_t at = first;
   const int64_t end = first + count;
   while (job.sequences.begin(sequence) > at) --sequence;
@@ -219,7 +219,7 @@ SurrogateSums SurrogateLanes::total() const {
   out.outside = static_cast<double>(outside);
   out.dead = static_cast<double>(dead);
   out.saturated = static_cast<double>(saturated);
-  const bool lost = std::isnan(out.ratio);  // comparisons step over NaN; a NaN that counts is not hidden
+  const bool lost = std::isnan(out.ratio);  // comparisons ignore NaN, but an unmasked NaN must not be hidden
   out.ratio_max = lost ? out.ratio : live == 0 ? 0.0 : *std::ranges::max_element(ratio_max);
   out.ratio_min = lost ? out.ratio : live == 0 ? 0.0 : *std::ranges::min_element(ratio_min);
   return out;

@@ -1,7 +1,7 @@
 #pragma once
-// The one pass over tokens that all surrogates share, in tiles: `load` makes ratios, a rule makes loss and gradient,
-// `finish` sums the diagnostics and writes. load and finish are compiled once for each instruction set, a rule's loop
-// too. Internal to algorithms/.
+// The single pass over tokens that all surrogates share, in tiles: `load` computes ratios, a rule computes loss and
+// gradient, `finish` sums the diagnostics and writes the output. load, finish and each rule's loop are compiled once
+// per instruction set. Internal to algorithms/.
 
 #include <cstdint>
 
@@ -13,8 +13,8 @@ namespace troupe {
 
 inline constexpr int64_t kSurrogateTile = 128;
 
-// Every loop runs over the whole tile; where there is no token, or a masked one, `live` is 0 and a token of ratio 1 and
-// advantage 0 stands. Masks are all ones or all zeros.
+// Every loop covers the whole tile. Where there is no token or a masked one, `live` is 0 and the tile holds ratio 1 and
+// advantage 0. Masks are all ones or all zeros.
 struct SurrogateTile {
   explicit SurrogateTile(const class SurrogateJob& job);
 
@@ -24,9 +24,9 @@ struct SurrogateTile {
   alignas(64) float ratio[kSurrogateTile];
   alignas(64) float k3[kSurrogateTile];  // ratio - 1 - log_ratio, without cancellation
   alignas(64) uint32_t live[kSurrogateTile];
-  alignas(64) uint32_t beyond[kSurrogateTile];  // the clamp took effect
+  alignas(64) uint32_t beyond[kSurrogateTile];  // the clamp was active
   alignas(64) double weight[kSurrogateTile];    // of the token's sequence
-  // What a rule writes for every live token, without weights. A mask that it has nothing to say about stays 0.
+  // A rule writes these for every live token, without weights. Masks that it does not set stay 0.
   alignas(64) float loss[kSurrogateTile] = {};
   alignas(64) float grad[kSurrogateTile] = {};
   alignas(64) uint32_t clipped[kSurrogateTile] = {};
@@ -34,14 +34,15 @@ struct SurrogateTile {
   alignas(64) uint32_t saturated[kSurrogateTile] = {};
 };
 
-// Where the clipped ratio stops counting. Clipping is active on strict inequality only.
+// The bounds beyond which the ratio is clipped. Clipping is active on strict inequality only.
 struct RatioBounds {
   float low, high, dual;
 };
-// From clip_low and clip_high, which default to `clip`, and dual_clip where there is one; infinite = no bound.
+// From clip_low and clip_high, which default to `clip`, and from dual_clip if the surrogate has
+// one; infinite = no bound.
 RatioBounds ratio_bounds(const ParameterValues& parameters);
 
-// One call of a surrogate: what is constant over its tokens.
+// Everything that is constant during one call of a surrogate.
 class SurrogateJob {
  public:
   // Throws InvariantError when sizes do not fit.
@@ -50,16 +51,16 @@ class SurrogateJob {
   SurrogateInput in;
   SurrogateOutput out;
   RatioBounds bounds;
-  float lowest_log_ratio = -kMaxLogRatio, highest_log_ratio = kMaxLogRatio;  // clamp; without gradient beyond
-  bool weigh_rollout = true;  // false: the rule has seen to the rollout weights
+  float lowest_log_ratio = -kMaxLogRatio, highest_log_ratio = kMaxLogRatio;  // clamp; no gradient beyond it
+  bool weigh_rollout = true;  // false: the rule applies the rollout weights itself
   Isa isa;
   TokenSequences sequences;
-  bool one_weight;  // every sequence has the same
+  bool one_weight;  // all sequences have the same weight
   int64_t size() const { return static_cast<int64_t>(in.log_probs.size()); }
 };
 
-// Running sums in lanes, the same for every instruction set: lane i gets every element whose index in the tile is i
-// modulo kLanes.
+// Running sums in a fixed number of accumulators, the same for every instruction set: accumulator i gets every element
+// whose index in the tile is i modulo kLanes.
 struct SurrogateLanes {
   static constexpr int64_t kLanes = 32;
   enum Sum : uint8_t { loss, log_ratio, log_ratio_squared, k3, ratio, ratio_squared, clamped, clamped_squared, kSums };
@@ -67,18 +68,18 @@ struct SurrogateLanes {
   int64_t live = 0, clipped = 0, lower = 0, outside = 0, dead = 0, saturated = 0;
   alignas(64) float ratio_max[kLanes];
   alignas(64) float ratio_min[kLanes];
-  int64_t sequence = 0;  // of the token to come
+  int64_t sequence = 0;  // of the next token
 
   SurrogateLanes();
   SurrogateSums total() const;
 };
 
-// Tokens [first, first + count) into a tile, count <= kSurrogateTile. lanes.sequence walks with them.
+// Loads the tokens [first, first + count) into a tile, count <= kSurrogateTile, and advances lanes.sequence with them.
 void load_tile(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, SurrogateLanes& lanes);
-// Adds the tile to the sums and writes loss and gradient.
+// Adds the tile to the sums and writes loss and gradient to the output.
 void finish_tile(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, SurrogateLanes& lanes);
 
-// Runs a rule over the tokens [begin, end). A rule is called with a tile and an index and writes what a rule writes.
+// Runs a rule over the tokens [begin, end). The rule is called with a tile and an index and writes the tile's outputs.
 template <class Rule>
 void run_rule(const SurrogateJob& job, const Rule& rule, int64_t begin, int64_t end, SurrogateLanes& lanes) {
   SurrogateTile tile(job);

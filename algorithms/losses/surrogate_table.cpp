@@ -11,12 +11,12 @@ namespace {
 
 using Kind = Setting::Kind;
 
-// Papers are named with their equations in surrogate.cpp, sequence_surrogate.cpp and covariance_surrogate.cpp. Of the
-// other sources, verl (github.com/volcengine/verl), TRL (github.com/huggingface/trl), OpenRLHF
+// Papers are named with their equations in surrogate.cpp, sequence_surrogate.cpp and covariance_surrogate.cpp. Other
+// sources: verl (github.com/volcengine/verl), TRL (github.com/huggingface/trl), OpenRLHF
 // (github.com/OpenRLHF/OpenRLHF), slime (github.com/THUDM/slime) and AReaL (github.com/inclusionAI/AReaL) train
-// language models, AcceRL (arXiv:2603.18464) robot policies.
+// language models; AcceRL (arXiv:2603.18464) trains robot policies.
 
-// What every surrogate has: the bounds of the ratio, which some only measure with.
+// Every surrogate has the bounds of the ratio; some use them only for metrics.
 using Names = std::span<const std::string_view>;
 constexpr Names kClipAliases = kWords<"clip_ratio", "clip_eps", "eps_clip", "epsilon">;
 constexpr Names kLowAliases = kWords<"clip_ratio_low", "epsilon_low", "eps_clip_low">;
@@ -45,24 +45,24 @@ constexpr Setting clip_high(std::string_view help, std::string_view unset = "cli
           .aliases = aliases};
 }
 
-constexpr Setting kClip = clip("the ratio counts up to 1 - clip and 1 + clip");
-constexpr Setting kLow = clip_low("in place of clip below 1");
-constexpr Setting kHigh = clip_high("in place of clip above 1");
-constexpr Setting kMeasuredClip = clip("bounds that the metrics are taken with; the loss has none");
-constexpr Setting kMeasuredLow = clip_low("in place of clip below 1, for the metrics");
-constexpr Setting kMeasuredHigh = clip_high("in place of clip above 1, for the metrics");
+constexpr Setting kClip = clip("the ratio is clipped to [1 - clip, 1 + clip]");
+constexpr Setting kLow = clip_low("replaces clip in the lower bound");
+constexpr Setting kHigh = clip_high("replaces clip in the upper bound");
+constexpr Setting kMeasuredClip = clip("bounds for the metrics only; the loss is not clipped");
+constexpr Setting kMeasuredLow = clip_low("replaces clip in the lower bound, for the metrics");
+constexpr Setting kMeasuredHigh = clip_high("replaces clip in the upper bound, for the metrics");
 constexpr Setting kRatioMin = {.key = "ratio_min",
                                .default_value = kUnset,
                                .low = 0,
                                .open_low = true,
-                               .help = "a smaller ratio counts as this, without gradient",
+                               .help = "smaller ratios are clamped to this and have no gradient",
                                .unset = "exp(-20)",
                                .source = "AcceRL"};
 constexpr Setting kRatioMax = {.key = "ratio_max",
                                .default_value = kUnset,
                                .low = 0,
                                .open_low = true,
-                               .help = "a larger ratio counts as this, without gradient",
+                               .help = "larger ratios are clamped to this and have no gradient",
                                .unset = "exp(20)",
                                .source = "AcceRL"};
 
@@ -70,7 +70,7 @@ constexpr Setting dual_clip(double value, std::string_view source) {
   return {.key = "dual_clip",
           .default_value = value,
           .low = 0,
-          .help = "bound c > 1 of the ratio where the advantage is negative; 0 = off",
+          .help = "upper bound c > 1 of the ratio where the advantage is negative; 0 = off",
           .source = source,
           .aliases = kWords<"clip_ratio_c", "delta">};
 }
@@ -107,7 +107,7 @@ constexpr std::array kSapoParameters = {
             .default_value = 1.05,
             .low = 0,
             .open_low = true,
-            .help = "temperature of the gate elsewhere",
+            .help = "temperature of the gate where the advantage is 0 or negative",
             .source = "SAPO paper; verl, TRL, AReaL (AcceRL: 2)",
             .aliases = kWords<"sapo_tau_neg", "sapo_temperature_neg">},
     Setting{.key = "saturation",
@@ -128,13 +128,13 @@ constexpr std::array kCeGppoParameters = {
     Setting{.key = "beta1",
             .default_value = 0.75,
             .low = 0,
-            .help = "share of the gradient kept where r < 1 - clip_low and A < 0",
+            .help = "fraction of the gradient kept where r < 1 - clip_low and A < 0",
             .source = "CE-GPPO paper, AcceRL (the authors' code: 0.25)",
             .aliases = kWords<"ce_gppo_beta1">},
     Setting{.key = "beta2",
             .default_value = 1,
             .low = 0,
-            .help = "share of the gradient kept where r > 1 + clip_high and A > 0",
+            .help = "fraction of the gradient kept where r > 1 + clip_high and A > 0",
             .source = "CE-GPPO paper, AcceRL",
             .aliases = kWords<"ce_gppo_beta2">}};
 
@@ -143,13 +143,16 @@ constexpr std::array kCispoParameters = {
     clip("the weight is at most 1 + clip; with verl_compat also at least 1 - clip"),
     clip_low("the weight is at least 1 - clip_low", "no bound, or clip with verl_compat",
              kWords<"clip_ratio_low", "epsilon_low", "eps_is_low">),
-    clip_high("in place of clip above 1", "clip", kWords<"clip_ratio_high", "epsilon_high", "eps_is_high">),
+    clip_high("replaces clip in the upper bound", "clip", kWords<"clip_ratio_high", "epsilon_high", "eps_is_high">),
     Setting{.key = "form",
             .kind = Kind::text,
             .choices = kCispoForms,
             .help = "the loss is -weight A log_prob, or -weight A; the gradient is the same",
             .source = "MiniMax-M1, verl: logp; AcceRL: ratio"},
-    Setting{.key = "verl_compat", .kind = Kind::boolean, .help = "clip bounds the weight below too", .source = "verl"},
+    Setting{.key = "verl_compat",
+            .kind = Kind::boolean,
+            .help = "clip also sets the lower bound of the weight",
+            .source = "verl"},
     kRatioMin,
     kRatioMax};
 
@@ -157,7 +160,8 @@ constexpr std::array kGspoParameters = {
     clip("bounds of the sequence's ratio: 1 - clip and 1 + clip", 0.2, "verl, TRL; the paper: 3e-4 below, 4e-4 above"),
     kLow, kHigh};
 constexpr std::array kGeoMeanParameters = {clip("bounds of the log-ratio: -clip and clip", 0.2, "verl; the paper: 0.4"),
-                                           clip_low("in place of clip below 0"), clip_high("in place of clip above 0")};
+                                           clip_low("replaces clip in the lower bound"),
+                                           clip_high("replaces clip in the upper bound")};
 
 constexpr Setting covariance_share(std::string_view help, Names aliases) {
   return {.key = "fraction",
@@ -172,7 +176,7 @@ constexpr std::array kClipCovParameters = {
     kClip,
     kLow,
     kHigh,
-    covariance_share("share of the tokens that lose their gradient, at least one token", kWords<"clip_cov_ratio">),
+    covariance_share("fraction of the tokens that lose their gradient; at least one token", kWords<"clip_cov_ratio">),
     Setting{.key = "cov_low",
             .default_value = 1,
             .help = "only tokens with a covariance above this",
@@ -185,7 +189,7 @@ constexpr std::array kClipCovParameters = {
             .aliases = kWords<"clip_cov_ub">}};
 constexpr std::array kKlCovParameters = {
     kMeasuredClip, kMeasuredLow, kMeasuredHigh,
-    covariance_share("share of the tokens, those of the largest covariance, that are penalised; at least one token",
+    covariance_share("fraction of the tokens that are penalized, those with the largest covariance; at least one token",
                      kWords<"kl_cov_ratio">),
     Setting{.key = "kl_coef",
             .default_value = 0.1,
@@ -194,14 +198,15 @@ constexpr std::array kKlCovParameters = {
             .source = "verl's configuration",
             .aliases = kWords<"ppo_kl_coef">}};
 
-constexpr std::array kGipoParameters = {kMeasuredClip, kMeasuredLow, kMeasuredHigh,
-                                        Setting{.key = "sigma",
-                                                .default_value = 1,
-                                                .low = 0,
-                                                .open_low = true,
-                                                .help = "width of the Gaussian of log r that weighs a token",
-                                                .source = "AcceRL (the paper's script: 0.5)",
-                                                .aliases = kWords<"log_gauss_sigma", "gipo_sigma">}};
+constexpr std::array kGipoParameters = {
+    kMeasuredClip, kMeasuredLow, kMeasuredHigh,
+    Setting{.key = "sigma",
+            .default_value = 1,
+            .low = 0,
+            .open_low = true,
+            .help = "standard deviation of the Gaussian in log r that weights each token",
+            .source = "AcceRL (the paper's script: 0.5)",
+            .aliases = kWords<"log_gauss_sigma", "gipo_sigma">}};
 
 constexpr auto kToken = SurrogateNeeds::token, kSequence = SurrogateNeeds::sequence, kBatch = SurrogateNeeds::batch;
 constexpr auto kTokenMean = Aggregation::token_mean, kSeqMean = Aggregation::seq_mean_token_mean;
@@ -249,7 +254,7 @@ Surrogate make_surrogate(std::string_view name, std::string_view path) {
     }
   }
   find_name(path, name, names);  // throws
-  throw InvariantError("a name that is known and not found: " + std::string(name));
+  throw InvariantError("known name not found: " + std::string(name));
 }
 
 }  // namespace troupe

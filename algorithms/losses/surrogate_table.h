@@ -1,5 +1,5 @@
 #pragma once
-// The functions that the table of surrogates names; their device forms are in device/surrogate_tokens.h. Internal to
+// The functions listed in the table of surrogates. Their device versions are in device/surrogate_tokens.h. Internal to
 // algorithms/.
 
 #include "algorithms/losses/surrogate.h"
@@ -15,7 +15,7 @@ SurrogateSums cispo_surrogate(const SurrogateInput&, const ParameterValues&, con
 SurrogateSums log_prob_surrogate(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 SurrogateSums gipo_surrogate(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 SurrogateSums unclipped_surrogate(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
-// Per sequence, and per batch: sequence_surrogate.cpp.
+// Per sequence: sequence_surrogate.cpp. Per batch: covariance_surrogate.cpp.
 SurrogateSums gspo_surrogate(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 SurrogateSums geo_mean_surrogate(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 SurrogateSums clip_cov_surrogate(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);

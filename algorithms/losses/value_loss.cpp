@@ -10,7 +10,7 @@ namespace troupe {
 
 namespace {
 
-// {loss, slope} of an error x.
+// {loss, slope} for an error x.
 struct L2 {
   float loss(float x) const { return 0.5f * x * x; }
   float slope(float x) const { return x; }
@@ -19,7 +19,7 @@ struct L2 {
 struct Huber {
   float delta;
   float loss(float x) const {
-    const float inside = slope(x);  // x, or the delta of its sign: then delta * (|x| - delta / 2)
+    const float inside = slope(x);  // x, or +-delta: the loss is then delta * (|x| - delta / 2)
     return inside * (x - 0.5f * inside);
   }
   float slope(float x) const { return clamp_keep_nan(x, -delta, delta); }
@@ -28,15 +28,15 @@ struct Huber {
 struct Arrays {
   const float* values;
   const float* returns;
-  const uint8_t* mask;  // null = all
+  const uint8_t* mask;  // nullptr = all
   float* loss;
   float* grad;
-  const float* old_values;  // null = no clipping
+  const float* old_values;  // nullptr = no clipping
   float clip;
 };
 
-// The number of elements of one tile where clipping takes effect. The worse of the clipped and the unclipped loss
-// counts; inside the range both are the same, so wherever the clipped one is worse it has no gradient.
+// Returns the number of elements of one tile where clipping is active. The loss is the larger of the clipped and the
+// unclipped one. Both are equal inside the range, so where the clipped one is larger its gradient is 0.
 template <bool Clips, class Rule, class Count>
 inline int64_t tile(const Arrays& in, int64_t at, Count count, Rule rule) {
   const float* values = in.values + at;

@@ -16,14 +16,14 @@ namespace troupe {
 
 namespace {
 
-// Below this much output together, stores past the caches cost more than they save.
+// With less output in total, stores that bypass the caches cost more than they save.
 constexpr int64_t kStreamBytes = int64_t{16} << 20;
-// A thread is not worth starting for less.
+// Starting a thread does not pay off for less.
 constexpr int64_t kLeastElementsPerThread = int64_t{1} << 15;
-constexpr int64_t kLine = 16;  // floats of a cache line
+constexpr int64_t kLine = 16;  // floats per cache line
 constexpr int64_t kShortRow = 16 * kLine;
 
-// Elements of all sequences together.
+// The number of elements of all sequences.
 int64_t check_shape(const ScanTask& task) {
   TROUPE_CHECK(task.steps >= 0 && task.sequences >= 0, "steps", task.steps, "sequences", task.sequences);
   if (task.offsets.empty()) {
@@ -32,11 +32,11 @@ int64_t check_shape(const ScanTask& task) {
                  task.sequences, "their product is too large");
     return n;
   }
-  TROUPE_CHECK(task.layout == Layout::rows && task.steps == 0, "packed sequences are rows, and steps is 0");
+  TROUPE_CHECK(task.layout == Layout::rows && task.steps == 0, "packed sequences need layout rows and steps 0");
   TROUPE_CHECK(static_cast<int64_t>(task.offsets.size()) == task.sequences + 1, "offsets", task.offsets.size(),
                "want sequences + 1", task.sequences + 1);
   TROUPE_CHECK(task.offsets.front() == 0 && std::is_sorted(task.offsets.begin(), task.offsets.end()),
-               "offsets must begin at 0 and not fall");
+               "offsets must begin at 0 and never decrease");
   return task.offsets.back();
 }
 
@@ -44,7 +44,7 @@ struct Extent {
   const char *begin, *end;
 };
 
-// Of one array: elements per row of memory, and rows.
+// The memory layout of an array: elements per row of memory, and number of rows.
 struct Rows {
   int64_t length, count;
 };
@@ -58,7 +58,7 @@ Extent extent_of(const View& view, Rows rows, int64_t bytes) {
 
 bool overlap(const Extent& a, const Extent& b) { return a.begin < b.end && b.begin < a.end; }
 
-// Resolves kDense and checks sizes; the extents of what is there go to `extents`.
+// Resolves kDense and checks sizes; appends the extents of the given arrays to `extents`.
 class ArrayCheck {
  public:
   ArrayCheck(int64_t elements, Rows rows) : elements_(elements), rows_(rows) {}
@@ -127,12 +127,12 @@ bool plain(ScanRule rule, const ScanTask& t) {
          (!t.gammas.data || rule == ScanRule::vtrace);
 }
 
-// Whether streamed stores pay and may be used: both outputs then fill the same cache lines.
+// Whether streamed stores pay off and may be used, which requires that both outputs fill the same cache lines.
 bool streams(ScanRule rule, const ScanTask& task, int64_t elements) {
   const auto place = [](const float* p) { return reinterpret_cast<uintptr_t>(p) % 64; };
   if (place(task.second.data) % 4 != 0) return false;
-  // Down columns, a row whose lines differ from those of the next needs its ends done with care: too dear when it is
-  // short.
+  // Down columns, if consecutive rows are aligned differently to cache lines, the ends of each row need extra care,
+  // which is too expensive for short rows.
   if (task.layout == Layout::time && task.second.stride % kLine != 0 && task.sequences < kShortRow) return false;
   if (!has_first(rule)) return elements * 4 >= kStreamBytes;
   return elements * 8 >= kStreamBytes && place(task.first.data) == place(task.second.data) &&
@@ -150,8 +150,8 @@ int64_t part_begin(const ScanTask& task, int64_t elements, int64_t i, int64_t n)
   return task.layout == Layout::rows ? begin : begin / kLine * kLine;
 }
 
-// run(i) for each of the parts: part 0 in this thread, each of the others in its own or, where the system gives none,
-// here too.
+// run(i) for each part: part 0 in this thread, each other part in a new thread or, if the system cannot start one, in
+// this thread as well.
 template <class Run>
 void in_threads(int64_t parts, Run run) {
   std::vector<std::jthread> threads;
@@ -164,7 +164,7 @@ void in_threads(int64_t parts, Run run) {
   run(0);
 }
 
-// Divides the sequences.
+// Divides the sequences among threads.
 void run_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_t parts) {
   in_threads(parts, [&](int64_t i) {
     const int64_t begin = part_begin(task, elements, i, parts), end = part_begin(task, elements, i + 1, parts);
@@ -172,23 +172,24 @@ void run_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_
   });
 }
 
-// About how many steps it takes until what S was before them no longer shows in float32: |w^n| < 2^-26. Infinite if
-// never.
+// The approximate number of steps until an earlier S no longer affects the result in float32: |w^n| < 2^-26. Infinite
+// if that never happens.
 double steps_to_forget(const ScanTask& task) {
   const double w = double{task.gamma} * double{task.lambda};
   return w < 1 ? 16 + (w > 0 ? std::ceil(-26 / std::log2(w)) : 0) : std::numeric_limits<double>::infinity();
 }
 
-// Into how many parts the steps are divided, or 1: each row of memory would give a thread too little to read in one go.
+// The number of parts to divide the steps into, or 1. Steps are divided if dividing the sequences would leave each
+// thread too short a piece of every memory row.
 int64_t step_parts(ScanRule rule, const ScanTask& task, int64_t threads) {
-  constexpr int64_t kLeastRow = 2048, kLeastPart = 4;  // floats; in units of what is computed twice
+  constexpr int64_t kLeastRow = 2048, kLeastPart = 4;  // floats; multiples of the steps that are computed twice
   if (rule != ScanRule::gae || task.layout != Layout::time || !plain(rule, task)) return 1;
   if (task.sequences >= kLeastRow * threads) return 1;
   const double most = static_cast<double>(task.steps) / (kLeastPart * steps_to_forget(task));
   return most < 2 ? 1 : std::min(threads, static_cast<int64_t>(most));
 }
 
-// Steps [begin, end) of a plain task of layout time.
+// The steps [begin, end) of a plain task with layout time.
 ScanTask steps_of(const ScanTask& task, int64_t begin, int64_t end) {
   ScanTask part = task;
   part.steps = end - begin;
@@ -203,8 +204,9 @@ ScanTask steps_of(const ScanTask& task, int64_t begin, int64_t end) {
   return part;
 }
 
-// Divides the steps of GAE. Each part but the last begins as if S were 0 after it; then the steps before each cut are
-// computed again from the S that is there, until one comes to what it was: everything before it does too, bit by bit.
+// Divides the steps of GAE. Each part except the last is computed as if S were 0 after it. Then the steps before each
+// cut are computed again from the correct S, until one equals its earlier result: all steps before it are then equal
+// too, bit by bit.
 void run_step_parts(ScanKernel kernel, const ScanTask& task, int64_t elements, int64_t parts) {
   const auto cut = [&](int64_t i) { return task.steps * i / parts; };
   in_threads(parts, [&](int64_t i) { kernel(steps_of(task, cut(i), cut(i + 1)), 0, task.sequences); });

@@ -9,9 +9,9 @@
 
 namespace troupe {
 
-// How steps lie in memory. Either way the elements of one row of memory are adjacent.
+// The order of steps in memory. In both layouts the elements of one row of memory are adjacent.
 enum class Layout : uint8_t {
-  time = 0,  // [T, B]: a row of memory is one step of all sequences, as a rollout writes them
+  time = 0,  // [T, B]: a row of memory is one step of all sequences, as in rollouts
   rows = 1,  // [B, T]: a row of memory is one sequence
 };
 
@@ -20,17 +20,17 @@ enum class Element : uint8_t { float32 = 0, bfloat16 = 1 };
 // The stride of an array whose rows follow each other without a gap.
 inline constexpr int64_t kDense = std::numeric_limits<int64_t>::min();
 
-// Numbers to read. Default-made or of an empty range = absent.
+// Numbers to read. Default-constructed or from an empty range = absent.
 struct FloatView {
   const void* data = nullptr;
-  std::size_t size = 0;     // elements that the caller vouches for: T * B
-  int64_t stride = kDense;  // elements from one row of memory to the next; 0 and below are allowed
+  std::size_t size = 0;     // number of elements that the caller guarantees: T * B
+  int64_t stride = kDense;  // elements from one row of memory to the next; may be 0 or negative
   Element element = Element::float32;
 
   FloatView() = default;
   FloatView(const void* array, Element type, std::size_t count, int64_t row_stride = kDense)
       : data(array), size(count), stride(row_stride), element(type) {}
-  // Any dense array of float: std::vector, std::span.
+  // From any dense array of float: std::vector, std::span.
   template <class Range>
     requires std::convertible_to<const Range&, std::span<const float>>
   FloatView(const Range& range)
@@ -38,7 +38,7 @@ struct FloatView {
         size(std::span<const float>(range).size()) {}
 };
 
-// Flags to read, one byte each; not 0 = set. Default-made or of an empty range = absent.
+// Flags to read, one byte each; nonzero = set. Default-constructed or from an empty range = absent.
 struct FlagView {
   const uint8_t* data = nullptr;
   std::size_t size = 0;
@@ -54,7 +54,7 @@ struct FlagView {
         size(std::span<const uint8_t>(range).size()) {}
 };
 
-// Numbers to write; rows do not overlap.
+// Numbers to write; rows must not overlap.
 struct OutputView {
   float* data = nullptr;
   std::size_t size = 0;
@@ -70,10 +70,10 @@ struct OutputView {
         size(std::span<float>(range).size()) {}
 };
 
-// What stands in the outputs where `mask` is 0.
+// What the outputs contain where `mask` is 0.
 enum class Outside : uint8_t {
   zero = 0,
-  carry = 1,  // what the recurrence carries past the step, as verl leaves it there (github.com/volcengine/verl)
+  carry = 1,  // the value that the recurrence carries past the step, as in verl (github.com/volcengine/verl)
 };
 
 }  // namespace troupe

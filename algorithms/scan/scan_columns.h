@@ -1,25 +1,25 @@
 #pragma once
-// The scan down columns: a vector is one step of kLanes sequences. Memory is walked strictly downward but for strips in
-// cache. Internal to algorithms/scan/scan_kernel.h.
+// The scan down columns: a vector is one step of kLanes sequences. Memory is accessed strictly downward, except for
+// strips that fit the cache. Internal to algorithms/scan/scan_kernel.h.
 
 #include "algorithms/scan/scan_line.h"
 
 namespace troupe {
 namespace {
 
-// Sequences walked together. When everything comes from memory, long stretches of each row count more than that the
-// state stays in the first cache; else the other way round.
+// The number of sequences processed together. When all data comes from memory, reading long pieces of each row matters
+// more than keeping the state in the L1 cache; otherwise the reverse.
 template <bool kStream>
 inline constexpr int64_t kColumnBlock = kStream ? 2048 : 512;
 
-// Of the step after, for each sequence of a block.
+// The state of the step after, for each sequence of a block.
 struct ColumnState {
   alignas(64) float sum[kColumnBlock<true> + kLine];    // S
-  alignas(64) float value[kColumnBlock<true> + kLine];  // V of the next step that counts
+  alignas(64) float value[kColumnBlock<true> + kLine];  // V of the next unmasked step
 };
 
-// The part of the state, or of a row, that begins with the same sequence. Of plain inputs V is read where it stands, in
-// the row after: a store less, which in cache is what limits.
+// The part of the state, or of a row, that begins with the same sequence. For plain inputs V is read from the row after
+// instead of being stored in the state: it saves one store, which is the bottleneck when the data is in cache.
 struct ColumnPlaces {
   float *sums, *values;
   const float* later_values;
@@ -30,7 +30,8 @@ struct ColumnPlaces {
   }
 };
 
-// One step of kLanes sequences from element i of the line on. sum, value: of the step after, then of this one.
+// One step of kLanes sequences from element i of the line on. sum, value: on entry those of the step after, on return
+// those of this step.
 template <class Rule, bool kFlags, bool kPlain, bool kStream>
 TROUPE_INLINE void column_block(const Context& k, const RuleConstants<ColumnLane>& constants, const Line& line,
                                 int64_t i, F& sum, F& value, float* first, float* second) {
@@ -73,8 +74,8 @@ TROUPE_INLINE void column_line(const Context& k, const RuleConstants<ColumnLane>
   }
 }
 
-// n < kLine sequences at one end of a row, through a padded copy. The state is copied only where the division of rows
-// into lines changes from one to the next; else it has the first line of its own.
+// n < kLine sequences at one end of a row, through a padded copy. The state is copied only where the alignment of rows
+// to lines changes from one row to the next; otherwise the state has a separate first line.
 template <class Rule, bool kPlain, bool kCopyState>
 __attribute__((noinline)) void padded_columns(const Context& k, const RuleConstants<ColumnLane>& constants,
                                               const Inputs& in, int64_t at, int64_t n, const Ahead& ahead,
@@ -106,7 +107,7 @@ __attribute__((noinline)) void padded_columns(const Context& k, const RuleConsta
   copy_some(p.second, line.second + pad, bytes);
 }
 
-// One step of `count` sequences. overhang: the first line may begin before the row, in one that is still to come.
+// One step of `count` sequences. overhang: the first line may begin before the row, in a row that is processed later.
 template <class Rule, bool kPlain, bool kStream>
 TROUPE_INLINE void scan_step(const Context& k, const RuleConstants<ColumnLane>& constants, const Inputs& in,
                              int64_t count, bool overhang, const Ahead& ahead, const ColumnPlaces& row) {
@@ -119,8 +120,8 @@ TROUPE_INLINE void scan_step(const Context& k, const RuleConstants<ColumnLane>& 
   if (low > 0) padded_columns<Rule, kPlain, kStream>(k, constants, in, 0, low, ahead, row);
 }
 
-// The first step at which a line may begin `pad` elements before its row. What is written there is garbage that the row
-// before overwrites, if this call writes it, later, and rows follow each other without a gap.
+// The first step at which a line may begin `pad` elements before its row. The values written there are invalid, but the
+// row before overwrites them later, provided that this call writes that row and rows are contiguous.
 inline int64_t first_overhang(const ScanTask& task, const Context& k, int64_t count, int64_t pad) {
   bool allowed =
       count == task.sequences && task.second.stride == count && (!task.first.data || task.first.stride == count);
@@ -134,7 +135,7 @@ TROUPE_INLINE RuleConstants<ColumnLane> column_constants(const Context& k) {
           k.constants.rlax_mix};
 }
 
-// Writes what stands beyond the last step of the `count` sequences from `from` on.
+// Writes the state beyond the last step of the `count` sequences from `from` on.
 template <class Rule>
 void start_columns(const ScanTask& task, const Context& k, int64_t from, int64_t count, float* sums, float* values) {
   const char* next = k.inputs(task.steps - 1, from).floats[kNext];
@@ -147,7 +148,7 @@ void start_columns(const ScanTask& task, const Context& k, int64_t from, int64_t
   }
 }
 
-// `steps` steps, going back from the one that `line`, first and second point to, of 16 sequences whose state stays in
+// `steps` steps, backward from the one that `line`, first and second point to, of 16 sequences whose state stays in
 // registers.
 template <class Rule>
 TROUPE_INLINE void column_strip(const Context& k, const RuleConstants<ColumnLane>& constants, const ScanTask& task,
@@ -172,19 +173,20 @@ TROUPE_INLINE void column_strip(const Context& k, const RuleConstants<ColumnLane
   each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA { store(sums + j * kLanes, sum[j]); });
 }
 
-// From how many sequences on rows are walked whole: the lines of a strip would fall into too few sets of the first
+// With at least this many sequences, whole rows are processed: the lines of a strip would map to too few sets of the L1
 // cache.
 inline constexpr int64_t kStripColumns = 256;
 
-// Plain inputs in cache, [begin, end) are 16 to kStripColumns: some steps of 16 sequences, then of the 16 before. Where
-// 16 do not divide them, the last strip covers some once more, which writes the same again.
+// For plain inputs in cache, where [begin, end) are 16 to kStripColumns sequences: some steps of 16
+// sequences, then of the 16 before. If their number is not a multiple of 16, the last strip overlaps another
+// and writes the same values again.
 template <class Rule>
 void scan_strips(const ScanTask& task, int64_t begin, int64_t end) {
   const Context k(task);
   const RuleConstants<ColumnLane> constants = column_constants(k);
   alignas(64) float sums[kStripColumns + kLine], beyond[kStripColumns + kLine];
   const int64_t strips = (end - begin + kLine - 1) / kLine;
-  const int64_t height = 128 / strips;  // steps at a time: what is read of the row after is still in the first cache
+  const int64_t height = 128 / strips;  // steps at a time, so that the row after is still in the L1 cache
   const auto column = [&](int64_t strip) { return strip > 0 ? end - (strips - strip) * kLine : begin; };
   for (int64_t strip = 0; strip < strips; ++strip)
     start_columns<Rule>(task, k, column(strip), kLine, sums + strip * kLine, beyond + strip * kLine);
@@ -202,8 +204,8 @@ void scan_strips(const ScanTask& task, int64_t begin, int64_t end) {
     }
 }
 
-// One step of the sequences [0, at) of a block, kLines lines at a time from the end; returns how many are left at its
-// beginning. sums: their S, updated.
+// One step of the sequences [0, at) of a block, kLines lines at a time from the end; returns how many sequences at the
+// beginning are left. sums: their S, updated.
 template <class Rule, int kLines>
 TROUPE_INLINE int64_t plain_lines(const Context& k, const RuleConstants<ColumnLane>& constants, const Line& line,
                                   int64_t at, float* sums, const float* later_values, float* first, float* second) {
@@ -226,7 +228,8 @@ TROUPE_INLINE int64_t plain_lines(const Context& k, const RuleConstants<ColumnLa
   return at;
 }
 
-// Plain inputs in cache, many sequences: row by row, a block of them at a time. end - begin is a multiple of kLine.
+// For plain inputs in cache and many sequences: row by row, one block of sequences at a time. end -
+// begin is a multiple of kLine.
 template <class Rule>
 void scan_plain_rows(const ScanTask& task, int64_t begin, int64_t end) {
   constexpr int64_t kBlock = kColumnBlock<false>;

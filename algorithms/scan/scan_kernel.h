@@ -1,9 +1,9 @@
 #pragma once
 // The two streaming kernels of the scan, along rows and down columns, for every rule. Compiled once per instruction set
-// by scan_sse2.cpp, scan_avx2.cpp and scan_avx512.cpp, which name the table. Internal to them.
+// by scan_sse2.cpp, scan_avx2.cpp and scan_avx512.cpp, which name the table. Internal to these files.
 //
-// Each array is read and written once. Where stores go past the caches, a cache line is written either whole
-// that way or not at all: mixing costs up to eight times as much.
+// Each array is read and written once. A cache line is written either entirely with stores that bypass the caches or
+// entirely without: mixing both costs up to eight times as much.
 
 #include "algorithms/scan/scan_columns.h"
 #include "algorithms/scan/scan_rows.h"
@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// What memory allows.
+// Streams two inputs and two outputs with little arithmetic, to measure the limit set by memory bandwidth.
 template <bool kStream>
 void stream_limit(const float* a, const float* b, float* c, float* d, int64_t n) {
   int64_t i = (n - 1) / kLine * kLine;

@@ -1,6 +1,6 @@
 #pragma once
-// What the scan kernels of both layouts share: how a line, 16 adjacent elements of one row of memory, is read and
-// written, and how the ends of a row that fill no line are padded to one. Internal to algorithms/scan/scan_kernel.h.
+// Shared by the scan kernels of both layouts: reading and writing a line (16 adjacent elements of one row of memory),
+// and padding the ends of a row that do not fill a line. Internal to algorithms/scan/scan_kernel.h.
 
 #include "algorithms/scan/scan.h"
 #include "algorithms/scan/scan_rules.h"
@@ -9,19 +9,19 @@
 namespace troupe {
 namespace {
 
-inline constexpr int kLine = 16;       // floats of a cache line; streamed stores write whole ones
+inline constexpr int kLine = 16;       // floats per cache line; streamed stores write whole ones
 inline constexpr int kPrefetch = 512;  // floats ahead: 2 KB
 
 enum FloatInput { kReward, kValue, kNext, kGamma, kLambda, kLogRho, kFloatInputs };
 enum FlagInput { kTerminated, kTruncated, kMask, kLaterMask, kFlagInputs };  // kLaterMask: mask of the step after
 
-// Where the arrays of a row of memory begin; nullptr = absent.
+// The start addresses of the arrays' rows of memory; nullptr = absent.
 struct Inputs {
   const char* floats[kFloatInputs];
   const uint8_t* flags[kFlagInputs];
 };
 
-// What does not change within a kernel call.
+// What is constant within a kernel call.
 struct Context {
   const FloatView* floats[kFloatInputs];
   const FlagView* flags[kFlagInputs];
@@ -32,7 +32,7 @@ struct Context {
   bool next_everywhere;  // the `next` array is read at every step
   bool next_at_ends;
   bool unsteady;  // gamma or lambda is an array
-  bool blanks;    // where a whole line is masked, nothing needs to be read
+  bool blanks;    // inputs of a completely masked line need not be read
 
   explicit Context(const ScanTask& t)
       : floats{&t.reward, &t.value, &t.next, &t.gammas, &t.lambdas, &t.log_rho},
@@ -50,14 +50,14 @@ struct Context {
     for (int i = 0; i < kFloatInputs; ++i) wide[i] = floats[i]->element == Element::float32;
   }
 
-  // Each array one row of memory earlier.
+  // Moves each array one row of memory back.
   void step_back(Inputs& in) const {
     for (int i = 0; i < kFloatInputs; ++i)
       if (in.floats[i]) in.floats[i] -= floats[i]->stride * (wide[i] ? 4 : 2);
     for (int i = 0; i < kFlagInputs; ++i)
       if (in.flags[i]) in.flags[i] -= flags[i]->stride;
   }
-  // The arrays from element `at` of row `row` of memory on.
+  // The arrays from element `at` of row of memory `row` on.
   Inputs inputs(int64_t row, int64_t at) const {
     Inputs in;
     for (int i = 0; i < kFloatInputs; ++i) {
@@ -77,7 +77,7 @@ TROUPE_INLINE float float_of_bfloat16(uint16_t half) {
   return x;
 }
 
-// What stands for the step after the last of sequence b, whose `next` value is at `next`.
+// The bootstrap after the last step of sequence b, whose `next` value is at `next`.
 inline float bootstrap_of(const ScanTask& task, int64_t b, const char* next) {
   if (!task.bootstrap.empty()) return task.bootstrap[static_cast<std::size_t>(b)];
   if (!task.next_at_ends || !next) return 0;
@@ -91,11 +91,11 @@ inline float bootstrap_of(const ScanTask& task, int64_t b, const char* next) {
   return x;
 }
 
-// What the step before needs to know of all later ones of its sequence.
+// The state that a step needs from all later steps of its sequence.
 struct ScanState {
   float sum;         // S
-  float value;       // V of the next step that counts
-  bool live = true;  // the next step counts
+  float value;       // V of the next unmasked step
+  bool live = true;  // whether the next step is unmasked
 };
 
 // The state at the end of a sequence.
@@ -104,21 +104,21 @@ TROUPE_INLINE ScanState start_at(float bootstrap) {
   return {Rule::kValues ? 0.0f : bootstrap, Rule::kValues ? bootstrap : 0.0f, true};
 }
 
-// A line as the kernels want it: floats, and masks that say something only where the line is flagged.
+// A line as the kernels use it: floats, and masks that are only meaningful if the line is flagged.
 struct Line {
   const float* floats[kFloatInputs];  // nullptr = absent
   alignas(64) float buffer[kFloatInputs][kLine];
-  alignas(64) int32_t live[kLine];  // the step counts
-  alignas(64) int32_t end[kLine];   // nothing follows: terminal
-  alignas(64) int32_t done[kLine];  // S does not pass
-  alignas(64) int32_t own[kLine];   // V of what follows is the `next` array's
+  alignas(64) int32_t live[kLine];  // unmasked
+  alignas(64) int32_t end[kLine];   // terminal: no next value
+  alignas(64) int32_t done[kLine];  // S does not pass through
+  alignas(64) int32_t own[kLine];   // the next value comes from the `next` array
 };
 
-// Where to prefetch while `count` elements of each row of memory are read: what comes kPrefetch elements later in that
-// order, which in the last of a row is in an earlier one.
+// Where to prefetch while `count` elements of each row of memory are read: kPrefetch elements later in the order of
+// reading, which near the end of a row is in an earlier row.
 struct Ahead {
-  int64_t in_row[kFloatInputs], in_row_before[kFloatInputs];  // elements from what is being read
-  int64_t first;                                              // from this element of the row on: in_row
+  int64_t in_row[kFloatInputs], in_row_before[kFloatInputs];  // distance in elements from the one being read
+  int64_t first;                                              // from this element of the row on, in_row applies
 
   Ahead(const Context& k, int64_t count) : first(kPrefetch % count) {
     for (int i = 0; i < kFloatInputs; ++i) {
@@ -130,7 +130,7 @@ struct Ahead {
   const int64_t* at(int64_t element) const { return element >= first ? in_row : in_row_before; }
 };
 
-// Whether each byte of a line is `byte`, or there is none.
+// Whether each byte of a line is `byte`, or the array is absent.
 TROUPE_INLINE bool all_are(const uint8_t* flags, int64_t at, uint64_t byte) {
   if (!flags) return true;
   uint64_t words[2];
@@ -139,7 +139,8 @@ TROUPE_INLINE bool all_are(const uint8_t* flags, int64_t at, uint64_t byte) {
   return ((words[0] ^ want) | (words[1] ^ want)) == 0;
 }
 
-// Writes the masks of a line. later_live: the step after the line counts; columns have in.flags[kLaterMask].
+// Writes the masks of a line. later_live: whether the step after the line is unmasked; columns use
+// in.flags[kLaterMask] instead.
 template <bool kRows>
 inline void widen_flags(const Context& k, const Inputs& in, int64_t at, bool later_live, Line& line) {
   uint8_t bytes[kFlagInputs][kLine];
@@ -165,7 +166,7 @@ inline void widen_flags(const Context& k, const Inputs& in, int64_t at, bool lat
     for (int i = 0; i < kLine; ++i) line.end[i] = line.done[i];
 }
 
-// Which arrays a rule reads; for plain inputs most are absent, and the others are there.
+// Which arrays a rule reads. For plain inputs this is known at compile time: most are absent, the others are given.
 template <class Rule, bool kPlain>
 constexpr bool reads(int input) {
   if (input == kValue) return Rule::kValues;
@@ -176,8 +177,8 @@ constexpr bool reads(int input) {
 }
 constexpr bool may_be_absent(int input) { return input == kNext || input == kLambda || input == kGamma; }
 
-// Reads the line from element `at` on, and returns whether it is flagged.
-// ahead: where to prefetch, in elements from what is read, for each array.
+// Reads the line from element `at` on, and returns whether it is flagged. ahead: per array, the distance in elements at
+// which to prefetch.
 template <class Rule, bool kPlain, bool kRows>
 TROUPE_INLINE bool read_line(const Context& k, const Inputs& in, int64_t at, bool later_live, const int64_t* ahead,
                              Line& line) {
@@ -204,7 +205,7 @@ TROUPE_INLINE bool read_line(const Context& k, const Inputs& in, int64_t at, boo
   return flagged;
 }
 
-// A copy of the n < kLine elements from `at` on, in the last places of one line; what stands before them is 0.
+// A copy of the n < kLine elements from `at` on, right-aligned in one line and padded with zeros on the left.
 struct PaddedLine {
   alignas(64) char floats[kFloatInputs][4 * kLine] = {};
   alignas(64) uint8_t flags[kFlagInputs][kLine] = {};
@@ -227,7 +228,7 @@ struct PaddedLine {
   }
 };
 
-// How n elements whose second output begins at `out` divide: [0, low) and [high, n) fill no line.
+// How n elements, whose second output begins at `out`, divide into lines: [0, low) and [high, n) do not fill a line.
 struct Lines {
   int64_t low, high;
 };
@@ -238,14 +239,15 @@ TROUPE_INLINE Lines lines_of(const float* out, int64_t n, bool stream) {
   return {low, low + (n - low) / kLine * kLine};
 }
 
-// One step of each lane, ready for a rule; end and done where a factor may be 0, live and own only where kFlags.
+// One step of each lane, ready for a rule. `end` and `done` are set where a factor may be 0, `live`
+// and `own` only with kFlags.
 template <class Lane>
 struct Read {
   RuleStep<Lane> step;
   M live, end, done, own;
 };
 
-// Everything but the ratio and the value that follows.
+// Reads everything except the ratio and the next value.
 template <class Rule, bool kFlags, class Lane>
 TROUPE_INLINE void read_step(const Context& k, const Line& line, int64_t i, Read<Lane>& r) {
   r.step.reward = load(line.floats[kReward] + i);
@@ -255,7 +257,7 @@ TROUPE_INLINE void read_step(const Context& k, const Line& line, int64_t i, Read
   if constexpr (kFlags || !Rule::kSteadyFactor) {
     if (line.floats[kGamma]) r.step.discount = load(line.floats[kGamma] + i);
     if (line.floats[kLambda]) r.step.lambda = load(line.floats[kLambda] + i);
-    // A discount of 0 ends an episode as a flag does: no NaN comes over it.
+    // A discount of 0 ends an episode like a flag: NaN does not propagate across it.
     r.end = r.step.discount == 0.0f;
     r.done = r.end;
   }
@@ -267,7 +269,7 @@ TROUPE_INLINE void read_step(const Context& k, const Line& line, int64_t i, Read
   }
 }
 
-// N vectors from element i on, side by side: everything but the values that follow.
+// N vectors from element i on, side by side: everything except the next values.
 template <class Rule, bool kFlags, class Lane, int N>
 TROUPE_INLINE void read_steps(const Context& k, const Line& line, int64_t i, Read<Lane> (&r)[N]) {
   if constexpr (Rule::kRatios) {
@@ -279,7 +281,7 @@ TROUPE_INLINE void read_steps(const Context& k, const Line& line, int64_t i, Rea
   each_downward<N>([&](auto j) TROUPE_INLINE_LAMBDA { read_step<Rule, kFlags>(k, line, i + j * kLanes, r[j]); });
 }
 
-// The value of what follows, given V of the next step that counts.
+// The next value, given V of the next unmasked step.
 template <class Rule, bool kFlags, bool kPlain, class Lane>
 TROUPE_INLINE F following_value(const Context& k, const Line& line, int64_t i, const Read<Lane>& r, F later) {
   F next = later;
@@ -292,7 +294,7 @@ TROUPE_INLINE F following_value(const Context& k, const Line& line, int64_t i, c
   return next;
 }
 
-// Whether a line is masked throughout, and then writes its zeros.
+// Whether a line is completely masked; if so, writes its zeros.
 template <class Rule, bool kPlain, bool kStream>
 TROUPE_INLINE bool write_blank(const Context& k, const Inputs& in, int64_t at, float* first, float* second) {
   if (kPlain || !k.blanks || !all_are(in.flags[kMask], at, 0)) return false;
@@ -303,8 +305,8 @@ TROUPE_INLINE bool write_blank(const Context& k, const Inputs& in, int64_t at, f
   return true;
 }
 
-// Stores what the rule makes of S, with what belongs where the step does not count. `later`: S of the step after, 0 if
-// none.
+// Stores the rule's results from S, and the masked-step values where steps are masked. `later`: S of the step after, 0
+// if there is none.
 template <class Rule, bool kFlags, bool kStream, class Lane>
 TROUPE_INLINE void write_step(const Context& k, const RuleConstants<Lane>& constants, const Read<Lane>& r, F sum,
                               F later, float* first, float* second) {

@@ -1,17 +1,17 @@
 #pragma once
-// The scan along rows: a vector is kLanes steps of one sequence, a line 16 of them. Memory is walked strictly downward.
-// Internal to algorithms/scan/scan_kernel.h.
+// The scan along rows: a vector is kLanes steps of one sequence, a line 16 of them. Memory is accessed strictly
+// downward. Internal to algorithms/scan/scan_kernel.h.
 
 #include "algorithms/scan/scan_line.h"
 
 namespace troupe {
 namespace {
 
-// Enough independent work to hide how long the scan of each vector takes:
+// Independent work that hides the latency of scanning one vector:
 inline constexpr int kGroup = kLanes == 16 ? 4 : kLanes == 8 ? 2 : 1;  // lines of plain inputs with a steady factor
 inline constexpr int kSide = kLanes == 16 ? 1 : 2;                     // vectors of a line where factors differ
 
-// For a factor w that is the same at every step.
+// Powers of a factor w that is the same at every step.
 struct Powers {
   F shifts[4];   // w, w^2, w^4, w^8 for the scan within a vector
   F upper;       // w^(kLanes / 2 - i) in the lower half of the lanes, 0 in the upper
@@ -34,8 +34,8 @@ struct Powers {
   }
 };
 
-// What the scan within a vector takes at level K: the value K steps later, or of the first of those later ones that the
-// level adds; 0 where there is none.
+// The operand of the scan within a vector at level K: the value K steps later, or that of the first later step added at
+// this level; 0 if there is none.
 template <int K>
 TROUPE_INLINE F later_in_scan(F x) {
 #if TROUPE_SCAN_LANES == 8
@@ -48,7 +48,7 @@ TROUPE_INLINE F later_in_scan(F x) {
   return shift<K>(x);
 #endif
 }
-// The same with 1 where there is none.
+// The same with 1 if there is none.
 template <int K>
 TROUPE_INLINE F later_in_scan_ones(F x) {
 #if TROUPE_SCAN_LANES == 8
@@ -62,7 +62,7 @@ TROUPE_INLINE F later_in_scan_ones(F x) {
 #endif
 }
 
-// Makes of N vectors of terms S of each lane as if nothing followed its vector, all of them level by level.
+// Turns N vectors of terms into S of each lane as if nothing followed the vector, level by level for all of them.
 template <int N, int K = 1, int Level = 0>
 TROUPE_INLINE void scan_steady(F (&sum)[N], const Powers& w) {
   if constexpr (K < kLanes) {
@@ -76,8 +76,8 @@ TROUPE_INLINE void scan_steady(F (&sum)[N], const Powers& w) {
   }
 }
 
-// Of N vectors side by side, composes (factor, term) of each step with those of all later ones of its vector; none of
-// the factors is 0.
+// In N vectors side by side, composes (factor, term) of each step with those of all later steps of its vector. No
+// factor may be 0.
 template <int K = 1, int N>
 TROUPE_INLINE void scan_pairs(F (&factor)[N], F (&term)[N]) {
   if constexpr (K < kLanes) {
@@ -91,7 +91,7 @@ TROUPE_INLINE void scan_pairs(F (&factor)[N], F (&term)[N]) {
   }
 }
 
-// The same where factors may be 0: selects instead of multiplying by it.
+// The same where factors may be 0: uses selection instead of multiplication by 0.
 template <int K = 1>
 TROUPE_INLINE void scan_cut_pairs(F& factor, F& term) {
   if constexpr (K < kLanes) {
@@ -103,7 +103,7 @@ TROUPE_INLINE void scan_cut_pairs(F& factor, F& term) {
   }
 }
 
-// S of each lane of N vectors, given the one beyond the last; `factor` and `term` are overwritten.
+// S of each lane of N vectors, given S beyond the last vector. Overwrites `factor` and `term`.
 template <int N>
 TROUPE_INLINE void scan_vectors(F (&factor)[N], F (&term)[N], F beyond, F (&sum)[N]) {
   bool cut = false;
@@ -123,7 +123,7 @@ TROUPE_INLINE void scan_vectors(F (&factor)[N], F (&term)[N], F beyond, F (&sum)
   });
 }
 
-// In each lane the value of the first step from it on that counts; `beyond` if there is none in the vector.
+// For each lane, the value of the first unmasked step from it on; `beyond` if the vector has none.
 template <int K = 1>
 TROUPE_INLINE F fill_backward(F value, M live, F beyond) {
   if constexpr (K < kLanes) {
@@ -135,8 +135,8 @@ TROUPE_INLINE F fill_backward(F value, M live, F beyond) {
   }
 }
 
-// N vectors of kLanes steps from element i of the line on, side by side. `lane`: of the earliest real step; 0, or more
-// in a padded line.
+// N vectors of kLanes steps from element i of the line on, side by side. `lane`: lane of the earliest real step: 0, or
+// more in a padded line.
 template <int N, class Rule, bool kFlags, bool kPlain, bool kStream>
 TROUPE_INLINE void row_blocks(const Context& k, const Line& line, int i, int lane, ScanState& carry, float* first,
                               float* second) {
@@ -175,8 +175,8 @@ TROUPE_INLINE void row_blocks(const Context& k, const Line& line, int i, int lan
   if constexpr (kFlags) carry.live = r[0].live[lane] != 0;
 }
 
-// kLines lines in which every step counts and has the same factor. Their vectors are scanned side by side; what goes
-// from one to the next is one multiply-add. kNextInMemory: V of the step after a step stands after its own.
+// kLines lines in which every step is unmasked and has the same factor. Their vectors are scanned side by side, and one
+// multiply-add connects each to the next. kNextInMemory: V of the next step follows a step's own V in memory.
 template <int kLines, class Rule, bool kPlain, bool kStream, bool kNextInMemory>
 TROUPE_INLINE void steady_lines(const Context& k, const Powers& w, const Line& line, int lowest, ScanState& carry,
                                 float* first, float* second) {
@@ -208,13 +208,13 @@ TROUPE_INLINE void steady_lines(const Context& k, const Powers& w, const Line& l
     each_downward<kBlocks>([&](auto j) TROUPE_INLINE_LAMBDA {
       if (lowest / kLanes == j) carry.sum = sums[j][lowest % kLanes];
     });
-  // Not from memory, which would make the next line wait for it.
+  // Not read from memory, because the next line would have to wait for it.
   if constexpr (Rule::kValues) carry.value = lowest == 0 ? r[0].step.value[0] : line.floats[kValue][lowest];
   if constexpr (!kPlain) carry.live = true;
 }
 
-// The line from element `at` on, of which the steps from `lowest` on are real. kEdge: the last of the row, or a padded
-// one.
+// The line from element `at` on, in which the steps from `lowest` on are real. kEdge: the last line of
+// the row, or a padded one.
 template <class Rule, bool kPlain, bool kStream, bool kEdge>
 TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in, int64_t at, int lowest,
                             ScanState& carry, float* first, float* second) {
@@ -248,7 +248,7 @@ TROUPE_INLINE void row_line(const Context& k, const Powers& w, const Inputs& in,
   }
 }
 
-// kGroup lines of plain inputs from element `at` on; the row goes on beyond them.
+// kGroup lines of plain inputs from element `at` on; the row continues after them.
 template <class Rule, bool kStream>
 TROUPE_INLINE void line_group(const Context& k, const Powers& w, const Inputs& in, int64_t at, ScanState& carry,
                               float* first, float* second) {

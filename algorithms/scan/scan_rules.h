@@ -1,10 +1,10 @@
 #pragma once
-// The equations of the scan family: how each step of an estimator becomes S = factor * S' + term, S' being the one of
-// the step after it, and how its results are made from S and S'. Maskless and stateless, for one number or a vector of
-// them, so that the kernels of every layout, instruction set and device share them. Internal to algorithms/.
+// The equations of the scan family: each step of an estimator as S = factor * S' + term, where S' belongs to the step
+// after it, and the estimator's results as functions of S and S'. Without masks and state, for single numbers or
+// vectors, so that the kernels of every layout, instruction set and device share them. Internal to algorithms/.
 //
-// Lane: a type with F, the numbers (float, or a vector of floats), and multiply_add(a, b, c), which is a * b + c,
-// rounded once or twice. F must have arithmetic, comparisons and `condition ? x : y`.
+// Lane: a type with F, the number type (float, or a vector of floats), and multiply_add(a, b, c), which is a * b + c,
+// rounded once or twice. F must support arithmetic, comparisons and `condition ? x : y`.
 
 #ifdef __CUDACC__
 #define TROUPE_RULE __host__ __device__ __forceinline__
@@ -18,7 +18,7 @@ template <class Lane>
 struct RuleStep {
   typename Lane::F reward;
   typename Lane::F value;     // V(s_t)
-  typename Lane::F next;      // V of what follows: 0 after a terminal step
+  typename Lane::F next;      // V of the next state: 0 after a terminal step
   typename Lane::F discount;  // gamma
   typename Lane::F lambda;
   typename Lane::F ratio;  // pi / mu
@@ -31,7 +31,7 @@ struct RuleConstants {
   bool rlax_mix;
 };
 
-// S = factor * S' + term inside an episode; at its end, and where the factor is 0, S = term whatever S' is.
+// S = factor * S' + term inside an episode. At its end, and where the factor is 0, S = term for any S', NaN included.
 template <class Lane>
 struct RuleLink {
   typename Lane::F factor, term;
@@ -44,10 +44,10 @@ struct RuleResult {
 
 // S = advantage (Schulman et al. 2016, arXiv:1506.02438, eq. 16): delta = r + gamma V' - V, factor gamma lambda.
 struct GaeRule {
-  static constexpr bool kValues = true;        // reads values; `bootstrap` is one
+  static constexpr bool kValues = true;        // reads values; `bootstrap` is a value
   static constexpr bool kRatios = false;       // reads log_rho
   static constexpr bool kSteadyFactor = true;  // the same at every step, unless gamma or lambda is an array
-  static constexpr bool kFirst = true;         // makes the first result
+  static constexpr bool kFirst = true;         // has a first result
 
   template <class Lane>
   TROUPE_RULE static RuleLink<Lane> link(const RuleStep<Lane>& s, const RuleConstants<Lane>&) {
@@ -64,7 +64,7 @@ struct LambdaReturnRule : GaeRule {
   static constexpr bool kFirst = false;
 };
 
-// S = discounted sum of rewards; `bootstrap` is one.
+// S = discounted sum of rewards; `bootstrap` is such a sum.
 struct ReturnRule {
   static constexpr bool kValues = false;
   static constexpr bool kRatios = false;
@@ -82,15 +82,15 @@ struct ReturnRule {
   }
 };
 
-// S = vs - V (Espeholt et al. 2018, arXiv:1802.01561, eq. 1). Lane has ratio(log_rho), the exponential of what is
-// clamped to +-20, for whoever fills the step.
+// S = vs - V (Espeholt et al. 2018, arXiv:1802.01561, eq. 1). Lane has ratio(log_rho), the exponential of log_rho
+// clamped to +-20, for the code that fills a step.
 struct VtraceRule {
   static constexpr bool kValues = true;
   static constexpr bool kRatios = true;
   static constexpr bool kSteadyFactor = false;
   static constexpr bool kFirst = true;
 
-  // NaN stays.
+  // NaN stays NaN.
   template <class F>
   TROUPE_RULE static F at_most(F x, F bound) {
     return x > bound ? bound : x;

@@ -1,6 +1,7 @@
 #pragma once
-// Vectors of kLanes floats for the scan kernels: 4, 8 or 16 by the instruction set this is compiled for. Everything is
-// local to the including file, because the same names mean different code in each. Internal to algorithms/scan_*.cpp.
+// Vectors of kLanes floats for the scan kernels: 4, 8 or 16, depending on the instruction set of the compilation.
+// Everything is local to the including file, because the same names mean different code in each. Internal to
+// algorithms/scan/scan_*.cpp.
 
 #include <cstdint>
 #include <utility>
@@ -12,7 +13,7 @@
 #endif
 
 #ifndef TROUPE_SCAN_LANES
-#define TROUPE_SCAN_LANES 4  // what every x86-64 has
+#define TROUPE_SCAN_LANES 4  // available on every x86-64
 #endif
 
 #define TROUPE_INLINE inline __attribute__((always_inline))
@@ -22,11 +23,11 @@ namespace {
 
 inline constexpr int kLanes = TROUPE_SCAN_LANES;
 using F = float __attribute__((vector_size(4 * TROUPE_SCAN_LANES)));
-using M = int32_t __attribute__((vector_size(4 * TROUPE_SCAN_LANES)));  // a mask: each all ones or all zeros
+using M = int32_t __attribute__((vector_size(4 * TROUPE_SCAN_LANES)));  // a mask: each element is all ones or all zeros
 
 #define TROUPE_INLINE_LAMBDA __attribute__((always_inline))
 
-// visit(N - 1), ..., visit(0), with constants: a loop over an array would keep it in memory.
+// Calls visit(N - 1), ..., visit(0) with compile-time constants: a loop over an array would keep the array in memory.
 template <class Visit, int... I>
 TROUPE_INLINE void each_downward(std::integer_sequence<int, I...>, Visit visit) {
   (visit(std::integral_constant<int, sizeof...(I) - 1 - I>()), ...);
@@ -48,7 +49,7 @@ TROUPE_INLINE M load(const int32_t* p) {
 }
 TROUPE_INLINE void store(float* p, F x) { __builtin_memcpy(p, &x, sizeof(x)); }
 
-// Past the caches; p is aligned to a vector.
+// A store that bypasses the caches; p is aligned to a vector.
 TROUPE_INLINE void stream(float* p, F x) {
 #if TROUPE_SCAN_LANES == 16
   _mm512_stream_ps(p, reinterpret_cast<__m512>(x));
@@ -70,8 +71,8 @@ TROUPE_INLINE void put(float* p, F x) {
   }
 }
 
-// While it lives, numbers below 1.2e-38 count as 0: a sum that fades out over many steps would otherwise become a
-// hundred times slower where it reaches them.
+// While it exists, numbers below 1.2e-38 count as 0. Otherwise a sum that decays over many steps would become a hundred
+// times slower when it gets that small.
 class FlushDenormals {
  public:
   FlushDenormals(const FlushDenormals&) = delete;
@@ -88,7 +89,7 @@ class FlushDenormals {
 #endif
 };
 
-// Makes streamed stores visible to what follows.
+// Makes streamed stores visible to later code.
 TROUPE_INLINE void end_stream() {
 #if defined(__x86_64__)
   _mm_sfence();
@@ -105,11 +106,11 @@ template <int K, class V, int... I>
 TROUPE_INLINE V shift(V x, V above, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(x, above, (I + K)...);
 }
-// Lane i becomes lane i + K: what is K steps later; beyond the last lane `above` goes on.
+// Lane i becomes lane i + K, that is, K steps later; `above` supplies the lanes beyond the last.
 template <int K, class V>
 TROUPE_INLINE V shift(V x, V above) {
 #if TROUPE_SCAN_LANES == 4
-  if constexpr (K == 1) {  // in two steps: g++ 12 takes the single shuffle apart
+  if constexpr (K == 1) {  // in two steps, because g++ 12 splits a single shuffle badly
     const V joined = __builtin_shufflevector(x, above, 4, 1, 2, 3);
     return __builtin_shufflevector(joined, joined, 1, 2, 3, 0);
   }
@@ -121,7 +122,7 @@ TROUPE_INLINE V shift(V x, V above) {
   return shift<K>(x, above, std::make_integer_sequence<int, kLanes>());
 #endif
 }
-// The same with zeros beyond the last lane.
+// The same, but lanes beyond the last are 0.
 template <int K, class V>
 TROUPE_INLINE V shift(V x) {
 #if TROUPE_SCAN_LANES == 16
@@ -135,19 +136,19 @@ TROUPE_INLINE V shift(V x) {
 }
 
 #if TROUPE_SCAN_LANES == 8
-// Shuffles that cross the halves of a vector cost two instructions; these stay within each, where they cost one.
+// Shuffles that cross the halves of a vector cost two instructions. These stay within each half and cost one.
 template <int K>
 TROUPE_INLINE F shift_halves(F x) {
   return reinterpret_cast<F>(_mm256_srli_si256(reinterpret_cast<__m256i>(x), 4 * K));
 }
-// The same with ones beyond the last lane.
+// The same, but lanes beyond the last are 1.
 template <int K>
 TROUPE_INLINE F shift_halves_ones(F x) {
   constexpr M kOnes = K == 1 ? M{0, 0, 0, 0x3f800000, 0, 0, 0, 0x3f800000}
                              : M{0, 0, 0x3f800000, 0x3f800000, 0, 0, 0x3f800000, 0x3f800000};
   return reinterpret_cast<F>(reinterpret_cast<M>(shift_halves<K>(x)) | kOnes);
 }
-// The first lane of the upper half in all lanes of the lower, zeros or ones in the upper.
+// The lower half gets the first lane of the upper half; the upper half gets zeros or ones.
 TROUPE_INLINE F lower_from_upper(F x) {
   const __m256 upper = _mm256_permute2f128_ps(reinterpret_cast<__m256>(x), reinterpret_cast<__m256>(x), 0x81);
   return reinterpret_cast<F>(_mm256_permute_ps(upper, 0));
@@ -157,7 +158,7 @@ TROUPE_INLINE F lower_from_upper_ones(F x) {
   return reinterpret_cast<F>(_mm256_permute_ps(upper, 0));
 }
 #else
-// shift() with ones beyond the last lane.
+// shift(), but lanes beyond the last are 1.
 template <int K>
 TROUPE_INLINE F shift_ones(F x) {
 #if TROUPE_SCAN_LANES == 16
@@ -182,7 +183,7 @@ TROUPE_INLINE bool any_zero(F x) {
 #endif
 }
 
-// Fewer than 64 bytes, without a call.
+// Copies fewer than 64 bytes without a function call.
 TROUPE_INLINE void copy_some(void* to, const void* from, int bytes) {
   auto* t = static_cast<char*>(to);
   const auto* f = static_cast<const char*>(from);
@@ -200,8 +201,8 @@ TROUPE_INLINE void copy_some(void* to, const void* from, int bytes) {
   piece(std::integral_constant<int, 1>());
 }
 
-// Keeps the compiler from moving work on these vectors across this point: g++ 12 would finish one vector after the
-// other.
+// Keeps the compiler from moving operations on these vectors across this point; g++ 12 would process
+// one vector after the other.
 template <int N>
 TROUPE_INLINE void keep_order(F (&x)[N]) {
 #if defined(__x86_64__)
@@ -210,7 +211,7 @@ TROUPE_INLINE void keep_order(F (&x)[N]) {
 #endif
 }
 
-// Rounded once where the instruction set has it.
+// a * b + c, rounded once if the instruction set supports it.
 TROUPE_INLINE F fused(F a, F b, F c) {
 #if TROUPE_SCAN_LANES == 16
   return reinterpret_cast<F>(
@@ -230,7 +231,7 @@ TROUPE_INLINE float fused(float a, float b, float c) {
 #endif
 }
 
-// NaN stays: of two numbers that cannot be ordered, the instructions return the second.
+// NaN stays NaN: if two numbers cannot be ordered, the instructions return the second.
 TROUPE_INLINE F clamped(F x, F low, F high) {
 #if TROUPE_SCAN_LANES == 16
   const __m512 floored = _mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(low), reinterpret_cast<__m512>(x));
@@ -247,8 +248,8 @@ TROUPE_INLINE F clamped(F x, F low, F high) {
 #endif
 }
 
-// exp of log-ratios clamped to +-20, relative error below 2e-7, NaN stays: the steps of ratio_of() in tile.h, of all N
-// vectors side by side.
+// exp of log-ratios clamped to +-20, relative error below 2e-7, NaN stays NaN: the steps of ratio_of() in tile.h, for
+// all N vectors side by side.
 template <class Lane, int N>
 TROUPE_INLINE void vector_ratios(F (&x)[N]) {
   const F lowest = splat(-20.0f), highest = splat(20.0f);
@@ -274,11 +275,11 @@ TROUPE_INLINE void vector_ratios(F (&x)[N]) {
 struct VectorLane {
   using F = troupe::F;
   TROUPE_INLINE static F splat(float x) { return troupe::splat(x); }
-  // 2^n, as exp_steps::Scalar::power.
+  // 2^n, like exp_steps::Scalar::power.
   TROUPE_INLINE static F power(F shifted) { return reinterpret_cast<F>((reinterpret_cast<M>(shifted) + 127) << 23); }
 };
-// For the rules: along a row, where the order of operations depends on the vector's length anyway, and down a column,
-// where results must not depend on the instruction set.
+// Lane types for the rules. RowLane is for rows, where the order of operations depends on the vector's length anyway;
+// ColumnLane is for columns, where results must not depend on the instruction set.
 struct RowLane : VectorLane {
   TROUPE_INLINE static F multiply_add(F a, F b, F c) { return fused(a, b, c); }
   template <int N>

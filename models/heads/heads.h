@@ -17,13 +17,13 @@
 
 namespace troupe {
 
-// What a network computed is not finite: its weights are damaged or too large.
+// An output of a network is not finite: its weights are damaged or too large.
 class NotFinite : public InvariantError {
  public:
   using InvariantError::InvariantError;
 };
 
-// What the network said about B samples.
+// The network's outputs for B samples.
 struct HeadInput {
   int64_t samples = 0;
   std::span<const float> outputs;  // [B, P]
@@ -31,7 +31,7 @@ struct HeadInput {
   std::span<const uint8_t> mask;   // [B, M]; empty unless the action space is masked
   // [B] decisions of each sample that were executed, from the first on; empty = all. The others, planned steps of a
   // chunk that the end of the episode cut off, have log-probability, entropy and gradients 0, whatever is stored for
-  // them. Not looked at by sample().
+  // them. sample() ignores it.
   std::span<const int32_t> executed = {};
 };
 
@@ -92,7 +92,7 @@ class Head {
                 float entropy_gradient, const HeadScratch& scratch, std::span<float> output_gradients,
                 std::span<float> log_std_gradients) const;
 
-  // Those numbers, [B, parameter_count()].
+  // Writes those numbers, [B, parameter_count()].
   void parameters(const HeadInput& input, std::span<float> out) const;
 
   // The closed form of KL(old || policy) of each decision, [B, D], 0 where it was not executed. `old` are the

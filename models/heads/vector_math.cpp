@@ -28,7 +28,7 @@ namespace {
   for (int64_t i = 0; i < count; ++i) out[i] = exp_of_nonpositive(x[i] - largest);
 }
 
-// The same loops for a width of vector unit.
+// The same loops for one width of vector unit.
 struct Loops {
   void (*tanh)(float*, int64_t);
   void (*exp)(const float*, float, int64_t, float*);
@@ -61,7 +61,7 @@ Loops best_loops() {
 Loops best_loops() { return {tanh_plain, exp_plain}; }
 #endif
 
-// Picked when first used, not by the loader (ifunc), which sanitizers do not survive.
+// Chosen at the first use, not by the loader (ifunc), which crashes under sanitizers.
 const Loops& loops() {
   static const Loops result = best_loops();
   return result;

@@ -39,13 +39,27 @@ void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std
   scalars["optimizer.value_steps"] = groups.value.steps;
 }
 
+namespace {
+
+// Of a moment that check_tensor() has accepted.
+void check_numbers(const std::string& name, const Array& moment, bool squared) {
+  for (const float x : moment.view<float>())
+    if (!std::isfinite(x) || (squared && x < 0))
+      throw ConfigError("optimizer tensor " + name + " holds " +
+                        (std::isfinite(x) ? "a negative number" : "a number that is not finite"));
+}
+
+}  // namespace
+
 void check_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
                    const std::map<std::string, double>& scalars) {
   const size_t count = weights.trained().last;
   for (size_t i = 0; i < count; ++i) {
     const TensorSpec& spec = weights.signature()->tensors[i];
-    for (const char* moment : {"first.", "second."})
+    for (const std::string moment : {"first.", "second."}) {
       check_tensor(tensors, moment + spec.name, spec.shape, DType::f32, "optimizer");
+      check_numbers(moment + spec.name, tensors.at(moment + spec.name), moment == "second.");
+    }
   }
   if (tensors.size() != 2 * count)
     throw ConfigError("optimizer: " + std::to_string(tensors.size()) + " tensors, expected " +

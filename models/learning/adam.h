@@ -36,26 +36,36 @@ struct ParameterGroups {
 struct AdamStep {
   float beta1, beta2, step_size, root, epsilon;
 };
-// Of the step with this number, counted from 1.
+// Those of step `number`, counted from 1.
 AdamStep adam_step(const TrainerConfig& config, double learning_rate, double number);
-// `keep` of a tensor: weight decay reaches only those of two dimensions or more.
+// `keep` of a tensor: weight decay applies only to tensors of two or more dimensions.
 float kept_share(const TrainerConfig& config, double learning_rate, const Shape& shape);
-// The factor of gradients of this norm. As torch.nn.utils.clip_grad_norm_ does, epsilon included.
+// The factor that clips gradients of this norm, as in torch.nn.utils.clip_grad_norm_, epsilon included.
 double clip_scale(const TrainerConfig& config, double norm);
 
-// Moments, laid out as the block's trained parameters, as tensors by parameter name; step counts as scalars.
+// Saves the moments, which are laid out as the block's trained parameters, as tensors by parameter name, and the step
+// counts as scalars.
 void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std::span<const float> first,
                   std::span<const float> second, std::map<std::string, Array>& tensors,
                   std::map<std::string, double>& scalars);
-// Throws ConfigError when something is missing, left over or of another shape.
+// Throws ConfigError when a tensor or a count is missing, unknown or of another shape.
 void check_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
                    const std::map<std::string, double>& scalars);
-// The same, and then takes them over.
+// Makes the same checks and then loads them.
 void load_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
                   const std::map<std::string, double>& scalars, ParameterGroups& groups, std::span<float> first,
                   std::span<float> second);
 
-// The whole number called `name` in saved scalars. Throws ConfigError when it is missing or none.
+// What an optimizer keeps between steps, in whichever form.
+class OptimizerState {
+ public:
+  virtual ~OptimizerState() = default;
+  // As save_moments() and load_moments().
+  virtual void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const = 0;
+  virtual void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) = 0;
+};
+
+// The whole number called `name` in saved scalars. Throws ConfigError when it is missing or not a whole number.
 double saved_count(const std::map<std::string, double>& scalars, const std::string& name);
 
 }  // namespace troupe

@@ -36,15 +36,15 @@ class ChunkForward {
   SampleGather& gather_;
 };
 
-// What the network says about the samples of a batch, with the weights of one moment; on its device.
+// The network's outputs for the samples of a batch, all computed with the same weights; on its device.
 struct BatchOutputs {
   at::Tensor outputs;     // [B, P]
   at::Tensor values;      // [B, 1] in units of the value head
   at::Tensor bootstraps;  // [C, 1] the values of the batch's bootstrap inputs
 };
 
-// Of all samples, from the recorded states, in passes of at most `samples_per_pass` samples or one chunk. A bootstrap
-// observation takes the state after the sample that it follows.
+// Computes them for all samples, from the recorded states, in passes of at most `samples_per_pass` samples or one
+// chunk. A bootstrap observation takes the state after the sample that it follows.
 BatchOutputs run_batch(ChunkForward& forward, Replica& replica, const StagedSamples& staged, const Chunks& chunks,
                        const BatchTensors& batch, int64_t samples_per_pass);
 

@@ -30,7 +30,7 @@ struct Chunks {
 // The samples of steps [begin, end) of some chunks, time-major.
 std::vector<int64_t> samples_of(const Chunks& chunks, std::span<const int64_t> which, int64_t begin, int64_t end);
 
-// What is trained on of some chunks: their samples to train on after the burn-in.
+// The samples of some chunks that are trained on: those to train on that follow the burn-in.
 struct TrainedSamples {
   std::vector<int64_t> samples;    // indices in the batch
   std::vector<int64_t> positions;  // of the same samples within samples_of(chunks, which, burn_in, steps)
@@ -38,10 +38,10 @@ struct TrainedSamples {
 // `is_trained` [B].
 TrainedSamples trained_samples(const Chunks& chunks, std::span<const int64_t> which,
                                std::span<const uint8_t> is_trained);
-// How many of the batch's samples are trained on: those to train on that are not in the burn-in of a chunk. Without
-// chunks, all to train on.
+// The number of samples of the batch that are trained on: all of StagedSamples::trained, or with chunks those of them
+// that are not in a burn-in.
 int64_t count_trained(const Chunks& chunks, std::span<const uint8_t> is_trained);
-// The chunks that hold any.
+// The chunks that hold at least one of these samples.
 std::vector<int64_t> trained_chunks(const Chunks& chunks, std::span<const uint8_t> is_trained);
 
 // A sample's place in a chunk.
@@ -49,11 +49,12 @@ struct ChunkStep {
   int64_t chunk = 0;
   int64_t step = 0;
 };
-// [B] of every sample of the batch.
+// [B] the place of every sample of the batch.
 std::vector<ChunkStep> chunk_steps(const Chunks& chunks, int64_t samples);
 
-// Of a batch that was staged with whole columns from `batch`; nothing without recurrent state. Throws InvariantError
-// naming what does not fit when a rollout carries other states, or as many of them as another sequence length needs.
+// The chunks of `staged`, which was made from `batch` with whole columns; none without recurrent state. Throws
+// InvariantError naming the mismatch when a rollout carries states of another size, or as many as another sequence
+// length needs.
 Chunks stage_chunks(const SuperBatch& batch, const StagedSamples& staged, const Recurrence& recurrence);
 
 }  // namespace troupe

@@ -18,7 +18,7 @@ double mean_of(std::span<const float> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// The value of an expression in `x` where what it is read from is there.
+// What `read` gives; nothing where the figures that it reads are missing.
 template <class Read>
 Value of_targets(const Figures& f, Read read) {
   return f.targets ? Value(read(*f.targets)) : Value();
@@ -53,66 +53,149 @@ Value saturated(const Figures& f) {
 using Diagnostics = SurrogateDiagnostics;
 using Off = OffPolicyMetrics;
 
+constexpr const char* kSettings = "Settings in effect and skipped steps";
+constexpr const char* kTargets = "Advantages and value targets";
+constexpr const char* kLosses = "Losses and the policy";
+constexpr const char* kCorrections = "Rollout correction";
+
+constexpr const char* kAlways = "always";
+constexpr const char* kContinuous = "with continuous actions";
+constexpr const char* kPenalty = "if `algorithm.kl_coef` is above 0";
+constexpr const char* kFullKl = "if `algorithm.kl` is `full`";
+constexpr const char* kValueClip = "if `algorithm.value_clip` is above 0";
+constexpr const char* kSapo = "if `algorithm.surrogate` is `sapo`";
+constexpr const char* kCorrected = "if `algorithm.rollout_correction` is set";
+
+// Units.
+constexpr const char* kNumber = "number";  // without a unit
+constexpr const char* kFraction = "0 to 1";
+constexpr const char* kNats = "nats";
+constexpr const char* kRewards = "scaled rewards";
+
 constexpr std::array kMetrics = {
-    Metric{"policy_lr", kLast, [](const Figures& f) { return Value(f.settings.rates.policy); }},
-    Metric{"value_lr", kLast, [](const Figures& f) { return Value(f.settings.rates.value); }},
-    Metric{"skipped_steps", kSum, [](const Figures& f) { return Value(static_cast<double>(f.skipped)); }},
-    Metric{"log_std", kLast, [](const Figures& f) { return f.log_std.empty() ? Value() : Value(mean_of(f.log_std)); }},
-    Metric{"advantage_mean", kMean,
-           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.advantages.mean; }); }},
-    Metric{"advantage_std", kMean,
-           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.advantages.stddev(); }); }},
-    Metric{"return_mean", kMean,
-           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.returns.mean; }); }},
-    Metric{"return_std", kMean,
-           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.returns.stddev(); }); }},
-    Metric{"explained_variance", kMean,
-           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.explained_variance; }); }},
-    Metric{"kl_coef", kLast,
+    Metric{kSettings, "policy_lr", kNumber, kLast, kAlways, "learning rate of the policy, after schedule and warm-up",
+           [](const Figures& f) { return Value(f.settings.rates.policy); }},
+    Metric{kSettings, "value_lr", kNumber, kLast, kAlways,
+           "learning rate of the value function, after schedule and warm-up",
+           [](const Figures& f) { return Value(f.settings.rates.value); }},
+    Metric{kSettings, "skipped_steps", "optimizer steps", kSum, kAlways,
+           "left out because a loss or a gradient was not finite; the log warns of the first update with one",
+           [](const Figures& f) { return Value(static_cast<double>(f.skipped)); }},
+    Metric{kSettings, "log_std", kNumber, kLast, kContinuous,
+           "logarithm of the standard deviation of the actions, mean over their dimensions",
+           [](const Figures& f) { return f.log_std.empty() ? Value() : Value(mean_of(f.log_std)); }},
+    Metric{kSettings, "kl_coef", kNumber, kLast, kPenalty, "weight of the KL penalty in the loss",
            [](const Figures& f) { return f.penalizes_kl ? Value(f.settings.loss.kl_coef) : Value(); }},
-    Metric{"kl_penalty", kMean, [](const Figures& f) { return f.penalizes_kl ? loss<&LossReport::kl>(f) : Value(); }},
-    Metric{
-        "kl_exact", kMean,
-        [](const Figures& f) { return f.choice.kl.kind == KlKind::full ? loss<&LossReport::kl_exact>(f) : Value(); }},
-    Metric{"policy_loss", kMean, loss<&LossReport::policy_loss>},
-    Metric{"value_loss", kMean, loss<&LossReport::value_loss>},
-    Metric{"value_clip_fraction", kMean,
+
+    Metric{kTargets, "advantage_mean", kRewards, kMean, kAlways,
+           "mean advantage before whitening; estimators that divide by a standard deviation, such as `grpo`, give "
+           "numbers without a unit",
+           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.advantages.mean; }); }},
+    Metric{kTargets, "advantage_std", kRewards, kMean, kAlways, "standard deviation of the same advantages",
+           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.advantages.stddev(); }); }},
+    Metric{kTargets, "return_mean", kRewards, kMean, kAlways, "mean of the value targets",
+           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.returns.mean; }); }},
+    Metric{kTargets, "return_std", kRewards, kMean, kAlways, "standard deviation of the value targets",
+           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.returns.stddev(); }); }},
+    Metric{kTargets, "explained_variance", "at most 1", kMean, kAlways,
+           "1 - Var(R - V) / Var(R) of the value targets R and the values V that came with the rollouts, from the "
+           "policy that acted; with the estimator `vtrace`, of the values at the start of the update",
+           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.explained_variance; }); }},
+
+    Metric{kLosses, "policy_loss", kNumber, kMean, kAlways,
+           "loss of the surrogate, without the KL penalty and the entropy bonus", loss<&LossReport::policy_loss>},
+    Metric{kLosses, "value_loss", kNumber, kMean, kAlways,
+           "loss of the value function before `algorithm.value_coef`; with `model.normalize_returns`, of normalised "
+           "values",
+           loss<&LossReport::value_loss>},
+    Metric{kLosses, "value_clip_fraction", kFraction, kMean, kValueClip,
+           "share of samples whose value loss is that of the clipped value",
            [](const Figures& f) {
              return f.choice.value_loss.clip > 0 ? loss<&LossReport::value_clip_fraction>(f) : Value();
            }},
-    Metric{"entropy", kMean, loss<&LossReport::entropy>},
-    Metric{"kl", kMean, diagnostic<&Diagnostics::kl_k3>},
-    Metric{"kl_k1", kMean, diagnostic<&Diagnostics::kl_k1>},
-    Metric{"kl_k2", kMean, diagnostic<&Diagnostics::kl_k2>},
-    Metric{"clip_fraction", kMean, diagnostic<&Diagnostics::clip_fraction>},
-    Metric{"clip_fraction_lower", kMean, diagnostic<&Diagnostics::clip_fraction_lower>},
-    Metric{"outside_fraction", kMean, diagnostic<&Diagnostics::outside_fraction>},
-    Metric{"dead_gradient_fraction", kMean, diagnostic<&Diagnostics::dead_gradient_fraction>},
-    Metric{"saturated_fraction", kMean, saturated},
-    Metric{"ess", kMean, diagnostic<&Diagnostics::ess>},
-    Metric{"ess_clamped", kMean, diagnostic<&Diagnostics::ess_clamped>},
-    Metric{"ratio_mean", kMean, diagnostic<&Diagnostics::ratio_mean>},
-    Metric{"ratio_max", kLargest, diagnostic<&Diagnostics::ratio_max>},
-    Metric{"ratio_min", kSmallest, diagnostic<&Diagnostics::ratio_min>},
-    Metric{"grad_norm", kMean,
+    Metric{kLosses, "entropy", kNats, kMean, kAlways,
+           "entropy of the policy per sample, summed over the executed decisions of an action chunk",
+           loss<&LossReport::entropy>},
+    Metric{kLosses, "kl", kNats, kMean, kAlways,
+           "mean of r - 1 - log r: estimate of the divergence of the trained policy from the old one, never negative; "
+           "`algorithm.target_kl` is compared with it",
+           diagnostic<&Diagnostics::kl_k3>},
+    Metric{kLosses, "kl_k1", kNats, kMean, kAlways,
+           "mean of -log r: another estimate of the same divergence, noisier, may be negative",
+           diagnostic<&Diagnostics::kl_k1>},
+    Metric{kLosses, "kl_k2", kNats, kMean, kAlways,
+           "mean of (log r)^2 / 2: another estimate of the same divergence, biased", diagnostic<&Diagnostics::kl_k2>},
+    Metric{kLosses, "kl_penalty", kNats, kMean, kPenalty,
+           "the KL penalty before its weight, as estimated by the method of `algorithm.kl`",
+           [](const Figures& f) { return f.penalizes_kl ? loss<&LossReport::kl>(f) : Value(); }},
+    Metric{
+        kLosses, "kl_exact", kNats, kMean, kFullKl,
+        "KL(behaviour || current) in closed form; 0 if `algorithm.kl_coef` is 0",
+        [](const Figures& f) { return f.choice.kl.kind == KlKind::full ? loss<&LossReport::kl_exact>(f) : Value(); }},
+    Metric{kLosses, "clip_fraction", kFraction, kMean, kAlways,
+           "share of samples for which the clip of the surrogate takes effect; 0 with a surrogate that does not clip",
+           diagnostic<&Diagnostics::clip_fraction>},
+    Metric{kLosses, "clip_fraction_lower", kFraction, kMean, kAlways,
+           "share of samples for which `dual_clip` takes effect (A < 0 and r > dual_clip); with `geo_mean`, of "
+           "sequences outside the bounds with A < 0",
+           diagnostic<&Diagnostics::clip_fraction_lower>},
+    Metric{kLosses, "outside_fraction", kFraction, kMean, kAlways,
+           "share of samples with r outside the clip range, whatever the sign of A",
+           diagnostic<&Diagnostics::outside_fraction>},
+    Metric{kLosses, "dead_gradient_fraction", kFraction, kMean, kAlways,
+           "share of samples from which the surrogate `clip` would learn nothing, whichever surrogate trains",
+           diagnostic<&Diagnostics::dead_gradient_fraction>},
+    Metric{kLosses, "saturated_fraction", kFraction, kMean, kSapo, "share of samples whose gate is almost closed",
+           saturated},
+    Metric{kLosses, "ess", kFraction, kMean, kAlways,
+           "effective sample size (sum r)^2 / (n sum r^2): 1 on policy, 1/n if a single sample carries everything",
+           diagnostic<&Diagnostics::ess>},
+    Metric{kLosses, "ess_clamped", kFraction, kMean, kAlways,
+           "the same with r clamped to the clip range; near 1 by construction", diagnostic<&Diagnostics::ess_clamped>},
+    Metric{kLosses, "ratio_mean", kNumber, kMean, kAlways, "mean of r; its expectation is 1",
+           diagnostic<&Diagnostics::ratio_mean>},
+    Metric{kLosses, "ratio_max", kNumber, kLargest, kAlways, "largest r of any step of the epoch",
+           diagnostic<&Diagnostics::ratio_max>},
+    Metric{kLosses, "ratio_min", kNumber, kSmallest, kAlways, "smallest r of any step of the epoch",
+           diagnostic<&Diagnostics::ratio_min>},
+    Metric{kLosses, "grad_norm", kNumber, kMean, kAlways,
+           "norm of the gradient before it is clipped to `trainer.max_grad_norm`",
            [](const Figures& f) {
              return of_loss(f, [&](auto&) { return f.epoch.grad_norm_sum / static_cast<double>(f.epoch.steps); });
            }},
-    Metric{"rollout_kl", kMean, correction<&Off::kl>},
-    Metric{"rollout_kl_k3", kMean, correction<&Off::k3_kl>},
-    Metric{"rollout_weight_mean", kMean, correction<&Off::weight_mean>},
-    Metric{"rollout_weight_std", kMean, correction<&Off::weight_std>},
-    Metric{"rollout_weight_max", kLargest, correction<&Off::weight_max>},
-    Metric{"rollout_weight_min", kSmallest, correction<&Off::weight_min>},
-    Metric{"rollout_weight_above", kMean, correction<&Off::weight_high_fraction>},
-    Metric{"rollout_weight_below", kMean, correction<&Off::weight_low_fraction>},
-    Metric{"rollout_chi2", kMean, correction<&Off::chi2_token>},
-    Metric{"rollout_chi2_sequences", kMean, correction<&Off::chi2_seq>},
-    Metric{"rollout_ppl_ratio", kMean, correction<&Off::ppl_ratio>},
-    Metric{"rollout_log_ppl_diff", kMean, correction<&Off::log_ppl_diff>},
-    Metric{"rollout_ess", kMean, correction<&Off::ess>},
-    Metric{"rollout_rejected", kMean, correction<&Off::rejected_token_fraction>},
-    Metric{"rollout_rejected_sequences", kMean, correction<&Off::rejected_sequence_fraction>},
+
+    Metric{kCorrections, "rollout_kl", kNats, kMean, kCorrected,
+           "mean of -l: estimate of KL(behaviour || current), may be negative", correction<&Off::kl>},
+    Metric{kCorrections, "rollout_kl_k3", kNats, kMean, kCorrected,
+           "mean of exp(l) - 1 - l: another estimate of the same, never negative", correction<&Off::k3_kl>},
+    Metric{kCorrections, "rollout_weight_mean", kNumber, kMean, kCorrected, "mean of the weights before their bound",
+           correction<&Off::weight_mean>},
+    Metric{kCorrections, "rollout_weight_std", kNumber, kMean, kCorrected,
+           "standard deviation of the weights before their bound", correction<&Off::weight_std>},
+    Metric{kCorrections, "rollout_weight_max", kNumber, kLargest, kCorrected, "largest weight before its bound",
+           correction<&Off::weight_max>},
+    Metric{kCorrections, "rollout_weight_min", kNumber, kSmallest, kCorrected, "smallest weight before its bound",
+           correction<&Off::weight_min>},
+    Metric{kCorrections, "rollout_weight_above", kFraction, kMean, kCorrected,
+           "share of the weights above `is_threshold`", correction<&Off::weight_high_fraction>},
+    Metric{kCorrections, "rollout_weight_below", kFraction, kMean, kCorrected, "share of the weights below `is_low`",
+           correction<&Off::weight_low_fraction>},
+    Metric{kCorrections, "rollout_chi2", kNumber, kMean, kCorrected, "mean of exp(2 l) - 1 over tokens",
+           correction<&Off::chi2_token>},
+    Metric{kCorrections, "rollout_chi2_sequences", kNumber, kMean, kCorrected,
+           "the same over sequences, with the sum of l", correction<&Off::chi2_seq>},
+    Metric{kCorrections, "rollout_ppl_ratio", kNumber, kMean, kCorrected,
+           "perplexity under the current policy divided by that under the policy that acted, mean over sequences",
+           correction<&Off::ppl_ratio>},
+    Metric{kCorrections, "rollout_log_ppl_diff", kNats, kMean, kCorrected,
+           "difference of the logarithms of both perplexities, mean over sequences", correction<&Off::log_ppl_diff>},
+    Metric{kCorrections, "rollout_ess", kFraction, kMean, kCorrected,
+           "effective sample size of the weights, clamped to [1 / `is_threshold`, `is_threshold`]",
+           correction<&Off::ess>},
+    Metric{kCorrections, "rollout_rejected", kFraction, kMean, kCorrected, "share of tokens rejected",
+           correction<&Off::rejected_token_fraction>},
+    Metric{kCorrections, "rollout_rejected_sequences", kFraction, kMean, kCorrected,
+           "share of sequences that lost at least one token", correction<&Off::rejected_sequence_fraction>},
 };
 
 }  // namespace

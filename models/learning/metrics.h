@@ -1,6 +1,6 @@
 #pragma once
-// The one table of what an update reports: name, meaning, how several updates become one figure, and where the value
-// comes from. A new metric is one line in metrics.cpp. Plain functions; any thread.
+// The one table of what an update reports: name, unit, meaning, when it is reported, how several updates become one
+// figure, and where the value comes from. A new metric is one entry in metrics.cpp. Plain functions; any thread.
 
 #include <cstdint>
 #include <map>
@@ -33,7 +33,7 @@ struct TargetFigures {
   std::optional<OffPolicyMetrics> correction;
 };
 
-// All that the metrics of one update are made of.
+// Everything that the metrics of one update are computed from.
 struct UpdateFigures {
   const AlgorithmChoice& choice;
   const UpdateSettings& settings;
@@ -44,20 +44,24 @@ struct UpdateFigures {
   bool penalizes_kl = false;
 };
 
-// How the values of several updates become one figure; values that are not finite count for none but `last`.
+// How the values of several updates become one figure. Values that are not finite are left out, except by `last`.
 enum class Summary : uint8_t { mean, last, sum, smallest, largest };
 
 struct Metric {
+  std::string_view group;  // of metrics that follow each other; the heading in docs/metrics.md
   std::string_view name;
+  std::string_view unit;
   Summary summary;
+  std::string_view when;  // it is reported: "always", or with which settings
+  std::string_view meaning;
   std::optional<double> (*value)(const UpdateFigures&);  // nothing where an update has no such figure
 };
 
-// In the order of docs/algorithms.md, which says what each one means.
+// docs/metrics.md is generated from it.
 std::span<const Metric> metric_table();
 // The metrics that this update has.
 std::map<std::string, double> metrics_of(const UpdateFigures& figures);
-// Of a metric by its name; the mean for a name that is not in the table.
+// How the metric called `name` is summarised; by its mean if the name is not in the table.
 Summary summary_of(std::string_view name);
 
 }  // namespace troupe

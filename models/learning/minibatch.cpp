@@ -117,6 +117,7 @@ std::vector<SampleRange> minibatches(const EpochOrder& order, int64_t parts) {
 }
 
 std::vector<SampleRange> micro_batches(SampleRange minibatch, int64_t size) {
+  if (minibatch.size() == 0) return {};
   if (size == 0) return {minibatch};
   const auto& [indices, offsets] = minibatch;
   std::vector<SampleRange> result;

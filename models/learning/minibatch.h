@@ -15,8 +15,7 @@ namespace troupe {
 
 struct Targets;
 
-// Some samples in the order in which they are trained on, on their own or as whole sequences; of recurrent models,
-// chunks.
+// Some samples in the order of training, single ones or whole sequences; for recurrent models, chunks.
 struct SampleRange {
   std::span<const int64_t> indices;  // of samples of the batch, or of chunks
   // [S + 1] sequence i is indices[offsets[i] - offsets[0], offsets[i + 1] - offsets[0]); empty = no sequences
@@ -29,11 +28,11 @@ class Minibatch {
  public:
   explicit Minibatch(const Head& head) : head_(head) {}
 
-  // Everything but what the network says about them: head.outputs, head.log_std and values are the caller's to fill in.
+  // All fields but the network's outputs: the caller fills in head.outputs, head.log_std and values.
   LossInput loss_input(const StagedSamples& batch, const Targets& targets, SampleRange range);
   // [B, C] which ratios count, or empty = all. Valid until the next call of this or loss_input().
   std::span<const uint8_t> kept(const StagedSamples& batch, const Targets& targets, std::span<const int64_t> samples);
-  // Only what evaluating the stored actions needs.
+  // Only the fields that evaluating the stored actions needs.
   LossInput action_input(const StagedSamples& batch, std::span<const int64_t> samples);
 
  private:
@@ -51,10 +50,10 @@ struct EpochOrder {
 EpochOrder shuffled(std::span<const int64_t> indices, uint64_t key);
 EpochOrder shuffled(const Sequences& sequences, uint64_t key);
 
-// `parts` minibatches, in order: of equal numbers of samples within one, or of whole sequences, cut nearest to that.
-// Some may be empty.
+// An epoch in `parts` minibatches, in order. Their sizes differ by at most one sample; with whole sequences they are as
+// equal as these allow. Some may be empty.
 std::vector<SampleRange> minibatches(const EpochOrder& order, int64_t parts);
-// A minibatch in parts of at most `size` samples, or one longer sequence; size 0 = in one.
+// A minibatch in parts of at most `size` samples, or one longer sequence; size 0 = one part. None when it is empty.
 std::vector<SampleRange> micro_batches(SampleRange minibatch, int64_t size);
 
 }  // namespace troupe

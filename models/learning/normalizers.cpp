@@ -33,8 +33,13 @@ void add_observations(const StagedSamples& batch, const InputEncoder& encoder, R
 
 }  // namespace
 
-void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder, WeightBlock& weights) {
+void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder, WeightBlock& weights,
+                         GradientReducer& reducer) {
   if (!normalizes_observations(weights)) return;
+  if (reducer.ranks() > 1) {
+    absorb_observations(observation_statistics(batch, encoder), weights, reducer);
+    return;
+  }
   RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
   add_observations(batch, encoder, normalizer);
   write_normalizer(normalizer, kObservationNormalizer, weights);
@@ -46,14 +51,15 @@ RunningNormalizer observation_statistics(const StagedSamples& batch, const Input
   return result;
 }
 
-void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights) {
+void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights, GradientReducer& reducer) {
   if (!normalizes_observations(weights)) return;
   RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
-  normalizer.merge(statistics);
+  normalizer.merge(merged_over_ranks(reducer, statistics));
   write_normalizer(normalizer, kObservationNormalizer, weights);
 }
 
-void absorb_returns(const StagedSamples& batch, WeightBlock& weights) {
+void absorb_returns(const StagedSamples& batch, const LinearTensors& value_head, WeightBlock& weights,
+                    GradientReducer& reducer) {
   if (!weights.has(std::string(kReturnNormalizer) + ".count")) return;
   const ValueUnits before = value_units(weights);
   RunningNormalizer normalizer = read_normalizer(weights, kReturnNormalizer);
@@ -61,11 +67,13 @@ void absorb_returns(const StagedSamples& batch, WeightBlock& weights) {
   std::vector<float> finite;
   for (int64_t sample : batch.trained)
     if (std::isfinite(returns[sample])) finite.push_back(returns[sample]);
-  normalizer.update(finite);
+  RunningNormalizer statistics(1);
+  statistics.update(finite);
+  normalizer.merge(merged_over_ranks(reducer, statistics));
   write_normalizer(normalizer, kReturnNormalizer, weights);
   const ValueUnits after = value_units(weights);
-  for (float& weight : weights.floats("value.head.weight")) weight *= before.scale / after.scale;
-  float& bias = weights.floats("value.head.bias")[0];
+  for (float& weight : weights.floats(value_head.weight)) weight *= before.scale / after.scale;
+  float& bias = weights.floats(value_head.bias)[0];
   bias = (before.scale * bias + before.shift - after.shift) / after.scale;
 }
 

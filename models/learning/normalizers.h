@@ -1,10 +1,12 @@
 #pragma once
-// The running statistics of observations and returns that a model carries: taking up a batch. Plain functions on the
-// weights' buffers; used by the thread that owns the weights.
+// The running statistics of observations and returns that a model carries: adding the batches of all ranks. Plain
+// functions on the weights' buffers; used by the thread that owns the weights.
 
 #include "algorithms/common/running_normalizer.h"
+#include "models/learning/gradient_reducer.h"
 #include "models/learning/staging.h"
 #include "models/networks/inputs.h"
+#include "models/networks/network_layout.h"
 #include "models/weights/weight_block.h"
 
 namespace troupe {
@@ -12,13 +14,17 @@ namespace troupe {
 // Adds the observations of the samples to train on. Those that hold a number that is not finite are left out: one would
 // spoil the statistics for the rest of the run. Nothing happens without an observation normaliser. `batch` is not
 // normalised yet.
-void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder, WeightBlock& weights);
-// In two steps, of which the first, the longer one, needs no weights: the statistics of the batch, and adding them.
+void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder, WeightBlock& weights,
+                         GradientReducer& reducer);
+// The same in two steps. The first, computing the statistics of the batch, takes longer and needs no weights; the
+// second adds them.
 RunningNormalizer observation_statistics(const StagedSamples& batch, const InputEncoder& encoder);
-void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights);
+void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights, GradientReducer& reducer);
 
-// Adds the returns of the samples, those that are finite. The value head keeps saying the same in reward units when its
-// units change (van Hasselt et al. 2016, arXiv:1602.07714, section 2.1). Nothing happens without a return normaliser.
-void absorb_returns(const StagedSamples& batch, WeightBlock& weights);
+// Adds the returns of the samples, those that are finite. The value head is rescaled, so that its values in reward
+// units stay the same when its units change (van Hasselt et al. 2016, arXiv:1602.07714, section 2.1). Nothing happens
+// without a return normaliser.
+void absorb_returns(const StagedSamples& batch, const LinearTensors& value_head, WeightBlock& weights,
+                    GradientReducer& reducer);
 
 }  // namespace troupe

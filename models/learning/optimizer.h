@@ -1,7 +1,7 @@
 #pragma once
 // Optimizer: Adam over the flat parameters of a WeightBlock (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1; weight
 // decay decoupled as in Loshchilov and Hutter 2019, arXiv:1711.05101), in two groups with a learning rate each: the
-// policy and the value function. Frozen parameters are left alone. One pass over plain memory: at the sizes of control
+// policy and the value function. Frozen parameters are not changed. One pass over plain memory: at the sizes of control
 // policies, LibTorch's Adam spends most of its step on per-tensor overhead. Its form for other devices is
 // DeviceOptimizer. One thread at a time.
 
@@ -16,18 +16,17 @@
 
 namespace troupe {
 
-class Optimizer {
+class Optimizer final : public OptimizerState {
  public:
   Optimizer(const TrainerConfig& config, WeightBlock& weights);
 
   // Clips the gradients (laid out as the block's trained parameters) to max_grad_norm over all of them and applies
-  // them; weight decay reaches the weight matrices only. `train_policy` false leaves the policy group and its moments
-  // as they are. Returns the norm before clipping; when it is not finite nothing has been changed.
+  // them; weight decay applies to weight matrices only. `train_policy` false leaves the policy group and its moments as
+  // they are. Returns the norm before clipping; when it is not finite nothing has been changed.
   double step(std::span<const float> gradients, LearningRates rates, bool train_policy);
 
-  // As save_moments() and load_moments() of adam.h.
-  void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const;
-  void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars);
+  void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const override;
+  void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
 
  private:
   void apply(ParameterGroup& group, std::span<const float> gradients, double learning_rate, float scale);

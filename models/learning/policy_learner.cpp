@@ -1,6 +1,7 @@
 #include "models/learning/policy_learner.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -20,15 +21,15 @@ namespace troupe {
 
 namespace {
 
-// Observation statistics take in a batch before it is trained on. So what is published is exactly what was trained:
-// weights and normaliser together. The stored log-probabilities stay those of the policy that acted, so a moved
-// normaliser counts as part of the importance ratio, like moved weights.
+// A batch is added to the observation statistics before it is trained on, so the published weights and normaliser are
+// exactly those that were trained together. The stored log-probabilities stay those of the policy that acted, so a
+// change of the normaliser is part of the importance ratio, like a change of the weights.
 class PolicyLearner final : public Learner {
  public:
   PolicyLearner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options);
 
   std::shared_ptr<const Signature> signature() const override { return replica_.weights.signature(); }
-  WeightsPtr snapshot(PolicyVersion version) const override { return replica_.weights.snapshot(version); }
+  WeightsPtr snapshot(PolicyVersion version) const override;
   std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override;
   UpdateReport update(StagedBatch& staged, double progress) override;
   LearnerState save() const override;
@@ -44,7 +45,7 @@ class PolicyLearner final : public Learner {
   };
   // What the epochs of an update did.
   struct Trained {
-    int64_t samples = 0;                   // that each epoch trained on
+    double samples = 0;                    // that each epoch trained on, of all ranks
     EpochReport last;                      // of the last epoch
     std::optional<TargetFigures> figures;  // nothing without samples
   };
@@ -53,6 +54,8 @@ class PolicyLearner final : public Learner {
   Prepared prepare_targets(StagedSamples& samples);
   EpochOrder epoch_order(const Epoch& epoch, uint64_t key) const;
   EpochReport run_epoch(const Epoch& epoch, const UpdateSettings& settings, uint64_t index);
+  std::vector<StepTotals> count_over_ranks(std::span<const SampleRange> minibatches);
+  void merge_kl_over_ranks(LossReport& epoch);
   void schedule_log_std(double progress);
   void adapt_kl(const Trained& trained, bool trained_policy);
 
@@ -60,7 +63,8 @@ class PolicyLearner final : public Learner {
   EnvSpec env_;
   AlgorithmChoice choice_;
   Recurrence recurrence_;
-  Replica replica_;
+  std::shared_ptr<GradientReducer> reducer_;
+  mutable Replica replica_;  // whose first weights are drawn when they are first needed
   std::unique_ptr<UpdateForm> form_;
   double kl_coef_;
   uint64_t updates_ = 0;
@@ -73,10 +77,10 @@ std::vector<uint8_t> trained_mask(const StagedSamples& batch) {
 }
 
 std::unique_ptr<UpdateForm> make_form(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice,
-                                      LearnerOptions options) {
-  if (replica.device.device().is_cpu() && !options.device_form)
-    return std::make_unique<HostForm>(config, replica, choice, std::move(options.reducer));
-  return std::make_unique<DeviceForm>(config, replica, choice, std::move(options.reducer));
+                                      GradientReducer& reducer, bool device_form) {
+  if (replica.device.device().is_cpu() && !device_form)
+    return std::make_unique<HostForm>(config, replica, choice, reducer);
+  return std::make_unique<DeviceForm>(config, replica, choice, reducer);
 }
 
 PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options)
@@ -84,9 +88,11 @@ PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env, Le
       env_(env),
       choice_(choose_algorithm(config.algorithm)),
       recurrence_(recurrence_of(config, env)),
-      replica_(config, env, find_device(config.trainer.device, "trainer.device"), /*with_gradients=*/true,
+      reducer_(options.reducer ? options.reducer : single_rank()),
+      replica_(config, env, options.network ? *options.network : define_network(config.model, env),
+               find_device(config.trainer.device, "trainer.device"), /*with_gradients=*/true,
                /*own_memory=*/options.device_form),
-      form_(make_form(config, replica_, choice_, std::move(options))),
+      form_(make_form(config, replica_, choice_, *reducer_, options.device_form)),
       kl_coef_(config.algorithm.kl_coef) {}
 
 std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const {
@@ -100,7 +106,13 @@ std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const
   return result;
 }
 
+WeightsPtr PolicyLearner::snapshot(PolicyVersion version) const {
+  replica_.require_weights();
+  return replica_.weights.snapshot(version);
+}
+
 UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
+  replica_.require_weights();
   UpdateReport report;
   const UpdateSettings settings = update_settings(config_, updates_, kl_coef_, progress);
   schedule_log_std(progress);
@@ -120,15 +132,15 @@ UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
 PolicyLearner::Trained PolicyLearner::train(StagedUpdate& batch, const UpdateSettings& settings, UpdateReport& report) {
   Trained result;
   StagedSamples& samples = batch.staged;
-  if (samples.trained.empty()) return result;
+  if (sum_over_ranks(*reducer_, static_cast<double>(samples.trained.size())) == 0) return result;
   form_->begin(batch);
-  Prepared prepared = prepare_targets(samples);
+  Prepared prepared = samples.trained.empty() ? Prepared() : prepare_targets(samples);
   const std::vector<uint8_t> is_trained = trained_mask(samples);
-  result.samples = count_trained(batch.chunks, is_trained);
+  result.samples = sum_over_ranks(*reducer_, static_cast<double>(count_trained(batch.chunks, is_trained)));
   if (result.samples == 0) return result;
-  absorb_returns(samples, replica_.weights);
+  absorb_returns(samples, replica_.layout.value_head, replica_.weights, *reducer_);
   const Targets targets =
-      make_targets(choice_, samples, prepared, value_units(replica_.weights), result.figures.emplace());
+      make_targets(choice_, samples, prepared, value_units(replica_.weights), result.figures.emplace(), *reducer_);
   const Training training = {targets, is_trained};
   form_->begin_steps(training);
   const Epoch every = {batch, prepared.sequences, is_trained};
@@ -161,12 +173,13 @@ EpochReport PolicyLearner::run_epoch(const Epoch& epoch, const UpdateSettings& s
   EpochReport report;
   const uint64_t key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, index);
   const EpochOrder order = epoch_order(epoch, key);
+  const std::vector<SampleRange> parts = minibatches(order, config_.trainer.minibatches);
+  const std::vector<StepTotals> totals = count_over_ranks(parts);
   UpdateSettings own = settings;
-  uint64_t number = 0;
-  for (const SampleRange& minibatch : minibatches(order, config_.trainer.minibatches)) {
-    own.loss.key = derive_key(key, "minibatch", number++);
-    if (minibatch.size() == 0) continue;
-    const StepReport step = form_->step(own, minibatch, config_.trainer.micro_batch);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    own.loss.key = derive_key(key, "minibatch", i);
+    if (totals[i].all.samples == 0) continue;
+    const StepReport step = form_->step(own, parts[i], totals[i], config_.trainer.micro_batch);
     if (!std::isfinite(step.grad_norm)) {
       ++report.skipped;
       continue;
@@ -175,29 +188,57 @@ EpochReport PolicyLearner::run_epoch(const Epoch& epoch, const UpdateSettings& s
     report.grad_norm_sum += step.grad_norm;
     report.loss.add_step(step.loss);
   }
+  merge_kl_over_ranks(report.loss);
   return report;
 }
 
-// Of samples, of whole sequences, or of chunks by their indices.
+std::vector<StepTotals> PolicyLearner::count_over_ranks(std::span<const SampleRange> minibatches) {
+  std::vector<StepTotals> result;
+  std::vector<double> sums;
+  for (const SampleRange& minibatch : minibatches) {
+    const LossTotals own = form_->count(minibatch);
+    result.push_back({.own = own, .all = {}});
+    sums.insert(sums.end(), {static_cast<double>(own.samples), own.counts.tokens, own.counts.sequences});
+  }
+  reducer_->sum(sums);
+  for (size_t i = 0; i < result.size(); ++i)
+    result[i].all = {.samples = static_cast<int64_t>(sums[3 * i]),
+                     .counts = {.tokens = sums[3 * i + 1], .sequences = sums[3 * i + 2]}};
+  return result;
+}
+
+// What decides how training goes on, which all ranks must do in the same way.
+void PolicyLearner::merge_kl_over_ranks(LossReport& epoch) {
+  if (reducer_->ranks() == 1) return;
+  SurrogateDiagnostics& measured = epoch.diagnostics;
+  std::array sums = {measured.kl_k3 * measured.count, measured.count, epoch.kl * epoch.samples, epoch.samples};
+  reducer_->sum(sums);
+  measured.kl_k3 = sums[1] == 0 ? 0.0 : sums[0] / sums[1];
+  epoch.kl = sums[3] == 0 ? 0.0 : sums[2] / sums[3];
+}
+
+// The order of samples, of whole sequences, or of chunks by their indices.
 EpochOrder PolicyLearner::epoch_order(const Epoch& epoch, uint64_t key) const {
   const Chunks& chunks = epoch.batch.chunks;
+  if (epoch.batch.staged.trained.empty()) return {};
   if (chunks.steps > 0) return shuffled(trained_chunks(chunks, epoch.is_trained), key);
   return choice_.whole_sequences ? shuffled(epoch.sequences, key) : shuffled(epoch.batch.staged.trained, key);
 }
 
-// After the update, by the samples it trained on: its own penalty was weighted with the coefficient from before it.
+// Called after the update, with the samples that it trained on: its own penalty had the coefficient from before.
 void PolicyLearner::adapt_kl(const Trained& trained, bool trained_policy) {
   const AlgorithmConfig& algorithm = config_.algorithm;
   if (algorithm.kl_controller != "adaptive" || !trained_policy || trained.last.steps == 0) return;
   AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
-  controller.update(trained.last.loss.kl, static_cast<double>(trained.samples));
+  controller.update(trained.last.loss.kl, trained.samples);
   kl_coef_ = controller.value();
 }
 
 LearnerState PolicyLearner::save() const {
+  replica_.require_weights();
   LearnerState state;
   state.model = replica_.weights.save();
-  form_->save(state.optimizer, state.scalars);
+  form_->optimizer().save(state.optimizer, state.scalars);
   state.scalars["updates"] = static_cast<double>(updates_);
   if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;
   return state;
@@ -206,23 +247,21 @@ LearnerState PolicyLearner::save() const {
 void PolicyLearner::begin_from(const std::map<std::string, Array>& model) {
   TROUPE_CHECK(updates_ == 0, updates_);
   check_initial_weights(*signature(), model);
-  replica_.weights.load(model);
-  replica_.device.upload();
+  replica_.load(model);
 }
 
 void PolicyLearner::load(const LearnerState& state) {
   WeightBlock candidate(*signature());
   candidate.load(state.model);
-  check_buffers(candidate);
+  check_initial_weights(*signature(), state.model);
   check_moments(replica_.weights, state.optimizer, state.scalars);
   const double updates = saved_count(state.scalars, "updates");
 
-  replica_.weights.load(state.model);
-  form_->load(state.optimizer, state.scalars);
+  replica_.load(state.model);
+  form_->optimizer().load(state.optimizer, state.scalars);
   updates_ = static_cast<uint64_t>(updates);
   const auto kl_coef = state.scalars.find("kl_coef");
   kl_coef_ = kl_coef == state.scalars.end() ? config_.algorithm.kl_coef : kl_coef->second;
-  replica_.device.upload();
 }
 
 }  // namespace

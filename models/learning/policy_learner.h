@@ -10,8 +10,12 @@
 
 namespace troupe {
 
+struct NetworkDefinition;  // models/networks/network.h
+
 struct LearnerOptions {
-  GradientReducer reducer;  // between backward and optimizer step; none = each step has its own gradients
+  std::shared_ptr<GradientReducer> reducer = {};  // of the ranks that train together; none = this learner alone
+  // In place of the network of model.kind.
+  std::shared_ptr<const NetworkDefinition> network = {};
   // The form of updates that other devices have (models/learning/update_form.h), on the CPU as well. For tests.
   bool device_form = false;
 };

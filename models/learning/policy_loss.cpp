@@ -72,10 +72,6 @@ PolicyLoss::PolicyLoss(const AlgorithmChoice& choice, double value_coef, double 
       length_(choice.aggregation_length.value_or(length)),
       per_sample_(choice.per_decision ? head.decisions() : 1) {}
 
-LossTotals PolicyLoss::count(int64_t samples, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const {
-  return count_loss(samples, offsets, per_sample_, kept);
-}
-
 LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals, const LossSettings& settings,
                                LossGradients out) {
   const int64_t samples = input.head.samples;
@@ -165,8 +161,8 @@ double PolicyLoss::aggregate_loss(const LossInput& input, std::span<const float>
   return aggregate(loss, TokenSequences(offsets_), input.kept, sequence_weights_);
 }
 
-// Adds the gradient of the penalty; its aggregate. The samples come from the behaviour policy, so what they estimate
-// without bias is KL(behaviour || current): the derivative with respect to the reference is the negative one.
+// Adds the gradient of the penalty; returns its aggregate. The samples come from the behaviour policy, so what they
+// estimate without bias is KL(behaviour || current): the derivative with respect to the reference is the negative one.
 double PolicyLoss::add_kl(const LossInput& input, double kl_coef) {
   kl_.resize(new_.size());
   kl_gradients_.resize(new_.size());

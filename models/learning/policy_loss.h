@@ -1,11 +1,11 @@
 #pragma once
-// PolicyLoss: the loss of a minibatch and its gradients with respect to what the network said, in plain loops on host
+// PolicyLoss: the loss of a minibatch and its gradients with respect to the network's outputs, in plain loops on host
 // arrays: the policy surrogate, the penalty on the distance to the behaviour policy, the entropy bonus and the value
 // loss, added up as
 //   L = agg(surrogate) + kl_coef * agg(kl) - entropy_coef * mean(H) + value_coef * mean(value loss),
-// agg over tokens (importance ratios) as the run file says, means over samples. No tensor library, so every term can be
-// tested by itself. Its form for other devices is DevicePolicyLoss (models/learning/device/device_loss.h): what is
-// added here is added there. Used by one thread at a time.
+// agg over tokens (importance ratios) as the config file says, means over samples. No tensor library, so every term can
+// be tested by itself. Its form for other devices is DevicePolicyLoss (models/learning/device/device_loss.h): whatever
+// is added here must be added there. Used by one thread at a time.
 
 #include <cstdint>
 #include <span>
@@ -60,8 +60,8 @@ struct LossGradients {
   std::span<float> log_std;  // [D]; empty unless continuous
 };
 
-// Means over samples, and over tokens where each has its own ratio. A loss that is no mean is counted as if all samples
-// of the minibatch had these samples' share, so that the mean over its parts is the loss of the whole.
+// Means over samples, and over tokens where each has its own ratio. A loss that is not a mean is scaled up as if the
+// other samples of the minibatch added as much, so that the mean over its parts is the loss of the whole.
 struct LossReport {
   double samples = 0;
   double policy_loss = 0;
@@ -74,10 +74,10 @@ struct LossReport {
   SurrogateSums surrogate;  // of one step's samples
   SurrogateDiagnostics diagnostics;  // means over steps
 
-  // Of more samples of the same step: means over both, and their sums.
+  // Adds the report of more samples of the same step: means over both, and sums.
   void merge(const LossReport& other);
-  // Of one more step: means over both. A step's diagnostics come from the sums over all its samples, since the
-  // effective sample size of these is no mean of their parts'.
+  // Adds the report of another step: means over both. A step's diagnostics come from the sums over all its samples,
+  // because an effective sample size is not the mean of those of its parts.
   void add_step(const LossReport& step);
 
  private:
@@ -86,14 +86,12 @@ struct LossReport {
 
 class PolicyLoss {
  public:
-  // `length`: tokens of the longest sequence there can be, the L of seq-mean-token-sum-norm where the run file gives
+  // `length`: tokens of the longest sequence there can be, the L of seq-mean-token-sum-norm where the config file gives
   // none.
   PolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const Head& head);
 
-  // As count_loss().
-  LossTotals count(int64_t samples, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;
-  // What the given samples add to the minibatch's loss, and its gradients: a minibatch that is handed over in several
-  // parts gets the gradient of the whole.
+  // What the given samples add to the minibatch's loss, and its gradients: a minibatch that is passed in several parts
+  // gets the gradient of the whole.
   LossReport compute(const LossInput& input, const LossTotals& totals, const LossSettings& settings, LossGradients out);
 
  private:

@@ -15,8 +15,8 @@ struct Tokens {
   std::vector<float> rewards, values, baselines, log_probs, sum_pi_squared, weights;
 };
 
-// Joint probabilities of the executed decisions of a sample: logs add up, and so does the sum of squares of independent
-// decisions multiply.
+// Joint probabilities of the executed decisions of a sample: log-probabilities add up, and the sums of squares of
+// independent decisions multiply.
 void append_joint(const SequenceAdvantageInput& in, int64_t sample, int64_t executed, Tokens& out) {
   float log_prob = 0.0f, squared = 1.0f;
   for (int64_t d = 0; d < executed; ++d) {

@@ -1,6 +1,6 @@
 #pragma once
-// The advantages of a staged batch by an estimator of the table (algorithms/advantages/advantages.h), its sequences
-// being the answers. A pure function; any thread.
+// The advantages of a staged batch by an estimator of the table (algorithms/advantages/advantages.h), which takes the
+// sequences as answers. A pure function; any thread.
 
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-// What the policy at the start of an update says about the stored actions; each [B, D], of the samples to train on
+// What the policy at the start of an update computes for the stored actions; each [B, D], of the samples to train on
 // only.
 struct StartProbabilities {
   std::vector<float> log_probs;
@@ -24,7 +24,7 @@ struct SequenceAdvantageInput {
   std::span<const int64_t> groups;  // [S]
   double gamma = 1.0;               // of V(s') where a sequence does not end in a terminal state
   int64_t decisions = 1;            // D
-  bool per_decision = false;        // estimators that weigh tokens by their probability take each decision for one
+  bool per_decision = false;        // estimators that weigh tokens by probability take each decision as a token
   const StartProbabilities* start = nullptr;  // for those estimators
   std::span<const float> weights = {};        // for those, [B] or [B, D] per token: rollout weights, or empty
 };

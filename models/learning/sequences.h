@@ -1,6 +1,6 @@
 #pragma once
 // Sequences: the consecutive valid steps of one episode within one column of a staged batch, which estimators and
-// losses for whole answers take as an answer. A pure function; any thread.
+// losses of whole answers treat as one answer. A pure function; any thread.
 
 #include <cstdint>
 #include <span>
@@ -23,10 +23,10 @@ struct Sequences {
   }
 };
 
-// All of them, column after column. cut_is_end: a time limit counts as a terminal state. The batch was staged with
-// whole columns.
+// All sequences, column after column. With `cut_is_end` a time limit counts as a terminal state. The batch must have
+// been staged with whole columns.
 Sequences cut_sequences(const StagedSamples& batch, bool cut_is_end);
-// Only the complete ones.
+// Those of them that are complete.
 Sequences complete_sequences(const Sequences& all);
 
 }  // namespace troupe

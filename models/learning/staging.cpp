@@ -80,7 +80,7 @@ class Bootstraps {
   void add(const RolloutUnits& part, int64_t first_sample) {
     const Rollout& rollout = *part.rollout;
     const auto columns = static_cast<int64_t>(part.indices.size());
-    if (rollout.last_observations.empty()) return;  // the stored next_values serve
+    if (rollout.last_observations.empty()) return;  // the stored next_values are used
     for (int64_t c = 0; c < columns; ++c)
       bootstraps_.push_back(
           {&rollout.last_observations, part.indices[c], first_sample + (rollout.steps() - 1) * columns + c});
@@ -89,7 +89,8 @@ class Bootstraps {
       const auto step = rollout.final_steps.view<int32_t>().subspan(2 * f, 2);
       const auto column = std::ranges::find(part.indices, step[1]);
       if (column == part.indices.end()) continue;
-      // After those of the last step, so that a cut at the last step wins over the next episode's first observation.
+      // After those of the last step, so that a cut at the last step takes precedence over the next episode's first
+      // observation.
       bootstraps_.push_back(
           {&rollout.final_observations, f, first_sample + step[0] * columns + (column - part.indices.begin())});
     }

@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-// What the batch has of one rollout: T steps of n of its columns, time-major, in consecutive samples.
+// The part of a rollout that a batch holds: T steps of n of its columns, time-major, in consecutive samples.
 struct StagedRollout {
   int64_t first_sample = 0;
   int64_t steps = 0;
@@ -40,7 +40,7 @@ struct StagedSamples {
   Array rewards, next_values;          // [B]
   Array terminated, truncated, valid;  // [B] uint8
   Array task;                          // [B] int32, or empty
-  // Where the rollouts brought them along.
+  // If the rollouts carry them.
   std::vector<Array> bootstrap_inputs;     // each [C, ...]: of the observations after a rollout's last step or a cut
   std::vector<int64_t> bootstrap_samples;  // [C] the sample whose next observation it is
 
@@ -50,8 +50,8 @@ struct StagedSamples {
   }
 };
 
-// Takes only the valid steps, unless `whole_columns` asks for all. Throws InvariantError naming what does not fit when
-// a rollout is not one of this environment.
+// Takes only the valid steps, unless `whole_columns` asks for all. Throws InvariantError naming the mismatch when a
+// rollout does not belong to this environment.
 StagedSamples stage_samples(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder,
                             bool whole_columns, const RolloutExtras& extras = {});
 

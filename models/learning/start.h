@@ -1,6 +1,6 @@
 #pragma once
-// What the policy says about a staged batch at the start of an update, before the weights change. Plain functions over
-// callbacks, so that no tensor library is needed; used by the learner's thread.
+// What the policy computes for a staged batch at the start of an update, before the weights change. Plain functions
+// over callbacks, so that no tensor library is needed; used by the learner's thread.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// What the policy says about the stored actions of some samples, in host memory; valid until the next call.
+// What the policy computes for the stored actions of some samples, in host memory; valid until the next call.
 struct SampleEvaluation {
   std::span<const float> log_probs;       // [B, D]
   std::span<const float> sum_pi_squared;  // [B, D] of all categories of a decision; empty unless asked for
@@ -31,7 +31,7 @@ struct CurrentNetwork {
   int64_t samples_per_pass = 1;
 };
 
-// What the network says about some samples, in host memory.
+// The network's outputs for some samples, in host memory.
 struct SampleOutputs {
   std::span<const float> outputs;  // [B, P] of the policy
   std::span<const float> values;   // [B] in units of the value head
@@ -42,7 +42,9 @@ class HostEvaluation {
  public:
   explicit HostEvaluation(const Head& head) : head_(head), minibatch_(head) {}
 
-  // A sample whose outputs are not finite has log-probabilities of NaN. A step whose minibatch holds it is skipped.
+  // A sample whose outputs are not finite has log-probabilities of NaN. A step whose minibatch holds it is skipped;
+  // where the advantages are whitened or come from V-trace, NaN spreads to all of them, and every step of the update is
+  // skipped.
   SampleEvaluation evaluate(const StagedSamples& batch, std::span<const int64_t> samples, SampleOutputs said,
                             std::span<const float> log_std, bool probabilities);
 

@@ -1,6 +1,7 @@
 #include "models/learning/targets.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <span>
 #include <utility>
@@ -109,7 +110,7 @@ Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, c
 }
 
 Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, Prepared& prepared, ValueUnits units,
-                     TargetFigures& figures) {
+                     TargetFigures& figures, GradientReducer& reducer) {
   const auto values = batch.values.view<float>(), returns = batch.returns.view<float>();
   const int64_t width = prepared.advantages.per_sample;
   std::vector<float> sampled_advantages, sampled_values, sampled_returns;
@@ -122,13 +123,13 @@ Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, 
     sampled_values.push_back(values[sample]);
     sampled_returns.push_back(returns[sample]);
   }
-  const Moments advantage_moments = masked_moments(sampled_advantages, counted);
-  const Moments return_moments = masked_moments(sampled_returns, {});
-  figures = {.advantages = advantage_moments,
-             .returns = return_moments,
+  std::array moments = {masked_moments(sampled_advantages, counted), masked_moments(sampled_returns, {})};
+  merge_over_ranks(reducer, moments);
+  figures = {.advantages = moments[0],
+             .returns = moments[1],
              .explained_variance = explained_variance(sampled_values, sampled_returns, {}),
              .correction = {}};
-  if (choice.whitening) whiten(sampled_advantages, counted, advantage_moments, *choice.whitening);
+  if (choice.whitening) whiten(sampled_advantages, counted, moments[0], *choice.whitening);
   if (choice.correction) figures.correction = prepared.correction.metrics;
 
   Targets result;

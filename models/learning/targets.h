@@ -1,13 +1,14 @@
 #pragma once
-// From a staged batch to what its samples are trained towards: sequences, advantages, value targets and weights.
-// Everything that needs more than one sample, with the weights from before the update, so that it does not move within
-// the update. Used by the learner's thread.
+// The training targets of a staged batch: sequences, advantages, value targets and weights. Everything that needs more
+// than one sample is computed here with the weights from before the update, so that it stays the same during the
+// update. Used by the learner's thread.
 
 #include <cstdint>
 #include <vector>
 
 #include "algorithms/common/algorithm_choice.h"
 #include "models/heads/heads.h"
+#include "models/learning/gradient_reducer.h"
 #include "models/learning/metrics.h"
 #include "models/learning/rollout_weights.h"
 #include "models/learning/sequence_advantages.h"
@@ -30,18 +31,18 @@ struct Prepared {
 Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, const Head& head,
                  const CurrentNetwork& network, Start start, StagedSamples& batch);
 
-// What the samples are trained towards. C ratios per sample.
+// The training targets of the samples. C ratios per sample.
 struct Targets {
   std::vector<float> advantages;       // [B] or [B, D], whitened when the config says so
   std::vector<float> values;           // [B] before the update, in units of the value head
   std::vector<float> returns;          // [B] likewise
-  std::vector<float> old_log_probs;    // [B, D] of the policy before the update, or empty: the behaviour policy's serve
+  std::vector<float> old_log_probs;    // [B, D] of the policy before the update, or empty = the behaviour policy's
   std::vector<float> rollout_weights;  // [B, C] or empty
   std::vector<uint8_t> kept;           // [B, C] 0 = rejected, or a decision that was not executed; or empty = all
 };
 
-// Takes what it needs out of `prepared`, and fills in `figures`.
+// Moves what it needs out of `prepared`, and fills in `figures`. Advantages are whitened with the moments of all ranks.
 Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, Prepared& prepared, ValueUnits units,
-                     TargetFigures& figures);
+                     TargetFigures& figures, GradientReducer& reducer);
 
 }  // namespace troupe

@@ -8,13 +8,14 @@ void describe(TrainerConfig& c, Fields& fields) {
   const Section s(fields, "trainer", "models/learning");
   s.add(c.super_batch, "super_batch", between(1, 1e9),
         "least samples per update; with replay.draw column an update takes whole columns of rollouts and so may use up "
-        "to rollout.length - 1 more");
+        "to rollout.length - 1 more",
+        {.elsewhere = kWords<"train_batch_size">});
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),
         "samples per forward and backward pass within a minibatch; 0 = the whole minibatch");
   s.add(c.epochs, "epochs", between(1, 1000), "passes over the super-batch per update",
-        {.elsewhere = kWords<"update_epochs", "n_epochs">});
+        {.elsewhere = kWords<"update_epochs", "n_epochs", "num_sgd_iter">});
   s.add(c.policy_lr, "policy_lr", between(0, 10), "learning rate of the policy",
         {.elsewhere = kWords<"learning_rate", "lr">});
   s.add(c.value_lr, "value_lr", between(0, 10), "learning rate of the value function",

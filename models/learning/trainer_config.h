@@ -1,5 +1,5 @@
 #pragma once
-// The section "trainer" of a run file: batches, optimizer and where the trainer computes. Plain values; any thread.
+// The section "trainer" of a config file: batches, optimizer and where the trainer computes. Plain values; any thread.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 namespace troupe {
 
 struct TrainerConfig {
-  int64_t super_batch = 2048;  // least samples per update
+  int64_t super_batch = 2048;  // minimum number of samples per update
   int64_t minibatches = 4;     // optimizer steps per epoch
   int64_t micro_batch = 0;     // samples per forward and backward inside a minibatch; 0 = the whole minibatch
   int64_t epochs = 4;

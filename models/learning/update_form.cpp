@@ -1,6 +1,7 @@
 #include "models/learning/update_form.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <utility>
 
@@ -9,11 +10,24 @@
 
 namespace troupe {
 
-UpdateForm::UpdateForm(Replica& replica, GradientReducer reducer)
+namespace {
+
+at::Tensor pick(const at::Tensor& samples, const at::Tensor& positions) { return samples.index_select(0, positions); }
+
+// The samples at `positions` of a tensor like `like`, and 0 everywhere else.
+at::Tensor spread(const at::Tensor& samples, const at::Tensor& positions, const at::Tensor& like) {
+  return at::zeros(like.sizes(), samples.options()).index_copy_(0, positions, samples);
+}
+
+}  // namespace
+
+UpdateForm::UpdateForm(Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer)
     : replica_(replica),
-      reducer_(std::move(reducer)),
+      reducer_(reducer),
       gather_(replica.device.device()),
-      chunk_forward_(replica, gather_) {}
+      chunk_forward_(replica, gather_),
+      minibatch_(replica.head),
+      ratios_per_sample_(choice.per_decision ? replica.head.decisions() : 1) {}
 
 CurrentNetwork UpdateForm::current_network() {
   CurrentNetwork result;
@@ -40,7 +54,7 @@ void UpdateForm::use_samples(CurrentNetwork& network) {
   };
 }
 
-// One pass over the chunks says everything, because a sample's state depends on the samples before it.
+// All samples are computed in one pass over the chunks, because a sample's state depends on the samples before it.
 void UpdateForm::use_chunks(CurrentNetwork& network) {
   const auto said = std::make_shared<const BatchOutputs>(
       run_batch(chunk_forward_, replica_, batch_->staged, batch_->chunks, tensors(), network.samples_per_pass));
@@ -52,6 +66,58 @@ void UpdateForm::use_chunks(CurrentNetwork& network) {
   network.bootstrap_values = [bootstraps = said->bootstraps.cpu()](int64_t begin, int64_t end) {
     return floats_of(bootstraps).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
   };
+}
+
+void UpdateForm::begin_steps(const Training& training) { training_ = &training; }
+
+StepReport UpdateForm::step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals,
+                            int64_t micro_batch) {
+  const at::NoGradGuard guard;
+  replica_.device.zero_gradients();
+  begin_step();
+  for (const SampleRange& part : micro_batches(minibatch, chunks_of(micro_batch, batch_->chunks.steps)))
+    if (!accumulate(settings, part, totals.all)) break;
+  if (reducer_.ranks() > 1) spoil_gradients();
+  reducer_.reduce(replica_.device.gradients(), totals.own.samples);
+  return apply(settings, totals.all);
+}
+
+LossTotals UpdateForm::count(SampleRange minibatch) {
+  if (minibatch.size() == 0) return {};
+  TrainedSamples trained;
+  if (batch_->chunks.steps > 0) {
+    trained = trained_samples(batch_->chunks, minibatch.indices, training_->is_trained);
+    minibatch = {trained.samples, {}};
+  }
+  return count_loss(minibatch.size(), minibatch.offsets, ratios_per_sample_,
+                    minibatch_.kept(batch_->staged, training_->targets, minibatch.indices));
+}
+
+// Forward and backward of some samples of a minibatch; false when the network's outputs are not finite.
+bool UpdateForm::accumulate(const UpdateSettings& settings, SampleRange part, const LossTotals& totals) {
+  if (batch_->chunks.steps > 0) return accumulate_chunks(settings, part.indices, totals);
+  const NetworkInput input = {gather_.gather(tensors().inputs, part.indices), {}, {}};
+  const NetworkOutput output = replica_.network->forward(input, true);
+  const std::optional<OutputGradients> gradients = add_loss(settings, part, totals, output.policy, output.values);
+  if (gradients) backward(settings, gradients->policy, gradients->values);
+  return gradients.has_value();
+}
+
+bool UpdateForm::accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks,
+                                   const LossTotals& totals) {
+  const TrainedSamples trained = trained_samples(batch_->chunks, chunks, training_->is_trained);
+  const at::Tensor positions = index_tensor(trained.positions, replica_.device.device());
+  const NetworkOutput output = chunk_forward_.run_trained(tensors(), batch_->chunks, chunks);
+  const std::optional<OutputGradients> gradients =
+      add_loss(settings, {trained.samples, {}}, totals, pick(output.policy, positions), pick(output.values, positions));
+  if (!gradients) return false;
+  backward(settings, spread(gradients->policy, positions, output.policy),
+           spread(gradients->values, positions, output.values));
+  return true;
+}
+
+void UpdateForm::backward(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
+  replica_.network->backward(settings.loss.train_policy ? outputs : at::Tensor(), values);
 }
 
 double longest_sequence(const LearnerConfig& config, const AlgorithmChoice& choice, const Head& head) {

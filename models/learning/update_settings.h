@@ -15,8 +15,8 @@ struct UpdateSettings {
   LossSettings loss;
 };
 
-// Of the update that `updates` others preceded; `progress` in [0, 1] of the run; `kl_coef` is the penalty's present
-// coefficient.
+// The settings of an update after `updates` earlier ones. `progress` in [0, 1] is the part of the run that is done;
+// `kl_coef` is the current coefficient of the KL penalty.
 UpdateSettings update_settings(const LearnerConfig& config, uint64_t updates, double kl_coef, double progress);
 
 }  // namespace troupe

@@ -11,10 +11,10 @@ namespace troupe {
 
 enum class Activation : uint8_t { tanh, relu, elu, gelu, silu };
 
-// Throws InvariantError on another name: the reader of run files has refused it.
+// Throws InvariantError on another name: the reader of config files has refused it.
 Activation find_activation(const std::string& name);
 
-// Of every element.
+// Applied to every element.
 at::Tensor activated(Activation activation, const at::Tensor& x);
 
 }  // namespace troupe

@@ -15,8 +15,8 @@ int gpu_count() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount(
 void set_compute_threads(int threads) { at::set_num_threads(threads); }
 
 void compute_reproducibly() {
-  // MKL chooses its kernels by how operands are aligned, unless this is set before its first call. The user's own
-  // choice stays. NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are other threads
+  // MKL chooses its kernels by how operands are aligned, unless this is set before its first call. A value set by the
+  // user stays. NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are other threads
   setenv("MKL_CBWR", "AUTO", /*overwrite=*/0);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);

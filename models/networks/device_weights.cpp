@@ -36,7 +36,7 @@ at::Tensor DeviceWeights::trained(const at::Tensor& flat) const {
   return flat.narrow(0, 0, static_cast<int64_t>(block_.trained().size()));
 }
 
-// The index of a parameter, or their number.
+// The index of a parameter, or the number of parameters if none has that name.
 size_t DeviceWeights::index_of(const std::string& name) const {
   size_t i = 0;
   while (i < block_.parameter_count() && block_.signature()->tensors[i].name != name) ++i;

@@ -12,7 +12,7 @@
 namespace troupe {
 
 // The device with the name "cpu", "cuda" or "cuda:N". Throws ConfigError, which begins with `setting`, for another name
-// and for a device that is not there.
+// and for a device that does not exist.
 at::Device find_device(const std::string& name, const std::string& setting);
 
 class DeviceWeights {
@@ -30,17 +30,17 @@ class DeviceWeights {
   // Whether `name` is a parameter, and where it starts in parameters() and gradients().
   bool has(const std::string& name) const;
   size_t offset(const std::string& name) const;
-  // Whether `name` is a parameter that is trained, and here with gradients.
+  // Whether `name` is a trained parameter and there are gradients.
   bool has_gradient(const std::string& name) const;
-  // All of them, [n] float32 as the block's parameters, padding (always 0) included. Gradients end with the last
-  // parameter that is trained.
+  // All of them, [n] float32, laid out as the block's parameters, padding (always 0) included. Gradients end with the
+  // last parameter that is trained.
   at::Tensor& parameters() { return parameters_; }
   at::Tensor& gradients() { return gradients_; }
   bool has_gradients() const { return gradients_.defined(); }
   void zero_gradients();
   // Copies the block's parameters to the device; nothing to do where they are the block's own memory.
   void upload();
-  // The same with one of them.
+  // Copies one of them.
   void upload(const std::string& name);
   // Copies the parameters that are trained back into the block, waiting for the device.
   void download();

@@ -40,7 +40,7 @@ class InputEncoder {
   // One array per input: [B, n] float32, or [B, ...] as the environment gave it. Not normalised. An input may share the
   // memory of the observation it is made from.
   std::vector<Array> encode(const Arrays& observations) const;
-  // Normalises encoded inputs in place, where they are numbers; without any, nothing.
+  // Normalises in place the encoded inputs that are numbers; an empty scaling changes nothing.
   void scale(const FeatureScaling& scaling, std::vector<Array>& inputs) const;
   // The features of some samples of encoded inputs side by side: out [samples, O].
   void gather_features(const std::vector<Array>& inputs, std::span<const int64_t> samples, std::span<float> out) const;

@@ -33,6 +33,11 @@ static_assert(std::ranges::equal(kComputed, kNetworkKinds, {}, &ComputedKind::na
 
 }  // namespace
 
+NetworkDefinition define_network(const ModelConfig& config, const EnvSpec& env) {
+  return {network_layout(config, env),
+          [config, env](const DeviceWeights& weights) { return make_network(config, env, weights); }};
+}
+
 std::unique_ptr<Network> make_network(const ModelConfig& config, const EnvSpec& env, const DeviceWeights& weights) {
   for (const ComputedKind& kind : kComputed)
     if (kind.name == config.kind) return kind.make(config, env, weights);

@@ -1,7 +1,7 @@
 #pragma once
-// Mlp: forward and backward of an MLP policy with a value function, written out instead of taped: at the sizes of
-// control policies, autograd's bookkeeping costs as much as the arithmetic. Works in its own buffers, which grow to the
-// largest batch seen. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
+// Mlp: forward and backward of an MLP policy with a value function, written by hand: at the sizes of control policies,
+// autograd's bookkeeping costs as much as the arithmetic. Works in its own buffers, which grow to the largest batch
+// seen. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
 
 #include <ATen/core/Tensor.h>
 

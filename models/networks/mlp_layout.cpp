@@ -38,7 +38,7 @@ NetworkLayout mlp_layout(const ModelConfig& config, const EnvSpec& env) {
     add_trunk(layout, "value", config, features, TensorGroup::value);
   }
   add_linear(layout, "policy.head", Head(env.action).outputs(), top, TensorGroup::policy, config.policy_gain);
-  add_linear(layout, "value.head", 1, top, TensorGroup::value, 1.0);
+  layout.value_head = add_linear(layout, "value.head", 1, top, TensorGroup::value, 1.0);
   return layout;
 }
 

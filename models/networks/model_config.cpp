@@ -7,17 +7,20 @@ namespace troupe {
 void describe(ModelConfig& c, Fields& fields) {
   const Section s(fields, "model", "models/networks");
   s.add(c.kind, "kind", one_of(kNetworkNames), "the network: mlp, or what model.net describes");
-  s.add(c.hidden, "hidden", between(1, kMostUnits), "units of each hidden layer; [] = a linear model");
+  s.add(c.hidden, "hidden", between(1, kMostUnits), "units of each hidden layer; [] = a linear model",
+        {.elsewhere = kWords<"net_arch", "fcnet_hiddens">});
   s.add_object(c.net, "net", "kind net: encoders by observation, trunk, core and value_trunk (docs/models.md)");
   s.add(c.sequence, "sequence", between(0, 65536),
         "recurrent core: length of the sequences of consecutive steps it is trained on, a divisor of rollout.length; "
-        "0 = the largest divisor up to 32");
+        "0 = the largest divisor from 8 to 32, or all of a shorter rollout",
+        {.elsewhere = kWords<"max_seq_len">});
   s.add(c.burn_in, "burn_in", between(0, 65535),
         "recurrent core: steps at the beginning of each sequence that only bring its state up to date and are not "
         "trained on, fewer than model.sequence");
   s.add(c.activation, "activation", one_of(kWords<"tanh", "relu", "elu", "gelu", "silu">),
         "activation function after every layer but the heads");
-  s.add(c.shared_trunk, "shared_trunk", anything(), "the policy and the value function share their hidden layers");
+  s.add(c.shared_trunk, "shared_trunk", anything(), "the policy and the value function share their hidden layers",
+        {.elsewhere = kWords<"vf_share_layers">});
   s.add(c.normalize_observations, "normalize_observations", anything(),
         "subtract the running mean, divide by the running standard deviation");
   s.add(c.observation_clip, "observation_clip", above(0, 1e6), "normalised observations are clipped to this magnitude");
@@ -25,7 +28,8 @@ void describe(ModelConfig& c, Fields& fields) {
         "the value head predicts in units of the running return statistics");
   s.add(c.log_std, "log_std", one_of(kWords<"state_independent", "scheduled">),
         "log standard deviation of continuous actions: learned, or moved from log_std_start to log_std_end");
-  s.add(c.log_std_start, "log_std_start", between(-20, 5), "log standard deviation at the start");
+  s.add(c.log_std_start, "log_std_start", between(-20, 5), "log standard deviation at the start",
+        {.elsewhere = kWords<"log_std_init">});
   s.add(c.log_std_end, "log_std_end", between(-20, 5),
         "log standard deviation at the end of the run, with log_std scheduled");
   s.add(c.policy_gain, "policy_gain", between(0, 100), "gain of the orthogonal initialisation of the policy head");

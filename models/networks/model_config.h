@@ -1,5 +1,5 @@
 #pragma once
-// The section "model" of a run file: the network and its normalisers. Plain values; any thread.
+// The section "model" of a config file: the network and its normalisers. Plain values; any thread.
 
 #include <cstdint>
 #include <string>

@@ -8,6 +8,7 @@
 
 #include "models/heads/heads.h"
 #include "models/networks/encoders/encoder_table.h"
+#include "models/networks/object_setting.h"
 #include "models/networks/strict_object.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
@@ -19,7 +20,22 @@ namespace {
 
 constexpr std::string_view kOthers = "*";
 
-// The observations that settings may be for must exist, also those that "*" stands for.
+constexpr ObjectSetting kCoreKind =
+    defaulted_key(R"("none")", choice_key("kind", kWords<"none", "lstm", "gru">, "the recurrent core"));
+constexpr ObjectSetting kCoreSize = defaulted_key("64", integer_key("size", 1, kMostUnits, "lstm, gru: units"));
+constexpr ObjectSetting kCoreKeys[] = {kCoreKind, kCoreSize};
+
+constexpr ObjectSetting kEncoders =
+    optional_key(object_key("encoders", "an encoder for each observation; * stands for those that are not named"));
+constexpr ObjectSetting kTrunk = defaulted_key(
+    "[64]", integers_key("trunk", 1, kMostUnits, "units of the layers that read the outputs of all encoders"));
+constexpr ObjectSetting kCore = {.setting = object_key("core", "recurrent core behind the trunk"),
+                                 .members = [] { return std::span<const ObjectSetting>(kCoreKeys); }};
+constexpr ObjectSetting kValueTrunk = optional_key(integers_key(
+    "value_trunk", 1, kMostUnits, "units of separate layers for the value; by default the policy's layers serve both"));
+constexpr ObjectSetting kNetKeys[] = {kEncoders, kTrunk, kCore, kValueTrunk};
+
+// Throws unless every observation with settings exists and "*" stands for at least one.
 void check_observations(StrictObject& encoders, const EnvSpec& env) {
   std::vector<std::string> names;
   for (const ArraySpec& observation : env.observations) names.push_back(observation.name);
@@ -37,6 +53,28 @@ void check_observations(StrictObject& encoders, const EnvSpec& env) {
                       " is named beside it; remove it");
 }
 
+// {"kind": "lstm"}, as an example in an error.
+std::string object_of_kind(std::string_view kind, const std::string& more = "") {
+  return "{\"kind\": \"" + std::string(kind) + '"' + more + '}';
+}
+
+// Refuses settings of other kinds, which are left over when only the kind of an encoder was changed.
+void check_settings_of_kind(const StrictObject& settings, const EncoderKind& kind) {
+  std::string required;
+  for (const ObjectSetting& setting : kind.settings)
+    if (setting.missing == ObjectSetting::Missing::refused)
+      required += ", \"" + std::string(setting.setting.key) + "\": N";
+  for (const std::string& key : settings.unknown_keys()) {
+    const bool known = std::ranges::any_of(encoder_kinds(), [&](const EncoderKind& other) {
+      return std::ranges::any_of(other.settings, [&](const ObjectSetting& has) { return has.setting.key == key; });
+    });
+    if (!known) continue;
+    throw ConfigError(settings.path_of(key) + ": has no effect with " + settings.path_of("kind") + " \"" +
+                      std::string(kind.name) + "\"; remove it, or replace the whole object: --set '" + settings.path() +
+                      '=' + object_of_kind(kind.name, required) + '\'');
+  }
+}
+
 // The encoder of one observation; returns how many features it gives.
 int64_t add_encoder(NetPlan& plan, StrictObject& encoders, const EnvSpec& env, size_t index) {
   const ArraySpec& observation = env.observations[index];
@@ -44,12 +82,15 @@ int64_t add_encoder(NetPlan& plan, StrictObject& encoders, const EnvSpec& env, s
   if (observation.shape.elements() == 0)
     throw ConfigError("env.id: observation " + observation.name + " of " + env.id + " is empty, " +
                       observation.shape.text());
-  StrictObject settings = encoders.object(named ? observation.name : kOthers);
-  const std::vector<std::string_view> kinds = encoder_names();
-  const EncoderKind& kind = find_encoder(settings.choice("kind", default_encoder(observation), kinds));
+  StrictObject settings =
+      encoders.object(named ? observation.name : kOthers, object_of_kind(default_encoder(observation)));
+  const ObjectSetting& kind_key = encoder_kind_key();
+  const EncoderKind& kind =
+      find_encoder(settings.has(kind_key) ? settings.choice(kind_key) : default_encoder(observation));
   const Shape input = kind.numbers ? Shape{observation.shape.elements()} : observation.shape;
   LayerStack layers(plan.layout, "encoder." + observation.name, input, TensorGroup::policy);
   kind.build(observation, settings, layers);
+  check_settings_of_kind(settings, kind);
   settings.finish();
   plan.layout.inputs.push_back({{index}, kind.numbers});
   plan.encoders.push_back(layers.take());
@@ -78,15 +119,18 @@ int64_t add_trunk(NetPlan& plan, const std::string& prefix, const std::vector<in
 // Network Architectures", proceedings.mlr.press/v37/jozefowicz15.html), so that memory lasts while nothing is learnt
 // yet.
 int64_t add_core(NetPlan& plan, StrictObject settings, int64_t features) {
-  constexpr std::string_view kKinds[] = {"none", "lstm", "gru"};
-  constexpr int64_t kSize = 64;
-  const std::string kind = settings.choice("kind", "none", kKinds);
+  const std::string kind = settings.choice(kCoreKind);
   plan.core = kind == "lstm" ? Core::lstm : kind == "gru" ? Core::gru : Core::none;
-  if (plan.core == Core::none && settings.has("size"))
+  if (plan.core == Core::none && settings.has(kCoreSize)) {
+    settings.finish();  // "type" in place of "kind", for one
+    if (!settings.has(kCoreKind))
+      throw ConfigError(settings.path_of("kind") + ": is missing, but " + settings.path_of("size") +
+                        " is given; use \"lstm\" or \"gru\"");
     throw ConfigError(settings.path_of("size") + ": has no effect with " + settings.path_of("kind") +
                       " \"none\"; use \"lstm\" or \"gru\", or replace the whole object: --set '" + settings.path() +
                       "={\"kind\": \"none\"}'");
-  plan.core_size = plan.core == Core::none ? 0 : settings.integer("size", kSize, 1, kMostUnits);
+  }
+  plan.core_size = plan.core == Core::none ? 0 : settings.integer(kCoreSize);
   settings.finish();
   if (plan.core == Core::none) return features;
   const int64_t rows = gates_of(plan.core) * plan.core_size;
@@ -111,23 +155,24 @@ void check_normalizer(const ModelConfig& config, const NetworkLayout& layout) {
 
 }  // namespace
 
+std::span<const ObjectSetting> net_keys() { return kNetKeys; }
+
 NetPlan net_plan(const ModelConfig& config, const EnvSpec& env) {
   const std::string path = "model.net";
   const Json json = parse_strict(config.net, path);
   StrictObject net(json, path);
   NetPlan plan;
-  const int64_t encoded = add_encoders(plan, net.object("encoders"), env);
-  int64_t features =
-      add_trunk(plan, "trunk", net.integers("trunk", {64}, 1, kMostUnits), encoded, TensorGroup::policy, plan.trunk);
-  features = add_core(plan, net.object("core"), features);
-  plan.separate_values = net.has("value_trunk");
+  const int64_t encoded = add_encoders(plan, net.object(kEncoders, "{\"*\": " + object_of_kind("conv") + '}'), env);
+  int64_t features = add_trunk(plan, "trunk", net.integers(kTrunk), encoded, TensorGroup::policy, plan.trunk);
+  features = add_core(plan, net.object(kCore, object_of_kind("lstm", ", \"size\": 64")), features);
+  plan.separate_values = net.has(kValueTrunk);
   const int64_t before = plan.core == Core::none && plan.separate_values ? encoded : features;
-  const std::vector<int64_t> units = net.integers("value_trunk", {}, 1, kMostUnits);
+  const std::vector<int64_t> units = net.integers(kValueTrunk);
   const int64_t value_features = add_trunk(plan, "value", units, before, TensorGroup::value, plan.value_trunk);
   net.finish();
   check_normalizer(config, plan.layout);
   add_linear(plan.layout, "policy.head", Head(env.action).outputs(), features, TensorGroup::policy, config.policy_gain);
-  add_linear(plan.layout, "value.head", 1, value_features, TensorGroup::value, 1.0);
+  plan.layout.value_head = add_linear(plan.layout, "value.head", 1, value_features, TensorGroup::value, 1.0);
   return plan;
 }
 

@@ -5,16 +5,18 @@
 //   encoder.<observation>.<i>.weight|bias   -> side by side, in the environment's order
 //   trunk.<i>.weight|bias                   -> core.weight_ih|weight_hh|bias_ih|bias_hh -> policy.head.weight|bias
 //   value.<i>.weight|bias                   -> value.head.weight|bias
-// The value trunk begins where the policy's trunk does, or, with a recurrent core, behind the core: what an observation
-// is worth depends on what came before it. Without "value_trunk" both heads read what the core, or else the trunk,
-// gives.
+// The value trunk reads the encoders' outputs, as the policy's trunk does. With a recurrent core it reads the core's
+// output, because the value of an observation depends on what came before it. Without "value_trunk" both heads read the
+// output of the core, or without a core that of the trunk.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "models/networks/encoders/layer_stack.h"
 #include "models/networks/network_layout.h"
+#include "models/networks/object_setting.h"
 
 namespace troupe {
 
@@ -34,6 +36,9 @@ struct NetPlan {
   bool separate_values = false;  // whether there is a value trunk; it may have no layers
   std::vector<NetLayer> value_trunk;
 };
+
+// The keys of model.net. Those of an encoder are in encoders/encoder_table.h.
+std::span<const ObjectSetting> net_keys();
 
 // Throws ConfigError with the JSON path of what is wrong in model.net, or does not fit the environment.
 NetPlan net_plan(const ModelConfig& config, const EnvSpec& env);

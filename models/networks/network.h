@@ -1,15 +1,17 @@
 #pragma once
-// Network: the arithmetic between a model's inputs and what its heads read. Implementations compute with the parameters
+// Network: the arithmetic from a model's inputs to the inputs of its heads. Implementations compute with the parameters
 // of a DeviceWeights, on its device. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "envs/env.h"
 #include "models/networks/device_weights.h"
 #include "models/networks/model_config.h"
+#include "models/networks/network_layout.h"
 
 namespace troupe {
 
@@ -32,14 +34,23 @@ class Network {
   virtual ~Network() = default;
   // The results stay valid, and with `backward_follows` backward() may be called, until the next forward() or values().
   virtual NetworkOutput forward(const NetworkInput& input, bool backward_follows) = 0;
-  // [B, 1] the values alone, which may cost less.
+  // [B, 1] only the values, which may cost less.
   virtual at::Tensor values(const NetworkInput& input) = 0;
   // Adds to the gradients of the parameters, from dL/dpolicy and dL/dvalues of the last forward(). An undefined
   // gradient stands for zeros.
   virtual void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) = 0;
 };
 
-// The network of model.kind for an environment. `weights`, of the same kind's layout, must outlive it.
+// A network that can be made any number of times.
+struct NetworkDefinition {
+  NetworkLayout layout;
+  // `weights`, of the layout, must outlive the network.
+  std::function<std::unique_ptr<Network>(const DeviceWeights& weights)> make;
+};
+
+// The network of model.kind for an environment. Throws ConfigError naming the setting that does not fit.
+NetworkDefinition define_network(const ModelConfig& config, const EnvSpec& env);
+// Makes that network. `weights`, of the same kind's layout, must outlive it.
 std::unique_ptr<Network> make_network(const ModelConfig& config, const EnvSpec& env, const DeviceWeights& weights);
 
 }  // namespace troupe

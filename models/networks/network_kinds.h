@@ -1,6 +1,6 @@
 #pragma once
-// The networks there are, by model.kind: what each is made of. How they compute is in the table of make_network.cpp. No
-// LibTorch. Constants; any thread.
+// The layouts of the networks, by model.kind. Their arithmetic is in the table of make_network.cpp. No LibTorch.
+// Constants; any thread.
 
 #include <algorithm>
 #include <array>

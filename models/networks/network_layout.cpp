@@ -11,11 +11,13 @@ NetworkLayout network_layout(const ModelConfig& config, const EnvSpec& env) {
   throw InvariantError("there is no model.kind " + config.kind);
 }
 
-void add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs, TensorGroup group,
-                double gain) {
-  layout.tensors.push_back({name + ".bias", {outputs}, group});
-  layout.tensors.push_back({name + ".weight", {outputs, inputs}, group, gain});
+LinearTensors add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs,
+                         TensorGroup group, double gain) {
+  LinearTensors names = {name + ".weight", name + ".bias"};
+  layout.tensors.push_back({names.bias, {outputs}, group});
+  layout.tensors.push_back({names.weight, {outputs, inputs}, group, gain});
   layout.units += outputs;
+  return names;
 }
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
 #pragma once
-// NetworkLayout: what a network is made of, as plain values: its parameters, how it reads observations, and how much
-// recurrent state a row has. Known without building the network and without LibTorch. Any thread.
+// NetworkLayout: the description of a network as plain values: its parameters, how it reads observations, and the size
+// of its recurrent state per row. Known without building the network and without LibTorch. Any thread.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ struct NetworkTensor {
   // Policy, value or frozen. What policy and value function share belongs to the policy.
   TensorGroup group = TensorGroup::policy;
   double gain = 0.0;   // of the orthogonal first values, over [first dimension, the others]
-  double start = 0.0;  // every element's first value where there is no gain
+  double start = 0.0;  // every element's first value without a gain
   // The first values of equal blocks of the tensor, one after another, where they are not all `start`.
   std::vector<double> start_blocks = {};
 };
@@ -31,8 +31,16 @@ struct NetworkInputSpec {
   bool numbers = true;               // [B, O] float32: flattened, bytes scaled to [0, 1], normalised
 };
 
+// The tensors of a fully connected layer, by name.
+struct LinearTensors {
+  std::string weight;  // [outputs, inputs]
+  std::string bias;    // [outputs]
+};
+
 struct NetworkLayout {
   std::vector<NetworkTensor> tensors;  // in any order
+  // The last layer of the value function, of one output: a learner that changes the units of values rescales it.
+  LinearTensors value_head;
   std::vector<NetworkInputSpec> inputs;
   int64_t state_size = 0;  // numbers of recurrent state per row; 0 = none
   int64_t units = 0;       // outputs of all layers together, per sample: what a forward keeps for its backward
@@ -41,8 +49,8 @@ struct NetworkLayout {
 // The layout of model.kind. Throws ConfigError naming the setting that does not fit.
 NetworkLayout network_layout(const ModelConfig& config, const EnvSpec& env);
 
-// A fully connected layer: `name`.weight [outputs, inputs] and `name`.bias [outputs].
-void add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs, TensorGroup group,
-                double gain);
+// Adds a fully connected layer: `name`.weight [outputs, inputs] and `name`.bias [outputs].
+LinearTensors add_linear(NetworkLayout& layout, const std::string& name, int64_t outputs, int64_t inputs,
+                         TensorGroup group, double gain);
 
 }  // namespace troupe

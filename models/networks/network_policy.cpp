@@ -17,7 +17,6 @@ class NetworkPolicy final : public Policy {
  public:
   NetworkPolicy(const LearnerConfig& config, const EnvSpec& env, const std::string& device)
       : env_(env),
-        seed_(config.seed),
         replica_(config, env, find_device(device, "device"), /*with_gradients=*/false),
         state_size_(replica_.layout.state_size) {}
 
@@ -78,16 +77,19 @@ class NetworkPolicy final : public Policy {
  private:
   // Throws, and then changes nothing, when they are of another signature.
   void take(const WeightSnapshot& weights) {
-    replica_.weights.load(weights);
-    replica_.device.upload();
-    has_weights_ = true;
-    scaling_ = replica_.scaling();
-    units_ = value_units(replica_.weights);
+    replica_.load(weights);
+    follow_weights();
   }
 
-  // Drawing the first weights of a large network takes long, and actors load the learner's before they act.
   void require_weights() {
-    if (!has_weights_) take(*initial_weights(replica_.layout, replica_.config, env_, seed_).snapshot({}));
+    if (replica_.has_weights) return;
+    replica_.require_weights();
+    follow_weights();
+  }
+
+  void follow_weights() {
+    scaling_ = replica_.scaling();
+    units_ = value_units(replica_.weights);
   }
 
   // Whether the input is the caller's own memory, which must not be scaled.
@@ -144,10 +146,8 @@ class NetworkPolicy final : public Policy {
   }
 
   const EnvSpec env_;
-  const uint64_t seed_;
   Replica replica_;
   const int64_t state_size_;
-  bool has_weights_ = false;
   FeatureScaling scaling_;
   ValueUnits units_;
 };

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// Throws ConfigError when `device` is not there.
+// Throws ConfigError when `device` does not exist.
 std::unique_ptr<Policy> make_network_policy(const LearnerConfig& config, const EnvSpec& env, const std::string& device);
 
 }  // namespace troupe

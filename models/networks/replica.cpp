@@ -22,14 +22,37 @@ at::ScalarType type_of(DType dtype) {
 }  // namespace
 
 Replica::Replica(const LearnerConfig& run, const EnvSpec& env, at::Device at, bool with_gradients, bool own_memory)
-    : config(run.model),
-      layout(network_layout(run.model, env)),
+    : Replica(run, env, define_network(run.model, env), at, with_gradients, own_memory) {}
+
+Replica::Replica(const LearnerConfig& run, const EnvSpec& env, const NetworkDefinition& definition, at::Device at,
+                 bool with_gradients, bool own_memory)
+    : seed(run.seed),
+      config(run.model),
+      layout(definition.layout),
       head(env.action),
       encoder(env.observations, layout.inputs),
-      weights(with_gradients ? initial_weights(layout, run.model, env, run.seed)
-                             : WeightBlock(model_signature(layout, run.model, env))),
+      weights(model_signature(layout, run.model, env)),
       device(weights, at, with_gradients, own_memory),
-      network(make_network(run.model, env, device)) {}
+      network(definition.make(device)) {}
+
+void Replica::require_weights() {
+  if (has_weights) return;
+  draw_weights(layout, config, seed, weights);
+  device.upload();
+  has_weights = true;
+}
+
+void Replica::load(const WeightSnapshot& snapshot) {
+  weights.load(snapshot);
+  device.upload();
+  has_weights = true;
+}
+
+void Replica::load(const std::map<std::string, Array>& tensors) {
+  weights.load(tensors);
+  device.upload();
+  has_weights = true;
+}
 
 FeatureScaling Replica::scaling() const {
   if (!weights.has(std::string(kObservationNormalizer) + ".count")) return {};

@@ -15,10 +15,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) { throw ConfigError(path + ": " + what); }
 
-constexpr Setting integer_in(int64_t low, int64_t high) {
-  return {.kind = Setting::Kind::integer, .low = static_cast<double>(low), .high = static_cast<double>(high)};
-}
-
 std::string item(const std::string& path, size_t i) { return path + '[' + std::to_string(i) + ']'; }
 
 }  // namespace
@@ -43,41 +39,42 @@ std::vector<std::string> StrictObject::keys() const {
   return result;
 }
 
-int64_t StrictObject::integer(std::string_view key, std::optional<int64_t> fallback, int64_t low, int64_t high) {
-  const Setting setting = integer_in(low, high);
-  const Json* value = find(key);
-  if (value != nullptr) return std::get<int64_t>(read_value(setting, *value, path_of(key)));
-  if (fallback) return *fallback;
-  if (missing_.empty()) missing_ = path_of(key) + ": is missing, expected " + expected(setting);
-  return low;
+int64_t StrictObject::integer(const ObjectSetting& key) {
+  const Setting& setting = key.setting;
+  if (const Json* value = find(setting.key))
+    return std::get<int64_t>(read_value(setting, *value, path_of(setting.key)));
+  if (key.missing == ObjectSetting::Missing::fallback) return Json::parse(key.fallback).get<int64_t>();
+  if (missing_.empty()) missing_ = path_of(setting.key) + ": is missing, expected " + expected(setting);
+  return static_cast<int64_t>(setting.low);
 }
 
-std::vector<int64_t> StrictObject::integers(std::string_view key, std::vector<int64_t> fallback, int64_t low,
-                                            int64_t high) {
-  Setting setting = integer_in(low, high);
-  setting.kind = Setting::Kind::integers;
-  const Json* value = find(key);
-  return value == nullptr ? fallback : read_integers(setting, *value, path_of(key));
+std::vector<int64_t> StrictObject::integers(const ObjectSetting& key) {
+  if (const Json* value = find(key.setting.key)) return read_integers(key.setting, *value, path_of(key.setting.key));
+  TROUPE_CHECK(key.missing != ObjectSetting::Missing::refused, key.setting.key);
+  return key.fallback.empty() ? std::vector<int64_t>() : Json::parse(key.fallback).get<std::vector<int64_t>>();
 }
 
-std::string StrictObject::choice(std::string_view key, std::string_view fallback,
-                                 std::span<const std::string_view> choices) {
-  const Setting setting = {.kind = Setting::Kind::text, .choices = choices};
-  const Json* value = find(key);
-  return value == nullptr ? std::string(fallback) : std::get<std::string>(read_value(setting, *value, path_of(key)));
+std::string StrictObject::choice(const ObjectSetting& key) {
+  const Setting& setting = key.setting;
+  if (const Json* value = find(setting.key))
+    return std::get<std::string>(read_value(setting, *value, path_of(setting.key)));
+  TROUPE_CHECK(key.missing == ObjectSetting::Missing::fallback, setting.key);
+  return Json::parse(key.fallback).get<std::string>();
 }
 
-StrictObject StrictObject::object(std::string_view key) {
+StrictObject StrictObject::object(std::string_view key, const std::string& like) {
   static const Json kEmpty = Json::object();
   const Json* value = find(key);
+  if (value != nullptr && !value->is_object() && !like.empty())
+    refuse(path_of(key), kind_given(*value) + ", expected an object like " + like);
   return {value == nullptr ? kEmpty : *value, path_of(key)};
 }
 
-std::vector<StrictObject> StrictObject::objects(std::string_view key) {
+std::vector<StrictObject> StrictObject::objects(const ObjectSetting& key) {
   std::vector<StrictObject> result;
-  const Json* value = find(key);
+  const Json* value = find(key.setting.key);
   if (value == nullptr) return result;
-  const std::string path = path_of(key);
+  const std::string path = path_of(key.setting.key);
   if (!value->is_array()) refuse(path, kind_given(*value) + ", expected an array of objects");
   if (value->size() > kMaxItems)
     refuse(path, std::to_string(value->size()) + " items, expected at most " + std::to_string(kMaxItems));
@@ -85,9 +82,19 @@ std::vector<StrictObject> StrictObject::objects(std::string_view key) {
   return result;
 }
 
-void StrictObject::finish() const {
+std::vector<std::string> StrictObject::unknown_keys() const {
+  std::vector<std::string> result;
   for (const std::string& key : keys())
-    if (std::ranges::find(asked_, key) == asked_.end()) throw ConfigError(unknown_key(path_, key, path_, asked_));
+    if (std::ranges::find(asked_, key) == asked_.end()) result.push_back(key);
+  return result;
+}
+
+void StrictObject::finish() const {
+  const std::vector<std::string> unknown = unknown_keys();
+  const bool wants_kind = std::ranges::find(asked_, "kind") != asked_.end() && !value_->contains("kind");
+  if (!unknown.empty() && unknown.front() == "type" && wants_kind)  // what other libraries call it
+    refuse(path_of("type"), "unknown key, did you mean " + path_of("kind") + '?');
+  if (!unknown.empty()) throw ConfigError(unknown_key(path_, unknown.front(), path_, asked_));
   if (!missing_.empty()) throw ConfigError(missing_);
 }
 

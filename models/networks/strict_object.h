@@ -1,16 +1,16 @@
 #pragma once
-// StrictObject: a JSON object of a run file, read key by key. Every key it may have is asked for once; finish() then
+// StrictObject: a JSON object of a config file, read key by key. Every key that it may have is asked for; finish() then
 // refuses the keys that nobody asked for. Errors begin with the path of the value: "model.net.core.size: 0 is out of
 // range, expected ...". Used by one thread at a time.
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "models/networks/object_setting.h"
 
 namespace troupe {
 
@@ -23,18 +23,24 @@ class StrictObject {
   std::string path_of(std::string_view key) const;
 
   bool has(std::string_view key);
+  bool has(const ObjectSetting& key) { return has(key.setting.key); }
   std::vector<std::string> keys() const;
-  // The value, or `fallback` when the key is missing. A value of another type and one that is not allowed throw
-  // ConfigError, by the rules of settings (runtime/config/setting.h). A missing key without a fallback reads as `low`,
-  // and finish() throws.
-  int64_t integer(std::string_view key, std::optional<int64_t> fallback, int64_t low, int64_t high);
-  std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback, int64_t low, int64_t high);
-  std::string choice(std::string_view key, std::string_view fallback, std::span<const std::string_view> choices);
-  // An object inside this one; empty when the key is missing.
-  StrictObject object(std::string_view key);
+  // The value, or the key's default when it is missing. A value of another type and one that is not allowed throw
+  // ConfigError, by the rules of settings (runtime/config/setting.h). A missing key that may not be missing reads as
+  // its lower limit, and finish() throws.
+  int64_t integer(const ObjectSetting& key);
+  std::vector<int64_t> integers(const ObjectSetting& key);
+  std::string choice(const ObjectSetting& key);
+  // An object inside this one; empty when the key is missing. `like` is an example for the error about another type.
+  StrictObject object(std::string_view key, const std::string& like = "");
+  StrictObject object(const ObjectSetting& key, const std::string& like = "") { return object(key.setting.key, like); }
   // The objects of an array; none when the key is missing.
-  std::vector<StrictObject> objects(std::string_view key);
+  std::vector<StrictObject> objects(const ObjectSetting& key);
 
+  // The keys that were given and not asked for.
+  std::vector<std::string> unknown_keys() const;
+  // The keys that were asked for, in the order of the first time.
+  const std::vector<std::string>& asked() const { return asked_; }
   // Throws ConfigError naming a key that was given and not asked for, with the nearest one that was, or else a key that
   // is missing: a missing key may be misspelt.
   void finish() const;

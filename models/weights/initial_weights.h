@@ -1,5 +1,6 @@
 #pragma once
-// Whether the weights of another run, or of a file, can be the first weights of a model. Without LibTorch. Any thread.
+// Whether weights that come from a file, of this run or another one, can be those of a model. Without LibTorch. Any
+// thread.
 
 #include <map>
 #include <string>
@@ -9,8 +10,9 @@
 
 namespace troupe {
 
-// Throws ConfigError that names the first tensor which does not fit, and what the model has: one that is missing, of
-// another dtype or shape, left over or not finite, or statistics of a normaliser that are impossible or overflow.
+// Throws ConfigError that names the first tensor that does not fit, and what the model has. A tensor does not fit when
+// it is missing, unknown, of another dtype or shape or not finite, or holds statistics of a normaliser that are
+// impossible or overflow.
 void check_initial_weights(const Signature& model, const std::map<std::string, Array>& tensors);
 
 }  // namespace troupe

@@ -28,7 +28,7 @@ double dot(const double* a, const double* b, int64_t n) {
 }
 
 // A [rows, columns] matrix with orthonormal rows, or columns where there are more rows, times gain: modified
-// Gram-Schmidt on normal numbers, each vector cleaned twice.
+// Gram-Schmidt on normal numbers, each vector orthogonalised twice.
 void fill_orthogonal(Rng rng, int64_t rows, int64_t columns, double gain, std::span<float> out) {
   const int64_t vectors = std::min(rows, columns), length = std::max(rows, columns);
   std::vector<double> basis(vectors * length);
@@ -89,6 +89,11 @@ WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint6
 
 WeightBlock initial_weights(const NetworkLayout& layout, const ModelConfig& config, const EnvSpec& env, uint64_t seed) {
   WeightBlock weights(model_signature(layout, config, env));
+  draw_weights(layout, config, seed, weights);
+  return weights;
+}
+
+void draw_weights(const NetworkLayout& layout, const ModelConfig& config, uint64_t seed, WeightBlock& weights) {
   for (const NetworkTensor& tensor : layout.tensors) {
     const auto values = weights.floats(tensor.name);
     if (tensor.gain == 0.0)
@@ -98,7 +103,6 @@ WeightBlock initial_weights(const NetworkLayout& layout, const ModelConfig& conf
                       tensor.gain, values);
   }
   if (weights.has(kLogStd)) std::ranges::fill(weights.floats(kLogStd), static_cast<float>(config.log_std_start));
-  return weights;
 }
 
 RunningNormalizer read_normalizer(const WeightBlock& weights, const std::string& prefix) {

@@ -1,6 +1,6 @@
 #pragma once
-// The tensors of a model: those of its network, and what every model has beside them. No tensor library. Plain
-// functions; any thread.
+// The tensors of a model: those of its network, and those that every model has. No tensor library. Plain functions; any
+// thread.
 //
 //   the network:  see models/networks/network_layout.h
 //   continuous:   policy.log_std [D], a parameter of the policy, or a buffer when it follows a schedule
@@ -22,15 +22,18 @@ Signature model_signature(const ModelConfig& config, const EnvSpec& env);
 // The same where the network's layout, that of `config`, is known.
 Signature model_signature(const NetworkLayout& layout, const ModelConfig& config, const EnvSpec& env);
 
-// The first values, as the layout says. Every tensor draws from its own stream of `seed`.
+// The first values, as the layout says. Every tensor draws from its own stream of `seed`. Takes long for large
+// matrices: making n orthogonal vectors of n numbers takes time proportional to n^3.
 WeightBlock initial_weights(const ModelConfig& config, const EnvSpec& env, uint64_t seed);
 WeightBlock initial_weights(const NetworkLayout& layout, const ModelConfig& config, const EnvSpec& env, uint64_t seed);
+// The same into weights of that layout, whose buffers other than a scheduled log_std stay as they are.
+void draw_weights(const NetworkLayout& layout, const ModelConfig& config, uint64_t seed, WeightBlock& weights);
 
 // The normaliser that the buffers `prefix`.count|mean|m2 hold, and back.
 RunningNormalizer read_normalizer(const WeightBlock& weights, const std::string& prefix);
 void write_normalizer(const RunningNormalizer& normalizer, const std::string& prefix, WeightBlock& weights);
 
-// Throws InvariantError when the normalisers' buffers are no possible state.
+// Throws InvariantError when the normalisers' buffers are not a possible state.
 void check_buffers(const WeightBlock& weights);
 
 // Units of the value head: V = head * scale + shift, in reward units. {1, 0} without a return normaliser.

@@ -35,24 +35,24 @@ class WeightBlock {
 
   const std::shared_ptr<const Signature>& signature() const { return signature_; }
   bool has(std::string_view name) const;
-  // The elements of a tensor. Throws InvariantError when there is none of that name or its dtype is another.
+  // The elements of a tensor. Throws InvariantError when there is none of that name or its dtype differs.
   std::span<float> floats(std::string_view name);
   std::span<const float> floats(std::string_view name) const;
   std::span<double> doubles(std::string_view name);
   std::span<const double> doubles(std::string_view name) const;
 
-  // All parameters as one run of float32, padding (always 0) included; parameter i starts at element
+  // All parameters as one array of float32, padding (always 0) included; parameter i starts at element
   // parameter_offset(i).
   std::span<float> parameters();
   size_t parameter_offset(size_t i) const { return offsets_[i] / sizeof(float); }
-  // Those of one group, which follow each other. Not for buffers.
+  // The parameters of one group, which are contiguous. Not for buffers.
   TensorRange range_of(TensorGroup group) const;
   // Those that are trained, policy and value: the first ones.
   TensorRange trained() const;
   size_t parameter_count() const { return range_of(TensorGroup::frozen).last; }  // tensors
 
   WeightsPtr snapshot(PolicyVersion version) const;
-  // Takes over a snapshot. Throws ConfigError naming the first difference, and then changes nothing.
+  // Loads a snapshot. Throws ConfigError naming the first difference, and then changes nothing.
   void load(const WeightSnapshot& weights);
 
   std::map<std::string, Array> save() const;

@@ -36,7 +36,7 @@ Partition by_group(const View& lengths, const View& groups, int64_t k) {
   return group_balanced_partitions(lengths.in<int64_t>(), groups.in<int64_t>(), k);
 }
 
-// `maximum_over_ranks` takes the interpreter's lock by itself when it is called.
+// `maximum_over_ranks` acquires the interpreter's lock itself when it is called.
 Partition batches(const View& lengths, int64_t max_tokens, int64_t min_count, int64_t divided_by, bool by_workload,
                   bool sort, bool interleave, bool verl_compat, std::function<int64_t(int64_t)> maximum_over_ranks) {
   MicroBatchOptions options;

@@ -1,6 +1,6 @@
 #pragma once
-// The bindings, one function per group of algorithms, each in the source of its name. How a function is bound:
-// python/README.md.
+// The binding functions, one per group of algorithms, each defined in the source with that name. python/README.md
+// explains how a function is bound.
 
 #include <pybind11/pybind11.h>
 
@@ -8,8 +8,8 @@
 
 namespace troupe::python {
 
-// Releases the interpreter's lock for the whole bound function: arguments are converted before, results after. Inside,
-// no Python object may be touched.
+// Releases the interpreter's lock while the bound function runs: arguments are converted before, results afterwards.
+// The function must not access any Python object.
 using NoGil = pybind11::call_guard<pybind11::gil_scoped_release>;
 
 void bind_scan(pybind11::module_& module);

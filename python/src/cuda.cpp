@@ -1,5 +1,5 @@
-// The module troupe._cuda: the scan family on NVIDIA GPUs. Optional, and like troupe._core no public interface;
-// importing it needs neither a GPU nor its driver.
+// The module troupe._cuda: the scan family on NVIDIA GPUs. Optional and, like troupe._core, not a public interface.
+// Importing it needs neither a GPU nor its driver.
 
 #include <pybind11/pybind11.h>
 
@@ -13,8 +13,8 @@ namespace troupe::python {
 
 namespace {
 
-// Starts the scan on the stream and returns 0; or, when the workspace at this address is too small, returns how many
-// bytes it should have, having done nothing.
+// Enqueues the scan on the stream and returns 0. If the workspace at this address is too small, does nothing and
+// returns the required bytes.
 int64_t run_on_gpu(ScanRule rule, const ScanTask& task, std::uintptr_t workspace, int64_t workspace_bytes, int device,
                    std::uintptr_t stream) {
   const int64_t needed = gpu_scan_workspace(rule, task, device);
@@ -23,7 +23,7 @@ int64_t run_on_gpu(ScanRule rule, const ScanTask& task, std::uintptr_t workspace
   return 0;
 }
 
-// A CudaError stays a RuntimeError.
+// Translates our exceptions; CudaError becomes RuntimeError.
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
@@ -40,7 +40,7 @@ void translate(std::exception_ptr pointer) {
 PYBIND11_MODULE(_cuda, module) {
   using namespace troupe::python;
   module.doc() = "The CUDA kernels behind troupe.algorithms; not a public interface.";
-  pybind11::module_::import("troupe._core");  // has the class View
+  pybind11::module_::import("troupe._core");  // defines the class View
   pybind11::register_local_exception_translator(translate);
   bind_scan_functions<run_on_gpu, std::uintptr_t, int64_t, int, std::uintptr_t>(module);
 }

@@ -21,7 +21,7 @@ namespace {
 namespace py = pybind11;
 using Indices = std::vector<int64_t>;
 
-// [B, T], or sequences of any lengths with offsets [B + 1].
+// The sequences of [B, T] tokens, or sequences of different lengths given by offsets [B + 1].
 TokenSequences sequences_of(const View& tokens, const View* offsets) {
   if (offsets != nullptr) return TokenSequences(offsets->in<int64_t>());
   return TokenSequences(tokens.dim(0), tokens.dim(1));
@@ -48,7 +48,7 @@ void advantages(const std::string& name, const Settings& settings, const View& r
                       {advantages.out<float>(), returns.out<float>()});
 }
 
-// Every estimator of sequences: aliases, the arguments that it needs beside rewards and mask, parameters.
+// Every estimator of sequences: its aliases, required arguments in addition to rewards and mask, and parameters.
 py::dict table() {
   py::dict out;
   for (const AdvantageEntry& entry : advantage_table()) {
@@ -78,7 +78,7 @@ std::tuple<double, double, double> moments(const View& x, const View* mask) {
   return {m.count, m.mean, m.m2};
 }
 
-// In place. parts: moments to merge.
+// Whitens in place. parts: moments to merge; empty = the array's own.
 void whiten_with(const View& x, const View* mask, const std::vector<std::tuple<double, double, double>>& parts,
                  const std::string& variant, bool shift_mean, bool scale, bool zero_outside, bool strict) {
   WhitenParams params = find_whiten_variant(variant);

@@ -30,7 +30,7 @@ std::span<T> out_or_empty(const View* view) {
   return view == nullptr ? std::span<T>() : view->out<T>();
 }
 
-// The sequences of an array: given offsets, or its last dimension.
+// The sequences of an array: given by offsets, or along its last dimension.
 TokenSequences sequences_of(const View& tokens, const View* offsets) {
   if (offsets != nullptr) return TokenSequences(offsets->in<int64_t>());
   if (tokens.rank() == 0) return TokenSequences(1, 1);
@@ -52,14 +52,14 @@ std::vector<double> sequence_weights(const std::string& mode, const TokenSequenc
   return weights;
 }
 
-// The other names of a parameter, separated by commas.
+// The aliases of a parameter, separated by commas.
 std::string joined_aliases(const Setting& parameter) {
   std::string all;
   for (const std::string_view alias : parameter.aliases) all += (all.empty() ? "" : ",") + std::string(alias);
   return all;
 }
 
-// One dict for each surrogate of the table, for the Python layer's checks and texts.
+// One dict per surrogate of the table, for the checks and texts of the Python layer.
 std::vector<std::map<std::string, pybind11::object>> surrogates() {
   std::vector<std::map<std::string, pybind11::object>> all;
   for (const SurrogateEntry& entry : surrogate_table()) {
@@ -99,7 +99,7 @@ Metrics metrics_of(const SurrogateSums& sums) {
           {"count", d.count}};
 }
 
-// A surrogate's own name, and the value of each of its parameters with these settings: NaN where unset.
+// The table name of a surrogate, and the value of each of its parameters with these settings; NaN if unset.
 std::pair<std::string, Settings> surrogate_settings(const std::string& name, const Settings& settings) {
   Surrogate surrogate = make_surrogate(name, "policy_loss");
   Settings all;
@@ -117,14 +117,14 @@ std::pair<std::string, Settings> surrogate_settings(const std::string& name, con
   return {std::string(surrogate.entry->name), all};
 }
 
-// Which of the candidates clip_cov draws: 1 for `wanted` of them, in the order in which they come.
+// The subset of the candidates that clip_cov draws: writes 1 for `wanted` of them, in the order of the candidates.
 void draw_subset(uint64_t key, int64_t wanted, const View& taken) {
   const auto flags = taken.out<uint8_t>();
   SubsetDraw draw(key, wanted, static_cast<int64_t>(flags.size()));
   for (uint8_t& flag : flags) flag = draw.next();
 }
 
-// The aggregated loss and the metrics. Without an aggregation the losses and gradients are those of each token.
+// The aggregated loss and the metrics. Without an aggregation, writes the loss and gradient of each token.
 std::pair<double, Metrics> policy_loss(const std::string& name, const Settings& settings, const View& log_probs,
                                        const View& old_log_probs, const View& advantages, const View* mask,
                                        const View* rollout_weights, const View* offsets,
@@ -147,7 +147,7 @@ std::pair<double, Metrics> policy_loss(const std::string& name, const Settings& 
   return {sums.loss, metrics_of(sums)};
 }
 
-// The metrics of sums that were made elsewhere, by the names of SurrogateSums.
+// The metrics from sums that were computed elsewhere, by the member names of SurrogateSums.
 Metrics surrogate_metrics(const Metrics& sums) {
   return metrics_of({.count = sums.at("count"),
                      .log_ratio = sums.at("log_ratio"),
@@ -166,7 +166,7 @@ Metrics surrogate_metrics(const Metrics& sums) {
                      .ratio_min = sums.at("ratio_min")});
 }
 
-// The aggregate of values; grad gets the weight of each token.
+// The aggregate of values; writes the weight of each token to grad.
 double aggregate_values(const View& values, const View* mask, const View* offsets, const std::string& mode,
                         const Norms& norms, const View* grad) {
   const TokenSequences sequences = sequences_of(values, offsets);
@@ -176,8 +176,8 @@ double aggregate_values(const View& values, const View* mask, const View* offset
   return aggregate(values.in<float>(), sequences, flags, weights);
 }
 
-// The aggregated loss and the metrics; without an aggregation the losses and gradients are those of each element.
-// `scale` is a factor of all of them; `loss` is asked for without an aggregation only.
+// The aggregated loss and the metrics. Without an aggregation, writes the loss and gradient of each element. `scale`
+// multiplies all of them; `loss` is only written without an aggregation.
 std::pair<double, Metrics> value_loss_of(const View& values, const View* old_values, const View& returns,
                                          const View* mask, const View* offsets, const std::string& kind, double clip,
                                          double huber_delta, double scale,
@@ -238,7 +238,7 @@ void with_element(const View& logits, Body body) {
   body(float{});
 }
 
-// A SoftmaxRow is two float64 to Python.
+// Python allocates a SoftmaxRow as two float64.
 static_assert(sizeof(SoftmaxRow) == 2 * sizeof(double));
 std::span<SoftmaxRow> state_of(const View* view) {
   if (view == nullptr) return {};

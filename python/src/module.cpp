@@ -1,5 +1,5 @@
-// The module troupe._core: checked views of arrays in, results written into views that the Python layer has allocated.
-// Not a public interface; users call troupe.algorithms.
+// The module troupe._core: takes checked views of arrays and writes results into views that the Python layer has
+// allocated. Not a public interface; users call troupe.algorithms.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -13,7 +13,7 @@ namespace troupe::python {
 
 namespace {
 
-// Ours only (a local translator): other modules' exceptions of the same process are none of our business.
+// A local translator: translates only our exceptions, not those of other modules in the same process.
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
@@ -33,7 +33,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The kernels behind troupe.algorithms; not a public interface.";
   module.attr("__version__") = TROUPE_PACKAGE_VERSION;
   py::register_local_exception_translator(translate);
-  // The Python layer keeps the owner of the memory as an attribute.
+  // The Python layer stores the owner of the memory as an attribute.
   py::class_<View>(module, "View", py::dynamic_attr())
       .def(py::init<std::string, std::uintptr_t, std::string_view, std::vector<int64_t>, std::vector<int64_t>, bool>());
   bind_scan(module);

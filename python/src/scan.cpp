@@ -1,4 +1,4 @@
-// The scan family on the processor.
+// The scan family on the CPU.
 
 #include "python/src/scan_functions.h"
 

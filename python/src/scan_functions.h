@@ -1,6 +1,7 @@
 #pragma once
-// The bound functions of the scan family, once for the processor (scan.cpp) and once for the GPU (cuda.cpp). Arrays
-// come as rows of memory: [B, T] when time_major is false, [T, B] when it is; packed ones flat, with offsets.
+// The bound functions of the scan family, instantiated once for the CPU (scan.cpp) and once for the GPU
+// (cuda.cpp). Arrays are passed as rows of memory: [B, T] when time_major is false, [T, B] when it is true; packed
+// ones are flat, with offsets.
 
 #include "algorithms/advantages/gae.h"
 #include "algorithms/advantages/returns.h"
@@ -10,7 +11,7 @@
 
 namespace troupe::python {
 
-// The elements from one row of memory to the next; of a single row it does not matter.
+// The distance in elements from one row of memory to the next; arbitrary for a single row.
 inline int64_t row_stride(const View& view) { return view.rank() < 2 || view.dim(0) < 2 ? kDense : view.stride(0); }
 
 inline FloatView floats(const View* view) {
@@ -29,8 +30,7 @@ inline OutputView output(const View& view) {
   return {view.mutable_data<float>(), static_cast<std::size_t>(view.size()), row_stride(view)};
 }
 
-// One dimension: one sequence.
-// One dimension: one sequence.
+// An array with one dimension is one sequence.
 template <class Input>
 void set_shape(Input& in, const View& rewards, bool time_major) {
   if (rewards.rank() == 1) {
@@ -52,7 +52,7 @@ void set_shape(Input& in, const View& rewards, bool time_major, const View* offs
   in.sequences = offsets->size() - 1;
 }
 
-// Without `advantages`: lambda-returns.
+// Without `advantages`, computes lambda-returns.
 template <auto kRun, class... Extra>
 auto gae_returns(const View& rewards, const View& values, const View* next_values, const View* terminated,
                  const View* truncated, const View* mask, const View* gammas, const View* lambdas,
@@ -79,7 +79,7 @@ auto gae_returns(const View& rewards, const View& values, const View* next_value
   return kRun(advantages != nullptr ? ScanRule::gae : ScanRule::lambda_return, task, extra...);
 }
 
-// A bound of 0: none.
+// A bound of 0 means no bound.
 template <auto kRun, class... Extra>
 auto vtrace_targets(const View& log_rho, const View& discounts, const View& rewards, const View& values,
                     const View& bootstrap, float lambda, float rho_bar, float c_bar, float pg_rho_bar, bool rlax,
@@ -124,8 +124,8 @@ auto discounted_returns(const View& rewards, const View* terminated, const View*
   return kRun(ScanRule::reward_to_go, task, extra...);
 }
 
-// kRun(ScanRule, const ScanTask&, Extra...) runs a task; the functions take the Extra after their own arguments and
-// return what it returns.
+// kRun(ScanRule, const ScanTask&, Extra...) runs a task. The functions take the Extra arguments after their other
+// arguments and return the result of kRun.
 template <auto kRun, class... Extra>
 void bind_scan_functions(pybind11::module_& module) {
   module.def("gae_returns", &gae_returns<kRun, Extra...>, NoGil());

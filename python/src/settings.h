@@ -1,5 +1,5 @@
 #pragma once
-// Settings of an entry of a table, as they come from Python: bool, int, float or str by key.
+// Settings of a table entry as passed from Python: bool, int, float or str by key.
 
 #include <pybind11/stl.h>
 
@@ -13,7 +13,7 @@ namespace troupe::python {
 
 using Settings = std::map<std::string, ParameterValue>;
 
-// The declared parameters with these settings; `path` names the entry in errors.
+// The values of the declared parameters with these settings; errors begin with `path`.
 inline ParameterValues values_of(std::span<const Setting> declared, std::string_view path, const Settings& settings) {
   ParameterValues values(declared);
   for (const auto& [key, value] : settings) values.set(path, key, value);

@@ -26,10 +26,10 @@ DType dtype_named(const std::string& argument, std::string_view name) {
   for (const DTypeRow& row : kDTypes) {
     if (row.name == name) return row.dtype;
   }
-  throw ConfigError(argument + ": dtype " + std::string(name) + " cannot be read");
+  throw ConfigError(argument + ": dtype " + std::string(name) + " is not supported");
 }
 
-// "uint8" stands for bool too.
+// "uint8" also covers bool.
 std::string name_of(DType dtype) {
   const auto row =
       std::find_if(kDTypes.rbegin(), kDTypes.rend(), [&](const DTypeRow& each) { return each.dtype == dtype; });
@@ -48,12 +48,12 @@ std::string text_of(std::span<const int64_t> shape) {
 View::View(std::string name, std::uintptr_t address, std::string_view dtype, std::vector<int64_t> shape,
            std::vector<int64_t> strides, bool writable)
     : name_(std::move(name)),
-      data_(reinterpret_cast<void*>(address)),  // NOLINT(performance-no-int-to-ptr): Python gives addresses as numbers
+      data_(reinterpret_cast<void*>(address)),  // NOLINT(performance-no-int-to-ptr): Python passes addresses as numbers
       dtype_(dtype_named(name_, dtype)),
       shape_(std::move(shape)),
       strides_(std::move(strides)),
       writable_(writable) {
-  if (strides_.size() != shape_.size()) throw ConfigError(name_ + ": as many strides as dimensions are needed");
+  if (strides_.size() != shape_.size()) throw ConfigError(name_ + ": expected one stride per dimension");
   for (const int64_t extent : shape_) {
     if (extent < 0) throw ConfigError(name_ + ": shape " + text_of(shape_) + " has a negative extent");
     if (__builtin_mul_overflow(size_, extent, &size_)) throw ConfigError(name_ + ": too many elements");
@@ -77,7 +77,7 @@ void View::require_shape(std::initializer_list<int64_t> shape) const {
 
 void* View::checked(DType wanted, bool contiguous_wanted, bool writable) const {
   if (dtype_ != wanted) throw ConfigError(name_ + ": dtype " + name_of(dtype_) + ", expected " + name_of(wanted));
-  if (contiguous_wanted && !contiguous()) throw ConfigError(name_ + ": has gaps; expected a contiguous array");
+  if (contiguous_wanted && !contiguous()) throw ConfigError(name_ + ": is not contiguous, expected a contiguous array");
   if (writable && !writable_) throw ConfigError(name_ + ": is read-only");
   return data_;
 }

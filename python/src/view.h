@@ -1,10 +1,10 @@
 #pragma once
-// View: what a function bound to Python sees of one array argument. The Python layer (troupe/algorithms/_arrays.py) has
-// already checked and normalised it, keeps its owner alive for the call, and names it; here the type is checked once
-// more before memory is touched, so that a slip in the Python layer is an error and no crash.
+// View: one array argument as a bound function sees it. The Python layer (troupe/algorithms/_arrays.py) has already
+// checked and normalized it, keeps its owner alive during the call, and names it. The dtype is checked again here
+// before memory is accessed, so that a mistake in the Python layer causes an error instead of a crash.
 //
-// A bound function takes `const View&`, or `const View*` where None is allowed: it runs without the interpreter's lock,
-// and a View is plain memory that no Python call is needed for. It cannot be copied.
+// A bound function takes `const View&`, or `const View*` if None is allowed. It runs without the interpreter's lock,
+// which is safe because a View is plain memory. It cannot be copied.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace troupe::python {
 
 enum class DType : uint8_t { u8, i32, i64, bf16, f32, f64 };
 
-// The element type read by T: uint8_t (also bool), int32_t, int64_t, uint16_t (the bits of a bfloat16), float, double.
+// The dtype that T reads: uint8_t (also bool), int32_t, int64_t, uint16_t (the bits of a bfloat16), float, double.
 template <class T>
 constexpr DType dtype_of();
 template <> constexpr DType dtype_of<uint8_t>() { return DType::u8; }
@@ -30,7 +30,7 @@ template <> constexpr DType dtype_of<double>() { return DType::f64; }
 
 class View {
  public:
-  // `dtype` by its numpy name; `strides` in elements. Throws ConfigError on an unknown dtype or a negative extent.
+  // `dtype` is numpy's name; `strides` are in elements. Throws ConfigError on an unknown dtype or a negative extent.
   View(std::string name, std::uintptr_t address, std::string_view dtype, std::vector<int64_t> shape,
        std::vector<int64_t> strides, bool writable);
   View(const View&) = delete;
@@ -44,13 +44,13 @@ class View {
   int64_t stride(std::size_t i) const { return strides_.at(i); }
   // The product of the extents.
   int64_t size() const { return size_; }
-  // Row-major without gaps.
+  // Whether the view is row-major without gaps.
   bool contiguous() const;
 
-  // Throws ConfigError "<name>: shape (3, 5), expected (3, 4)" when it differs.
+  // Throws ConfigError "<name>: shape (3, 5), expected (3, 4)" when the shape differs.
   void require_shape(std::initializer_list<int64_t> shape) const;
 
-  // All elements of a contiguous view; throws ConfigError when it has gaps, another dtype or, for out(), is read-only.
+  // All elements of a contiguous view. Throws ConfigError when it has gaps, another dtype or, for out(), is read-only.
   template <class T>
   std::span<const T> in() const {
     return {static_cast<const T*>(checked(dtype_of<T>(), true, false)), static_cast<std::size_t>(size_)};
@@ -59,7 +59,7 @@ class View {
   std::span<T> out() const {
     return {static_cast<T*>(checked(dtype_of<T>(), true, true)), static_cast<std::size_t>(size_)};
   }
-  // The first element of a view of any strides; for kernels that walk them.
+  // The first element of a view with any strides, for kernels that use strides.
   template <class T>
   const T* data() const {
     return static_cast<const T*>(checked(dtype_of<T>(), false, false));
@@ -81,7 +81,7 @@ class View {
   bool writable_;
 };
 
-// The elements of an argument that may be None: then empty.
+// The elements of an optional argument; empty for None.
 template <class T>
 std::span<const T> in_or_empty(const View* view) {
   return view == nullptr ? std::span<const T>() : view->in<T>();

@@ -1,4 +1,4 @@
-"""troupe: the algorithms of reinforcement learning, exact and at memory speed. See troupe.algorithms."""
+"""troupe: exact and fast implementations of reinforcement learning algorithms. See troupe.algorithms."""
 
 from troupe._core import __version__
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __version__: str
-IGNORED_LABEL: int  # a label whose row is not read
+IGNORED_LABEL: int  # the label of rows that are not read
 
 class View:
-    owner: Any  # what keeps the memory alive
+    owner: Any  # keeps the memory alive
     def __init__(
         self, name: str, address: int, dtype: str, shape: Sequence[int], strides: Sequence[int], writable: bool
     ) -> None: ...

@@ -1,5 +1,5 @@
-# The CUDA kernels behind troupe.algorithms; not a public interface. The functions take what their namesakes of _core take and then
-# workspace, workspace_bytes, device and stream; they return 0, or the bytes of workspace that they need, having done nothing.
+# The CUDA kernels behind troupe.algorithms; not a public interface. The functions take the arguments of the functions of the same name
+# in _core, and then workspace, workspace_bytes, device and stream. They return 0, or the bytes of workspace needed if it is too small.
 
 from typing import Any
 

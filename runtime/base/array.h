@@ -1,9 +1,9 @@
 #pragma once
 // Array: a dense, row-major block of numbers with a dtype and a shape, in host memory. It is what actors send to each
-// other and what environments and policies read and write; no other code knows a tensor library's types.
+// other and what environments and policies read and write; no other code uses the types of a tensor library.
 //
 // Storage is shared by copies and by slices. The rule that makes this safe between threads: bytes are written only by
-// the one who made the array, and only before the array (or the slice that covers those bytes) is handed on.
+// the code that made the array, and only before the array (or a slice with those bytes) is passed on.
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace troupe {
 
-// The numbers travel on the wire and in checkpoints: append only.
+// The numbers are part of messages and checkpoints: only append to them.
 enum class DType : uint8_t { u8 = 0, i32 = 1, i64 = 2, f32 = 3, f64 = 4, f16 = 5, bf16 = 6 };
 inline constexpr DType kDTypes[] = {DType::u8, DType::i32, DType::i64, DType::f32, DType::f64, DType::f16, DType::bf16};
 
@@ -33,7 +33,7 @@ size_t size_of(DType dtype);
 bool is_floating_point(DType dtype);
 // "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64".
 std::string_view name_of(DType dtype);
-// The dtype of a number that came from elsewhere, or nothing.
+// The dtype of a number from a message or a file; nothing if there is none.
 std::optional<DType> dtype_of_number(uint8_t number);
 
 template <class T>
@@ -46,7 +46,7 @@ template <> constexpr DType dtype_of<double>() { return DType::f64; }
 template <> constexpr DType dtype_of<Float16>() { return DType::f16; }
 template <> constexpr DType dtype_of<BFloat16>() { return DType::bf16; }
 
-// Up to eight extents, held inline.
+// Up to eight extents, stored inline.
 class Shape {
  public:
   static constexpr size_t kMaxRank = 8;
@@ -61,7 +61,7 @@ class Shape {
   const int64_t* end() const { return extents_.data() + rank_; }
   // The product of the extents; 1 for rank 0. Throws InvariantError on overflow or a negative extent.
   int64_t elements() const;
-  // This shape with `extent` put before it: [N] + [3, 4] = [N, 3, 4].
+  // This shape with `extent` in front: N and [3, 4] give [N, 3, 4].
   Shape prepended(int64_t extent) const;
   // This shape without its first `count` extents.
   Shape without_first(size_t count = 1) const;
@@ -85,10 +85,10 @@ class Array {
   Array(DType dtype, Shape shape);
   // As above but with unspecified contents, for a caller that writes every byte.
   static Array uninitialized(DType dtype, Shape shape);
-  // An array over memory that somebody else allocated: at least the shape's bytes, 64-byte aligned. Kept alive by the
-  // array.
+  // An array over memory that was allocated elsewhere: at least the shape's bytes, 64-byte aligned. The array keeps it
+  // alive.
   static Array adopt(DType dtype, Shape shape, std::shared_ptr<std::byte[]> storage);
-  // A copy of `values`; throws InvariantError when their number is not the shape's.
+  // A copy of `values`; throws InvariantError when their number differs from the shape's.
   template <class T>
   static Array of(Shape shape, std::span<const T> values);
   template <class T>
@@ -102,7 +102,7 @@ class Array {
   int64_t dim(size_t i) const { return shape_[i]; }
   int64_t size() const { return elements_; }
   size_t bytes() const { return static_cast<size_t>(elements_) * size_of(dtype_); }
-  // Elements under one index of the first dimension.
+  // The number of elements of one index of the first dimension.
   int64_t row_size() const {
     return rank() == 0 || shape_[0] == 0 ? shape_.without_first().elements() : elements_ / shape_[0];
   }
@@ -128,7 +128,7 @@ class Array {
   // A copy with its own storage.
   Array clone() const;
 
-  // Same dtype, shape and bytes (so NaN equals the same NaN and 0 differs from -0).
+  // Same dtype, shape and bytes: NaN equals the same NaN, and 0 differs from -0.
   friend bool operator==(const Array& a, const Array& b);
 
  private:
@@ -161,7 +161,7 @@ class Arrays {
   // The array of that name, or nullptr.
   const Array* find(std::string_view name) const;
   Array* find(std::string_view name);
-  // The array of that name; throws InvariantError naming the ones there are.
+  // The array of that name; throws InvariantError that names the existing ones.
   const Array& at(std::string_view name) const;
   Array& at(std::string_view name);
   // Adds an array, or replaces the one of that name.

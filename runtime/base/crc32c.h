@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-// The CRC of `bytes`; `previous` is the CRC of the bytes before them, when they come in parts.
+// The CRC of `bytes`; `previous` is the CRC of the bytes before them, if they are given in parts.
 uint32_t crc32c(std::string_view bytes, uint32_t previous = 0);
 
 }  // namespace troupe

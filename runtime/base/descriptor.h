@@ -10,7 +10,7 @@ namespace troupe {
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}  // a negative number is none
+  explicit Descriptor(int number) : number_(number) {}  // a negative number: no descriptor
   Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(number_, other.number_);
@@ -21,7 +21,7 @@ class Descriptor {
   }
 
   int number() const { return number_; }
-  // From now on the caller closes it.
+  // Gives up ownership: from now on the caller closes it.
   int release() { return std::exchange(number_, -1); }
 
  private:

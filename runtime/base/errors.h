@@ -1,6 +1,6 @@
 #pragma once
-// The three kinds of trouble, decided once: a user's mistake (ConfigError), a broken invariant of ours (TROUPE_CHECK),
-// and expected trouble between actors (Fault, carried as an ordinary reply). Usable from any thread.
+// The three kinds of errors: a user's mistake (ConfigError), a broken invariant, which is a bug (TROUPE_CHECK), and an
+// expected failure between actors (Fault, sent as an ordinary reply). Usable from any thread.
 
 #include <cstdint>
 #include <sstream>
@@ -16,13 +16,13 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a checkpoint holds does not fit what it is loaded into.
+// The contents of a checkpoint do not fit the object into which they are loaded.
 class NotRestored : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// What `load` does; whatever it throws becomes NotRestored.
+// Calls `load`; any exception that it throws becomes NotRestored.
 template <class Load>
 void restoring(Load load) {
   try {
@@ -32,28 +32,28 @@ void restoring(Load load) {
   }
 }
 
-// A broken invariant: our bug. Ends the actor it is thrown in.
+// A broken invariant: a bug. Ends the actor in which it is thrown.
 class InvariantError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
 
-// Expected trouble between actors. The numbers travel on the wire: append only.
+// An expected failure between actors. The numbers are part of messages: only append to them.
 enum class Fault : uint8_t {
   none = 0,
-  forward_failed = 1,      // a policy forward threw; the context holds its text
-  shutting_down = 2,       // the peer is leaving; do not ask again
-  stale = 3,               // older than the lag bound allows
+  forward_failed = 1,      // a forward pass threw; the context has the error
+  shutting_down = 2,       // the peer is about to end; do not ask again
+  stale = 3,               // older than the lag cap allows
   full = 4,                // no room, or no credit
   bad_message = 5,         // shapes, types or sizes that do not fit the run
   signature_mismatch = 6,  // the weights of the two sides differ; the context names the first difference
   not_ready = 7,           // nothing to serve yet; ask again
   peer_gone = 8,           // the peer ended or is unreachable
   env_failed = 9,          // an environment threw or returned non-finite numbers
-  io_failed = 10,          // a file or socket refused
-  internal = 11,           // an exception escaped; the context holds what()
-  not_restored = 12,       // what a checkpoint holds of an actor does not fit; the context says why
-  incompatible = 13,       // what the peer is built to send does not fit the run; joining again is useless
+  io_failed = 10,          // an operation on a file or socket failed
+  internal = 11,           // an uncaught exception; the context has what()
+  not_restored = 12,       // the state of an actor in a checkpoint does not fit; the context says why
+  incompatible = 13,       // the messages of the peer can never fit the run; joining again is useless
 };
 
 // The name of a fault, for logs.
@@ -72,7 +72,7 @@ std::string join_values(const Values&... values) {
 
 }  // namespace troupe
 
-// Throws InvariantError naming the condition and the given values when the condition is false.
+// Throws InvariantError with the condition and the given values when the condition is false.
 #define TROUPE_CHECK(condition, ...)                                                                            \
   do {                                                                                                          \
     if (!(condition)) [[unlikely]]                                                                              \

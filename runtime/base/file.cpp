@@ -215,6 +215,8 @@ class PosixDisk final : public Disk {
   }
 
   void write_atomic(const std::string& path, std::span<const std::string_view> parts) override {
+    struct stat status{};
+    if (::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) require_regular(path, status);
     const std::string temporary = temporary_name(path);
     ::unlink(temporary.c_str());  // whatever a killed process or somebody else left there
     try {
@@ -282,6 +284,8 @@ class PosixDisk final : public Disk {
 IoError::IoError(const std::string& path, const std::string& problem, int error_number)
     : std::runtime_error(error_line(path, problem, error_number)), error_number_(error_number) {}
 
+bool IoError::is_refusal() const { return error_number_ != 0 && error_number_ != ENOENT && error_number_ != ENOTDIR; }
+
 std::string Disk::read(const std::string& path, uint64_t max_bytes) const {
   const std::unique_ptr<ReadFile> file = open_read(path);
   if (file->size() > max_bytes)
@@ -298,5 +302,11 @@ Disk& posix_disk() {
 std::string temporary_name(const std::string& path) { return path + std::string(kTemporarySuffix); }
 
 bool is_temporary_name(std::string_view name) { return name.ends_with(kTemporarySuffix); }
+
+std::string free_name(const Disk& disk, const std::string& path) {
+  std::string name = path;
+  for (uint64_t number = 1; disk.exists(name); ++number) name = path + '.' + std::to_string(number);
+  return name;
+}
 
 }  // namespace troupe

@@ -20,9 +20,16 @@ class IoError : public std::runtime_error {
  public:
   // `error_number` is an errno value, whose text becomes part of what(); 0 when the system did not refuse.
   IoError(const std::string& path, const std::string& problem, int error_number = 0);
+  // With that what().
+  static IoError of_line(const std::string& line) { return IoError(line); }
   int error_number() const { return error_number_; }
+  // Whether the system refused for a reason that says nothing about the contents: no permission, a device that fails,
+  // no free descriptor, a loop of links. A file that is missing, damaged or of another kind is not of that sort.
+  bool is_refusal() const;
 
  private:
+  explicit IoError(const std::string& line) : std::runtime_error(line), error_number_(0) {}
+
   int error_number_;
 };
 
@@ -100,5 +107,8 @@ Disk& posix_disk();
 // The name that write_atomic() gives to `path` until it is complete. One that is found later is left over from a kill.
 std::string temporary_name(const std::string& path);
 bool is_temporary_name(std::string_view name);
+
+// `path` if nothing has that name, else the first free one of `path`.1, `path`.2 and so on.
+std::string free_name(const Disk& disk, const std::string& path);
 
 }  // namespace troupe

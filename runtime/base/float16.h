@@ -1,6 +1,6 @@
 #pragma once
 // Float16 and BFloat16: the two floating-point formats of 16 bits, as bits, with exact conversions from and to float32.
-// They are for storage: computing happens in float32. Pure functions; any thread.
+// They are for storage; computations use float32. Pure functions; any thread.
 
 #include <bit>
 #include <cstdint>
@@ -17,7 +17,7 @@ struct BFloat16 {
   uint16_t bits;
 };
 
-// The same number in float32, which holds every one of them; NaN stays NaN.
+// The same number in float32, which can represent all of them; NaN stays NaN.
 [[gnu::always_inline]] inline float to_float(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 inline float to_float(Float16 x) {
   const uint32_t sign = (x.bits & 0x8000u) << 16, magnitude = x.bits & 0x7fffu;
@@ -28,8 +28,8 @@ inline float to_float(Float16 x) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(subnormal));
 }
 
-// The nearest number of the format, of two equally near ones that with an even mantissa; infinity beyond the largest.
-// NaN becomes a quiet NaN. Without a branch, so that loops of it vectorise.
+// The nearest number of the format; of two equally near ones, that with an even mantissa; infinity beyond the largest.
+// NaN becomes a quiet NaN. There are no branches, so that loops vectorise.
 [[gnu::always_inline]] inline BFloat16 to_bfloat16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
@@ -41,7 +41,7 @@ inline Float16 to_float16(float x) {
   const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
   const auto with_sign = [sign](uint32_t rest) { return Float16{static_cast<uint16_t>(sign | rest)}; };
   if (magnitude > 0x7f800000u) return with_sign(0x7e00u);   // NaN
-  if (magnitude >= 0x477ff000u) return with_sign(0x7c00u);  // from 65520 on, half-way to what would follow 65504
+  if (magnitude >= 0x477ff000u) return with_sign(0x7c00u);  // from 65520 on, half-way between 65504 and the next step
   if (magnitude >= 0x38800000u)                             // from 2^-14 on: normal
     return with_sign((magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
   // Subnormal: neighbours of 0.5 are 2^-24 apart above it, as these numbers are, so the sum rounds as wanted.

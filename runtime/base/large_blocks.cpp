@@ -8,7 +8,7 @@ namespace troupe {
 
 namespace {
 
-// Up to an eighth more, so that blocks of nearly the same size can stand for each other. What is not touched takes no
+// Rounds up by at most an eighth, so that a block can be reused for nearly the same size. Untouched pages take no
 // memory.
 size_t rounded(size_t bytes) {
   const size_t step = std::bit_floor(std::max(bytes, LargeBlocks::kLeast)) / 8;
@@ -37,7 +37,7 @@ std::byte* LargeBlocks::take(size_t bytes) {
   {
     const MutexLock lock(mutex_);
     used_bytes_ += bytes;
-    // The one used last, whose contents may still be in a cache.
+    // The most recently used one, whose contents may still be in a cache.
     const auto found =
         std::find_if(idle_.rbegin(), idle_.rend(), [=](const Idle& each) { return each.bytes == bytes; });
     if (found != idle_.rend()) {

@@ -1,7 +1,7 @@
 #pragma once
-// LargeBlocks: where the memory of arrays of a megabyte and more comes from. A fresh block costs its page faults,
-// and blocks that malloc gives back and takes again make the resident memory of a run wander by whole batches
-// (tools/soak). A used block is handed out again instead. Any thread.
+// LargeBlocks: the allocator of arrays of a megabyte and more. It reuses blocks: a new block costs page faults, and if
+// malloc returned blocks to the system and took them again, the resident memory of a run would vary by whole batches
+// (tools/soak). Any thread.
 
 #include <cstddef>
 #include <list>
@@ -15,7 +15,7 @@ class LargeBlocks {
   static constexpr size_t kLeast = size_t{1} << 20;
   static constexpr size_t kAlignment = 64;
 
-  // Of the process.
+  // The allocator of the process.
   static LargeBlocks& shared();
 
   LargeBlocks() = default;
@@ -25,11 +25,11 @@ class LargeBlocks {
 
   // At least `bytes` (kLeast or more) of unspecified contents. Throws std::bad_alloc.
   std::byte* take(size_t bytes);
-  // `bytes` as it was taken with.
+  // `bytes` is the size with which it was taken.
   void give_back(std::byte* block, size_t bytes);
 
-  // Blocks wait for their next use as long as those that wait are no larger together than those in use, or than
-  // kLeastIdle; the longest unused go first.
+  // Unused blocks are kept while their total size is at most that of the blocks in use, or kLeastIdle if that is more.
+  // Those unused for the longest are freed first.
   static constexpr size_t kLeastIdle = size_t{256} << 20;
   size_t idle_bytes() const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Warnings that outsiders can cause at any rate: 20 at once, one a second in the long run. For one thread at a time.
+// Limits warnings that other processes can cause at any rate: 20 at once, then one per second. One thread at a time.
 
 #include <string>
 #include <string_view>

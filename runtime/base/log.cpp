@@ -30,7 +30,7 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 std::atomic<uint64_t> lines_on_stderr = 0;
 
-// Writes formatted lines through the disk seam. A line that is refused is counted and said once on stderr.
+// Writes formatted lines to a Disk file. Lines that cannot be written are counted; the first is reported on stderr.
 class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   explicit FileSink(std::unique_ptr<AppendFile> file) : file_(std::move(file)) {}
@@ -54,7 +54,7 @@ class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mut
   uint64_t lost_ = 0;
 };
 
-// Writes formatted lines to stderr, as long as somebody reads it.
+// Writes formatted lines to stderr, as long as it is read.
 class ErrorSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -135,7 +135,7 @@ void write(LogLevel level, std::string_view component, std::string_view text) no
   try {
     the_log().write(level, component, text);
   } catch (...) {
-    // Out of memory, or stderr is gone: there is nobody left to tell.
+    // Out of memory, or stderr is closed: the error cannot be reported.
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // The log: one line per event, with time, level and component, to the run's log file; warnings and errors to stderr as
-// well. One per process. Every function may be called from any thread and never throws; a file that refuses a line
-// loses it. Whoever handles an error logs it, once.
+// well. One per process. Every function may be called from any thread and never throws; a line that cannot be
+// written is lost. The code that handles an error logs it, once.
 
 #include <chrono>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace troupe {
 
 enum class LogLevel : uint8_t { debug = 0, info = 1, warning = 2, error = 3 };
 
-// `component` is the actor or part that speaks, such as "trainer" or "worker 3". Control characters in `text` are
+// `component` is the actor or part that logs, such as "trainer" or "worker 3". Control characters in `text` are
 // escaped.
 void log_debug(std::string_view component, std::string_view text);
 void log_info(std::string_view component, std::string_view text);
@@ -31,27 +31,28 @@ struct LogOptions {
 
 // Sends lines to `file` (may be null: stderr only) from now on. Until the first call, warnings and errors go to stderr.
 void open_log(std::unique_ptr<AppendFile> file, LogOptions options = {});
-// Writes what the repeat filter still holds and closes the file; later lines go to stderr as before open_log().
+// Writes the lines that the repeat filter holds back and closes the file. Later lines go to stderr as before
+// open_log().
 void close_log();
-// Lines that the file refused since open_log().
+// The number of lines that could not be written to the file since open_log().
 uint64_t log_lines_lost();
 
-// Lines that this process has written to stderr: by the log, and as note_stderr_line() says. Who redraws a part of the
-// terminal must not draw over them.
+// The number of lines that this process has written to stderr: by the log, and counted by note_stderr_line(). Code that
+// redraws a part of the terminal must not overwrite them.
 uint64_t stderr_lines();
 void note_stderr_line();
 
-// Holds back identical lines: of those that come within `window` of the first, only that one passes. Used by the log,
-// and tested by itself; not thread-safe.
+// Holds back identical lines: of those within `window` after the first, only the first passes. Used by the log; not
+// thread-safe.
 class RepeatFilter {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit RepeatFilter(Clock::duration window = std::chrono::seconds(10)) : window_(window) {}
 
-  // Whether `line` is to be written now. `repeats` becomes the number held back since it was written last.
+  // Whether to write `line` now. `repeats` becomes the number held back since the line was last written.
   bool pass(const std::string& line, Clock::time_point now, uint64_t& repeats);
-  // Calls `report(line, repeats)` for every line with repeats that were held back, and forgets all lines.
+  // Calls `report(line, repeats)` for every line that was held back, and forgets all lines.
   template <class Report>
   void drain(Report report) {
     for (const auto& [line, entry] : lines_)
@@ -64,7 +65,7 @@ class RepeatFilter {
     Clock::time_point written;
     uint64_t repeats = 0;
   };
-  static constexpr size_t kMaxLines = 1000;  // beyond, lines that are not remembered pass
+  static constexpr size_t kMaxLines = 1000;  // lines beyond this number always pass
 
   Clock::duration window_;
   Clock::time_point next_purge_;  // a full map is searched for old lines once per window, not at every line

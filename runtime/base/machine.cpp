@@ -25,7 +25,7 @@ constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 
 uint64_t saturating_sum(uint64_t a, uint64_t b) { return a > kUnknown - b ? kUnknown : a + b; }
 
-// The one number of a file; kUnknown for "max" and where there is none.
+// The only number in a file; kUnknown for "max" or without a number.
 uint64_t number_in(const std::string& path) {
   std::ifstream file(path);
   std::string word;
@@ -35,7 +35,7 @@ uint64_t number_in(const std::string& path) {
   return error == std::errc() && end == word.data() + word.size() ? value : kUnknown;
 }
 
-// The number behind `key` in a file of lines like "MemAvailable:  1024 kB" or "inactive_file 4096".
+// The number after `key` in a file of lines like "MemAvailable:  1024 kB" or "inactive_file 4096".
 uint64_t number_of(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -53,7 +53,7 @@ uint64_t meminfo(const std::string& root, const std::string& key) {
   return kibibytes == kUnknown ? kUnknown : 1024 * kibibytes;
 }
 
-// What the system takes back from a control group before it refuses memory: pages of files, and caches of its own.
+// Memory that the kernel reclaims from a control group before it refuses more: pages of files, and its own caches.
 constexpr std::array kReclaimable{"inactive_file", "active_file", "slab_reclaimable"};
 constexpr std::array kReclaimableVersion1{"total_inactive_file", "total_active_file"};
 
@@ -66,7 +66,7 @@ uint64_t reclaimable(const std::string& stat_file, std::span<const char* const> 
   return sum;
 }
 
-// What is left of one limit, where `free` bytes of what is used count as free.
+// What one limit still allows; `free` bytes of the usage count as free.
 uint64_t left_of(const std::string& limit_file, const std::string& usage_file, uint64_t free) {
   const uint64_t limit = number_in(limit_file), used = number_in(usage_file);
   if (limit == kUnknown) return kUnknown;
@@ -82,7 +82,7 @@ uint64_t left_with_swap(const std::string& folder, uint64_t swap) {
   return saturating_sum(memory, std::min(swap, swap_left));
 }
 
-// The folders of a control group and of those around it: a limit of any of them counts.
+// The folders of a control group and of its parents, whose limits all apply.
 std::vector<std::string> with_parents(const std::string& top, std::string group) {
   std::vector<std::string> folders;
   while (!group.empty() && group != "/") {
@@ -93,8 +93,8 @@ std::vector<std::string> with_parents(const std::string& top, std::string group)
   return folders;
 }
 
-// Memory that is left to the control groups: of version 2 ("0::/path") and of version 1 ("9:memory:/path"). `swap` is
-// what the machine has free.
+// The memory that the control groups still allow: of version 2 ("0::/path") and of version 1 ("9:memory:/path"). `swap`
+// is the free swap of the machine.
 uint64_t left_of_groups(const std::string& root, uint64_t swap) {
   uint64_t least = kUnknown;
   std::ifstream file(root + "/proc/self/cgroup");

@@ -1,5 +1,5 @@
 #pragma once
-// What this machine has for a process: processors and memory. Any thread.
+// The processors and the memory that this machine offers a process. Any thread.
 
 #include <cstdint>
 #include <string>
@@ -10,19 +10,20 @@ namespace troupe {
 // Processors this process may run on.
 uint64_t processors();
 
-// Bytes that this process can still take: free memory and swap of the machine, or what is left of the limits of its
-// control groups and of `ulimit -v` where these are tighter. The largest number when the system does not say. `root`
-// stands before /proc and /sys, for tests.
+// Bytes that this process can still allocate: free memory and swap of the machine, or what its control groups and
+// `ulimit -v` still allow, if that is less. The largest number if the system does not report it. `root` is put before
+// /proc and /sys, for tests.
 uint64_t available_memory(const std::string& root = "");
 
-// Bytes of address space that `ulimit -v` leaves this process; the largest number without that limit.
+// Bytes of address space that `ulimit -v` leaves this process; the largest number if there is no limit.
 uint64_t available_address_space(const std::string& root = "");
 
-// Raises the number of files this process may have open (`ulimit -n`) as far as the system allows. Returns that number.
+// Raises the number of files this process may have open (`ulimit -n`) as far as the system allows. Returns the new
+// limit.
 uint64_t raise_open_files();
 
-// The names of this machine: its host name, that without a domain, and that in each domain of /etc/resolv.conf. Asks no
-// name server.
+// The names of this machine: its host name, that without a domain, and that in each domain of /etc/resolv.conf. Does
+// not use DNS.
 std::vector<std::string> own_host_names();
 
 }  // namespace troupe

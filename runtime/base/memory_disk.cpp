@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// Paths are plain strings without "." and ".." parts. A directory exists when it was made, or when a file lies in it.
+// Paths are plain strings without "." and ".." parts. A directory exists if it was made or contains a file.
 struct MemoryDisk::Contents {
   Mutex mutex;
   std::map<std::string, std::string> files TROUPE_GUARDED_BY(mutex);
@@ -19,10 +19,10 @@ struct MemoryDisk::Contents {
   std::set<std::string> locks TROUPE_GUARDED_BY(mutex);
   std::optional<DiskFault> fault TROUPE_GUARDED_BY(mutex);
   uint64_t operations TROUPE_GUARDED_BY(mutex) = 0;
-  bool unsynced TROUPE_GUARDED_BY(mutex) = false;  // the operation that was counted last is not to be synced
+  bool unsynced TROUPE_GUARDED_BY(mutex) = false;  // the last counted operation must fail to sync
 
-  // Counts an operation on `path` and throws when it is refused. True when the crash comes here: the caller leaves the
-  // operation half done and calls crash().
+  // Counts an operation on `path`; throws if it is refused. True if the process crashes in it: then the caller does
+  // half of the operation and calls crash().
   bool crashes_now(const std::string& path) TROUPE_REQUIRES(mutex) {
     const uint64_t index = operations++;
     unsynced = false;
@@ -43,7 +43,7 @@ struct MemoryDisk::Contents {
     if (crashes_now(path)) crash(path);
   }
 
-  // Ends a rename or an atomic write, which sync the directory of `path`.
+  // The end of a rename or an atomic write: syncs the directory of `path`.
   void sync_directory(const std::string& path) TROUPE_REQUIRES(mutex) {
     if (std::exchange(unsynced, false)) throw IoError(path, "cannot sync directory", EIO);
   }
@@ -170,7 +170,7 @@ void MemoryDisk::rename(const std::string& from, const std::string& to) {
 void MemoryDisk::remove(const std::string& path) {
   const MutexLock guard(contents_->mutex);
   const auto inside = [&](const std::string& name) { return name == path || name.starts_with(path + '/'); };
-  // A directory is not removed in one step: a crash leaves what comes after its first file.
+  // Removing a directory takes several steps: a crash leaves everything after its first file.
   if (contents_->crashes_now(path)) {
     const auto first =
         std::find_if(contents_->files.begin(), contents_->files.end(), [&](auto& f) { return inside(f.first); });

@@ -1,6 +1,6 @@
 #pragma once
-// MemoryDisk: a Disk inside the process, for simulations and tests, with faults at a chosen operation. Deterministic:
-// the same calls give the same results. Thread-safe.
+// MemoryDisk: a Disk in memory, for simulations and tests, with faults at a chosen operation. Deterministic: the same
+// calls give the same results. Thread-safe.
 
 #include <cstdint>
 #include <memory>
@@ -11,17 +11,17 @@
 
 namespace troupe {
 
-// What goes wrong, and when. Operations that change something are counted from 0; write_atomic() is two of them (the
-// temporary file, then the rename), every other call is one.
+// A fault and its time. Operations that change something are counted from 0: write_atomic() counts as two (the
+// temporary file, then the rename), every other call as one.
 struct DiskFault {
   enum class Kind : uint8_t {
     refuse,    // the operation changes nothing and throws "No space left on device"
-    unsynced,  // the operation is done, then throws: a directory that cannot be synced
+    unsynced,  // the operation takes effect, then throws: a directory that cannot be synced
     crash,  // half of the operation's bytes are written, then this and every later operation throws: a killed process
   };
   Kind kind = Kind::refuse;
-  uint64_t first = 0;  // the operation at which it begins
-  uint64_t count = 1;  // operations refused; a crash lasts until clear_fault()
+  uint64_t first = 0;  // the first operation with the fault
+  uint64_t count = 1;  // number of operations with the fault; a crash lasts until clear_fault()
 };
 
 class MemoryDisk final : public Disk {
@@ -42,11 +42,11 @@ class MemoryDisk final : public Disk {
   std::unique_ptr<FileLock> lock(const std::string& path) override;
 
   void set_fault(DiskFault fault);
-  // The disk works again; after a crash, locks of the dead process are free.
+  // The disk works again. After a crash, the locks of the dead process are released.
   void clear_fault();
-  // Operations that changed something, or tried to, so far.
+  // The number of operations so far that changed something or tried to.
   uint64_t operations() const;
-  // Overwrites a file's bytes as they are, to play damage; not counted, never refused.
+  // Overwrites the bytes of a file, to simulate damage. Not counted, and has no fault.
   void damage(const std::string& path, std::string bytes);
 
  private:

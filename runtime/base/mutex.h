@@ -1,9 +1,9 @@
 #pragma once
 // Mutex and MutexLock: std::mutex and std::lock_guard with the annotations of clang's thread safety analysis
-// (https://clang.llvm.org/docs/ThreadSafetyAnalysis.html), which libstdc++'s own do not carry. A member says which
-// mutex protects it with TROUPE_GUARDED_BY, a function that its caller must hold one with TROUPE_REQUIRES, and
-// `tools/check lint` refuses an access without the lock. To wait, hand the Mutex itself to a
-// std::condition_variable_any while a MutexLock holds it.
+// (https://clang.llvm.org/docs/ThreadSafetyAnalysis.html), which those of libstdc++ do not have. TROUPE_GUARDED_BY
+// names the mutex that protects a member, TROUPE_REQUIRES the mutex that the caller of a function must hold, and
+// `tools/check lint` reports an access without the lock. To wait, pass the Mutex to a std::condition_variable_any while
+// a MutexLock holds it.
 
 #include <mutex>
 

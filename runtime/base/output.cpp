@@ -22,10 +22,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A terminal that is ready takes so many bytes without a wait.
+// A terminal that is ready accepts this many bytes without blocking.
 constexpr size_t kTerminalPiece = 256;
 
-// Of all outputs, because two of them may share a pipe. Never held during a wait.
+// One for all outputs, because two of them may share a pipe. Never held during a wait.
 std::mutex writing;
 
 std::atomic<bool> closing = false;
@@ -33,7 +33,7 @@ std::atomic<Clock::time_point> closing_ends;
 
 uint64_t lines_in(std::string_view text) { return static_cast<uint64_t>(std::ranges::count(text, '\n')); }
 
-// Also true when the descriptor is broken: the write then says why.
+// Also true if the descriptor is broken: then the write reports why.
 bool becomes_ready(int descriptor, std::chrono::milliseconds patience) {
   pollfd out{descriptor, POLLOUT, 0};
   return poll(&out, 1, static_cast<int>(patience.count())) > 0;
@@ -60,7 +60,7 @@ std::string Output::new_trouble() {
   return std::exchange(trouble_, {});
 }
 
-// A descriptor may be made to refer to another file at any time.
+// A descriptor may be redirected to another file at any time.
 void Output::follow() {
   struct stat now{};
   if (fstat(descriptor_, &now) != 0 || (now.st_dev == device_ && now.st_ino == inode_)) return;
@@ -109,7 +109,7 @@ bool Output::put(std::string_view text, bool counted) {
   }
 }
 
-// Whether a part of `text`, at least, is written; the other part is then in rest_.
+// Whether at least a part of `text` was written; the rest is then in rest_.
 bool Output::begin(std::string_view text, bool counted) {
   if (!flush()) return false;
   std::string whole(text);
@@ -123,13 +123,13 @@ bool Output::begin(std::string_view text, bool counted) {
   return true;
 }
 
-// Whether all that was begun is written.
+// Whether the text that was begun is written completely.
 bool Output::flush() {
   rest_.erase(0, write_some(rest_));
   return rest_.empty();
 }
 
-// The number of bytes that were taken without a wait.
+// The number of bytes that were accepted without a wait.
 size_t Output::write_some(std::string_view text) {
   error_ = 0;
   size_t written = 0;
@@ -184,7 +184,7 @@ void begin_closing_lines() {
 }
 
 void hold_standard_descriptors() {
-  // The lowest number that is free is taken.
+  // open() returns the lowest free number.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// stdout and stderr of a process that must go on when nobody reads them: a full pipe, a terminal stopped by Ctrl-S, a
-// closed descriptor. Any thread. Commands whose output is their result write to std::cout, which waits for its reader.
+// stdout and stderr of a process that must continue when nobody reads them: a full pipe, a terminal stopped by Ctrl-S,
+// a closed descriptor. Any thread. Commands whose output is their result write to std::cout, which waits for its
+// reader.
 
 #include <sys/types.h>
 
@@ -11,22 +12,22 @@
 
 namespace troupe {
 
-// Texts to one descriptor, each written whole or not at all. The descriptor's flags are shared with other processes, as
-// the user's shell, and stay as they are.
+// Writes texts to one descriptor, each completely or not at all. Does not change the flags of the descriptor, because
+// other processes, such as the user's shell, share them.
 class Output {
  public:
-  explicit Output(int descriptor);  // which the caller owns
+  explicit Output(int descriptor);  // the caller owns it
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // Whether `text` is written. If the descriptor takes nothing, it waits for kPatience, but not while the text before
-  // was dropped. Then `text` is dropped. Its lines are counted, and the next text that is written follows a line with
-  // their number.
+  // Writes `text`, or drops it if the descriptor accepts nothing for kPatience, or at once if the text before was
+  // dropped. Returns whether it was written. Dropped lines are counted, and a line with their number precedes the next
+  // text that is written.
   bool write(std::string_view text);
-  // The same for a picture that the next one replaces: nothing is counted.
+  // The same for a picture that the next one replaces: its lines are not counted.
   bool draw(std::string_view text);
-  // Why texts are dropped, once for each time that it begins; empty otherwise.
+  // Why texts are dropped, once each time that this begins; empty otherwise.
   std::string new_trouble();
 
   static constexpr std::chrono::milliseconds kPatience{100};
@@ -46,33 +47,33 @@ class Output {
   const int descriptor_;
   dev_t device_ = 0;  // of the file that it referred to
   ino_t inode_ = 0;
-  int unblocking_ = -1;       // the same pipe or terminal, opened again so that it does not block; -1 if it cannot be
-  size_t largest_piece_ = 0;  // that a descriptor which blocks takes at once when it is ready
-  std::string rest_;          // of a text that is written in part
+  int unblocking_ = -1;       // the same pipe or terminal, opened again without blocking; -1 if that fails
+  size_t largest_piece_ = 0;  // number of bytes that a blocking descriptor accepts at once when it is ready
+  std::string rest_;          // of a text of which a part is written
   uint64_t dropped_ = 0;      // lines
-  bool dropping_ = false;     // the last text was
+  bool dropping_ = false;     // whether the last text was dropped
   int error_ = 0;             // of the last write
   std::string trouble_;
 };
 
-// Those of this process.
+// stdout and stderr of this process.
 Output& standard_output();
 Output& standard_error();
 
-// One line on stdout or stderr, with its control characters escaped: names and paths come from outside.
+// Prints one line on stdout or stderr, with control characters escaped, since it may contain names and paths.
 void print_line(std::string_view line, Output& console = standard_output());
 void print_error(std::string_view line);
-// A picture on stdout, as it is. Whether it is drawn, see Output.
+// Draws a picture on stdout, without escaping. Whether it was drawn, see Output.
 bool draw(std::string_view picture, Output& console = standard_output());
-// On stderr, as it is.
+// Writes to stderr, without escaping.
 void write_error(std::string_view text);
 
-// The lines from now on are the last ones of this process: they wait for their reader, all of them together at most
+// The following lines are the last ones of this process: they wait for their reader, together for at most
 // kClosingPatience.
 void begin_closing_lines();
 
-// Makes standard descriptors that are closed refuse to be written, so that no file of ours gets their numbers. For the
-// start of main.
+// Opens standard descriptors that are closed, in a way that writing to them fails, so that no other file gets their
+// numbers. Call it at the start of main.
 void hold_standard_descriptors();
 
 }  // namespace troupe

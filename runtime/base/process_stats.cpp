@@ -32,7 +32,7 @@ std::chrono::steady_clock::duration process_age() {
   std::string line;
   double uptime = 0;
   if (!std::getline(stat, line) || !(up >> uptime)) return {};
-  // The program's name, in parentheses, may hold spaces: count fields after it. The start time is field 22, the name
+  // The program's name, in parentheses, may contain spaces: count fields after it. The start time is field 22, the name
   // field 2.
   std::istringstream fields(line.substr(line.rfind(')') + 1));
   std::string field;

@@ -1,17 +1,17 @@
 #pragma once
-// What the operating system says of this process. Any thread.
+// What the operating system reports about this process. Any thread.
 
 #include <chrono>
 #include <cstdint>
 
 namespace troupe {
 
-// Resident memory now, and the most there was; 0 when the system does not say.
+// Resident memory now, and its peak; 0 if the system does not report it.
 uint64_t resident_bytes();
 uint64_t peak_resident_bytes();
 
-// How long this process exists, from its start by the operating system (10 ms steps), before main() and the loading of
-// libraries; zero when the system does not say.
+// The time since the operating system started this process (in steps of 10 ms), which is before the loading of
+// libraries and main(); zero if the system does not report it.
 std::chrono::steady_clock::duration process_age();
 
 }  // namespace troupe

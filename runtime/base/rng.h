@@ -1,7 +1,7 @@
 #pragma once
 // Counter-based random numbers (Philox 4x32-10; Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
-// A stream is named by a key, and a key is derived from the run's seed by name and index, so that no stream depends on
-// the order in which others are used. Plain values: copy, save and restore freely.
+// A stream is identified by a key, and a key is derived from the run's seed by name and index, so that no stream
+// depends on the order in which others are used. Plain values: copy, save and restore freely.
 
 #include <array>
 #include <cstdint>
@@ -23,7 +23,7 @@ class Rng {
   // Blocks of four words drawn so far; Rng(key(), counter()) continues at the next block.
   uint64_t counter() const { return counter_; }
 
-  // 32-bit words drawn so far; at(key(), position()) continues exactly here.
+  // 32-bit words drawn so far; at(key(), position()) continues exactly from here.
   uint64_t position() const { return counter_ * 4 - (4 - used_); }
   // The stream of `key` after `position` words.
   static Rng at(uint64_t key, uint64_t position);

@@ -1,5 +1,5 @@
 #pragma once
-// How this machine and another one reach each other.
+// The addresses through which this machine and another one reach each other.
 
 #include <string>
 
@@ -10,7 +10,8 @@ struct Route {
   std::string remote;  // the other's, numeric
 };
 
-// Looks the name up and asks the operating system; sends nothing. Throws ConfigError.
+// Resolves the name and asks the operating system for the route; sends nothing to the other machine. Throws
+// ConfigError.
 Route route_to(const std::string& host);
 
 }  // namespace troupe

@@ -2,16 +2,23 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
 
 namespace troupe {
 namespace {
+
+constexpr long kMaxExponent = 1'000'000'000;
 
 // "SOURCE:line:column" of the byte before `position` (nlohmann counts the bytes read, the offending one included).
 std::string place_of(std::string_view text, size_t position, const std::string& source) {
@@ -47,6 +54,10 @@ std::string hint_for(std::string_view text, size_t position, JsonComments commen
   if (comments == JsonComments::ignored && word.starts_with('#')) return "comments begin with //, not with #";
   if (comments == JsonComments::refused && (word.starts_with('/') || word.starts_with('#')))
     return "JSON has no comments";
+  if (word.starts_with('.') && word.size() > 1 && std::isdigit(static_cast<unsigned char>(word[1])) != 0) {
+    const std::string_view number = word.substr(0, word.find_first_not_of("0123456789eE+-", 1));
+    return (at > 0 && text[at - 1] == '-' ? "write -0" : "write 0") + printable(number);
+  }
   if (word.starts_with('\'')) return "JSON strings are in double quotes";
   for (const std::string_view not_finite : {"NaN", "nan", "Inf", "inf"})
     if (word.starts_with(not_finite)) return "JSON has no NaN and no Infinity";
@@ -55,10 +66,36 @@ std::string hint_for(std::string_view text, size_t position, JsonComments commen
   return "";
 }
 
+// The digits of the whole number that `text` spells, without its sign; nothing where it is not whole or has more digits
+// than any 64 bits hold.
+std::optional<std::string> whole_digits(std::string_view text) {
+  constexpr long kMostDigits = 20;
+  const size_t exponent_at = text.find_first_of("eE");
+  std::string digits;
+  long point = -1;  // digits before the point
+  for (const char c : text.substr(0, exponent_at)) {
+    if (c == '.') point = static_cast<long>(digits.size());
+    if (c >= '0' && c <= '9') digits += c;
+  }
+  if (point < 0) point = static_cast<long>(digits.size());
+  const size_t first = digits.find_first_not_of('0'), last = digits.find_last_not_of('0');
+  if (first == std::string::npos) return "0";
+  long exponent = 0;
+  if (exponent_at != std::string_view::npos) {
+    std::string_view spelled = text.substr(exponent_at + 1);
+    if (spelled.starts_with('+')) spelled.remove_prefix(1);
+    if (std::from_chars(spelled.data(), spelled.data() + spelled.size(), exponent).ec != std::errc()) return {};
+  }
+  if (std::abs(exponent) > kMaxExponent) return {};
+  const long whole = point + exponent - static_cast<long>(first), needed = static_cast<long>(last - first) + 1;
+  if (whole < needed || whole > kMostDigits) return {};
+  return digits.substr(first, static_cast<size_t>(needed)) + std::string(static_cast<size_t>(whole - needed), '0');
+}
+
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
-  TreeBuilder(std::string_view text, const std::string& source, JsonComments comments)
-      : text_(text), source_(source), comments_(comments) {}
+  TreeBuilder(std::string_view text, const std::string& source, JsonComments comments, bool exact)
+      : text_(text), source_(source), comments_(comments), exact_(exact) {}
 
   Json take() { return std::move(root_); }
 
@@ -66,7 +103,9 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   bool boolean(bool value) override { return put(value); }
   bool number_integer(number_integer_t value) override { return put(value); }
   bool number_unsigned(number_unsigned_t value) override { return put(value); }
-  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool number_float(number_float_t value, const string_t& spelled) override {
+    return put(exact_ ? exact_number(spelled, value, source_ + (path().empty() ? "" : ": " + path())) : Json(value));
+  }
   bool string(string_t& value) override { return put(std::move(value)); }
   bool binary(binary_t&) override { return false; }
 
@@ -143,13 +182,12 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   std::string_view text_;
   const std::string& source_;
   JsonComments comments_;
+  bool exact_;
   Json root_;
   std::vector<Open> open_;
 };
 
-}  // namespace
-
-Json parse_strict(std::string_view text, const std::string& source, JsonComments comments) {
+Json parse(std::string_view text, const std::string& source, JsonComments comments, bool exact) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (text.starts_with(kByteOrderMark))  // nlohmann/json would skip it
@@ -159,10 +197,41 @@ Json parse_strict(std::string_view text, const std::string& source, JsonComments
   const size_t zero = text.find('\0');  // nlohmann/json takes it for the end of the text and ignores what follows
   if (zero != std::string_view::npos)
     throw ConfigError(place_of(text, zero + 1, source) + ": not valid JSON: a zero byte");
-  TreeBuilder builder(text, source, comments);
+  TreeBuilder builder(text, source, comments, exact);
   Json::sax_parse(text, &builder, nlohmann::detail::input_format_t::json, /*strict=*/true,
                   comments == JsonComments::ignored);
   return builder.take();
+}
+
+}  // namespace
+
+Json exact_number(std::string_view text, double value, const std::string& where) {
+  constexpr double kMostExact = 0x1p53, kMost = 0x1p64;
+  if (value != std::trunc(value) || std::abs(value) >= kMost) return value;
+  const std::optional<std::string> digits = whole_digits(text);
+  if (!digits)
+    throw InexactNumber(where + ": " + printable(text) + " cannot be represented, the nearest number is " +
+                        Json(value).dump());
+  if (std::abs(value) < kMostExact) return value;
+  const std::string spelled = (value < 0 ? "-" : "") + *digits;
+  const char *begin = spelled.data(), *end = begin + spelled.size();
+  uint64_t whole = 0;
+  int64_t negative = 0;
+  if (value > 0 && std::from_chars(begin, end, whole).ec == std::errc()) return whole;
+  if (value < 0 && std::from_chars(begin, end, negative).ec == std::errc()) return negative;
+  return value;
+}
+
+Json parse_strict(std::string_view text, const std::string& source, JsonComments comments) {
+  return parse(text, source, comments, /*exact=*/true);
+}
+
+Json parse_stored(std::string_view text, const std::string& path) {
+  try {
+    return parse(text, path, JsonComments::refused, /*exact=*/false);
+  } catch (const ConfigError& error) {
+    throw IoError::of_line(error.what());
+  }
 }
 
 }  // namespace troupe

@@ -25,7 +25,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string closest(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongestWord = 200;  // the table is quadratic, and no name of ours is near this long
+  constexpr size_t kLongestWord = 200;  // the table is quadratic, and names are much shorter
   if (word.empty() || word.size() > kLongestWord) return "";
   std::string best;
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
@@ -40,7 +40,7 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
 
 namespace {
 
-// Bytes of the UTF-8 character that `text` begins with; 0 when it begins with none (RFC 3629).
+// The length of the UTF-8 character at the start of `text`; 0 if there is none (RFC 3629).
 size_t utf8_length(std::string_view text) {
   const auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto follows = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
@@ -66,7 +66,7 @@ std::string printable(std::string_view text, size_t limit) {
     if (at + std::max<size_t>(length, 1) > limit) return result + "...";
     const auto byte = static_cast<unsigned char>(text[at]);
     const bool control = byte < 0x20 || byte == 0x7f;
-    // U+0080 to U+009F are control characters too, which some terminals obey.
+    // U+0080 to U+009F are control characters too, which some terminals interpret.
     const bool wide_control = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0;
     if (length > 0 && !control && !wide_control) {
       result += text.substr(at, length);

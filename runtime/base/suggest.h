@@ -1,5 +1,5 @@
 #pragma once
-// What the user probably meant. Pure functions; any thread.
+// Suggestions for misspelt words, and text made safe for messages. Pure functions; any thread.
 
 #include <cstddef>
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace troupe {
 
-// Least number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`, letter case
-// ignored (optimal string alignment).
+// The least number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`, ignoring
+// case (optimal string alignment).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`, the first of equals; empty when none is near enough to be a slip of the hand.
+// The candidate nearest to `word`, the first of equals; empty if none is near enough to be a typing error.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
-// Outside text made fit for one line of an error: control characters and bytes that are not UTF-8 escaped, cut after at
-// most `limit` bytes, between characters.
+// Text from outside, made safe for one line of a message: control characters and bytes that are not UTF-8 are escaped,
+// and it is cut between characters after at most `limit` bytes.
 std::string printable(std::string_view text, size_t limit = 60);
 
 }  // namespace troupe

@@ -16,7 +16,7 @@ void append(std::string& bytes, const void* data, std::size_t size) {
   bytes.append(static_cast<const char*>(data), size);
 }
 
-// Takes sizeof(T) bytes off the front; false when there are too few.
+// Removes sizeof(T) bytes from the front; false if there are too few.
 template <class T>
 bool take(std::string_view& bytes, T& out) {
   if (bytes.size() < sizeof(T)) return false;
@@ -45,7 +45,7 @@ TaskSampler::TaskSampler(int64_t tasks, int64_t window) : window_(window) {
   for (Task& task : tasks_) task.outcomes.resize(static_cast<std::size_t>(window));
 }
 
-// The sum is made anew: added to and subtracted from, fractional outcomes would leave a rounding error behind.
+// The sum is computed again: adding and subtracting fractional outcomes would accumulate rounding errors.
 void TaskSampler::add(Task& task, double outcome) const {
   task.outcomes[static_cast<std::size_t>(task.next)] = outcome;
   task.next = (task.next + 1) % window_;

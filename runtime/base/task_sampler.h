@@ -1,5 +1,5 @@
 #pragma once
-// Sampling tasks by how often they failed lately. A plain value owned by whoever holds it; not synchronised.
+// Samples tasks by how often they failed recently. A plain value; not synchronised.
 
 #include <cstdint>
 #include <span>
@@ -11,28 +11,28 @@
 
 namespace troupe {
 
-// The probability of each task given its (possibly fractional) number of recent failures: (failures + 1) / sum. Counts,
-// not rates: a task that fails is tried more the more often it was tried. Throws InvariantError on a negative or
-// non-finite count.
+// The probability of each task given its (possibly fractional) number of recent failures: (failures + 1) / sum. These
+// are counts, not rates: a task that fails is drawn the more often, the more often it was tried. Throws InvariantError
+// on a negative or non-finite count.
 std::vector<double> task_weights(std::span<const double> failures);
 
 class TaskSampler {
  public:
-  // `window`: outcomes remembered per task. Both at least 1.
+  // `window`: number of outcomes kept per task. Both at least 1.
   explicit TaskSampler(int64_t tasks, int64_t window = 100);
 
   int64_t tasks() const { return static_cast<int64_t>(tasks_.size()); }
-  // Takes note of an episode of `task` that ended with `success` in [0, 1]. Allocates nothing.
+  // Records an episode of `task` that ended with `success` in [0, 1]. Does not allocate.
   void record(int64_t task, double success);
   // [tasks] probabilities.
   std::vector<double> weights() const;
-  // A task drawn by weights(); one draw from rng. Allocates nothing.
+  // A task drawn by weights(); one draw from rng. Does not allocate.
   int64_t sample(Rng& rng) const;
-  // Forgets every outcome.
+  // Removes every outcome.
   void clear();
 
-  // The remembered outcomes as bytes, and back. restore() returns false and changes nothing when the bytes are not from
-  // a sampler with this number of tasks and window.
+  // The outcomes as bytes, and back. restore() returns false and changes nothing if the bytes are not from a sampler
+  // with this number of tasks and window.
   std::string save() const;
   bool restore(std::string_view bytes);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Whether something accepts TCP connections at an address, found out by connecting once. Blocks its thread; any thread.
+// Checks whether a process accepts TCP connections at an address, by connecting once. Blocks; any thread.
 
 #include <chrono>
 #include <cstdint>
@@ -14,8 +14,8 @@ struct TcpProbe {
   bool unknown_host = false;  // the host has no address
 };
 
-// The addresses of the host are tried in turn, each for its share of the time that is left. Looking the name up takes
-// as long as the system's resolver takes, whatever the deadline.
+// The addresses of the host are tried one after the other, each for its share of the time that is left. Resolving the
+// name may take longer than the deadline.
 TcpProbe probe_tcp(const std::string& host, uint16_t port, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace troupe

@@ -105,7 +105,7 @@ std::string format_number(double value, int decimals) {
   char text[64];
   const bool large = std::abs(value) >= 1e9;
   std::snprintf(text, sizeof text, large ? "%.*g" : "%.*f", large ? 4 : decimals, value);
-  // "-0.0" would look like a sign that means something.
+  // The sign of "-0.0" would be misleading.
   const std::string_view digits(text);
   if (digits.starts_with('-') && digits.find_first_not_of("-0.") == std::string_view::npos) return text + 1;
   return text;

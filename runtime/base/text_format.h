@@ -1,5 +1,5 @@
 #pragma once
-// Numbers and names as a person reads them, in text of known width. Pure functions; any thread.
+// Numbers and names as text for people, of known width. Pure functions; any thread.
 
 #include <cstddef>
 #include <cstdint>

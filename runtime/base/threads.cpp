@@ -16,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// Threads that wait until this ends.
+// Threads that wait until this object is destroyed.
 class WaitingThreads {
  public:
   WaitingThreads() = default;
@@ -54,7 +54,7 @@ uint64_t stack_bytes() {
 }  // namespace
 
 AddressSpace address_space_for(size_t threads, uint64_t memory, uint64_t cores) {
-  constexpr uint64_t kLibraries = 64 << 20;  // code, tables and buffers of libraries that come with use
+  constexpr uint64_t kLibraries = 64 << 20;  // code, tables and buffers that libraries load or allocate later
   constexpr uint64_t kArenasOfCore = 8;      // the limit of glibc (malloc/arena.c, NARENAS_FROM_NCORES)
   return {.needed = threads * stack_bytes() + memory + kLibraries,
           .arenas = std::max<uint64_t>(1, std::min<uint64_t>(threads, kArenasOfCore * cores))};

@@ -1,5 +1,5 @@
 #pragma once
-// A rate limit: `capacity` at once, `per_second` in the long run. For one thread at a time.
+// A rate limit: `capacity` at once, `per_second` in the long run. One thread at a time.
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +13,7 @@ class TokenBucket {
 
   TokenBucket(double capacity, double per_second) : capacity_(capacity), per_second_(per_second), tokens_(capacity) {}
 
-  // Whether `cost` was there; then it is taken.
+  // Takes `cost` if it is available, and returns whether it was.
   bool take(double cost, Clock::time_point now) {
     if (last_)
       tokens_ = std::min(capacity_, tokens_ + per_second_ * std::chrono::duration<double>(now - *last_).count());

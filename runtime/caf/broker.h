@@ -14,7 +14,7 @@ inline caf::strong_actor_ptr broker_of(caf::actor_system& system) {
       system.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP")));
 }
 
-// For CAF's network thread alone, on which `broker` runs too. Null when it has ended.
+// Call only on CAF's network thread, where `broker` runs too. Null when it has ended.
 inline caf::io::basp_broker* running(const caf::strong_actor_ptr& broker) {
   auto* const result = dynamic_cast<caf::io::basp_broker*>(caf::actor_cast<caf::abstract_actor*>(broker));
   return result == nullptr || result->getf(caf::abstract_actor::is_terminated_flag) ? nullptr : result;

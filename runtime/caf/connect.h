@@ -1,5 +1,5 @@
 #pragma once
-// Connecting to an actor of another process with a deadline, and a check that it is the actor we take it for.
+// Connecting to an actor of another process with a deadline, and a check that it has the expected type.
 
 #include <algorithm>
 #include <chrono>
@@ -20,15 +20,18 @@
 
 namespace troupe {
 
-// An actor that, asked with connect_atom, answers with the numeric address at which it has reached a host at `port`, or
-// with an error at the deadline: Fault::io_failed when the name means nothing, Fault::peer_gone when no address accepts
-// the connection. It blocks a thread of its own: CAF connects on the thread of all its connections, where an address
-// that does not answer would hold up every other one for minutes. So CAF is given the address, not the name, which may
-// have others. Throws std::system_error when no thread can be started.
+// An actor that, asked with connect_atom, answers with the numeric address at which a troupe process has answered on a
+// host's `port`, or with an error at the deadline: Fault::io_failed when the name cannot be resolved, Fault::peer_gone
+// when no address accepts the connection, those of await_greeting() when something else answers. It blocks its own
+// thread, because CAF connects on the one thread of all its connections, where an address that does not answer would
+// delay every other connection for minutes. CAF is then given the address, because the name may have several. Throws
+// std::system_error when no thread can be started.
 caf::actor spawn_probe(caf::actor_system& system, const std::string& host, uint16_t port,
                        std::chrono::milliseconds deadline);
 
-// For the probe to answer at its deadline.
+inline constexpr const char* kRightAddress = "`troupe train` prints the right address in its line `workers`";
+
+// Extra time for the probe's answer at its deadline.
 inline constexpr std::chrono::milliseconds kProbeMargin{500};
 
 // Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a
@@ -40,10 +43,10 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
   const std::string where = address_text(host, port);
   const auto until = std::chrono::steady_clock::now() + deadline;
   const auto give_up = [=](const caf::error& error) {
-    failed(where + ": cannot connect: " + describe(error) +
-           (fault_of(error) == Fault::peer_gone || error == caf::sec::cannot_connect_to_node
-                ? " (has the run started?)"
-                : " (is it the address that `troupe train` prints for workers?)"));
+    const bool nobody = fault_of(error) == Fault::peer_gone || error == caf::sec::cannot_connect_to_node;
+    const std::string why = where + ": cannot connect: " + describe(error) +
+                            (nobody ? " (has the run started?)" : std::string("; ") + kRightAddress);
+    fault_of(error) == Fault::bad_message ? wrong(why) : failed(why);
   };
   const auto connect = [=](const std::string& address) {
     constexpr std::chrono::milliseconds kLeast{100};
@@ -55,7 +58,10 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
                 failed(where + ": a troupe process answers, but no run is open there");
               } else if (!self->system().assignable(interface,
                                                     self->system().message_types(caf::detail::type_list<Handle>{}))) {
-                wrong(where + ": another program, or another version of troupe, answers there");
+                wrong(where +
+                      ": a troupe process answers there that is not a run, such as a `troupe node`, or that has "
+                      "another version; " +
+                      kRightAddress);
               } else {
                 ok(caf::actor_cast<Handle>(actor));
               }
@@ -73,7 +79,7 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
   }
 }
 
-// The same, where it does not matter whether another attempt could succeed.
+// The same with one callback for both kinds of failure.
 template <class Handle, class Self, class Ok, class Failed>
 void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono::milliseconds deadline, const Ok& ok,
                 const Failed& failed) {

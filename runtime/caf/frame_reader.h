@@ -1,7 +1,7 @@
 #pragma once
-// FrameReader: reads the payload of a frame as CAF's binary_deserializer does, but believes no length beyond the end,
-// copies no array and refuses messages that would take much more memory than their bytes. Used by FrameCheck, on the
-// network's thread.
+// FrameReader: reads the payload of a frame like CAF's binary_deserializer, but rejects lengths beyond the end, copies
+// no array and refuses messages that would need much more memory than their bytes. Used by FrameCheck, on the network
+// thread.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace troupe {
 
-// What a frame must not hold, in words that continue "it ...".
+// Thrown for a frame that is refused. `why` continues a sentence that begins with "it".
 struct Refusal {
   std::string why;
 };
@@ -33,7 +33,7 @@ T big_endian(const char* bytes) {
   return value;
 }
 
-// Where handles of other processes end while a message is only checked: they are noted, and no proxy is made for them.
+// Records the actor handles of a message that is only checked, without creating proxies for them.
 class HandleNotes : public caf::proxy_registry::backend {
  public:
   explicit HandleNotes(const caf::node_id& peer) : peer_(peer) {}
@@ -137,7 +137,7 @@ class FrameReader : public caf::deserializer {
   }
 
  private:
-  // Of a list or a text.
+  // Reads the length of a list or a text.
   caf::error read_size(size_t& size) {
     if (++sequences_ > kMostSequences) return caf::sec::invalid_argument;
     uint64_t value = 0;

@@ -35,7 +35,7 @@ const char* name_of(message_type operation) {
 
 std::string without_article(const std::string& name) { return name.substr(name.find(' ') + 1); }
 
-constexpr std::string_view kNodeInfoRequest = "@atom+@atom+@str";  // what nodes of CAF ask each other when they meet,
+constexpr std::string_view kNodeInfoRequest = "@atom+@atom+@str";  // request that CAF nodes exchange on connecting,
 constexpr std::string_view kNodeInfo = "@atom+@str+@strong_actor_ptr+@str";  // and the answer
 const uint64_t kSpawnServer = static_cast<uint64_t>(caf::atom("SpawnServ"));
 
@@ -141,8 +141,8 @@ std::string FrameCheck::check_handshake(std::span<const char> payload) {
   return "";
 }
 
-// Reads whom a frame comes from and whom it is for, and returns whether that is another process. A peer speaks for
-// itself alone.
+// Reads sender and receiver of a frame and returns whether the receiver is in another process. A peer may only send
+// frames in its own name.
 bool FrameCheck::is_relayed(FrameReader& reader) const {
   if (reader.node() != peer_) throw Refusal{"sent a message in another process's name"};
   const NodeIdBytes receiver = reader.node();

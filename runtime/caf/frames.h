@@ -1,8 +1,8 @@
 #pragma once
-// What a peer that connected to us may send. CAF 0.17.6 trusts its peers: a header whose payload is missing crashes it,
-// so does a payload that holds a type it acts on by itself (links, exits, nested messages), and it makes room for any
-// length it is told. So every frame is read here first, in full, and only a frame that CAF can handle and troupe's
-// protocol needs is passed on.
+// Checks what a connected peer sends. CAF 0.17.6 trusts its peers: a header whose payload is missing crashes it,
+// so does a payload of a type that CAF handles internally (links, exits, nested messages), and CAF allocates any length
+// that a header announces. So this code reads every frame completely first and passes on only frames that CAF can
+// handle and troupe's protocol needs.
 
 #include <array>
 #include <cstdint>
@@ -32,7 +32,7 @@ class FrameReader;
 struct AcceptedType {
   std::string_view name;
   caf::error (*read)(caf::deserializer&);
-  bool relayed;  // may also be for another process, which this one passes it on to
+  bool relayed;  // may be addressed to another process, to which this one relays it
 };
 
 template <class T>
@@ -45,30 +45,30 @@ AcceptedType accepted_type(bool relayed) {
           relayed};
 }
 
-// All that a listening process takes from its peers, besides what CAF's nodes tell each other.
+// All messages that a listening process accepts from its peers, besides CAF's own.
 struct AcceptedMessages {
   std::vector<AcceptedType> types;
   std::vector<caf::atom_value> atoms;  // messages that are one atom
 
-  // Whether this process passes on frames between its peers.
+  // Whether this process relays frames between its peers.
   bool relays() const;
 };
 
-// Actors of its own that a peer may name at a time, as senders and in messages: CAF keeps a proxy for each until the
-// peer says that it has ended. A process of 1000 workers names about 2000.
+// Maximum number of a peer's own actors that it may name, as senders and in messages, at a time: CAF keeps a proxy for
+// each until the peer reports its end. A process of 1000 workers names about 2000.
 constexpr size_t kMostActorsOfPeer = 16384;
 
 constexpr size_t kFrameHeaderBytes = 32;
 constexpr size_t kNodeIdBytes = 32;
 using NodeIdBytes = std::array<char, kNodeIdBytes>;
 
-// The frames of one connection that was accepted, in order. Used by the network's thread alone.
+// The frames of one connection that was accepted, in order. Used only by the network thread.
 class FrameCheck {
  public:
   // `messages` must outlive it. `max_payload_bytes` is for one frame, after the handshake.
   FrameCheck(caf::actor_system& system, const AcceptedMessages& messages, size_t max_payload_bytes);
 
-  // Why the next piece must be kept from CAF, in words that continue "it ..."; empty when CAF can have it. A piece is a
+  // Why the next piece must not reach CAF, as text that continues "it ..."; empty when it may. A piece is a
   // header of kFrameHeaderBytes or, when that has announced one, its whole payload.
   std::string check(std::span<const char> piece);
   // Bytes of the payload that the last header announced; 0 when the next piece is a header.
@@ -98,7 +98,7 @@ class FrameCheck {
   NodeIdBytes own_node_{};
   NodeIdBytes peer_{};
   caf::node_id peer_id_;
-  std::unordered_set<caf::actor_id> actors_of_peer_;  // that it has named and that have not ended
+  std::unordered_set<caf::actor_id> actors_of_peer_;  // named by the peer, not yet ended
   uint32_t handshakes_ = 0;
   bool in_payload_ = false;
   Header header_;

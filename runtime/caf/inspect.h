@@ -1,7 +1,7 @@
 #pragma once
-// How our plain types travel in CAF messages. Arrays go as raw bytes in one piece; floating-point scalars are bit-cast
-// (CAF 0.17.6 hangs or corrupts on infinities, NaN and denormals). Sizes are checked before memory is taken: a hostile
-// peer gets an error, not our memory.
+// Serialization of troupe's plain types in CAF messages. Arrays are sent as one block of raw bytes; floating-point
+// scalars are bit-cast (CAF 0.17.6 hangs or corrupts on infinities, NaN and denormals). Sizes are checked before memory
+// is allocated, so a hostile peer gets an error.
 
 #include <bit>
 #include <cstdint>

@@ -25,7 +25,7 @@ struct KeepAlive {
 };
 
 // A tick without a sender. CAF does not empty the mailbox of a broker that has ended, so a tick from the broker itself
-// would keep it in memory for ever; CAF's delayed_anon_send() names the sender all the same.
+// would keep it in memory forever. CAF's delayed_anon_send() sets the sender nevertheless.
 void tick_after(caf::io::broker* self, std::chrono::milliseconds interval) {
   self->clock().schedule_message(self->clock().now() + interval, self->ctrl(),
                                  caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, caf::tick_atom::value));

@@ -1,7 +1,7 @@
 #pragma once
-// Signs of life on the connection to one other process, as often as that process expects them. CAF has one interval and
-// one timeout for all connections of an actor system, fixed when it starts; a process that joins a run learns the run's
-// only then.
+// Heartbeats on the connection to one other process, as often as that process expects them. CAF has one interval and
+// one timeout for all connections of an actor system, fixed when it starts; a process learns the run's
+// interval only when it joins.
 
 #include <chrono>
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace troupe {
 
-// Three signs of life within a timeout, so that one may be late.
+// Three heartbeats within a timeout, so that one may be late.
 std::chrono::milliseconds beat_interval(const NetworkConfig& network);
 
-// Starts a broker that sends signs of life to the process of `peer`, and closes the connection when nothing came from
-// there for network.peer_timeout; actors that monitor an actor there are then told that it is gone. It ends with an
+// Starts a broker that sends heartbeats to the process of `peer`, and closes the connection when nothing arrived
+// for network.peer_timeout; actors that monitor an actor there are then told that it is gone. It ends with an
 // exit message, and when `owner` ends. It runs on CAF's network thread, so that environments which keep the other
 // threads busy do not delay it. Needs an actor system that is configured for the network.
 caf::actor keep_alive(caf::actor_system& system, const caf::actor_addr& peer, const NetworkConfig& network,
                       const caf::strong_actor_ptr& owner);
 
-// Gives up the connections of this process to this numeric address and port whose other side was asked to introduce
-// itself and has not. Otherwise CAF would wait for it at every later attempt to connect there.
+// Closes this process's connections to this numeric address and port whose handshake is not complete. Otherwise CAF
+// would wait for it at every later attempt to connect there.
 void abandon_connects(caf::actor_system& system, const std::string& address, uint16_t port);
 
 }  // namespace troupe

@@ -4,15 +4,18 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include <caf/event_based_actor.hpp>
+#include <caf/io/network/acceptor_impl.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
-#include <caf/io/network/doorman_impl.hpp>
 #include <caf/io/network/scribe_impl.hpp>
 #include <caf/send.hpp>
 
+#include "runtime/base/descriptor.h"
 #include "runtime/base/file.h"
 #include "runtime/base/limited_log.h"
 #include "runtime/base/listener.h"
@@ -29,21 +32,21 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSweepInterval{1};
 
-// CAF names a connection by its descriptor's number and cleans up behind an ended one some messages later. A new
-// connection that got the number in the meantime would lose its entry: its process is taken for gone, and never hears
-// so. So numbers go round.
+// CAF identifies a connection by its file descriptor and cleans up an ended one only some messages later. A new
+// connection that reused the descriptor meanwhile would lose its entry: its process would count as lost without being
+// told. So descriptors are not reused soon.
 constexpr int kFirstNumber = 64, kLastNumber = 1 << 16;
 
 class GuardedScribe;
 
-// What the connections of one port share. Used by the network's thread alone, but for the end of the process.
+// What the connections of one port share. Used only by the network thread, except at the end of the process.
 struct Port {
   ListenLimits limits;
   const AcceptedMessages& messages;
   size_t open = 0;
   size_t buffer_bytes = 0;             // of all connections
-  std::set<GuardedScribe*> newcomers;  // that have not introduced themselves
-  int next_number = kFirstNumber;      // least one for the descriptor of the next connection
+  std::set<GuardedScribe*> newcomers;  // handshake not complete
+  int next_number = kFirstNumber;      // minimum descriptor of the next connection
   LimitedLog log{"network"};
 };
 
@@ -83,8 +86,8 @@ class GuardedScribe : public network::scribe_impl {
   }
 
  private:
-  // CAF makes room for a payload when its header has come, and keeps it until the connection ends. Why it must not;
-  // else empty.
+  // CAF allocates a payload's memory when its header has arrived, and keeps it until the connection ends. Returns why
+  // it must not, or an empty text.
   std::string reserve(size_t bytes) {
     if (bytes <= buffer_bytes_) return "";
     const size_t more = bytes - buffer_bytes_, limit = port_->limits.buffer_bytes;
@@ -112,8 +115,8 @@ void close_overdue(Port& port) {
   });
 }
 
-// CAF starts an actor for every process that it hears of and keeps it when the connection ends. Who connects again and
-// again under new names would fill the memory.
+// CAF starts an actor for every process it learns of and keeps it after the connection ends. A peer that reconnects
+// under new names would fill the memory.
 void forget_gone_processes(caf::io::basp_broker& broker) {
   std::erase_if(broker.spawn_servers, [&](const auto& process) {
     if (broker.instance.tbl().lookup(process.first)) return false;
@@ -136,10 +139,38 @@ caf::behavior sweeper(caf::event_based_actor* self, const std::weak_ptr<Port>& p
   }};
 }
 
-class GuardedDoorman : public network::doorman_impl {
+// How connections are accepted. When the process has no file left for one, CAF's own policy would leave it in the
+// queue and be told of it again at once, without end. Here a file that is kept in reserve takes it, and it is closed.
+class AcceptOrClose {
+ public:
+  explicit AcceptOrClose(std::shared_ptr<Port> port) : port_(std::move(port)), reserve_(any_file()) {}
+
+  bool try_accept(network::native_socket& result, network::native_socket listener) {
+    result = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (result == network::invalid_native_socket && (errno == EMFILE || errno == ENFILE)) close_one(listener);
+    return result != network::invalid_native_socket;
+  }
+
+ private:
+  static Descriptor any_file() { return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+  void close_one(network::native_socket listener) {
+    constexpr std::chrono::milliseconds kPause{20};
+    reserve_ = Descriptor();
+    const bool closed = Descriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).number() >= 0;
+    reserve_ = any_file();
+    port_->log.warn("a connection is closed: the process has no file left for it (`ulimit -n`)");
+    if (!closed) std::this_thread::sleep_for(kPause);  // another thread has taken the file
+  }
+
+  std::shared_ptr<Port> port_;
+  Descriptor reserve_;
+};
+
+class GuardedDoorman : public caf::io::doorman {
  public:
   GuardedDoorman(network::default_multiplexer& loop, network::native_socket socket, std::shared_ptr<Port> port)
-      : doorman_impl(loop, socket), port_(std::move(port)) {}
+      : doorman(network::accept_hdl_from_socket(socket)), acceptor_(loop, socket, port), port_(std::move(port)) {}
 
   bool new_connection() override {
     if (detached()) return false;
@@ -155,9 +186,24 @@ class GuardedDoorman : public network::doorman_impl {
     parent()->add_scribe(std::move(scribe));
     return doorman::new_connection(&loop, handle);
   }
+  void graceful_shutdown() override {
+    acceptor_.graceful_shutdown();
+    detach(&acceptor_.backend(), false);
+  }
+  void launch() override { acceptor_.start(this); }
+  std::string addr() const override {
+    const auto address = network::local_addr_of_fd(acceptor_.fd());
+    return address ? *address : "";
+  }
+  uint16_t port() const override {
+    const auto port = network::local_port_of_fd(acceptor_.fd());
+    return port ? *port : 0;
+  }
+  void add_to_loop() override { acceptor_.activate(this); }
+  void remove_from_loop() override { acceptor_.passivate(); }
 
  private:
-  // The same connection under a number that no recent one had, as far as the limit of open files allows.
+  // The same connection under a descriptor that was not used recently, if the limit of open files allows.
   network::native_socket renumbered(network::native_socket socket) {
     int& next = port_->next_number;
     int fresh = ::fcntl(socket, F_DUPFD_CLOEXEC, next);
@@ -168,6 +214,7 @@ class GuardedDoorman : public network::doorman_impl {
     return fresh;
   }
 
+  network::acceptor_impl<AcceptOrClose> acceptor_;
   std::shared_ptr<Port> port_;
 };
 

@@ -17,8 +17,8 @@ namespace troupe {
 
 struct ListenLimits {
   size_t message_bytes = 32 << 20;  // one message
-  size_t buffer_bytes = 1 << 30;  // for the messages of all connections, which CAF makes room for as they are announced
-  size_t connections = 4096;      // at once; at most half the files the process may open
+  size_t buffer_bytes = 1 << 30;    // for the messages of all connections; CAF allocates each when its header arrives
+  size_t connections = 4096;        // at once; at most half the files the process may open
   std::chrono::seconds introduction{10};
 };
 
@@ -27,8 +27,8 @@ uint16_t listen(caf::actor_system& system, const caf::strong_actor_ptr& actor, s
                 const std::string& host, uint16_t port, const AcceptedMessages& messages, const ListenLimits& limits);
 }
 
-// Publishes an actor; the port, which the system chooses when `port` is 0. `messages` are what peers may send; they
-// must outlive the actor system. Throws ConfigError with the reason when it cannot listen. Undone by
+// Publishes an actor and returns the port, which the system chooses when `port` is 0. `messages` are what peers may
+// send; they must outlive the actor system. Throws ConfigError with the reason when it cannot listen. Undone by
 // middleman().unpublish(). Needs an actor system that is configured for the network.
 template <class Handle>
 uint16_t listen(caf::actor_system& system, const Handle& actor, const std::string& host, uint16_t port,

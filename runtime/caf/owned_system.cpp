@@ -10,7 +10,7 @@ constexpr std::chrono::milliseconds kGrace{500};
 
 }  // namespace
 
-// What the thread does. It is there from the beginning: a process that is at its limit of threads must still be able to
+// Body of the thread. The thread starts with the system, because a process at its thread limit must still be able to
 // end.
 void OwnedSystem::Shared::end_when_told() {
   bool await_actors = false;

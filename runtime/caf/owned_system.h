@@ -1,8 +1,8 @@
 #pragma once
-// An actor system whose end takes a bounded time. In CAF 0.17.6 the destructor of an actor system sometimes waits for
-// ever for the thread of a detached actor that has ended: at Ctrl-C about every fourth worker process did, and at its
-// end one in tens of trainers that had remote workers. An actor whose environment is inside a step cannot be ended at
-// all. Used by the functions that start the actors of a process, on their thread.
+// An actor system that shuts down in bounded time. In CAF 0.17.6 the destructor of an actor system sometimes waits
+// forever for the thread of a detached actor that has ended: it happened to about one in four worker processes at
+// Ctrl-C, and at the end of a few percent of trainers with remote workers. An actor whose environment is inside a step
+// cannot be ended at all. Used by the functions that start the actors of a process, on their thread.
 
 #include <chrono>
 #include <condition_variable>
@@ -27,7 +27,7 @@ class OwnedSystem {
 
   caf::actor_system& get() { return *shared_->system; }
 
-  // Waits until every actor has ended, as they were told to before, but not longer than `deadline`. Whether they have.
+  // Waits at most `deadline` until every actor has ended; they must have been told to. Returns whether all have.
   bool await_actors(std::chrono::milliseconds deadline);
 
  private:
@@ -45,7 +45,7 @@ class OwnedSystem {
     bool actors_done TROUPE_GUARDED_BY(mutex) = false, ended TROUPE_GUARDED_BY(mutex) = false;
   };
   std::shared_ptr<Shared> shared_;
-  bool abandoned_ = false;  // to an actor that has not ended
+  bool abandoned_ = false;  // left to an actor that has not ended
 };
 
 }  // namespace troupe

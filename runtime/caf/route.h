@@ -1,5 +1,5 @@
 #pragma once
-// How messages reach a process to which there is no connection.
+// Routes messages to a process without a direct connection.
 
 #include <caf/actor_system.hpp>
 #include <caf/node_id.hpp>

@@ -1,11 +1,17 @@
 #include "runtime/caf/system.h"
 
+#include <unistd.h>
+
+#include <memory>
 #include <system_error>
 
 #include <caf/atom.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/message.hpp>
+#include <caf/scheduled_actor.hpp>
 #include <caf/to_string.hpp>
+
+#include "runtime/base/limited_log.h"
 
 namespace troupe {
 
@@ -101,6 +107,29 @@ caf::error make_error(Fault fault, const std::string& context) {
 Fault fault_of(const caf::error& error) {
   if (!error) return Fault::none;
   return error.category() == kFaultCategory ? static_cast<Fault>(error.code()) : Fault::internal;
+}
+
+std::string process_of(const caf::node_id& node) {
+  if (!node) return "process " + std::to_string(::getpid());  // a system without connections has no name
+  const std::string text = to_string(node);
+  return "process " + text.substr(text.rfind('#') + 1);
+}
+
+void drop_strange_messages(caf::scheduled_actor* self, const std::string& name) {
+  const auto log = std::make_shared<LimitedLog>(name);
+  const auto sender_of = [](caf::scheduled_actor* actor) {
+    const caf::strong_actor_ptr& sender = actor->current_sender();
+    return sender ? process_of(sender->node()) : std::string("an unknown process");
+  };
+  self->set_default_handler(
+      [log, sender_of](caf::scheduled_actor* actor, caf::message_view&) -> caf::result<caf::message> {
+        log->warn("a message from " + sender_of(actor) + " is dropped: it is none that this actor knows");
+        if (actor->current_message_id().is_request()) return caf::sec::unexpected_message;
+        return caf::message();  // no answer
+      });
+  self->set_error_handler([log, sender_of](caf::scheduled_actor* actor, caf::error& error) {
+    log->warn("an error that " + sender_of(actor) + " reports is ignored: " + describe(error));
+  });
 }
 
 caf::error fault_of_exception(const std::exception_ptr& pointer) {

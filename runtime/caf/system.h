@@ -9,6 +9,8 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/error.hpp>
+#include <caf/fwd.hpp>
+#include <caf/node_id.hpp>
 #include <caf/spawn_options.hpp>
 
 #include "runtime/base/errors.h"
@@ -38,9 +40,18 @@ std::string describe(const caf::error& error);
 // The Fault (internal or not_restored) of an exception that escaped from a handler, with its what() as context.
 caf::error fault_of_exception(const std::exception_ptr& pointer);
 
-// Ends the actor with that fault when an exception escapes one of its handlers.
+// "process 123", of this machine or another.
+std::string process_of(const caf::node_id& node);
+
+// Drops messages that the actor does not know and errors that answer no request of its own, with a warning under this
+// name. They come from other processes. CAF would print the first and answer them with an error, and an error ends an
+// actor that does not handle it: a peer could end any actor of a run.
+void drop_strange_messages(caf::scheduled_actor* self, const std::string& name);
+
+// Ends the actor with that fault when an exception escapes one of its handlers; nothing that a peer sends does.
 template <class Self>
 void guard(Self* self) {
+  drop_strange_messages(self, self->name());
   self->set_exception_handler([](std::exception_ptr& pointer) { return fault_of_exception(pointer); });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Sections of a run file: each setting (runtime/config/setting.h) together with the member that holds its value.
+// Sections of a config file: each setting (runtime/config/setting.h) together with the member that holds its value.
 // Reader, writer, overrides, schema and help loop over such a list. The sections themselves belong to the folders that
 // use them. Pure functions; any thread.
 
@@ -17,7 +17,7 @@
 
 namespace troupe {
 
-// A JSON object kept as compact text: its keys are someone else's.
+// A JSON object kept as compact text: its keys are not settings of this list.
 struct ObjectText {
   std::string* text;
 };
@@ -29,17 +29,17 @@ using FieldValue =
 struct Field {
   std::string path;  // "algorithm.gamma"
   Setting setting;
-  FieldValue value;  // points into the config that was described
+  FieldValue value;  // points into the described config
 
   // "algorithm"; a setting at the top level has no section.
   std::string_view section() const;
   std::string_view key() const { return setting.key; }
 };
 
-// Every setting of a run file, in file order.
+// Every setting of a config file, in file order.
 using Fields = std::vector<Field>;
 
-// Limits of a setting.
+// The limits of a setting.
 constexpr Setting anything() { return {}; }
 constexpr Setting between(double low, double high) { return {.low = low, .high = high}; }
 constexpr Setting above(double low, double high) { return {.low = low, .high = high, .open_low = true}; }
@@ -52,19 +52,19 @@ constexpr Setting matching(std::string_view pattern, std::string_view words) {
 // Adds the settings of one section to a list.
 class Section {
  public:
-  // `name` is empty at the top level; `owner` is the folder whose code reads the settings; `change` counts for those
-  // that do not say another.
+  // `name` is empty at the top level. `owner` is the folder whose code reads the settings. `change` applies to settings
+  // that do not give their own.
   Section(Fields& fields, std::string_view name, std::string_view owner, Change change = Change::never)
       : fields_(fields), name_(name), owner_(owner), change_(change) {}
 
-  // What not every setting has; see Setting.
+  // Optional parts of a setting; see Setting.
   struct More {
     std::string_view unset = {};
     std::span<const std::string_view> elsewhere = {};
     Change change = Change::never;
   };
 
-  // The kind of the setting is that of the member; `accepts` holds its limits.
+  // The kind of the setting follows from the member; `accepts` has its limits.
   template <class T>
   void add(T& member, std::string_view key, const Setting& accepts, std::string_view help) const {
     put(FieldValue(&member), key, accepts, help, {});
@@ -73,7 +73,7 @@ class Section {
   void add(T& member, std::string_view key, const Setting& accepts, std::string_view help, const More& more) const {
     put(FieldValue(&member), key, accepts, help, more);
   }
-  // A member that holds the text of a JSON object.
+  // For a member with the text of a JSON object.
   void add_object(std::string& member, std::string_view key, std::string_view help) const {
     put(ObjectText{&member}, key, anything(), help, {});
   }
@@ -90,13 +90,13 @@ class Section {
 const Field* find_field(const Fields& fields, std::string_view path);
 // The largest value that the number at that path accepts.
 double highest_of(const Fields& fields, std::string_view path);
-// Whether some field's section has that name.
+// Whether a section has that name.
 bool is_section(const Fields& fields, std::string_view name);
 // "id, params, rows": the keys of a section; of the top level when `section` is empty.
 std::string keys_of(const Fields& fields, std::string_view section);
-// The line for a path that is no field: "algorithm.gama: unknown key, did you mean algorithm.gamma?"
+// The error for a path that is not a field: "algorithm.gama: unknown key, did you mean algorithm.gamma?"
 std::string unknown_key(const Fields& fields, const std::string& path);
-// When the setting at a path, or the one whose object it leads into, may change; never where there is none.
+// When the setting at a path, or the setting whose object contains the path, may change; never if there is none.
 Change change_of(const Fields& fields, std::string_view path);
 
 // The settings of a JSON object. Throws ConfigError that begins with `source`: for unknown keys, wrong types and values
@@ -107,9 +107,9 @@ void override_field(const Fields& fields, const std::string& assignment);
 
 // Every field as JSON text, indented, in order.
 std::string fields_json(const Fields& fields);
-// JSON Schema (draft 2020-12) of a run file, whose defaults are the values of the fields.
+// JSON Schema (draft 2020-12) of a config file, whose defaults are the values of the fields.
 nlohmann::ordered_json fields_schema(const Fields& fields);
-// The fields in words, whose defaults are their values.
+// The fields for help and documentation; the defaults are their values.
 std::vector<SettingInfo> infos_of(const Fields& fields);
 
 }  // namespace troupe

@@ -1,6 +1,5 @@
 #include "runtime/config/fixed_settings.h"
 
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -40,7 +39,7 @@ const Json* member(const Json& object, const std::string& key) {
   return found != object.end() ? &*found : nullptr;
 }
 
-// Appends what differs between the values at `path`.
+// Appends the differences between the values at `path`.
 void collect(const std::string& path, const Json* stored, const Json* now, std::vector<SettingChange>& changes) {
   const bool both_objects = stored != nullptr && now != nullptr && stored->is_object() && now->is_object();
   if (!both_objects) {
@@ -60,7 +59,7 @@ std::vector<SettingChange> changes_between(const Json& stored, const Json& now) 
   return changes;
 }
 
-// Removes from `object`, which is at `path`, the fields that may change, and objects that hold nothing else.
+// Removes from `object`, which is at `path`, the fields that may change, and objects that contain nothing else.
 void remove_changeable(Json& object, const std::string& path, const MayChange& may_change) {
   const std::string prefix = path.empty() ? "" : path + '.';
   std::vector<std::string> changeable;
@@ -78,14 +77,14 @@ std::vector<SettingChange> changed_settings(const std::string& stored, const std
   return changes_between(parse_strict(stored, "the stored config"), parse_strict(now, "this config"));
 }
 
-std::optional<SettingChange> config_conflict(const std::string& stored, const std::string& now,
-                                             const SettingsOfRun& settings) {
+std::vector<SettingChange> config_conflicts(const std::string& stored, const std::string& now,
+                                            const SettingsOfRun& settings) {
   const Json before = parse_strict(stored, "the stored config");
   const Json after = parse_strict(now, "this config");
   const MayChange may_change(settings, is_deterministic(after));
-  for (SettingChange& change : changes_between(before, after))
-    if (!may_change(change.path)) return std::move(change);
-  return std::nullopt;
+  std::vector<SettingChange> conflicts = changes_between(before, after);
+  std::erase_if(conflicts, [&](const SettingChange& change) { return may_change(change.path); });
+  return conflicts;
 }
 
 std::string fixed_settings(const std::string& config, const SettingsOfRun& settings) {

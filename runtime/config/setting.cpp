@@ -36,7 +36,7 @@ std::string shown_value(const SettingValue& value) {
   return "null";
 }
 
-// The number, if it is one. long double holds every int64 and uint64 exactly.
+// The number, if it is one. long double represents every int64 and uint64 exactly.
 bool read_number(const SettingValue& value, long double& number) {
   if (const auto* whole = std::get_if<int64_t>(&value))
     number = *whole;

@@ -1,8 +1,8 @@
 #pragma once
-// A setting, described as data: what it accepts, what it does, where its default comes from, when it may change. Run
-// files, the parameters of algorithms and those of environments are all read, written and documented from such
-// descriptions. Without JSON (runtime/config/setting_json.h), because the Python package is built without it. Plain
-// values; any thread.
+// The description of a setting as data: what it accepts, what it does, where its default comes from, when it may
+// change. Config files and the parameters of algorithms and environments are read, written and documented by these
+// descriptions. JSON is in runtime/config/setting_json.h, because the Python package is built without it. Plain values;
+// any thread.
 
 #include <algorithm>
 #include <array>
@@ -16,18 +16,18 @@
 
 namespace troupe {
 
-// When a setting may get another value.
+// When the value of a setting may change.
 enum class Change : uint8_t {
   never,                           // fixed when the run begins
   at_resume,                       // whenever the run is resumed
-  at_resume_unless_deterministic,  // the same, except in a deterministic run, whose results it decides about
+  at_resume_unless_deterministic,  // the same, but never in a deterministic run, whose results depend on it
   while_running,                   // at any time
 };
 
-// The default of a number that may stay unset. In a run file: null.
+// The default of a number that may stay unset. In a config file: null.
 inline constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
 
-// Integers above this are surely mistakes, and sums of a few such stay far from overflow.
+// Larger integers are certainly mistakes. Sums of a few values up to this limit cannot overflow.
 inline constexpr double kMostCount = 1e12;
 
 // Longest list of integers that a setting accepts.
@@ -59,7 +59,7 @@ struct Setting {
 
   std::string_view key;
   Kind kind = Kind::number;
-  // Of parameters: a boolean's 0 or 1, the index of a text in `choices`, kUnset. A section of run files has its
+  // Of parameters: a boolean's 0 or 1, the index of a text in `choices`, kUnset. A section of config files has its
   // defaults in its struct.
   double default_value = 0;
   double low = -std::numeric_limits<double>::infinity();  // of each item of a list
@@ -68,12 +68,12 @@ struct Setting {
   bool open_high = false;
   std::span<const std::string_view> choices = {};    // the texts accepted; empty: see `pattern`
   std::string_view pattern = {};                     // ECMAScript, anchored
-  std::string_view words = {};                       // the pattern for a reader: "cpu, cuda or cuda:N"
+  std::string_view words = {};                       // the pattern in words: "cpu, cuda or cuda:N"
   std::string_view help = {};                        // effect and unit, one line
   std::string_view unset = {};                       // what null means; empty: null is refused
   std::string_view source = {};                      // where the default comes from
   std::span<const std::string_view> aliases = {};    // other keys that are accepted and mean the same
-  std::span<const std::string_view> elsewhere = {};  // what other libraries call it: not accepted, but understood
+  std::span<const std::string_view> elsewhere = {};  // names in other libraries: refused, with a suggestion
   Change change = Change::never;
   std::string_view owner = {};  // the folder whose code reads it: "models/networks"
 };
@@ -81,10 +81,10 @@ struct Setting {
 // A plain value, given or read; monostate is null.
 using SettingValue = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string>;
 
-// The value as the kind holds it: bool, int64_t (integers, durations), uint64_t, double or std::string; monostate where
+// The value in the type of the kind: bool, int64_t (integers, durations), uint64_t, double or std::string; monostate if
 // the setting may be unset. 1e6 and 2.0 are integers, and an integer is a number. A number without an upper limit may
-// be infinite, which JSON and YAML cannot say but a caller in Python can. Throws ConfigError for anything else: "WHERE:
-// 1.5 is out of range, expected a number in [0, 1]"; `shown` is the value as it was written.
+// be infinite, which Python can pass but JSON and YAML cannot. Throws ConfigError for anything else: "WHERE: 1.5 is out
+// of range, expected a number in [0, 1]"; `shown` is the value as it was written.
 SettingValue checked(const Setting& setting, const SettingValue& value, const std::string& where,
                      const std::string& shown);
 SettingValue checked(const Setting& setting, const SettingValue& value, const std::string& where);
@@ -100,7 +100,7 @@ std::string help_text(const Setting& setting);
 // Whether `key` is its key or one of its aliases.
 bool is_called(const Setting& setting, std::string_view key);
 
-// The default of a parameter; kUnset stays what it is.
+// The default of a parameter; kUnset stays unset.
 SettingValue default_value(const Setting& setting);
 // The same as JSON text.
 std::string default_text(const Setting& setting);
@@ -110,16 +110,16 @@ std::string number_text(double value);
 // The same as JSON that reads back as a floating-point number: "1.0".
 std::string json_number_text(double value);
 
-// The line for a key that is none of those of `owner`: "PATH.gama: unknown key, did you mean PATH.gamma?", "PATH.x:
+// The error for a key that `owner` does not have: "PATH.gama: unknown key, did you mean PATH.gamma?", "PATH.x:
 // unknown key, clip has: clip, clip_low" or "PATH.x: unknown key, remax has no parameters". `known` lists the keys,
 // `also` further names that count for suggestions.
 std::string unknown_key(const std::string& path, std::string_view key, std::string_view owner,
                         const std::vector<std::string>& known, const std::vector<std::string>& also = {});
-// The same where `settings` are all there are.
+// The same if `settings` are all settings.
 std::string unknown_key(const std::string& path, std::string_view key, std::string_view owner,
                         std::span<const Setting> settings);
 
-// A setting in words, for help and documentation. Owns its text.
+// A setting as texts, for help and documentation. Owns them.
 struct SettingInfo {
   std::string path;      // "algorithm.gamma", or the key of a parameter
   std::string type;      // type_text()

@@ -1,5 +1,5 @@
 #pragma once
-// What the rules between settings share: how they refuse a value. Pure functions; any thread.
+// Errors of the rules between settings. Pure functions; any thread.
 
 #include <chrono>
 #include <cstdint>
@@ -29,9 +29,9 @@ template <class T>
   throw ConfigError(std::string(path) + ": " + setting_text(value) + ' ' + what);
 }
 
-// Throws unless a setting that another one switches off (`used` is false) keeps its default: "algorithm.huber_delta:
-// 0.5 has no effect with BECAUSE; INSTEAD, or remove algorithm.huber_delta (default 1)". `instead` says what gives the
-// setting an effect; empty when nothing does.
+// Throws if a setting that another one disables (`used` is false) differs from its default: "algorithm.huber_delta: 0.5
+// has no effect with BECAUSE; INSTEAD, or remove algorithm.huber_delta (default 1)". `instead` says what would give the
+// setting an effect; empty if nothing would.
 template <class T>
 void require_effect(std::string_view path, const T& value, const T& fallback, bool used, const std::string& because,
                     const std::string& instead) {

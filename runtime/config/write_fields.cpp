@@ -1,4 +1,4 @@
-// Settings of a run file as text: the writer, the list in words and the JSON schema.
+// Settings of a config file as text: the writer, the list in words and the JSON schema.
 
 #include <nlohmann/json.hpp>
 
@@ -71,7 +71,7 @@ Json fields_schema(const Fields& fields) {
     section["properties"][std::string(field.key())] = setting_schema(field.setting, json_text(field));
   }
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-          {"title", "troupe run file"},
+          {"title", "troupe config file"},
           {"type", "object"},
           {"additionalProperties", false},
           {"properties", properties}};

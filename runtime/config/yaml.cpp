@@ -24,8 +24,9 @@ namespace {
 
 constexpr size_t kMaxValues = 100'000;
 
-// A number that `text` spells in the core schema, or null. Throws std::out_of_range for one that no double holds.
-Json number_of(const std::string& text) {
+// A number that `text` spells in the core schema, or null. Throws std::out_of_range for one that no double holds, and
+// as exact_number() does.
+Json number_of(const std::string& text, const std::string& where) {
   static const std::regex decimal("[-+]?[0-9]+"), octal("0o[0-7]+"), hexadecimal("0x[0-9a-fA-F]+"),
       real("[-+]?(\\.[0-9]+|[0-9]+(\\.[0-9]*)?)([eE][-+]?[0-9]+)?");
   constexpr size_t kLongest = 400;  // std::regex recurses with the length
@@ -49,10 +50,10 @@ Json number_of(const std::string& text) {
   if (!std::regex_match(text, real)) return nullptr;
   double value = 0;
   const auto read = std::from_chars(unsigned_text.data(), unsigned_text.data() + unsigned_text.size(), value);
-  if (read.ec == std::errc()) return value;
+  if (read.ec == std::errc()) return exact_number(text, value, where);
   const double slow = std::strtod(text.c_str(), nullptr);  // from_chars reports numbers near 0 too
   if (!std::isfinite(slow)) throw std::out_of_range(text);
-  return slow;
+  return exact_number(text, slow, where);
 }
 
 bool is_one_of(const std::string& text, std::initializer_list<const char*> words) {
@@ -99,8 +100,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& what) const {
-    throw ConfigError(source_ + ':' + std::to_string(mark.line + 1) + ':' + std::to_string(mark.column + 1) + ": " +
-                      what);
+    throw ConfigError(place_of(mark) + ": " + what);
   }
 
  private:
@@ -117,6 +117,10 @@ class TreeBuilder : public YAML::EventHandler {
     Json value;
     size_t size;  // values in it
   };
+
+  std::string place_of(const YAML::Mark& mark) const {
+    return source_ + ':' + std::to_string(mark.line + 1) + ':' + std::to_string(mark.column + 1);
+  }
 
   bool wants_key() const { return !open_.empty() && open_.back().value.is_object() && !open_.back().key; }
 
@@ -136,9 +140,9 @@ class TreeBuilder : public YAML::EventHandler {
     if (is_one_of(text, {"false", "False", "FALSE"})) return false;
     const std::string unsigned_text = text.substr(text.starts_with('+') || text.starts_with('-') ? 1 : 0);
     if (is_one_of(unsigned_text, {".inf", ".Inf", ".INF"}) || is_one_of(text, {".nan", ".NaN", ".NAN"}))
-      refuse(mark, text + " is not a finite number");
+      refuse(mark, printable(text) + " is not a finite number");
     try {
-      const Json number = number_of(text);
+      const Json number = number_of(text, place_of(mark));
       return number.is_null() ? Json(text) : number;
     } catch (const std::out_of_range&) {
       refuse(mark, printable(text) + " is too large a number");
@@ -216,6 +220,25 @@ std::string alias_hint(const std::string& text, const YAML::Mark& mark) {
   return star ? "; a key * is written in quotes: \"*\"" : "";
 }
 
+// What usually causes an error of yaml-cpp, whose texts name what its parser misses.
+std::string cause_of(const std::string& text, const YAML::Exception& error) {
+  const std::string star = alias_hint(text, error.mark);
+  if (!star.empty()) return star;
+  const std::string_view message = error.msg;
+  if (message == YAML::ErrorMsg::END_OF_MAP_FLOW || message == YAML::ErrorMsg::END_OF_SEQ_FLOW)
+    return "; is a brace or a bracket not closed?";
+  std::istringstream lines(text);
+  std::string line;
+  for (int i = 0; i <= error.mark.line && std::getline(lines, line); ++i)
+    if (line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string::npos && i + 2 > error.mark.line)
+      return "; tabs cannot indent, use spaces";
+  if (message == YAML::ErrorMsg::END_OF_MAP || message == YAML::ErrorMsg::END_OF_SEQ)
+    return "; is this line indented differently from those above it, or a brace not closed?";
+  if (message == YAML::ErrorMsg::MAP_VALUE)
+    return "; is this line indented further than the one above it, or a text with \": \" not in quotes?";
+  return "";
+}
+
 }  // namespace
 
 Json parse_yaml(const std::string& text, const std::string& source) {
@@ -230,7 +253,7 @@ Json parse_yaml(const std::string& text, const std::string& source) {
       throw ConfigError(source + ": holds several documents, or text after its value; expected one document");
     return root;
   } catch (const YAML::Exception& error) {
-    builder.refuse(error.mark, "not valid YAML: " + printable(error.msg, 160) + alias_hint(text, error.mark));
+    builder.refuse(error.mark, "not valid YAML: " + printable(error.msg, 160) + cause_of(text, error));
   }
 }
 

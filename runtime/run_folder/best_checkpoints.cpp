@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/crc32c.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/strict_json.h"
-#include "runtime/base/text_format.h"
 
 namespace troupe {
 
@@ -21,6 +22,7 @@ constexpr const char* kComponent = "best checkpoints";
 constexpr uint64_t kMaxBytes = 16 << 20;
 
 constexpr const char* kSetAside = "/best.json.damaged";
+constexpr size_t kNamed = 8;  // of a list, in a message
 
 bool is_better(const CheckpointScore& a, const CheckpointScore& b) {
   return a.return_mean != b.return_mean ? a.return_mean > b.return_mean : a.updates < b.updates;
@@ -34,22 +36,37 @@ CheckpointScore score_of(const json& entry) {
   return {count_of(entry.at("updates")), mean, count_of(entry.at("episodes"))};
 }
 
+std::string crc_of(const json& document) {
+  json covered = document;
+  covered.erase("crc32c");
+  char text[16];
+  std::snprintf(text, sizeof text, "%08x", crc32c(covered.dump()));
+  return text;
+}
+
 Ranking ranking_of(const json& document) {
-  Ranking ranking{document.at("measure").get_ref<const std::string&>(), {}, {}};
+  Ranking ranking{document.at("measure").get_ref<const std::string&>(), {}, {}, {}, {}};
+  if (const json& newest = document.at("newest"); !newest.is_null())
+    ranking.newest = {count_of(newest.at("updates")), newest.at("weights").get_ref<const std::string&>()};
   if (!ranking.measure.empty()) parse_strict(ranking.measure, "measure");
-  for (const json& entry : document.at("checkpoints").get_ref<const json::array_t&>())
+  for (const json& entry : document.at("checkpoints").get_ref<const json::array_t&>()) {
     ranking.scores.push_back(score_of(entry));
+    const uint64_t updates = ranking.scores.back().updates;
+    ranking.weights[updates] = document.at("weights").at(std::to_string(updates)).get_ref<const std::string&>();
+  }
   if (document.contains("unranked"))
     for (const json& step : document["unranked"].get_ref<const json::array_t&>())
       ranking.unranked.insert(count_of(step));
-  std::ranges::stable_sort(ranking.scores, is_better);
   return ranking;
 }
 
 Ranking read(const Disk& disk, const std::string& path) {
-  const std::string text = disk.read(path, kMaxBytes);
+  const json document = parse_stored(disk.read(path, kMaxBytes), path);
   try {
-    return ranking_of(parse_strict(text, "damaged"));
+    if (!document.is_object() || !document.contains("crc32c"))
+      throw IoError(path, "damaged, or not of this version of troupe: it has no crc32c");
+    if (document["crc32c"] != crc_of(document)) throw IoError(path, "damaged: its contents do not fit its crc32c");
+    return ranking_of(document);
   } catch (const ConfigError& error) {
     throw IoError(path, error.what());
   } catch (const json::exception&) {
@@ -58,11 +75,16 @@ Ranking read(const Disk& disk, const std::string& path) {
 }
 
 json json_of(const Ranking& ranking) {
-  json document{{"measure", ranking.measure}, {"checkpoints", json::array()}};
-  for (const CheckpointScore& score : ranking.scores)
+  json document{
+      {"measure", ranking.measure}, {"newest", nullptr}, {"checkpoints", json::array()}, {"weights", json::object()}};
+  if (ranking.newest) document["newest"] = {{"updates", ranking.newest->first}, {"weights", ranking.newest->second}};
+  for (const CheckpointScore& score : ranking.scores) {
     document["checkpoints"].push_back(
         {{"updates", score.updates}, {"return_mean", score.return_mean}, {"episodes", score.episodes}});
+    document["weights"][std::to_string(score.updates)] = ranking.weights.at(score.updates);
+  }
   if (!ranking.unranked.empty()) document["unranked"] = ranking.unranked;
+  document["crc32c"] = crc_of(document);
   return document;
 }
 
@@ -70,10 +92,17 @@ std::string text_of(const CheckpointScore& score) {
   return "after update " + std::to_string(score.updates) + " (return " + json(score.return_mean).dump() + ")";
 }
 
+std::string text_of_step(uint64_t step) { return std::to_string(step); }
+
+// At most kNamed of them.
 template <class Items, class Text>
 std::string joined(const Items& items, Text text) {
   std::string result;
-  for (const auto& item : items) result += (result.empty() ? "" : ", ") + text(item);
+  size_t named = 0;
+  for (const auto& item : items) {
+    if (named == kNamed) return result + " and " + std::to_string(items.size() - kNamed) + " more";
+    result += (named++ == 0 ? "" : ", ") + text(item);
+  }
   return result;
 }
 
@@ -81,106 +110,151 @@ std::string joined(const Items& items, Text text) {
 
 bool has_ranking(const Disk& disk, const std::string& run) { return disk.exists(run + kFile); }
 
-std::vector<CheckpointScore> read_ranking(const Disk& disk, const std::string& run) {
-  return has_ranking(disk, run) ? read(disk, run + kFile).scores : std::vector<CheckpointScore>{};
+Ranking read_ranking(const Disk& disk, const std::string& run) {
+  return has_ranking(disk, run) ? read(disk, run + kFile) : Ranking{};
 }
 
-void BestCheckpoints::begin(uint64_t count, const std::string& measure, const std::vector<uint64_t>& saved,
-                            const std::vector<uint64_t>& not_newest) {
-  count_ = count;
-  current_.measure = measure;
+void BestCheckpoints::begin(const RankedBy& by, const SavedCheckpoints& saved) {
+  by_ = by;
+  current_.measure = by.measure;
   const std::string path = run_ + kFile;
+  if (by_.count > 0 && !saved.all.empty())
+    if (const auto weights = saved.weights(saved.all.back())) current_.newest = {saved.all.back(), *weights};
   try {
-    if (count_ == 0) return remove_ranking();
-    if (disk_->exists(path))
+    const bool there = disk_->exists(path);
+    if (there && by_.count == 0) return keep_ranked(read(*disk_, path), saved);
+    if (there)
       take_up(read(*disk_, path), saved);
-    else if (!not_newest.empty())
-      begin_anew(path + ": is missing", not_newest);
+    else if (by_.count > 0 && !saved.not_newest.empty())
+      begin_anew(path + ": is missing", saved.not_newest);
   } catch (const IoError& error) {
-    begin_anew(error.what(), not_newest);
+    if (error.is_refusal()) throw;
+    begin_anew(error.what(), saved.not_newest);
   }
   write();
 }
 
-void BestCheckpoints::take_up(Ranking before, const std::vector<uint64_t>& saved) {
+bool BestCheckpoints::is_comparable(const Ranking& before, const CheckpointScore& score) const {
+  return before.measure == by_.measure && (by_.episodes == 0 || score.episodes == by_.episodes);
+}
+
+void BestCheckpoints::take_up(const Ranking& before, const SavedCheckpoints& saved) {
   const std::string path = run_ + kFile;
   written_ = before;
-  if (before.measure != current_.measure && !before.scores.empty()) {
-    log_warn(kComponent, path + ": is of evaluations with other settings; the ranking begins anew");
-    before.scores.clear();
-  }
-  const std::set<uint64_t> there(saved.begin(), saved.end());
-  std::vector<CheckpointScore> lost;
-  for (const CheckpointScore& score : before.scores)
-    if (there.contains(score.updates))
-      insert(score);
-    else
-      lost.push_back(score);
+  const std::set<uint64_t> there(saved.all.begin(), saved.all.end());
   std::ranges::set_intersection(before.unranked, there, std::inserter(current_.unranked, current_.unranked.end()));
-  if (lost.empty()) return;
+  std::vector<CheckpointScore> lost, incomparable;
+  for (const CheckpointScore& score : before.scores) {
+    const auto weights = there.contains(score.updates) ? saved.weights(score.updates) : std::nullopt;
+    if (weights != before.weights.at(score.updates))
+      lost.push_back(score);
+    else if (!is_comparable(before, score))
+      incomparable.push_back(score);
+    else
+      insert(score, *weights);
+  }
+  for (const std::vector<CheckpointScore>& left_out : {lost, incomparable})
+    for (const CheckpointScore& score : left_out)
+      if (there.contains(score.updates)) current_.unranked.insert(score.updates);
+  if (!incomparable.empty())
+    log_warn(kComponent,
+             path + ": ranks evaluations with another evaluation." +
+                 (before.measure != by_.measure ? "env_params" : "episodes") +
+                 "; these leave the ranking, and are kept until you remove them: " + joined(incomparable, text_of));
   const std::vector<CheckpointScore>& left = current_.scores;
-  log_warn(kComponent, path + ": ranks checkpoints that are missing: " + joined(lost, text_of) +
-                           (left.empty() ? "; none is ranked now" : "; the best one is now that " + text_of(left[0])));
+  if (!lost.empty())
+    log_warn(kComponent,
+             path + ": ranks checkpoints that are missing or have other weights: " + joined(lost, text_of) +
+                 (left.empty() ? "; none is ranked now" : "; the best one is now that " + text_of(left[0])));
+  protect_unknown(before, saved);
+}
+
+// Whoever wrote the file knew every checkpoint up to the newest one that it names. Those that it may not know become
+// unranked, with a warning that names them.
+void BestCheckpoints::protect_unknown(const Ranking& before, const SavedCheckpoints& saved) {
+  const bool known = before.newest && std::ranges::find(saved.all, before.newest->first) != saved.all.end() &&
+                     saved.weights(before.newest->first) == before.newest->second;
+  std::vector<uint64_t> unknown = saved.not_newest, added;
+  if (known) std::erase_if(unknown, [&](uint64_t step) { return step <= before.newest->first; });
+  for (const uint64_t step : unknown)
+    if (!current_.weights.contains(step) && current_.unranked.insert(step).second) added.push_back(step);
+  if (added.empty()) return;
+  log_warn(kComponent,
+           run_ + kFile +
+               ": does not know the newest checkpoints, so it may be an older copy or of another run; these "
+               "checkpoints, which may be the best ones, are kept until you remove them: after update " +
+               joined(added, text_of_step));
 }
 
 // The damaged file is kept under another name, for who wants to repair it.
 void BestCheckpoints::begin_anew(const std::string& problem, const std::vector<uint64_t>& not_newest) {
   current_.unranked.insert(not_newest.begin(), not_newest.end());
-  std::string kept;
+  std::string text = problem + (by_.count == 0 ? "" : "; the ranking begins anew");
   if (!not_newest.empty())
-    kept = ", and these checkpoints, which may be the best ones, are kept until you remove them: after update " +
-           joined(not_newest, [](uint64_t step) { return std::to_string(step); });
-  log_warn(kComponent, problem + "; the ranking begins anew" + kept);
+    text += ", and these checkpoints, which may be the best ones, are kept until you remove them: after update " +
+            joined(not_newest, text_of_step);
   try {
-    if (has_ranking(*disk_, run_)) disk_->rename(run_ + kFile, run_ + kSetAside);
+    if (by_.count > 0 && has_ranking(*disk_, run_)) {
+      const std::string aside = free_name(*disk_, run_ + kSetAside);
+      disk_->rename(run_ + kFile, aside);
+      text += "; the file is renamed to " + aside;
+    }
   } catch (const IoError& refused) {
     log_warn(kComponent, refused.what());
   }
+  log_warn(kComponent, text);
 }
 
-void BestCheckpoints::remove_ranking() {
-  const std::string path = run_ + kFile;
-  if (!disk_->exists(path)) return;
-  std::vector<CheckpointScore> before;
-  try {
-    before = read(*disk_, path).scores;
-  } catch (const IoError&) {  // damaged: it names no checkpoint
-  }
-  if (!before.empty())
-    log_warn(kComponent, path + ": is removed, because checkpoint.keep_best is 0 now; the best checkpoint, after " +
-                             format_counted(before.front().updates, "update") +
-                             ", is no longer kept when newer ones are written");
-  disk_->remove(path);
+// Nothing is ranked, so the file stays as it is and goes on protecting what it names.
+void BestCheckpoints::keep_ranked(const Ranking& before, const SavedCheckpoints& saved) {
+  current_ = before;
+  written_ = before;
+  protect_unknown(before, saved);
+  if (before.scores.empty()) return;
+  log_warn(kComponent, run_ + kFile +
+                           ": checkpoint.keep_best is 0 now, so no more checkpoints are ranked; those that it ranks "
+                           "are kept until you remove the file: " +
+                           joined(before.scores, text_of));
 }
 
-void BestCheckpoints::add(uint64_t updates, bool awaited) {
-  if (count_ == 0) return;
+void BestCheckpoints::add(uint64_t updates, bool awaited, const std::string& weights) {
+  if (by_.count == 0) return;
   if (awaited) awaited_.insert(updates);
-  if (waiting_ && waiting_->updates == updates) insert(*std::exchange(waiting_, std::nullopt));
+  // A run that went back to an older checkpoint has trained other weights to the same number.
+  const auto ranked = current_.weights.find(updates);
+  if (ranked != current_.weights.end() && ranked->second != weights) {
+    std::erase_if(current_.scores, [&](const CheckpointScore& score) { return score.updates == updates; });
+    current_.weights.erase(ranked);
+  }
+  current_.newest = {updates, weights};
+  if (waiting_ && waiting_->updates == updates) insert(*std::exchange(waiting_, std::nullopt), weights);
   write();
 }
 
-void BestCheckpoints::rank(const CheckpointScore& score, bool saved) {
-  if (count_ == 0) return;
+void BestCheckpoints::rank(const CheckpointScore& score, const std::optional<std::string>& weights) {
+  if (by_.count == 0) return;
   awaited_.erase(awaited_.begin(), awaited_.upper_bound(score.updates));  // they come in order, and some are left out
   if (!std::isfinite(score.return_mean)) return;
-  if (saved)
-    insert(score);
+  if (weights)
+    insert(score, *weights);
   else
     waiting_ = score;
   write();
 }
 
-void BestCheckpoints::insert(const CheckpointScore& score) {
+void BestCheckpoints::insert(const CheckpointScore& score, const std::string& weights) {
   std::vector<CheckpointScore>& ranking = current_.scores;
   std::erase_if(ranking, [&](const CheckpointScore& other) { return other.updates == score.updates; });
   ranking.insert(std::ranges::upper_bound(ranking, score, is_better), score);
-  if (ranking.size() > count_) ranking.resize(count_);
+  current_.weights[score.updates] = weights;
+  if (ranking.size() <= by_.count) return;
+  current_.weights.erase(ranking.back().updates);
+  ranking.pop_back();
 }
 
 // When the disk refuses, the checkpoints of the file stay until it can be replaced.
 void BestCheckpoints::write() {
-  if (written_ == current_) return;
+  if (by_.count == 0 || written_ == current_) return;
   try {
     disk_->write_atomic(run_ + kFile, json_of(current_).dump(2) + '\n');
     written_ = current_;

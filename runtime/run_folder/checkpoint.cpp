@@ -1,8 +1,8 @@
 #include "runtime/run_folder/checkpoint.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -13,7 +13,8 @@
 #include "runtime/base/crc32c.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
-#include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
+#include "runtime/run_folder/checkpoint_state.h"
 #include "runtime/run_folder/safetensors.h"
 
 namespace troupe {
@@ -22,15 +23,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kFormat = 2;
-constexpr int kOldestFormat = 1;              // has no settings; its seed alone tells it from another run's
-constexpr uint64_t kMaxStateBytes = 1 << 20;  // of state.json
-constexpr uint64_t kTensorsPerWeight = 4;     // an optimizer's file holds at most that many times the weights
+constexpr uint64_t kTensorsPerWeight = 4;  // an optimizer's file holds at most that many times the weights
 constexpr size_t kNameDigits = 12;
 constexpr int kMostListings = 100;  // of a folder whose checkpoints are removed faster than they are read
 constexpr const char* kStateFile = "/state.json";
 constexpr const char* kOldSuffix = ".old";          // the checkpoint that save() is replacing
-constexpr const char* kDamagedSuffix = ".damaged";  // set aside by recover()
+constexpr const char* kDamagedSuffix = ".damaged";  // renamed by recover() or check()
+constexpr const char* kForeignSuffix = ".foreign";  // renamed by recover()
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kExtrasFile = "extras.safetensors";
 constexpr const char* kComponent = "checkpoint";
 
 std::string name_of_step(uint64_t step) {
@@ -50,35 +52,6 @@ std::string hex(uint32_t value) {
   char text[16];
   std::snprintf(text, sizeof text, "%08x", value);
   return text;
-}
-
-// JSON has no NaN and no infinities: they are written as strings.
-json number_json(double value) {
-  if (std::isfinite(value)) return value;
-  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-}
-
-double number_of(const json& value) {
-  if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "inf") return std::numeric_limits<double>::infinity();
-  if (value == "-inf") return -std::numeric_limits<double>::infinity();
-  return value.get<double>();
-}
-
-json state_json(const Checkpoint& checkpoint) {
-  json scalars = json::object();
-  for (const auto& [name, value] : checkpoint.scalars) scalars[name] = number_json(value);
-  return {{"epoch", checkpoint.version.epoch}, {"number", checkpoint.version.number},
-          {"env_steps", checkpoint.env_steps}, {"updates", checkpoint.updates},
-          {"seed", checkpoint.seed},           {"scalars", std::move(scalars)}};
-}
-
-void read_state(const json& state, Checkpoint& checkpoint) {
-  checkpoint.version = {state.at("epoch").get<uint32_t>(), state.at("number").get<uint64_t>()};
-  state.at("env_steps").get_to(checkpoint.env_steps);
-  state.at("updates").get_to(checkpoint.updates);
-  state.at("seed").get_to(checkpoint.seed);
-  for (const auto& [name, value] : state.at("scalars").items()) checkpoint.scalars[name] = number_of(value);
 }
 
 std::map<std::string, Array> extras_as_arrays(const std::map<std::string, std::string>& extras) {
@@ -112,109 +85,113 @@ void write_tensors(Disk& disk, const std::string& directory, const std::string& 
   files[name] = {{"bytes", bytes}, {"crc32c", hex(crc)}};
 }
 
+std::unique_ptr<ReadFile> open_whole(const Disk& disk, const std::string& path, const json& expected) {
+  std::unique_ptr<ReadFile> file = disk.open_read(path);
+  if (file->size() != expected.at("bytes").get<uint64_t>())
+    throw IoError(path, "damaged: " + std::to_string(file->size()) + " bytes, " +
+                            printable(expected.at("bytes").dump()) + " were written");
+  return file;
+}
+
 // A file is read only if it has the size that was written, and that is not above `max_bytes`.
 std::map<std::string, Array> read_tensors(const Disk& disk, const std::string& directory, const std::string& name,
                                           const json& files, uint64_t max_bytes) {
   const std::string path = directory + '/' + name;
   const json& expected = files.at(name);
-  const std::unique_ptr<ReadFile> file = disk.open_read(path);
+  const std::unique_ptr<ReadFile> file = open_whole(disk, path, expected);
   const uint64_t size = file->size();
-  if (size != expected.at("bytes").get<uint64_t>())
-    throw IoError(path,
-                  "damaged: " + std::to_string(size) + " bytes, " + expected.at("bytes").dump() + " were written");
   if (size > max_bytes)
     throw IoError(path, "holds " + std::to_string(size) + " bytes, expected at most " + std::to_string(max_bytes) +
                             " for this run's model");
   const std::string bytes = file->read(0, size);
   if (const std::string crc = hex(crc32c(bytes)); expected.at("crc32c") != crc)
-    throw IoError(path, "damaged: CRC " + crc + ", " + expected.at("crc32c").get<std::string>() + " was written");
+    throw IoError(path,
+                  "damaged: CRC " + crc + ", " + printable(expected.at("crc32c").get<std::string>()) + " was written");
   return parse_safetensors(bytes, path).tensors;
 }
 
-// Why a checkpoint is not of the owner's run, or nothing.
-std::optional<SettingChange> foreign(const json& document, const CheckpointOwner& owner) {
-  if (owner.settings.empty()) return std::nullopt;
+// Why a checkpoint is not of the owner's run; empty when it is.
+std::vector<SettingChange> foreign(const json& document, const CheckpointOwner& owner) {
+  if (owner.settings.empty()) return {};
   if (!document.contains("settings"))
-    return config_conflict(json{{"seed", document.at("state").at("seed")}}.dump(),
-                           json{{"seed", json::parse(owner.settings).value("seed", json())}}.dump(), owner.rules);
+    return config_conflicts(json{{"seed", document.at("state").at("seed")}}.dump(),
+                            json{{"seed", json::parse(owner.settings).value("seed", json())}}.dump(), owner.rules);
   const std::string theirs = document["settings"].dump();
   const SettingsOfRun& rules = owner.rules;
-  return config_conflict(rules.upgrade ? fixed_settings(rules.upgrade(theirs), rules) : theirs, owner.settings, rules);
+  return config_conflicts(rules.upgrade ? fixed_settings(rules.upgrade(theirs), rules) : theirs, owner.settings, rules);
 }
 
 void check_owner(const json& document, const CheckpointOwner& owner, const std::string& directory) {
-  std::optional<SettingChange> conflict;
+  std::vector<SettingChange> conflicts;
   try {
-    conflict = foreign(document, owner);
+    conflicts = foreign(document, owner);
   } catch (const ConfigError& error) {
-    throw IoError(directory, std::string("is not of this run: ") + error.what());
+    throw ForeignCheckpoint(directory, std::string("is not of this run: ") + error.what());
   }
-  if (conflict) throw IoError(directory, "is of another run: " + conflict->sentence());
+  if (!conflicts.empty()) throw ForeignCheckpoint(directory, "is of another run: " + conflicts.front().sentence());
 }
 
-// The CRC covers the meaning of state.json, not its white space.
-std::string crc_of_state(const json& document) {
-  json covered = document;
-  covered.erase("crc32c");
-  return hex(crc32c(covered.dump()));
-}
-
-json read_state_file(const Disk& disk, const std::string& path) {
-  const std::string text = disk.read(path, kMaxStateBytes);
-  json document;
-  try {
-    document = parse_strict(text, "damaged");
-  } catch (const ConfigError& error) {
-    throw IoError(path, error.what());
-  }
-  if (!document.is_object() || !document.contains("crc32c") || document["crc32c"] != crc_of_state(document))
-    throw IoError(path, "damaged: its contents do not fit its CRC");
-  const json& format = document.at("format");
-  if (format < kOldestFormat || format > kFormat)
-    throw IoError(path, "has format " + format.dump() + ", this program reads formats " +
-                            std::to_string(kOldestFormat) + " to " + std::to_string(kFormat));
+// What state.json holds, where it is that of the owner's checkpoint after `step` updates.
+json read_own_state(const Disk& disk, const std::string& directory, uint64_t step, const CheckpointOwner& owner,
+                    Checkpoint& checkpoint) {
+  const std::string path = directory + kStateFile;
+  json document = read_state_document(disk, path);
+  read_state(document, path, checkpoint);
+  if (checkpoint.updates != step)
+    throw ForeignCheckpoint(directory, "holds the checkpoint of update " + std::to_string(checkpoint.updates) +
+                                           ", expected that of update " + std::to_string(step));
+  if (checkpoint.version.number != step)
+    throw IoError(path, "state.number is " + std::to_string(checkpoint.version.number) + ", expected " +
+                            std::to_string(step) + " like state.updates");
+  check_owner(document, owner, directory);
   return document;
+}
+
+// What `read` gives, which reads files of a checkpoint.
+template <class Read>
+auto reading(const std::string& directory, Read read) {
+  try {
+    return read();
+  } catch (const json::exception&) {
+    throw IoError(directory + kStateFile, "damaged: an entry is missing or has the wrong type");
+  } catch (const IoError& error) {
+    if (error.error_number() != ENOTDIR) throw;
+    throw IoError(directory, "is not a directory, expected one with the files of a checkpoint");
+  }
 }
 
 }  // namespace
 
 std::map<std::string, Array> read_checkpoint_model(const Disk& disk, const std::string& directory) {
-  const std::string state_path = directory + kStateFile;
-  try {
-    return read_tensors(disk, directory, "model.safetensors", read_state_file(disk, state_path).at("files"),
+  return reading(directory, [&] {
+    return read_tensors(disk, directory, kModelFile, read_state_document(disk, directory + kStateFile).at("files"),
                         std::numeric_limits<uint64_t>::max());
-  } catch (const json::exception&) {
-    throw IoError(state_path, "damaged: an entry is missing or has the wrong type");
-  }
+  });
 }
 
 std::string read_checkpoint_settings(const Disk& disk, const std::string& directory) {
-  const std::string state_path = directory + kStateFile;
-  try {
-    const json document = read_state_file(disk, state_path);
-    return document.contains("settings") ? document["settings"].dump() : "";
-  } catch (const json::exception&) {
-    throw IoError(state_path, "damaged: an entry is missing or has the wrong type");
-  }
+  return reading(directory, [&] {
+    const json document = read_state_document(disk, directory + kStateFile);
+    return document.contains("settings") ? document["settings"].dump() : std::string();
+  });
 }
 
 std::string CheckpointStore::path_of(uint64_t step) const { return folder_ + '/' + name_of_step(step); }
 
-void CheckpointStore::save(const Checkpoint& checkpoint) {
+std::string CheckpointStore::save(const Checkpoint& checkpoint) {
   const std::string target = path_of(checkpoint.updates);
   const std::string temporary = temporary_name(target);
   disk_->remove(temporary);
   disk_->make_directory(temporary);
-  json document = {{"format", kFormat}, {"state", state_json(checkpoint)}, {"files", json::object()}};
+  json document = new_state_document(checkpoint);
   if (!owner_.settings.empty()) document["settings"] = json::parse(owner_.settings);
   json& files = document["files"];
   try {
-    write_tensors(*disk_, temporary, "model.safetensors", checkpoint.model, files);
-    write_tensors(*disk_, temporary, "optimizer.safetensors", checkpoint.optimizer, files);
+    write_tensors(*disk_, temporary, kModelFile, checkpoint.model, files);
+    write_tensors(*disk_, temporary, kOptimizerFile, checkpoint.optimizer, files);
     if (!checkpoint.extras.empty())
-      write_tensors(*disk_, temporary, "extras.safetensors", extras_as_arrays(checkpoint.extras), files);
-    document["crc32c"] = crc_of_state(document);
-    disk_->write_atomic(temporary + kStateFile, document.dump(2) + '\n');
+      write_tensors(*disk_, temporary, kExtrasFile, extras_as_arrays(checkpoint.extras), files);
+    disk_->write_atomic(temporary + kStateFile, state_text(document));
     const std::string old = target + kOldSuffix;
     const bool replaces = disk_->exists(target);
     if (replaces) {
@@ -227,6 +204,7 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
     undo_save(target);
     throw;
   }
+  return files[kModelFile]["crc32c"].get<std::string>();
 }
 
 // After a failed save. Where the new checkpoint is in place and only its directory could not be synced, the old one
@@ -251,30 +229,29 @@ std::vector<uint64_t> CheckpointStore::list() const {
 
 Checkpoint CheckpointStore::load(uint64_t step) const {
   const std::string directory = path_of(step);
-  const std::string state_path = directory + kStateFile;
-  const uint64_t max_bytes =
-      weight_bytes_ ? kMaxSafetensorsHeader + kTensorsPerWeight * *weight_bytes_ : std::numeric_limits<uint64_t>::max();
-  Checkpoint checkpoint;
-  try {
-    const json document = read_state_file(*disk_, state_path);
-    read_state(document.at("state"), checkpoint);
-    if (checkpoint.updates != step)
-      throw IoError(directory, "holds the checkpoint of update " + std::to_string(checkpoint.updates) +
-                                   ", expected that of update " + std::to_string(step));
-    if (checkpoint.version.number != step)
-      throw IoError(directory,
-                    "holds policy version " + checkpoint.version.text() + ", expected number " + std::to_string(step));
-    check_owner(document, owner_, directory);
+  constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
+  const uint64_t max_bytes = weight_bytes_ ? kMaxSafetensorsHeader + kTensorsPerWeight * *weight_bytes_ : kAny;
+  return reading(directory, [&] {
+    Checkpoint checkpoint;
+    const json document = read_own_state(*disk_, directory, step, owner_, checkpoint);
     const json& files = document.at("files");
-    checkpoint.model = read_tensors(*disk_, directory, "model.safetensors", files, max_bytes);
-    checkpoint.optimizer = read_tensors(*disk_, directory, "optimizer.safetensors", files, max_bytes);
-    if (files.contains("extras.safetensors"))
-      checkpoint.extras =
-          extras_of(read_tensors(*disk_, directory, "extras.safetensors", files, std::numeric_limits<uint64_t>::max()));
-  } catch (const json::exception&) {
-    throw IoError(state_path, "damaged: an entry is missing or has the wrong type");
-  }
-  return checkpoint;
+    checkpoint.model = read_tensors(*disk_, directory, kModelFile, files, max_bytes);
+    checkpoint.optimizer = read_tensors(*disk_, directory, kOptimizerFile, files, max_bytes);
+    if (files.contains(kExtrasFile))
+      checkpoint.extras = extras_of(read_tensors(*disk_, directory, kExtrasFile, files, kAny));
+    return checkpoint;
+  });
+}
+
+std::string CheckpointStore::weights_checksum(uint64_t step) const {
+  const std::string directory = path_of(step);
+  return reading(directory, [&] {
+    Checkpoint checkpoint;
+    const json document = read_own_state(*disk_, directory, step, owner_, checkpoint);
+    const json& files = document.at("files");
+    for (const auto& [name, expected] : files.items()) open_whole(*disk_, directory + '/' + name, expected);
+    return files.at(kModelFile).at("crc32c").get<std::string>();
+  });
 }
 
 CheckpointStore::Newest CheckpointStore::find_newest() const {
@@ -286,23 +263,26 @@ CheckpointStore::Newest CheckpointStore::find_newest() const {
 // Nothing when a trainer removed one of them since they were listed: there is a newer one by now.
 std::optional<CheckpointStore::Newest> CheckpointStore::find_newest(const std::vector<uint64_t>& steps) const {
   Newest result;
-  std::vector<std::string> problems;
   for (auto step = steps.rbegin(); step != steps.rend() && !result.checkpoint; ++step) {
     try {
       result.checkpoint = load(*step);
     } catch (const IoError& error) {
+      if (error.is_refusal()) throw;
       if (!disk_->exists(path_of(*step))) return std::nullopt;
-      problems.emplace_back(error.what());
-      result.unusable.push_back(*step);
+      const bool foreign = dynamic_cast<const ForeignCheckpoint*>(&error) != nullptr;
+      result.unusable.push_back({*step, error.what(), foreign});
     }
   }
-  if (!result.checkpoint && !problems.empty())
-    throw IoError(folder_, "no checkpoint can be used; the newest one: " + problems.front());
-  for (const std::string& problem : problems) log_warn(kComponent, problem + "; using the checkpoint before it");
+  if (!result.checkpoint && !result.unusable.empty())
+    throw IoError(folder_, "no checkpoint can be used; the newest one: " + result.unusable.front().problem);
   return result;
 }
 
-std::optional<Checkpoint> CheckpointStore::load_newest() const { return find_newest().checkpoint; }
+std::optional<Checkpoint> CheckpointStore::load_newest() const {
+  Newest newest = find_newest();
+  for (const Unusable& each : newest.unusable) log_warn(kComponent, each.problem + "; using the checkpoint before it");
+  return std::move(newest.checkpoint);
+}
 
 void CheckpointStore::remove_leftovers() {
   for (const std::string& name : disk_->list(folder_)) {
@@ -321,24 +301,28 @@ void CheckpointStore::remove_leftovers() {
 std::optional<Checkpoint> CheckpointStore::recover() {
   remove_leftovers();
   Newest newest = find_newest();
-  for (const uint64_t step : newest.unusable) set_aside(step);
+  for (const Unusable& each : newest.unusable) set_aside(each);
   return std::move(newest.checkpoint);
 }
 
-void CheckpointStore::set_aside(uint64_t step) {
-  disk_->remove(path_of(step) + kDamagedSuffix);
-  disk_->rename(path_of(step), path_of(step) + kDamagedSuffix);
+void CheckpointStore::set_aside(const Unusable& unusable) {
+  const std::string path = path_of(unusable.step);
+  const std::string aside = free_name(*disk_, path + (unusable.foreign ? kForeignSuffix : kDamagedSuffix));
+  disk_->rename(path, aside);
+  log_warn(kComponent, unusable.problem + "; the checkpoint is renamed to " + aside);
 }
 
-void CheckpointStore::set_aside_damaged(uint64_t step) {
-  if (!disk_->exists(path_of(step))) return;
+std::optional<std::string> CheckpointStore::check(uint64_t step) {
+  if (!disk_->exists(path_of(step))) return std::nullopt;
   try {
-    load(step);
+    return weights_checksum(step);
+  } catch (const ForeignCheckpoint& problem) {
+    log_warn(kComponent, std::string(problem.what()) + "; it is left as it is");
   } catch (const IoError& problem) {
-    log_warn(kComponent,
-             std::string(problem.what()) + "; the checkpoint is renamed to " + path_of(step) + kDamagedSuffix);
-    set_aside(step);
+    if (problem.is_refusal()) throw;
+    set_aside({step, problem.what(), false});
   }
+  return std::nullopt;
 }
 
 void CheckpointStore::prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared) {

@@ -4,8 +4,9 @@
 // is read.
 //   checkpoints/000000000150/{model.safetensors, optimizer.safetensors, extras.safetensors (if any), state.json}
 // A checkpoint counts only under the number of its updates, and only in a run with the settings it was made with: a
-// copy under another name, or from another run, is treated like a damaged one. Functions block on the disk. One
-// CheckpointStore writes to a folder at a time (the run folder's lock sees to that); others may read beside it.
+// copy under another name, or from another run, cannot be used there. A checkpoint that the system refuses to read says
+// nothing about its contents: it is neither skipped nor renamed. Functions block on the disk. One CheckpointStore
+// writes to a folder at a time (the run folder's lock sees to that); others may read beside it.
 
 #include <cstdint>
 #include <map>
@@ -36,6 +37,12 @@ struct Checkpoint {
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
+// A checkpoint that may be whole, but is of another run, or of another number of updates than its name says.
+class ForeignCheckpoint : public IoError {
+ public:
+  using IoError::IoError;
+};
+
 // The run whose checkpoints they are.
 struct CheckpointOwner {
   std::string settings;  // fixed_settings() of its config; empty = checkpoints of any run are accepted
@@ -60,24 +67,30 @@ class CheckpointStore {
   void expect_weights(uint64_t bytes) { weight_bytes_ = bytes; }
 
   // Writes a checkpoint under the number of its updates, in place of one that has it already. Throws IoError, and then
-  // what was there before is still there, at the latest after recover().
-  void save(const Checkpoint& checkpoint);
+  // what was there before is still there, at the latest after recover(). Gives the checksum of the weights, the same as
+  // weights_checksum().
+  std::string save(const Checkpoint& checkpoint);
 
   // Numbers of the checkpoints, ascending; those being written are not among them.
   std::vector<uint64_t> list() const;
-  // Throws IoError naming the file and why it cannot be used.
+  // Throws IoError naming the file and why it cannot be used, ForeignCheckpoint for one that is not this run's.
   Checkpoint load(uint64_t step) const;
+  // The CRC of the weights as state.json has it, when the checkpoint is this run's and its files have the sizes that
+  // were written; their bytes are not read. Throws as load() does.
+  std::string weights_checksum(uint64_t step) const;
   // The newest checkpoint that can be used; nothing when there are none at all. Logs a warning for each newer one that
   // cannot; one that a trainer removes meanwhile is none of them. Throws IoError, naming what is wrong with the newest,
-  // when there are some and none can be used. Changes nothing.
+  // when there are some and none can be used, and at once when the system refuses to read one. Changes nothing.
   std::optional<Checkpoint> load_newest() const;
 
   // For the owner of the run, before anything is saved: removes what a killed process left over, finishes a replacement
-  // that it began, and gives what load_newest() does; renames those that are newer than the result to "<step>.damaged".
+  // that it began, and gives what load_newest() does; renames those that are newer than the result to "<step>.damaged"
+  // or "<step>.foreign", with a number where that name is taken, and names each in a warning.
   std::optional<Checkpoint> recover();
-  // For the owner: renames a checkpoint that cannot be used to "<step>.damaged", with a warning. Nothing happens when
-  // it can be used or is absent.
-  void set_aside_damaged(uint64_t step);
+  // For the owner: weights_checksum(), or nothing, with a warning: a damaged checkpoint is renamed to "<step>.damaged",
+  // one that is not this run's stays as it is. Nothing, without a word, where it is absent. Throws IoError when the
+  // system refuses.
+  std::optional<std::string> check(uint64_t step);
   // Of the checkpoints up to `newest`, removes all but the newest `keep` and those in `spared`; `keep` 0 keeps all.
   void prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared = {});
 
@@ -87,13 +100,18 @@ class CheckpointStore {
   std::string path_of(uint64_t step) const;
 
  private:
+  struct Unusable {
+    uint64_t step;
+    std::string problem;
+    bool foreign;
+  };
   struct Newest {
     std::optional<Checkpoint> checkpoint;
-    std::vector<uint64_t> unusable;  // newer ones
+    std::vector<Unusable> unusable;  // newer ones
   };
   Newest find_newest() const;
   std::optional<Newest> find_newest(const std::vector<uint64_t>& steps) const;
-  void set_aside(uint64_t step);
+  void set_aside(const Unusable& unusable);
   void undo_save(const std::string& target);
   void remove_leftovers();
 

@@ -1,6 +1,7 @@
 #include "runtime/run_folder/run_folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 
@@ -30,7 +32,22 @@ constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr uint64_t kMaxEpochBytes = 64;
 
 // What a run folder may hold before its config is there: a process killed at the start leaves these.
-constexpr std::string_view kOwnNames[] = {"run.lock", "log.txt", "config.json.tmp"};
+constexpr std::string_view kOwnNames[] = {"run.lock",  "log.txt",       "config.json.tmp",     "init.safetensors",
+                                          "init.json", "init.json.tmp", "init.safetensors.tmp"};
+
+// "trainer.epochs was 4 and is now 8, seed was 1 and is now 2", with the number of those that are left out.
+std::string sentences_of(const std::vector<SettingChange>& conflicts) {
+  constexpr size_t kNamed = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(conflicts.size(), kNamed); ++i)
+    text += (i == 0 ? "" : ", ") + conflicts[i].sentence();
+  return conflicts.size() > kNamed ? text + ", and " + std::to_string(conflicts.size() - kNamed) + " more" : text;
+}
+
+std::string how_to_resume(const std::vector<SettingChange>& conflicts) {
+  if (conflicts.size() > 1) return "give them their old values";
+  return conflicts.front().before == kNotSet ? "remove it" : "give it the old value";
+}
 
 }  // namespace
 
@@ -74,27 +91,29 @@ std::optional<std::map<std::string, std::string>> read_initial_source(const Disk
     return weights ? std::optional(weights->metadata) : std::nullopt;
   }
   try {
-    const Json document = parse_strict(disk.read(path, kMaxConfigBytes), "damaged");
+    const Json document = parse_stored(disk.read(path, kMaxConfigBytes), path);
+    if (!document.is_object()) throw ConfigError(path + ": is not an object, expected what --init-from has written");
     std::map<std::string, std::string> source;
-    for (const auto& [key, value] : document.get_ref<const Json::object_t&>()) source[key] = value.get<std::string>();
+    for (const auto& [key, value] : document.get_ref<const Json::object_t&>()) {
+      if (!value.is_string())
+        throw ConfigError(path + ": " + printable(key) + " is not a string, expected what --init-from has written");
+      source[key] = value.get<std::string>();
+    }
     return source;
   } catch (const IoError& error) {
     throw ConfigError(error.what());
-  } catch (const ConfigError& error) {
-    throw ConfigError(path + ": " + error.what());
-  } catch (const json::exception&) {
-    throw ConfigError(path + ": damaged: is not an object of strings");
   }
 }
 
-RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, const SettingsOfRun& settings)
+RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, const SettingsOfRun& settings,
+                     const Safetensors* initial)
     : disk_(&disk),
       path_(std::move(path)),
       metrics_(disk, path_),
       checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config, settings), settings}),
       best_(disk, path_) {
   try {
-    open_or_create(config, settings);
+    open_or_create(config, settings, initial);
   } catch (const IoError& error) {
     throw ConfigError(error.what());
   }
@@ -114,23 +133,29 @@ void RunFolder::remove_endpoints() const {
   }
 }
 
-void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& settings) {
+void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& settings, const Safetensors* initial) {
   refuse_foreign_folder();
   disk_->make_directory(path_);
   lock_ = disk_->lock(path_ + kLockFile);
   resuming_ = disk_->exists(path_ + kConfigFile);
+  refuse_other_kinds();
   if (resuming_) {
     require_checkpoint_of_summary();
     std::string stored = disk_->read(path_ + kConfigFile, kMaxConfigBytes);
-    std::optional<SettingChange> conflict;
+    std::vector<SettingChange> conflicts;
     try {
       if (settings.upgrade) stored = settings.upgrade(stored);
-      conflict = config_conflict(stored, config, settings);
+      conflicts = config_conflicts(stored, config, settings);
     } catch (const std::runtime_error& error) {
       throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
     }
-    if (conflict) replace_settings(*conflict);
+    if (!conflicts.empty()) replace_settings(conflicts);
     config_before_ = std::move(stored);
+  }
+  // Where there may be a checkpoint, the owner looks first whether it can be used.
+  if (initial != nullptr && disk_->list(path_ + "/checkpoints").empty()) {
+    keep_initial_weights(*initial);
+    keeps_initial_ = true;
   }
   disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
 }
@@ -149,14 +174,13 @@ void RunFolder::require_checkpoint_of_summary() const {
 }
 
 // Throws ConfigError when something was made with the old settings.
-void RunFolder::replace_settings(const SettingChange& conflict) {
+void RunFolder::replace_settings(const std::vector<SettingChange>& conflicts) {
   const bool trained = metrics_.has_updates();
   const bool saved = !disk_->list(path_ + "/checkpoints").empty();
   const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0};  // the weights before the first update
   if (trained || (saved && !only_first))
-    throw ConfigError(path_ + ": cannot resume: " + conflict.sentence() + "; to resume, " +
-                      (conflict.before == kNotSet ? "remove it" : "give it the old value") +
-                      "; to begin a new run, give another folder with --run DIR" +
+    throw ConfigError(path_ + ": cannot resume: " + sentences_of(conflicts) + "; to resume, " +
+                      how_to_resume(conflicts) + "; to begin a new run, give another folder with --run DIR" +
                       (saved ? " (and --init-from " + path_ + " for the weights of this one)" : ""));
   if (only_first) checkpoints_.remove(0);
   replaced_ = true;
@@ -167,8 +191,21 @@ void RunFolder::refuse_foreign_folder() const {
   if (std::find(names.begin(), names.end(), "config.json") != names.end()) return;
   for (const std::string& name : names)
     if (std::find(std::begin(kOwnNames), std::end(kOwnNames), name) == std::end(kOwnNames))
-      throw ConfigError(path_ + ": not a run folder, it holds " + name +
+      throw ConfigError(path_ + ": not a run folder, it holds " + printable(name) +
                         " and no config.json; use an empty or a new folder");
+}
+
+// Throws IoError when one of the files that are written later is a directory or a pipe, or cannot be read. A broken
+// link is replaced, or followed.
+void RunFolder::refuse_other_kinds() const {
+  for (const char* name : {kSummaryFile, kEndpointsFile, kEpochFile, "/metrics.jsonl", "/log.txt"}) {
+    const std::string path = path_ + name;
+    try {
+      if (disk_->exists(path)) disk_->open_read(path);
+    } catch (const IoError& error) {
+      if (error.error_number() != ENOENT) throw;
+    }
+  }
 }
 
 std::unique_ptr<AppendFile> RunFolder::open_log_file() {
@@ -179,37 +216,31 @@ std::unique_ptr<AppendFile> RunFolder::open_log_file() {
   }
 }
 
-void RunFolder::set_aside_damaged_best() {
-  std::vector<CheckpointScore> ranking;
+void RunFolder::keep_best(const RankedBy& by, uint64_t keep) {
   try {
-    ranking = read_ranking(*disk_, path_);
-  } catch (const IoError&) {
-    return;  // BestCheckpoints::begin() says why
+    SavedCheckpoints saved{checkpoints_.list(), {}, [this](uint64_t step) { return checkpoints_.check(step); }};
+    saved.not_newest = saved.all;
+    saved.not_newest.resize(keep == 0 || keep >= saved.all.size() ? 0 : saved.all.size() - keep);
+    best_.begin(by, saved);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
   }
-  for (const CheckpointScore& score : ranking) checkpoints_.set_aside_damaged(score.updates);
-}
-
-void RunFolder::keep_best(uint64_t count, const std::string& measure, uint64_t keep) {
-  if (count > 0) set_aside_damaged_best();
-  const std::vector<uint64_t> saved = checkpoints_.list();
-  std::vector<uint64_t> not_newest = saved;
-  not_newest.resize(keep == 0 || keep >= saved.size() ? 0 : saved.size() - keep);
-  best_.begin(count, measure, saved, not_newest);
 }
 
 void RunFolder::save_checkpoint(const Checkpoint& checkpoint, uint64_t keep, bool evaluated_later) {
   lock_->check();
-  checkpoints_.save(checkpoint);
+  const std::string weights = checkpoints_.save(checkpoint);
   kept_ = keep;
   newest_ = checkpoint.updates;
-  best_.add(checkpoint.updates, evaluated_later);
+  best_.add(checkpoint.updates, evaluated_later, weights);
   prune();
 }
 
 void RunFolder::rank_checkpoint(const CheckpointScore& score) {
   lock_->check();
   const std::vector<uint64_t> saved = checkpoints_.list();
-  best_.rank(score, std::ranges::find(saved, score.updates) != saved.end());
+  const bool there = std::ranges::find(saved, score.updates) != saved.end();
+  best_.rank(score, there ? std::optional(checkpoints_.weights_checksum(score.updates)) : std::nullopt);
   prune();
 }
 
@@ -222,7 +253,14 @@ void RunFolder::prune() {
   }
 }
 
+std::optional<Safetensors> RunFolder::initial_weights() const {
+  std::optional<Safetensors> weights = read_initial_weights(*disk_, path_);
+  if (weights) weights->metadata = *read_initial_source(*disk_, path_);
+  return weights;
+}
+
 void RunFolder::keep_initial_weights(const Safetensors& weights) {
+  if (keeps_initial_) return;
   try {
     lock_->check();
     disk_->remove(path_ + kInitialSourceFile);  // of other weights: it must not stand beside these after a kill

@@ -37,10 +37,13 @@ std::optional<std::map<std::string, std::string>> read_initial_source(const Disk
 class RunFolder {
  public:
   // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text. It takes the
-  // place of a conflicting one as long as the folder has no checkpoint and no metrics of an update. Throws ConfigError:
-  // another process has the folder (names it), it is not empty and no run folder, its summary tells of updates and
-  // there is no checkpoint, its config conflicts with `config`, or the disk refuses.
-  RunFolder(Disk& disk, std::string path, const std::string& config, const SettingsOfRun& settings = {});
+  // place of a conflicting one as long as the folder has no checkpoint and no metrics of an update. A run that begins
+  // with the weights `initial` keeps them (see keep_initial_weights()) before it has a config, so that no start that
+  // was killed can be resumed without them. Throws ConfigError: another process has the folder (names it), it is not
+  // empty and no run folder, its summary tells of updates and there is no checkpoint, its config conflicts with
+  // `config`, or the disk refuses.
+  RunFolder(Disk& disk, std::string path, const std::string& config, const SettingsOfRun& settings = {},
+            const Safetensors* initial = nullptr);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -53,10 +56,10 @@ class RunFolder {
   // The config that the run had before this start, brought up to date; empty for a new run.
   const std::string& config_before() const { return config_before_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
-  // From now on the `count` checkpoints with the best evaluations are kept too, besides the newest `keep` (0 keeps
-  // all); see BestCheckpoints::begin(). Ranked ones that cannot be used are set aside. Once, after
-  // checkpoints().recover(). Throws IoError when the folder cannot be read.
-  void keep_best(uint64_t count, const std::string& measure, uint64_t keep);
+  // From now on the checkpoints with the best evaluations are kept too, besides the newest `keep` (0 keeps all); see
+  // BestCheckpoints::begin(). A ranked one that is damaged is renamed. Once, after checkpoints().recover(). Throws
+  // ConfigError when the folder cannot be read.
+  void keep_best(const RankedBy& by, uint64_t keep);
   // Writes a checkpoint and removes all but the newest `keep` (0 keeps all), the best ones and those whose evaluation
   // was to follow (`evaluated_later`). Throws IoError when it cannot be written; an old one that cannot be removed is a
   // warning.
@@ -68,9 +71,9 @@ class RunFolder {
   const std::vector<CheckpointScore>& ranking() const { return best_.ranking(); }
   // The weights that the run was given to begin with; nothing for a run that began with new ones. Their metadata says
   // where they are from. Kept as init.safetensors, so that a start that was killed before the first checkpoint begins
-  // with them again, and the metadata as init.json too. Both throw ConfigError when the disk refuses or the file is
-  // damaged.
-  std::optional<Safetensors> initial_weights() const { return read_initial_weights(*disk_, path_); }
+  // with them again, and the metadata as init.json too. Nothing is written where the constructor has kept them. Both
+  // throw ConfigError when the disk refuses or a file is damaged.
+  std::optional<Safetensors> initial_weights() const;
   void keep_initial_weights(const Safetensors& weights);
 
   // log.txt, for open_log(). Throws ConfigError.
@@ -85,6 +88,9 @@ class RunFolder {
 
   // The new name of the metrics.jsonl of a run that begins anew; nothing unless begin_metrics() renamed one.
   const std::optional<std::string>& former_metrics() const { return metrics_.former(); }
+
+  // The number of updates in the newest line that begin_metrics() cut off; 0 where it cut none off that can be read.
+  uint64_t cut_updates() const { return metrics_.cut_updates(); }
 
   // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first
   // of several refusals in a row is logged. When a file was renamed, removed or cut since the write before, with a
@@ -106,17 +112,18 @@ class RunFolder {
   void write_summary(const std::string& json);
 
  private:
-  void set_aside_damaged_best();
-  void open_or_create(const std::string& config, const SettingsOfRun& settings);
+  void open_or_create(const std::string& config, const SettingsOfRun& settings, const Safetensors* initial);
   void refuse_foreign_folder() const;
+  void refuse_other_kinds() const;
   void require_checkpoint_of_summary() const;
   void prune();
-  void replace_settings(const SettingChange& conflict);
+  void replace_settings(const std::vector<SettingChange>& conflicts);
 
   Disk* disk_;
   std::string path_;
   bool resuming_ = false;
   bool replaced_ = false;
+  bool keeps_initial_ = false;  // since the constructor
   std::string config_before_;
   std::unique_ptr<FileLock> lock_;
   bool endpoints_written_ = false;

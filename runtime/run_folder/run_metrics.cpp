@@ -33,6 +33,13 @@ bool is_after(std::string_view line, const RunMetrics::ResumePoint& resume) {
   return exceeds("updates", resume.updates) || exceeds("env_steps", resume.env_steps);
 }
 
+// The updates in a line of metrics.jsonl, 0 where it has none.
+uint64_t updates_in(std::string_view line) {
+  const json value = json::parse(line, nullptr, false);
+  const bool has = value.is_object() && value.contains("updates") && value["updates"].is_number_unsigned();
+  return has ? value["updates"].get<uint64_t>() : 0;
+}
+
 // Where the line begins that the byte before `end` is in.
 uint64_t begin_of_line(const ReadFile& file, uint64_t end) {
   while (end > 0) {
@@ -71,6 +78,14 @@ uint64_t bytes_until(const ReadFile& file, const RunMetrics::ResumePoint& resume
   return end;
 }
 
+// The updates in the last whole line behind the first `begin` bytes, 0 where it cannot be read.
+uint64_t last_updates(const ReadFile& file, uint64_t begin) {
+  const uint64_t end = begin_of_line(file, file.size());
+  if (end <= begin) return 0;
+  const uint64_t last = begin_of_line(file, end - 1);
+  return last < begin || end - last > kMaxLineBytes ? 0 : updates_in(file.read(last, end - last));
+}
+
 // The file, or null where there is none. Throws IoError for a broken link, and when the file system does not answer:
 // that says nothing about the file.
 std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& path) {
@@ -103,26 +118,30 @@ void RunMetrics::begin(double wall_time, bool resuming, const std::optional<Resu
 void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
   const std::string path = folder_ + kMetricsFile;
   const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
-  if (!file) return;
-  if (!resume && file->size() > 0) return set_aside();
+  if (file && !resume && file->size() > 0) return set_aside();
+  if (!resume) return;
   Lines kept;
-  if (resume && resume->lines) kept = first_lines(*file, file->size(), *resume->lines);
+  if (file && resume->lines) kept = first_lines(*file, file->size(), *resume->lines);
   // Without a count, or where the file is not the one that was counted.
-  if (resume && (!resume->lines || kept.count < *resume->lines))
+  if (file && (!resume->lines || kept.count < *resume->lines))
     kept = first_lines(*file, bytes_until(*file, *resume), std::numeric_limits<uint64_t>::max());
   lines_ = kept.count;
-  if (kept.bytes < file->size()) disk_->truncate(path, kept.bytes);
-  if (resume && resume->lines && lines_ < *resume->lines)
-    log_warn(kComponent, path + ": holds " + std::to_string(lines_) + " lines, there were " +
-                             std::to_string(*resume->lines) + " at the checkpoint; the others are lost");
+  if (file && kept.bytes < file->size()) {
+    cut_updates_ = last_updates(*file, kept.bytes);
+    disk_->truncate(path, kept.bytes);
+  }
+  const uint64_t expected = resume->lines.value_or(resume->least_lines);
+  if (lines_ < expected)
+    log_warn(kComponent, path + ": " + (file ? "holds " + std::to_string(lines_) : "is missing, so there are none") +
+                             " of the " + std::to_string(expected) +
+                             " lines that there were at the checkpoint from which the run resumes, that of update " +
+                             std::to_string(resume->updates) + "; the others are lost");
 }
 
 // To the first free one of metrics.jsonl.1, metrics.jsonl.2 and so on.
 void RunMetrics::set_aside() {
   const std::string path = folder_ + kMetricsFile;
-  uint64_t number = 1;
-  while (disk_->exists(path + '.' + std::to_string(number))) ++number;
-  former_ = path + '.' + std::to_string(number);
+  former_ = free_name(*disk_, path);
   disk_->rename(path, *former_);
 }
 

@@ -25,6 +25,7 @@ class RunMetrics {
     uint64_t updates = 0;
     uint64_t env_steps = 0;
     std::optional<uint64_t> lines = std::nullopt;  // of metrics.jsonl; if known, this many are kept, whatever they say
+    uint64_t least_lines = 0;                      // that it held at that moment, as far as is known
     // TensorBoard forgets this step and later ones; if not given, the steps after `env_steps`.
     std::optional<int64_t> tensorboard_step = std::nullopt;
   };
@@ -35,6 +36,8 @@ class RunMetrics {
   void begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume);
   // The new name of the metrics.jsonl that begin() renamed.
   const std::optional<std::string>& former() const { return former_; }
+  // The number of updates in the newest line that begin() cut off; 0 where it cut none off that can be read.
+  uint64_t cut_updates() const { return cut_updates_; }
 
   // As RunFolder::write_metrics() and write_scalars(); the caller has checked the lock.
   void write_line(const std::string& json);
@@ -62,6 +65,7 @@ class RunMetrics {
   Disk* disk_;
   std::string folder_;
   std::optional<std::string> former_;
+  uint64_t cut_updates_ = 0;
   std::unique_ptr<AppendFile> file_;
   std::string events_path_;
   double events_start_ = 0;

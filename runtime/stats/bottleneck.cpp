@@ -11,6 +11,7 @@ namespace {
 constexpr double kBusyTrainer = 0.1;    // below this wait fraction the trainer sets the pace,
 constexpr double kHungryTrainer = 0.3;  // above this one sampling does
 constexpr double kMuchDropped = 0.05;   // of the samples produced
+constexpr double kLongUpdate = 3;       // seconds: of such updates, 10 s can pass without one
 
 // Why sampling is slow, by what made the batches leave.
 std::string sampling_advice(const StatsSnapshot& s) {
@@ -21,8 +22,29 @@ std::string sampling_advice(const StatsSnapshot& s) {
   return "workers wait for their actions: more workers or groups";
 }
 
-bool samples(const StatsSnapshot& s) {
-  return s.env_steps > 0 && (s.env_steps_per_second != 0 || s.trainer_wait_fraction < kHungryTrainer);
+// Whether no samples have come for 10 s, or none at all. Unknown counts as no.
+bool nothing_comes(const StatsSnapshot& s) { return s.env_steps == 0 || s.env_steps_per_second == 0; }
+
+// Whether the trainer has work although no samples come: it makes updates of what replay holds, or its updates are so
+// long that none ends within 10 s. The share of its time that it waits is that of the whole run, so it says nothing of
+// the last 10 s.
+bool trains(const StatsSnapshot& s) {
+  if (s.updates == 0 || !(s.trainer_wait_fraction < kHungryTrainer)) return false;
+  const double busy_seconds = s.elapsed_seconds * (1 - s.trainer_wait_fraction);
+  return s.updates_per_second != 0 || busy_seconds > kLongUpdate * static_cast<double>(s.updates);
+}
+
+std::string failures_text(const StatsSnapshot& s) {
+  const uint64_t failures = env_failures_of(s);
+  return format_count(failures) + (failures == 1 ? " failure, " : " failures, ") +
+         (s.quarantined > 0 ? format_counted(s.quarantined, "row") + " left out now, " : "") +
+         "the last: " + fitted(s.last_error, 60);
+}
+
+// No samples come because environments fail. Rows that are left out tell that they fail now; failures without them may
+// be old, and then a trainer that works is what sampling waits for.
+bool environments_fail(const StatsSnapshot& s) {
+  return env_failures_of(s) > 0 && nothing_comes(s) && (s.quarantined > 0 || !trains(s));
 }
 
 // Nothing can be sampled while one of these is missing.
@@ -43,12 +65,23 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
   return total;
 }
 
+// The cases, of which the first that holds is the verdict:
+//   training has ended      none: workers and inference leave then
+//   environments fail       no samples come, because environments fail: how many failures, how many rows are left out
+//   waiting for ...         no worker or no inference actor is there
+//   not known yet           the first rollouts or the first update are not complete
+//   no samples              none for 10 s while the trainer has nothing to do, although it was busy before: a worker
+//                           hangs in a step. Where the trainer has waited much all along, that is `sampling`
+//   waste                   many samples are dropped
+//   unknown                 a deterministic run
+//   sampling, training, none   by the share of its time that the trainer waits
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.training_ended) return {};
-  if (const uint64_t failures = env_failures_of(s); failures > 0 && !samples(s))
-    return {"environments fail", format_count(failures) + " failures, the last: " + fitted(s.last_error, 60), ""};
+  if (environments_fail(s)) return {"environments fail", failures_text(s), ""};
   if (Bottleneck missing = missing_processes(s); !missing.what.empty()) return missing;
   if (s.env_steps == 0 && s.updates == 0) return {"not known yet", "the first rollouts are not complete", ""};
+  if (nothing_comes(s) && s.trainer_wait_fraction < kHungryTrainer && !trains(s))
+    return {"no samples", "none for 10 s, and no update; a worker may hang", ""};
   const uint64_t dropped = s.ledger.dropped_stale + s.ledger.dropped_full;
   if (s.ledger.produced > 0 && static_cast<double>(dropped) > kMuchDropped * static_cast<double>(s.ledger.produced))
     return {"waste",

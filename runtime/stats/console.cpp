@@ -30,6 +30,9 @@ std::string small_figure(double value) {
   return text;
 }
 
+// Returns of tasks with rewards below 1 differ behind the point. `of`: which mean decides.
+std::string return_figure(double value, double of) { return format_figure(value, std::abs(of) < 10 ? 3 : 1); }
+
 std::string share(uint64_t part, uint64_t whole) {
   return whole == 0 ? "-" : format_percent(static_cast<double>(part) / static_cast<double>(whole));
 }
@@ -120,8 +123,9 @@ std::string weights_line(const StatsSnapshot& s) {
 
 std::string return_line(const StatsSnapshot& s) {
   if (!std::isfinite(s.return_mean)) return "  return     no episode is complete yet";
-  return "  return     " + format_figure(s.return_mean, 1) + " +- " + format_figure(s.return_std, 1) + "  length " +
-         format_figure(s.length_mean, 0) + "  success " + format_percent(s.success_rate);
+  return "  return     " + return_figure(s.return_mean, s.return_mean) + " +- " +
+         return_figure(s.return_std, s.return_mean) + "  length " + format_figure(s.length_mean, 0) + "  success " +
+         format_percent(s.success_rate);
 }
 
 std::string learning_line(const StatsSnapshot& s) {
@@ -132,8 +136,9 @@ std::string learning_line(const StatsSnapshot& s) {
 std::string evaluation_line(const StatsSnapshot& s) {
   if (!s.evaluation) return "";
   const EvaluationResult& e = *s.evaluation;
-  return "  evaluation at update " + format_short(e.updates) + ": return " + format_figure(e.return_mean, 1) + " +- " +
-         format_figure(e.return_std, 1) + ", success " + format_percent(e.success_rate);
+  return "  evaluation at update " + format_short(e.updates) + ": return " +
+         return_figure(e.return_mean, e.return_mean) + " +- " + return_figure(e.return_std, e.return_mean) +
+         ", success " + format_percent(e.success_rate);
 }
 
 std::string bottleneck_line(const StatsSnapshot& s) {
@@ -183,15 +188,15 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
       same(3, format_percent(s.progress)),
       {0, steps(format_short), steps(format_compact)},
       counted(0, "updates", s.updates),
-      {4, updates_rate, updates_rate, true},
-      {0, "return " + format_figure(s.return_mean, 1), "return " + format_compact_figure(s.return_mean)}};
+      {6, updates_rate, updates_rate, true},
+      {0, "return " + return_figure(s.return_mean, s.return_mean), "return " + format_compact_figure(s.return_mean)}};
   if (std::isfinite(s.success_rate)) items.push_back(same(5, "success " + format_percent(s.success_rate)));
-  items.push_back(same(6, "KL " + small_figure(learner_metric(s, "kl"))));
+  items.push_back(same(7, "KL " + small_figure(learner_metric(s, "kl"))));
   if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, "env failures", failures));
   if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, "lost", s.ledger.lost_in_crash));
   if (const std::string what = find_bottleneck(s).what; !what.empty()) items.push_back(same(0, "bottleneck: " + what));
   items.push_back(counted(0, "workers", s.workers_up));
-  items.push_back(same(7, "ETA " + format_seconds(s.eta_seconds)));
+  items.push_back(same(4, "ETA " + format_seconds(s.eta_seconds)));
   items.push_back({0, lag + format_figure(s.lag_p95, 0) + of + format_short(s.lag_bound),
                    lag + compact_lag(s.lag_p95) + of + format_compact(s.lag_bound)});
   items.push_back(counted(0, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));

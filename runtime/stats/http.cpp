@@ -117,7 +117,7 @@ bool is_trusted_host(std::string_view authority, const std::vector<std::string>&
   return std::ranges::any_of(own_hosts, [&](const std::string& own) { return equal_ignoring_case(host, own); });
 }
 
-constexpr const char* kTrustedHosts =
+const std::string kTrustedHosts =
     " must be localhost, an IP address, the host that --stats was given, or, where that is no loopback address, the "
     "name of this machine";
 
@@ -129,12 +129,11 @@ std::string refuse_host(std::string_view head, const std::vector<std::string>& o
   const auto hosts = header_values(head, "host");
   if (hosts.size() > 1) return refuse("400 Bad Request", "more than one Host header");
   for (const std::string_view host : hosts)
-    if (!is_trusted_host(host, own_hosts))
-      return refuse("421 Misdirected Request", std::string("the Host") + kTrustedHosts);
+    if (!is_trusted_host(host, own_hosts)) return refuse("421 Misdirected Request", "the Host" + kTrustedHosts);
   for (std::string_view origin : header_values(head, "origin")) {
     const size_t scheme = origin.find("://");
     if (scheme == std::string_view::npos || !is_trusted_host(origin.substr(scheme + 3), own_hosts))
-      return refuse("403 Forbidden", std::string("the Origin") + kTrustedHosts);
+      return refuse("403 Forbidden", "the Origin" + kTrustedHosts);
   }
   return "";
 }

@@ -1,73 +1,28 @@
 #include "runtime/stats/snapshot.h"
 
 #include <cmath>
+#include <string_view>
+
 #include <nlohmann/json.hpp>
+
+#include "runtime/stats/snapshot_fields.h"
 
 namespace troupe {
 
 namespace {
 
-// nlohmann writes NaN and infinities as null.
-using nlohmann::ordered_json;
-
-ordered_json json_of(const EvaluationResult& result) {
-  return {{"updates", result.updates},         {"episodes", result.episodes},
-          {"return_mean", result.return_mean}, {"return_std", result.return_std},
-          {"length_mean", result.length_mean}, {"success_rate", result.success_rate}};
-}
-
-ordered_json json_of(const Ledger& ledger) {
-  return {{"produced", ledger.produced},
-          {"trained", ledger.trained},
-          {"dropped_stale", ledger.dropped_stale},
-          {"dropped_full", ledger.dropped_full},
-          {"lost_in_crash", ledger.lost_in_crash},
-          {"left_over", ledger.left_over},
-          {"waiting", ledger.waiting}};
-}
+using nlohmann::ordered_json;  // writes NaN and infinities as null
 
 ordered_json json_of(const StatsSnapshot& s) {
-  return {
-      {"elapsed_seconds", s.elapsed_seconds},
-      {"progress", s.progress},
-      {"eta_seconds", s.eta_seconds},
-      {"env_steps", s.env_steps},
-      {"env_steps_per_second", s.env_steps_per_second},
-      {"env_steps_per_second_60s", s.env_steps_per_second_60s},
-      {"updates", s.updates},
-      {"seconds_to_first_update", s.seconds_to_first_update},
-      {"updates_per_second", s.updates_per_second},
-      {"reuse", s.reuse},
-      {"trainer_wait_fraction", s.trainer_wait_fraction},
-      {"lag", {{"p50", s.lag_p50}, {"p95", s.lag_p95}, {"max", s.lag_max}, {"bound", s.lag_bound}}},
-      {"ledger", json_of(s.ledger)},
-      {"uncounted_at_most", s.uncounted_at_most},
-      {"batch",
-       {{"size_p50", s.batch_size_p50},
-        {"full", s.batches_full},
-        {"timeout", s.batches_timeout},
-        {"all_waiting", s.batches_all_waiting},
-        {"failed", s.batches_failed}}},
-      {"inference", {{"up", s.inference_up}, {"p50_ms", s.inference_p50_ms}, {"p99_ms", s.inference_p99_ms}}},
-      {"episodes",
-       {{"count", s.episodes},
-        {"return_mean", s.return_mean},
-        {"return_std", s.return_std},
-        {"length_mean", s.length_mean},
-        {"success_rate", s.success_rate}}},
-      {"learner", s.learner},
-      {"training_ended", s.training_ended},
-      {"workers", {{"up", s.workers_up}, {"total", s.workers_total}}},
-      {"rows_served", s.rows_served},
-      {"weights_behind", s.weights_behind},
-      {"env_failures", s.env_failures},
-      {"request_retries", s.request_retries},
-      {"quarantined", s.quarantined},
-      {"skipped_steps", s.skipped_steps},
-      {"last_error", s.last_error},
-      {"rss_bytes", s.rss_bytes > 0 ? ordered_json(s.rss_bytes) : ordered_json()},
-      {"eval", s.evaluation ? json_of(*s.evaluation) : ordered_json()},
-  };
+  ordered_json result = ordered_json::object();
+  for (const SnapshotField& field : snapshot_fields()) {
+    const size_t dot = field.path.find('.');
+    ordered_json& outer = result[std::string(field.path.substr(0, dot))];
+    ordered_json& place = dot == std::string_view::npos ? outer : outer[std::string(field.path.substr(dot + 1))];
+    place = field.value(s);
+  }
+  if (!s.evaluation) result["eval"] = nullptr;  // in place of an object whose figures are all null
+  return result;
 }
 
 // Names of receivers and environments may come from other machines and be no UTF-8.
@@ -94,8 +49,18 @@ void forget_times(StatsSnapshot& s) {
 }
 
 std::string to_json(const StatsSnapshot& snapshot) { return dump(json_of(snapshot)); }
-std::string to_json(const EvaluationResult& result) { return dump(json_of(result)); }
-std::string to_json(const Ledger& ledger) { return dump(json_of(ledger)); }
+
+std::string to_json(const EvaluationResult& result) {
+  StatsSnapshot s;
+  s.evaluation = result;
+  return dump(json_of(s)["eval"]);
+}
+
+std::string to_json(const Ledger& ledger) {
+  StatsSnapshot s;
+  s.ledger = ledger;
+  return dump(json_of(s)["ledger"]);
+}
 
 std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot) {
   std::map<std::string, double> scalars;

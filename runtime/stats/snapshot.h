@@ -1,6 +1,6 @@
 #pragma once
-// StatsSnapshot: what a run says about itself at one moment. The Stats actor fills it; the console, metrics.jsonl and
-// the stats socket show it. Plain values. A number that is not there yet is NaN, which JSON shows as null.
+// StatsSnapshot: what a run reports at one moment. The Stats actor fills it; the console, metrics.jsonl and the
+// statistics socket show it. Plain values. A number without a value yet is NaN, which JSON shows as null.
 
 #include <cstdint>
 #include <limits>
@@ -25,7 +25,7 @@ struct EvaluationResult {
 
 struct StatsSnapshot {
   double elapsed_seconds = 0;  // over all starts of the run
-  double progress = kUnknown;  // 0..1 of the first stop criterion to be met; unknown without one
+  double progress = kUnknown;  // 0..1 of the first stop criterion to be met; 0 without one
   double eta_seconds = kUnknown;
 
   uint64_t env_steps = 0;
@@ -79,7 +79,7 @@ struct StatsSnapshot {
 // memory.
 void forget_times(StatsSnapshot& snapshot);
 
-// One JSON object on one line, keys as docs/run_folder.md lists them; numbers that are not finite are null.
+// One JSON object on one line, with the fields of snapshot_fields(); numbers that are not finite are null.
 std::string to_json(const StatsSnapshot& snapshot);
 std::string to_json(const EvaluationResult& result);
 std::string to_json(const Ledger& ledger);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -72,7 +73,7 @@ void StatsSocket::Server::accept() {
       accepted(std::move(socket));
       return accept();
     }
-    log_warn(kComponent, "cannot accept a client: " + error.message());
+    log_.warn("cannot accept a client: " + error.message());
     accept_timer_.expires_after(kAcceptPause);
     accept_timer_.async_wait([this](error_code) {
       if (!stopping_) accept();
@@ -82,11 +83,13 @@ void StatsSocket::Server::accept() {
 
 void StatsSocket::Server::accepted(tcp::socket socket) {
   ++accepted_;
-  const bool refuse = sessions_.size() >= options_.max_clients;
+  const size_t files = raise_open_files() / 4;  // the rest is for the run
+  const size_t most = std::min(options_.max_clients, files);
+  const bool refuse = sessions_.size() >= most;
   if (refuse) ++refused_;
-  const std::string too_many = "too many clients, at most " + std::to_string(options_.max_clients);
+  const std::string too_many = "too many clients, at most " + std::to_string(most);
   error_code ignored;
-  if (sessions_.size() >= options_.max_clients + kMaxRefused) return turn_away(std::move(socket), too_many);
+  if (sessions_.size() >= std::min(most + kMaxRefused, files)) return turn_away(std::move(socket), too_many);
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   const auto session = std::make_shared<Session>(*this, std::move(socket));

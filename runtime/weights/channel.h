@@ -14,13 +14,13 @@
 
 namespace troupe {
 
-// The newest weights that a receiver of another process has taken in. Any thread may offer and get. Inference actors of
-// the trainer's process get each snapshot in a message (actors/publisher.h), not from here.
+// Holds the newest weights that a receiver in another process has applied. Any thread may offer and get. Inference
+// actors of the trainer's process get each snapshot in a message (actors/publisher.h), not from here.
 class WeightSlot {
  public:
   enum class Offer : uint8_t {
     applied,  // get() now returns them
-    same,     // that version is there already
+    same,     // the slot already has that version
     older,    // refused: a version never goes backwards
   };
   Offer offer(WeightsPtr weights);
@@ -34,7 +34,7 @@ class WeightSlot {
 
 struct ChannelOptions {
   size_t bucket_bytes = size_t{4} << 20;
-  std::chrono::milliseconds connect_timeout{10'000};   // for all members of a group to meet
+  std::chrono::milliseconds connect_timeout{10'000};   // for all members to join a group
   std::chrono::milliseconds transfer_timeout{30'000};  // from the header to the last acknowledgement
 };
 
@@ -45,7 +45,7 @@ struct TransferHeader {
   uint64_t number = 0;
   uint64_t signature_hash = 0;
   uint64_t bytes = 0;
-  uint64_t reserved = 0;  // keeps the size, so that a peer of version 1 can read the magic and refuse
+  uint64_t reserved = 0;  // keeps the size of version 1, so that such a peer can read the magic and refuse
   uint64_t bucket_bytes = 0;
   uint64_t bucket_count = 0;
   uint64_t header_checksum = 0;  // of all fields above
@@ -54,12 +54,12 @@ struct TransferHeader {
 };
 static_assert(sizeof(TransferHeader) == 64);
 
-// Closes every transfer: both ends take the checksum of a bucket while the next ones are under way.
+// Ends every transfer. Both ends compute the checksum of a bucket while the next ones are in flight.
 struct TransferSeal {
   uint64_t checksum = 0;  // of the whole block, see checksum_of
 };
 
-// What every receiver answers.
+// The answer of every receiver.
 enum class TransferStatus : uint32_t { applied = 1, same = 2, older = 3, corrupt = 4 };
 struct TransferAnswer {
   TransferStatus status{};  // 0 is no answer
@@ -69,7 +69,7 @@ struct TransferAnswer {
 static_assert(sizeof(TransferAnswer) == 16);
 
 TransferHeader make_header(const WeightSnapshot& weights, size_t bucket_bytes);
-// What is wrong with a header that should announce weights of this signature, or nothing.
+// Returns what is wrong with a header that should announce weights of this signature, or nullopt.
 std::optional<std::string> fault_in(const TransferHeader& header, const Signature& signature);
 
 // Moves the block bucket by bucket from rank 0 to all, a few buckets at a time in flight, and returns its checksum as

@@ -1,10 +1,10 @@
 #pragma once
-// ProcessGroup: a fixed set of ranks that move raw memory between them, and GroupBackend, which makes groups. The
-// weight plane runs on it; the backends are "in_process" (threads of one process), "gloo" (TCP between hosts) and
+// ProcessGroup: a fixed set of ranks that exchange raw memory, and GroupBackend, which creates groups. The weight plane
+// uses them; the backends are "in_process" (threads of one process), "gloo" (TCP between hosts) and
 // "nccl" (CUDA builds).
 //
 // Every rank calls the same operations in the same order, each group from one thread at a time. A group that has thrown
-// TransferError is of no further use (but see survives_timeout): destroy it and join again under a later generation.
+// TransferError cannot be used further (but see survives_timeout): destroy it and join again under a later generation.
 // The rendezvous and the data connections are neither encrypted nor authenticated: bind them to loopback or to a
 // trusted network.
 
@@ -24,22 +24,21 @@ namespace troupe {
 
 enum class Device : uint8_t { host = 0, cuda = 1 };
 
-// Memory of the caller, which must outlive the operation on it.
+// Memory owned by the caller; it must outlive the operation on it.
 struct Buffer {
   void* data = nullptr;
   size_t bytes = 0;
   Device device = Device::host;
 };
 
-// An operation of a group ended without its result. ranks() are the members it was waiting for, as far as they are
-// known.
+// An operation of a group failed. ranks() are the members it was waiting for, as far as known.
 class TransferError : public std::runtime_error {
  public:
   enum class Kind : uint8_t {
     timeout,    // the deadline passed
     peer_lost,  // a connection broke, or a member left
     stopped,    // the caller's stop token was triggered
-    protocol,   // the peer sent what does not fit: another version of the program, or damaged data
+    protocol,   // the peer sent invalid data: another version of the program, or damaged data
   };
 
   TransferError(Kind kind, std::vector<int> ranks, const std::string& text)
@@ -63,7 +62,7 @@ struct Rendezvous {
   friend bool operator==(const Rendezvous&, const Rendezvous&) = default;
 };
 
-// An operation under way. Destroying it gives its memory back at once; if it was not complete, the group is broken.
+// A pending operation. Destroying it releases its memory at once; if it was not complete, the group is broken.
 // It must not outlive its group.
 class Transfer {
  public:
@@ -86,9 +85,9 @@ class ProcessGroup {
   // are.
   virtual bool survives_timeout() const { return false; }
 
-  // Starts to copy the root's bytes into every other rank's buffer of the same size; several may be under way and are
-  // to be waited for in the order in which they were started. That the root is done does not say that anybody has the
-  // bytes yet.
+  // Starts to copy the root's bytes into every other rank's buffer of the same size; several may be pending; wait
+  // for them in the order in which they were started. Completion at the root does not mean that any other
+  // rank has the bytes yet.
   virtual std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) = 0;
   // At the root, `all` gets every rank's `bytes` bytes (host memory) in rank order; elsewhere `all` is unused. Blocks.
   virtual void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) = 0;
@@ -124,7 +123,7 @@ class GroupBackend {
 std::shared_ptr<GroupBackend> make_in_process_backend();
 
 struct BackendOptions {
-  std::string address = "127.0.0.1";  // the interface that the other members reach this process by; not 0.0.0.0
+  std::string address = "127.0.0.1";  // address of this process for the other members; not 0.0.0.0
 };
 
 // "in_process", "gloo" or "nccl"; throws ConfigError for another name or one that this build lacks. Defined in the

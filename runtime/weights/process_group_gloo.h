@@ -11,13 +11,13 @@ namespace troupe {
 // Ignores SIGPIPE in this process unless the program has set a handler: writing to a member that died must be an error.
 std::shared_ptr<GroupBackend> make_gloo_backend(const BackendOptions& options);
 
-// c10d's broadcast of one tensor and nothing else: what the weight channel is measured against.
+// c10d's plain broadcast of one tensor: the baseline of the weight channel's benchmark.
 class BareBroadcast {
  public:
   virtual ~BareBroadcast() = default;
   virtual void run(void* data, size_t bytes, int root) = 0;
 };
-// The backend must be a "gloo" one.
+// Requires a "gloo" backend.
 std::unique_ptr<BareBroadcast> make_bare_broadcast(GroupBackend& backend, const Rendezvous& rendezvous,
                                                    std::chrono::milliseconds timeout);
 

@@ -1,6 +1,6 @@
 #pragma once
 // The "nccl" backend: device memory between GPUs, written against nccl.h itself so that it needs no CUDA build of
-// LibTorch. Host memory is taken too: a few KiB travel through the rendezvous store (a header, an answer), more is
+// LibTorch. Host memory is accepted too: a few KiB travel through the rendezvous store (a header, an answer), more is
 // staged on the device. Rank r of a process uses its current CUDA device; NCCL wants another device for each rank.
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace troupe {
 
 std::shared_ptr<GroupBackend> make_nccl_backend(const BackendOptions& options);
 
-// "" when this process sees a GPU, else why there is none.
+// Empty when this process can use a GPU, else the reason why not.
 std::string why_no_cuda_device();
 
 }  // namespace troupe

@@ -21,13 +21,13 @@ class GroupStore {
  public:
   // Listens on a free port of one interface. Throws ConfigError.
   static std::unique_ptr<GroupStore> listen(const std::string& address);
-  // Throws TransferError naming rank 0 when nobody answers in time.
+  // Throws TransferError naming rank 0 when it does not answer in time.
   static std::unique_ptr<GroupStore> connect(const std::string& host, uint16_t port, std::chrono::milliseconds timeout);
   ~GroupStore();
 
   uint16_t port() const;
   void set(const std::string& key, const std::string& value);
-  // Blocks until the key is there. `from` is the rank that is to set it, for the error.
+  // Blocks until the key exists. `from` is the rank that sets it, for the error message.
   std::string get(const std::string& key, int from, const Deadline& deadline, const std::stop_token& stop);
   // Blocks until every member of the generation has called it. Rank 0 learns who is missing before any data connection
   // is tried.
@@ -42,10 +42,10 @@ class GroupStore {
   std::unique_ptr<Impl> impl_;
 };
 
-// "group/<generation>/<name>": where a generation's keys lie.
+// "group/<generation>/<name>": the key of a value of one generation.
 std::string group_key(const Rendezvous& rendezvous, const std::string& name);
-// What an exception of c10d or Gloo says, in one line: without the place in their sources, the backtrace, and what they
-// guess about the other side.
+// The message of a c10d or Gloo exception in one line, without the source location, the backtrace and guesses about the
+// peer.
 std::string plain_reason(const std::exception& error);
 
 }  // namespace troupe

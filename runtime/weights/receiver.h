@@ -23,7 +23,7 @@ struct ReceiverStep {
     joined,     // in the group of the newest invitation
     applied,    // new weights are in the slot
     unchanged,  // a transfer came, but the slot has that version, or a newer one, or its checksum was wrong
-    lost,       // the group is gone; the next step waits for an invitation. If none comes, ask to be admitted again.
+    lost,       // the group has failed; the next step waits for an invitation. If none comes, join the run again.
     stopped,
   };
   Did did = Did::nothing;
@@ -43,7 +43,7 @@ class WeightReceiver {
   // for a transfer to begin. A group that does not survive a timeout is lost when no transfer has begun by then: wait
   // without limit there, and let invite() or stop() end it.
   ReceiverStep step(std::chrono::milliseconds idle = kForever);
-  // For good: a step under way ends early, later ones do nothing.
+  // Final: a running step ends early, later ones do nothing.
   void stop();
 
  private:
@@ -61,7 +61,7 @@ class WeightReceiver {
   std::condition_variable_any changed_;
   std::optional<Rendezvous> invitation_ TROUPE_GUARDED_BY(mutex_);  // not yet acted on
   Rendezvous last_ TROUPE_GUARDED_BY(mutex_);                       // the newest one seen
-  std::stop_source leave_ TROUPE_GUARDED_BY(mutex_);                // ends what the present group does
+  std::stop_source leave_ TROUPE_GUARDED_BY(mutex_);                // cancels the operations of the current group
   bool stopped_ TROUPE_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<ProcessGroup> group_;         // this and below: the stepping thread only

@@ -38,11 +38,11 @@ struct ReceiverReport {
 
 struct SenderStep {
   enum class Did : uint8_t {
-    nothing,    // no work, or nobody to work for
-    connected,  // a new group stands
+    nothing,    // no work, or no receivers
+    connected,  // a new group is connected
     sent,       // all bytes are on their way; the next step collects the answers
     delivered,  // every member of the group has answered
-    failed,     // the group is torn down; the next step rebuilds it from the members that are left
+    failed,     // the group was destroyed; the next step rebuilds it from the remaining members
     stopped,
   };
   Did did = Did::nothing;
@@ -58,10 +58,10 @@ class WeightSender {
   WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature, Deliver deliver,
                ChannelOptions options = {});
 
-  // Takes a receiver in, or back in after a restart. Returns the first difference if its signature is another one: it
-  // is refused.
+  // Admits a receiver, also again after a restart. If its signature differs, refuses it and returns the first
+  // difference.
   std::optional<std::string> admit(InferenceIndex inference_index, const Signature& theirs);
-  // What the group is doing is broken off, so that a receiver known to be gone does not cost the others its deadline.
+  // Cancels the group's current operation, so that the others need not wait for the deadline of a lost receiver.
   void remove(InferenceIndex inference_index);
 
   // Makes these the newest weights; the ones before them are skipped where they were not sent yet. Returns false when
@@ -74,7 +74,7 @@ class WeightSender {
   SenderStep step();
   // True as soon as step() has something to do; false after `timeout` or once stopped.
   bool wait_for_work(std::chrono::milliseconds timeout);
-  // For good: a step under way ends early, later ones do nothing.
+  // Final: a running step ends early, later ones do nothing.
   void stop();
 
   std::vector<ReceiverReport> receivers() const;
@@ -84,7 +84,7 @@ class WeightSender {
  private:
   struct Member {
     ReceiverReport::State state = ReceiverReport::State::waiting;
-    uint64_t admission = 0;    // tells a restarted receiver from the one before it
+    uint64_t admission = 0;    // distinguishes a restarted receiver from its predecessor
     uint64_t applied_seq = 0;  // 1 is the first snapshot published
     std::optional<PolicyVersion> applied;
     std::string trouble;
@@ -119,8 +119,8 @@ class WeightSender {
   mutable Mutex mutex_;
   std::condition_variable_any work_;
   std::map<InferenceIndex, Member> members_ TROUPE_GUARDED_BY(mutex_);
-  bool regroup_ TROUPE_GUARDED_BY(mutex_) = false;    // the group does not fit the members
-  std::stop_source leave_ TROUPE_GUARDED_BY(mutex_);  // ends what the present group does
+  bool regroup_ TROUPE_GUARDED_BY(mutex_) = false;    // the group must be rebuilt because the members changed
+  std::stop_source leave_ TROUPE_GUARDED_BY(mutex_);  // cancels the operations of the current group
   WeightsPtr newest_ TROUPE_GUARDED_BY(mutex_);
   uint64_t published_ TROUPE_GUARDED_BY(mutex_) = 0;
   uint64_t begun_ TROUPE_GUARDED_BY(mutex_) = 0;  // the newest snapshot whose transfer has begun

@@ -13,12 +13,12 @@
 
 namespace troupe {
 
-// What a tensor is to training. The numbers travel between processes.
+// The role of a tensor in training. The numbers travel between processes.
 enum class TensorGroup : uint8_t {
   policy = 0,  // a parameter that is trained with the policy's learning rate
   value = 1,   // a parameter of the value function, which has a learning rate of its own
   frozen = 2,  // a parameter that is not trained: no gradient, no optimizer state
-  buffer = 3,  // no parameter: a normaliser's statistics, a number that follows a schedule
+  buffer = 3,  // not a parameter: statistics of a normalizer, a scheduled number
 };
 
 struct TensorSpec {
@@ -42,7 +42,7 @@ struct Signature {
   std::vector<size_t> offsets() const;
   // Bytes of the flat block.
   size_t total_bytes() const;
-  // One line naming the first tensor that differs, or nothing when both are the same.
+  // One line naming the first tensor that differs, or nullopt when both are the same.
   std::optional<std::string> first_difference(const Signature& other) const;
 };
 
@@ -57,11 +57,11 @@ struct WeightSnapshot {
 
 using WeightsPtr = std::shared_ptr<const WeightSnapshot>;
 
-// XXH3 of a block (64 bits, order- and length-sensitive; not cryptographic): three times as fast as memory where the
-// block lies in a cache.
+// XXH3 of a block (64 bits, order- and length-sensitive; not cryptographic): three times as fast as memory bandwidth
+// when the block is in the cache.
 uint64_t checksum_of(const void* data, size_t bytes);
 
-// The same checksum of a block that comes in pieces.
+// The same checksum, computed incrementally.
 class Checksum {
  public:
   Checksum();

@@ -48,7 +48,7 @@ EpisodeSummary play(const RunConfig& config, int64_t rows, int64_t episodes) {
 
 }  // namespace
 
-TEST_CASE("episode_player: before an episode is over nothing is known") {
+TEST_CASE("episode_player: statistics are unknown until an episode ends") {
   EpisodePlayer player(make_evaluation_env(config_of("TokenReach").env, "{}", 2), 1, 4);
   const EpisodeSummary s = player.summary();
   CHECK(s.episodes == 0);

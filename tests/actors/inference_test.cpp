@@ -149,7 +149,7 @@ TEST_CASE("inference: a request asked again replaces the one before") {
 
 TEST_CASE("inference: the parts of a sender that ended before its first request was whole are freed") {
   Fixture f;
-  const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), 1, 32);
+  const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), PartOf::request, 1, 32);
   REQUIRE(parts.size() > 2);
   f.client.tell(f.inference, parts[0]);
   f.client.tell(f.inference, parts[1]);
@@ -162,7 +162,8 @@ TEST_CASE("inference: the parts of a sender that ended before its first request 
 
 TEST_CASE("inference: a request in parts is answered like one in a piece") {
   Fixture f;
-  for (const Part& part : split(serialize(*f.system, f.request(5, 1)), 1, 64)) f.client.tell(f.inference, part);
+  for (const Part& part : split(serialize(*f.system, f.request(5, 1)), PartOf::request, 1, 64))
+    f.client.tell(f.inference, part);
   f.run();
   f.serve();
   REQUIRE(f.client.heard->replies.size() == 1);
@@ -198,7 +199,7 @@ TEST_CASE("inference: a pause counts for the sender alone, and for a worker when
 TEST_CASE("inference: the parts of a client whose end nobody reports are freed, and its entry after it") {
   Fixture f;
   f.serve();
-  const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), 1, 32);
+  const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), PartOf::request, 1, 32);
   REQUIRE(parts.size() > 2);
   f.client.tell(f.inference, parts[0]);
   f.client.tell(f.inference, parts[1]);
@@ -286,4 +287,32 @@ TEST_CASE(
     CHECK(f.client.heard->replies[0].fault == Fault::bad_message);
     CHECK(f.client.heard->replies[0].error.find("recurrent state") != std::string::npos);
   }
+}
+
+TEST_CASE("inference: errors and unknown messages of a client end nothing and are not answered") {
+  Fixture f;
+  f.client.tell(f.inference, caf::error(caf::sec::unexpected_message));
+  f.client.tell(f.inference, std::string("nobody asked for this"));
+  f.client.tell(f.inference, f.request(5, 1));
+  f.run();
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].fault == Fault::none);
+}
+
+TEST_CASE(
+    "inference: parts of another message and a damaged request are dropped; the client is answered when it asks") {
+  Fixture f;
+  std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), PartOf::reply, 1, 64);
+  for (const Part& part : parts) f.client.tell(f.inference, part);
+  Part beginning = split(serialize(*f.system, f.request(5, 1)), PartOf::request, 1, 16)[0];
+  beginning.count = 1;
+  f.client.tell(f.inference, beginning);
+  f.run();
+  CHECK(f.state().parts.bytes() == 0);
+  f.client.tell(f.inference, f.request(6, 1));
+  f.run();
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].id == 6);
 }

@@ -88,7 +88,7 @@ struct HostFixture : OneActor {
 
 }  // namespace
 
-TEST_CASE("joining: patience begins anew with the loss of a membership that was never of use") {
+TEST_CASE("joining: the waiting time restarts with the loss of a membership that was never used") {
   HostFixture f;
   f.open();
   for (int loss = 1; loss <= 3; ++loss) {
@@ -115,7 +115,7 @@ TEST_CASE("joining: a worker that ends soon after each join pauses for longer ea
   CHECK(host.lost_after(1h) == 100ms);
 }
 
-TEST_CASE("joining: an attempt ends with the patience, which begins with the first one") {
+TEST_CASE("joining: an attempt ends with the waiting time, which starts with the first attempt") {
   Driven host;
   host.joining.run.patience = {.at_start = 7s, .after_loss = 20s};
   CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);
@@ -131,7 +131,7 @@ TEST_CASE("joining: an attempt ends with the patience, which begins with the fir
   CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);  // of the only one
 }
 
-TEST_CASE("joining: patience begins anew with each loss, whatever the pause") {
+TEST_CASE("joining: the waiting time restarts with each loss, whatever the pause") {
   Driven host;
   for (int i = 0; i < 1000; ++i) host.lost_after(50ms);  // longer than the patience in all
   const auto lost_at = host.now;

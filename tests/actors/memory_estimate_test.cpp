@@ -28,7 +28,7 @@ MemoryNeed replay_of(const RunConfig& config, int32_t chunk = 1) {
 
 }  // namespace
 
-TEST_CASE("memory: replay needs what its capacity is, whatever the lag bound") {
+TEST_CASE("memory: replay needs memory for its capacity, whatever the lag cap") {
   RunConfig config;
   config.stop.env_steps = 0;
   config.replay.max_policy_lag = 2;

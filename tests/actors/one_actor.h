@@ -20,7 +20,7 @@
 
 namespace troupe::test {
 
-// What a peer was sent.
+// Messages that a fake peer received.
 struct Heard {
   std::vector<uint64_t> requests;  // ids of ActRequests
   std::vector<ActReply> replies;
@@ -31,7 +31,7 @@ struct Heard {
   std::vector<UpdateMessage> updates;
   std::vector<TrainingEnded> ended;
   uint32_t credits = 0;
-  std::vector<caf::error> exits;  // the reasons with which it was told to end; it lives on
+  std::vector<caf::error> exits;  // reasons of exit messages, which it ignores
 };
 
 struct PeerState {

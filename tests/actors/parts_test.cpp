@@ -1,5 +1,6 @@
 #include "actors/parts.h"
 
+#include <limits>
 #include <numeric>
 
 #include <caf/actor_system.hpp>
@@ -26,7 +27,7 @@ TEST_CASE("parts: a message of any length comes back whole") {
     PartAssembler assembler;
     const auto bytes = counting(size);
     std::optional<std::vector<char>> whole;
-    for (const Part& part : split(bytes, 1, 10)) {
+    for (const Part& part : split(bytes, PartOf::rollout, 1, 10)) {
       CHECK_FALSE(whole);
       CHECK(part.data.bytes() <= 10);
       whole = assembler.add({}, part);
@@ -38,14 +39,14 @@ TEST_CASE("parts: a message of any length comes back whole") {
 
 TEST_CASE("parts: a message that starts anew replaces one that was never finished") {
   PartAssembler assembler;
-  const auto first = split(counting(25), 1, 10), second = split(counting(15), 2, 10);
+  const auto first = split(counting(25), PartOf::rollout, 1, 10), second = split(counting(15), PartOf::rollout, 2, 10);
   assembler.add({}, first[0]);
   assembler.add({}, second[0]);
   CHECK(*assembler.add({}, second[1]) == counting(15));
 }
 
 TEST_CASE("parts: a missing, repeated or foreign part is refused and loses the message") {
-  const auto parts = split(counting(35), 1, 10), other = split(counting(35), 2, 10);
+  const auto parts = split(counting(35), PartOf::rollout, 1, 10), other = split(counting(35), PartOf::rollout, 2, 10);
   for (const Part& wrong : {parts[2], parts[3], other[1]}) {
     PartAssembler assembler;
     assembler.add({}, parts[0]);
@@ -54,12 +55,34 @@ TEST_CASE("parts: a missing, repeated or foreign part is refused and loses the m
   }
 }
 
+TEST_CASE("parts: a part of another kind or another number of parts, and one without bytes, is refused") {
+  const auto parts = split(counting(35), PartOf::reply, 1, 10);
+  Part other_kind = parts[1], other_count = parts[1], empty = parts[1];
+  other_kind.of = PartOf::request;
+  other_count.count = 400'000'000;
+  empty.data = Array(DType::u8, {0});
+  for (const Part& wrong : {other_kind, other_count, empty}) {
+    PartAssembler assembler;
+    assembler.add({}, parts[0]);
+    CHECK_THROWS_AS(assembler.add({}, wrong), InvariantError);
+    CHECK(assembler.bytes() == 0);
+  }
+}
+
+TEST_CASE("parts: an announced number of parts takes no memory") {
+  PartAssembler assembler;
+  Part first = split(counting(10), PartOf::reply, 1, 10)[0];
+  first.count = std::numeric_limits<uint32_t>::max();
+  CHECK(!assembler.add({}, first));
+  CHECK(assembler.bytes() == 10);
+}
+
 TEST_CASE("parts: a message larger than the limit is refused at the part that exceeds it") {
   PartAssembler assembler(25);
   std::optional<std::vector<char>> whole;
-  for (const Part& part : split(counting(25), 1, 10)) whole = assembler.add({}, part);
+  for (const Part& part : split(counting(25), PartOf::rollout, 1, 10)) whole = assembler.add({}, part);
   CHECK(whole == counting(25));
-  const auto parts = split(counting(35), 2, 10);
+  const auto parts = split(counting(35), PartOf::rollout, 2, 10);
   assembler.add({}, parts[0]);
   assembler.add({}, parts[1]);
   CHECK_THROWS_AS(assembler.add({}, parts[2]), InvariantError);
@@ -72,7 +95,7 @@ TEST_CASE("parts: unfinished messages of all senders together hold no more than 
   caf::actor_system system(config);
   const caf::scoped_actor a(system), b(system), c(system), d(system);
   PartAssembler assembler(kMaxArrayBytes, 25);
-  const auto parts = split(counting(20), 1, 10);
+  const auto parts = split(counting(20), PartOf::rollout, 1, 10);
   assembler.add(a.address(), parts[0]);
   assembler.add(b.address(), parts[0]);
   CHECK(assembler.bytes() == 20);
@@ -98,4 +121,57 @@ TEST_CASE("parts: messages survive the way through bytes, and damage is an error
   CHECK(deserialize<ActRequest>(system, bytes).observations == request.observations);
   bytes.resize(bytes.size() / 2);
   CHECK_THROWS_AS(deserialize<ActRequest>(system, bytes), std::runtime_error);
+}
+
+namespace {
+
+constexpr int64_t kMany = 10'000;
+
+Array bytes_array() { return Array(DType::u8, {kMany}); }
+
+Arrays named() { return {{"o", bytes_array()}}; }
+
+Episodes many_episodes() { return {bytes_array(), bytes_array(), bytes_array()}; }
+
+// What CAF would send beside the payload.
+template <class Message>
+size_t overhead(const Message& message) {
+  caf::actor_system_config config;
+  register_messages(config);
+  configure(config, {SchedulerKind::single_step, 1, false, {}});
+  caf::actor_system system(config);
+  const size_t bytes = serialize(system, message).size(), payload = payload_bytes(message);
+  CHECK(bytes >= payload);
+  return bytes - payload;
+}
+
+}  // namespace
+
+TEST_CASE("parts: the payload of a message that is sent in parts is all of it but names and numbers") {
+  ActRequest request;
+  request.observations = request.value_observations = named();
+  request.action_mask = request.seeds = request.state = request.starts = request.value_state = bytes_array();
+  CHECK(overhead(request) < 1000);
+
+  ActReply reply;
+  reply.actions = reply.log_probs = reply.values = reply.extra_values = bytes_array();
+  reply.state = reply.policy_parameters = bytes_array();
+  reply.error = std::string(kMany, 'e');
+  CHECK(overhead(reply) < 1000);
+
+  WorkerReport report;
+  report.partial.assign(128, {1, 2, 3, many_episodes()});
+  report.last_error = std::string(kMany, 'e');
+  CHECK(overhead(report) < 20'000);
+
+  const auto rollout = std::make_shared<Rollout>();
+  rollout->observations = rollout->last_observations = rollout->final_observations = named();
+  for (Array* array :
+       {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->executed, &rollout->values,
+        &rollout->next_values, &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid,
+        &rollout->version, &rollout->advantages, &rollout->returns, &rollout->task, &rollout->policy_parameters,
+        &rollout->final_steps, &rollout->starts, &rollout->chunk_states})
+    *array = bytes_array();
+  rollout->episodes = many_episodes();
+  CHECK(overhead(RolloutMessage{rollout}) < 2000);
 }

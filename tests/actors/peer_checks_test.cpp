@@ -1,6 +1,7 @@
 #include "actors/peer_checks.h"
 
 #include <functional>
+#include <limits>
 
 #include "actors/rollout_writer.h"
 #include "tests/support/test.h"
@@ -53,6 +54,11 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout carries recurrent states as t
   CHECK(refused({}));
   CHECK(refused({.state_size = 3, .sequence = 4, .burn_in = 0}));
   CHECK(refused({.state_size = 4, .sequence = 2, .burn_in = 0}));
+  recurrent.chunk_states.mutable_view<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(refused(recurrence) == "chunk_states are not finite");
+  recurrent.chunk_states = Array(DType::f32, {2, 2, 3});
+  recurrent.starts.mutable_view<uint8_t>()[3] = 2;
+  CHECK(refused(recurrence) == "starts are neither 0 nor 1");
   recurrent.starts = Array(DType::u8, {4, 1});
   CHECK(refused(recurrence));
 }
@@ -194,4 +200,56 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: hellos, reports and episodes must have 
   CHECK(!misfit(inference));
   inference.latency_us = Array(DType::i64, {2});
   CHECK(misfit(inference));
+}
+
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a reply has what its request asked for, finite and within range") {
+  const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
+  ActRequest request;
+  request.rows = 2;
+  request.value_observations.set("state", Array(DType::f32, {1, 3}));
+  ActReply reply;
+  reply.actions = Array(DType::i32, {2, 1, 1});
+  reply.log_probs = Array(DType::f32, {2, 1});
+  reply.values = Array(DType::f32, {2});
+  reply.extra_values = Array(DType::f32, {1});
+  reply.state = Array(DType::f32, {2, 3});
+  CHECK(!misfit(config, spec, recurrence, request, reply));
+  const auto refused = [&](const std::function<void(ActReply&)>& change) {
+    ActReply copy = reply;
+    change(copy);
+    return misfit(config, spec, recurrence, request, copy).value_or("");
+  };
+  CHECK(refused([](ActReply& r) { r.actions = Array(DType::i64, {2, 1, 1}); }) ==
+        "actions is int64[2, 1, 1], expected int32[2, 1, 1]");
+  CHECK(refused([](ActReply& r) { r.log_probs = Array(DType::f32, {1, 1}); }) != "");
+  CHECK(refused([](ActReply& r) { r.values = Array(DType::f64, {2}); }) != "");
+  CHECK(refused([](ActReply& r) { r.extra_values = {}; }) != "");
+  CHECK(refused([](ActReply& r) { r.state = Array(DType::f32, {2, 4}); }) != "");
+  CHECK(refused([](ActReply& r) { r.policy_parameters = Array(DType::f32, {2, 5}); }) ==
+        "policy_parameters are given, but the request did not ask for them");
+  for (Array ActReply::* field : {&ActReply::log_probs, &ActReply::values, &ActReply::extra_values, &ActReply::state})
+    CHECK(refused([&](ActReply& r) {
+            r.*field = Array(DType::f32, (r.*field).shape());
+            (r.*field).mutable_view<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+          }).find(" are not finite") != std::string::npos);
+  for (const int32_t action : {-1, 5})
+    CHECK(refused([&](ActReply& r) { r.actions = Array::of<int32_t>({2, 1, 1}, {4, action}); }) ==
+          "an action is out of range");
+  CHECK(most_bytes_of_reply(config, spec, recurrence) > 2 * 3 * sizeof(float));
+}
+
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a request's recurrent state is finite, and its starts are 0 or 1") {
+  const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
+  ActRequest request;
+  request.rows = 2;
+  request.observations.set("state", Array(DType::f32, {2, 3}));
+  request.seeds = Array(DType::i64, {2});
+  request.state = Array(DType::f32, {2, 3});
+  request.starts = Array(DType::u8, {2});
+  CHECK(!misfit(spec, recurrence, request));
+  request.state.mutable_view<float>()[5] = std::numeric_limits<float>::infinity();
+  CHECK(misfit(spec, recurrence, request) == "recurrent states are not finite");
+  request.state = Array(DType::f32, {2, 3});
+  request.starts.mutable_view<uint8_t>()[1] = 7;
+  CHECK(misfit(spec, recurrence, request) == "starts are neither 0 nor 1");
 }

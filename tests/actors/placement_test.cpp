@@ -5,7 +5,7 @@
 using namespace troupe;
 using Moves = std::vector<Placement::Move>;
 
-TEST_CASE("placement: workers go round the inference actors") {
+TEST_CASE("placement: workers are spread evenly over the inference actors") {
   Placement placement;
   placement.add_inference(7);
   placement.add_inference(9);
@@ -42,7 +42,7 @@ TEST_CASE("placement: a new inference actor takes its share and no more") {
   CHECK(single.add_inference(1).empty());
 }
 
-TEST_CASE("placement: workers of one that is gone are spread over the others") {
+TEST_CASE("placement: workers of a lost inference actor are spread over the others") {
   Placement placement;
   for (InferenceIndex inference_index : {0, 1, 2}) placement.add_inference(inference_index);
   for (uint64_t worker = 0; worker < 6; ++worker) placement.add_worker(worker);

@@ -213,7 +213,7 @@ class Run {
 
 }  // namespace
 
-TEST_CASE("replay_admission: no configuration stands still or trains on the same samples for ever") {
+TEST_CASE("replay_admission: no configuration stalls or trains on the same samples forever") {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Draw draw(seed);
     const RunConfig config = draw_config(draw);
@@ -264,7 +264,7 @@ TEST_CASE("replay_admission: a full buffer takes new samples at the pace at whic
   }
 }
 
-TEST_CASE("replay_admission: with every limit out of reach a small buffer is renewed all the same") {
+TEST_CASE("replay_admission: a small buffer is renewed even if every limit is out of reach") {
   RunConfig config;
   config.rollout.length = 4;
   config.env.rows = 4;

@@ -101,7 +101,7 @@ TEST_CASE("replay_store: consume_once hands every sample out once, oldest first"
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: samples older than the bound are dropped at sampling and counted") {
+TEST_CASE("replay_store: samples above the lag cap are dropped at sampling and counted") {
   Fixture f(1);
   f.store->applied(0, {});
   f.push(4);
@@ -141,7 +141,7 @@ TEST_CASE("replay_store: a worker that leaves returns its credits and loses its 
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: what a worker leaves that stops in order is left over, not lost") {
+TEST_CASE("replay_store: samples of a worker that stops normally are left over, not lost") {
   Fixture f;
   CHECK(std::isnan(f.store->mean_reuse()));  // nothing was used yet
   f.store->progress(1, {{0, 5, 40, {}}});
@@ -153,7 +153,7 @@ TEST_CASE("replay_store: what a worker leaves that stops in order is left over, 
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its samples are booked as lost already") {
+TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its samples are already counted as lost") {
   Fixture f;
   f.store->progress(1, {{0, 8, 8, {}}});
   f.store->leave(1);
@@ -249,7 +249,7 @@ TEST_CASE("replay_store: an update that applied nothing loses its samples") {
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: an update that applied nothing is no use of its samples") {
+TEST_CASE("replay_store: an update that applied nothing does not count as a use of its samples") {
   Fixture f;
   f.push(4);
   f.store->sample();
@@ -288,7 +288,7 @@ TEST_CASE("replay_store: reuse evicts the oldest when full, and only what was ne
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: a resumed run counts what waited as lost and goes on from its version") {
+TEST_CASE("replay_store: a resumed run counts waiting samples as lost and continues from its version") {
   ReplayStore store({}, 8, {1, 5}, 1, Ledger{.produced = 20, .trained = 12, .waiting = 8});
   CHECK(store.ledger().lost_in_crash == 8);
   CHECK(store.ledger().balances());

@@ -53,7 +53,7 @@ TEST_CASE("restart_limit: when the oldest restart leaves the window another one 
   CHECK(child.end(1s) >= 0);
 }
 
-TEST_CASE("restart_limit: its ages restore it under another clock") {
+TEST_CASE("restart_limit: it is restored under another clock from the ages of its restarts") {
   Driven child, other;
   for (int i = 0; i < 4; ++i) child.end(10s);
   other.now += 1h;

@@ -142,7 +142,7 @@ TEST_CASE("rollout_writer: only what the algorithm takes from rollouts is comput
   CHECK(vtrace->next_values == gae->next_values);
 }
 
-TEST_CASE("rollout_writer: the parameters of the policy stand beside the steps that it chose, and nowhere else") {
+TEST_CASE("rollout_writer: the policy's parameters are stored with the steps that it chose, and nowhere else") {
   Fixture f(2, 2);
   for (int64_t t = 0; t < 2; ++t) {
     f.policy(t, {0, 0});

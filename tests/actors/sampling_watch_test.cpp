@@ -20,7 +20,7 @@ struct Driven {
 
 }  // namespace
 
-TEST_CASE("sampling_watch: a run without workers waits for ever") {
+TEST_CASE("sampling_watch: a run without workers waits forever") {
   Driven run;
   run.now += 24h;
   CHECK(!run.failed());

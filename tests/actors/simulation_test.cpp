@@ -84,7 +84,7 @@ TEST_CASE("simulation: the same seed gives the same events, another seed others"
   }
 }
 
-TEST_CASE("simulation: faults do happen, and runs go on after them") {
+TEST_CASE("simulation: faults occur, and runs continue after them") {
   const QuietLog quiet;
   uint64_t faults = 0, processes = 0, updates = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
@@ -98,23 +98,23 @@ TEST_CASE("simulation: faults do happen, and runs go on after them") {
   CHECK(updates >= 500);
 }
 
-TEST_CASE("simulation: every bug put in on purpose is caught") {
+TEST_CASE("simulation: every injected bug is caught") {
   constexpr uint64_t kSeeds = 40;
   const QuietLog quiet;
   // What each is caught by: the words of the invariant that is its own.
   const std::map<std::string_view, std::string_view> words = {
       {"reply_twice", "answered twice"},
-      {"reply_lost", "was not asked"},
-      {"reply_shifted", "not what version"},
-      {"reply_relabelled", "not what version"},
-      {"request_lost", "answers and knows of"},
+      {"reply_lost", "was never sent"},
+      {"reply_shifted", "not the answer of version"},
+      {"reply_relabelled", "not the answer of version"},
+      {"request_lost", "answers but has requests pending"},
       {"answers_unheard", "stuck"},
-      {"credit_lost", "credits, workers have"},
+      {"credit_lost", "credits, but workers have"},
       {"credit_extra", "credits"},
-      {"rollout_twice", "out of turn"},
-      {"rollout_renumbered", "out of turn"},
-      {"rollout_miscounted", "samples and holds"},
-      {"rollout_reordered", "another reward"},
+      {"rollout_twice", "out of order"},
+      {"rollout_renumbered", "out of order"},
+      {"rollout_miscounted", "samples but contains"},
+      {"rollout_reordered", "wrong reward"},
       {"weights_old", "gets version"},
       {"weights_torn", "tensors of several versions"},
       {"batch_again", "is used by more than"},
@@ -123,19 +123,19 @@ TEST_CASE("simulation: every bug put in on purpose is caught") {
       {"max_batch_off", "exceeds max_batch"},
       {"gamma_off", "advantage"},
       {"final_observation_reset", "real next observation"},
-      {"evaluation_old", "last evaluation is of version"},
+      {"evaluation_old", "last evaluation is for version"},
       {"checkpoint_missing", "last checkpoint is not"},
       {"epoch_kept", "is used again after a resume"},
       {"quarantine_off", "it is quarantined"},
-      {"last_words_lost", "the environments made"},
+      {"last_words_lost", "the environments produced"},
       {"actor_leaked", "outlive the run"},
       {"parameters_shifted", "policy_parameters are not those of version"},
-      {"warm_start_lost", "do not come from those that the run was given"},
-      {"warm_start_counted", "has the counts of another one"},
+      {"warm_start_lost", "do not come from the weights given to the run"},
+      {"warm_start_counted", "starts with the counts of another one"},
       {"best_removed", "one of the best evaluations is gone"},
-      {"state_shifted", "comes with the state after"},
-      {"state_kept", "comes with the state after"},
-      {"start_forgotten", "another start of an episode"},
+      {"state_shifted", "has the state after"},
+      {"state_kept", "has the state after"},
+      {"start_forgotten", "wrong mark for the start of an episode"},
   };
   for (const MutationInfo& info : mutations()) {
     bool caught = false;

@@ -84,7 +84,7 @@ TEST_CASE("curve_points: where samples are reused, updates come with fewer new o
   CHECK(points_of(config, 250, 12'500) == 50);  // up to 50 updates
 }
 
-TEST_CASE("curve_points: a resumed run goes on where it was") {
+TEST_CASE("curve_points: a resumed run continues from its last point") {
   CurvePoints points(config_of(1000), 5500);
   CHECK_FALSE(points.take_due(5900));
   CHECK(points.take_due(6000));
@@ -131,7 +131,7 @@ TEST_CASE("episode_window: the newest episodes, and the same from bytes") {
   CHECK_THROWS_WITH(copy.load("x"), doctest::Contains("stats.window"));
 }
 
-TEST_CASE("stats: steps, ledger, returns, workers and updates of a report are those of one moment") {
+TEST_CASE("stats: steps, ledger, returns, workers and updates of a report are consistent") {
   StatsCore core(config_of(100), false, kStart);
   ReplayReport report = after(100);
   report.episodes = {episodes({5, 7})};
@@ -194,7 +194,7 @@ TEST_CASE("stats: the last error is the newest, whichever worker had it") {
   CHECK(core.take_view(kStart).env_failures == std::map<std::string, uint64_t>{{config_of(1).env.id, 3}});
 }
 
-TEST_CASE("stats: what no worker can say is dropped, and a checkpoint stays readable") {
+TEST_CASE("stats: an impossible worker report is dropped, and a checkpoint stays readable") {
   StatsCore core(config_of(100), false, kStart);
   const auto dropped = [&](const std::function<void(WorkerReport&)>& change) {
     WorkerReport report;

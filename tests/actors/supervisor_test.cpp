@@ -283,10 +283,10 @@ TEST_CASE("supervisor: when the only worker ends too often, the run ends with it
   run.wait(11min);
   REQUIRE(run.outcome);
   CHECK(run.outcome->error ==
-        "worker 100 and those that it replaced ended 101 times within 10 minutes, the last time with: no simulator");
+        "worker 100 and its predecessors ended 101 times within 10 minutes, the last time with: no simulator");
 }
 
-TEST_CASE("supervisor: a worker that ends too often is given up while others are there") {
+TEST_CASE("supervisor: a worker that ends too often is not restarted while others remain") {
   int made = 0;
   Run run(nullptr, 2, [&made] { return ++made == 1; });  // the second worker never gets one
   run.wait(11min);
@@ -305,5 +305,5 @@ TEST_CASE("supervisor: an inference actor that ends too often ends the run") {
   }
   REQUIRE(run.outcome);
   CHECK(run.outcome->error.starts_with(
-      "inference actor 100 and those that it replaced ended 101 times within 10 minutes, the last time with: "));
+      "inference actor 100 and its predecessors ended 101 times within 10 minutes, the last time with: "));
 }

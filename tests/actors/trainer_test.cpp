@@ -79,7 +79,7 @@ TEST_CASE("trainer: with stop.seconds alone the schedules follow the time") {
   CHECK(f.learner->seen == std::vector<double>{0, 0.25, 0.75});
 }
 
-TEST_CASE("trainer: of updates and time the one that is further drives the schedules") {
+TEST_CASE("trainer: schedules follow updates or time, whichever has progressed further") {
   Fixture f(limited(8, 5));
   f.update();
   f.update();

@@ -264,7 +264,7 @@ TEST_CASE("inference_host: another policy is refused with the first difference")
   CHECK(run.rows_served(1) == 0);
 }
 
-TEST_CASE("supervisor: the workers of an inference process that ends go on with another one") {
+TEST_CASE("supervisor: the workers of an inference process that ends continue with another one") {
   SmallRun run(1, 400);
   Member& member = run.join();
   REQUIRE(run.thread.until([&] { return run.rows_served(1) > 0; }));

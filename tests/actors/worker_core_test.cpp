@@ -269,7 +269,7 @@ TEST_CASE("worker_core: a retry asks with the same observations and seeds") {
   CHECK(second.observations == first.observations);
 }
 
-TEST_CASE("worker_core: an error is asked again after a pause, a silence after kPatienceBeats") {
+TEST_CASE("worker_core: a request is repeated after a pause if it failed, after kPatienceBeats without an answer") {
   Fixture f;
   f.core->add_credits(1);
   ActReply failed;
@@ -380,10 +380,10 @@ TEST_CASE("worker_core: rollouts of a worker are numbered without gaps") {
 
 TEST_CASE("worker_core: the policy's parameters go from answers into the rollout, where the loss asks for them") {
   Fixture f;
-  f.port.parameters = 2;
   f.core->add_credits(1);
   f.serve(3);
-  CHECK(f.port.rollouts.at(0)->policy_parameters.empty());  // nobody asked
+  CHECK(f.port.rollouts.at(0)->policy_parameters.empty());  // the loss does not need them
+  f.port.parameters = 2;
   f.config.algorithm.kl = "full";
   WorkerCore core(f.config, {}, 0, [] { return std::make_unique<Batched<Counter>>(Counter::spec(), 2); }, f.port);
   core.begin();
@@ -392,7 +392,7 @@ TEST_CASE("worker_core: the policy's parameters go from answers into the rollout
   CHECK(f.port.rollouts.at(1)->policy_parameters == Array::of<float>({2, 2, 2}, {0, 0, 0, 0, 10, 10, 10, 10}));
   f.port.parameters = 3;
   core.add_credits(1);
-  CHECK_THROWS_AS(core.on_reply(f.port.answer_of(f.port.next())), InvariantError);
+  CHECK(core.on_reply(f.port.answer_of(f.port.next())).value_or("").starts_with("policy_parameters is "));
 }
 
 TEST_CASE("worker_core: the recurrent state of each row goes from an answer to the next request and into the rollout") {
@@ -459,12 +459,13 @@ TEST_CASE("worker_core: a request is asked again with the same recurrent state")
   CHECK(again.starts == first.starts);
 }
 
-TEST_CASE("worker_core: recurrent state that does not fit is an error") {
+TEST_CASE("worker_core: an answer with a recurrent state that does not fit is not used, and asked for again") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
   f.core->add_credits(1);
   ActReply reply = f.port.answer_of(f.port.next());
   reply.state = Array(DType::f32, {2, 2});
-  CHECK_THROWS_AS(f.core->on_reply(reply), InvariantError);
+  CHECK(f.core->on_reply(reply).value_or("").starts_with("states is "));
+  CHECK(f.port.retries == std::vector<uint32_t>{0});
 }
 
 TEST_CASE("worker_core: a loaded worker has the recurrent state of the one that was saved") {

@@ -1,5 +1,7 @@
 #include "actors/worker.h"
 
+#include <unistd.h>
+
 #include "actors/worker_core.h"
 #include "envs/batched.h"
 #include "runtime/base/log.h"
@@ -54,16 +56,21 @@ struct Fixture : OneActor {
     run();
   }
   // Answers the newest request.
-  void answer() {
+  ActReply answer_to_newest() const {
     REQUIRE(!inference.heard->requests.empty());
     ActReply reply;
     reply.id = inference.heard->requests.back();
     reply.actions = Array(DType::i32, {2, 1, 1});
     reply.log_probs = Array(DType::f32, {2, 1});
     reply.values = Array(DType::f32, {2});
-    inference.tell(worker, reply);
+    return reply;
+  }
+  void answer() {
+    inference.tell(worker, answer_to_newest());
     run();
   }
+  WorkerState& state() { return state_of<WorkerState>(worker); }
+  std::vector<Part> parts_of_answer() { return split(serialize(*system, answer_to_newest()), PartOf::reply, 1, 32); }
 
   Peer inference = add_peer(), replay = add_peer(), stats = add_peer();
   WorkerActor worker;
@@ -104,14 +111,101 @@ TEST_CASE("worker: that inference does not answer is logged once, and once that 
   CHECK(count("inference answers again") == 1);
 }
 
+TEST_CASE("worker: a reply in parts is taken like one in a piece, from its own inference actor alone") {
+  Fixture f;
+  const std::vector<Part> parts = f.parts_of_answer();
+  REQUIRE(parts.size() > 2);
+  const Peer stranger = f.add_peer();
+  for (const Part& part : parts) stranger.tell(f.worker, part);
+  f.run();
+  CHECK(f.state().parts.bytes() == 0);
+  CHECK(f.state().core->report().env_failures == 0);
+  for (const Part& part : parts) f.inference.tell(f.worker, part);
+  f.run();
+  CHECK(f.state().parts.bytes() == 0);
+  CHECK(f.state().core->report().env_failures == 2);  // both rows were stepped
+}
+
+TEST_CASE("worker: the parts of a reply that stays unfinished are freed with its sender, and by the next reply") {
+  Fixture f;
+  const std::vector<Part> parts = f.parts_of_answer();
+  const auto send_half = [&](const Peer& from) {
+    from.tell(f.worker, parts[0]);
+    from.tell(f.worker, parts[1]);
+    f.run();
+  };
+  send_half(f.inference);
+  CHECK(f.state().parts.bytes() == 64);
+  send_half(f.inference);
+  CHECK(f.state().parts.bytes() == 64);
+  const Peer next = f.add_peer();
+  f.replay.tell(f.worker, InferenceReplaced{next.as<InferenceService>()});
+  f.run();
+  CHECK(f.state().parts.bytes() == 0);
+  send_half(f.inference);
+  CHECK(f.state().parts.bytes() == 0);
+  send_half(next);
+  CHECK(f.state().parts.bytes() == 64);
+  f.kill(next);
+  CHECK(f.state().parts.bytes() == 0);
+}
+
+TEST_CASE("worker: a reply that does not fit its request is asked again, and the worker goes on") {
+  Fixture f;
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  ActReply wrong_type = f.answer_to_newest(), out_of_range = wrong_type;
+  wrong_type.values = Array(DType::i32, {2});
+  out_of_range.actions = Array::of<int32_t>({2, 1, 1}, {0, 2});
+  for (ActReply reply : {wrong_type, out_of_range}) {
+    reply.id = f.inference.heard->requests.back();
+    f.inference.tell(f.worker, reply);
+    f.run();
+    CHECK(f.state().core->report().env_failures == 0);
+    f.pass(1s);
+    CHECK(f.inference.heard->requests.back() != reply.id);
+  }
+  Part part = f.parts_of_answer()[0];
+  part.count = 1;
+  f.inference.tell(f.worker, part);  // the beginning of a reply, as if it were all
+  f.run();
+  CHECK(f.inference.heard->exits.empty());  // it is of this process
+  f.answer();
+  CHECK(f.state().core->report().env_failures == 2);
+  close_log();
+  CHECK(disk.read("log").find("worker 1: the inference actor of this process: a reply does not fit its request: "
+                              "values is int32[2], expected float32[2]; the worker asks again") != std::string::npos);
+}
+
+TEST_CASE("worker: an error that another actor sends is logged, and the worker goes on") {
+  Fixture f;
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  f.inference.tell(f.worker, caf::error(caf::sec::unexpected_message));
+  f.run();
+  close_log();
+  CHECK(disk.read("log").find(" reports is ignored: ") != std::string::npos);
+  f.answer();
+  CHECK(f.state().core->report().env_failures == 2);
+}
+
 TEST_CASE("worker: a message that it does not know is logged, not printed by CAF, and the worker goes on") {
   Fixture f;
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
-  caf::anon_send(caf::actor_cast<caf::actor>(f.worker), std::string("nobody asked for this"));
+  size_t answers = 0;
+  const auto sender = f.system->spawn([&answers](caf::event_based_actor* self) -> caf::behavior {
+    self->set_error_handler([&answers](caf::error&) { ++answers; });
+    return {[](Stop) {}};
+  });
+  caf::send_as(sender, caf::actor_cast<caf::actor>(f.worker), std::string("nobody asked for this"));
+  f.run();
+  caf::anon_send_exit(sender, caf::exit_reason::kill);
   f.run();
   close_log();
-  CHECK(disk.read("log").find("worker 1: a message that a worker does not know is dropped") != std::string::npos);
+  CHECK(answers == 0);
+  CHECK(disk.read("log").find("worker 1: a message from process " + std::to_string(getpid()) +
+                              " is dropped: it is none that this actor knows") != std::string::npos);
   f.answer();
   CHECK(f.replay.heard->failing.empty());
 }

@@ -1,4 +1,4 @@
-// The adapter itself, with rows made to misbehave.
+// Batched<> itself, with rows that misbehave.
 
 #include "envs/batched.h"
 
@@ -17,14 +17,14 @@ using namespace troupe::test;
 
 namespace {
 
-// Counts steps; does what its options say at step `at`.
+// Counts steps; at step `at` it misbehaves as its options say.
 class Moody {
  public:
   enum class Mood { fine, throws, throws_int, nan_reward, infinite_observation, wrong_dtype, reset_throws };
   struct Options {
     Mood mood = Mood::fine;
     int32_t at = 2;
-    bool* healed = nullptr;  // true: resets no longer throw
+    bool* healed = nullptr;  // if true, resets no longer throw
   };
   struct State {
     int32_t count = 0;
@@ -90,7 +90,7 @@ size_t allocations = 0;
 [[gnu::noinline]] void operator delete(void* place, size_t) noexcept { std::free(place); }
 #endif
 
-TEST_CASE("batched: what a row throws fails that row alone, in one bounded line, and restarts it") {
+TEST_CASE("batched: a row that throws fails alone, with one line of limited length, and is restarted") {
   Pair pair({.mood = Moody::Mood::throws});
   pair.advance();
   pair.advance();
@@ -107,7 +107,7 @@ TEST_CASE("batched: what a row throws fails that row alone, in one bounded line,
   CHECK(pair.step.errors.empty());
 }
 
-TEST_CASE("batched: an exception of unknown type, NaN, infinity and a wrong dtype are failures with their own text") {
+TEST_CASE("batched: unknown exceptions, NaN, infinity and wrong dtypes are failures with specific errors") {
   const std::vector<std::pair<Moody::Mood, std::string>> cases{
       {Moody::Mood::throws_int, "unknown type"},
       {Moody::Mood::nan_reward, "reward nan is not finite"},
@@ -127,7 +127,7 @@ TEST_CASE("batched: an exception of unknown type, NaN, infinity and a wrong dtyp
 
 namespace {
 
-// Shows -2 in each floating-point dtype, and an infinity in number `bad` of them after the first step.
+// Observes -2 in each floating-point dtype, and infinity in number `bad` of them after the first step.
 class ManyDTypes {
  public:
   struct Options {
@@ -165,7 +165,7 @@ class ManyDTypes {
 
 }  // namespace
 
-TEST_CASE("batched: observations may have any floating-point dtype, and one that is not finite is seen in each") {
+TEST_CASE("batched: observations may have any floating-point dtype, and infinity is detected in each") {
   for (size_t bad = 0; bad <= 4; ++bad) {
     CAPTURE(bad);
     Batched<ManyDTypes> env(ManyDTypes::spec(), 1, {.bad = bad});
@@ -179,7 +179,7 @@ TEST_CASE("batched: observations may have any floating-point dtype, and one that
   }
 }
 
-TEST_CASE("batched: a row that cannot start shows zeros, is tried again at every step, and comes back") {
+TEST_CASE("batched: a row that cannot start shows zeros, is retried at every step, and recovers") {
   bool healed = false;
   Pair pair({.mood = Moody::Mood::reset_throws, .healed = &healed});
   CHECK(pair.failed(0) == 1);
@@ -200,7 +200,7 @@ TEST_CASE("batched: a row that cannot start shows zeros, is tried again at every
   CHECK(pair.count(0) == 1.0f);
 }
 
-TEST_CASE("batched: a failure to restart after an episode's end voids the step") {
+TEST_CASE("batched: if a row cannot restart after an episode, its last step is invalid") {
   bool healed = true;
   Pair pair({.mood = Moody::Mood::reset_throws, .healed = &healed});
   for (int t = 0; t < 4; ++t) pair.advance();
@@ -225,7 +225,7 @@ TEST_CASE("batched: the time limit truncates, and a terminal state at the limit 
   CHECK(five.step.final_observations[0].second.view<float>()[0] == 5.0f);
 }
 
-TEST_CASE("batched: a chunk stops at the episode's end and sums what was executed") {
+TEST_CASE("batched: a chunk stops at the end of the episode and sums the executed rewards") {
   Batched<Moody> env(Moody::spec(0, 3), 1, {});
   EnvStep step = EnvStep::allocate(env.spec(), 1);
   env.reset(1, 0, step);
@@ -239,7 +239,7 @@ TEST_CASE("batched: a chunk stops at the episode's end and sums what was execute
   CHECK(step.terminated.view<uint8_t>()[0] == 1);
 }
 
-TEST_CASE("batched: a failure inside a chunk voids the whole chunk") {
+TEST_CASE("batched: a failure inside a chunk makes the whole chunk invalid") {
   Batched<Moody> env(Moody::spec(0, 3), 1, {.mood = Moody::Mood::throws});
   EnvStep step = EnvStep::allocate(env.spec(), 1);
   env.reset(1, 0, step);
@@ -249,7 +249,7 @@ TEST_CASE("batched: a failure inside a chunk voids the whole chunk") {
   CHECK(step.rewards.view<float>()[0] == 0.0f);
 }
 
-// Its mask allows one action until step 2 of an episode, then none of the second choice.
+// Its mask allows one action until step 2 of an episode, and then none for the second choice.
 class Stuck {
  public:
   static EnvSpec spec() {
@@ -275,7 +275,7 @@ class Stuck {
   int32_t steps_ = 0;
 };
 
-TEST_CASE("batched: a row whose mask allows no action fails and is started anew") {
+TEST_CASE("batched: a row whose mask allows no action fails and is restarted") {
   Batched<Stuck> env(Stuck::spec(), 1);
   EnvStep step = EnvStep::allocate(env.spec(), 1);
   env.reset(1, 0, step);
@@ -292,7 +292,7 @@ TEST_CASE("batched: a row whose mask allows no action fails and is started anew"
   }
 }
 
-TEST_CASE("batched: a spec that makes no sense is the author's mistake, in one line") {
+TEST_CASE("batched: an invalid spec is reported as its author's mistake, in one line") {
   using Change = std::function<void(EnvSpec&)>;
   const auto build = [](const Change& change, int64_t rows = 1) {
     EnvSpec spec = Moody::spec(1);
@@ -324,7 +324,7 @@ TEST_CASE("batched: a spec that makes no sense is the author's mistake, in one l
            {shaped({3, 0}), "observation \"" + name + "\" has the shape [3, 0], expected extents of at least 1"},
            {shaped({-1}), "observation \"" + name + "\" has the shape [-1], expected extents of at least 1"},
            {shaped({int64_t{1} << 40, int64_t{1} << 40}), "whose product fits in 63 bits (EnvSpec::observations)"},
-           {[](EnvSpec& s) { s.action.bins = {0}; }, "bins holds 0, expected at least 1 (EnvSpec::action)"},
+           {[](EnvSpec& s) { s.action.bins = {0}; }, "bins contains 0, expected at least 1 (EnvSpec::action)"},
            {[](EnvSpec& s) { s.action.bins.clear(); }, "discrete actions have no bins"},
            {[](EnvSpec& s) { s.action.bins = {2, 2}; },
             "actions of kind discrete have 2 bins, expected one, or the kind multi_discrete (EnvSpec::action)"},
@@ -332,8 +332,8 @@ TEST_CASE("batched: a spec that makes no sense is the author's mistake, in one l
               s.action.bins = {2, 2};
               s.action.kind = ActionKind::multi_discrete;
             },
-            "step() takes one choice as int32_t, but there are several bins; expected std::span<const int32_t>"},
-           {[](EnvSpec& s) { s.action.low = {0}; }, "discrete actions have bounds, expected bins alone"},
+            "step() takes one choice as int32_t, but the spec has several bins; expected std::span<const int32_t>"},
+           {[](EnvSpec& s) { s.action.low = {0}; }, "discrete actions have bounds, expected only bins"},
            {[](EnvSpec& s) { s.action.chunk = 0; }, "the chunk is 0, expected at least 1 (EnvSpec::action)"},
            {[](EnvSpec& s) { s.max_episode_steps = -1; },
             "-1 is negative, expected 0 (no limit) or more (EnvSpec::max_episode_steps)"},
@@ -342,7 +342,7 @@ TEST_CASE("batched: a spec that makes no sense is the author's mistake, in one l
               s.action.masked = true;
               s.action.chunk = 4;
             },
-            "masked actions have the chunk 4, expected 1"},
+            "masked actions have a chunk of 4, expected 1"},
            {[](EnvSpec& s) { s.action.kind = ActionKind::continuous; }, "continuous actions have bins"},
            {continuous({}, {}), "continuous actions have no bounds"},
            {continuous({0, 0}, {1}), "continuous actions have 2 low and 1 high bounds, expected as many of each"},
@@ -364,7 +364,7 @@ TEST_CASE("batched: a spec that makes no sense is the author's mistake, in one l
   }
 }
 
-TEST_CASE("batched: a step allocates nothing in the steady state") {
+TEST_CASE("batched: a step allocates no memory in the steady state") {
   for (const EnvInfo& info : list_environments()) {
     const auto env = make_env(small_config(info.id, 8));
     EnvStep step = EnvStep::allocate(env->spec(), 8);

@@ -1,4 +1,4 @@
-// What every environment of the table must do. Each case runs over all ids.
+// Requirements on every environment of the table. Each case runs over all ids.
 
 #include <cmath>
 #include <functional>
@@ -35,7 +35,7 @@ struct Running {
 
 }  // namespace
 
-TEST_CASE("every env: the spec makes sense and the buffers fit it") {
+TEST_CASE("every env: the spec is valid and the buffers fit it") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 3), 1);
     const EnvSpec& spec = run.env->spec();
@@ -49,7 +49,7 @@ TEST_CASE("every env: the spec makes sense and the buffers fit it") {
   });
 }
 
-TEST_CASE("every env: a run is decided by its seed, to the byte") {
+TEST_CASE("every env: the seed determines a run exactly") {
   for_every_env([](const std::string& id) {
     Running a(small_config(id, 4), 7), b(small_config(id, 4), 7), other(small_config(id, 4), 8);
     CHECK(all_bytes(a.step) == all_bytes(b.step));
@@ -66,7 +66,7 @@ TEST_CASE("every env: a run is decided by its seed, to the byte") {
   });
 }
 
-TEST_CASE("every env: a second reset with the same seed begins the same run again") {
+TEST_CASE("every env: a second reset with the same seed repeats the run") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 4), 7);
     const std::string first = all_bytes(run.step);
@@ -80,7 +80,7 @@ TEST_CASE("every env: a second reset with the same seed begins the same run agai
   });
 }
 
-TEST_CASE("every env: row i of N behaves as row 0 of a vector that begins at i") {
+TEST_CASE("every env: row i of N behaves like row 0 of a vector whose first row is i") {
   for_every_env([](const std::string& id) {
     Running many(small_config(id, 5), 3), alone(small_config(id, 1), 3, 3);
     CHECK(row_bytes(many.step, 3) == row_bytes(alone.step, 0));
@@ -92,7 +92,7 @@ TEST_CASE("every env: row i of N behaves as row 0 of a vector that begins at i")
   });
 }
 
-TEST_CASE("every env: rows of one vector begin differently") {
+TEST_CASE("every env: rows of one vector start differently") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 16), 1);
     bool differ = false;
@@ -142,7 +142,7 @@ TEST_CASE("every env: observations may be rows of a larger array") {
   });
 }
 
-TEST_CASE("every env: saved and loaded it continues identically, also into another object") {
+TEST_CASE("every env: after save and load it continues identically, also in another object") {
   for_every_env([](const std::string& id) {
     Running a(small_config(id, 3), 2), b(small_config(id, 3), 99);
     for (uint64_t t = 0; t < 77; ++t) a.advance(t);
@@ -161,7 +161,7 @@ TEST_CASE("every env: saved and loaded it continues identically, also into anoth
   });
 }
 
-TEST_CASE("every env: bytes that are cut, too long or of another N are refused and change nothing") {
+TEST_CASE("every env: bytes that are too short, too long or of another N are rejected and change nothing") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 2), 2), three(small_config(id, 3), 2);
     std::string bytes, before, after;
@@ -177,7 +177,7 @@ TEST_CASE("every env: bytes that are cut, too long or of another N are refused a
   });
 }
 
-TEST_CASE("every env: episodes end, within the limit, with a final observation that is not the next episode's first") {
+TEST_CASE("every env: episodes end within the limit; the final observation is not the next episode's first") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 4), 11);
     const EnvSpec& spec = run.env->spec();
@@ -201,14 +201,14 @@ TEST_CASE("every env: episodes end, within the limit, with a final observation t
         const auto& [name, last] = run.step.final_observations[run.step.final_observations.size() - 1];
         const bool moved =
             !(last.at(static_cast<int64_t>(i)) == run.step.observations.at(name).at(static_cast<int64_t>(i)));
-        if (id != "Corridor" && id != "GridWorld") REQUIRE(moved);  // few states: a start can equal an end
+        if (id != "Corridor" && id != "GridWorld") REQUIRE(moved);  // few states: a start can equal an end state
       }
     }
     CHECK(episodes >= 4);
   });
 }
 
-TEST_CASE("every env: a chunk of K is K single steps, cut short where the episode ends") {
+TEST_CASE("every env: a chunk of K equals K single steps, and stops at the end of the episode") {
   for_every_env([](const std::string& id) {
     if (make_env(small_config(id, 1))->spec().action.masked) return;
     constexpr int32_t kChunk = 3;
@@ -235,11 +235,11 @@ TEST_CASE("every env: a chunk of K is K single steps, cut short where the episod
   });
 }
 
-TEST_CASE("every env: a bad action fails its own row, in one line, and no other") {
+TEST_CASE("every env: an invalid action fails its own row, with one line, and no other row") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 3), 4), good(small_config(id, 3), 4);
     const ActionSpec& spec = run.env->spec().action;
-    const size_t at = static_cast<size_t>(spec.decisions());  // row 1's first number
+    const size_t at = static_cast<size_t>(spec.decisions());  // the first number of row 1
     std::vector<double> bad{NAN, INFINITY};
     if (spec.kind != ActionKind::continuous) bad = {-1.0, static_cast<double>(spec.bins[0]), 2e9};
     for (size_t k = 0; k < bad.size(); ++k) {
@@ -262,7 +262,7 @@ TEST_CASE("every env: a bad action fails its own row, in one line, and no other"
   });
 }
 
-TEST_CASE("every env: continuous actions beyond the bounds act as the bounds") {
+TEST_CASE("every env: continuous actions are clipped to the bounds") {
   for_every_env([](const std::string& id) {
     Running wide(small_config(id, 1), 4), edge(small_config(id, 1), 4);
     const ActionSpec& spec = wide.env->spec().action;
@@ -301,7 +301,7 @@ TEST_CASE("every env: masks allow at least one action per dimension, and a maske
   });
 }
 
-TEST_CASE("every env: an inactive row stays away and comes back with a new episode") {
+TEST_CASE("every env: an inactive row is not stepped, and starts a new episode when it is activated") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 2), 4);
     run.env->set_active(1, false);
@@ -319,7 +319,7 @@ TEST_CASE("every env: an inactive row stays away and comes back with a new episo
   });
 }
 
-TEST_CASE("every env: arrays that do not fit the spec are refused") {
+TEST_CASE("every env: arrays that do not fit the spec are rejected") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 2), 4);
     const ActionSpec& spec = run.env->spec().action;

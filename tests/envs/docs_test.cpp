@@ -1,4 +1,4 @@
-// docs/environments.md shows code that is in the tree, and names every environment and parameter there is.
+// docs/environments.md shows code of this repository, and names every environment and parameter.
 
 #include <fstream>
 #include <sstream>
@@ -33,7 +33,7 @@ std::vector<std::string> code_blocks(const std::string& page) {
 
 }  // namespace
 
-TEST_CASE("docs: the worked example is the code in the tree, to the letter") {
+TEST_CASE("docs: the worked example is identical to the code") {
   const std::vector<std::string> blocks = code_blocks(text_of("docs/environments.md"));
   REQUIRE(blocks.size() == 3);
   CHECK(blocks[0] == text_of("envs/corridor.h"));

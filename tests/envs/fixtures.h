@@ -1,5 +1,5 @@
 #pragma once
-// Driving an environment in tests: random allowed actions, and everything that a step said as comparable bytes.
+// Drives an environment in tests: random allowed actions, and the results of a step as comparable bytes.
 
 #include <string>
 
@@ -19,7 +19,7 @@ inline EnvConfig small_config(const std::string& id, int64_t rows, int64_t chunk
   return config;
 }
 
-// Row i's action number `t`: depends on (i, t) and the row's mask alone.
+// Action number `t` of row i; depends only on (i, t) and the row's mask.
 inline Array random_actions(const Env& env, const EnvStep& now, uint64_t t, uint64_t first_row = 0) {
   const ActionSpec& spec = env.spec().action;
   Array actions(spec.dtype(), spec.shape().prepended(env.rows()));
@@ -43,7 +43,7 @@ inline void append_bytes(std::string& text, const Array& array) {
   text.append(reinterpret_cast<const char*>(array.data()), array.bytes());
 }
 
-// What a step said about one row; final observations only where the row finished.
+// The results of a step for one row; final observations only if the row finished.
 inline std::string row_bytes(const EnvStep& step, int64_t i) {
   std::string text;
   for (const auto& [name, array] : step.observations) append_bytes(text, array.at(i));
@@ -67,7 +67,7 @@ inline void fill_bytes(Array& array, int value) {
   std::fill_n(array.mutable_data(), array.bytes(), static_cast<std::byte>(value));
 }
 
-// Overwrites every buffer, so that what is not written shows.
+// Overwrites every buffer, so that elements that are not written are detected.
 inline void scribble(EnvStep& step, int value) {
   for (auto& [name, array] : step.observations) fill_bytes(array, value);
   for (auto& [name, array] : step.final_observations) fill_bytes(array, value);

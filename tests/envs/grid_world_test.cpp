@@ -15,7 +15,7 @@ GridWorld::Options options_of(const std::string& json) {
   return GridWorld::Options::read(params);
 }
 
-// Moves to the goal by breadth-first search, pits avoided; -1 where there is no way.
+// The number of moves to the goal that avoid pits, by breadth-first search; -1 if there is no path.
 std::vector<int> distances(const GridWorld::Options& grid) {
   std::vector<int> moves(grid.cells.size(), -1);
   std::deque<int32_t> queue;
@@ -53,7 +53,8 @@ int32_t best_action(const GridWorld::Options& grid, const std::vector<double>& v
   return best;
 }
 
-// Mean return of the greedy policy of the optimal values over `episodes` episodes played through the Env interface.
+// The mean return, over `episodes` episodes played through the Env interface, of the greedy
+// policy of the optimal values.
 double played_return(const std::string& params, int episodes) {
   const GridWorld::Options grid = options_of(params);
   const std::vector<double> values = optimal_values(grid);
@@ -84,7 +85,7 @@ double played_return(const std::string& params, int episodes) {
 
 }  // namespace
 
-TEST_CASE("grid_world: without slips the optimum is one goal minus the cost of the shortest way") {
+TEST_CASE("grid_world: without slips the optimum is one goal reward minus the cost of the shortest path") {
   for (int seed = 0; seed < 20; ++seed) {
     const std::string params = "{\"layout_seed\": " + std::to_string(seed) + "}";
     const GridWorld::Options grid = options_of(params);
@@ -102,18 +103,18 @@ TEST_CASE("grid_world: without slips the optimum is one goal minus the cost of t
   }
 }
 
-TEST_CASE("grid_world: the greedy policy of the optimal values earns the optimum") {
+TEST_CASE("grid_world: the greedy policy of the optimal values reaches the optimum") {
   CHECK(played_return("{}", 20000) == doctest::Approx(grid_world_optimum("{}")).epsilon(0.005));
 }
 
-TEST_CASE("grid_world: slips lower the optimum, and a forced random walk is worse") {
+TEST_CASE("grid_world: slips lower the optimum, and a random walk is worse") {
   const double sure = grid_world_optimum("{}"), slippery = grid_world_optimum(R"({"slip": 0.3})");
   const double random = grid_world_optimum(R"({"slip": 1.0})");
   CHECK(slippery < sure);
   CHECK(random < slippery);
 }
 
-TEST_CASE("grid_world: with slips, one step of play from each cell backs the values up") {
+TEST_CASE("grid_world: with slips, one step from each cell confirms the optimal values") {
   const GridWorld::Options grid = options_of(R"({"slip": 0.3, "size": 5})");
   const std::vector<double> values = optimal_values(grid);
   Rng rng(3);
@@ -135,7 +136,7 @@ TEST_CASE("grid_world: with slips, one step of play from each cell backs the val
   }
 }
 
-TEST_CASE("grid_world: extreme parameters still give a layout to walk on") {
+TEST_CASE("grid_world: extreme parameters still give a walkable layout") {
   for (const char* params : {R"({"size": 3, "walls": 0.5, "pits": 0.5})", R"({"size": 64, "walls": 0.5, "pits": 0.5})",
                              R"({"size": 3, "walls": 0, "pits": 0})"}) {
     const GridWorld::Options grid = options_of(params);
@@ -145,7 +146,7 @@ TEST_CASE("grid_world: extreme parameters still give a layout to walk on") {
   }
 }
 
-TEST_CASE("grid_world: the image shows walls, pits, the goal and the agent's cell, and the same episode as the cell") {
+TEST_CASE("grid_world: the image shows walls, pits, the goal and the agent, in the same episode as the cell") {
   const std::string layout = R"("size": 6, "layout_seed": 4, "max_episode_steps": 40)";
   const GridWorld::Options grid = options_of("{" + layout + "}");
   EnvConfig config;

@@ -29,7 +29,7 @@ std::string refusal(const std::string& id, const std::string& params, int64_t ro
 
 }  // namespace
 
-TEST_CASE("make_env: an unknown id is refused with the closest one") {
+TEST_CASE("make_env: an unknown id is rejected with the nearest one") {
   CHECK(refusal("CartPole-v2", "{}") == "env.id: \"CartPole-v2\" is unknown, did you mean \"CartPole-v1\"?");
   CHECK(refusal("gridworld", "{}") == "env.id: \"gridworld\" is unknown, did you mean \"GridWorld\"?");
   for (const char* id : {"CartPole", "cartpole", "cart_pole", "CartPol", "CartPole-v0", "cartpole_V1", "CartPole-V17"})
@@ -40,7 +40,7 @@ TEST_CASE("make_env: an unknown id is refused with the closest one") {
   CHECK(refusal("Breakout", "{}") == "env.id: \"Breakout\" is unknown, `troupe envs` lists them");
 }
 
-TEST_CASE("make_env: mistakes in the parameters are refused with their path, the value and what would be right") {
+TEST_CASE("make_env: wrong parameters are rejected with their path, the value and what is expected") {
   struct Case {
     const char *id, *params, *text;
   };
@@ -80,13 +80,13 @@ TEST_CASE("make_env: mistakes in the parameters are refused with their path, the
   }
 }
 
-TEST_CASE("make_env: a whole number may be written with an exponent or a fraction of zero") {
+TEST_CASE("make_env: an integer may be written with an exponent or a fraction of zero") {
   CHECK(refusal("Corridor", R"({"length": 1e1})") == "accepted");
   CHECK(refusal("Corridor", R"({"length": 12.0})") == "accepted");
   CHECK(refusal("GridWorld", R"({"slip": 0})") == "accepted");
 }
 
-TEST_CASE("list_environments: every parameter is described with its default, its range and what it does") {
+TEST_CASE("list_environments: every parameter has a default, a range and a help text") {
   for (const EnvInfo& info : list_environments()) {
     std::string text;
     for (const SettingInfo& each : info.parameters) {
@@ -101,16 +101,16 @@ TEST_CASE("list_environments: every parameter is described with its default, its
   }
 }
 
-TEST_CASE("make_env: rows and chunk out of range are refused") {
+TEST_CASE("make_env: rows and chunk out of range are rejected") {
   CHECK(refusal("CartPole-v1", "{}", 0).find("env.rows: 0 is not right, expected an integer in [1,") == 0);
   CHECK(refusal("CartPole-v1", "{}", -3).find("env.rows: -3") == 0);
   CHECK(refusal("CartPole-v1", "{}", 1, -1).find("env.chunk: -1") == 0);
   CHECK(refusal("CartPole-v1", "{}", 1, 1 << 20).find("env.chunk: 1048576") == 0);
   CHECK(refusal("GridWorld", "{}", 1, 4) ==
-        "env.chunk: 4 with GridWorld, whose action mask is known for one step only, expected 1");
+        "env.chunk: 4 with GridWorld, whose action mask is only known for one step; expected 1");
 }
 
-TEST_CASE("make_env: chunk 0 is the environment's own, another one is obeyed") {
+TEST_CASE("make_env: chunk 0 means the environment's default, other values are used") {
   EnvConfig config;
   config.id = "TokenReach";
   CHECK(make_env(config)->spec().action.chunk == 8);
@@ -119,7 +119,7 @@ TEST_CASE("make_env: chunk 0 is the environment's own, another one is obeyed") {
   CHECK(make_env(EnvConfig{})->spec().action.chunk == 1);
 }
 
-TEST_CASE("make_env: saved state of other parameters is refused") {
+TEST_CASE("make_env: a saved state of other parameters is rejected") {
   EnvConfig config;
   config.id = "Corridor";
   config.rows = 1;
@@ -130,10 +130,10 @@ TEST_CASE("make_env: saved state of other parameters is refused") {
   REQUIRE(ten->save(bytes));
   config.params = R"({"length": 5})";
   CHECK_THROWS_WITH(make_env(config)->load(bytes),
-                    "the saved state is of Corridor with length=10, this environment is Corridor with length=5");
+                    "the saved state belongs to Corridor with length=10, this environment is Corridor with length=5");
 }
 
-TEST_CASE("make_evaluation_env: its parameters go before those of training, and mistakes name their own path") {
+TEST_CASE("make_evaluation_env: its parameters override those of training, and errors contain their path") {
   EnvConfig config;
   std::string evaluation = R"({"task_sampling": "round_robin"})";
   config.id = "TokenReach";
@@ -144,8 +144,8 @@ TEST_CASE("make_evaluation_env: its parameters go before those of training, and 
   CHECK(env->spec().max_episode_steps == 30);
   EnvStep step = EnvStep::allocate(env->spec(), 5);
   env->reset(1, 0, step);
-  CHECK(
-      std::ranges::equal(step.task.view<int32_t>(), std::vector{0, 1, 2, 3, 4}));  // in turn, as only round_robin does
+  CHECK(std::ranges::equal(step.task.view<int32_t>(),
+                           std::vector{0, 1, 2, 3, 4}));  // in order, which only round_robin does
   config.params = R"({"task_sampling": "uniform"})";
   make_evaluation_env(config, evaluation, 5)->reset(1, 0, step);
   CHECK(std::ranges::equal(step.task.view<int32_t>(), std::vector{0, 1, 2, 3, 4}));
@@ -166,7 +166,7 @@ TEST_CASE("make_evaluation_env: its parameters go before those of training, and 
   CHECK(refuses("GridWorld", R"({"slap": 0})") ==
         "evaluation.env_params.slap: unknown key, did you mean evaluation.env_params.slip?");
   CHECK(refuses("GridWorld", "[1]") == "evaluation.env_params: [1] is not an object, expected {\"key\": value}");
-  CHECK(refuses("GridWorld", R"({"size": 5})").find("evaluation.env_params: {\"size\": 5} change what is observed") ==
+  CHECK(refuses("GridWorld", R"({"size": 5})").find("evaluation.env_params: {\"size\": 5} change the observations") ==
         0);
   CHECK(
       refuses("Pendulum-v1", R"({"slip": 0})").find("evaluation.env_params.slip: unknown key, this environment has") ==
@@ -174,7 +174,7 @@ TEST_CASE("make_evaluation_env: its parameters go before those of training, and 
   CHECK(refuses("GridWorld", R"({"slip": 0.5})") == "accepted");
 }
 
-TEST_CASE("require_environment_of: a run whose environment is not in this program is named") {
+TEST_CASE("require_environment_of: the error names an environment that this program does not have") {
   require_environment_of("host:4000", "CartPole-v1");
   CHECK_THROWS_WITH_AS(
       require_environment_of("host:4000", "CartPole-v2"),
@@ -183,7 +183,7 @@ TEST_CASE("require_environment_of: a run whose environment is not in this progra
       ConfigError);
 }
 
-TEST_CASE("list_environments: ids are unique and every line is filled") {
+TEST_CASE("list_environments: ids are unique and every entry has a description") {
   const std::vector<EnvInfo> infos = list_environments();
   CHECK(!infos.empty());
   for (size_t i = 0; i < infos.size(); ++i) {
@@ -220,7 +220,7 @@ struct Throwing : Corridor {
 
 }  // namespace
 
-TEST_CASE("list_environments: one that cannot be made is named and the others are listed") {
+TEST_CASE("list_environments: an environment that cannot be created is reported and the others are listed") {
   const EnvEntry table[] = {{"Unseen", "no observation", make_rows<Unseen>},
                             {"Corridor", "as it is", make_rows<Corridor>},
                             {"Unmasked", "mask() without masked", make_rows<Unmasked>},
@@ -234,7 +234,7 @@ TEST_CASE("list_environments: one that cannot be made is named and the others ar
   CHECK(infos[3].error == "Throwing: spec() failed: no such map");
 }
 
-TEST_CASE("cart_pole: without velocities, the observation is the position and the angle of the same episode") {
+TEST_CASE("cart_pole: without velocities, the observation is position and angle of the same episode") {
   EnvConfig config;
   config.id = "CartPole-v1";
   config.rows = 3;

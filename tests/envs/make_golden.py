@@ -4,7 +4,7 @@
     python3 -m venv /tmp/golden && /tmp/golden/bin/pip install gymnasium
     /tmp/golden/bin/python tests/envs/make_golden.py
 
-Each file holds episodes of at most 200 steps: the environment's own state after reset, the actions, and what every step gave.
+Each file holds episodes of at most 200 steps: the environment's state after reset, the actions, and the results of every step.
 """
 
 import json
@@ -31,10 +31,10 @@ def balance(rng, state):
 
 
 def pump_acrobot(rng, state):
-    return 2 if state[3] >= 0 else 0  # the motor turns with the joint: energy goes in
+    return 2 if state[3] >= 0 else 0  # torque in the direction of the joint's motion adds energy
 
 
-# Per environment: policies that between them reach the ends that an episode can have.
+# Per environment: policies that together reach all ways in which an episode can end.
 POLICIES = {
     "CartPole-v1": [discrete(2), discrete(2), discrete(2), balance, lambda rng, state: 1],
     "Acrobot-v1": [discrete(3), discrete(3), pump_acrobot, pump_acrobot, lambda rng, state: 0],

@@ -9,7 +9,7 @@ using namespace troupe;
 
 namespace {
 
-// Shows a token that the action chooses.
+// Observes a token that the action selects.
 class Tokens {
  public:
   enum Action : int32_t { next, too_large, negative, throws, ends, ends_too_large };
@@ -61,13 +61,13 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("observation_ranges: a row outside its range fails with observation, integer and range; the others go on") {
+TEST_CASE("observation_ranges: a row outside its range fails with a specific error; the other rows continue") {
   Fixture f(4);
   CHECK(f.out.errors.empty());
   f.step({Tokens::next, Tokens::too_large, Tokens::throws, Tokens::negative});
-  CHECK(f.out.errors == std::vector<std::string>{"row 1: observation tokens holds 3, expected 0 to 2 (a table of 3)",
-                                                 "row 2: thrown",
-                                                 "row 3: observation tokens holds -1, expected 0 to 2 (a table of 3)"});
+  CHECK(f.out.errors == std::vector<std::string>{
+                            "row 1: observation tokens contains 3, expected 0 to 2 (a table of 3)", "row 2: thrown",
+                            "row 3: observation tokens contains -1, expected 0 to 2 (a table of 3)"});
   CHECK(f.failed(0) == Failed::no);
   CHECK(f.token(0) == 1);
   CHECK(f.out.rewards.view<float>()[0] == 1.0f);
@@ -81,7 +81,7 @@ TEST_CASE("observation_ranges: a row outside its range fails with observation, i
   }
 }
 
-TEST_CASE("observation_ranges: a row that failed begins a new episode at the next step, unless it is left out") {
+TEST_CASE("observation_ranges: a failed row starts a new episode at the next step, unless it is inactive") {
   Fixture f(2);
   f.step({Tokens::next, Tokens::next});
   f.step({Tokens::too_large, Tokens::too_large});
@@ -102,7 +102,7 @@ TEST_CASE("observation_ranges: a row that failed begins a new episode at the nex
   CHECK(f.failed(1) == Failed::no);
 }
 
-TEST_CASE("observation_ranges: the last observation of an episode counts, and voids its step") {
+TEST_CASE("observation_ranges: the final observation is checked too, and makes its step invalid") {
   Fixture f(2);
   f.step({Tokens::ends, Tokens::ends_too_large});
   CHECK(f.failed(0) == Failed::no);
@@ -110,11 +110,11 @@ TEST_CASE("observation_ranges: the last observation of an episode counts, and vo
   CHECK(f.failed(1) == Failed::now);
   CHECK(f.out.terminated.view<uint8_t>()[1] == 0);
   CHECK(f.out.errors.size() == 1);
-  f.step({Tokens::next, Tokens::next});  // what the ended episode left is looked at no more
+  f.step({Tokens::next, Tokens::next});  // the final observation of the ended episode is not checked again
   CHECK(f.out.errors.empty());
 }
 
-TEST_CASE("observation_ranges: a row whose episodes begin outside fails at every step") {
+TEST_CASE("observation_ranges: a row whose episodes start outside the range fails at every step") {
   Fixture f(1, 1, 3);
   for (int i = 0; i < 3; ++i) {
     REQUIRE(f.out.errors.size() == 1);
@@ -124,14 +124,14 @@ TEST_CASE("observation_ranges: a row whose episodes begin outside fails at every
   }
 }
 
-TEST_CASE("observation_ranges: integers of 64 bits are compared as such") {
+TEST_CASE("observation_ranges: 64-bit integers are not truncated") {
   Fixture f(1, 2);
   f.step({Tokens::too_large});
   REQUIRE(f.out.errors.size() == 1);
-  CHECK(f.out.errors[0] == "row 0: observation large holds 1099511627776, expected 0 to 2 (a table of 3)");
+  CHECK(f.out.errors[0] == "row 0: observation large contains 1099511627776, expected 0 to 2 (a table of 3)");
 }
 
-TEST_CASE("observation_ranges: an environment without ranges is left as it is, one with them saves and loads") {
+TEST_CASE("observation_ranges: an environment without ranges is returned unchanged, one with ranges saves and loads") {
   auto plain = std::make_unique<Batched<Tokens>>(Tokens::spec(), 1);
   const Env* before = plain.get();
   CHECK(with_ranges(std::move(plain), {}).get() == before);

@@ -46,13 +46,13 @@ double seconds(const std::string& params, uint64_t steps) {
 
 TEST_CASE("synthetic: without faults nothing fails") { CHECK(run("", 4, 500).failed == 0); }
 
-TEST_CASE("synthetic: exceptions come as often as asked for, and the other rows go on") {
+TEST_CASE("synthetic: exceptions have the requested frequency, and the other rows continue") {
   const Counts counts = run(R"(, "exception_probability": 0.05)", 8, 2000);
   CHECK(counts.failed == doctest::Approx(0.05 * counts.steps).epsilon(0.15));
   CHECK(counts.errors.find("injected exception") != std::string::npos);
 }
 
-TEST_CASE("synthetic: NaN comes in rewards and in observations, and never gets out") {
+TEST_CASE("synthetic: NaN occurs in rewards and observations, and is never passed on") {
   const Counts counts = run(R"(, "nan_probability": 0.05)", 8, 2000);
   CHECK(counts.failed == doctest::Approx(0.05 * counts.steps).epsilon(0.15));
   CHECK(counts.errors.find("reward nan") != std::string::npos);
@@ -64,7 +64,7 @@ TEST_CASE("synthetic: a row that fails at every step is reported at every step")
   CHECK(counts.failed == counts.steps);
 }
 
-TEST_CASE("synthetic: the step time is spent, computing or sleeping, and a stall takes its time") {
+TEST_CASE("synthetic: a step takes the step time, computing or sleeping, and a stall takes its extra time") {
   CHECK(seconds(R"(, "step_us": 2000)", 10) >= 0.02);
   CHECK(seconds(R"(, "step_us": 2000, "step_mode": "sleep")", 10) >= 0.02);
   CHECK(seconds(R"(, "stall_probability": 1, "stall_ms": 3)", 10) >= 0.03);
@@ -80,7 +80,7 @@ TEST_CASE("synthetic: images differ from frame to frame and from row to row") {
   CHECK_FALSE(step.observations.at("image").at(0) == before.at(0));
 }
 
-TEST_CASE("synthetic: the image is 3 x 224 x 224 bytes unless told otherwise") {
+TEST_CASE("synthetic: the default image is 3 x 224 x 224 bytes") {
   EnvConfig config;
   config.id = "Synthetic";
   const EnvSpec spec = make_env(config)->spec();

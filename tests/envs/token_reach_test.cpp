@@ -22,11 +22,11 @@ int32_t token_of(float value) {
   return static_cast<int32_t>(std::lround((std::clamp(value, -1.0f, 1.0f) + 1) / 2 * 255));
 }
 
-// Steers straight at the target, knowing the task's table entry: a proportional rule, damped where the point has
+// Steers straight to the target, using the task's table entry: a proportional controller, damped if the point has
 // momentum.
 std::array<int32_t, 2> steer(std::span<const float> seen, int32_t number) {
   const TokenReach::Task& task = TokenReach::tasks()[static_cast<size_t>(number)];
-  const float stop = task.drag / (1 - task.drag);  // how far the point still glides, in units of its speed
+  const float stop = task.drag / (1 - task.drag);  // how far the point still moves, in units of its speed
   const float want_x = (seen[6] - stop * seen[2] / 10 - task.wind) / task.gain;
   const float want_y = (seen[7] - stop * seen[3] / 10 - task.wind) / task.gain;
   const float scale = 1.0f / std::max(1.0f, std::hypot(want_x, want_y));
@@ -38,7 +38,7 @@ struct Tally {
   std::array<int, TokenReach::kTasks> episodes{}, successes{};
 };
 
-// Plays `decisions` steps of every row with the scripted controller (or with the middle token, which stands still).
+// Plays `decisions` steps of every row with the scripted controller, or with the middle token, which does not move.
 Tally play(const EnvConfig& config, int decisions, bool scripted) {
   const auto env = make_env(config);
   EnvStep step = EnvStep::allocate(env->spec(), config.rows);
@@ -76,7 +76,7 @@ TEST_CASE("token_reach: a scripted controller succeeds in every task") {
   }
 }
 
-TEST_CASE("token_reach: standing still fails nearly always") {
+TEST_CASE("token_reach: not moving nearly always fails") {
   const Tally tally = play(config_of(R"({"task_sampling": "uniform"})", 64), 200, false);
   int episodes = 0, successes = 0;
   for (size_t task = 0; task < TokenReach::kTasks; ++task) {
@@ -87,7 +87,7 @@ TEST_CASE("token_reach: standing still fails nearly always") {
   CHECK(successes < 0.2 * episodes);
 }
 
-TEST_CASE("token_reach: token k is the number -1 + 2k/255") {
+TEST_CASE("token_reach: token k means the number -1 + 2k/255") {
   EnvParams params;
   const TokenReach::Options options = TokenReach::Options::read(params);
   TokenReach row(options);
@@ -103,7 +103,7 @@ TEST_CASE("token_reach: token k is the number -1 + 2k/255") {
   }
 }
 
-TEST_CASE("token_reach: turns are taken task by task, rows begin apart") {
+TEST_CASE("token_reach: round robin goes through the tasks in order, and rows start with different ones") {
   const auto env = make_env(config_of(R"({"task_sampling": "round_robin", "max_episode_steps": 1})", 10));
   EnvStep step = EnvStep::allocate(env->spec(), 10);
   env->reset(1, 0, step);
@@ -113,7 +113,7 @@ TEST_CASE("token_reach: turns are taken task by task, rows begin apart") {
   }
 }
 
-TEST_CASE("token_reach: tasks that fail are drawn more often, by failures among the last 100 episodes plus one") {
+TEST_CASE("token_reach: tasks are drawn by their failures among the last 100 episodes plus one") {
   EnvParams params;
   const TokenReach::Options options = TokenReach::Options::read(params);
   TokenReach row(options);
@@ -142,7 +142,7 @@ TEST_CASE("token_reach: only the last 100 outcomes of a task count") {
     row.state.center_y = row.state.y;
     row.step(std::array<int32_t, 2>{127, 127}, rng);
   };
-  const auto failures = [&] {  // of task 2; the other seven have none
+  const auto failures = [&] {  // failures of task 2; the other seven have none
     const double weight = row.sampler.weights()[2];
     return 7 * weight / (1 - weight) - 1;
   };
@@ -154,7 +154,7 @@ TEST_CASE("token_reach: only the last 100 outcomes of a task count") {
   CHECK(failures() == doctest::Approx(0));
 }
 
-TEST_CASE("token_reach: a loaded environment draws the tasks that the saved one does") {
+TEST_CASE("token_reach: a restored environment draws the same tasks as the saved one") {
   const EnvConfig config = config_of(R"({"max_episode_steps": 3})", 4);
   const auto saved = make_env(config), loaded = make_env(config);
   EnvStep step = EnvStep::allocate(saved->spec(), 4), other = EnvStep::allocate(saved->spec(), 4);

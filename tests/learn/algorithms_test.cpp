@@ -1,4 +1,4 @@
-// Every advantage estimator and every surrogate, chosen by name in a run file of configs/algorithms/, trains to its
+// Every advantage estimator and every surrogate, chosen by name in a config file of configs/algorithms/, trains to its
 // score: with one seed by default, with three when TROUPE_ALL_SEEDS=1. No seed here is one that a file was tuned on.
 
 #include <cstdlib>
@@ -83,7 +83,8 @@ std::set<std::string> run_files() {
 }  // namespace
 
 TEST_CASE(
-    "algorithms: every estimator and surrogate of the tables has a run file, and every run file a score to reach") {
+    "algorithms: every estimator and surrogate of the tables has a config file, and every config file a score to "
+    "reach") {
   std::set<std::string> wanted;
   for (const AdvantageEntry& entry : advantage_table()) wanted.insert("advantage_" + std::string(entry.name));
   for (const SurrogateEntry& entry : surrogate_table()) wanted.insert("surrogate_" + std::string(entry.name));

@@ -1,4 +1,4 @@
-// Which device a name of a run file means in a process with so many GPUs.
+// Which device a name of a config file means in a process with so many GPUs.
 #include "models/devices.h"
 
 #include "runtime/base/errors.h"

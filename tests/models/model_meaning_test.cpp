@@ -76,6 +76,10 @@ TEST_CASE("model_meaning: the same layers of model.net must be computed in the s
   const std::string head = "was trained with model.net.encoders.camera.", tail = "; give this run the same value";
   CHECK(difference(camera(R"(, "order": "hwc")"), camera(R"(, "order": "chw")")) ==
         head + "order \"hwc\", this run has \"chw\"" + tail);
+  const std::string flat = R"({"encoders": {"camera": {"kind": "mlp", "hidden": [64]}}})",
+                    pixels = camera(R"(, "layers": [], "order": "hwc", "hidden": [64])");
+  CHECK(difference(flat, pixels) == head + "kind \"mlp\", this run has \"conv\"" + tail);
+  CHECK(difference(pixels, flat) == head + "kind \"conv\", this run has \"mlp\"" + tail);
   CHECK(difference(camera(""), camera(R"(, "order": "chw")")) == "");  // equal extents: the first counts the channels
   const auto layers = [](const std::string& second) {
     return camera(R"(, "layers": [{"channels": 4, "kernel": 3, "padding": 1}, {"channels": 4, "kernel": 1)" + second +

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "runtime/run_folder/safetensors.h"
 #include "tests/process/train_process.h"
@@ -98,16 +99,22 @@ TEST_CASE("keep_best: a run that is killed half-way goes on with its ranking") {
   CHECK(checkpoints_of(run).size() <= 2);
 }
 
-TEST_CASE("keep_best: a start that leaves it out says that the ranking is removed") {
+TEST_CASE("keep_best: a start that leaves it out keeps what was ranked, and says so") {
   TempFolder folder;
   const std::string run = folder / "run";
   REQUIRE(CommandLine(train_line(run, settings(4))).exit_code == 0);
-  REQUIRE(fs::exists(run + "/best.json"));
-  const CommandLine without(train_line(run, settings(6, 0)));
+  const Json ranking = json_of(run + "/best.json");
+  const uint64_t best = ranking_of(run).front().at("updates");
+  const CommandLine without(train_line(run, settings(9, 0)));
   REQUIRE(without.exit_code == 0);
   CHECK(has(without.out, "checkpoint.keep_best 1 -> 0"));
-  CHECK(has(without.err, run + "/best.json: is removed, because checkpoint.keep_best is 0 now; the best checkpoint, "));
-  CHECK(!fs::exists(run + "/best.json"));
+  CHECK(has(without.err, run +
+                             "/best.json: checkpoint.keep_best is 0 now, so no more checkpoints are ranked; those "
+                             "that it ranks are kept until you remove the file: after update " +
+                             std::to_string(best) + " (return "));
+  CHECK(json_of(run + "/best.json") == ranking);
+  CHECK(checkpoints_of(run).size() == 2);
+  CHECK(CommandLine({"troupe", "eval", run, "--checkpoint", "best", "--episodes", "1"}).exit_code == 0);
 }
 
 TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the line says why") {
@@ -166,7 +173,8 @@ TEST_CASE("keep_best: without the folder of the best checkpoint nothing passes f
             "troupe: --init-from: " + expected));
   const CommandLine resumed(train_line(run, settings(26, 2)));
   CHECK(resumed.exit_code == 0);
-  CHECK(has(resumed.err, "ranks checkpoints that are missing: after update " + std::to_string(best)));
+  CHECK(has(resumed.err,
+            "ranks checkpoints that are missing or have other weights: after update " + std::to_string(best)));
   CHECK(has(resumed.err, "; the best one is now that after update " + std::to_string(second)));
 }
 
@@ -186,6 +194,34 @@ TEST_CASE("keep_best: a resume without best.json removes no checkpoint that it m
     const std::vector<uint64_t> now = checkpoints_of(run);
     for (const uint64_t step : before)
       if (step != before.back()) CHECK(std::ranges::find(now, step) != now.end());
+  }
+}
+
+TEST_CASE("keep_best: an emptied ranking, or that of another run, costs no checkpoint and gives no wrong best one") {
+  TempFolder folder;
+  const std::string original = folder / "original", other = folder / "other";
+  REQUIRE(CommandLine(train_line(original, settings(24, 2))).exit_code == 0);
+  REQUIRE(CommandLine(train_line(other, settings(24, 2) + set({"seed=7"}))).exit_code == 0);
+  for (const bool emptied : {true, false}) {
+    const std::string run = folder / (emptied ? "emptied" : "foreign");
+    fs::copy(original, run, fs::copy_options::recursive);
+    const std::vector<uint64_t> before = checkpoints_of(run);
+    REQUIRE(before.size() > 1);
+    Json ranking = json_of(run + "/best.json");
+    ranking["checkpoints"] = Json::array();
+    if (emptied)
+      std::ofstream(run + "/best.json") << ranking.dump(2);
+    else
+      fs::copy_file(other + "/best.json", run + "/best.json", fs::copy_options::overwrite_existing);
+    refusal({"troupe", "eval", run, "--checkpoint", "best"});
+    for (const int updates : {26, 28}) {
+      const CommandLine resumed(train_line(run, settings(updates, 2)));
+      CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
+      if (emptied) CHECK(has(resumed.err, "are kept until you remove them") == (updates == 26));
+      const std::vector<uint64_t> now = checkpoints_of(run);
+      for (const uint64_t step : before)
+        if (step != before.back()) CHECK(std::ranges::find(now, step) != now.end());
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Deterministic runs: the same bytes from the same seed, whatever happened on the way.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/process/train_process.h"
@@ -32,6 +33,14 @@ const Case kCases[] = {
     {"task sampling, chunks, one group, odd sizes",
      {"env.id=TokenReach", "algorithm.ratio=per_dimension", "workers.groups=1", "env.rows=5", "rollout.length=7",
       "trainer.epochs=1"}},
+    {"lstm, burn-in, normalised",
+     {R"(env.params={"velocities": false})", "model.kind=net",
+      R"(model.net={"trunk": [16], "core": {"kind": "lstm", "size": 16}})", "model.sequence=4", "model.burn_in=1",
+      "model.normalize_observations=true"}},
+    {"gru, v-trace, lag 2, two workers",
+     {R"(env.params={"velocities": false})", "model.kind=net",
+      R"(model.net={"trunk": [16], "core": {"kind": "gru", "size": 16}})", "algorithm.advantage=vtrace",
+      "replay.max_policy_lag=2", "workers.count=2"}},
     {"environments that fail",
      {"env.id=Synthetic",
       R"(env.params={"image_height": 4, "image_width": 4, "exception_probability": 0.01, "nan_probability": 0.01})"}},
@@ -123,13 +132,17 @@ TEST_CASE("deterministic: killed, interrupted and resumed equals uninterrupted, 
 }
 
 TEST_CASE("deterministic: one seed gives one result, another seed another") {
-  TempFolder folder;
-  for (const std::string name : {"a", "b"}) REQUIRE(run(line_of(folder / name, {})) == 0);
-  check_same(folder / "b", folder / "a");
-  REQUIRE(run(line_of(folder / "c", {"seed=2"})) == 0);
-  const auto a = results_of(folder / "a", 40), c = results_of(folder / "c", 40);
-  CHECK((a.at("model.safetensors") != c.at("model.safetensors")));
-  CHECK((a.at("metrics.jsonl") != c.at("metrics.jsonl")));
+  for (const std::string name : {"synchronous", "lstm, burn-in, normalised"}) {
+    CAPTURE(name);
+    const Words settings = std::ranges::find(kCases, name, &Case::name)->settings;
+    TempFolder folder;
+    for (const std::string each : {"a", "b"}) REQUIRE(run(line_of(folder / each, settings)) == 0);
+    check_same(folder / "b", folder / "a");
+    REQUIRE(run(line_of(folder / "c", settings + Words{"seed=2"})) == 0);
+    const auto a = results_of(folder / "a", 40), c = results_of(folder / "c", 40);
+    CHECK((a.at("model.safetensors") != c.at("model.safetensors")));
+    CHECK((a.at("metrics.jsonl") != c.at("metrics.jsonl")));
+  }
 }
 
 TEST_CASE("deterministic: a run that is made longer equals one that was long from the start") {
@@ -160,7 +173,8 @@ TEST_CASE("deterministic: how often checkpoints are taken changes nothing") {
   check_same(folder / "often", folder / "never", 20);
 }
 
-TEST_CASE("deterministic: a lag bound out of reach neither passes the limit of steps nor stops after one update") {
+TEST_CASE(
+    "deterministic: with an unreachable lag cap a run neither exceeds its step limit nor stops after one update") {
   for (const std::string mode : {"consume_once", "reuse"}) {
     CAPTURE(mode);
     TempFolder folder;

@@ -4,9 +4,13 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
+#include "runtime/base/crc32c.h"
+#include "runtime/run_folder/safetensors.h"
 #include "tests/process/train_process.h"
 #include "tests/support/bad_files.h"
 #include "tests/support/test.h"
@@ -36,6 +40,19 @@ bool mount_small(const std::string& path, uint64_t bytes) {
   return alone && ::mount("none", path.c_str(), "tmpfs", 0, ("size=" + std::to_string(bytes)).c_str()) == 0;
 }
 
+std::string hex(uint32_t value) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%08x", value);
+  return text;
+}
+
+// With the CRC that fits it.
+void write_state(const std::string& checkpoint, Json state) {
+  state.erase("crc32c");
+  state["crc32c"] = hex(crc32c(state.dump()));
+  std::ofstream(checkpoint + "/state.json") << state.dump(2) << '\n';
+}
+
 }  // namespace
 
 TEST_CASE("run folder: checkpoints of another seed or under another number are named, set aside and not resumed from") {
@@ -50,9 +67,95 @@ TEST_CASE("run folder: checkpoints of another seed or under another number are n
   CHECK(has(resumed.out, "resuming at update 3,"));
   CHECK(has(resumed.err, checkpoint_folder(ours, 99) + ": holds the checkpoint of update 2"));
   CHECK(has(resumed.err, checkpoint_folder(ours, 7) + ": is of another run: seed was 2 and is now 1"));
-  CHECK(fs::exists(checkpoint_folder(ours, 99) + ".damaged"));
+  for (const uint64_t step : {7, 99}) {
+    CHECK(fs::exists(checkpoint_folder(ours, step) + ".foreign"));
+    CHECK(has(resumed.err, "; the checkpoint is renamed to " + checkpoint_folder(ours, step) + ".foreign\n"));
+  }
   CHECK(checkpoints_of(ours) == std::vector<uint64_t>{1, 2, 3, 4});
   CHECK(train(ours, short_run(5)).err == "");
+}
+
+TEST_CASE("run folder: a newest checkpoint that the system refuses to read is named, and neither skipped nor renamed") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(train(run, short_run(2)).exit_code == 0);
+  const std::string file = checkpoint_folder(run, 2) + "/model.safetensors", kept = folder / "kept";
+  fs::rename(file, kept);
+  fs::create_symlink("model.safetensors", file);
+  for (const Words& line : {train_line(run, short_run(3)), Words{"troupe", "eval", run, "--episodes", "1"},
+                            Words{"troupe", "play", run, "--episodes", "1"}}) {
+    const CommandLine refused(line);
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.starts_with("troupe: " + file + ": cannot open: Too many levels of symbolic links"));
+    CHECK(std::ranges::count(refused.err, '\n') == 1);
+  }
+  CHECK(checkpoints_of(run) == std::vector<uint64_t>{1, 2});
+  fs::rename(kept, file);
+  const CommandLine resumed = train(run, short_run(3));
+  CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
+  CHECK(has(resumed.out, "resuming at update 2,"));
+}
+
+TEST_CASE("run folder: a resume says what was lost, and from where it goes on") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  REQUIRE(train(run, short_run(4)).exit_code == 0);
+  fs::remove_all(checkpoint_folder(run, 4));
+  const CommandLine resumed = train(run, short_run(5));
+  CHECK(resumed.exit_code == 0);
+  CHECK(has(resumed.out, "resuming at update 3,"));
+  CHECK(has(resumed.err, run + "/summary.json: the run ended after update 4, of which no checkpoint can be used; it "
+                               "resumes from the one after update 3\n"));
+  CHECK(has(resumed.out, "lost: update 4, made after the checkpoint from which the run resumes, "));
+  const CommandLine whole = train(run, short_run(6));
+  CHECK(whole.exit_code == 0);
+  CHECK(whole.err == "");
+  CHECK(!has(whole.out, "lost:"));
+  fs::remove(run + "/metrics.jsonl");
+  const CommandLine without = train(run, short_run(7));
+  CHECK(without.exit_code == 0);
+  CHECK(has(without.err, run + "/metrics.jsonl: is missing, so there are none of the "));
+  fs::resize_file(run + "/metrics.jsonl", 0);
+  CHECK(has(train(run, short_run(8)).err, run + "/metrics.jsonl: holds 0 of the "));
+}
+
+TEST_CASE("run folder: a checkpoint with numbers that cannot be right is refused with the tensor or the field") {
+  TempFolder folder;
+  const std::string run = folder / "run";
+  const Words normalised = set({"model.normalize_observations=true"});
+  REQUIRE(train(run, short_run(1) + normalised).exit_code == 0);
+  const std::string checkpoint = checkpoint_folder(run, 1), copy = folder / "copy";
+  fs::copy(checkpoint, copy, fs::copy_options::recursive);
+  const Words more = train_line(run, short_run(2) + normalised), eval = {"troupe", "eval", run, "--episodes", "1"};
+  const auto refusal = [](const Words& line) {
+    const CommandLine refused(line);
+    CHECK(refused.exit_code == 2);
+    CHECK(std::ranges::count(refused.err, '\n') == 1);
+    return refused.err;
+  };
+  const auto change = [&](const std::string& name, const std::string& tensor, auto number) {
+    fs::copy(copy, checkpoint, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    Safetensors file = read_safetensors(posix_disk(), checkpoint + '/' + name);
+    file.tensors.at(tensor).mutable_view<decltype(number)>()[0] = number;
+    write_safetensors(posix_disk(), checkpoint + '/' + name, file.tensors, file.metadata);
+    const std::string bytes = text_of(checkpoint + '/' + name);
+    Json state = json_of(checkpoint + "/state.json");
+    state["files"][name] = {{"bytes", bytes.size()}, {"crc32c", hex(crc32c(bytes))}};
+    write_state(checkpoint, state);
+  };
+  change("model.safetensors", "observation_normalizer.count", -5.0);
+  const std::string negative =
+      "troupe: " + checkpoint + ": tensor observation_normalizer.count holds a negative number\n";
+  CHECK(refusal(more) == negative);
+  CHECK(refusal(eval) == negative);
+  change("optimizer.safetensors", "first.policy.0.bias", std::numeric_limits<float>::quiet_NaN());
+  CHECK(refusal(more) ==
+        "troupe: " + checkpoint + ": optimizer tensor first.policy.0.bias holds a number that is not finite\n");
+  fs::copy(copy, checkpoint, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  Json state = json_of(checkpoint + "/state.json");
+  state["state"]["env_steps"] = state["state"]["env_steps"].get<uint64_t>() + 1;
+  write_state(checkpoint, state);
+  CHECK(refusal(more).starts_with("troupe: " + checkpoint + ": its state.env_steps is "));
 }
 
 TEST_CASE("run folder: its owner notices that the lock is gone and ends; nobody gets in beside it before") {

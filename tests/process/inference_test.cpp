@@ -51,6 +51,12 @@ void check_summary(const Json& summary) {
   CHECK(summary.at("lag").at("max") <= summary.at("lag").at("bound"));
 }
 
+// A model with an LSTM of this size for CartPole without velocities.
+Words lstm(int size) {
+  return set({R"(env.params={"velocities": false})", "model.kind=net", "trainer.epochs=1",
+              R"(model.net={"trunk": [], "core": {"kind": "lstm", "size": )" + std::to_string(size) + "}}"});
+}
+
 void check_end(TrainProcess& run) {
   CHECK(run.interrupt().value_or(-1) == 130);
   check_summary(run.summary());
@@ -128,6 +134,43 @@ TEST_CASE(
   CHECK(worker->wait().value_or(-1) == 0);
 }
 
+TEST_CASE("inference: a recurrent run goes on when its only inference process is killed and another one joins") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kUntilStopped + lstm(16) + set({"inference.count=0"}));
+  const auto worker = start_worker(run.workers_at());
+  const auto first = start_inference(run.workers_at());
+  REQUIRE(serves(run, 0));
+  REQUIRE(run.goes_on(5));
+  first->signal(SIGKILL);
+  REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 0 is gone"); }));
+  const auto second = start_inference(run.workers_at());
+  REQUIRE(serves(run, 1));
+  CHECK(goes_on_serving(run, 1));
+  CHECK(run.goes_on(5));
+  check_end(run);
+  CHECK_MESSAGE(second->wait().value_or(-1) == 0, second->err());
+  CHECK_MESSAGE(worker->wait().value_or(-1) == 0, worker->err());
+}
+
+TEST_CASE("inference: requests and replies that are far above the largest message reach workers here and elsewhere") {
+  TempFolder folder;
+  // The state of a reply has 1024 x 512 numbers, 2 MiB. A message to the run may have 4 x 4096 bytes and 1 MiB.
+  const Words large = set({"network.chunk_bytes=4096", "inference.count=0", "env.rows=1024", "workers.groups=1",
+                           "inference.max_batch=4096", "rollout.length=8", "trainer.super_batch=8192",
+                           "stop.env_steps=0", "stop.updates=4"});
+  TrainProcess run(folder / "run", lstm(256) + large);
+  const auto worker = start_worker(run.workers_at());
+  const auto inference = start_inference(run.workers_at());
+  CHECK(run.process().wait().value_or(-1) == 0);
+  CHECK_MESSAGE(inference->wait().value_or(-1) == 0, inference->err());
+  CHECK_MESSAGE(worker->wait().value_or(-1) == 0, worker->err());
+  REQUIRE(run.summary().is_object());
+  CHECK(run.summary().at("updates") == 4);
+  check_summary(run.summary());
+  CHECK(!log_has(run.folder(), "is closed"));
+  CHECK(!log_has(run.folder(), "is gone"));
+}
+
 TEST_CASE("inference: one is killed, its workers go on with the run's own") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=2"}));
@@ -140,7 +183,7 @@ TEST_CASE("inference: one is killed, its workers go on with the run's own") {
   check_end(run);
 }
 
-TEST_CASE("inference: the last one is killed: the run says what it waits for, in its own words") {
+TEST_CASE("inference: after the last one is killed the run says what it waits for") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"inference.count=0"}));
   const auto inference = start_inference(run.workers_at());

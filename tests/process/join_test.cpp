@@ -83,6 +83,45 @@ TEST_CASE("joining: a run that does not come within --wait ends a process with 2
   }
 }
 
+TEST_CASE("joining: a wrong address is refused in one line that says what is there and where the right one is") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  const NodeProcess node;
+  const Server mail("220 mail.example.org ready\r\n"), silent("");
+  const std::string right = "; `troupe train` prints the right address in its line `workers`";
+  const std::pair<std::string, std::string> cases[] = {
+      {run.stats_at(), ": cannot connect: the statistics port of a troupe run answers there" + right},
+      {mail.address(), ": cannot connect: another program answers there, with \"220 mail.example.org ready\"" + right},
+      {node.address(),
+       ": a troupe process answers there that is not a run, such as a `troupe node`, or that has another version" +
+           right},
+      {silent.address(),
+       ": cannot connect: no answer in time; whatever accepts connections there says nothing, as an HTTP server, the "
+       "weights port of a run, or a run that hangs" +
+           right + "; tried once"}};
+  for (const auto& [address, why] : cases)
+    for (const std::string command : {"worker", "inference"}) {
+      Words line{"troupe", command, "--connect", address};
+      if (address == silent.address()) line = line + Words{"--wait", "0"};
+      const CommandLine refused(line);
+      CHECK(refused.exit_code == 2);
+      CHECK(refused.out == "");
+      CHECK(refused.err == "troupe: --connect " + address + why + '\n');
+    }
+  CHECK(run.goes_on());
+  CHECK(!log_has(run.folder(), "connection"));  // none of them is the run's trouble
+}
+
+TEST_CASE("joining: a port that closes every connection is one that may open, and is named as that") {
+  Server closing("");
+  const std::string address = closing.address();
+  closing.close_all();
+  const CommandLine refused({"troupe", "worker", "--connect", address, "--wait", "0"});
+  CHECK(refused.exit_code == 2);
+  CHECK(has(refused.err, address + ": cannot connect: it closed the connection at once: another program, or a troupe "
+                                   "process that has as many connections as it takes; "));
+}
+
 TEST_CASE("joining: a run that is lost and does not come back within --wait ends a process with 1 and one line") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + set({"inference.count=0"}));
@@ -147,7 +186,7 @@ TEST_CASE("joining: a resumed run whose last port is taken says so and listens o
 
 // A process that sends signs of life too rarely is lost every time. One whose machine stands still for a moment, or the
 // run's, is lost now and then; those two tests try again then.
-TEST_CASE("joining: workers and inference processes give signs of life as often as the run wants them") {
+TEST_CASE("joining: workers and inference processes send heartbeats as often as the run asks") {
   TempFolder folder;
   int attempts = 0;
   CHECK(eventually([&] {
@@ -166,7 +205,7 @@ TEST_CASE("joining: workers and inference processes give signs of life as often 
 
 // There are at least as many workers as the process has threads for them, and their environments compute for longer
 // than the timeout.
-TEST_CASE("joining: a worker whose environments are slow gives signs of life all the same") {
+TEST_CASE("joining: a worker whose environments are slow still sends heartbeats") {
   TempFolder folder;
   const unsigned workers = std::max(4u, std::thread::hardware_concurrency());
   int attempts = 0;
@@ -186,7 +225,7 @@ TEST_CASE("joining: a worker whose environments are slow gives signs of life all
 }
 
 // Nothing but signs of life travels while an environment makes its first step.
-TEST_CASE("joining: a worker does not give up a run that gives signs of life rarely") {
+TEST_CASE("joining: a worker does not give up a run that sends heartbeats rarely") {
   TempFolder folder;
   const std::string at = folder / "run";
   Process train(Words{"troupe", "train", "synthetic", "--run", at} + kRemoteOnly +

@@ -94,7 +94,7 @@ TEST_CASE("node: each worker is a process, and one that crashes is reported and 
   const pid_t victim = *before.begin();
   kill(victim, SIGABRT);
   CHECK(eventually([&] { return it.joined() == 4; }));
-  CHECK(has(it.node.process().err(), "worker process " + std::to_string(victim) + " was ended by signal 6 (Aborted)"));
+  CHECK(has(it.node.process().err(), "worker process " + std::to_string(victim) + " was killed by signal 6 (Aborted)"));
   const std::set<pid_t> after = children_of(it.node);
   CHECK(after.size() == 3);
   CHECK(!after.contains(victim));

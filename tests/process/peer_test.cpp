@@ -1,9 +1,16 @@
 // Processes that speak CAF but do not fit the run, and what troupe says to ports that are not a run's.
+#include <unistd.h>
+
+#include <atomic>
+
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/config/config.h"
 #include "actors/network_messages.h"
+#include "envs/make_env.h"
+#include "models/weights/model_weights.h"
 #include "runtime/caf/listen.h"
 #include "tests/process/peer.h"
 #include "tests/process/raw_connection.h"
@@ -61,6 +68,83 @@ TEST_CASE("ports: messages whose sender is gone end nothing") {
 
 namespace {
 
+template <class Handle>
+void send_error(caf::scoped_actor& self, const Handle& to) {
+  self->send(caf::actor_cast<caf::actor>(caf::actor_cast<caf::strong_actor_ptr>(to)),
+             caf::error(caf::sec::unexpected_message));
+}
+
+// An inference actor whose replies have no values.
+InferenceService::behavior_type nonsense(InferenceService::pointer self, std::atomic<int>* answered) {
+  return {[=](const ActRequest& request) {
+            ActReply reply;
+            reply.id = request.id;
+            reply.group = request.group;
+            self->send(caf::actor_cast<ActClient>(self->current_sender()), std::move(reply));
+            ++*answered;
+          },
+          [](const Part&) {}, [](const Pause&) {}};
+}
+
+}  // namespace
+
+TEST_CASE("ports: errors that a peer sends to the actors of a run end none of them") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless);
+  REQUIRE(run.goes_on());
+  Peer peer;
+  const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
+  REQUIRE(server);
+  caf::scoped_actor self(*peer.system);
+  std::optional<Welcome> welcome;
+  self->request(*server, kPatience, JoinRequest{kProtocolVersion, "worker", "here", 1})
+      .receive([&](const Welcome& w) { welcome = w; }, [](const caf::error&) {});
+  REQUIRE(welcome.has_value());
+  send_error(self, welcome->inference);
+  send_error(self, welcome->replay);
+  send_error(self, welcome->stats);
+  send_error(self, *server);
+  CHECK(eventually([&] { return log_count(run.folder(), "reports is ignored") == 4; }));
+  const std::string line = "an error that process " + std::to_string(getpid()) + " reports is ignored: ";
+  CHECK(log_count(run.folder(), line) == 4);
+  CHECK(run.goes_on());
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(!has(run.process().err(), "ended:"));
+  CHECK(!has(run.process().err(), "***"));
+}
+
+TEST_CASE("ports: an inference process whose replies make no sense loses its workers, and they go on") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + set({"workers.count=2", "network.transfer_timeout_ms=10000"}));
+  REQUIRE(run.goes_on());
+  Peer peer;
+  const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
+  REQUIRE(server);
+  caf::scoped_actor self(*peer.system);
+  std::optional<Welcome> welcome;
+  self->request(*server, kPatience, JoinRequest{kProtocolVersion, "inference", "here", 1})
+      .receive([&](const Welcome& w) { welcome = w; }, [](const caf::error&) {});
+  REQUIRE(welcome.has_value());
+  const RunConfig config = parse_config(welcome->config, "the run's config");
+  std::atomic<int> answered = 0;
+  const InferenceService inference = peer.system->spawn(nonsense, &answered);
+  bool taken = false;
+  const ServeRequest serve{welcome->member, inference, model_signature(config.model, make_env(config.env)->spec()),
+                           "127.0.0.1"};
+  self->request(*server, kPatience, serve).receive([&] { taken = true; }, [](const caf::error&) {});
+  REQUIRE(taken);
+  self->send(*server, Serving{welcome->member});
+  CHECK(eventually([&] {
+    return log_has(run.folder(), "inference process 1 is gone (a reply does not fit its request: actions is ");
+  }));
+  CHECK(answered >= 1);
+  CHECK(run.goes_on(3));
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(!has(run.process().err(), "ended:"));
+}
+
+namespace {
+
 JoinService::behavior_type unwelcoming_join_server(JoinService::pointer) {
   return {[](const JoinRequest&) -> caf::result<Welcome> { return make_error(Fault::bad_message, "another protocol"); },
           [](const ServeRequest&) {}, [](const Serving&) {}, [](status_atom) { return StatusReply{}; }};
@@ -72,7 +156,7 @@ CommandLine worker_to(const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("worker: what is not a run is told in one line") {
+TEST_CASE("worker: an address that is not a run's gives a one-line error") {
   TempFolder folder;
   const Server mute(""), web("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
   check_refused(worker_to("127.0.0.1:1"), "127.0.0.1:1: cannot connect");
@@ -87,7 +171,7 @@ TEST_CASE("worker: what is not a run is told in one line") {
 
 TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   NodeProcess node;
-  check_refused(worker_to(node.address()), node.address() + ": another program, or another version of troupe");
+  check_refused(worker_to(node.address()), node.address() + ": a troupe process answers there that is not a run");
 
   Peer peer;
   const JoinService server = peer.system->spawn(unwelcoming_join_server);

@@ -1,5 +1,10 @@
 // What comes to the ports of a run and of a node that is not troupe.
+#include <signal.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <set>
+#include <sstream>
 
 #include "tests/process/peer.h"
 #include "tests/process/raw_connection.h"
@@ -16,7 +21,70 @@ constexpr uint64_t kMuchMemory = uint64_t{1} << 30;  // a run of this size needs
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 
+// The ports of the loopback interface on which a process listens.
+std::set<uint16_t> ports_of(const Process& process) {
+  std::set<std::string> sockets;
+  std::error_code gone;  // a descriptor that was closed meanwhile
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(process.id()) + "/fd")) {
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (!gone && target.starts_with("socket:[")) sockets.insert(target.substr(8, target.size() - 9));
+  }
+  std::set<uint16_t> ports;
+  std::istringstream table(text_of("/proc/net/tcp"));
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string word, local, state, inode;
+    fields >> word >> local >> word >> state;
+    for (int skipped = 4; skipped < 9; ++skipped) fields >> word;
+    fields >> inode;
+    constexpr const char* kListening = "0A";
+    if (state == kListening && sockets.contains(inode))
+      ports.insert(static_cast<uint16_t>(std::stoul(local.substr(local.find(':') + 1), nullptr, 16)));
+  }
+  return ports;
+}
+
+// What a client of c10d's store begins with.
+std::string store_client(uint8_t query, uint64_t length) {
+  std::string bytes("\0\xce\xf7\x85\x3c", 5);
+  bytes += static_cast<char>(query);
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(length >> (8 * i));
+  return bytes + std::string(200, 'x');
+}
+
 }  // namespace
+
+TEST_CASE("ports: garbage at the ports of the weight transfer costs neither the run nor its console anything") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kEndless + set({"inference.count=0", "replay.max_policy_lag=4"}));
+  Process inference({"troupe", "inference", "--connect", run.workers_at()});
+  REQUIRE(run.goes_on());
+  std::set<uint16_t> ports = ports_of(run.process());
+  CHECK(ports.erase(port_of(run.workers_at())) == 1);
+  CHECK(ports.erase(port_of(run.stats_at())) == 1);
+  REQUIRE(!ports.empty());
+  ports.merge(ports_of(inference));
+  for (const uint16_t port : ports) {
+    const std::string address = "127.0.0.1:" + std::to_string(port);
+    CAPTURE(address);
+    for (uint32_t seed = 0; seed < 10; ++seed) Client(address).send(random_bytes(500, seed));
+    for (uint8_t query = 0; query < 16; ++query)
+      for (const uint64_t length : {uint64_t{5}, uint64_t{1} << 31, uint64_t{1} << 62})
+        Client(address).send(store_client(query, length));
+    Client(address).send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    Client(address).reset();
+    CHECK(run.goes_on());
+  }
+  for (Process* process : {&run.process(), &inference}) {
+    const std::string err = process->err();
+    CAPTURE(err);
+    CHECK(std::ranges::count(err, '\n') <= 5);
+    for (const char* noise : {"c10d", "frame #", "Exception raised", "TCPStore"}) CHECK(!has(err, noise));
+  }
+  inference.signal(SIGKILL);  // a real loss is still told, in one line
+  CHECK(eventually([&] { return has(run.process().err(), "inference process 0 is gone"); }));
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
 
 TEST_CASE("ports: garbage, silence and floods cost a run nothing") {
   TempFolder folder;
@@ -89,7 +157,7 @@ TEST_CASE("ports: connections that are reset or silent give their descriptors ba
   CHECK(eventually([&] { return descriptors() == before; }));
 }
 
-TEST_CASE("ports: what cannot be listened on is told in plain words") {
+TEST_CASE("ports: an address that cannot be listened on gives a plain error message") {
   const Server taken("");
   const std::string taken_port = std::to_string(port_of(taken.address()));
   TempFolder folder;

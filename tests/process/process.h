@@ -1,6 +1,6 @@
 #pragma once
-// Programs that run while a test looks on: started, signalled, awaited with a deadline. Nothing here waits for time to
-// pass, only for something to happen.
+// Programs that run beside a test, which starts them, signals them and waits for them with a deadline. Every wait is
+// for an event, never for a fixed time.
 
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -17,12 +17,12 @@ namespace troupe::test {
 
 using Words = std::vector<std::string>;
 
-// The words of one after those of the other.
+// Concatenates two argument lists.
 Words operator+(Words left, const Words& right);
 
 bool has(const std::string& text, const std::string& part);
 
-// Long enough for a machine that does much else; a test that passes never waits for it.
+// Long enough for a busy machine; a test that passes never waits this long.
 constexpr std::chrono::seconds kPatience{60};
 
 // Whether `condition` comes true before the deadline; looks again every few milliseconds.
@@ -59,7 +59,7 @@ class Process {
   std::optional<int> exit_code_;
 };
 
-// A command that was run to its end; the exit code is -1 when it did not come to one.
+// Result of a command that was run to its end; the exit code is -1 when it did not end.
 struct CommandLine {
   explicit CommandLine(const Words& words);
   int exit_code = -1;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <random>
 #include <stdexcept>
@@ -92,14 +93,21 @@ class Server {
     ::close(socket_);
   }
   const std::string& address() const { return address_; }
+  // From now on it closes what it accepts.
+  void close_all() { closes_ = true; }
 
  private:
   void serve() {
-    for (int client; (client = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0; clients_.push_back(client))
-      if (::send(client, text_.data(), text_.size(), MSG_NOSIGNAL) < 0) continue;
+    for (int client; (client = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) {
+      if (::send(client, text_.data(), text_.size(), MSG_NOSIGNAL) < 0 || closes_)
+        ::close(client);
+      else
+        clients_.push_back(client);
+    }
   }
   std::string text_, address_;
   int socket_;
+  std::atomic<bool> closes_ = false;
   std::vector<int> clients_;
   std::thread thread_;
 };

@@ -39,7 +39,7 @@ std::string model_of(const std::string& folder, uint64_t step) {
 
 }  // namespace
 
-TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same line goes on from there") {
+TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same command resumes from it") {
   TempFolder folder;
   uint64_t updates = 0, env_steps = 0;
   {
@@ -116,7 +116,7 @@ TEST_CASE("train: with --run, the config of a run makes another run with those s
   CHECK(json_of(run + "/summary.json").at("updates") == 1);
 }
 
-TEST_CASE("train: a run file named config.json in a folder of one's own is a run file like any other") {
+TEST_CASE("train: a config file named config.json in a folder of one's own is a config file like any other") {
   TempFolder folder;
   std::ofstream(folder / "config.json") << R"({"env": {"id": "CartPole-v1"}, "stop": {"env_steps": 1}})";
   CHECK(has(refusal({"troupe", "train", folder / "config.json"}), "stop.env_steps: 1 "));  // before any folder is made
@@ -210,7 +210,7 @@ TEST_CASE("train: a start names every setting that it changes, on the console an
     CHECK(log_has(run, std::string("train: setting changed: ") + change + '\n'));
 }
 
-TEST_CASE("train: Ctrl-C during the last evaluation ends the run in order") {
+TEST_CASE("train: Ctrl-C during the last evaluation ends the run normally") {
   TempFolder folder;
   TrainProcess run(folder / "run", set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"}));
   REQUIRE(eventually([&] { return checkpoints_of(run.folder()) == std::vector<uint64_t>{2}; }));
@@ -218,7 +218,7 @@ TEST_CASE("train: Ctrl-C during the last evaluation ends the run in order") {
   CHECK(run.summary().at("updates") == 2);
 }
 
-TEST_CASE("train: killed, the same line goes on from the newest checkpoint and its workers join again") {
+TEST_CASE("train: after a kill the same command resumes from the newest checkpoint and its workers join again") {
   TempFolder folder;
   const Words settings = kEndless + set({"workers.count=0", "checkpoint.keep=2"});
   auto run = std::make_unique<TrainProcess>(folder / "run", settings);

@@ -18,7 +18,7 @@ Words train_line(const std::string& folder, const Words& more = {});
 // {"--set", "a=1", "--set", "b=2"} of {"a=1", "b=2"}.
 Words set(const Words& settings);
 
-// What a run folder says now.
+// Readers of a run folder's current contents.
 // The newest statistics: of a run with a statistics socket what it answers now, else the newest line of metrics.jsonl;
 // null before the first.
 Json metrics_of(const std::string& folder);
@@ -42,7 +42,7 @@ bool balances(const Json& ledger);
 // A training run that has begun: its endpoints are known.
 class TrainProcess {
  public:
-  // Throws when the run does not begin.
+  // Throws when the run does not start.
   explicit TrainProcess(const std::string& folder, const Words& more = {}, std::optional<rlim_t> limit_file_size = {});
 
   Process& process() { return process_; }

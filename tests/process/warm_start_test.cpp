@@ -355,7 +355,7 @@ TEST_CASE("warm start: kept weights that are damaged or gone are refused, and wr
   }
   damage(3);
   fs::remove_all(checkpoint_folder(former.run, 3));
-  CHECK(has(refusal(run, updates(1) + from(former.run)), "has other weights by now (checksum "));
+  CHECK(has(refusal(run, updates(1) + from(former.run)), "has other weights now (checksum "));
   fs::remove_all(former.run);
   CHECK(has(refusal(run, updates(1) + from(former.run)), kept + ": is missing, and it cannot be written again: "));
 }
@@ -377,7 +377,8 @@ TEST_CASE("warm start: a folder of an older program is told by the metadata of i
   for (const char* name : {"/init.json", "/summary.json", "/metrics.jsonl"}) fs::remove(other + name);
   fs::remove_all(other + "/checkpoints");
   write_safetensors(posix_disk(), other + "/init.safetensors", bare.tensors, {});
-  CHECK(has(refusal(other, updates(1)), "/init.safetensors: has no checksum in its metadata; "));
+  CHECK(
+      has(refusal(other, updates(1)), "/init.safetensors: its metadata holds no xxh3, the checksum of the weights, "));
 }
 
 TEST_CASE("warm start: a source that the system does not let through is named with the cause, and warned of once") {

@@ -93,7 +93,7 @@ def test_unusable_arrays_are_named(torch):
         (torch.zeros(2, dtype=torch.complex64), r"x: dtype complex64, expected real numbers"),
         (torch.zeros(2, 2).to_sparse(), r"x: is a torch.sparse_coo tensor, expected a dense one"),
         (torch.zeros(2, device="meta"), r"x: is on meta; expected a tensor on the CPU"),
-        ([[1, 2], [3]], r"x: is no array of numbers"),
+        ([[1, 2], [3]], r"x: is not an array of numbers"),
         (None, r"x: None, expected an array"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -130,7 +130,7 @@ def test_a_view_keeps_its_memory():
 
 
 def test_the_core_checks_again():
-    """A slip in the Python layer is a ValueError, not a crash."""
+    """A mistake in the Python layer is a ValueError, not a crash."""
     good = np.zeros((2, 3), np.float32)
 
     def view(name="x", array=good, dtype=None, strides=(3, 1), shape=(2, 3), writable=True):
@@ -148,7 +148,7 @@ def test_the_core_checks_again():
     run()
     with pytest.raises(ValueError, match="values: dtype float64, expected float32"):
         run(values=view("values", dtype="float64"))
-    with pytest.raises(ValueError, match="values: has gaps; expected a contiguous array"):
+    with pytest.raises(ValueError, match="values: is not contiguous, expected a contiguous array"):
         run(values=view("values", strides=(4, 1)))
     with pytest.raises(ValueError, match="loss: is read-only"):
         run(loss=view("loss", results[0], writable=False))

@@ -14,7 +14,7 @@ LENGTHS = [100, 900, 50, 950, 400, 600]
 
 @functools.total_ordering
 class Part:
-    """The items of one part: ordered by sum, then number of items, then the items as they were put in."""
+    """The items of one part, ordered by sum, then number of items, then the items in the order of insertion."""
 
     def __init__(self, items=()):
         self.items = list(items)  # (index, value)
@@ -30,7 +30,7 @@ class Part:
 
 
 def largest_differencing(values, k, equal_size):
-    """Largest differencing word for word: a list of states, each of k parts in descending order, searched from end to end."""
+    """The largest differencing method, literally: a list of states, each of k parts in descending order, searched completely."""
     items = sorted(enumerate(values), key=lambda item: (item[1], item[0]))
     width = k if equal_size else 1
     states = [
@@ -66,7 +66,7 @@ def test_karmarkar_karp_is_largest_differencing_list_for_list(rng, largest):
 
 
 def test_partitions_are_never_better_than_the_best(rng):
-    """Differencing is a heuristic; against every partition there is, it may only be worse."""
+    """Differencing is a heuristic: compared with all possible partitions, it may be worse, but never better."""
     for _ in range(20):
         values = rng.integers(1, 50, size=7).tolist()
         best = min(
@@ -92,7 +92,7 @@ def test_a_hundred_thousand_lengths():
     lengths = [random.randrange(1, 8192) for _ in range(100_000)]
     start = time.process_time()
     parts = ta.karmarkar_karp(lengths, 64)
-    # The bar is 0.1 s on an idle machine (troupe bench balance); this only tells a blow-up.
+    # The target is 0.1 s on an idle machine (troupe bench balance); this only detects gross regressions.
     assert time.process_time() - start < 5
     assert sorted(itertools.chain.from_iterable(parts)) == list(range(100_000))
     sums = [sum(lengths[i] for i in part) for part in parts]
@@ -132,7 +132,7 @@ def test_groups_stay_together():
     for part in parts:
         assert part == sorted(part)
         assert len({groups[i] for i in part}) == 2
-    with pytest.raises(ValueError, match="groups: the sequences of a group are not next to each other"):
+    with pytest.raises(ValueError, match="groups: the sequences of a group must be contiguous"):
         ta.group_balanced_partitions([1, 2, 3], ["a", "b", "a"], 1)
 
 
@@ -166,7 +166,7 @@ def test_micro_batches_beyond_the_rows_are_empty():
     assert ta.micro_batches([10, 30], 100, maximum_over_ranks=lambda own: 4) == [[1], [0], [], []]
     assert ta.micro_batches([], 100, maximum_over_ranks=lambda own: 2) == [[], []]
     assert ta.micro_batches([], 100) == []
-    with pytest.raises(ValueError, match="2 sequences, 4 micro-batches wanted"):
+    with pytest.raises(ValueError, match="2 sequences, but 4 micro-batches are needed"):
         ta.micro_batches([10, 30], 100, maximum_over_ranks=lambda own: 4, verl_compat=True)
 
 

@@ -1,5 +1,5 @@
-"""The way from a CUDA tensor to a kernel, without a GPU: tensors on the CPU are declared to be on one, and a module with the
-functions of `troupe._cuda` runs the kernels of the processor."""
+"""The path from a CUDA tensor to a kernel, without a GPU: CPU tensors are declared to be on a GPU, and a module with the functions of
+`troupe._cuda` runs the CPU kernels."""
 
 import contextlib
 import inspect
@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 
 class Fake(types.ModuleType):
-    """`_cuda` that demands a workspace and then calls the function of `_core`."""
+    """A `_cuda` that requires a workspace and then calls the function of `_core`."""
 
     def __init__(self, needed):
         super().__init__("troupe._cuda")
@@ -140,7 +140,7 @@ def test_the_first_copy_to_the_host_is_warned_of_once_per_function(monkeypatch):
             functions[1](torch.ones(3, dtype=torch.int64), max_length=4, buffer=1)
     messages = [str(w.message) for w in caught]
     assert len(messages) == 2
-    assert messages[0].startswith("troupe.algorithms.whiten: has no form for the GPU; tensors on cpu are copied to the host")
+    assert messages[0].startswith("troupe.algorithms.whiten: is not implemented for the GPU; tensors on cpu are copied to the host")
     assert messages[1].startswith("troupe.algorithms.overlong_penalty: ")
 
 

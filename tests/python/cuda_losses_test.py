@@ -1,4 +1,4 @@
-"""The losses on a GPU against the processor's kernels. The same calls run without a GPU in device_losses_test.py."""
+"""The losses on a GPU compared with the CPU kernels. device_losses_test.py runs the same calls without a GPU."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_gaussians_stay_on_the_gpu():
 
 def test_what_has_no_form_for_the_gpu_warns_and_works_on_the_host():
     x = torch.zeros(4, 8, device="cuda")
-    with pytest.warns(UserWarning, match="whiten: has no form for the GPU"):
+    with pytest.warns(UserWarning, match="whiten: is not implemented for the GPU"):
         assert ta.whiten(x).is_cuda
 
 

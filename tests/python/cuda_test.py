@@ -1,5 +1,5 @@
-"""The kernels for GPUs against those for the processor. Needs a GPU; the logic of the kernels is tested without one in
-tests/algorithms/scan/cuda_scan_test.cpp, the way to them in cuda_dispatch_test.py."""
+"""The GPU kernels compared with the CPU kernels. Needs a GPU. Without one, tests/algorithms/scan/cuda_scan_test.cpp tests the logic of
+the kernels, and cuda_dispatch_test.py the path to them."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a GPU", allow_module_level=True)
 pytest.importorskip("troupe._cuda", reason="the package was built without CUDA kernels (TROUPE_CUDA)")
 
-# Chosen so that each kernel runs: a warp and a block per row, tiles of few long rows, a thread per column, tiles of columns.
+# Shapes such that each kernel runs: one warp or block per row, tiles of few long rows, one thread per column, tiles of columns.
 SHAPES = [(0, 5), (5, 0), (1, 1), (700, 100), (3, 128), (200, 129), (100, 3001), (96, 20000), (1, 4097), (2, 250001), (40000, 12)]
 
 
@@ -33,7 +33,7 @@ def equal(on_gpu, on_cpu):
 
 
 def both(function, arguments, **numbers):
-    """Results on the GPU and on the processor."""
+    """Results on the GPU and on the CPU."""
     moved = [{k: x.to(d) if torch.is_tensor(x) else x for k, x in arguments.items()} for d in ("cuda", "cpu")]
     for on_gpu, on_cpu in zip(*(results(function(**given, **numbers)) for given in moved)):
         equal(on_gpu, on_cpu)
@@ -124,7 +124,7 @@ def test_look_back_repeats(rng):
     expected = ta.gae(rewards.cpu(), values.cpu(), gamma=1, lam=1)[0]
     closed = ta.gae(rewards, values, gamma=0.9, lam=0.9)[0]
     for _ in range(50):
-        # Which tiles are joined first is a matter of time: rounding may differ. Closed tiles leave nothing to chance.
+        # The order in which tiles are joined varies, so rounding may differ. With closed tiles results are deterministic.
         equal(ta.gae(rewards, values, gamma=1, lam=1)[0], expected)
         assert torch.equal(ta.gae(rewards, values, gamma=0.9, lam=0.9)[0], closed)
 

@@ -1,5 +1,5 @@
-"""The losses as torch operations, which CUDA tensors get, against the kernels of the processor. They run on the CPU here: only the
-choice between the two is changed. With the device "meta" as torch's default, a tensor that is made without a device cannot be used."""
+"""The losses as torch operations, which CUDA tensors use, compared with the CPU kernels. They run on the CPU here: only the selection
+of the kernels is changed. With torch's default device set to "meta", tensors that are created without a device cannot be used."""
 
 import loss_cases
 import numpy as np
@@ -53,7 +53,7 @@ def test_aggregation_value_losses_and_kl(rng, compare):
 @pytest.mark.parametrize("chunk", [1 << 23, 1000])
 def test_logits(rng, compare, monkeypatch, dtype, chunk):
     monkeypatch.setattr(logits, "_CHUNK", chunk)
-    # A gradient in bfloat16 has 8 bits: numbers that differ in the last of 24 may be rounded to neighbours.
+    # A bfloat16 gradient has 8 bits: numbers that differ in the last of 24 bits may be rounded to neighbours.
     compare(loss_cases.logit_cases(rng, dtype), tolerance=2e-6 if dtype != torch.bfloat16 else 8e-3)
 
 
@@ -101,5 +101,5 @@ def test_equal_covariances_are_taken_in_order(compare):
 def test_a_second_derivative_is_refused(on_device):
     x = torch.zeros(2, 3, requires_grad=True)
     for loss in (ta.policy_loss("clip", x, x.detach(), torch.ones(2, 3))[0], ta.kl("k2", x, torch.ones(2, 3)).sum()):
-        with pytest.raises(RuntimeError, match="can be differentiated once"):
+        with pytest.raises(RuntimeError, match="can be differentiated only once"):
             torch.autograd.grad(loss, x, create_graph=True)

@@ -1,5 +1,5 @@
-"""Sizes and forms at the edge, for every loss and estimator of tokens: no sequences, no steps, one step, any layout and dtype, and
-tensors that need a gradient where none is given."""
+"""Edge cases of every loss and token estimator: no sequences, no steps, one step, any layout and dtype, and tensors that need a
+gradient where no gradient is defined."""
 
 import inspect
 import math

@@ -8,7 +8,7 @@ import troupe.algorithms as ta
 
 INF = float("inf")
 NAMES = list(ta.advantage_estimators())
-# (sequences, longest, groups)
+# (number of sequences, longest sequence, number of groups)
 SHAPES = [(0, 3, 1), (1, 0, 1), (1, 1, 1), (1, 6, 1), (5, 1, 2), (6, 9, 2), (24, 17, 5)]
 
 
@@ -27,7 +27,7 @@ def batch(rng, rows, steps, groups=3):
 
 
 def without_singles(data):
-    """The same with every group at least two strong (for grpo_passk), if there are two rows."""
+    """The same, but with at least two rows in every group (for grpo_passk), if there are two rows."""
     data = dict(data)
     data["groups"] = data["groups"] % max(len(data["groups"]) // 2, 1)
     counts = collections.Counter(data["groups"].tolist())
@@ -37,7 +37,7 @@ def without_singles(data):
     return data
 
 
-# --- The oracle, in float64 and in the words of docs/algorithms.md: rows of (advantages, returns).
+# --- The oracle, in float64, with the equations of docs/algorithms/sequences.md: rows of (advantages, returns).
 
 
 def whitened(rows, mask):
@@ -253,15 +253,15 @@ def test_settings_may_be_scalars_of_numpy_and_torch(rng, torch):
         ("grop", {}, r"name: unknown 'grop', did you mean 'grpo'\?"),
         ("GRPO", {}, r"name: unknown 'GRPO'"),
         (None, {}, r"name: unknown None"),
-        ("grpo", {"groups": None}, r"groups: None, expected an array: grpo needs it"),
-        ("gae", {"values": None}, r"values: None, expected an array: gae needs it"),
-        ("remax", {"baselines": None}, r"baselines: None, expected an array: remax needs it"),
+        ("grpo", {"groups": None}, r"groups: None, expected an array, which grpo needs"),
+        ("gae", {"values": None}, r"values: None, expected an array, which gae needs"),
+        ("remax", {"baselines": None}, r"baselines: None, expected an array, which remax needs"),
         ("optimal_token_baseline", {"sum_pi_squared": None}, r"sum_pi_squared: None, expected an array"),
-        ("grpo", {"groups": [1, 2]}, r"groups: 2 labels, expected 3, one for each row"),
-        ("grpo", {"groups": [[], [], []]}, r"groups: unhashable type: 'list'; expected one hashable label for each row"),
+        ("grpo", {"groups": [1, 2]}, r"groups: 2 labels, expected 3, one per row"),
+        ("grpo", {"groups": [[], [], []]}, r"groups: unhashable type: 'list'; expected one hashable label per row"),
         ("grpo", {"groups": 5}, r"groups: 5, expected 3 labels"),
         ("grpo", {"mask": np.ones((3, 5))}, r"mask: shape \(3, 5\), expected \(3, 4\), the shape of rewards"),
-        ("grpo", {"rewards": np.ones(5)}, r"rewards: shape \(5,\), expected \(3, 4\), the shape of mask, or one score for each row"),
+        ("grpo", {"rewards": np.ones(5)}, r"rewards: shape \(5,\), expected \(3, 4\), the shape of mask, or one score per row"),
         ("grpo", {"rewards": np.ones((2, 3, 4))}, r"rewards: shape \(2, 3, 4\), expected 1 or 2 dimensions"),
         ("remax", {"baselines": np.ones(2)}, r"baselines: shape \(2,\), expected \(3,\)"),
         ("gae", {"gama": 1}, r'gae.gama: unknown key, did you mean gae.gamma\?'),
@@ -275,9 +275,9 @@ def test_settings_may_be_scalars_of_numpy_and_torch(rng, torch):
         (
             "grpo",
             {"rewards": np.ones(4), "mask": None, "offsets": [0, 3, 2, 4]},
-            r"offsets: \[0, 3, 2, 4\], expected integers that ascend from 0 to 4, the length of rewards",
+            r"offsets: \[0, 3, 2, 4\], expected ascending integers from 0 to 4, the length of rewards",
         ),
-        ("grpo", {"rewards": np.ones(4), "mask": None, "offsets": [0, 3]}, r"offsets: \[0, 3\], expected integers that ascend from 0 to 4"),
+        ("grpo", {"rewards": np.ones(4), "mask": None, "offsets": [0, 3]}, r"offsets: \[0, 3\], expected ascending integers from 0 to 4"),
     ],
 )
 def test_bad_arguments_are_named(rng, name, changes, message):
@@ -309,7 +309,7 @@ def test_scores_of_packed_rows(rng):
     rewards[offsets[1:] - 1] = scores
     options = {"mask": np.ones(10, bool), "groups": [0, 0, 1, 1], "offsets": offsets}
     np.testing.assert_array_equal(ta.advantages("rloo", scores, **options)[0], ta.advantages("rloo", rewards, **options)[0])
-    with pytest.raises(ValueError, match=r"^rewards: shape \(5,\), expected \(10,\), the shape of mask, or one score for each row: \(4,\)"):
+    with pytest.raises(ValueError, match=r"^rewards: shape \(5,\), expected \(10,\), the shape of mask, or one score per row: \(4,\)"):
         ta.advantages("rloo", np.ones(5), **options)
 
 
@@ -358,7 +358,7 @@ def test_whitening_few_elements():
     assert ta.whiten([3.0, 4.0], [0, 1]).tolist() == [-1, 0]
     assert ta.whiten([]).tolist() == []
     for mask in ([0, 0], [0, 1]):
-        with pytest.raises(ValueError, match=f"mask: {sum(mask)} unmasked elements, whitening needs at least 2"):
+        with pytest.raises(ValueError, match=f"mask: {sum(mask)} unmasked elements, but whitening needs at least 2"):
             ta.whiten([3.0, 4.0], mask, strict=True)
 
 
@@ -450,7 +450,7 @@ def test_shaping_ignores_masked_places(rng):
         ({"clip": -1}, "clip: -1, expected a number >= 0"),
         ({"clip": (1, 0)}, "clip: 0, expected a number >= 1"),
         ({"clip": (1, 2, 3)}, r"clip: \(1, 2, 3\), expected a number or \(low, high\)"),
-        ({"logp": np.ones((2, 3))}, "kl: expected kl alone, or logp and ref_logp together"),
+        ({"logp": np.ones((2, 3))}, "kl: expected either kl, or both logp and ref_logp"),
         ({"kl": np.ones((2, 4))}, r"kl: shape \(2, 4\), expected \(2, 3\), the shape of mask"),
         ({"scores": np.ones(4)}, r"scores: shape \(4,\), expected \(2,\) or \(2, 3\), the shape of mask"),
     ],

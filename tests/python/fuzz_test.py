@@ -1,8 +1,8 @@
-"""Calls every public function with random arguments, right and wrong. All that may come back is a result or a ValueError whose
-message names an argument; nothing ends the process.
+"""Calls every public function with random valid and invalid arguments. The only allowed outcomes are a result, or a ValueError whose
+message names an argument.
 
-Environment: TROUPE_FUZZ_SECONDS = how long for each function, in place of a fixed number of calls; TROUPE_FUZZ_SEED = the first. A
-failing call prints its seed; with it and 0 seconds it runs alone.
+Environment: TROUPE_FUZZ_SECONDS: seconds per function, instead of a fixed number of calls; TROUPE_FUZZ_SEED: the first seed. A
+failing call prints its seed: with this seed and 0 seconds, only that call runs.
 """
 
 import inspect
@@ -24,7 +24,7 @@ except ImportError:
 CALLS = 80
 FUNCTIONS = sorted(name for name in ta.__all__ if callable(getattr(ta, name)))
 
-# What a name of an argument may hold beside wrong things.
+# Valid values of each argument, used in addition to invalid ones.
 WORDS = {
     "layout": ("BT", "TB"),
     "outside": ("zero", "carry", "truncate"),
@@ -44,7 +44,7 @@ NAMES = {
     "advantages": tuple(ta.advantage_estimators()),
     "kl": ("k1", "abs", "k2", "k3", "low_var_kl", "full", "k3+"),
 }
-# Keywords that go by way of **.
+# Keywords that are passed through **params.
 MORE = {
     "policy_loss": ("clip", "clip_low", "clip_high", "dual_clip", "alpha", "fraction", "num_tokens", "length", "wrong", "sigma"),
     "aggregate": ("num_tokens", "num_sequences", "length", "dp_size", "verl_compat", "wrong"),
@@ -55,12 +55,12 @@ MORE = {
 COUNTS = ("k", "max_tokens", "threads", "chunk_size", "minibatch", "num_batches_divided_by", "min_num_micro_batch", "count", "seed")
 WHOLE = ("lengths", "groups", "labels", "offsets")
 FLAGS = ("mask", "terminated", "truncated")
-# Objects of other libraries, which no random value stands for.
+# Arguments that must be objects of other libraries, for which there are no random values.
 LEFT_OUT = ("group", "dp_group", "maximum_over_ranks")
 
 
 class Values:
-    """Arguments of one call: mostly of one shape and one library, so that calls get past the first checks."""
+    """The arguments of one call: mostly of one shape and one library, so that calls pass the first checks."""
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ class Values:
             array = self.spoiled(array)
         if self.torch != self.coin(self.wrong / 4):
             if torch is not None and array.dtype.kind in "fiub" and array.dtype != np.uint64 and array.dtype.isnative:
-                tensor = torch.from_numpy(array.copy(order="C"))
+                tensor = torch.from_numpy(np.array(array, order="C"))  # also where `array` is a number
                 if tensor.is_floating_point():
                     kind = self.one_of(["bfloat16", "float32", "float16", "float64"])
                     tensor = tensor.to(getattr(torch, kind)).requires_grad_(self.coin(0.3))
@@ -102,7 +102,7 @@ class Values:
         return array.tolist() if self.coin(0.1) else array
 
     def spoiled(self, array):
-        """Another dtype, another layout, or numbers that nobody expects."""
+        """Another dtype, another layout, or unusual numbers."""
         kind = self.one_of(["dtype", "huge", "junk", "layout", "unsigned", "object", "big_endian", "masked"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

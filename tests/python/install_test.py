@@ -1,4 +1,4 @@
-"""Builds and installs the package with pip into a new virtual environment, as a user does, and uses it from elsewhere."""
+"""Builds and installs the package with pip into a new virtual environment, as a user does, and uses it from another folder."""
 
 import os
 import subprocess
@@ -31,11 +31,11 @@ def test_pip_installs_a_package_that_works(tmp_path):
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
-    # numpy and the build tools come from the interpreter that runs this test, so that no network is needed.
+    # numpy and the build tools come from the interpreter that runs this test, so no network is needed.
     packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
     lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     (Path(packages) / "lent.pth").write_text("\n".join(sorted(lent)) + "\n")
-    # Without CUDA, whose compiler takes minutes where there is one.
+    # Without CUDA, because nvcc takes minutes.
     options = ["--no-build-isolation", "--no-deps", "--no-index", "-C", "cmake.define.TROUPE_CUDA=OFF"]
     run(python, "-m", "pip", "install", *options, str(ROOT / "python"))
     version = run(python, "-c", PROGRAM, VENV=str(folder)).strip()

@@ -1,4 +1,4 @@
-"""Log-probabilities, entropy and KL, as a user calls them, against torch float64."""
+"""Log-probabilities, entropy and KL through the public functions, compared with torch in float64."""
 
 import json
 import math
@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_named(rng):
 def test_a_second_derivative_is_refused(rng):
     logits, labels = batch(rng, 3)
     given = logits.requires_grad_()
-    with pytest.raises(RuntimeError, match="can be differentiated once"):
+    with pytest.raises(RuntimeError, match="can be differentiated only once"):
         torch.autograd.grad(ta.logprobs_entropy(given, labels)[0].sum(), given, create_graph=True)
 
 
@@ -231,7 +231,7 @@ def test_gaussians_agree_with_torch(rng):
     assert ta.gaussian_entropy(np.zeros(2)) == pytest.approx([1.4189385, 1.4189385])
 
 
-# What a process has at most held in memory while it ran the kernels, beyond what it held before and the results.
+# The peak memory of a process while it runs the kernels, minus the memory before and the results.
 MEMORY_PROGRAM = """
 import json, sys
 import torch
@@ -245,7 +245,7 @@ def run(rows):
     logits = torch.empty(rows, 152064, dtype=dtype).normal_().requires_grad_(differentiate)
     labels = torch.randint(0, 152064, (rows,))
     with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # the highest mark begins anew
+        file.write("5")  # reset the peak
     before = held("VmRSS")
     logp, entropy = ta.logprobs_entropy(logits, labels)
     forward = held("VmHWM") - before
@@ -263,10 +263,10 @@ print(json.dumps(run(64)))
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("differentiate", [False, True])
 def test_no_memory_beyond_a_chunk(dtype, differentiate):
-    """A chunk is 4096 numbers, 16 KB; measured in pages, by a process of its own. A copy of one row would be 304 or 608 KB, one of
-    the logits 19 or 39 MB."""
+    """A chunk is 4096 numbers, 16 KB. Measured in pages, in a separate process. A copy of one row would be 304 or 608 KB, a copy of the
+    logits 19 or 39 MB."""
     command = [sys.executable, "-c", MEMORY_PROGRAM, dtype, str(differentiate)]
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed goes back, and is not taken again unseen
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}  # freed memory is returned to the system, so reuse is visible
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     forward, both, given = json.loads(done.stdout)

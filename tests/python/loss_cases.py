@@ -1,5 +1,5 @@
-"""Calls of the functions that compute on a GPU, and the comparison of their results there with those of the processor's kernels:
-for device_losses_test.py, where the torch operations run on the CPU, and cuda_losses_test.py, where they run on a GPU."""
+"""Calls of the functions that compute on a GPU, and the comparison of their results with those of the CPU kernels: for
+device_losses_test.py, where the torch operations run on the CPU, and cuda_losses_test.py, where they run on a GPU."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 
 import troupe.algorithms as ta
 
-# The two sides differ in the exponential (ours: 2e-7, torch's: 1e-7, relative) and in the order of sums in float64. A few operations in
-# float32 (6e-8 each) come after. So numbers agree to 1e-6 of the largest among them, and a sum to 1e-6 of that of its terms' magnitudes.
+# The two implementations differ in exp() (relative error of ours: 2e-7, of torch's: 1e-7) and in the order of sums in float64. A few
+# operations in float32 (6e-8 each) follow. So numbers agree to 1e-6 of the largest number, and a sum to 1e-6 of the sum of magnitudes.
 TOLERANCE = 1e-6
 
 PARAMETERS = {
@@ -33,14 +33,14 @@ NORMS = [{}, {"num_tokens": 100, "num_sequences": 7, "length": 50, "dp_size": 4}
 
 
 class Case:
-    """A call: arrays as CPU tensors by name; the first is differentiated."""
+    """A call: arrays as CPU tensors by name; the first one is differentiated."""
 
     def __init__(self, function, arrays, **options):
         self.function, self.arrays, self.options = function, arrays, options
         self.aggregated = function == "aggregate" or (function.endswith("_loss") and options.get("reduction") != "none")
 
     def run(self, device):
-        """(results, gradient of the first array, metrics), on the CPU. Losses of tokens get different outer gradients."""
+        """(results, gradient of the first array, metrics), on the CPU. Per-token losses get different outer gradients."""
         arrays = {name: None if x is None else x.to(device) for name, x in self.arrays.items()}
         first = next(iter(arrays))
         arrays[first] = arrays[first].detach().clone().requires_grad_()
@@ -57,7 +57,7 @@ class Case:
         return [x.detach().cpu() for x in results], gradient.cpu(), metrics
 
     def magnitude(self):
-        """Of the terms of an aggregated result: the aggregate of their absolute values."""
+        """For an aggregated result: the aggregate of the absolute values of its terms."""
         options = dict(self.options)
         norms = {k: options.pop(k) for k in ("num_tokens", "num_sequences", "length", "dp_size", "verl_compat", "offsets") if k in options}
         arrays = {k: None if x is None else x.detach() for k, x in self.arrays.items()}
@@ -90,7 +90,7 @@ def same(case, got, want, tolerance=TOLERANCE):
     close(got[1], want[1], f"{case}: gradient", tolerance)
     assert got[2].keys() == want[2].keys()
     for key in want[2]:
-        # A mean of numbers of either sign may be small beside them: 1e-6 of a typical one.
+        # A mean of numbers with different signs may be much smaller than they are, so compare to 1e-6 of a typical one.
         close([got[2][key], 1.0], [want[2][key], 1.0], f"{case}: {key}", 2 * tolerance)
 
 
@@ -105,7 +105,7 @@ def batch(rng, rows=7, steps=23, spread=0.4):
 
 
 def packed(arrays):
-    """The unmasked tokens of a batch, row after row, some of them masked again, and the offsets."""
+    """The unmasked tokens of a batch, row after row, some of them masked again, with offsets."""
     inside = arrays["mask"]
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), inside.sum(-1).cumsum(0)])
     flat = {k: x[inside] for k, x in arrays.items()}
@@ -114,7 +114,7 @@ def packed(arrays):
 
 
 def forms(rng):
-    """(arrays, options): padded, packed, one sequence, three dimensions, and with nothing to count."""
+    """(arrays, options): padded, packed, one sequence, three dimensions, and without unmasked tokens."""
     whole = batch(rng)
     yield whole, {}
     yield batch(rng, 5, 200, 2.0), {}
@@ -142,7 +142,7 @@ def policy_cases(rng, name):
 
 
 def extreme_policy_cases(name):
-    """Ratios beyond every bound, and numbers that are none at tokens that count."""
+    """Ratios beyond every bound, and NaN and infinity at unmasked tokens."""
     logp = torch.tensor([[0.0, 19.9, 20.1, -20.1, 90.0, -90.0, -math.inf, 0.3], [-3.0, -3.0, -3.1, -2.9, -3.5, -2.0, -3.0, -1.0]])
     adv = torch.tensor([[1.0, -1, 1, -1, 1, -1, 1, 0], [-1, 1, 1, 0, 2, -2, 1, math.nan]])
     for rows in (slice(0, 1), slice(1, 2), slice(0, 2)):

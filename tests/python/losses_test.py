@@ -1,4 +1,4 @@
-"""Surrogates, aggregation, value losses and rollout correction, as a user calls them, against the formulas in torch float64."""
+"""Surrogates, aggregation, value losses and rollout correction through the public functions, compared with torch in float64."""
 
 import inspect
 import math
@@ -16,7 +16,7 @@ NAMES = list(ta.SURROGATES)
 
 
 class Batch:
-    """Random tokens [B, T] with a gappy mask whose zeros hold NaN, float64 for the oracle and float32 for us."""
+    """Random tokens [B, T] with gaps in the mask and NaN at masked tokens: float64 for the oracle, float32 for troupe."""
 
     def __init__(self, rng, rows=7, steps=23, spread=0.4, level=False):
         self.old = torch.tensor(oracles.numbers(rng, rows, steps) - 3, dtype=torch.float64)
@@ -35,7 +35,7 @@ def oracle(name, logp, b):
     return torch_losses.per_token(name, logp, b.old, b.adv, b.mask)
 
 
-SMOOTH = [name for name in NAMES if name != "clip_cov"]  # which draws
+SMOOTH = [name for name in NAMES if name != "clip_cov"]  # which draws randomly
 
 
 def aggregated(per_token, mask, mode, length=None):
@@ -211,7 +211,7 @@ def test_a_loss_scaled_or_used_twice_has_the_scaled_gradient(rng):
 def test_a_second_derivative_is_refused(rng):
     logp, old, adv, mask = Batch(rng).given()
     loss, _ = ta.policy_loss("clip", logp, old, adv, mask)
-    with pytest.raises(RuntimeError, match="can be differentiated once"):
+    with pytest.raises(RuntimeError, match="can be differentiated only once"):
         torch.autograd.grad(loss, logp, create_graph=True)
 
 
@@ -280,8 +280,8 @@ def test_cispo_bounds_and_forms(rng):
         ({"dual_clip": 1}, "dual_clip: 1.0*, expected 0"),
         ({"num_tokens": -1}, "num_tokens: -1"),
         ({"dp_size": 0}, "dp_size: 0"),
-        ({"num_tokens": 5, "batch_num_tokens": 5}, "batch_num_tokens: given beside num_tokens"),
-        ({"offsets": np.array([0, 6])}, "offsets: given beside logp"),
+        ({"num_tokens": 5, "batch_num_tokens": 5}, "batch_num_tokens: cannot be combined with num_tokens"),
+        ({"offsets": np.array([0, 6])}, "offsets: logp has shape"),
         ({"seed": -1}, "seed: -1"),
         ({"logp": None}, "logp: None, expected an array"),
         ({"name": "cispo", "form": "both"}, 'form: "both" is unknown, expected one of: logp, ratio'),
@@ -354,7 +354,7 @@ def test_value_loss_and_gradient_agree_with_the_formula(rng, kind, clip):
     )
     loss.backward()
     assert loss.item() == pytest.approx(want.item(), rel=1e-5)
-    # At a tie torch gives half of the gradient to each branch, the sum being the same.
+    # At a tie torch gives half of the gradient to each branch; the sum is the same.
     assert torch.allclose(given.grad.double(), want_values.grad, rtol=1e-5, atol=1e-7)
     assert metrics["clip_fraction"] == pytest.approx((per_token > plain)[mask].double().mean().item())
     doubled, _ = ta.value_loss(values, returns, mask, kind=kind, huber_delta=0.7, half_factor=False, reduction="none")
@@ -370,7 +370,7 @@ def test_explained_variance():
 def test_value_loss_refuses_what_does_not_fit():
     zeros = np.zeros((2, 3))
     for change, message in [
-        ({"clip": 0.2}, "old_values: None, expected an array beside clip=0.2"),
+        ({"clip": 0.2}, "old_values: None, expected an array, which clip=0.2 needs"),
         ({"clip": 0, "old_values": zeros}, "clip: 0"),
         ({"kind": "hubr"}, "did you mean 'huber'"),
         ({"huber_delta": 0}, "huber_delta: 0"),

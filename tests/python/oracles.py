@@ -1,4 +1,4 @@
-"""What the tests of the Python package share: plain-loop float64 oracles, and arrays in every form that a user may pass."""
+"""Shared by the tests of the Python package: plain-loop float64 oracles, and arrays in every form that a user may pass."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ try:
 except ImportError:
     torch = None
 
-# How an array of float32 numbers is handed over; see `given`. The values of all of them are exact in bfloat16.
+# The forms in which an array of float32 numbers is passed; see `given`. All values are exact in bfloat16.
 FORMS = ["numpy", "numpy64", "numpy_strided", "numpy_misaligned", "numpy_reversed", "numpy_flipped", "list"]
 if torch is not None:
     FORMS += ["torch", "torch_bf16", "torch_half", "torch_strided", "torch_offset", "torch_grad"]
 
 
 def given(array: np.ndarray, form: str):
-    """A float array of numpy in the named form: the same numbers, another library, dtype or memory layout."""
+    """A numpy float array in the named form: the same numbers in another library, dtype or memory layout."""
     array = np.asarray(array, np.float32)
     if form == "numpy":
         return array
@@ -42,7 +42,7 @@ def given(array: np.ndarray, form: str):
         return np.ascontiguousarray(array[..., ::-1])[..., ::-1]
     if form == "numpy_flipped":
         return np.ascontiguousarray(array[::-1])[::-1]
-    if form == "torch_offset":  # aligned to elements, but to nothing more
+    if form == "torch_offset":  # aligned to elements only
         return torch.cat([torch.zeros(1), torch.from_numpy(array.copy()).flatten()])[1:].reshape(array.shape)
     tensor = torch.from_numpy(array.copy())
     if form == "torch_strided":
@@ -56,7 +56,7 @@ def given(array: np.ndarray, form: str):
 
 
 def flags(array: np.ndarray, form: str):
-    """Flags beside an array of the named form: of the same library."""
+    """Flags for use with an array of the named form: of the same library."""
     array = np.asarray(array, bool)
     if form == "list":
         return array.tolist()
@@ -64,7 +64,7 @@ def flags(array: np.ndarray, form: str):
 
 
 def as_numpy(result, form: str) -> np.ndarray:
-    """A result as numpy, after checking that it is of the family that went in."""
+    """A result as numpy, after checking that it is of the same kind as the arguments."""
     if form.startswith("torch"):
         assert isinstance(result, torch.Tensor) and not result.requires_grad
         return result.numpy()
@@ -73,7 +73,7 @@ def as_numpy(result, form: str) -> np.ndarray:
 
 
 def numbers(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Normal random numbers, rounded so that bfloat16 and float16 hold them exactly."""
+    """Normally distributed random numbers, rounded so that they are exact in bfloat16 and float16."""
     return (np.clip(np.round(rng.normal(size=shape) * 32), -127, 127) / 32).astype(np.float32)
 
 
@@ -93,8 +93,8 @@ def spoiled(rng: np.random.Generator, array: np.ndarray, mask: np.ndarray) -> np
 
 
 def over_ranks(torch, folder, program: str, ranks: int) -> list:
-    """What the variable `result` holds (as JSON) at the end of the program in each of so many processes of a gloo group, which
-    know their `rank`."""
+    """The value of the variable `result` (as JSON) at the end of the program, for each of several processes of a gloo group. The
+    program can use its `rank`."""
     setup = f"""
 import datetime, json, sys
 import torch, torch.distributed
@@ -188,7 +188,7 @@ def vtrace(log_rho, discounts, rewards, values, bootstrap, lam, rho_bar, c_bar, 
 
 
 def close(got, want):
-    """Equal up to the rounding of float32: 1e-5 + 2e-5 of the largest wanted number."""
+    """Equal up to the rounding of float32: 1e-5 + 2e-5 of the largest expected number."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     assert got.shape == want.shape
     if want.size:

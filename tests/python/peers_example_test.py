@@ -1,4 +1,4 @@
-"""examples/ppo.py learns the same with our advantages and losses as with torch's."""
+"""examples/ppo.py learns the same with troupe's advantages and losses as with torch's."""
 
 import json
 import pathlib
@@ -22,6 +22,6 @@ def test_ppo_learns_the_same(tmp_path):
         assert done.returncode == 0, done.stderr
         runs[parts] = json.loads(file.read_text())
         print(parts, {part: round(seconds, 3) for part, seconds in runs[parts]["seconds"].items()})
-    # Returns are whole numbers of steps: rounding that changed one action would change them.
+    # Returns are numbers of steps: rounding that changed one action would change them.
     assert runs["troupe"]["curve"] == runs["torch"]["curve"]
     assert runs["troupe"]["curve"][-1] > 3 * runs["troupe"]["curve"][0]

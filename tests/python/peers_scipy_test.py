@@ -1,5 +1,5 @@
-"""Discounted sums against scipy's linear filter, log-probabilities against scipy.special, and partitions against optimal ones
-found by integer programming."""
+"""Discounted sums compared with scipy's linear filter, log-probabilities with scipy.special, and partitions with optimal ones found by
+integer programming."""
 
 import numpy as np
 import oracles
@@ -30,7 +30,7 @@ def test_scans_equal_a_filter(rng, steps, gamma, lam):
 
 
 def test_logprobs_and_entropy(rng):
-    """Within 2e-6 of scipy's float64: sums are made in float64, results rounded to float32, at most 20 large."""
+    """Within 2e-6 of scipy's float64: sums are in float64, results are rounded to float32, and at most 20 in magnitude."""
     logits = (4 * rng.normal(size=(9, 5001))).astype(np.float32)
     labels = rng.integers(0, 5001, 9)
     logp, entropy = ta.logprobs_entropy(logits, labels, temperature=0.7)
@@ -40,7 +40,7 @@ def test_logprobs_and_entropy(rng):
 
 
 def optimal(lengths, k):
-    """The smallest largest sum of any partition into k parts."""
+    """The smallest possible largest sum of a partition into k parts."""
     n = len(lengths)
     # x[i, p]: item i is in part p; the last variable is the largest sum.
     cost = np.append(np.zeros(n * k), 1)
@@ -72,7 +72,7 @@ def largest(lengths, parts):
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_partitions_are_as_near_to_the_optimum_as_proven(rng, k):
     """Largest differencing stays within 7/6 of the optimum for two parts (Fischetti and Martello 1987) and 4/3 - 1/(3(k - 1)) for
-    more (Michiels et al. 2003); a list in falling order, given out greedily, within 4/3 - 1/(3k) (Graham 1969)."""
+    more (Michiels et al. 2003); greedy partitioning in descending order within 4/3 - 1/(3k) (Graham 1969)."""
     ratios = []
     for _ in range(6):
         lengths = np.sort(rng.integers(1, 1000, size=rng.integers(k, 12)))[::-1].copy()
@@ -87,7 +87,7 @@ def test_partitions_are_as_near_to_the_optimum_as_proven(rng, k):
 
 
 def test_bins_are_as_few_as_proven(rng):
-    """First fit takes at most 1.7 times the optimum (Dosa and Sgall 2013)."""
+    """First fit uses at most 1.7 times the optimal number of bins (Dosa and Sgall 2013)."""
     for _ in range(4):
         lengths, cap = rng.integers(1, 60, size=10), 100
         best = fewest_bins(lengths, cap)

@@ -1,5 +1,5 @@
-"""Times ours against the peers and against torch operations, in one process and turn by turn, each by its best turn; prints what
-it measured (pytest -s, ctest -V). The machine should be quiet."""
+"""Compares the speed of troupe with other libraries and with torch operations, in one process, alternately, each by its fastest run.
+Prints the measurements (pytest -s, ctest -V). The machine should be idle."""
 
 import os
 import pathlib
@@ -20,13 +20,13 @@ import torch_gae  # noqa: E402
 
 ROWS, STEPS = 256, 16384
 CHUNKS = (64, 128, 256)
-# Where the chunk form is not so much slower, ours has to take no longer than this many copies of its inputs to its outputs: then
-# it is the memory that is slow.
+# Where the chunked form is not slower by that factor, troupe must take no longer than this many copies of its inputs to its outputs:
+# then memory is the bottleneck.
 COPIES = 1.2
 
 
 def best(forms, turns):
-    """The seconds of each form's best turn. `turns`: how often, by name; every name takes part in the first ones."""
+    """The seconds of each form's fastest run. `turns`: number of runs by name; all forms alternate as long as they have runs left."""
     seconds = dict.fromkeys(forms, float("inf"))
     for turn in range(max(turns.values())):
         for name, form in forms.items():

@@ -1,5 +1,5 @@
-"""Losses, divergences and distributions against PyTorch's own. Torch computes in float64; the tolerance is the rounding of float32
-results, 1e-5 relative and 1e-6 absolute unless a test says otherwise."""
+"""Losses, divergences and distributions compared with PyTorch's. Torch computes in float64; the tolerance is the rounding of float32
+results, 1e-5 relative and 1e-6 absolute, unless a test says otherwise."""
 
 import numpy as np
 import oracles
@@ -48,7 +48,7 @@ def test_full_kl(rng):
 
 
 def test_gaussian(rng):
-    """Made of a few float32 operations: 1e-4 relative."""
+    """Computed with a few float32 operations: tolerance 1e-4 relative."""
     x, mean, log_std, other, other_log_std = (normal(rng, 50, 4) for _ in range(5))
     p = torch.distributions.Normal(mean.double(), log_std.double().exp())
     q = torch.distributions.Normal(other.double(), other_log_std.double().exp())
@@ -95,7 +95,7 @@ def test_gae(rng, gamma, lam):
 
 @pytest.mark.parametrize("kind", ["cosine", "linear"])
 def test_schedules(kind):
-    """To rounding: torch multiplies rates step by step."""
+    """Equal up to rounding: torch multiplies the rates step by step."""
     parameter = torch.nn.Parameter(torch.zeros(()))
     optimizer = torch.optim.SGD([parameter], lr=0.1)
     if kind == "cosine":

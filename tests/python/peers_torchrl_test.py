@@ -1,6 +1,6 @@
-"""The scan family against TorchRL's. TorchRL computes in float64, ours in float32, so that a difference is at most our rounding:
-the tolerance of every test of the scans, 1e-5 + 2e-5 of the largest number. What TorchRL's vectorised forms drop, weights below
-1e-7, is less."""
+"""The scan family compared with TorchRL's. TorchRL computes in float64, troupe in float32, so differences are due to rounding: the
+tolerance of all tests of the scans is 1e-5 + 2e-5 of the largest number. TorchRL's vectorized forms drop weights below 1e-7, which
+is less."""
 
 import numpy as np
 import oracles
@@ -26,7 +26,7 @@ def problem(rng, shape, ends=0.05):
 
 
 def theirs(*arrays):
-    """As TorchRL takes them: [B, T, 1], numbers in float64."""
+    """The arrays in TorchRL's format: [B, T, 1], numbers in float64."""
     tensors = [torch.as_tensor(np.array(x))[..., None] for x in arrays]
     return [x if x.dtype == torch.bool else x.double() for x in tensors]
 
@@ -46,7 +46,7 @@ def test_gae(rng, name, gamma, lam):
 
 
 def test_gae_with_a_factor_of_zero(rng):
-    """TorchRL's vectorised form fails for gamma * lam = 0; its serial form, the definition and ours return delta."""
+    """TorchRL's vectorized form fails for gamma * lam = 0; its serial form, the definition and troupe return delta."""
     rewards, values, following, terminated, truncated = problem(rng, (4, 50))
     inputs = theirs(values, following, rewards, terminated | truncated, terminated)
     got = ta.gae(rewards, values, gamma=0.9, lam=0, terminated=terminated, truncated=truncated, next_values=following)[0]
@@ -91,7 +91,7 @@ def test_reward_to_go(rng, gamma):
 
 @pytest.mark.parametrize("rho_bar, c_bar", [(1.0, 1.0), (2.0, 0.5), (1e9, 1.0)])
 def test_vtrace(rng, rho_bar, c_bar):
-    """TorchRL has neither lambda nor a bound of its own for the policy's weights, where it takes rho's."""
+    """TorchRL has no lambda, and no separate bound for the weights in the policy gradient: it uses that of rho."""
     for shape in SHAPES:
         rewards, values, following, terminated, _ = problem(rng, shape)
         following[:, :-1] = values[:, 1:]

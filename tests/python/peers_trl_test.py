@@ -1,6 +1,6 @@
-"""Losses against those of TRL's trainers, and log-probabilities against its helpers. The trainers' loss is called as they call it,
-on a stand-in that holds what it reads. TRL computes in float64 here; the tolerance is the rounding of float32 results, 1e-5
-relative and 1e-6 absolute."""
+"""Losses compared with those of TRL's trainers, and log-probabilities with its helpers. The trainers' loss is called as the trainers
+do, on a stand-in with the attributes that it reads. TRL computes in float64 here; the tolerance is the rounding of float32 results,
+1e-5 relative and 1e-6 absolute."""
 
 import collections
 import types
@@ -35,7 +35,7 @@ def tokens(rng):
 
 
 class _Alone:
-    """An accelerator of one process."""
+    """A stand-in for an accelerator with one process."""
 
     num_processes = 1
 
@@ -47,7 +47,7 @@ class _Alone:
 
 
 def trl_loss(trainer, batch, loss_type="grpo", level="token", low=0.2, high=0.2, beta=0.0, opsm=None, **args):
-    """(loss, its gradient with respect to logp) of a trainer of TRL."""
+    """(loss, its gradient with respect to logp) from a trainer of TRL."""
     logp, old, ref, advantages, mask = batch
     source = logp.double().requires_grad_()
     stand_in = types.SimpleNamespace(
@@ -85,7 +85,7 @@ def trl_loss(trainer, batch, loss_type="grpo", level="token", low=0.2, high=0.2,
     return loss.detach(), source.grad
 
 
-# loss_type of TRL and its arguments, then the name of ours and its parameters.
+# TRL's loss_type and its arguments, then troupe's name and its parameters.
 PAIRS = {
     "grpo": ({"loss_type": "grpo"}, "clip", {"aggregation": "seq-mean-token-mean"}),
     "bnpo": ({"loss_type": "bnpo"}, "clip", {}),
@@ -166,7 +166,7 @@ def test_logprobs_and_entropy(rng, temperature):
 
 
 def test_bfloat16_log_probabilities_are_rounded_once(rng):
-    """TRL sums and rounds in the type of the logits; ours are float32, exact for the bfloat16 logits that came in. Its rounding is
+    """TRL sums and rounds in the dtype of the logits; troupe uses float32, which is exact for bfloat16 logits. TRL's rounding error is
     2^-8 of a number that is at most 16 here."""
     logits = torch.tensor(2 * rng.normal(size=(2, 4, 2001)), dtype=torch.float32).bfloat16()
     labels = torch.tensor(rng.integers(0, 2001, (2, 4)))
@@ -179,7 +179,7 @@ def test_bfloat16_log_probabilities_are_rounded_once(rng):
 
 
 def test_group_statistics(rng):
-    """GRPO's advantages by TRL's own nanstd; its epsilon of 1e-4 is ours for the asking."""
+    """GRPO's advantages with TRL's nanstd. Its epsilon of 1e-4 is a parameter here."""
     rewards = torch.tensor(rng.normal(size=12), dtype=torch.float32)
     mask = torch.tensor(oracles.gappy_mask(rng, 12, 9))
     mask[:, 0] = True

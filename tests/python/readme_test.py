@@ -1,4 +1,4 @@
-"""The Python examples of python/README.md run, and its table has every function."""
+"""The Python examples of python/README.md run, and its table contains every function."""
 
 import re
 from pathlib import Path

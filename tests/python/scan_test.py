@@ -13,7 +13,7 @@ SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 7), (5, 1), (3, 130), (70, 9)]
 
 
 def problem(rng, shape, **wanted):
-    """Random arrays [B, T] for the options that are wanted."""
+    """Random arrays [B, T] for the requested options."""
     rewards, values = oracles.numbers(rng, *shape), oracles.numbers(rng, *shape)
     options = {
         "mask": oracles.gappy_mask(rng, *shape),
@@ -26,7 +26,7 @@ def problem(rng, shape, **wanted):
 
 
 def passed(options, form, turn):
-    """The options of a problem as a user passes them."""
+    """The options of a problem in the form in which a user passes them."""
     given = {}
     for name, x in options.items():
         pass_on = oracles.flags if x.dtype == bool else oracles.given
@@ -35,7 +35,7 @@ def passed(options, form, turn):
 
 
 def shapes_for(form):
-    """A list cannot tell [0, T] from [0]."""
+    """Nested lists cannot distinguish the shapes [0, T] and [0]."""
     return [shape for shape in SHAPES if form != "list" or 0 not in shape]
 
 
@@ -66,7 +66,7 @@ def test_memory_in_either_order_is_read_in_place_and_gives_the_same(torch, rng):
     assert got[0].stride() == as_columns["rewards"].stride()
     oracles.close(got[0], want[0])
     oracles.close(got[1], want[1])
-    as_columns["values"] = torch.from_numpy(values)  # the order of one array need not be that of another
+    as_columns["values"] = torch.from_numpy(values)  # arrays may have different memory orders
     oracles.close(ta.gae(**as_columns, gamma=0.9, lam=0.8)[1], want[1])
 
 
@@ -140,7 +140,7 @@ def test_the_mask_may_be_of_any_kind(torch, rng):
 
 @pytest.mark.parametrize("chunk_size", [1, 2, 7, 128, 100000])
 def test_the_chunk_form_gives_the_same(rng, chunk_size):
-    """The chunk form as slime has it: local products with a triangular matrix, then a carry from chunk to chunk."""
+    """The chunked form as in slime: local products with a triangular matrix, then a carry from chunk to chunk."""
     rewards, values = oracles.numbers(rng, 3, 100), oracles.numbers(rng, 3, 100)
     weight, size = 0.9 * 0.8, min(chunk_size, 100)
     following = np.concatenate([values[:, 1:], np.zeros((3, 1))], axis=1)
@@ -265,9 +265,9 @@ PACKED = {"rewards": np.zeros(5), "values": np.zeros(5), "gamma": 1, "lam": 1}
         (ta.gae, {**GAE, "values": np.zeros((2, 4))}, r"values: shape \(2, 4\), expected \(2, 3\), the shape of rewards"),
         (ta.gae, {**GAE, "rewards": np.zeros((1, 2, 3))}, r"rewards: shape \(1, 2, 3\), expected 1 or 2 dimensions"),
         (ta.gae, {**GAE, "bootstrap": np.zeros(3)}, r"bootstrap: shape \(3,\), expected \(2,\)"),
-        (ta.gae, {**GAE, "bootstrap": np.zeros(2), "next_values": np.zeros((2, 3))}, r"bootstrap: given beside next_values"),
+        (ta.gae, {**GAE, "bootstrap": np.zeros(2), "next_values": np.zeros((2, 3))}, r"bootstrap: cannot be combined with next_values"),
         (ta.gae, {**GAE, "gamma": -0.1}, r"gamma: -0.1, expected a number in \[0, 1\]"),
-        (ta.gae, {**GAE, "gamma": np.full((2, 3), 1.5)}, r"gamma: holds 1.5, expected numbers in \[0, 1\]"),
+        (ta.gae, {**GAE, "gamma": np.full((2, 3), 1.5)}, r"gamma: contains 1.5, expected numbers in \[0, 1\]"),
         (ta.gae, {**GAE, "lam": float("nan")}, r"lam: nan, expected a number in \[0, 1\]"),
         (ta.gae, {**GAE, "layout": "TN"}, r"layout: unknown 'TN', did you mean 'TB'\? \(known: BT, TB\)"),
         (ta.gae, {**GAE, "outside": "nan"}, r"outside: unknown 'nan'"),
@@ -275,8 +275,8 @@ PACKED = {"rewards": np.zeros(5), "values": np.zeros(5), "gamma": 1, "lam": 1}
         (ta.gae, {**GAE, "threads": 0}, r"threads: 0, expected an integer"),
         (ta.gae, {**GAE, "mask": np.zeros((3, 2))}, r"mask: shape \(3, 2\), expected \(2, 3\)"),
         (ta.gae, {**GAE, "values": None}, r"values: None, expected an array"),
-        (ta.gae, {**GAE, "values": [[1, 2, 3], [1, 2]]}, r"values: is no array of numbers"),
-        (ta.gae, {**PACKED, "offsets": [0, 3, 6]}, r"offsets: \[0, 3, 6\], expected integers that ascend from 0 to 5, the length"),
+        (ta.gae, {**GAE, "values": [[1, 2, 3], [1, 2]]}, r"values: is not an array of numbers"),
+        (ta.gae, {**PACKED, "offsets": [0, 3, 6]}, r"offsets: \[0, 3, 6\], expected ascending integers from 0 to 5, the length"),
         (ta.gae, {**PACKED, "offsets": [0, 4, 3, 5]}, r"offsets: \[0, 4, 3, 5\]"),
         (ta.gae, {**PACKED, "offsets": []}, r"offsets: \[\]"),
         (ta.gae, {**PACKED, "offsets": [0, 2, 5], "bootstrap": np.zeros(5)}, r"bootstrap: shape \(5,\), expected \(2,\)"),

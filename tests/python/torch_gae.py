@@ -1,5 +1,5 @@
-"""GAE as it is written with torch operations, for tests and for timing ours against: a loop over time, and products with a
-triangular matrix over chunks of time. Arrays are [B, T]; a state after the last step is worth 0."""
+"""GAE written with torch operations, for tests and as a baseline for timing: a loop over time, and products with a triangular matrix
+over chunks of time. Arrays are [B, T]; the state after the last step has value 0."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 
 def serial(rewards, values, gamma, lam):
-    """(advantages, returns), one step after the other."""
+    """(advantages, returns), step by step."""
     advantages = torch.empty_like(rewards)
     later = rewards.new_zeros(rewards.shape[0])
     next_value = later
@@ -20,8 +20,8 @@ def serial(rewards, values, gamma, lam):
 
 
 def chunked(rewards, values, gamma, lam, chunk=128):
-    """(advantages, returns): time reversed and padded to whole chunks, all of which are multiplied by a triangular matrix of powers
-    at once; then a carry passes from chunk to chunk (the form of slime's `chunked_gae`)."""
+    """(advantages, returns): time is reversed and padded to whole chunks. All chunks are multiplied by a triangular matrix of powers at
+    once, then a carry passes from chunk to chunk (the form of slime's `chunked_gae`)."""
     rows, steps = rewards.shape
     following = torch.cat([values[:, 1:], values.new_zeros(rows, 1)], dim=1)
     delta = rewards + gamma * following - values

@@ -1,4 +1,4 @@
-"""The surrogates as their papers write them, with torch operations: the oracle of losses_test.py in float64, and what
+"""The surrogates as defined in their papers, with torch operations: the oracle of losses_test.py in float64, and the baseline that
 tools/time_losses.py times in float32."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def _mean(x, mask):
 
 
 def _selected(logp, adv, mask, count, low=None, high=None, excluded=None):
-    """The `count` valid tokens of the largest covariance, as a mask; or all between low and high."""
+    """A mask of the `count` valid tokens with the largest covariance, or of all with a covariance between low and high."""
     cov = (adv - _mean(adv, mask)) * (constant(logp) - _mean(constant(logp), mask))
     cov = torch.where(mask.bool(), cov, -torch.inf)
     if low is not None:
@@ -78,7 +78,7 @@ def per_token(name, logp, old, adv, mask, **p):
 
 
 def diagnostics(logp, old, adv, mask):
-    """What verl logs beside the loss: clipped fraction, its lower one, k1."""
+    """The metrics that verl logs with the loss: clip fraction, its lower part, k1."""
     delta = (constant(logp) - old).clamp(-20, 20)
     ratio = delta.exp()
     mask = mask.to(ratio.dtype)

@@ -1,4 +1,4 @@
-"""Names and results as type checkers and callers see them."""
+"""Names and results, as type checkers and callers see them."""
 
 import inspect
 import typing

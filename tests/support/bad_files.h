@@ -1,5 +1,5 @@
 #pragma once
-// What may be found in the place of a file: other kinds, and sizes that no reader expects.
+// Bad replacements for a file: other file types and unexpected sizes.
 
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 
 namespace troupe::test {
 
-// Programs built with AddressSanitizer take many times the memory, so tests hold only the others to their bounds.
+// Programs built with AddressSanitizer take many times the memory, so tests check memory limits only without it.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kSanitized = true;
 #else

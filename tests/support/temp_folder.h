@@ -1,5 +1,5 @@
 #pragma once
-// A directory of its own for one test, removed with all it holds at the end.
+// A temporary directory for one test, removed with its contents at the end.
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// The benchmarks for a second each: one JSON object with the promised keys and figures that can be. Not how good they
-// are: docs/performance.md has the bars and what was measured.
+// Runs each benchmark for a second: one JSON object with the documented keys and plausible figures. Whether the figures
+// are good is not checked here: docs/performance.md has the bars and the measurements.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -33,7 +33,7 @@ void check_between(const json& value, double low, double high) {
 
 }  // namespace
 
-TEST_CASE("bench sampling: rates in process and over loopback, against the bare policy") {
+TEST_CASE("bench sampling: rates in process and over loopback, compared with the bare policy") {
   const json result = bench("sampling");
   for (const char* way : {"in_process", "loopback"}) {
     check_between(result.at(way).at("ratio_to_forward"), 0, 10);
@@ -44,12 +44,12 @@ TEST_CASE("bench sampling: rates in process and over loopback, against the bare 
   check_between(result.at("forward").at("rows_per_second"), 1e3, 1e9);
 }
 
-TEST_CASE("bench inference: a round trip beside its forward, and a deadline that is never early") {
+TEST_CASE("bench inference: a round trip with its forward pass, and a deadline that is never early") {
   const json result = bench("inference");
   CHECK(result.at("rows") == 64);
   check_between(result.at("forward_p50_us"), 0, 1e5);
   check_between(result.at("round_trip_p50_us"), 0, 1e6);
-  // Other programs may slow either of the two, so that the difference has no bound here.
+  // Other programs may slow either of the two, so the difference has no limit here.
   CHECK(result.at("overhead_p50_us").get<double>() ==
         doctest::Approx(result.at("round_trip_p50_us").get<double>() - result.at("forward_p50_us").get<double>()));
   CHECK(result.at("round_trip_p99_us") >= result.at("round_trip_p50_us"));
@@ -57,14 +57,14 @@ TEST_CASE("bench inference: a round trip beside its forward, and a deadline that
   CHECK(result.at("at_deadline_p99_us") >= result.at("at_deadline_p50_us"));
 }
 
-TEST_CASE("bench trainer: the cost over a bare loop, and the share of waiting") {
+TEST_CASE("bench trainer: the cost over a bare loop, and the share of time spent waiting") {
   const json result = bench("trainer");
   check_between(result.at("ratio_to_bare_loop"), 0.1, 10);
   check_between(result.at("wait_fraction"), 0, 1);
   check_between(result.at("update_ms"), 0, 1e5);
 }
 
-TEST_CASE("bench balance: differencing is never less even than greedy, nor better than possible") {
+TEST_CASE("bench balance: differencing is never less balanced than greedy, nor better than the lower bound") {
   const json result = bench("balance");
   CHECK(result.at("cases").size() == 12);
   for (const json& c : result.at("cases")) {
@@ -75,7 +75,7 @@ TEST_CASE("bench balance: differencing is never less even than greedy, nor bette
   }
 }
 
-TEST_CASE("bench gae and vtrace: bandwidth beside the limit of every layout and instruction set") {
+TEST_CASE("bench gae and vtrace: bandwidth and its limit for every layout and instruction set") {
   for (const char* name : {"gae", "vtrace"}) {
     const json result = bench(name);
     std::set<std::string> seen;
@@ -90,7 +90,7 @@ TEST_CASE("bench gae and vtrace: bandwidth beside the limit of every layout and 
   }
 }
 
-TEST_CASE("bench weights: the channel's speed against a bare broadcast of the same bytes") {
+TEST_CASE("bench weights: the speed of the channel, compared with a bare broadcast of the same bytes") {
   const json result = bench("weights");
   CHECK(result.at("bytes") == 100'000'000);
   check_between(result.at("ratio_to_bare_broadcast"), 0, 10);

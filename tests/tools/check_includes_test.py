@@ -51,17 +51,17 @@ ALLOWED = [
 
 
 class CheckIncludes(unittest.TestCase):
-    def test_offences_are_found(self):
+    def test_violations_are_found(self):
         for path, included in REFUSED:
             with self.subTest(path=path, included=included):
                 self.assertEqual(len(list(check_includes.problems_in(path, [f"#include {included}\n"]))), 1)
 
-    def test_what_is_allowed_is_left_alone(self):
+    def test_allowed_includes_pass(self):
         for path, included in ALLOWED:
             with self.subTest(path=path, included=included):
                 self.assertEqual(list(check_includes.problems_in(path, [f"#include {included}\n"])), [])
 
-    def test_an_offence_is_named_with_its_line(self):
+    def test_a_violation_is_named_with_its_line(self):
         lines = ["#pragma once\n", '  #  include "envs/env.h"\n']
         self.assertEqual(
             list(check_includes.problems_in("runtime/base/array.h", lines)),

@@ -25,7 +25,7 @@ CLASSES = [
     ("class A { static_assert(sizeof(int) == 4); alignas(64) float lanes[4]; struct B; };", {"A": 0}),
     ('class A { const char* a = "void f();"; char b = \'{\'; /* void g(); */ int c = 1\'000; };  // void h();', {"A": 0}),
     ('class A { const char* a = R"(} void f(); {)"; void g(); };', {"A": 1}),
-    # Nested classes count for themselves, and the access outside goes on behind them.
+    # Nested classes are counted separately, and the access level of the outer class continues after them.
     ("class A { struct B { void f(); private: void g(); }; void h(); };", {"B": 1, "A": 1}),
     ("class A : public B<int>, private C { void f(); };", {"A": 1}),
     ("class A::B final : public C { void f(); };", {"A::B": 1}),

@@ -25,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What this process writes to stderr while it lives, the log as a node writes it.
+// Captures what this process writes to stderr while it exists, with the log set up as in a node.
 class CapturedErrors {
  public:
   CapturedErrors() : before_(dup(STDERR_FILENO)) {
@@ -57,7 +57,7 @@ class CapturedErrors {
 
 std::vector<std::string> shell(const std::string& script) { return {"/bin/sh", "-c", script}; }
 
-// Every process that runs `script` writes its id, on a line of its own, to this file.
+// Every process that runs `script` writes its id on a separate line to this file.
 struct Ids {
   std::string script(const std::string& then) const { return "echo $$ >> " + (folder / "ids") + "; " + then; }
   std::vector<pid_t> all() const {
@@ -85,29 +85,29 @@ TEST_CASE("child_processes: what a child writes appears line by line with its pr
   CHECK(errors.count(prefix) == 4);  // the long line in two pieces
 }
 
-TEST_CASE("child_processes: one that crashes is named with its signal or code and started again") {
+TEST_CASE("child_processes: one that crashes is reported with its signal or code and restarted") {
   CapturedErrors errors;
   const Ids ids;
   ChildProcesses children;
-  // The first is ended by a signal, the second by its code, the third goes on.
+  // The first is killed by a signal, the second ends with an error code, the third keeps running.
   const std::string script =
       "case $(wc -l < " + (ids.folder / "ids") + ") in 1) kill -SEGV $$;; 2) exit 7;; *) exec sleep 1000;; esac";
   CHECK(children.start(shell(ids.script(script)), 1).error == "");
   REQUIRE(eventually([&] { return ids.all().size() == 3; }));
-  CHECK(errors.has("worker process " + std::to_string(ids.all()[0]) + " was ended by signal 11 (Segmentation fault)"));
+  CHECK(errors.has("worker process " + std::to_string(ids.all()[0]) + " was killed by signal 11 (Segmentation fault)"));
   CHECK(errors.has("worker process " + std::to_string(ids.all()[1]) + " ended with exit code 7"));
   children.stop(10s);
   for (const pid_t id : ids.all()) CHECK(!exists(id));
   CHECK(ids.all().size() == 3);
 }
 
-TEST_CASE("child_processes: one that ends in order or by a user's mistake is reaped and not started again") {
+TEST_CASE("child_processes: one that ends normally or by a user's mistake is reaped and not restarted") {
   CapturedErrors errors;
   const Ids ids;
   ChildProcesses children;
   for (const int code : {0, 2, 130}) children.start(shell(ids.script("exit " + std::to_string(code))), 1);
   REQUIRE(eventually([&] { return errors.count(" ended with exit code ") == 3; }));
-  CHECK(errors.count("it is not started again") == 1);
+  CHECK(errors.count("it is not restarted") == 1);
   for (const pid_t id : ids.all()) CHECK(eventually([&] { return !exists(id); }));
   // A fourth one shows that nothing was left to do before it.
   children.start(shell(ids.script("exit 0")), 1);
@@ -115,7 +115,7 @@ TEST_CASE("child_processes: one that ends in order or by a user's mistake is rea
   CHECK(ids.all().size() == 4);
 }
 
-TEST_CASE("child_processes: ends are noticed also where the signal of a child's end was ignored") {
+TEST_CASE("child_processes: ends are noticed even if SIGCHLD was ignored") {
   CapturedErrors errors;
   const Ids ids;
   const std::string once = "case $(wc -l < " + (ids.folder / "ids") + ") in 1) exit 7;; *) exec sleep 1000;; esac";
@@ -126,13 +126,13 @@ TEST_CASE("child_processes: ends are noticed also where the signal of a child's 
   CHECK(eventually([&] { return ids.all().size() == 2; }));
   std::signal(SIGCHLD, SIG_IGN);  // later, by a library: the system reaps the children itself
   children.start(shell("exit 7"), 1);
-  CHECK(eventually([&] { return errors.has("ended, its exit code is not known; starting another"); }));
+  CHECK(eventually([&] { return errors.has("ended with an unknown exit code; starting another"); }));
   children.stop(10s);
   for (const pid_t id : ids.all()) CHECK(!exists(id));
   std::signal(SIGCHLD, SIG_DFL);
 }
 
-TEST_CASE("child_processes: a program that is not there is a crash") {
+TEST_CASE("child_processes: a program that does not exist counts as a crash") {
   CapturedErrors errors;
   ChildProcesses children;
   CHECK(children.start({"/nowhere/troupe"}, 1).count == 1);
@@ -140,7 +140,7 @@ TEST_CASE("child_processes: a program that is not there is a crash") {
   CHECK(eventually([&] { return errors.has("ended with exit code 127"); }));
 }
 
-TEST_CASE("child_processes: stop asks all to end, ends those that do not, and nothing is started afterwards") {
+TEST_CASE("child_processes: stop asks all to end, kills those that do not, and nothing is started afterwards") {
   CapturedErrors errors;
   const Ids ids;
   ChildProcesses children;
@@ -149,11 +149,11 @@ TEST_CASE("child_processes: stop asks all to end, ends those that do not, and no
   REQUIRE(eventually([&] { return ids.all().size() == 4; }));
   children.stop(200ms);
   for (const pid_t id : ids.all()) CHECK(!exists(id));
-  CHECK(children.start(shell("exit 0"), 1).error == "the node is ending");
+  CHECK(children.start(shell("exit 0"), 1).error == "the node is stopping");
   CHECK(!errors.has("starting another"));
 }
 
-TEST_CASE("child_processes: every way to close inherited descriptors leaves the first three alone") {
+TEST_CASE("child_processes: every way to close inherited descriptors keeps the first three open") {
   constexpr int kMany = 700;
   const auto listed = [](int first) {
     if (!close_listed_descriptors_from(first)) _exit(99);
@@ -176,7 +176,7 @@ TEST_CASE("child_processes: every way to close inherited descriptors leaves the 
   }
 }
 
-TEST_CASE("child_processes: stop ends a start that is under way, and leaves what was started its patience") {
+TEST_CASE("child_processes: stop interrupts a start, and gives the processes that were started its patience") {
   CapturedErrors errors;
   const Ids ids;
   ChildProcesses children;
@@ -186,7 +186,7 @@ TEST_CASE("child_processes: stop ends a start that is under way, and leaves what
   children.stop(60s);
   const auto result = started.get();
   CHECK(result.count < 1000);
-  CHECK(result.error == "the node is ending");
+  CHECK(result.error == "the node is stopping");
   CHECK(errors.has("worker process " + std::to_string(ids.all().at(0)) + ": bye\n"));
   for (const pid_t id : ids.all()) CHECK(!exists(id));
 }
@@ -209,11 +209,11 @@ TEST_CASE(
   const rlimit lower{60, limit.rlim_max};
   REQUIRE(setrlimit(RLIMIT_NOFILE, &lower) == 0);
   kill(ids.all().at(0), SIGKILL);
-  CHECK(eventually([&] { return errors.has("was ended by signal 9"); }));
+  CHECK(eventually([&] { return errors.has("was killed by signal 9"); }));
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-TEST_CASE("child_processes: a reader that does not read stderr does not keep the children from being ended") {
+TEST_CASE("child_processes: children are stopped even if nobody reads stderr") {
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
   while (write(ends[1], "x", 1) == 1) {
@@ -246,7 +246,7 @@ TEST_CASE("child_processes: none outlives the process that started it") {
   REQUIRE(eventually([&] { return ids.all().size() == 3; }));
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
-  // They are not ours to reap: whoever adopts them may leave them as zombies.
+  // This process cannot reap them, and the process that adopts them may leave them as zombies.
   const auto runs = [](pid_t id) {
     const std::string stat = text_of("/proc/" + std::to_string(id) + "/stat");
     return !stat.empty() && stat.find(") Z") == std::string::npos;

@@ -1,15 +1,16 @@
-// The real program: help, and what every command refuses: exit codes and messages.
+// The real program: help, and the exit codes and messages with which commands refuse mistakes.
 #include "tests/support/run_command.h"
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
+#include "tools/cli/commands.h"
 
 using namespace troupe;
 using namespace troupe::test;
 
 namespace {
 
-const Words kCommands = {"train", "worker", "inference", "node",  "spawn",    "eval",
-                         "play",  "envs",   "config",    "bench", "simulate", "version"};
+const Words kCommands = {"train", "worker", "inference", "node",  "spawn",   "eval",    "play",
+                         "envs",  "config", "metrics",   "bench", "version", "simulate"};
 
 const std::string kSeedRange = " is not a seed, expected an integer in [0, 18446744073709551615]";
 const std::string kExample = ", expected HOST:PORT, like 127.0.0.1:5555";
@@ -60,11 +61,43 @@ TEST_CASE("troupe: a value that looks like an option is refused") {
   });
 }
 
-TEST_CASE("troupe: the overview lists every command") {
+TEST_CASE("troupe: these tests know every command") {
+  Words names;
+  for (const Command& command : all_commands()) names.emplace_back(command.name);
+  CHECK(names == kCommands);
+}
+
+TEST_CASE("troupe: the overview lists every command, those for maintainers under their own heading at the end") {
   const std::string overview = run_troupe({"--help"}).out;
+  const size_t heading = overview.find("\nFor maintainers of troupe:\n");
+  REQUIRE(heading != std::string::npos);
+  for (const std::string& name : kCommands)
+    CHECK((overview.find("\n  " + name + ' ') > heading) == (name == "simulate"));
   for (const std::string& name : kCommands) CHECK(overview.find("\n  " + name + ' ') != std::string::npos);
   CHECK(run_troupe({"help"}).out == overview);
   CHECK(run_troupe({"-h"}).exit_code == 0);
+}
+
+TEST_CASE("troupe: help --markdown prints the page of all commands, and only alone") {
+  const CommandResult result = run_troupe({"help", "--markdown"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.starts_with("# Commands\n"));
+  CHECK(run_troupe({"--help", "--markdown"}).out == result.out);
+  CHECK(run_troupe({"help", "train", "--markdown"}).out == run_troupe({"train", "--help"}).out);
+}
+
+TEST_CASE("troupe: metrics lists those whose name contains the argument, or all of them") {
+  const std::string all = run_troupe({"metrics"}).out, lag = run_troupe({"metrics", "lag"}).out;
+  CHECK(all.find("\nlearner.kl  nats\n") != std::string::npos);
+  CHECK(all.find(lag) != std::string::npos);
+  CHECK(lag.starts_with("lag.p50  updates\n"));
+  CHECK(lag.find("env_steps") == std::string::npos);
+  CHECK(run_troupe({"metrics", "--markdown"}).out.starts_with("# Metrics\n"));
+  check_all({
+      {{"metrics", "learner.kll"}, "learner.kll: no metric has this in its name, did you mean learner.kl?"},
+      {{"metrics", "xyzzy"}, "xyzzy: no metric has this in its name, `troupe metrics` lists them"},
+      {{"metrics", "lag", "--markdown"}, "metrics: --markdown: prints all metrics; leave out NAME"},
+  });
 }
 
 TEST_CASE("troupe: version prints one line") {
@@ -96,6 +129,31 @@ TEST_CASE("troupe: wrong commands and options end in one line") {
       {{"train", "runs/a", "--checkpoint", "best"},
        "train: --checkpoint: unknown option, a run is resumed from its newest checkpoint; to begin a new run with the "
        "weights of another checkpoint, use --init-from RUN/checkpoints/NUMBER"},
+      {{"train", "cartpole", "--load", "runs/a"},
+       "train: --load: unknown option, to begin a new run with the weights of another one, use --init-from"},
+      {{"train", "cartpole", "--learning-rate", "1e-3"},
+       "train: --learning-rate: unknown option, settings are given with --set trainer.policy_lr=VALUE --set "
+       "trainer.value_lr=VALUE"},
+      {{"train", "cartpole", "--total-timesteps=1e6"},
+       "train: --total-timesteps=1e6: unknown option, settings are given with --set stop.env_steps=1e6"},
+      {{"train", "cartpole", "--num-envs", "8"},
+       "train: --num-envs: unknown option, settings are given with --set env.rows=VALUE"},
+      {{"train", "cartpole", "--name", "a"}, "train: --name: unknown option, settings are given with --set name=VALUE"},
+      {{"train", "cartpole", "--gamma=0.9"},
+       "train: --gamma=0.9: unknown option, settings are given with --set algorithm.gamma=0.9"},
+      {{"train", "cartpole", "--trainer.epochs", "2"},
+       "train: --trainer.epochs: unknown option, settings are given with --set trainer.epochs=VALUE"},
+      {{"train", "cartpole", "--batch-size", "64"},
+       "train: --batch-size: unknown option, the size of a minibatch is trainer.super_batch / trainer.minibatches"},
+      {{"train", "cartpole", "--rows", "8"}, "train: --rows: unknown option, `troupe train --help` lists them"},
+      {{"train", "cartpole", "trainer.epochs=4"},
+       "train: \"trainer.epochs=4\" is one argument too many; settings are given with --set trainer.epochs=4"},
+      {{"train", "cartpole", "env.params.size=9"},
+       "train: \"env.params.size=9\" is one argument too many; settings are given with --set env.params.size=9"},
+      {{"train", "cartpole", "num_envs=8"},
+       "train: \"num_envs=8\" is one argument too many; settings are given with --set env.rows=8"},
+      {{"train", "cartpole", "a=b"}, "train: \"a=b\" is one argument too many"},
+      {{"version", "--gamma"}, "version: --gamma: unknown option, `troupe version --help` lists them"},
       {{"train", "cartpole", "--seed"}, "train: --seed: needs a value"},
       {{"train", "cartpole", "--set"}, "train: --set: needs a value"},
       {{"train", "cartpole", "--seed", "1", "--seed", "2"}, "train: --seed: is given more than once"},
@@ -121,9 +179,9 @@ TEST_CASE("troupe: wrong numbers end in one line") {
       {{"eval", "runs/x", "--episodes", "ten"},
        "--episodes: \"ten\" is not an integer, expected an integer in [1, 1000000]"},
       {{"bench", "sampling", "--seconds", "0"},
-       "--seconds: \"0\" is not right, expected a number of seconds in (0, 3600]"},
+       "--seconds: \"0\" is not valid, expected a number of seconds in (0, 3600]"},
       {{"bench", "sampling", "--seconds", "nan"},
-       "--seconds: \"nan\" is not right, expected a number of seconds in (0, 3600]"},
+       "--seconds: \"nan\" is not valid, expected a number of seconds in (0, 3600]"},
       {{"bench", "samplng"}, "bench: \"samplng\" is unknown, did you mean sampling?"},
       {{"bench", "x"},
        "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, gae, vtrace, balance, "

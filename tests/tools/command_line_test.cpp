@@ -17,7 +17,7 @@ namespace {
 
 using Values = std::map<std::string, Words>;
 
-// What a command has read from its command line.
+// The values that a command has read from its command line.
 Values values_of(const Words& words) {
   std::ostringstream out;
   const auto line = parse_command_line(all_commands(), words, out);
@@ -27,14 +27,14 @@ Values values_of(const Words& words) {
   return line->values;
 }
 
-// The same, of one flag with at most one value; "" without.
+// The same for one flag with at most one value; "" without a value.
 std::string value_of(const char* flag, const Words& words) {
   const Words values = values_of(words).at(flag);
   REQUIRE(values.size() <= 1);
   return values.empty() ? "" : values.front();
 }
 
-// The options that `read` makes of the words behind the command's name.
+// The options that `read` makes from the words after the command's name.
 template <auto read>
 auto options_of(const Words& words) {
   Flags flags("command", "", words);
@@ -95,7 +95,7 @@ TEST_CASE("command_line: simulate takes one seed or a range, ends included") {
   CHECK(one.at("--verbose") == Words{"true"});
 }
 
-TEST_CASE("command_line: what a command does is decided by its flags") {
+TEST_CASE("command_line: the action of a command depends on its flags") {
   std::ostringstream out;
   const auto line = parse_command_line(all_commands(), {"version"}, out);
   REQUIRE(line.has_value());
@@ -103,7 +103,7 @@ TEST_CASE("command_line: what a command does is decided by its flags") {
   CHECK(!line->command.done_by_learn);
 }
 
-TEST_CASE("command_line: the commands that compute are done by troupe-learn") {
+TEST_CASE("command_line: troupe-learn runs the commands that compute") {
   Words names;
   for (const Command& command : all_commands())
     if (command.done_by_learn) names.emplace_back(command.name);
@@ -115,7 +115,7 @@ TEST_CASE("address: text reads back as the same address") {
     CHECK(parse_address("--connect", address.text()) == address);
 }
 
-TEST_CASE("address: one that stands for all addresses of a machine is shown with the machine's name") {
+TEST_CASE("address: one that means all addresses of a machine is shown with the name of the machine") {
   CHECK(address_for_others({"0.0.0.0", 5555}, "trainer") == "trainer:5555");
   CHECK(address_for_others({"::", 5555}, "trainer") == "trainer:5555");
   CHECK(address_for_others({"0.0.0.0", 5555}, "") == "HOST:5555");

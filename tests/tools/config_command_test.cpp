@@ -1,4 +1,4 @@
-// The real program: troupe config, and what it checks as troupe train does.
+// The real program: troupe config, and the checks that it shares with troupe train.
 #include <filesystem>
 
 #include "tests/support/test.h"
@@ -7,7 +7,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
-TEST_CASE("troupe: a mistake is blamed on the file, on --set, or on both, as it was made") {
+TEST_CASE("troupe: the error about a mistake names the file, --set, or both") {
   const Folder folder;
   const std::string file = folder.file("grid.json", R"({"env": {"id": "GridWorld", "params": {"size": 5}}})");
   const std::string bad = folder.file("bad.json", R"({"env": {"id": "GridWorld", "params": {"sise": 5}}})");
@@ -25,7 +25,7 @@ TEST_CASE("troupe: a mistake is blamed on the file, on --set, or on both, as it 
   });
 }
 
-TEST_CASE("troupe: config takes the folder of a run for its config.json") {
+TEST_CASE("troupe: config accepts the folder of a run in place of its config.json") {
   const Folder folder;
   std::filesystem::create_directories(folder.path / "run");
   const std::string config = folder.file("run/config.json", R"({"name": "mine", "seed": 77})");
@@ -54,8 +54,8 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
       {{file, "--set", "evaluation.env_params.foo=1"},
        "--set: evaluation.env_params.foo: unknown key, this environment has: velocities"},
       {{file, "--set", "env.id=GridWorld", "--set", "evaluation.env_params.size=4"},
-       "--set: evaluation.env_params: {\"size\":4} change what is observed or which actions there are, so that the "
-       "run's policy does not fit; leave such parameters to env.params"},
+       "--set: evaluation.env_params: {\"size\":4} change the observations or actions, so that the "
+       "run's policy does not fit; set such parameters in env.params"},
       {{file, "--set", "env.id=Pendulum-v1", "--set", "algorithm.advantage=optimal_token_baseline"},
        "--set: algorithm.advantage: \"optimal_token_baseline\" needs probabilities of categories, but the actions of "
        "Pendulum-v1 are continuous"},
@@ -86,7 +86,7 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
 TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have an effect or not") {
   const Folder folder;
   const std::string file = folder.file("run.json", "{}");
-  const std::string kl = " (known: k1, abs, k2, k3, low_var_kl, full, kl, mse, each also with + at its end)";
+  const std::string kl = " (known: k1, abs, k2, k3, low_var_kl, full, kl, mse, each also with a + at the end)";
   check_all({
       {{"config", file, "--set", "algorithm.kl=k33"},
        "--set: algorithm.kl: unknown name \"k33\", did you mean \"k3\"?" + kl},
@@ -189,7 +189,7 @@ TEST_CASE("troupe: config prints the effective settings, which it accepts again"
   CHECK(run_troupe({"config", folder.file("again.json", first.out)}).out == first.out);
 }
 
-TEST_CASE("troupe: config --defaults is a run file, and what follows -- is no option") {
+TEST_CASE("troupe: config --defaults prints a config file, and words after -- are not options") {
   const Folder folder;
   const std::string defaults = folder.file("defaults.json", run_troupe({"config", "--defaults"}).out);
   CHECK(run_troupe({"config", "--", defaults}).exit_code == 0);

@@ -1,5 +1,5 @@
-// Run files and command lines that nobody would write: each is accepted, or refused with one clear line.
-// TROUPE_FUZZ_SEED chooses other ones, TROUPE_FUZZ_SECONDS goes on for so long.
+// Random config files and command lines: each is accepted, or refused with one clear line. TROUPE_FUZZ_SEED chooses
+// others, TROUPE_FUZZ_SECONDS sets how long to continue.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -32,7 +32,7 @@ uint64_t seed() {
   return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
 }
 
-// Calls `one` with a stream of its own `count` times, and on until TROUPE_FUZZ_SECONDS are over.
+// Calls `one` `count` times, each with its own random stream, and then until TROUPE_FUZZ_SECONDS have passed.
 void repeat(const char* name, int count, const std::function<void(Rng&)>& one) {
   const char* text = std::getenv("TROUPE_FUZZ_SECONDS");
   const auto end = Clock::now() + std::chrono::duration<double>(text == nullptr ? 0.0 : std::strtod(text, nullptr));
@@ -43,7 +43,7 @@ void repeat(const char* name, int count, const std::function<void(Rng&)>& one) {
   }
 }
 
-// What `action` is refused with, or "". Nothing but ConfigError may come out of it.
+// The message of the ConfigError that `action` throws, or "". It must not throw anything else.
 std::string refusal(const std::function<void()>& action) {
   try {
     action();
@@ -147,7 +147,7 @@ Json odd_value(Rng& rng, int depth = 0) {
   }
 }
 
-// A field of a run file, or something like one.
+// A setting of a config file, or something similar.
 std::string odd_path(Rng& rng) {
   static const std::vector<SettingInfo> fields = describe_fields();
   std::string path = any_of(rng, fields).path;
@@ -162,7 +162,7 @@ std::string odd_path(Rng& rng) {
   }
 }
 
-// A run file with some fields set to odd values.
+// A config file with odd values for some settings.
 std::string odd_tree(Rng& rng) {
   Json root = Json::parse(any_of(rng, run_files()));
   for (uint64_t i = 1 + rng.below(3); i > 0; --i) {
@@ -178,7 +178,7 @@ std::string odd_tree(Rng& rng) {
   return root.dump(-1, ' ', false, Json::error_handler_t::ignore);
 }
 
-// A run file with bytes changed, cut out, doubled or put in.
+// A config file with bytes changed, removed, doubled or inserted.
 std::string odd_bytes(Rng& rng) {
   std::string text = any_of(rng, run_files());
   for (uint64_t i = 1 + rng.below(4); i > 0 && !text.empty(); --i) {
@@ -206,11 +206,11 @@ void check_file(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("config fuzz: a run file with bytes changed is read or refused with one line") {
+TEST_CASE("config fuzz: a config file with bytes changed is read or refused with one line") {
   repeat("bytes", 3000, [](Rng& rng) { check_file(odd_bytes(rng)); });
 }
 
-TEST_CASE("config fuzz: a run file with odd values is read or refused with one line") {
+TEST_CASE("config fuzz: a config file with odd values is read or refused with one line") {
   repeat("tree", 3000, [](Rng& rng) { check_file(odd_tree(rng)); });
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("config fuzz: what is read passes every check or is refused with one l
   });
 }
 
-TEST_CASE("config fuzz: --set is done or refused with one line, and then changes nothing") {
+TEST_CASE("config fuzz: --set is applied, or refused with one line and then changes nothing") {
   repeat("set", 3000, [](Rng& rng) {
     RunConfig config;
     const RunConfig before = config;
@@ -261,7 +261,7 @@ TEST_CASE("config fuzz: a command line is understood or refused with one line") 
   });
 }
 
-TEST_CASE("config fuzz: a path of --set that leads very deep or an object that grows without end is refused") {
+TEST_CASE("config fuzz: a very deep path in --set and an object that keeps growing are refused") {
   RunConfig config;
   std::string deep = "env.params";
   for (int i = 0; i < 50'000; ++i) deep += ".a";
@@ -269,5 +269,5 @@ TEST_CASE("config fuzz: a path of --set that leads very deep or an object that g
   std::string error;
   for (int i = 0; i < 5000 && error.empty(); ++i)
     error = refusal([&] { apply_override(config, "env.params.key" + std::to_string(i) + "=value"); });
-  CHECK(error == "--set: env.params: has grown beyond 16 KiB, write it into the run file");
+  CHECK(error == "--set: env.params: has grown beyond 16 KiB, write it into the config file");
 }

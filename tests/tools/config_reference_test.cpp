@@ -1,34 +1,18 @@
-// docs/config.md is what the program says about its settings.
+// docs/config.md is current, and has every setting.
 #include "tools/cli/config_reference.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "actors/config/config.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "envs/make_env.h"
 #include "tests/support/test.h"
+#include "tests/tools/generated_page.h"
 
 using namespace troupe;
 
-namespace {
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  REQUIRE_MESSAGE(file.good(), path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-}  // namespace
-
 TEST_CASE("config reference: docs/config.md is current") {
-  const bool current = text_of("docs/config.md") == config_reference();
-  CHECK_MESSAGE(current,
-                "docs/config.md is not what `troupe config --markdown` prints; write it anew: "
-                "build/release/troupe config --markdown > docs/config.md");
+  test::check_page("docs/config.md", config_reference(), "config --markdown");
 }
 
 TEST_CASE("config reference: the owner of every setting is a folder of the source tree") {

@@ -8,7 +8,7 @@ using namespace troupe;
 using namespace troupe::test;
 
 TEST_CASE("troupe: lists fit 100 columns") {
-  // Except a field with its range, which is kept on one line.
+  // Except a setting with its range, which stays on one line.
   for (const Words& words : {Words{"envs"}, Words{"config", "--fields"}})
     for (const std::string& line : lines_of(run_troupe(words).out))
       if (line.starts_with("  ")) CHECK(line.size() <= 100);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests tools/find_torch.py on made-up installations."""
+"""Tests tools/find_torch.py on fake installations."""
 
 import os
 import subprocess
@@ -62,7 +62,7 @@ class FindTorch(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("old C++ ABI", text)
 
-    def test_a_half_made_installation_is_refused_naming_what_lacks(self):
+    def test_an_incomplete_installation_is_refused_naming_what_is_missing(self):
         os.remove(os.path.join(self.root, "lib/libtorch_cpu.so"))
         code, text = self.find()
         self.assertEqual(code, 1)

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 BUILD = os.path.abspath(sys.argv.pop(1))
-# Nothing of this shell that could lead to a library or to the source tree.
+# No variables of this shell that could lead to a library or to the source tree.
 BARE = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8"}
 
 
@@ -38,7 +38,7 @@ class InstalledPrograms(unittest.TestCase):
         self.assertEqual(self.troupe("eval", "run", "--episodes", "2").returncode, 0)
         self.assertEqual(self.troupe("play", "run", "--episodes", "1").returncode, 0)
 
-    def test_a_name_is_that_of_an_installed_run_file(self):
+    def test_a_name_means_an_installed_config_file(self):
         here = pathlib.Path(self.folder.name, "configs")
         here.mkdir()
         for name in ("configs/cartpole.json", "configs/cartpole", "configs/own.json", "cartpole.json", "cartpole"):
@@ -54,9 +54,9 @@ class InstalledPrograms(unittest.TestCase):
             self.assertEqual(json.loads(self.troupe("config", path).stdout)["seed"], 4321, path)
         unknown = self.troupe("config", "own")
         self.assertEqual(unknown.returncode, 2)
-        self.assertIn("own: no such run file", unknown.stderr)
+        self.assertIn("own: no such config file", unknown.stderr)
 
-    def test_the_installed_run_files_are_complete(self):
+    def test_the_installed_config_files_are_complete(self):
         source = pathlib.Path(__file__).resolve().parents[2] / "configs"
         installed = self.prefix / "share/troupe/configs"
         wanted = {path.relative_to(source) for path in source.rglob("*.json")}

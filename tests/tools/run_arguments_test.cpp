@@ -1,4 +1,4 @@
-// The real program: the run files and run folders that train, config, eval and play are given.
+// The real program: config files and run folders as arguments of train, config, eval and play.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,22 +13,22 @@
 using namespace troupe;
 using namespace troupe::test;
 
-TEST_CASE("troupe: wrong run files and folders end in one line before anything starts") {
+TEST_CASE("troupe: wrong config files and folders end in one line before anything starts") {
   const Folder folder;
   const std::string empty = folder.file("empty.json", "");
   const std::string typo = folder.file("typo.json", R"({"algorithm": {"gama": 0.9}})");
   const std::string pipe = (folder.path / "pipe.json").string(), large = folder.file("large.json", "{");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  const int silent_writer = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // nobody waits for what it may write
+  const int silent_writer = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // a reader must not wait for it
   REQUIRE(silent_writer >= 0);
   std::filesystem::resize_file(large, uint64_t{6} << 30);
   const std::string hang = folder.file("hang.json", R"({"stop": {"env_steps": 0}})");
   check_all({
-      {{"train", ""}, "the name of the run file is empty, expected a path or the name of a built-in one"},
-      {{"train", "cartpol"}, "cartpol: no such run file, did you mean cartpole?"},
+      {{"train", ""}, "the name of the config file is empty, expected a path or the name of a built-in one"},
+      {{"train", "cartpol"}, "cartpol: no such config file, did you mean cartpole?"},
       {{"train", folder.path.string()},
        folder.path.string() +
-           ": is a folder without a run, expected a run file, the name of a built-in one, or the folder of a run"},
+           ": is a folder without a run, expected a config file, the name of a built-in one, or the folder of a run"},
       {{"train", empty}, empty + ": is empty, expected a JSON value"},
       {{"train", typo}, typo + ": algorithm.gama: unknown key, did you mean algorithm.gamma?"},
       {{"config", pipe}, pipe + ": is a pipe, expected a regular file"},
@@ -53,7 +53,7 @@ TEST_CASE("troupe: wrong run files and folders end in one line before anything s
   ::close(silent_writer);
 }
 
-TEST_CASE("troupe: what is inside the folder of a run is answered with that run") {
+TEST_CASE("troupe: for a path inside a run folder, the error names that run") {
   const Folder folder;
   const std::string run = folder.path.string() + "/run", checkpoint = run + "/checkpoints/000000000150";
   std::filesystem::create_directories(checkpoint);
@@ -72,14 +72,14 @@ TEST_CASE("troupe: what is inside the folder of a run is answered with that run"
       check_all({{{command, path}, path + saved + " --checkpoint " + which}});
     for (const char* command : {"train", "config"})
       check_all({{{command, path},
-                  path + saved + " to resume that run, or a run file and --init-from " + path +
+                  path + saved + " to resume that run, or a config file and --init-from " + path +
                       " to begin a new run with these weights"}});
   }
   check_all({{{"eval", run + "/config.json"}, run + "/config.json" + part},
              {{"play", checkpoint + "/state.json"}, checkpoint + "/state.json" + part}});
 }
 
-TEST_CASE("troupe: where a run folder is missing, the nearest one is suggested") {
+TEST_CASE("troupe: if a run folder is missing, the nearest one is suggested") {
   const Folder folder;
   const std::filesystem::path runs = folder.path / "runs";
   for (const char* name : {"cartpole", "second_try"}) {
@@ -97,6 +97,7 @@ TEST_CASE("troupe: where a run folder is missing, the nearest one is suggested")
   CHECK(error("eval runs/cartpol") == "troupe: runs/cartpol" + none);
   CHECK(error("eval elsewhere/cartpole") == "troupe: elsewhere/cartpole" + none);
   CHECK(error("eval nothing_like_it") == "troupe: nothing_like_it: no such run folder\n");
-  CHECK(error("train second_try") == "troupe: second_try: no such run file, did you mean runs/second_try?\n");
-  CHECK(error("train runs/second_tri") == "troupe: runs/second_tri: no such run file, did you mean runs/second_try?\n");
+  CHECK(error("train second_try") == "troupe: second_try: no such config file, did you mean runs/second_try?\n");
+  CHECK(error("train runs/second_tri") ==
+        "troupe: runs/second_tri: no such config file, did you mean runs/second_try?\n");
 }

@@ -1,4 +1,4 @@
-// eval and play on a real run folder: what they print, what they refuse.
+// eval and play with a real run folder: what they print and what they refuse.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -67,7 +67,7 @@ const Run& trained_run() {
 
 }  // namespace
 
-TEST_CASE("eval: repeats the evaluation that the run made at its end") {
+TEST_CASE("eval: repeats the evaluation at the end of the run") {
   const json ours = trained_run().eval();
   const json theirs = json::parse(read(trained_run().path + "/summary.json")).at("eval");
   for (const char* key : {"episodes", "return_mean", "return_std", "length_mean", "success_rate", "updates"}) {
@@ -77,7 +77,7 @@ TEST_CASE("eval: repeats the evaluation that the run made at its end") {
   CHECK(ours.at("success_rate").is_null());  // CartPole does not report success
 }
 
-TEST_CASE("eval: plays as many episodes as asked, the same ones for the same seed") {
+TEST_CASE("eval: plays the given number of episodes, the same ones for the same seed") {
   const json first = trained_run().eval({"--episodes", "12", "--seed", "5"});
   CHECK(first.at("episodes") == 12);
   CHECK(first.at("return_min") <= first.at("return_mean"));
@@ -86,7 +86,7 @@ TEST_CASE("eval: plays as many episodes as asked, the same ones for the same see
   CHECK(trained_run().eval({"--episodes", "12", "--seed", "6"}).at("return_mean") != first.at("return_mean"));
 }
 
-TEST_CASE("eval: one episode is enough, and text says what JSON says") {
+TEST_CASE("eval: one episode is enough, and text and JSON agree") {
   const json one = trained_run().eval({"--episodes", "1"});
   CHECK(one.at("return_std") == 0.0);
   const CommandResult text = run_troupe({"eval", trained_run().path, "--episodes", "1"});
@@ -94,7 +94,7 @@ TEST_CASE("eval: one episode is enough, and text says what JSON says") {
   CHECK(text.out.find("episodes 1\n") != std::string::npos);
 }
 
-TEST_CASE("eval: names a damaged checkpoint and uses the one before it; with none that is whole it ends") {
+TEST_CASE("eval: names a damaged checkpoint and uses the one before it; ends if all are damaged") {
   const Run run;
   overwrite(run.checkpoint(3) + "/model.safetensors", "no tensors");
   const CommandResult result = run_troupe({"eval", run.path, "--json"});
@@ -108,7 +108,7 @@ TEST_CASE("eval: names a damaged checkpoint and uses the one before it; with non
                              run.checkpoint(3) + "/model.safetensors: damaged: 10 bytes, "));
 }
 
-TEST_CASE("eval and play: refuse what is no run with a checkpoint, in one line") {
+TEST_CASE("eval and play: refuse anything but a run with a checkpoint, in one line") {
   const test::TempFolder folder;
   const std::string run = folder / "run";
   std::filesystem::create_directories(run);
@@ -158,7 +158,7 @@ TEST_CASE("eval and the end of train say that the environment fails in every epi
       run_troupe({"train", "synthetic", "--run", run, "--set", "stop.updates=1", "--set", "stop.env_steps=0", "--set",
                   R"(env.params={"image_height": 4, "image_width": 4})", "--set",
                   "evaluation.env_params.exception_probability=1"});
-  const std::string reason = "the environment failed 100";  // and so many times, one for each row of the last step more
+  const std::string reason = "the environment failed 100";  // or a few more, one for each row of the last step
   CHECK(trained.exit_code == 1);
   CHECK(trained.err.starts_with("troupe: the last evaluation failed: " + reason));
   CHECK(std::ranges::count(trained.err, '\n') == 1);
@@ -233,7 +233,7 @@ TEST_CASE(
   CHECK(std::ranges::count(trained.err, '\n') == 1);
 }
 
-TEST_CASE("eval, play: a run of a machine with GPUs is used on one without, and says where its device is missing") {
+TEST_CASE("eval, play: a run of a machine with GPUs can be used on one without, with a warning") {
   const Run run;
   const std::string path = run.path + "/config.json";
   const std::string eval_as_trained = run_troupe({"eval", run.path, "--json"}).out;
@@ -263,14 +263,14 @@ TEST_CASE("eval, play: a run of a machine with GPUs is used on one without, and 
   }
 }
 
-TEST_CASE("train: a run of a machine with GPUs is resumed on one without once its devices are set") {
+TEST_CASE("train: a run of a machine with GPUs can be resumed on one without if its devices are changed") {
   const Run run;
   const std::string path = run.path + "/config.json";
   json config = json::parse(read(path));
   for (const char* section : {"trainer", "inference", "evaluation"}) config[section]["device"] = "cuda:999";
   overwrite(path, config.dump());
   Words words{"train", run.path, "--set", "stop.updates=4"};
-  // Every refusal names all that are still missing, and only those.
+  // Each error names all devices that are still missing, and only those.
   std::vector<std::string> missing = {"trainer.device=cpu", "inference.device=auto", "evaluation.device=auto"};
   while (!missing.empty()) {
     const CommandResult refused = run_troupe(words);
@@ -291,7 +291,7 @@ TEST_CASE("train: a run of a machine with GPUs is resumed on one without once it
   CHECK(resumed.out.find("resuming at update 3,") != std::string::npos);
 }
 
-TEST_CASE("play: writes plain frames when its output is no terminal") {
+TEST_CASE("play: writes plain frames if its output is not a terminal") {
   const CommandResult result = run_troupe({"play", trained_run().path, "--episodes", "2"});
   CHECK(result.exit_code == 0);
   CHECK(result.err == "");
@@ -301,7 +301,7 @@ TEST_CASE("play: writes plain frames when its output is no terminal") {
   CHECK(result.out.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("play: an environment that fails again and again ends it after five failures, with one line on stderr") {
+TEST_CASE("play: ends after five failures of the environment, with one line on stderr") {
   const test::TempFolder folder;
   const std::string run = folder / "run";
   const CommandResult trained = run_troupe(

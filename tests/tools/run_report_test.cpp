@@ -55,7 +55,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("finished_run: a run at its limit whose start wrote its summary and evaluation has nothing left to do") {
+TEST_CASE("finished_run: a run at its limit with summary and evaluation is finished") {
   test::TempFolder temporary;
   const std::string path = temporary / "run";
   RunFolder folder(posix_disk(), path, "{}");
@@ -89,6 +89,52 @@ TEST_CASE("finished_run: a run at its limit whose start wrote its summary and ev
   CHECK(line_after(whole).empty());
 }
 
+TEST_CASE("finished_run: a run that resumes before the update after which it ended has lost a checkpoint") {
+  test::TempFolder temporary;
+  const std::string path = temporary / "run";
+  RunFolder folder(posix_disk(), path, "{}");
+  CHECK(missing_checkpoint_line(folder, 4).empty());
+  const auto line_of = [&](const std::string& summary, uint64_t updates) {
+    std::ofstream(path + "/summary.json") << summary;
+    return missing_checkpoint_line(folder, updates);
+  };
+  CHECK(line_of(R"({"updates": 10})", 4) ==
+        path +
+            "/summary.json: the run ended after update 10, of which no checkpoint can be used; it resumes from the one "
+            "after update 4");
+  CHECK(line_of(R"({"updates": 10})", 10).empty());
+  CHECK(line_of(R"({"updates": 10})", 12).empty());
+  CHECK(line_of(R"({"updates": 10, "checkpoint_error": "the disk is full"})", 4).empty());
+  for (const char* damaged : {"[1]", "", "{", R"({"updates": -1})", R"({"updates": "10"})"})
+    CHECK(line_of(damaged, 4).empty());
+}
+
+TEST_CASE("run_report: a run that ends before its first report has what it resumed from, or what it wrote") {
+  ReplayStart start;
+  start.version = {1, 8};
+  start.env_steps = 100;
+  start.ledger.produced = start.ledger.trained = 100;
+  start.totals.env_failures = 3;
+  Fixture f(start);
+  f.finish();
+  CHECK(f.summary()["env_steps"] == 100);
+  CHECK(f.summary()["ledger"]["trained"] == 100);
+  CHECK(f.summary()["last_start"]["env_steps"] == 0);
+  CHECK(f.summary()["env_failures"] == json{{f.config.env.id, 3}});
+  Fixture recorded(start);
+  recorded.report->record(recorded.at(160, 10));
+  recorded.finish();
+  CHECK(recorded.summary()["env_steps"] == 160);
+}
+
+TEST_CASE("run_report: a checkpoint says how many lines of metrics there are") {
+  Fixture f;
+  f.report->record(f.at(10));
+  f.report->record(f.at(20));
+  f.report->save({});
+  CHECK(f.folder.checkpoints().load(0).scalars.at(kMetricsAtLeast) == 1);
+}
+
 TEST_CASE("run_report: one line for each number of steps, with the newest figures, written when the next comes") {
   Fixture f;
   f.report->record(f.at(0));
@@ -100,7 +146,7 @@ TEST_CASE("run_report: one line for each number of steps, with the newest figure
   CHECK(f.lines()[0]["updates"] == 2);
 }
 
-TEST_CASE("run_report: the last evaluation goes into the last line, also when no step came since") {
+TEST_CASE("run_report: the last line has the last evaluation, even if there was no step since") {
   Fixture f;
   f.report->record(f.at(10));
   f.report->record(f.at(20));
@@ -128,7 +174,7 @@ TEST_CASE("run_report: a run without a step leaves no line, and a resumed one no
   CHECK(resumed.lines().empty());
 }
 
-TEST_CASE("run_report: the summary holds totals over the starts, and what the last start did") {
+TEST_CASE("run_report: the summary has totals over all starts, and the figures of the last start") {
   ReplayStart start;
   start.version = {1, 8};
   start.env_steps = 100;
@@ -164,7 +210,7 @@ TEST_CASE("run_report: a deterministic checkpoint keeps the line that is held ba
   CHECK(env_steps_of(saved.extras.at(kMetricsHeld)) == 20);
 }
 
-TEST_CASE("run_report: a disk that refuses the summary is told, and the console has the closing lines all the same") {
+TEST_CASE("run_report: if the summary cannot be written, that is reported, and the closing lines are printed") {
   const test::TempFolder folder;
   const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
   Output console(file);

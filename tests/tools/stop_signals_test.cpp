@@ -11,7 +11,7 @@ using namespace troupe;
 
 namespace {
 
-// What is said of these signals, which come before and after the end of the command.
+// The messages for these signals, which arrive before and after the end of the command.
 std::vector<int> told(const std::vector<int>& before, const std::vector<int>& after) {
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
@@ -26,14 +26,14 @@ std::vector<int> told(const std::vector<int>& before, const std::vector<int>& af
     if (!before.empty()) CHECK(signals.wait());
     signals.end();
     for (const int signal : after) kill(getpid(), signal);
-  }  // all that came were taken
+  }  // all of them were handled
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   return heard;
 }
 
 }  // namespace
 
-TEST_CASE("stop signals: the first is told of, and none that comes after the end of the command") {
+TEST_CASE("stop signals: the first is reported, and none after the end of the command") {
   CHECK(told({SIGTERM}, {SIGINT}) == std::vector<int>{SIGTERM});
   CHECK(told({}, {SIGTERM}).empty());
   CHECK(told({}, {SIGINT, SIGUSR1}).empty());

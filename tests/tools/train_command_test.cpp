@@ -1,11 +1,11 @@
-// The real program: what troupe train refuses before anything starts.
+// The real program: mistakes that troupe train refuses before anything starts.
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 
 using namespace troupe;
 using namespace troupe::test;
 
-TEST_CASE("troupe: train refuses a run folder where a file is in its place or above it") {
+TEST_CASE("troupe: train refuses a run folder if its path, or the beginning of it, is a file") {
   const Folder folder;
   const std::string file = folder.file("a_file", "");
   const std::string wanted = ": is not a folder, expected a new one, an empty one or that of a run";
@@ -17,7 +17,29 @@ TEST_CASE("troupe: train refuses a run folder where a file is in its place or ab
   });
 }
 
-TEST_CASE("troupe: train refuses what cannot fit into memory, naming the setting, and config warns of it") {
+TEST_CASE("troupe: train --init-from says what it accepts where it is given something else") {
+  const Folder folder;
+  const std::string yaml = folder.file("lstm.yaml", "model: {kind: net}\n"), json = folder.file("my.json", "{}"),
+                    damaged = folder.file("model.safetensors", "model: {kind: net}\n"),
+                    missing = folder.path / "model.zip", newest = folder.path / "run/checkpoints/newest",
+                    run = folder.path / "new";
+  const std::string wanted =
+      ", expected the folder of a run, RUN/checkpoints/best, RUN/checkpoints/NUMBER or a .safetensors file";
+  const auto refused = [&](const std::string& path, const std::string& why) {
+    return BadLine{{"train", "cartpole", "--run", run, "--init-from", path}, "--init-from: " + path + why};
+  };
+  check_all({
+      refused(yaml, ": is not a safetensors file" + wanted),
+      refused(json, ": is not a folder" + wanted),
+      refused(missing, ": there is no such run or file" + wanted),
+      refused(newest, ": there is no such run or file" + wanted),
+  });
+  const CommandResult broken = run_troupe({"train", "cartpole", "--run", run, "--init-from", damaged});
+  CHECK(broken.exit_code == 2);
+  CHECK(broken.err.starts_with("troupe: --init-from: " + damaged + ": not a valid safetensors file: "));
+}
+
+TEST_CASE("troupe: train refuses a run that does not fit into memory, naming the setting, and config warns") {
   const std::vector<std::pair<Words, std::string>> cases = {
       {{"--set", "model.hidden=[65536,65536]"}, "model.hidden: [65536, 65536] needs at least "},
       {{"--set", "trainer.super_batch=1000000000", "--set", "stop.env_steps=1000000000000"},

@@ -24,7 +24,7 @@ void check_all(const std::vector<BadLine>& lines);
 
 std::vector<std::string> lines_of(const std::string& text);
 
-// A folder that exists for the length of one test.
+// A folder that exists during one test.
 struct Folder {
   test::TempFolder temporary;
   std::filesystem::path path = temporary.path();

@@ -1,4 +1,4 @@
-// `troupe bench balance`: how long sharing sequences out takes, and how even the parts come out.
+// `troupe bench balance`: how long it takes to distribute sequences, and how balanced the parts are.
 
 #include <algorithm>
 #include <chrono>
@@ -43,7 +43,7 @@ struct Case {
   BalanceStats balanced, greedy;
 };
 
-// Turn by turn for `seconds`, three times at least.
+// Alternates for `seconds`, at least three times.
 Case measure(int64_t sequences, int64_t parts, bool equal_size, double seconds) {
   constexpr std::size_t kLeastTurns = 3;
   Case out{sequences, parts, equal_size};

@@ -1,7 +1,7 @@
 #pragma once
-// The measurements behind `troupe bench`. Each takes about `seconds`, turn by turn with what it is compared to, so that
-// a slow spell of the machine hits both; ratios are medians over the turns. They run the actors of a real run; what a
-// benchmark leaves out is replaced by the benchmark itself at the actors' own interfaces.
+// The measurements of `troupe bench`. Each takes about `seconds` and alternates with the code that it is compared with,
+// so that a slow phase of the machine affects both; ratios are medians over the turns. They run the actors of a real
+// run. The benchmark takes the place of the actors that are left out, at their interfaces.
 
 #include <string>
 #include <vector>
@@ -10,27 +10,27 @@ namespace troupe {
 
 struct BenchReport {
   std::string json;                // one object, without line breaks
-  std::vector<std::string> lines;  // the same for people
+  std::vector<std::string> lines;  // the same as text
 };
 
-// Rows per second through worker, inference actor and replay, against the bare policy: in this process, and with the
-// worker in a second one over loopback. Starts `troupe worker` from this program's folder.
+// Rows per second through worker, inference actor and replay buffer, compared with the policy alone: in this process,
+// and with the worker in a second process over loopback. Starts `troupe worker` from this program's folder.
 BenchReport bench_sampling(double seconds);
-// What asking the inference actor costs over the forward it runs, and how well it keeps a deadline.
+// The overhead of a request to the inference actor over its forward pass, and how well it keeps a deadline.
 BenchReport bench_inference(double seconds);
-// What an update by the trainer costs over a bare loop, and how long the trainer waits when data is plenty.
+// The overhead of an update by the trainer over a plain loop, and how long the trainer waits if data is always ready.
 BenchReport bench_trainer(double seconds);
-// Time of sharing 1e3 to 1e5 sequences out among ranks, and how even the shares are, beside greedy and the lower bound.
+// The time of distributing 1e3 to 1e5 sequences over ranks, and the imbalance, next to greedy and the lower bound.
 BenchReport bench_balance(double seconds);
-// Loss, gradient and diagnostics of every policy surrogate in one pass over 512 x 2048 tokens, against reading and
-// writing as much.
+// Loss, gradient and diagnostics of every policy surrogate in one pass over 512 x 2048 tokens, compared with reading
+// and writing as many bytes.
 BenchReport bench_surrogate(double seconds);
 // Bandwidth of GAE and its relatives, and of V-trace, over sequence length, layout, instruction set and threads,
-// against a kernel that only reads and writes.
+// compared with a kernel that only reads and writes.
 BenchReport bench_gae(double seconds);
 BenchReport bench_vtrace(double seconds);
-// Log-probabilities and entropies from 256 rows of 152064 logits, and their gradient, against reading or copying the
-// logits.
+// Log-probabilities and entropies from 256 rows of 152064 logits, and their gradient, compared with reading or
+// copying the logits.
 BenchReport bench_logprob(double seconds);
 
 }  // namespace troupe

@@ -21,9 +21,9 @@ namespace troupe {
 namespace {
 
 BenchReport report_weights(double seconds) {
-  constexpr double kSecondsPerRepeat = 0.25;  // of 100 MB, both ways, on a slow machine
+  constexpr double kSecondsPerRepeat = 0.25;  // 100 MB in both ways, on a slow machine
   WeightsBenchmarkOptions options;
-  options.repeats = std::max(1, static_cast<int>(seconds / kSecondsPerRepeat) - 3);  // it warms up with three more
+  options.repeats = std::max(1, static_cast<int>(seconds / kSecondsPerRepeat) - 3);  // three more warm it up
   const WeightsBenchmark b = bench_weights(options);
   const nlohmann::ordered_json json{{"bytes", b.bytes},
                                     {"repeats", b.repeats},
@@ -52,10 +52,10 @@ BenchReport measure(const std::string& what, double seconds) {
 
 constexpr const char* kPlotScript = TROUPE_SOURCE_DIR "/tools/plot_bench.py";
 
-// Before anything is measured. Throws ConfigError when no plot can be written to `file`.
+// Called before anything is measured. Throws ConfigError when no plot can be written to `file`.
 void check_plot(const std::string& file) {
   const auto refuse = [&](const std::string& why) { throw ConfigError("--plot " + printable(file) + ": " + why); };
-  if (!std::filesystem::exists(kPlotScript)) refuse(std::string(kPlotScript) + " draws plots and is missing");
+  if (!std::filesystem::exists(kPlotScript)) refuse(std::string(kPlotScript) + " draws the plot and is missing");
   if (std::filesystem::is_directory(file)) refuse("is a folder, expected a file name like gae.svg");
   const std::string parent = std::filesystem::path(file).parent_path().string();
   const std::string folder = parent.empty() ? "." : parent;
@@ -63,7 +63,7 @@ void check_plot(const std::string& file) {
     refuse("cannot be written: " + folder + ": " + std::generic_category().message(errno));
 }
 
-// Runs tools/plot_bench.py of the source tree, which draws it.
+// Draws `json` with tools/plot_bench.py of the source tree.
 void plot(const std::string& json, const std::string& file) {
   const auto quoted = [](const std::string& text) {
     std::string out = "'";
@@ -74,7 +74,7 @@ void plot(const std::string& json, const std::string& file) {
   std::FILE* script = ::popen(command.c_str(), "w");
   if (script == nullptr) throw ConfigError("--plot: python3 cannot be started");
   std::fwrite(json.data(), 1, json.size(), script);
-  if (::pclose(script) != 0) throw ConfigError("--plot: nothing was drawn (see above)");
+  if (::pclose(script) != 0) throw ConfigError("--plot: the plot was not drawn, see the error above");
 }
 
 }  // namespace

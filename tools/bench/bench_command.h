@@ -1,5 +1,5 @@
 #pragma once
-// `troupe bench`: its flags. Measuring is done by troupe-learn (tools/bench/bench_command.cpp).
+// `troupe bench`: its flags. troupe-learn measures (tools/bench/bench_command.cpp).
 
 #include <algorithm>
 #include <string>
@@ -15,7 +15,7 @@ namespace troupe {
 struct BenchOptions {
   std::string what;  // one of kBenchmarks
   bool json = false;
-  double seconds = 5.0;  // of measuring, roughly
+  double seconds = 5.0;  // to measure, roughly
   std::string plot;      // an SVG file to draw, or empty
 };
 
@@ -50,7 +50,7 @@ inline BenchOptions read_bench(Flags& flags) {
   };
   flags.argument("NAME", options.what, benchmark, "what to measure, one of: " + all);
   flags.toggle("--json", options.json, "print one JSON object, whose keys name their units");
-  flags.option("--seconds", "S", options.seconds, parse_seconds, "seconds to measure for, roughly (default: 5)");
+  flags.option("--seconds", "S", options.seconds, parse_seconds, "seconds to measure, roughly (default: 5)");
   flags.option("--plot", kFileType, options.plot, file, "draw the result into this SVG file (only " + drawable + ")");
   flags.read();
   if (!options.plot.empty() && std::ranges::find(kDrawableBenchmarks, options.what) == kDrawableBenchmarks.end())
@@ -66,6 +66,9 @@ inline Command bench_command() {
           .examples =
               "  troupe bench sampling\n"
               "  troupe bench inference --seconds 10 --json\n",
+          .exit_codes = {{0, "the result was printed"},
+                         {1, "the measurement failed, or the result could not be written"},
+                         {2, "a mistake in the command"}},
           .parse = read_then_run<read_bench, check_bench>,
           .done_by_learn = true};
 }

@@ -33,20 +33,20 @@ Array random_actions(const ActionSpec& spec, const EnvStep& now, int64_t rows, R
   return actions;
 }
 
-// Processor time of this thread: what else the machine does should not count.
+// Processor time of this thread, so that other processes do not count.
 double thread_seconds() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Environment steps per second of env->step alone: the best of several stretches.
+// Environment steps per second of env->step() alone: the best of several measurements.
 double steps_per_second(const EnvConfig& config) {
   constexpr int kStretches = 7;
   constexpr double kSeconds = 0.1;
   const auto env = make_env(config);
   const ActionSpec& spec = env->spec().action;
-  const size_t block = spec.masked ? 1 : 64;  // steps whose actions can be drawn beforehand
+  const size_t block = spec.masked ? 1 : 64;  // steps whose actions can be drawn in advance
   EnvStep step = EnvStep::allocate(env->spec(), config.rows);
   env->reset(1, 0, step);
   Rng rng(1);

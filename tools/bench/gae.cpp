@@ -1,4 +1,4 @@
-// `troupe bench gae`: GAE and its relatives against what memory allows.
+// `troupe bench gae`: GAE and related scans, compared with the memory bandwidth.
 
 #include <algorithm>
 
@@ -29,7 +29,7 @@ ScanCase with_gae(ScanCase c, const ScanData& data, GaeInput in, double more_byt
   return c;
 }
 
-// Rows of 256 to 1791 steps one behind the other.
+// Packed rows of 256 to 1791 steps.
 std::vector<int64_t> packed_offsets(int64_t elements) {
   std::vector<int64_t> offsets = {0};
   for (int64_t i = 0; offsets.back() < elements; ++i)

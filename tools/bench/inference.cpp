@@ -17,10 +17,10 @@ namespace {
 constexpr int64_t kRows = 64;
 constexpr std::chrono::microseconds kDeadline{2000};
 
-// An inference actor with the main thread as its client.
+// An inference actor whose client is the main thread.
 class Server {
  public:
-  // Batches leave at `batch_size` rows, or after kDeadline.
+  // A batch runs when it has `batch_size` rows, or after kDeadline.
   explicit Server(int64_t batch_size) : system_(false), self_(system_.get()), input_(cart_pole_input(kRows)) {
     RunConfig config = bench_config(kRows);
     config.inference.batch_size = batch_size;
@@ -36,7 +36,7 @@ class Server {
     ask(0);
   }
 
-  // Seconds from sending a request of one client to having its reply.
+  // Seconds from a request of one client to its reply.
   double ask(uint32_t group) {
     ActRequest request;
     request.id = ++asked_;
@@ -81,7 +81,7 @@ BenchReport bench_inference(double seconds) {
   context->use_threads(1);
   const std::unique_ptr<Policy> policy = context->make_policy();
   const ActInput input = cart_pole_input(kRows);
-  // At the deadline server a second client has asked once and keeps silent, so that no batch is ever full or complete.
+  // A second client of at_deadline has sent one request and sends no more, so that no batch is ever full or complete.
   Server at_once(kRows), at_deadline(2 * kRows);
   at_deadline.ask(1);
   time_bare_act(*policy, input, 0.02);

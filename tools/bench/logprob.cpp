@@ -1,5 +1,5 @@
-// `troupe bench logprob`: log-probability and entropy from logits, and their gradient, against kernels that only read
-// the logits, or read them and write as many, turn by turn.
+// `troupe bench logprob`: log-probability and entropy from logits, and their gradient, compared in turns with
+// kernels that only read the logits, or read them and write as many.
 
 #include <algorithm>
 #include <bit>

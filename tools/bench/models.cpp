@@ -1,5 +1,5 @@
-// Times a policy's act() and a learner's update() on CartPole's shapes, beside the same work written plainly with
-// LibTorch's modules, autograd and Adam. Prints one JSON object; every key names its unit.
+// Times a policy's act() and a learner's update() on CartPole's shapes, and the same work written directly
+// with LibTorch's modules, autograd and Adam. Prints one JSON object; every key names its unit.
 
 #include <torch/torch.h>
 
@@ -162,7 +162,7 @@ int main() {
   add("stage_2048_us", median_us(100, [&] { learner->stage(batch); }));
   const auto staged = learner->stage(batch);
   BareLoop bare(*rollout);
-  // Turn by turn, so that both see the same machine.
+  // In turns, so that a slow phase of the machine affects both.
   std::vector<double> ours, theirs;
   for (int i = 0; i < 10; ++i) {
     ours.push_back(median_us(5, [&] { learner->update(*staged, 0.0); }));

@@ -49,7 +49,7 @@ double cpu_seconds(clockid_t clock) {
                                           : 0.0;
 }
 
-// `troupe worker` in a process of its own, ended with this object.
+// `troupe worker` in a separate process, which ends with this object.
 class WorkerProcess {
  public:
   explicit WorkerProcess(uint16_t port) {
@@ -79,7 +79,7 @@ class WorkerProcess {
   clockid_t clock_{};
 };
 
-// Lets one worker in, as the supervisor of a run does.
+// Admits one worker, as the supervisor of a run does.
 JoinService::behavior_type bench_server(JoinService::pointer, const Welcome& welcome) {
   return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {},
           [](status_atom) { return StatusReply{"running", {}, 1}; }};
@@ -90,9 +90,9 @@ struct Slice {
   double cpu_seconds_per_row = 0;  // of this process and the worker's
 };
 
-// Worker, inference actor, replay and publisher of a run, with the main thread in the trainer's place: it takes
-// super-batches, books them as trained and publishes the same weights under the next version, so that credits come as
-// in a run. When it stops taking, admission stops the worker.
+// Worker, inference actor, replay buffer and publisher of a run, with the main thread in the trainer's place: it takes
+// super-batches, reports them as trained and publishes the same weights under the next version, so that the worker gets
+// credits as in a run. When the main thread takes none, the worker gets no more credits and stops.
 class Pipeline {
  public:
   Pipeline(const RunContextPtr& context, WeightsPtr weights, bool own_process)
@@ -118,7 +118,7 @@ class Pipeline {
     worker_.emplace(*port);
   }
 
-  // Runs for `seconds`, after what waited from before is gone.
+  // Runs for `seconds`, after taking the samples that were waiting before.
   Slice run(double seconds) {
     for (int64_t i = 0; i < context_->config.replay.max_policy_lag + 2; ++i) take();
     const auto start = BenchClock::now();
@@ -133,7 +133,7 @@ class Pipeline {
  private:
   double cpu_so_far() const { return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) + (worker_ ? worker_->cpu_seconds() : 0); }
 
-  // The rows of the next super-batch.
+  // Takes the next super-batch and returns its number of rows.
   uint64_t take() {
     uint64_t rows = 0;
     self_->send(replay_, next_atom_v);
@@ -156,7 +156,7 @@ class Pipeline {
   PolicyVersion version_;
   PublisherActor publisher_;
   ReplayActor replay_;
-  std::optional<WorkerProcess> worker_;  // last: it ends first
+  std::optional<WorkerProcess> worker_;  // last, so that it ends first
 };
 
 // The figures of one way to sample over all turns.
@@ -201,8 +201,8 @@ BenchReport bench_sampling(double seconds) {
   std::vector<double> bare;
   Figures inside, across;
   do {
-    // The median act, not the number of acts: other programs may hold up the bare loop, not lower what it is compared
-    // to.
+    // The median of act(), not the number of calls: if other programs slow the bare loop down, that must not make the
+    // comparison easier.
     bare.push_back(static_cast<double>(kRows) / median(time_bare_act(*policy, input, turn / 3)));
     inside.add(in_process.run(turn / 3), bare.back());
     across.add(loopback.run(turn / 3), bare.back());

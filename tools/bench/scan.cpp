@@ -20,7 +20,7 @@ constexpr std::size_t kLeastTurns = 3;
 
 using Clock = std::chrono::steady_clock;
 
-// Seconds of one run, from as many as fill a millisecond.
+// Seconds of one run, measured over at least a millisecond of runs.
 double seconds_of(const std::function<void()>& run, int repeats) {
   const auto start = Clock::now();
   for (int i = 0; i < repeats; ++i) run();
@@ -33,7 +33,7 @@ double median(std::vector<double> x) {
   return *middle;
 }
 
-// The limit kernel in the best instruction set over n steps, by `threads` threads.
+// The limit kernel in the best instruction set over n steps, on `threads` threads.
 std::function<void()> limit_of(const ScanData& data, int64_t n, int threads, bool stream) {
   force_isa(available_isas().back());
   const StreamKernel limit = scan_kernels().limit;
@@ -53,7 +53,7 @@ struct Figures {
   double gb_per_s = 0, limit_gb_per_s = 0, ratio = 0;
 };
 
-// Turn by turn with the limit, whose stores are of the better kind for this size.
+// In turns with the limit kernel, which uses the faster kind of stores for this size.
 Figures measure(const ScanCase& c, const ScanData& data, double seconds) {
   constexpr double kShortest = 1e-3, kLimitBytes = 16;
   const auto repeats = [&](double bytes) { return std::max(1, static_cast<int>(kShortest * 1e10 / bytes)); };

@@ -1,6 +1,6 @@
 #pragma once
-// How `troupe bench gae` and `troupe bench vtrace` measure: a case against the limit kernel, which reads two arrays and
-// writes two, turn by turn in the same run. Bytes are those of the arrays that a case is given, each counted once.
+// How `troupe bench gae` and `troupe bench vtrace` measure: a case alternates with the limit kernel, which reads two
+// arrays and writes two. The bytes of a case are those of its arrays, each counted once.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// n elements from a cache line's start on, as PyTorch allocates them.
+// n elements that start at a cache line, as PyTorch allocates them.
 template <class T>
 class LineAligned {
  public:
@@ -30,7 +30,7 @@ class LineAligned {
   std::unique_ptr<T[], Delete> data_;
 };
 
-// What the cases compute with: numbers, flags, and room for two results.
+// The arrays of the cases: numbers, flags, and two results.
 class ScanData {
  public:
   explicit ScanData(int64_t elements);
@@ -42,8 +42,8 @@ class ScanData {
     return {arrays_[static_cast<std::size_t>(kInputs + which)].get(), static_cast<std::size_t>(n)};
   }
   FlagView dones(int64_t n) const { return {dones_.get(), static_cast<std::size_t>(n)}; }  // one in 200
-  // Answers of half to full length, right-padded, 10 % of each masked in the middle.
-  // Valid until the next call with this layout.
+  // Answers of half to full length, right-padded, 10 % of each masked in the middle. Valid until the next call with
+  // this layout.
   FlagView mask(int64_t sequences, int64_t steps, Layout layout);
 
  private:
@@ -65,12 +65,12 @@ struct ScanCase {
   int64_t elements() const { return sequences * steps; }
 };
 
-// Cases without bytes and run: every layout, instruction set and number of threads (1 and all) over sequence length,
-// out of cache; then each layout and instruction set in the second cache.
+// Cases whose `bytes` and `run` are not set: every layout, instruction set and number of threads (1 and all) over
+// sequence length, larger than the caches; then each layout and instruction set in the second-level cache.
 std::vector<ScanCase> scan_sweep();
-// Cases of `variant` in both layouts, out of cache, one thread, best instruction set.
+// Cases of `variant` in both layouts, larger than the caches, one thread, best instruction set.
 std::vector<ScanCase> scan_variant(const std::string& variant);
-inline constexpr int64_t kScanElements = int64_t{1} << 22;  // of the largest case: 16 MB an array
+inline constexpr int64_t kScanElements = int64_t{1} << 22;  // of the largest case: 16 MB per array
 
 // Measures every case for its share of `seconds`.
 BenchReport bench_scan(const std::vector<ScanCase>& cases, const ScanData& data, double seconds);

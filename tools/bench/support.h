@@ -1,6 +1,6 @@
 #pragma once
-// What the benchmarks share: figures from samples, an actor system, inputs for CartPole, and actors that swallow what a
-// benchmark has no use for. Main thread only, except the actors.
+// What the benchmarks share: statistics, an actor system, inputs for CartPole, and actors that ignore the messages that
+// a benchmark does not use. Main thread only, except the actors.
 
 #include <chrono>
 #include <string>
@@ -18,15 +18,15 @@ inline double seconds_since(BenchClock::time_point start) {
   return std::chrono::duration<double>(BenchClock::now() - start).count();
 }
 
-// The value that a share p of `values` does not exceed; NaN when there are none.
+// The p-quantile of `values`; NaN if there are none.
 double percentile(std::vector<double> values, double p);
 inline double median(const std::vector<double>& values) { return percentile(values, 0.5); }
 
-// How long one message of a benchmark may stay out before it gives up.
+// How long a benchmark waits for one message before it gives up.
 constexpr std::chrono::seconds kBenchPatience{20};
 [[noreturn]] void give_up(const std::string& waited_for);
 
-// An actor system; at its end every actor given to stop_at_end() is told to end first.
+// An actor system. Before it ends, it stops every actor given to stop_at_end().
 class BenchSystem {
  public:
   explicit BenchSystem(bool network);
@@ -44,17 +44,17 @@ class BenchSystem {
   std::vector<caf::strong_actor_ptr> actors_;
 };
 
-// Swallow everything.
+// These ignore every message.
 StatsActor::behavior_type silent_stats(StatsActor::pointer self);
 ReplayService::behavior_type silent_replay(ReplayService::pointer self);
 RecorderActor::behavior_type silent_recorder(RecorderActor::pointer self);
 EvaluatorActor::behavior_type silent_evaluator(EvaluatorActor::pointer self);
 
-// CartPole with the default 2x64 MLP, `rows` per vector environment and batch, nothing that ends or interrupts the run.
+// CartPole with the default 2x64 MLP, `rows` per vector environment and batch, nothing that ends or pauses the run.
 RunConfig bench_config(int64_t rows);
 // `rows` different observations near the upright position, with seeds for sampled actions.
 ActInput cart_pole_input(int64_t rows);
-// The seconds of each act() of `policy` on `input`, over and over for `seconds`; at least one.
+// The seconds of each act() of `policy` on `input`, repeated for `seconds`; at least one.
 std::vector<double> time_bare_act(Policy& policy, const ActInput& input, double seconds);
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// `troupe bench surrogate`: the policy surrogates' one pass (loss, gradient and diagnostics) against a kernel that only
-// reads the same arrays and writes one, turn by turn.
+// `troupe bench surrogate`: one pass of each policy surrogate (loss, gradient and diagnostics), compared in turns with
+// a kernel that only reads the same arrays and writes one.
 
 #include <algorithm>
 #include <chrono>
@@ -37,7 +37,7 @@ struct Tokens {
   }
 };
 
-// What no loss over these arrays can undercut: reads the four, writes the one.
+// The least that a loss over these arrays must do: read the four, write the one.
 void stream(Tokens& tokens) {
   for (int64_t i = 0; i < kTokens; ++i)
     tokens.grad[i] =

@@ -19,8 +19,8 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kSteps = 64, kColumns = 32;  // one super-batch
-constexpr size_t kBatches = 4;                 // different ones, taken in turn
+constexpr int64_t kSteps = 64, kColumns = 32;  // of one super-batch
+constexpr size_t kBatches = 4;                 // different super-batches, used in turns
 
 RunConfig trainer_config() {
   RunConfig config = bench_config(kColumns);
@@ -33,7 +33,7 @@ void fill_with_normals(Array& array, Rng& random) {
   for (float& x : array.mutable_view<float>()) x = random.normal();
 }
 
-// A rollout as a worker would push it, with rewards drawn at random.
+// A rollout as a worker would send it, with random rewards.
 RolloutPtr filled_rollout(Policy& policy, uint64_t index) {
   const Shape grid{kSteps, kColumns};
   const ActInput input = cart_pole_input(kSteps * kColumns);
@@ -61,7 +61,7 @@ SuperBatch batch_of(const RolloutPtr& rollout, uint64_t index) {
   return {index, rollout->samples, 0, {{rollout, columns}}};
 }
 
-// Trainer, prefetcher and publisher of a run, with the main thread in the place of a replay buffer that is always full.
+// Trainer, prefetcher and publisher of a run, with the main thread in the place of a replay buffer that is never empty.
 class Training {
  public:
   Training(const RunContextPtr& context, const std::vector<RolloutPtr>& rollouts)
@@ -88,8 +88,8 @@ class Training {
     double wait_seconds = 0;  // in total
   };
 
-  // Trains for `seconds`, and leaves the trainer waiting. The first update is not counted: it waited since the last
-  // slice.
+  // Trains for `seconds`; then the trainer waits. The first update is not counted, because its waiting time includes
+  // the pause since the last slice.
   Slice run(double seconds) {
     slice_ = {};
     first_ = true;
@@ -120,20 +120,20 @@ class Training {
                      slice_.wait_seconds += update.wait_seconds;
                    },
                    [&](const TrainingEnded& ended) { error = ended.reason + " " + ended.error; },
-                   caf::after(kBenchPatience) >> [] { give_up("word from the trainer"); });
+                   caf::after(kBenchPatience) >> [] { give_up("message from the trainer"); });
     if (!error.empty()) throw std::runtime_error("the trainer ended: " + error);
   }
 
   BenchSystem system_;
   caf::scoped_actor self_;
   std::vector<RolloutPtr> rollouts_;
-  caf::strong_actor_ptr asker_;  // the prefetcher, when it waits for a batch
+  caf::strong_actor_ptr asker_;  // the prefetcher, while it waits for a batch
   uint64_t fed_ = 0, trained_ = 0;
   bool first_ = false;
   Slice slice_;
 };
 
-// Updates of the same batches, already staged, one after the other on this thread.
+// Updates with the same batches, staged before, one after the other on this thread.
 class BareLoop {
  public:
   BareLoop(const RunContext& context, const std::vector<RolloutPtr>& rollouts) : learner_(learner_of(context)) {

@@ -1,4 +1,4 @@
-// `troupe bench vtrace`: V-trace against what memory allows.
+// `troupe bench vtrace`: V-trace, compared with the memory bandwidth.
 
 #include "algorithms/advantages/vtrace.h"
 #include "tools/bench/scan.h"

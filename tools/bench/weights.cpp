@@ -26,12 +26,12 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// c10d's broadcast between two ranks that stand ready.
+// c10d's broadcast between two ranks that are ready.
 class Bare {
  public:
   Bare(GroupBackend& backend, size_t bytes) : from_(bytes, std::byte{1}), to_(bytes) {
     Rendezvous r = backend.host();
-    r.generation = 1'000'000;  // apart from the channel's
+    r.generation = 1'000'000;  // distinct from the channel's
     r.size = 2;
     r.rank = 1;
     receiver_ = std::jthread([this, &backend, r](const std::stop_token& stop) {
@@ -71,7 +71,7 @@ class Bare {
   std::unique_ptr<BareBroadcast> root_;
   std::atomic<uint64_t> begun_ = 0, done_ = 0;
   uint64_t turns_ = 0;
-  std::jthread receiver_;  // last: it uses the others
+  std::jthread receiver_;  // last: uses the members above
 };
 
 // A sender and a receiver with its own thread.
@@ -111,7 +111,7 @@ class Channel {
   uint64_t number_ = 0;
   WeightReceiver receiver_;
   WeightSender sender_;
-  std::jthread receiving_;  // last: it uses the others
+  std::jthread receiving_;  // last: uses the members above
 };
 
 }  // namespace
@@ -122,7 +122,7 @@ WeightsBenchmark bench_weights(const WeightsBenchmarkOptions& options) {
   if (options.bucket_bytes > 0) channel_options.bucket_bytes = options.bucket_bytes;
   Bare bare(*backend, options.bytes);
   Channel channel(backend, options.bytes, channel_options);
-  constexpr int kWarmUp = 3;  // first touch of every buffer
+  constexpr int kWarmUp = 3;  // touches every buffer for the first time
   std::vector<double> bare_seconds, channel_seconds, ratios;
   for (int i = 0; i < options.repeats + kWarmUp; ++i) {
     const double plain = bare.measure(), ours = channel.measure();

@@ -1,5 +1,6 @@
 #pragma once
-// The measurement behind `troupe bench weights`: what the weight channel costs over a bare broadcast of the same bytes.
+// The measurement of `troupe bench weights`: the overhead of the weight channel over a bare broadcast of the same
+// bytes.
 
 #include <cstddef>
 
@@ -15,10 +16,10 @@ struct WeightsBenchmark {
   size_t bytes = 0;
   int repeats = 0;
   double bare_broadcast_seconds = 0;  // median: c10d Gloo broadcast of one tensor, until both ranks have it
-  // Median: publish() until the answer is in, that is header, buckets into the second buffer, the checksums at both
-  // ends, swap, and answer.
+  // Median: from publish() to the answer: header, buckets into the second buffer, the checksums at both ends, swap, and
+  // answer.
   double channel_seconds = 0;
-  // The median over pairs measured back to back, so that a slow spell of the machine hits both.
+  // The median over pairs measured back to back, so that a slow phase of the machine affects both.
   double ratio_to_bare_broadcast = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Where a process listens, or what it connects to, as flags and files spell it. Pure functions; any thread.
+// The address on which a process listens or to which it connects, as flags and files give it. Pure functions; any
+// thread.
 
 #include <cstdint>
 #include <string>
@@ -18,13 +19,13 @@ struct Address {
 
 inline const Address kLoopbackAnyPort = {"127.0.0.1", 0};
 
-// "host:port" or "[ipv6]:port"; `flag` begins every error. Throws ConfigError.
+// "host:port" or "[ipv6]:port". Throws ConfigError, which begins with `flag`.
 Address parse_address(std::string_view flag, const std::string& text);
 // The same for an address to listen on: a port alone is on loopback, and port 0 is any free port.
 Address parse_listen_address(std::string_view flag, const std::string& text);
 
-// How processes on other machines reach what listens at `address`, "host:port": 0.0.0.0 and ::, which are all addresses
-// of this machine, become `this_host`, or HOST where that is empty or localhost.
+// "host:port" with which other machines reach a process that listens at `address`. 0.0.0.0 and ::, which mean all
+// addresses of this machine, become `this_host`, or HOST if that is empty or localhost.
 std::string address_for_others(const Address& address, const std::string& this_host);
 
 }  // namespace troupe

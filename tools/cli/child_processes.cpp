@@ -26,6 +26,7 @@
 #include "runtime/base/machine.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/output.h"
+#include "runtime/base/text_format.h"
 #include "tools/cli/close_descriptors.h"
 #include "tools/cli/launch.h"
 
@@ -36,19 +37,26 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Command = std::shared_ptr<const std::vector<std::string>>;
 
-constexpr size_t kLongestLine = 4000;  // bytes; a longer line appears in pieces, each within PIPE_BUF with its prefix
-constexpr int kReadsAtOnce =
-    32;  // of kLongestLine bytes: more than a pipe holds, so that no child keeps the others waiting
-constexpr const char* kEnding = "the node is ending";
-constexpr std::chrono::milliseconds kLook{1000};  // between looks at the children on a system without pidfd_open
+constexpr size_t kLongestLine = 4000;  // bytes; a longer line is written in pieces that fit into PIPE_BUF
+// Reads of kLongestLine bytes from one child before it is the next one's turn. More than a pipe holds.
+constexpr int kReadsAtOnce = 32;
+constexpr const char* kEnding = "the node is stopping";
+constexpr std::chrono::milliseconds kLook{1000};  // between checks of the children on a system without pidfd_open
+
+// Each takes two descriptors; the rest is for the node's own files and connections.
+size_t most_children() {
+  constexpr uint64_t kOwnFiles = 32;
+  const uint64_t files = std::max(raise_open_files(), kOwnFiles + 2);
+  return std::min<uint64_t>(ChildProcesses::kMost, (files - kOwnFiles) / 2);
+}
 
 std::string system_error() { return std::strerror(errno); }
 
 // In the child, between fork and exec: system calls only.
 [[noreturn]] void become(char* const* arguments, int output, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kExitFailure);  // it ended before the line above
-  setpgid(0, 0);                                 // Ctrl-C reaches the node, which ends its children itself
+  if (getppid() != parent) _exit(kExitFailure);  // the parent ended before prctl() took effect
+  setpgid(0, 0);                                 // Ctrl-C must reach only the node, which stops its children
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
@@ -62,15 +70,15 @@ std::string system_error() { return std::strerror(errno); }
   _exit(127);
 }
 
-// How a process ended, as waitpid() says; nothing where the system kept no status.
+// How a process ended, as waitpid() reports it; nothing if the system kept no status.
 using EndStatus = std::optional<int>;
 
 std::string describe_end(EndStatus end) {
-  if (!end) return "ended, its exit code is not known";
+  if (!end) return "ended with an unknown exit code";
   const int status = *end;
   if (WIFEXITED(status)) return "ended with exit code " + std::to_string(WEXITSTATUS(status));
   const char* name = sigdescr_np(WTERMSIG(status));
-  return "was ended by signal " + std::to_string(WTERMSIG(status)) + (name ? std::string(" (") + name + ")" : "");
+  return "was killed by signal " + std::to_string(WTERMSIG(status)) + (name ? std::string(" (") + name + ")" : "");
 }
 
 bool crashed(EndStatus end) {
@@ -81,7 +89,7 @@ bool crashed(EndStatus end) {
 
 }  // namespace
 
-// The thread and what it works on. Its public functions are called by other threads.
+// The thread and its data. The public functions are called by other threads.
 class ChildProcesses::Loop {
  public:
   Loop() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -121,9 +129,9 @@ class ChildProcesses::Loop {
   };
   struct Child {
     pid_t id = 0;
-    Descriptor ended;   // readable when it has
-    Descriptor output;  // what it writes; none once it has closed it
-    std::string line;   // that is not whole yet
+    Descriptor ended;   // readable once it has ended
+    Descriptor output;  // its stdout and stderr; none once it has closed them
+    std::string line;   // incomplete so far
     bool has_output = false, may_have_ended = false;
     Command command;
     RestartLimit restarts;
@@ -136,7 +144,7 @@ class ChildProcesses::Loop {
 
   void wake() const {
     const uint64_t one = 1;
-    if (write(wake_.number(), &one, sizeof one) < 0) return;  // full: it is awake
+    if (write(wake_.number(), &one, sizeof one) < 0) return;  // the counter is full: the thread is awake already
   }
 
   void run();
@@ -155,11 +163,12 @@ class ChildProcesses::Loop {
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Request>> requests_ TROUPE_GUARDED_BY(mutex_);
-  std::optional<std::chrono::milliseconds> stop_patience_ TROUPE_GUARDED_BY(mutex_);  // once it was asked to stop
+  std::optional<std::chrono::milliseconds> stop_patience_ TROUPE_GUARDED_BY(mutex_);  // set by stop()
 
+  const size_t most_ = most_children();
   Descriptor wake_;
   bool stopping_ = false;
-  std::optional<Clock::time_point> kill_at_;  // while it stops, until it has killed those that are left
+  std::optional<Clock::time_point> kill_at_;  // when to kill the children that are left; set while stopping
   std::list<Child> children_;
   std::list<Resting> resting_;
   std::thread thread_;
@@ -169,7 +178,7 @@ void ChildProcesses::Loop::run() {
   sigset_t pipe;
   sigemptyset(&pipe);
   sigaddset(&pipe, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);  // whoever reads our stderr may leave
+  pthread_sigmask(SIG_BLOCK, &pipe, nullptr);  // the reader of our stderr may close it
   while (!stopping_ || !children_.empty()) {
     wait_for_something();
     take_requests();
@@ -187,7 +196,7 @@ void ChildProcesses::Loop::wait_for_something() {
   std::vector<pollfd> watched{{wake_.number(), POLLIN, 0}};
   std::optional<Clock::time_point> until;
   const auto no_later_than = [&](Clock::time_point time) { until = until ? std::min(*until, time) : time; };
-  // Only open ones: poll refuses a list that is longer than the number of files this process may have open.
+  // Only open ones: poll() fails if the list is longer than the limit on open files.
   const auto watch = [&](const Descriptor& descriptor) {
     if (descriptor.number() >= 0) watched.push_back({descriptor.number(), POLLIN, 0});
   };
@@ -210,7 +219,7 @@ void ChildProcesses::Loop::wait_for_something() {
     child.may_have_ended = child.ended.number() < 0 || (seen++)->revents != 0;
   }
   uint64_t wakes = 0;
-  if (read(wake_.number(), &wakes, sizeof wakes) < 0) return;  // it was something else
+  if (read(wake_.number(), &wakes, sizeof wakes) < 0) return;  // another descriptor woke poll()
 }
 
 std::optional<std::chrono::milliseconds> ChildProcesses::Loop::stop_asked() {
@@ -248,10 +257,11 @@ void ChildProcesses::Loop::stop_when_asked() {
   }
 }
 
-// Why it cannot; empty when it runs.
+// Starts one process. Why it could not; empty if it runs.
 std::string ChildProcesses::Loop::start_one(const Command& command, const RestartLimit& restarts) {
-  if (children_.size() + resting_.size() >= kMost)
-    return "the node already runs " + std::to_string(kMost) + " workers, the most it can";
+  if (children_.size() + resting_.size() >= most_)
+    return "the node already runs " + format_counted(most_, "worker") + ", its maximum" +
+           (most_ < kMost ? "; a higher `ulimit -n` allows more" : "");
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_error();
   Descriptor output(ends[0]);
@@ -263,7 +273,7 @@ std::string ChildProcesses::Loop::start_one(const Command& command, const Restar
   const pid_t parent = getpid(), id = fork();
   if (id == 0) become(arguments.data(), input.number(), parent);
   if (id < 0) return system_error();
-  const auto ended = static_cast<int>(syscall(SYS_pidfd_open, id, 0));  // readable at its end; closed on exec
+  const auto ended = static_cast<int>(syscall(SYS_pidfd_open, id, 0));  // readable once it has ended; closed on exec
   Child child{.id = id, .ended = Descriptor(ended), .output = std::move(output)};
   child.command = command;
   child.restarts = restarts;
@@ -311,17 +321,17 @@ void ChildProcesses::Loop::on_end(Child& child, EndStatus status) {
   if (stopping_) return;
   if (!crashed(status)) {
     const bool mistake = WEXITSTATUS(*status) == kExitUserMistake;
-    return mistake ? log_warn("node", what + "; it is not started again") : log_info("node", what);
+    return mistake ? log_warn("node", what + "; it is not restarted") : log_info("node", what);
   }
   start_again(what, child.command, child.restarts);
 }
 
-// After the pause that `restarts` asks for; gives the worker up when there were too many.
+// Restarts a worker after the pause that `restarts` gives, or gives it up after too many restarts.
 void ChildProcesses::Loop::start_again(const std::string& what, const Command& command, RestartLimit restarts) {
   const auto pause = restarts.next_pause(Clock::now());
   if (!pause)
     return log_error("node", what + ", after " + std::to_string(RestartLimit::kMost) + " restarts within " +
-                                 std::to_string(RestartLimit::kWindow.count()) + " minutes; it is not started again");
+                                 std::to_string(RestartLimit::kWindow.count()) + " minutes; it is not restarted");
   const std::string after = pause->count() == 0 ? "" : " in " + std::to_string(pause->count()) + " ms";
   log_warn("node", what + "; starting another" + after);
   resting_.push_back({Clock::now() + *pause, command, restarts});
@@ -342,14 +352,13 @@ void ChildProcesses::Loop::restart_those_due() {
 
 void ChildProcesses::Loop::signal_all(int signal) const {
   for (const Child& child : children_) {
-    if (signal == SIGKILL) kill(-child.id, signal);  // what it has started as well
+    if (signal == SIGKILL) kill(-child.id, signal);  // and the processes that it has started
     kill(child.id, signal);
   }
 }
 
 ChildProcesses::ChildProcesses() {
-  raise_open_files();             // each child takes two descriptors
-  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, which is inherited, the system keeps no exit codes
+  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, as the parent may have set it, the system keeps no exit codes
   loop_ = std::make_unique<Loop>();
 }
 

@@ -1,6 +1,8 @@
 #include "tools/cli/chosen_checkpoint.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "actors/config/config.h"
@@ -20,25 +22,38 @@ bool is_among(uint64_t step, const std::vector<uint64_t>& steps) {
   return std::ranges::find(steps, step) != steps.end();
 }
 
+// The newest of them where there are many.
 std::string numbers_of(const std::vector<uint64_t>& steps) {
-  std::string all;
-  for (const uint64_t step : steps) all += (all.empty() ? "" : ", ") + std::to_string(step);
+  constexpr size_t kNamed = 20;
+  const size_t left_out = steps.size() - std::min(steps.size(), kNamed);
+  std::string all = left_out == 0 ? "" : std::to_string(left_out) + " others";
+  for (const uint64_t step : std::span(steps).subspan(left_out))
+    all += (all.empty() ? "" : ", ") + std::to_string(step);
   return all;
 }
 
 std::string why_no_best(const std::string& run, const RunConfig& config) {
-  if (config.checkpoint.keep_best == 0) return "checkpoint.keep_best is 0, so none was kept";
-  if (!has_ranking(posix_disk(), run)) return run + "/best.json is missing";
+  if (!has_ranking(posix_disk(), run))
+    return config.checkpoint.keep_best == 0 ? "checkpoint.keep_best is 0, so none was kept"
+                                            : run + "/best.json is missing";
   if (config.evaluation.every_updates == 0)
     return "evaluation.every_updates is 0, and the evaluation at the end of the run was not made";
   return "no evaluation of a checkpoint has ended (evaluation.every_updates " +
          std::to_string(config.evaluation.every_updates) + ')';
 }
 
-uint64_t best_of(const std::string& run, const RunConfig& config) {
-  const std::vector<CheckpointScore> ranking = read_ranking(posix_disk(), run);
-  if (ranking.empty()) throw ConfigError(run + ": has no best checkpoint: " + why_no_best(run, config));
-  return ranking.front().updates;
+// The best checkpoint, and the checksum of its weights.
+struct Best {
+  uint64_t updates = 0;
+  std::string weights;
+  friend bool operator==(const Best&, const Best&) = default;
+};
+
+Best best_of(const std::string& run, const RunConfig& config) {
+  const Ranking ranking = read_ranking(posix_disk(), run);
+  if (ranking.scores.empty()) throw ConfigError(run + ": has no best checkpoint: " + why_no_best(run, config));
+  const uint64_t updates = ranking.scores.front().updates;
+  return {updates, ranking.weights.at(updates)};
 }
 
 [[noreturn]] void refuse_missing_best(const std::string& run, uint64_t best, const CheckpointStore& checkpoints) {
@@ -48,16 +63,27 @@ uint64_t best_of(const std::string& run, const RunConfig& config) {
                     (others.empty() ? "" : ", or choose another one, after update: " + others));
 }
 
+Checkpoint load_ranked(const std::string& run, const Best& best, const CheckpointStore& checkpoints) {
+  Checkpoint checkpoint = checkpoints.load(best.updates);
+  if (checkpoints.weights_checksum(best.updates) != best.weights)
+    throw IoError(run + "/best.json", "ranks other weights after update " + std::to_string(best.updates) + " than " +
+                                          checkpoints.path_of(best.updates) +
+                                          " holds, so it may be of another run; choose a checkpoint by its number, "
+                                          "after update: " +
+                                          numbers_of(checkpoints.list()));
+  return checkpoint;
+}
+
 Checkpoint load_best(const std::string& run, const RunConfig& config, const CheckpointStore& checkpoints) {
-  for (uint64_t best = best_of(run, config);;) {
+  for (Best best = best_of(run, config);;) {
     try {
-      return checkpoints.load(best);
+      return load_ranked(run, best, checkpoints);
     } catch (const IoError&) {
       // A trainer may have found a better one and removed this: it writes best.json first.
-      const uint64_t before = std::exchange(best, best_of(run, config));
+      const Best before = std::exchange(best, best_of(run, config));
       if (best != before) continue;
-      if (is_among(best, checkpoints.list())) throw;
-      refuse_missing_best(run, best, checkpoints);
+      if (is_among(best.updates, checkpoints.list())) throw;
+      refuse_missing_best(run, best.updates, checkpoints);
     }
   }
 }

@@ -1,6 +1,5 @@
 #pragma once
-// The checkpoint of a run that a command uses. Plain functions; main thread. Works beside a `train` that is still going
-// on.
+// The checkpoint of a run that a command uses. Plain functions; main thread. Works while `train` still writes the run.
 
 #include <cstdint>
 #include <optional>
@@ -14,15 +13,15 @@ namespace troupe {
 
 struct ChosenCheckpoint {
   Checkpoint checkpoint;
-  std::string path;  // its directory
+  std::string path;  // its folder
 };
 
 // The reader of --checkpoint: newest, best or a number of updates.
 std::string parse_checkpoint(std::string_view flag, const std::string& text);
 
 // The checkpoint of the run in the folder `run`, whose config is `config`: `which` is newest (the newest that can be
-// used; others are named in the log), best, or a number of updates. `weight_bytes` bounds what is read, as
-// CheckpointStore::expect_weights() does. Throws ConfigError when there is no such checkpoint or it cannot be used.
+// used; others are named in the log), best, or a number of updates. `weight_bytes` limits the size of what is read,
+// as CheckpointStore::expect_weights() does. Throws ConfigError when there is no such checkpoint or it cannot be used.
 ChosenCheckpoint load_checkpoint(const std::string& run, const RunConfig& config, const std::string& which,
                                  std::optional<uint64_t> weight_bytes = {});
 

@@ -15,9 +15,9 @@ namespace troupe {
 
 namespace {
 
-constexpr rlim_t kMostTried = 1 << 20;  // the limit may be a billion
+constexpr rlim_t kMostTried = 1 << 20;  // the limit can be a billion
 
-// The number that a name in /proc/self/fd says; -1 for "." and "..".
+// The descriptor that a name in /proc/self/fd stands for; -1 for "." and "..".
 int number_of(const char* name) {
   int number = 0;
   for (; *name != 0; ++name) {
@@ -27,7 +27,7 @@ int number_of(const char* name) {
   return number;
 }
 
-// Whether it closed one of those that a piece of the folder lists.
+// Closes the descriptors in one chunk of the directory listing. Returns whether there was any.
 bool close_those_in(const char* entries, size_t bytes, int first, int folder) {
   bool closed = false;
   for (size_t at = 0; at < bytes;) {
@@ -45,7 +45,7 @@ bool close_those_in(const char* entries, size_t bytes, int first, int folder) {
 bool close_listed_descriptors_from(int first) {
   const int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return false;
-  // A list that changes while it is read may skip entries: it is read until it shows none.
+  // A directory that changes while it is read may skip entries, so it is read again until it has none left.
   for (bool closed = true; closed;) {
     closed = false;
     lseek(folder, 0, SEEK_SET);

@@ -1,19 +1,19 @@
 #include "tools/cli/command_help.h"
 
 #include <sstream>
-#include <vector>
 
 #include <CLI/App.hpp>
 
 namespace troupe {
 namespace {
 
-constexpr size_t kIndent = 24;  // of what an option means
+constexpr size_t kIndent = 24;     // of what an option means
+constexpr size_t kCodeIndent = 7;  // of when an exit code is returned
 
 bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
 std::string usage(const CLI::App& app) {
-  std::string line = "Usage: troupe " + app.get_name();
+  std::string line = "troupe " + app.get_name();
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_required()) {
       line += ' ' + name_of(*option);
@@ -21,7 +21,7 @@ std::string usage(const CLI::App& app) {
       line += " [" + name_of(*option) + ']';
     }
   }
-  return line + " [OPTIONS]\n";
+  return line + " [OPTIONS]";
 }
 
 }  // namespace
@@ -55,14 +55,27 @@ std::string wrapped(const std::string& head, const std::string& text, size_t ind
   return result + line + '\n';
 }
 
-std::string help_text(const CLI::App& app, const std::string& examples) {
-  std::string arguments, options, help;
-  for (const CLI::Option* option : app.get_options()) {
-    std::string& section = option == app.get_help_ptr() ? help : option->get_positional() ? arguments : options;
-    section += wrapped("  " + name_of(*option), option->get_description(), kIndent, kHelpColumns);
-  }
-  return app.get_description() + "\n\n" + usage(app) + (arguments.empty() ? "" : "\nArguments:\n" + arguments) +
-         "\nOptions:\n" + options + help + "\nExamples:\n" + examples;
+CommandTexts texts_of(const CLI::App& app) {
+  CommandTexts texts{.usage = usage(app), .arguments = {}, .options = {}, .exactly_one_of = {}};
+  for (const CLI::Option* option : app.get_options())
+    if (option != app.get_help_ptr())
+      (option->get_positional() ? texts.arguments : texts.options)
+          .push_back({name_of(*option), option->get_description(), option->get_required()});
+  return texts;
+}
+
+std::string help_text(const CLI::App& app, std::string_view examples, std::span<const ExitCode> exit_codes) {
+  const auto entry = [](const OptionText& text) { return wrapped("  " + text.name, text.help, kIndent, kHelpColumns); };
+  const CommandTexts texts = texts_of(app);
+  std::string arguments, options, codes;
+  for (const OptionText& argument : texts.arguments) arguments += entry(argument);
+  for (const OptionText& option : texts.options) options += entry(option);
+  options += entry({name_of(*app.get_help_ptr()), app.get_help_ptr()->get_description()});
+  for (const ExitCode& exit : exit_codes)
+    codes += wrapped("  " + std::to_string(exit.code), std::string(exit.when), kCodeIndent, kHelpColumns);
+  return app.get_description() + "\n\nUsage: " + texts.usage + '\n' +
+         (arguments.empty() ? "" : "\nArguments:\n" + arguments) + "\nOptions:\n" + options + "\nExamples:\n" +
+         std::string(examples) + "\nExit codes:\n" + codes;
 }
 
 }  // namespace troupe

@@ -1,7 +1,11 @@
 #pragma once
-// The text that `troupe COMMAND --help` prints, and the wrapping of lines for a terminal. Pure functions; any thread.
+// The text that `troupe COMMAND --help` prints, its parts for docs/commands.md, and the wrapping of lines for a
+// terminal. Pure functions; any thread.
 
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -19,8 +23,29 @@ std::string wrapped(const std::string& head, const std::string& text, size_t ind
 // "--set PATH=VALUE", "--json", "CONFIG", "-h, --help".
 std::string name_of(const CLI::Option& option);
 
-// Usage, arguments, options and examples of one command, from the options that `app` declares. No line is wider than
-// kHelpColumns, except an example.
-std::string help_text(const CLI::App& app, const std::string& examples);
+struct ExitCode {
+  int code = 0;
+  std::string_view when;
+};
+
+struct OptionText {
+  std::string name;  // as name_of() gives it
+  std::string help;
+  bool required = false;
+};
+
+// What a command declares, as texts. Without --help, which every command has.
+struct CommandTexts {
+  std::string usage;  // "troupe eval RUN [OPTIONS]"
+  std::vector<OptionText> arguments, options;
+  std::vector<std::string> exactly_one_of;  // names; may be empty
+};
+
+// All but `exactly_one_of`.
+CommandTexts texts_of(const CLI::App& app);
+
+// Usage, arguments, options, examples and exit codes of one command, from the options that `app` declares. No line is
+// wider than kHelpColumns, except an example.
+std::string help_text(const CLI::App& app, std::string_view examples, std::span<const ExitCode> exit_codes);
 
 }  // namespace troupe

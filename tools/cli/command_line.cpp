@@ -5,15 +5,23 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
+#include "tools/cli/command_reference.h"
 
 namespace troupe {
 namespace {
 
-void print_overview(const std::vector<Command>& commands, std::ostream& out) {
+void print_commands(const std::vector<Command>& commands, bool for_maintainers, std::ostream& out) {
   constexpr size_t kNameColumns = 12;
-  out << "troupe: asynchronous reinforcement learning\n\nUsage: troupe COMMAND [OPTIONS]\n\nCommands:\n";
   for (const Command& command : commands)
-    out << "  " << command.name << std::string(kNameColumns - command.name.size(), ' ') << command.summary << '\n';
+    if (command.for_maintainers == for_maintainers)
+      out << "  " << command.name << std::string(kNameColumns - command.name.size(), ' ') << command.summary << '\n';
+}
+
+void print_overview(const std::vector<Command>& commands, std::ostream& out) {
+  out << "troupe: asynchronous reinforcement learning\n\nUsage: troupe COMMAND [OPTIONS]\n\nCommands:\n";
+  print_commands(commands, /*for_maintainers=*/false, out);
+  out << "\nFor maintainers of troupe:\n";
+  print_commands(commands, /*for_maintainers=*/true, out);
   out << "\nExamples:\n  troupe train cartpole\n  troupe COMMAND --help    # every option, with examples\n";
 }
 
@@ -40,6 +48,10 @@ std::optional<CommandLine> parse_command_line(const std::vector<Command>& comman
     print_overview(commands, out);
     return {};
   }
+  if (help && words == Words{words.front(), "--markdown"}) {
+    out << command_reference(commands);
+    return {};
+  }
   const Command& command = find_command(commands, words[help ? 1 : 0]);
   words.erase(words.begin(), words.begin() + (help ? 2 : 1));
   if (help) words = {"--help"};
@@ -48,7 +60,7 @@ std::optional<CommandLine> parse_command_line(const std::vector<Command>& comman
     Action action = command.parse(flags);
     return CommandLine{command, std::move(action), flags.values()};
   } catch (const Flags::HelpAsked&) {
-    out << flags.help(command.examples);
+    out << flags.help(command.examples, command.exit_codes);
     return {};
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which command a command line asks for, and with what. Used by both programs, so that a slip ends in one line before
+// Parses a command line: the command and its flags. Used by both programs, so that a mistake is reported before
 // LibTorch is loaded. One thread.
 
 #include <iosfwd>
@@ -18,8 +18,8 @@ struct CommandLine {
   std::map<std::string, Words> values;  // Flags::values()
 };
 
-// What `arguments` (without the program's name) ask for, which is one of `commands`; nothing when they asked for help,
-// which is then written to `out`. Throws ConfigError.
+// The command in `arguments` (without the program's name), one of `commands`. Nothing if they ask for help or for
+// docs/commands.md (`help --markdown`), which is then written to `out`. Throws ConfigError.
 std::optional<CommandLine> parse_command_line(const std::vector<Command>& commands, const Words& arguments,
                                               std::ostream& out);
 

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// One line per command, in the order of the help.
+// One line per command, in the order of the help: those for maintainers last.
 #define TROUPE_COMMANDS(line) \
   line(train_command);        \
   line(worker_command);       \
@@ -19,9 +19,10 @@ namespace troupe {
   line(play_command);         \
   line(envs_command);         \
   line(config_command);       \
+  line(metrics_command);      \
   line(bench_command);        \
-  line(simulate_command);     \
-  line(version_command);
+  line(version_command);      \
+  line(simulate_command);
 
 #define TROUPE_DECLARE(command) Command command()
 TROUPE_COMMANDS(TROUPE_DECLARE)

@@ -1,4 +1,4 @@
-// `troupe config`: checks a run file, or lists the settings.
+// `troupe config`: checks a config file, or lists the settings.
 
 #include <iostream>
 #include <string>
@@ -20,18 +20,18 @@ namespace {
 struct Options {
   std::string config;
   std::vector<std::string> overrides;
-  bool defaults = false, schema = false, fields = false, markdown = false;  // what to print in place of a config
+  bool defaults = false, schema = false, fields = false, markdown = false;  // what to print instead of a config
 };
 
 Options read_flags(Flags& flags) {
   Options options;
   flags.optional_argument("CONFIG", options.config, any_text,
-                          "run file, name of a built-in one, or folder of a run: check it and print every field");
+                          "config file, name of a built-in one, or folder of a run: check it and print every setting");
   add_overrides(flags, options.overrides);
-  flags.toggle("--defaults", options.defaults, "print every field with its default");
-  flags.toggle("--schema", options.schema, "print the JSON schema of run files, for editors");
-  flags.toggle("--fields", options.fields, "print every field with its type, range and meaning");
-  flags.toggle("--markdown", options.markdown, "print a page about every field and parameter, in Markdown");
+  flags.toggle("--defaults", options.defaults, "print every setting with its default");
+  flags.toggle("--schema", options.schema, "print the JSON schema of config files, for editors");
+  flags.toggle("--fields", options.fields, "print every setting with its type, range and meaning");
+  flags.toggle("--markdown", options.markdown, "print a page about every setting and parameter, in Markdown");
   flags.exactly_one_of({"CONFIG", "--defaults", "--schema", "--fields", "--markdown"});
   flags.read();
   if (flags.given("--set") && !flags.given("CONFIG")) refuse_flag("--set", "needs a CONFIG to change");
@@ -57,7 +57,7 @@ void print_fields() {
                   each.help + (each.source.empty() ? "" : " (" + each.source + ')'));
 }
 
-// The run file may be meant for another machine, so what does not fit this one is a warning.
+// The config file may be meant for another machine, so what does not fit this one is a warning.
 void print_effective(const Options& options) {
   const RunConfig config = load_run_config(options.config, options.overrides);
   std::cout << to_json(config);
@@ -85,7 +85,7 @@ void show_config(const Options& options) {
 
 Command config_command() {
   return {.name = "config",
-          .summary = "check a run file, or list every setting",
+          .summary = "check a config file, or list every setting",
           .examples =
               "  troupe config my_run.json\n"
               "  troupe config cartpole --set trainer.super_batch=4096\n"
@@ -93,6 +93,9 @@ Command config_command() {
               "  troupe config --fields\n"
               "  troupe config --schema > troupe.schema.json\n"
               "  troupe config --markdown > settings.md\n",
+          .exit_codes = {{0, "the config is valid, or the settings were listed"},
+                         {1, "the output could not be written"},
+                         {2, "a mistake in the command or the config"}},
           .parse = read_then_run<read_flags, show_config>};
 }
 

@@ -22,8 +22,8 @@ bool is_within(const fs::path& path, const fs::path& folder) {
   return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
 
-// The folder of the built-in run files: the one installed with the program, or the source's for a program in its build
-// folder.
+// The folder of the built-in config files: the one installed with the program, or the source's for a program in its
+// build folder.
 fs::path config_folder() {
   std::error_code failed;
   const fs::path program = program_folder(), build = fs::canonical(TROUPE_BUILD_DIR, failed);
@@ -32,7 +32,7 @@ fs::path config_folder() {
   return built_here && !fs::is_directory(installed, failed) ? fs::path(TROUPE_SOURCE_DIR) / "configs" : installed;
 }
 
-// Names of the built-in run files, sorted.
+// Names of the built-in config files, sorted.
 std::vector<std::string> config_names() {
   std::vector<std::string> names;
   std::error_code missing;
@@ -47,7 +47,7 @@ bool is_file(const fs::path& path) {
   return fs::exists(path, failed) && !fs::is_directory(path, failed);
 }
 
-// A deterministic run that is resumed goes on in the middle of its episodes.
+// A deterministic run that is resumed continues in the middle of its episodes.
 void require_saveable(Env& env) {
   EnvStep step = EnvStep::allocate(env.spec(), env.rows());
   env.reset(0, 0, step);
@@ -67,7 +67,7 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   return env;
 }
 
-// All that training asks of the environment.
+// Everything that training requires of the environment.
 void check_environment(const RunConfig& config) {
   const std::unique_ptr<Env> env = usable_environment(config);
   check_unused_settings(config.model, config.algorithm, env->spec());
@@ -75,7 +75,7 @@ void check_environment(const RunConfig& config) {
   if (config.deterministic) require_saveable(*env);
 }
 
-// What is wrong with a config, beginning with the field; empty when nothing is.
+// The first mistake in a config, beginning with the field; empty if there is none.
 std::string mistake_in(const RunConfig& config) {
   try {
     check_names(config.algorithm);
@@ -88,7 +88,7 @@ std::string mistake_in(const RunConfig& config) {
   }
 }
 
-// Whether `inner` is the field `outer` or lies inside it: env.params.size inside env.params.
+// Whether `inner` is the field `outer` or part of it, as env.params.size is of env.params.
 bool is_inside(std::string_view inner, std::string_view outer) {
   return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '.');
 }
@@ -102,16 +102,16 @@ bool is_about(std::string_view mistake, const std::vector<std::string>& override
   });
 }
 
-// Every start leaves run.lock; checkpoints/ tells a run whose lock somebody removed from a folder with a run file named
-// config.json.
+// Every start creates run.lock. If somebody has removed it, checkpoints/ distinguishes a run from another folder that
+// has a config.json.
 bool is_run_folder(const fs::path& path) {
   return is_file(path / "config.json") && (is_file(path / "run.lock") || posix_disk().exists(path / "checkpoints"));
 }
 
-// The folder of a file, so that a path can be put behind it.
+// The folder of a file; "." if its path names none.
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
-// Folders of runs in `folder`, by their names.
+// The names of the run folders in `folder`, sorted.
 std::vector<std::string> runs_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code missing;
@@ -126,7 +126,7 @@ fs::path last_part(const fs::path& path) {
   return path.has_filename() ? path.filename() : path.parent_path().filename();
 }
 
-// runs/NAME where that is the folder of a run, else empty: where `troupe train NAME` works.
+// runs/NAME, the default run folder of `troupe train NAME`, if it is the folder of a run; else empty.
 std::string run_named(const fs::path& path) {
   const fs::path run = fs::path("runs") / last_part(path);
   return run.has_filename() && is_run_folder(run) ? run.string() : "";
@@ -154,34 +154,34 @@ std::string inside_a_run(const fs::path& path) {
   return "";
 }
 
-// Where a run file was asked for.
+// For a checkpoint given in place of a config file.
 [[noreturn]] void refuse_checkpoint(const std::string& name, const CheckpointPath& checkpoint) {
   const std::string run = printable(checkpoint.run, 200), shown = printable(name, 200);
   throw ConfigError(shown + ": is a checkpoint of the run " + run + "; give " + run +
-                    " to resume that run, or a run file and --init-from " + shown +
+                    " to resume that run, or a config file and --init-from " + shown +
                     " to begin a new run with these weights");
 }
 
 [[noreturn]] void refuse_folder(const std::string& name) {
   std::string why = inside_a_run(name);
   if (why.empty())
-    why = "is a folder without a run, expected a run file, the name of a built-in one, or the folder of a run";
+    why = "is a folder without a run, expected a config file, the name of a built-in one, or the folder of a run";
   throw ConfigError(printable(name, 200) + ": " + why);
 }
 
 [[noreturn]] void refuse_name(const std::string& name) {
   const std::vector<std::string> names = config_names();
   std::string near = run_named(name);
-  const bool like_a_folder = name.find('/') != std::string::npos && !is_run_file_name(name);
+  const bool like_a_folder = name.find('/') != std::string::npos && !is_config_file_name(name);
   if (near.empty() && like_a_folder) near = run_near(name);
   if (near.empty()) near = closest(fs::path(name).stem().string(), names);
   if (near.empty()) near = run_near(name);
   if (near.empty() && names.empty())
-    throw ConfigError(printable(name, 200) + ": no such run file, and " + config_folder().string() +
-                      " holds no built-in ones; install troupe again, or give the path of a run file");
+    throw ConfigError(printable(name, 200) + ": no such config file, and " + config_folder().string() +
+                      " holds no built-in ones; install troupe again, or give the path of a config file");
   std::string all;
   for (const std::string& known : names) all += (all.empty() ? "" : ", ") + known;
-  throw ConfigError(printable(name, 200) + ": no such run file, " +
+  throw ConfigError(printable(name, 200) + ": no such config file, " +
                     (near.empty() ? "the built-in ones are: " + all : "did you mean " + printable(near, 200) + '?'));
 }
 
@@ -199,11 +199,11 @@ std::optional<CheckpointPath> checkpoint_path(const std::string& path) {
 
 std::string find_config(const std::string& name) {
   if (name.empty())
-    throw ConfigError("the name of the run file is empty, expected a path or the name of a built-in one");
-  const bool path = name.find('/') != std::string::npos || is_run_file_name(name);
+    throw ConfigError("the name of the config file is empty, expected a path or the name of a built-in one");
+  const bool path = name.find('/') != std::string::npos || is_config_file_name(name);
   if (path && is_file(name)) return name;
   const bool relative = !name.starts_with('/') && !name.starts_with('.');
-  if (relative && !is_run_file_name(name)) {
+  if (relative && !is_config_file_name(name)) {
     const fs::path built_in = config_folder() / (name + ".json");
     if (is_file(built_in)) return built_in.string();
   }

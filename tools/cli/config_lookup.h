@@ -1,5 +1,5 @@
 #pragma once
-// Finding a run file by path or by name, the run folder, and the config a command line asks for. Any thread.
+// Finding a config file by path or by name, the run folder, and the config a command line asks for. Any thread.
 
 #include <cstdint>
 #include <optional>
@@ -13,28 +13,29 @@ namespace troupe {
 
 struct TrainOptions;  // tools/cli/train_command.h
 
-// The path of a run file given by path, or by the name of a built-in one, like cartpole or algorithms/surrogate_sapo.
-// The built-in ones are those installed with the program, or those of the source tree for a program in its build
-// folder; no file of the current folder takes the place of one, except at a path: a name with a slash or that ends in
-// .json, .yaml or .yml. The folder of a run stands for the config.json in it. Throws ConfigError with the nearest name.
+// The path of a config file given by path, or by the name of a built-in one, like cartpole or
+// algorithms/surrogate_sapo. The built-in ones are those installed with the program, or those of the source tree for a
+// program in its build folder; a file of the current folder is used only if it is given as a path: a name that has a
+// slash or ends in .json, .yaml or .yml. The folder of a run means the config.json in it. Throws ConfigError with the
+// nearest name.
 std::string find_config(const std::string& name);
 
-// The run file with overrides and seed applied, named after its file when it has no name. All that can be checked
-// without a model and without looking at this machine is checked. Throws ConfigError, which blames the file for what it
-// has wrong, --set for a field that was given there, and both where they do not go together.
+// The config file with overrides and seed applied, named after its file if it has no name. Everything is checked that
+// depends neither on a model nor on this machine. Throws ConfigError, which names the file, --set if the field was
+// given there, or both if they contradict each other.
 RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
                           std::optional<uint64_t> seed = {});
 
-// The folder that `troupe train` works in: --run if it is given, else the run's own folder where CONFIG is that folder
-// or the config.json in it, else runs/NAME. `config` is what load_run_config() made of the options.
+// The run folder of `troupe train`: --run if it is given; else CONFIG, if that is the folder of a run or the
+// config.json in it; else runs/NAME. `config` is the result of load_run_config().
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config);
 
-// Throws ConfigError when the folder that `troupe train` works in cannot be one, because a file is in the place of it
-// or of a folder above.
+// Throws ConfigError when the run folder of `troupe train` cannot be created because its path, or the beginning of it,
+// is a file.
 void require_room_for_folder(const TrainOptions& options, const RunConfig& config);
 
-// The config that a run has stored in its folder. Rules that only matter to training are not applied: an older program
-// may have had others. Throws ConfigError when the file or its environment is not usable.
+// The config that a run has stored in its folder. Rules that matter only to training are not applied, because an older
+// program may have had others. Throws ConfigError when the file or its environment cannot be used.
 RunConfig load_stored_config(const std::string& path);
 
 // The environment that the config names. Throws ConfigError.
@@ -42,7 +43,7 @@ EnvSpec environment_of(const RunConfig& config);
 
 // A checkpoint of a run, named by a path: RUN/checkpoints/150, RUN/checkpoints/000000000150 or RUN/checkpoints/best.
 struct CheckpointPath {
-  std::string run;    // the folder of the run, which is there; the checkpoint may not be
+  std::string run;    // the folder of the run, which exists; the checkpoint may be missing
   std::string which;  // "150" or "best", as --checkpoint takes it
 };
 std::optional<CheckpointPath> checkpoint_path(const std::string& path);

@@ -6,20 +6,21 @@
 #include "actors/config/config.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "envs/make_env.h"
+#include "tools/cli/markdown.h"
 
 namespace troupe {
 namespace {
 
 constexpr std::string_view kIntroduction = R"(# Settings
 
-Every setting of a run file and every parameter of algorithms and environments. Read this page to look one up. It is the output of
+Every setting of a config file and every parameter of algorithms and environments. Read this page to look one up. It is the output of
 `troupe config --markdown`, and a test compares the two: after a change, generate it again.
 
-A run file is JSON, with comments (`//` and `/* */`), or YAML 1.2 in a file that ends in `.yaml` or `.yml`. It states only what differs
+A config file is JSON, with comments (`//` and `/* */`), or YAML 1.2 in a file that ends in `.yaml` or `.yml`. It states only what differs
 from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is JSON, or a bare word for a string.
 
 - A whole number may be written as `1e6` or `2.0`. NaN and infinities are refused.
-- `null` means that a setting is not set. It is accepted only where it is the default; the effect says after "unset:" which value is used.
+- `null` means that a setting is not set. It is accepted only where the default is `null`; the effect says after "unset:" which value is used.
 - A duration is a whole number in the unit at the end of its key (`_ms`, `_us`).
 - "Owner" is the folder of the source code that reads the settings of a section.
 - "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers` and `inference` affect
@@ -28,20 +29,8 @@ from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is J
 - `format` at the top of a run's `config.json` is written by the program. Leave it out of files of your own.
 - Effects name other libraries and papers for comparison: [AcceRL](https://github.com/distanceLu/AcceRL),
   [AReaL](https://github.com/inclusionAI/AReaL), [OpenRLHF](https://github.com/OpenRLHF/OpenRLHF), [slime](https://github.com/THUDM/slime),
-  [TRL](https://github.com/huggingface/trl), [verl](https://github.com/verl-project/verl). [algorithms.md](algorithms.md) links the papers.
+  [TRL](https://github.com/huggingface/trl), [verl](https://github.com/verl-project/verl). [algorithms/](algorithms/README.md) links the papers.
 )";
-
-// Text for a cell of a table.
-std::string cell(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '|') result += '\\';
-    result += c;
-  }
-  return result;
-}
-
-std::string code(const std::string& text) { return '`' + cell(text) + '`'; }
 
 std::string code_list(const std::vector<std::string>& words) {
   std::string text;
@@ -81,7 +70,8 @@ void add_settings(std::string& page) {
     const std::vector<std::string> names = names_for(info.path);
     std::string known;
     for (const std::string& name : names) known += (known.empty() ? "one of: " : ", ") + name;
-    const std::string elsewhere = info.elsewhere.empty() ? "" : ". Elsewhere called " + code_list(info.elsewhere);
+    const std::string elsewhere =
+        info.elsewhere.empty() ? "" : ". Other libraries call it " + code_list(info.elsewhere);
     page += "| " + code(info.path) + " | " + accepts(info, known.empty() ? info.range : known) + " | " +
             code(info.fallback) + " | " + change_text(info.change) + " | " + cell(info.help) + elsewhere + " |\n";
   }
@@ -100,7 +90,7 @@ void add_algorithms(std::string& page) {
       "\n# Parameters of algorithms\n\nKeys of the objects `algorithm.advantage_params`, `algorithm.surrogate_params` "
       "and "
       "`algorithm.rollout_correction`, by the name they go with. In brackets: where the default comes from. "
-      "[algorithms.md](algorithms.md) has the formulas.\n";
+      "[algorithms/](algorithms/README.md) has the formulas.\n";
   std::string path;
   for (const ChoiceParameters& choice : algorithm_parameters()) {
     if (choice.path != path) page += "\n## " + choice.path + '\n';

@@ -5,7 +5,7 @@
 
 namespace troupe {
 
-// A page in Markdown about every setting of run files and every parameter of algorithms and environments.
+// A page in Markdown about every setting of config files and every parameter of algorithms and environments.
 std::string config_reference();
 
 }  // namespace troupe

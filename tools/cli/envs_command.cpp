@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string id;  // only this one, with its parameters; empty = all
+  std::string id;  // only this one, with its parameters; empty: all
   std::vector<std::string> overrides;
   bool json = false;
 };
@@ -31,9 +31,10 @@ struct Options {
 Options read_flags(Flags& flags) {
   Options options;
   flags.optional_argument("ENVIRONMENT", options.id, any_text,
-                          "print this one only, with what each of its parameters does");
-  flags.repeatable("--set", "PATH=VALUE", options.overrides,
-                   "print what ENVIRONMENT gives and takes with this value of env.params.KEY or env.chunk; repeatable");
+                          "print only this one, with the meaning of each parameter");
+  flags.repeatable(
+      "--set", "PATH=VALUE", options.overrides,
+      "print the observations and actions of ENVIRONMENT with this value of env.params.KEY or env.chunk; repeatable");
   flags.toggle("--json", options.json, "print one JSON array");
   flags.read();
   if (flags.given("--set") && options.id.empty()) refuse_flag("--set", "needs an ENVIRONMENT");
@@ -105,7 +106,7 @@ Json as_json(const EnvInfo& info) {
           {"reports_success", spec.reports_success}};
 }
 
-// What the environment gives and takes with these settings of the section env.
+// The observations and actions of the environment with these settings of the section env.
 EnvSpec spec_with(const std::string& id, const std::vector<std::string>& overrides) {
   RunConfig config;
   config.env.id = id;
@@ -160,6 +161,9 @@ Command envs_command() {
               "  troupe envs GridWorld\n"
               "  troupe envs GridWorld --set env.params.observation=image\n"
               "  troupe envs --json\n",
+          .exit_codes = {{0, "the environments were listed"},
+                         {1, "the list could not be written"},
+                         {2, "a mistake in the command, such as an unknown environment"}},
           .parse = read_then_run<read_flags, list_envs>};
 }
 

@@ -16,7 +16,7 @@ namespace troupe {
 struct EvalOptions {
   std::string run_dir;
   std::string checkpoint = "newest";
-  std::string device;               // in place of the run's evaluation.device; may be empty
+  std::string device;               // instead of the run's evaluation.device; may be empty
   std::optional<int64_t> episodes;  // in place of the run's evaluation.episodes
   std::optional<uint64_t> seed;     // in place of the run's
   bool json = false;
@@ -46,11 +46,16 @@ inline void check_eval(const EvalOptions& options) {
 
 inline Command eval_command() {
   return {.name = "eval",
-          .summary = "evaluate a checkpoint of a run with its most likely actions",
+          .summary = "evaluate a checkpoint of a run with the policy's most likely actions",
           .examples =
               "  troupe eval runs/cartpole\n"
               "  troupe eval runs/cartpole --checkpoint best\n"
               "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n",
+          .exit_codes = {{0, "all episodes were played"},
+                         {1,
+                          "the environment failed, the policy computed numbers that are not finite, or the result "
+                          "could not be written"},
+                         {2, "a mistake in the command, or a run folder that cannot be used"}},
           .parse = read_then_run<read_eval, check_eval>,
           .done_by_learn = true};
 }

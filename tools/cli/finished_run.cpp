@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Whether the summary is of a start that ended at a limit, wrote all it had to, and stopped where the run resumes.
+// Whether the summary is of a start that ended at a limit, wrote everything, and ended at the update where the run
+// resumes.
 bool is_of_finished_run(const Json& summary, uint64_t updates) {
   if (!summary.is_object() || summary.contains("error") || summary.contains("checkpoint_error")) return false;
   const Json reason = summary.value("reason", Json()), last = summary.value("updates", Json());
@@ -22,17 +23,31 @@ bool is_of_finished_run(const Json& summary, uint64_t updates) {
          evaluation.is_object() && !evaluation.contains("error");
 }
 
-bool ended_in_order(const RunFolder& folder, uint64_t updates) {
-  if (posix_disk().exists(folder.path() + "/endpoints.json")) return false;  // a start was killed later
+// Null, or no object, where it cannot be read.
+Json summary_of(const RunFolder& folder) {
   try {
     const std::string text = posix_disk().read(folder.path() + "/summary.json");
-    return is_of_finished_run(Json::parse(text, nullptr, /*allow_exceptions=*/false), updates);
+    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
   } catch (const IoError&) {
-    return false;
+    return {};
   }
 }
 
+bool ended_normally(const RunFolder& folder, uint64_t updates) {
+  if (posix_disk().exists(folder.path() + "/endpoints.json")) return false;  // a start was killed later
+  return is_of_finished_run(summary_of(folder), updates);
+}
+
 }  // namespace
+
+std::string missing_checkpoint_line(const RunFolder& folder, uint64_t updates) {
+  const Json summary = summary_of(folder);
+  if (!summary.is_object() || summary.contains("checkpoint_error")) return "";
+  const Json made = summary.value("updates", Json());
+  if (!made.is_number_unsigned() || made.get<uint64_t>() <= updates) return "";
+  return folder.path() + "/summary.json: the run ended after update " + std::to_string(made.get<uint64_t>()) +
+         ", of which no checkpoint can be used; it resumes from the one after update " + std::to_string(updates);
+}
 
 std::string finished_line(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {
   const uint64_t updates = start.version.number;
@@ -40,7 +55,7 @@ std::string finished_line(const RunFolder& folder, const RunConfig& config, cons
              by_steps = static_cast<uint64_t>(config.stop.env_steps);
   const bool updates_reached = by_updates > 0 && updates >= by_updates;
   const bool steps_reached = by_steps > 0 && start.env_steps >= by_steps;
-  if (config.deterministic || !(updates_reached || steps_reached) || !ended_in_order(folder, updates)) return "";
+  if (config.deterministic || !(updates_reached || steps_reached) || !ended_normally(folder, updates)) return "";
   std::string reached, raised;
   const auto add = [&](const char* limit, uint64_t value, uint64_t done) {
     reached += (reached.empty() ? "" : " and ") + std::string(limit) + ' ' + format_count(value);

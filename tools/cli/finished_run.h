@@ -1,6 +1,7 @@
 #pragma once
-// Recognises a run that has nothing left to do. Plain functions; any thread.
+// Recognises a finished run. Plain functions; any thread.
 
+#include <cstdint>
 #include <string>
 
 #include "actors/config/run_config.h"
@@ -9,10 +10,14 @@
 
 namespace troupe {
 
-// One line for a run that ended in order at a limit of the `stop` section which it still has reached: the limit, and
-// how to train further. Empty when there is something to do, which includes writing again what a later start left
-// behind when it was killed. `start` is where the run resumes. A deterministic run always has: its last metrics are in
-// no file but its checkpoint.
+// For a run that ended normally at a limit of the section `stop`, and that has still reached it: one line with the
+// limit and how to train further. Empty when the run has something left to do, which includes rewriting the files that
+// a later start had not finished when it was killed. `start` is where the run resumes. A deterministic run is never
+// finished, because its last metrics are only in its checkpoint.
 std::string finished_line(const RunFolder& folder, const RunConfig& config, const ReplayStart& start);
+
+// One line for a run that resumes after `updates` although its last start ended after more: its newest checkpoint is
+// missing. Empty for any other.
+std::string missing_checkpoint_line(const RunFolder& folder, uint64_t updates);
 
 }  // namespace troupe

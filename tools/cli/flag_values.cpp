@@ -35,7 +35,7 @@ double parse_seconds(std::string_view flag, const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > 3600)
-    refuse_flag(flag, '"' + printable(text) + "\" is not right, expected a number of seconds in (0, 3600]");
+    refuse_flag(flag, '"' + printable(text) + "\" is not valid, expected a number of seconds in (0, 3600]");
   return value;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Readers of flag values: each returns the value that `text` stands for. `flag` begins every error, like --seed. All
-// throw ConfigError. Pure functions; any thread. Readers of addresses are in tools/cli/address.h.
+// Readers of flag values: each returns the value of `text`, or throws ConfigError, which begins with `flag`, like
+// --seed. Pure functions; any thread. Readers of addresses are in tools/cli/address.h.
 
 #include <cstdint>
 #include <string>

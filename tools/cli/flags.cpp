@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "actors/config/foreign_names.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 #include "tools/cli/address.h"
@@ -22,7 +23,7 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
-// An error line of CLI11, which begins with the option's name, in our words.
+// Our text for an error line of CLI11, which begins with the option's name.
 std::string in_our_words(const std::string& line) {
   const std::string option = line.substr(0, line.find(':'));
   if (line.find("missing") != std::string::npos) return option + ": needs a value";
@@ -30,11 +31,11 @@ std::string in_our_words(const std::string& line) {
   return printable(line, 200);
 }
 
-// Refuses a value that is an option in all likelihood: CLI11 takes whatever follows an option that needs a value.
-// Numbers may be negative; what is wrong with those is said where they are read.
+// Refuses a value that is probably an option, since CLI11 accepts anything after an option that needs a value. Numbers
+// may be negative; they are checked where they are read.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) continue;  // begins with a dash only behind "--", where it is meant
+    if (option->get_positional()) continue;  // begins with a dash only after "--", where this is intended
     for (const std::string& value : option->results()) {
       const bool like_option = value.size() > 1 && value[0] == '-' &&
                                std::string_view("0123456789.").find(value[1]) == std::string_view::npos;
@@ -49,15 +50,25 @@ void check_values(const CLI::App& app) {
 
 std::string see_help(const CLI::App& app) { return "`troupe " + app.get_name() + " --help`"; }
 
-// Refuses an option that was not declared; `hints` says what does the same.
+// What to write for an option, or a word without --set, that is a setting; empty for anything else. The value of an
+// option may also be the next word, which is not looked for.
+std::string setting_advice(const CLI::App& app, std::string_view word) {
+  if (app.get_option_no_throw("--set") == nullptr) return "";
+  const size_t begin = word.find_first_not_of('-'), equals = word.find('=');
+  if (begin == word.npos || begin >= equals) return "";
+  return override_advice(word.substr(begin, equals - begin), equals == word.npos ? "VALUE" : word.substr(equals + 1));
+}
+
+// Refuses an option that was not declared; `hints` names what to use instead.
 void check_unknown_options(const CLI::App& app, const std::map<std::string, std::string>& hints) {
   for (const std::string& extra : app.remaining()) {
     if (extra == "--" || !extra.starts_with('-')) continue;
     const std::string name = extra.substr(0, extra.find('='));
     const auto hint = hints.find(name);
-    const std::string near = closest(name, names_of(app));
+    const std::string near = closest(name, names_of(app)), setting = setting_advice(app, extra);
     refuse_flag(app.get_name(), printable(extra) + ": unknown option, " +
                                     (hint != hints.end() ? hint->second
+                                     : !setting.empty()  ? setting
                                      : near.empty()      ? see_help(app) + " lists them"
                                                          : "did you mean " + near + '?'));
   }
@@ -66,13 +77,13 @@ void check_unknown_options(const CLI::App& app, const std::map<std::string, std:
 // Throws HelpAsked or ConfigError.
 void split_words(CLI::App& app, Words words, const std::map<std::string, std::string>& hints) {
   app.allow_extras();
-  std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+  std::reverse(words.begin(), words.end());  // CLI11 reads them from the back
   try {
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
     throw Flags::HelpAsked{};
   } catch (const CLI::RequiredError& missing) {
-    check_unknown_options(app, hints);  // a misspelt option is not there under its own name
+    check_unknown_options(app, hints);  // the required option may be misspelt
     refuse_flag(app.get_name(), std::string(missing.what()) + ", " + see_help(app) + " shows examples");
   } catch (const CLI::ParseError& error) {
     refuse_flag(app.get_name(), in_our_words(error.what()));
@@ -82,9 +93,12 @@ void split_words(CLI::App& app, Words words, const std::map<std::string, std::st
 // Refuses words that belong to no flag.
 void check_extras(const CLI::App& app, const std::map<std::string, std::string>& hints) {
   check_unknown_options(app, hints);
-  for (const std::string& extra : app.remaining())
-    if (extra != "--")  // what follows it is not an option; CLI11 has taken it so
-      refuse_flag(app.get_name(), '"' + printable(extra) + "\" is one argument too many");
+  for (const std::string& extra : app.remaining()) {
+    if (extra == "--") continue;  // CLI11 has treated what follows it as arguments
+    const std::string setting = extra.find('=') == extra.npos ? "" : setting_advice(app, extra);
+    refuse_flag(app.get_name(),
+                '"' + printable(extra) + "\" is one argument too many" + (setting.empty() ? "" : "; " + setting));
+  }
 }
 
 // "A", "A and B", "A, B and C".
@@ -149,10 +163,19 @@ bool Flags::given(const char* name) const { return app_->count(name) > 0; }
 
 void Flags::refuse(const std::string& what) const { refuse_flag(app_->get_name(), what); }
 
-std::string Flags::help(std::string_view examples) const { return help_text(*app_, std::string(examples)); }
+std::string Flags::help(std::string_view examples, std::span<const ExitCode> exit_codes) const {
+  return help_text(*app_, examples, exit_codes);
+}
+
+CommandTexts Flags::texts() const {
+  CommandTexts texts = troupe::texts_of(*app_);  // not the member
+  for (const CLI::Option* option : exactly_one_of_) texts.exactly_one_of.push_back(name_of(*option));
+  return texts;
+}
 
 void add_overrides(Flags& flags, Words& into) {
-  flags.repeatable("--set", "PATH=VALUE", into, "set one field of the config, like algorithm.gamma=0.98; repeatable");
+  flags.repeatable("--set", "PATH=VALUE", into,
+                   "change one setting of the config, like algorithm.gamma=0.98; repeatable");
 }
 
 void add_join_flags(Flags& flags, Address& connect, std::optional<int64_t>& wait) {
@@ -160,14 +183,14 @@ void add_join_flags(Flags& flags, Address& connect, std::optional<int64_t>& wait
   flags.required_option("--connect", "HOST:PORT", connect, parse_address,
                         "address of the run, printed by `troupe train`");
   flags.option("--wait", "SECONDS", wait, integer_in(0, kYear),
-               "how long to look for the run: when it is not there at the start, and anew each time it is lost "
+               "how long to look for the run at the start, and again each time it is lost "
                "(default: 30 at the start, 600 after a loss)");
 }
 
 void add_device_flag(Flags& flags, std::string& into, const std::string& setting) {
   flags.option("--device", "DEVICE", into, parse_device,
                "where this process computes: cpu, cuda or cuda:N (default: the run's " + setting +
-                   ", or cpu where that is not there)");
+                   ", or cpu if this machine does not have it)");
 }
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
 #pragma once
 // The flags of one command. The command declares each of them with the variable that it fills, then calls read(). CLI11
-// splits the words; its errors are put in our words. One thread.
+// parses; its error messages are replaced by ours. One thread.
 
 #include <cstdint>
 #include <deque>
@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -21,10 +22,12 @@ class Option;
 namespace troupe {
 
 struct Address;
+struct CommandTexts;
+struct ExitCode;
 
 using Words = std::vector<std::string>;
 
-// Types of values that are paths, as the help shows them.
+// Types of values that are paths, as shown in the help.
 inline constexpr const char* kFolderType = "DIR";
 inline constexpr const char* kFileType = "FILE";
 
@@ -33,14 +36,14 @@ class Flags {
   // The help of the command was asked for.
   struct HelpAsked {};
 
-  // `words` are those that follow the command's name.
+  // `words` are the words after the command's name.
   Flags(std::string_view command, std::string_view summary, Words words);
   ~Flags();
   Flags(const Flags&) = delete;
   Flags& operator=(const Flags&) = delete;
 
-  // Declares an argument without a name of its own, like CONFIG. `reader` makes its value: reader(name, text), one of
-  // tools/cli/flag_values.h or tools/cli/address.h, or a function of the command; it throws ConfigError.
+  // Declares a positional argument, like CONFIG. `reader` makes its value: reader(name, text), from
+  // tools/cli/flag_values.h, tools/cli/address.h or the command; it throws ConfigError.
   template <class T, class Reader>
   void argument(const char* name, T& into, Reader reader, const std::string& help) {
     add(name, "", /*required=*/true, help, into, reader);
@@ -49,7 +52,7 @@ class Flags {
   void optional_argument(const char* name, T& into, Reader reader, const std::string& help) {
     add(name, "", /*required=*/false, help, into, reader);
   }
-  // Declares an option with a value, whose type the help shows. An option that is not given leaves `into` as it is.
+  // Declares an option with a value, whose type the help shows. If the option is not given, `into` keeps its value.
   template <class T, class Reader>
   void option(const char* name, const char* type, T& into, Reader reader, const std::string& help) {
     add(name, type, /*required=*/false, help, into, reader);
@@ -62,9 +65,9 @@ class Flags {
   void repeatable(const char* name, const char* type, Words& into, const std::string& help);
   // Declares an option without a value.
   void toggle(const char* name, bool& into, const std::string& help);
-  // For an option that is not declared: what to use instead, which ends the error about it.
+  // For an option that does not exist: what to use instead, which is added to the error about it.
   void hint(const char* name, const std::string& instead);
-  // Of these flags, declared before, exactly one has to be given.
+  // Exactly one of these flags, declared before, must be given.
   void exactly_one_of(const std::vector<const char*>& names);
 
   // Fills the variables, in the order in which they were declared. Throws HelpAsked or ConfigError.
@@ -78,14 +81,16 @@ class Flags {
   const std::map<std::string, Words>& values() const { return values_; }
 
   // The text of `troupe COMMAND --help`.
-  std::string help(std::string_view examples) const;
+  std::string help(std::string_view examples, std::span<const ExitCode> exit_codes) const;
+  // What was declared.
+  CommandTexts texts() const;
 
  private:
   struct Flag {
     CLI::Option* option = nullptr;
     std::string text;
-    std::function<void(const std::string& text)> fill;  // the variable; empty where CLI11 does it
-    std::function<Words()> value;                       // of the variable, as texts
+    std::function<void(const std::string& text)> fill;  // fills the variable; empty if CLI11 does
+    std::function<Words()> value;                       // the value of the variable, as texts
   };
 
   template <class T, class Reader>

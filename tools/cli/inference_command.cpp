@@ -20,7 +20,7 @@
 namespace troupe {
 namespace {
 
-// Of the command and its host, which can end after the command.
+// Shared by the command and its host, which can end after the command.
 struct Shared {
   StopSignals signals;
   std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();

@@ -33,17 +33,22 @@ inline InferenceOptions read_inference(Flags& flags) {
 
 inline void check_inference(const InferenceOptions& options) {
   require_device_of_build("--device", options.device);
-  hold_stop_signals();  // nobody takes them before troupe-learn does
+  hold_stop_signals();  // they stay pending until troupe-learn handles them
 }
 
 inline Command inference_command() {
-  return {.name = "inference",
-          .summary = "add an inference process to a run, at any time, from any machine",
-          .examples =
-              "  troupe inference --connect 127.0.0.1:5555\n"
-              "  troupe inference --connect 127.0.0.1:5555 --device cpu\n",
-          .parse = read_then_run<read_inference, check_inference>,
-          .done_by_learn = true};
+  return {
+      .name = "inference",
+      .summary = "add an inference process to a run, at any time, from any machine",
+      .examples =
+          "  troupe inference --connect 127.0.0.1:5555\n"
+          "  troupe inference --connect 127.0.0.1:5555 --device cpu\n",
+      .exit_codes = {{0, "the run ended normally"},
+                     {1, "the run was lost and did not come back within --wait"},
+                     {2, "a mistake in the command, no run was found within --wait, or the run refused this process"},
+                     {130, "stopped by a signal"}},
+      .parse = read_then_run<read_inference, check_inference>,
+      .done_by_learn = true};
 }
 
 }  // namespace troupe

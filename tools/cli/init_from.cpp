@@ -27,8 +27,12 @@ constexpr const char* kFlag = "--init-from";
 constexpr size_t kShownPath = 200;
 constexpr const char* kModelFile = "/model.safetensors";
 constexpr const char* kInitFile = "/init.safetensors";
+constexpr const char* kSourceFile = "/init.json";
 constexpr const char* kInsteadOfKept =
     "; use another run folder, or remove this file and init.json to begin with new weights";
+
+constexpr const char* kAccepted =
+    ", expected the folder of a run, RUN/checkpoints/best, RUN/checkpoints/NUMBER or a .safetensors file";
 
 // Keys of the metadata.
 constexpr const char* kGiven = "init_from";  // as it was on the command line
@@ -42,7 +46,7 @@ std::string trimmed(const std::string& path) {
   return (normal.has_filename() ? normal : normal.parent_path()).string();
 }
 
-// As metadata can hold it: UTF-8.
+// The path as UTF-8, which metadata requires.
 std::string text_of_path(const std::string& path) { return printable(path, std::string::npos); }
 
 std::string absolute(const std::string& path) {
@@ -50,7 +54,7 @@ std::string absolute(const std::string& path) {
   return text_of_path(trimmed(fs::absolute(path, failed).string()));
 }
 
-// Where weights are from: their metadata.
+// The source of weights: their metadata.
 using Source = std::map<std::string, std::string>;
 
 std::string value_of(const Source& source, const char* key) {
@@ -72,7 +76,7 @@ std::string checksum_text(const std::map<std::string, Array>& tensors) {
 struct Found {
   std::map<std::string, Array> tensors;
   std::string file;                 // that holds them
-  std::optional<RunConfig> config;  // of the run that trained them, where that is known
+  std::optional<RunConfig> config;  // of the run that trained them, if it is known
 };
 
 Found of_run(const std::string& run, const std::string& which) {
@@ -89,7 +93,7 @@ std::optional<RunConfig> config_in(const fs::path& run) {
   return load_config(path, ConfigSource::run);
 }
 
-// The settings in a checkpoint, or, as older programs wrote none, those of the run whose folder it is in.
+// The settings in a checkpoint. Older programs wrote none there: then those of the run whose folder it is in.
 std::optional<RunConfig> config_of_checkpoint(const fs::path& checkpoint) {
   const std::string settings = read_checkpoint_settings(posix_disk(), checkpoint);
   if (!settings.empty()) return parse_config(settings, checkpoint / "state.json", ConfigSource::run);
@@ -97,23 +101,49 @@ std::optional<RunConfig> config_of_checkpoint(const fs::path& checkpoint) {
   return folder.filename() == "checkpoints" ? config_in(folder.parent_path()) : std::nullopt;
 }
 
-// Of a file that a run has written, where that run wrote it or in a copy of its folder. Nothing is known of others.
+// The config for a file that a run has written, if it is still in the run folder or in a copy of it.
 std::optional<RunConfig> config_of_file(const fs::path& file, const Safetensors& contents) {
   const fs::path folder = fs::absolute(file).parent_path();
   if (contents.metadata.contains(kGiven)) return config_in(folder);
   if (file.filename() != "model.safetensors") return std::nullopt;
   try {
     return config_of_checkpoint(folder);
-  } catch (const IoError&) {
+  } catch (const IoError& error) {
+    if (error.is_refusal()) throw;
     return std::nullopt;  // it is not in the folder of a checkpoint
   }
 }
 
-// Throws ConfigError where the system does not say whether there is such a file.
+// Throws ConfigError when the system does not tell whether the file exists.
 void require_access(const fs::path& path) {
   std::error_code failed;
   if (fs::status(path, failed).type() == fs::file_type::none)
     throw ConfigError(printable(path.string(), kShownPath) + ": cannot open: " + failed.message());
+}
+
+// Throws ConfigError unless `path` is the folder of a run.
+void require_run(const std::string& path) {
+  try {
+    require_run_folder(path);
+  } catch (const ConfigError& refused) {
+    const std::string_view what = refused.what();
+    const bool says_what_to_give = what.ends_with('?') || what.find("; give ") != what.npos;
+    std::error_code failed;
+    if (says_what_to_give || fs::is_directory(path, failed)) throw;
+    throw ConfigError(printable(path, kShownPath) +
+                      (fs::exists(path, failed) ? ": is not a folder" : ": there is no such run or file") + kAccepted);
+  }
+}
+
+Safetensors read_weights(const std::string& path) {
+  try {
+    return read_safetensors(posix_disk(), path);
+  } catch (const std::runtime_error& refused) {
+    const bool other_format =
+        std::string_view(refused.what()).find("not a valid safetensors file") != std::string::npos;
+    if (!other_format || fs::path(path).extension() == ".safetensors") throw;
+    throw ConfigError(printable(path, kShownPath) + ": is not a safetensors file" + kAccepted);
+  }
 }
 
 Found find_weights(const std::string& path) {
@@ -125,15 +155,15 @@ Found find_weights(const std::string& path) {
   if (const auto checkpoint = checkpoint_path(path)) return of_run(checkpoint->run, checkpoint->which);
   const bool is_json = fs::path(path).extension() == ".json";  // the config.json of a run, for one
   if (fs::is_directory(path, failed) || !fs::exists(path, failed) || is_json) {
-    require_run_folder(path);
+    require_run(path);
     return of_run(path, "newest");
   }
-  Safetensors contents = read_safetensors(posix_disk(), path);
+  Safetensors contents = read_weights(path);
   const std::optional<RunConfig> config = config_of_file(path, contents);
   return {std::move(contents.tensors), path, config};
 }
 
-// Nothing where this program does not have the environment.
+// Nothing if this program does not have the environment.
 std::optional<EnvSpec> environment_if_known(const RunConfig& config) {
   try {
     return environment_of(config);
@@ -153,19 +183,23 @@ void check_fit(const Found& found, const ModelConfig& model, const EnvSpec& env)
   }
 }
 
-// The weights that the run keeps. Throws ConfigError where they are not those that it was given.
+// The copy of the weights that the run keeps. Throws ConfigError if they are not those with which it began.
 InitialWeights read_kept(const std::string& run, const Source& source) {
   const std::string path = run + kInitFile, given = value_of(source, kChecksum);
   std::optional<InitialWeights> kept = read_initial_weights(posix_disk(), run);
   if (!kept) throw ConfigError(path + ": is missing");
-  if (given.empty()) throw ConfigError(path + ": has no checksum in its metadata; --init-from did not write it");
+  if (given.empty())
+    throw ConfigError((posix_disk().exists(run + kSourceFile) ? run + kSourceFile + ": holds no " + kChecksum
+                                                              : path + ": its metadata holds no " + kChecksum) +
+                      ", the checksum of the weights, so --init-from did not write it");
   const std::string checksum = checksum_text(kept->tensors);
   if (checksum != given)
-    throw ConfigError(path + ": damaged: its tensors have the checksum " + checksum + ", " + given + " was written");
+    throw ConfigError(path + ": damaged: its tensors have the checksum " + checksum + ", " + printable(given) +
+                      " was written");
   return std::move(*kept);
 }
 
-// Of a run that was killed before its first update: its settings may have changed since it was given the weights.
+// For a run that was killed before its first update: its settings may have changed since it began.
 void check_kept(const InitialWeights& kept, const std::string& run, const ModelConfig& model, const EnvSpec& env) {
   const Found found{kept.tensors, run + kInitFile, config_in(run)};
   try {
@@ -187,7 +221,7 @@ InitialWeights weights_of(const std::string& init_from, const ModelConfig& model
            {kChecksum, checksum}}};
 }
 
-// In place of kept weights that are damaged or missing, the same ones of the source that `init_from` names again.
+// Reads the weights from `init_from` again, because the copy that the run keeps is damaged or missing.
 InitialWeights weights_again(const std::string& init_from, const Source& source, const std::string& damage,
                              const ModelConfig& model, const EnvSpec& env) {
   InitialWeights again;
@@ -198,8 +232,8 @@ InitialWeights weights_again(const std::string& init_from, const Source& source,
   }
   const std::string checksum = value_of(again.metadata, kChecksum), given = value_of(source, kChecksum);
   if (checksum != given)
-    throw ConfigError(damage + ", and " + printable(init_from, kShownPath) + " has other weights by now (checksum " +
-                      checksum + ", the run began with " + given + "); use another run folder");
+    throw ConfigError(damage + ", and " + printable(init_from, kShownPath) + " has other weights now (checksum " +
+                      checksum + ", the run began with " + printable(given) + "); use another run folder");
   return again;
 }
 
@@ -217,13 +251,13 @@ std::vector<uint64_t> checkpoints_of(const std::string& run) {
 
 [[noreturn]] void refuse_other_source(const std::string& given, const std::string& run,
                                       const std::optional<Source>& source) {
-  throw ConfigError(
-      std::string(kFlag) + ": " + printable(given, kShownPath) + ": the run in " + run + " was " +
-      (source ? "started with --init-from " + value_of(*source, kGiven) : std::string("not started with --init-from")) +
-      "; leave --init-from out to resume it, or begin a new run with --run DIR");
+  throw ConfigError(std::string(kFlag) + ": " + printable(given, kShownPath) + ": the run in " + run + " was " +
+                    (source ? "started with --init-from " + printable(value_of(*source, kGiven), kShownPath)
+                            : std::string("not started with --init-from")) +
+                    "; leave --init-from out to resume it, or begin a new run with --run DIR");
 }
 
-// The run began from `source` and has not trained yet. Gives the weights that have to be kept again, if any.
+// For a run that began from `source` and has not trained yet. The weights whose copy must be written again, if any.
 std::optional<InitialWeights> check_source(const Source& source, const std::string& init_from, const std::string& run,
                                            const ModelConfig& model, const EnvSpec& env) {
   InitialWeights kept;
@@ -272,7 +306,7 @@ std::string init_from_of_settings(const std::string& config) {
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   try {
     const std::optional<Source> source = read_initial_source(posix_disk(), folder);
-    return source ? value_of(*source, kGiven) : "";
+    return source ? printable(value_of(*source, kGiven), kShownPath) : "";
   } catch (const ConfigError&) {  // damaged, which matters to that run alone
     return "";
   }
@@ -280,7 +314,8 @@ std::string init_from_of_settings(const std::string& config) {
 
 std::string initial_weights_text(const InitialWeights& weights) {
   const Source& source = weights.metadata;
-  return "the weights of " + value_of(source, kFile) + " (checksum " + value_of(source, kChecksum) + ")";
+  return "the weights of " + printable(value_of(source, kFile), kShownPath) + " (checksum " +
+         printable(value_of(source, kChecksum)) + ")";
 }
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
 #pragma once
-// `troupe train --init-from`: where the weights that a new run begins from are, and whether a run that goes on began
-// from them. Plain functions; main thread.
+// `troupe train --init-from`: finds the weights with which a new run begins, and checks that a resumed run began with
+// them. Plain functions; main thread.
 
 #include <optional>
 #include <string>
@@ -11,25 +11,24 @@
 
 namespace troupe {
 
-// The weights that a run begins from. Their metadata says where they are from, so that the same command resumes the
-// run.
+// The weights with which a run begins. Their metadata names their source, so that the same command can resume the run.
 using InitialWeights = Safetensors;
 
-// What `init_from` leads to, for a run in the folder `run` with the model `model` for `env`: the newest checkpoint of a
-// run folder, RUN/checkpoints/best, RUN/checkpoints/150, the folder of a checkpoint, or a .safetensors file. Nothing
-// when `init_from` is empty or the run began from it: then it is not looked at again, unless the weights that the run
-// keeps are damaged or missing before its first update. Throws ConfigError that begins with --init-from: nothing is
-// there, it cannot be used, a tensor does not fit or meant something else in the run that trained it, or the run has
-// checkpoints and began from something else.
+// The weights in `init_from`, for a run in the folder `run` with the model `model` for `env`. `init_from` is a run
+// folder (its newest checkpoint), RUN/checkpoints/best, RUN/checkpoints/150, the folder of a checkpoint, or a
+// .safetensors file. Nothing when `init_from` is empty or the run began with it: then it is not read again, unless the
+// copy that the run keeps is damaged or missing before the first update. Throws ConfigError that begins with
+// --init-from: the source does not exist or cannot be used, a tensor does not fit or had another meaning in the run
+// that trained it, or the run has checkpoints and began with other weights.
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
                                              const ModelConfig& model, const EnvSpec& env);
 
-// The run turned out to have a checkpoint after all, one that a killed process was replacing. Throws ConfigError as
-// read_init_from() does for a run with checkpoints.
+// For a run in which recovery found a checkpoint, one that a killed process was replacing. Throws the ConfigError that
+// read_init_from() throws for a run with checkpoints.
 [[noreturn]] void refuse_to_resume(const InitialWeights& given, const std::string& run);
 
-// What --init-from was for the run whose config.json is at `config`; empty where the run began with new weights, or
-// `config` is another run file.
+// The value of --init-from with which the run began whose config.json is `config`. Empty if it began with new weights,
+// or if `config` is another config file.
 std::string init_from_of_settings(const std::string& config);
 
 // "the weights of runs/a/checkpoints/000000000245/model.safetensors", for the console and the log.

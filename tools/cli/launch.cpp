@@ -26,7 +26,7 @@ namespace {
 
 std::atomic<const char*> current_step = "starting";
 
-// LibTorch has no type of its own for it.
+// LibTorch has no exception type for it.
 bool is_out_of_memory(const std::exception& failure) {
   const std::string_view what = failure.what();
   return dynamic_cast<const std::bad_alloc*>(&failure) != nullptr || what.find("can't allocate memory") != what.npos ||
@@ -40,7 +40,7 @@ bool is_out_of_threads(const std::exception& failure) {
 
 std::atomic<bool> threads_left_behind = false;
 
-// The main thread and every other one has a stack of `ulimit -s`. Too small a one is a segmentation fault.
+// Every thread has a stack of the size `ulimit -s`. One that is too small causes a segmentation fault.
 void require_stack() {
   constexpr rlim_t kLeast = 128 << 10;
   rlimit limit{};
@@ -49,7 +49,7 @@ void require_stack() {
                       std::to_string(kLeast >> 10) + " KiB are needed: raise it");
 }
 
-// LibTorch ends the process when it cannot name the folder it is started in.
+// LibTorch ends the process if it cannot determine the working directory.
 void require_working_folder() {
   std::error_code failed;
   if (std::filesystem::current_path(failed).empty())
@@ -118,9 +118,6 @@ std::string program_folder() {
 void continue_as_learn(char** arguments) {
   require_working_folder();
   const std::string program = program_folder() + "/troupe-learn";
-  // Read while LibTorch is loaded. Its warnings are backtraces, and whoever reaches the port of the group store can
-  // cause them.
-  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   execv(program.c_str(), arguments);
   throw ConfigError(program + ": cannot be started: " + std::generic_category().message(errno) + "; `troupe " +
                     arguments[1] + "` needs it beside troupe");

@@ -1,12 +1,12 @@
 #pragma once
-// What the two programs share: how they end, and how one hands over to the other.
+// What the two programs share: how they end, and how one starts the other.
 
 #include <functional>
 #include <string>
 
 namespace troupe {
 
-inline constexpr int kExitFailure = 1;        // our bug, or the machine's trouble
+inline constexpr int kExitFailure = 1;        // a bug, or a problem of the machine
 inline constexpr int kExitUserMistake = 2;    // ConfigError
 inline constexpr int kExitInterrupted = 130;  // a signal asked to stop
 

@@ -1,5 +1,5 @@
 #pragma once
-// The run context of a process that computes: real environments, LibTorch policies and learners.
+// The run context of a process that uses LibTorch: real environments, policies and learners.
 
 #include <memory>
 #include <string>
@@ -14,11 +14,11 @@ struct PolicyDevices {
   std::string inference = "cpu";
   std::string evaluation = "cpu";
 };
-// Those of the process that trains. Throws ConfigError when the config names one that is not there.
+// Those of the process that trains. Throws ConfigError when the config names a device that does not exist.
 PolicyDevices devices_of_run(const RunConfig& config);
-// That of a process that uses the policy of a run, whose config may be of another machine: `flag` (--device) if it is
-// given, which has to be there; else what the setting of the run says, and the CPU, with a warning, where that is not
-// there. `path` is inference.device or evaluation.device.
+// The device of a process that uses the policy of a run, whose config may be of another machine. `flag` (--device) if
+// it is given, which must exist; else the device of the run's setting, or the CPU, with a warning, if it does not
+// exist. `path` is inference.device or evaluation.device.
 std::string device_elsewhere(const std::string& flag, const RunConfig& config, const std::string& path);
 
 // Throws ConfigError when the environment or the model does not fit the config.

@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 std::string bytes_text(double bytes) {
-  constexpr double kMost = 1e19;  // what is said of more does not matter
+  constexpr double kMost = 1e19;  // larger values are shown as this
   return format_bytes(static_cast<uint64_t>(std::min(bytes, kMost)));
 }
 
@@ -26,14 +26,14 @@ const MemoryNeed& largest(const std::vector<MemoryNeed>& needs) {
   return *std::ranges::max_element(needs, {}, &MemoryNeed::bytes);
 }
 
-// Whether this machine has such a device is for LibTorch to say, when it is loaded.
+// Whether this machine has the device is checked later, once LibTorch is loaded.
 bool is_in_build(const std::string& device) { return TROUPE_USES_CUDA != 0 || !device.starts_with("cuda"); }
 
 std::string build_error(const std::vector<NamedDevice>& missing) {
   return device_error(missing, "this build has no CUDA") + ", or build with the preset gpu";
 }
 
-// Threads beyond the processors only take turns.
+// More threads than processors make nothing faster.
 void warn_of_threads(const char* setting, int64_t threads, uint64_t processors, std::vector<std::string>& out) {
   if (static_cast<uint64_t>(threads) > processors)
     out.push_back(std::string(setting) + ": " + std::to_string(threads) + " threads share " +
@@ -41,7 +41,7 @@ void warn_of_threads(const char* setting, int64_t threads, uint64_t processors, 
                   ", which is slower than one thread for each; use at most " + std::to_string(processors));
 }
 
-// Actors wait for each other, so a few for each processor can be right.
+// Actors wait for each other, so a few per processor can be useful.
 void warn_of_actors(const char* setting, int64_t count, const char* actors, uint64_t processors, const char* advice,
                     std::vector<std::string>& out) {
   constexpr uint64_t kPerProcessor = 8;

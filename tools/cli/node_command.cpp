@@ -32,20 +32,20 @@ struct Options {
 Options read_flags(Flags& flags) {
   Options options;
   flags.required_option("--listen", "HOST:PORT", options.listen, parse_listen_address,
-                        "where `troupe spawn` reaches this node; a port alone is on 127.0.0.1");
+                        "address at which `troupe spawn` reaches this node; a port alone means 127.0.0.1");
   flags.read();
   return options;
 }
 
 constexpr uint32_t kMaxWorkersPerRequest = ChildProcesses::kMost;
 constexpr std::chrono::seconds kDeadline{5};
-// A SpawnRequest and what processes tell each other when they meet are a few hundred bytes; a host name has at most
-// 255.
+// A SpawnRequest and the messages of a new connection have a few hundred bytes; a host name has at most 255.
 constexpr size_t kRequestBytes = 16 << 10;
 constexpr size_t kConnections = 256;
-constexpr std::chrono::milliseconds kPatience = kFarewell + std::chrono::milliseconds(500);  // with workers at the end
+constexpr std::chrono::milliseconds kPatience =
+    kFarewell + std::chrono::milliseconds(500);  // with workers, when the node stops
 
-constexpr uint32_t kMostAtOnce = 32;  // requests whose runs are being reached, a thread each
+constexpr uint32_t kMostAtOnce = 32;  // requests for which the node is connecting to the run, on a thread each
 
 struct NodeState {
   static inline const char* name = "node";
@@ -69,7 +69,7 @@ NodeActor::behavior_type starter(NodeActor::pointer self, const std::shared_ptr<
   }};
 }
 
-// Starts the workers once the run has answered, so that a wrong address reaches whoever asked.
+// Starts the workers once the run has answered, so that a wrong address is reported to the sender of the request.
 caf::result<uint32_t> start_workers(NodeSelf self, const SpawnRequest& request) {
   if (request.protocol != kProtocolVersion)
     return make_error(Fault::bad_message, "the node speaks protocol " + std::to_string(kProtocolVersion) + ", not " +
@@ -105,7 +105,7 @@ int run_node(const Options& options) {
   StopSignals signals;
   signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
-  std::string failure;  // of the node's actors, which end only by one; written before signals.end()
+  std::string failure;  // of the node's actors, which end only with an error; written before signals.end()
   return with_network(1, /*more=*/3, {}, [&](caf::actor_system& system) {
     const auto children = std::make_shared<ChildProcesses>();
     const NodeActor actor = system.spawn(node, system.spawn<caf::detached>(starter, children));
@@ -133,6 +133,9 @@ Command node_command() {
           .examples =
               "  troupe node --listen 5556\n"
               "  troupe node --listen 0.0.0.0:5556\n",
+          .exit_codes = {{1, "the node failed"},
+                         {2, "a mistake in the command"},
+                         {130, "stopped by a signal: the only normal end"}},
           .parse = read_then_run<read_flags, run_node>};
 }
 

@@ -31,8 +31,8 @@ sigset_t stop_signals() {
   return set;
 }
 
-// Draws frames: on a terminal one over the other at a pace to watch, elsewhere one after the other as fast as they
-// come.
+// Prints frames: on a terminal each in the place of the last, slowly enough to watch; elsewhere one below the other, as
+// fast as they come.
 class Screen {
  public:
   Screen() : terminal_(isatty(STDOUT_FILENO) != 0) {}
@@ -45,7 +45,7 @@ class Screen {
     if (terminal_) {
       const TerminalSize size = terminal_size();
       if (lines.size() > size.drawable_rows()) lines.resize(size.drawable_rows());
-      // A wrapped line would leave its rest on the screen.
+      // The end of a wrapped line would stay on the screen.
       for (std::string& line : lines) line = line.substr(0, size.columns);
       std::cout << console_redraw(lines, std::min(drawn_, size.drawable_rows())) << std::flush;
       drawn_ = lines.size();
@@ -112,7 +112,7 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
 
 int run_play(const PlayOptions& options) try {
   const sigset_t signals = stop_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread: they inherit it
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: threads inherit it
   const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
   Screen screen;
   return play(run, options.episodes, screen) || !std::cout ? 0 : kExitInterrupted;

@@ -42,6 +42,12 @@ inline Command play_command() {
   return {.name = "play",
           .summary = "show a run's policy acting in its environment, as text",
           .examples = "  troupe play runs/cartpole --episodes 3\n",
+          .exit_codes = {{0, "all episodes were shown"},
+                         {1,
+                          "the environment failed, the policy computed numbers that are not finite, or the output "
+                          "could not be written"},
+                         {2, "a mistake in the command, or a run folder that cannot be used"},
+                         {130, "stopped by a signal"}},
           .parse = read_then_run<read_play, check_play>,
           .done_by_learn = true};
 }

@@ -75,6 +75,16 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
       terminal_(isatty(STDOUT_FILENO) != 0) {
   if (held != nullptr) held_ = Line{env_steps_of(*held), wall_clock(), *held};
   if (!config.deterministic) written_ = start.env_steps;  // at least: the lines up to there were kept
+  // Until there is a report, this is what the run has done.
+  last_.env_steps = start.env_steps;
+  last_.updates = start.version.number;
+  last_.ledger = start.ledger;
+  last_.uncounted_at_most = start.uncounted;
+  last_.episodes = start.totals.episodes;
+  if (start.totals.env_failures > 0) last_.env_failures[config.env.id] = start.totals.env_failures;
+  last_.skipped_steps = start.totals.skipped_steps;
+  last_.request_retries = start.totals.request_retries;
+  last_.elapsed_seconds = start.totals.elapsed_seconds;
 }
 
 void RunReport::save(const Checkpoint& checkpoint) {
@@ -82,6 +92,8 @@ void RunReport::save(const Checkpoint& checkpoint) {
   if (config_.deterministic) {
     complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
     if (held_) complete.extras[kMetricsHeld] = held_->json;
+  } else {
+    complete.scalars[kMetricsAtLeast] = static_cast<double>(folder_.metrics_lines());
   }
   const auto every = static_cast<uint64_t>(config_.evaluation.every_updates);
   const bool evaluated_later = every > 0 && checkpoint.updates % every == 0;
@@ -95,6 +107,7 @@ void RunReport::evaluated(const Evaluation& evaluation) {
 }
 
 void RunReport::record(const StatsSnapshot& snapshot) {
+  if (snapshot.env_steps > last_.env_steps) last_ = snapshot;
   if (snapshot.env_steps <= written_) return;
   if (held_ && held_->env_steps < snapshot.env_steps) write_held();
   held_ = Line{snapshot.env_steps, wall_clock(), to_json(snapshot)};
@@ -113,13 +126,13 @@ void RunReport::show(const StatsSnapshot& snapshot) {
   if (socket_ != nullptr) socket_->publish(to_json(snapshot));
   const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
   if (terminal_) {
-    // Lines that came in between stay: the block is drawn anew below them.
+    // Lines printed since the last draw stay: the block is drawn again below them.
     const uint64_t written = stderr_lines();
     if (std::exchange(stderr_lines_, written) != written && isatty(STDERR_FILENO) != 0) lines_drawn_ = 0;
     const TerminalSize size = terminal_size();
     const std::vector<std::string> lines =
         console_block(printable(config_.name, std::string::npos), shown, size.columns, size.drawable_rows());
-    // Lines that have left the top of a terminal made lower cannot be drawn over.
+    // If the terminal was made smaller, lines that have scrolled off its top cannot be overwritten.
     if (draw(console_redraw(lines, std::min(lines_drawn_, size.drawable_rows())), console_))
       lines_drawn_ = lines.size();
   } else {
@@ -127,7 +140,7 @@ void RunReport::show(const StatsSnapshot& snapshot) {
   }
 }
 
-// The actors of a deterministic run have no clock; who watches it has one.
+// The actors of a deterministic run have no clock; its console uses the real one.
 StatsSnapshot RunReport::with_times(StatsSnapshot s) {
   const auto now = std::chrono::steady_clock::now();
   const double span = std::chrono::duration<double>(now - std::exchange(reported_, now)).count();
@@ -142,7 +155,7 @@ StatsSnapshot RunReport::with_times(StatsSnapshot s) {
   return s;
 }
 
-// The log keeps a closing line too.
+// Prints a closing line, and logs it.
 void RunReport::close_with(const std::string& line) {
   print_line(line, console_);
   log_info("train", line);
@@ -195,7 +208,7 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   begin_closing_lines();
   close_with(reason_of(outcome) + " after " + format_counted(last_.env_steps, "environment step") + ", " +
              format_counted(outcome.version.number, "update") + ", " + format_seconds(run_seconds));
-  // What ended the run is told by the command, once.
+  // The command prints the error that ended the run.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
   if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation));
   if (!folder_.ranking().empty()) {

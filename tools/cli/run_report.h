@@ -1,6 +1,6 @@
 #pragma once
-// Where a real run writes: run folder, JSON socket, console. Used by the recorder's thread while the run goes on, and
-// by the main thread after it ended.
+// Where a real run writes: run folder, statistics socket, console. Used by the recorder's thread during the run, and by
+// the main thread after it.
 
 #include <chrono>
 #include <memory>
@@ -17,16 +17,18 @@
 
 namespace troupe {
 
-// What a deterministic run's checkpoints say of metrics.jsonl: how many lines were written (a scalar), and the line
-// that was held back (among the states of the actors).
+// Keys in the checkpoints of a deterministic run, about metrics.jsonl: how many lines were written (a scalar), and the
+// line that was held back (among the states of the actors).
 constexpr const char* kMetricsLines = "metrics.lines";
 constexpr const char* kMetricsHeld = "metrics.held";
+// What the checkpoints of other runs say of it: how many lines it held, at least (a scalar).
+constexpr const char* kMetricsAtLeast = "metrics.lines_at_least";
 // The environment steps of a line of metrics.jsonl.
 uint64_t env_steps_of(const std::string& line);
 
 class RunReport : public RunSink {
  public:
-  // `start` is what the run starts from, `held` the line that a resumed deterministic run held back.
+  // `start` is where the run starts, `held` the line that a resumed deterministic run had held back.
   RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& config, const ReplayStart& start,
             const std::string* held = nullptr, Output& console = standard_output());
 
@@ -37,8 +39,8 @@ class RunReport : public RunSink {
   void record(const StatsSnapshot& snapshot) override;
   void show(const StatsSnapshot& snapshot) override;
 
-  // After the run ended: summary.json, and the closing lines on the console. Why summary.json or the last line of
-  // metrics.jsonl could not be written; empty when both are.
+  // Writes summary.json and the closing lines on the console, after the run has ended. Why summary.json or the last
+  // line of metrics.jsonl could not be written; empty if both were.
   std::string finish(const RunOutcome& outcome, double wall_seconds);
 
  private:
@@ -48,7 +50,7 @@ class RunReport : public RunSink {
     std::string json;
   };
   void write_held();
-  // The text of summary.json. `wall_seconds` are those of this start, `run_seconds` those of all starts.
+  // The text of summary.json. `wall_seconds` is the time of this start, `run_seconds` that of all starts.
   std::string summary_of(const RunOutcome& outcome, double wall_seconds, double run_seconds) const;
   void close_with(const std::string& line);
   StatsSnapshot with_times(StatsSnapshot snapshot);
@@ -59,13 +61,13 @@ class RunReport : public RunSink {
   ReplayStart start_;
   std::optional<Line> held_;
   uint64_t written_ = 0;  // environment steps of the last line written
-  StatsSnapshot last_;    // shown
+  StatsSnapshot last_;    // shown or recorded
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
   Output& console_;
   bool terminal_;
   size_t lines_drawn_ = 0;
-  uint64_t stderr_lines_ = 0;  // when the block was drawn last
+  uint64_t stderr_lines_ = 0;  // on stderr when the block was last drawn
 };
 
 }  // namespace troupe

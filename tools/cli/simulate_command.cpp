@@ -73,7 +73,7 @@ void print_failure(uint64_t seed, const sim::Outcome& outcome) {
 
 int simulate(const Options& options) {
   const auto begun = std::chrono::steady_clock::now();
-  open_log(nullptr, {.to_stderr = false});  // the actors' complaints about the faults we make
+  open_log(nullptr, {.to_stderr = false});  // hides the actors' warnings about the injected faults
   std::mutex mutex;
   Totals totals;
   std::atomic<uint64_t> next = options.seeds.first;
@@ -110,7 +110,11 @@ Command simulate_command() {
           .examples =
               "  troupe simulate --seeds 1..1000\n"
               "  troupe simulate --seed 42 --verbose\n",
-          .parse = read_then_run<read_flags, simulate>};
+          .exit_codes = {{0, "every seed passed"},
+                         {1, "a seed failed, or the output could not be written"},
+                         {2, "a mistake in the command"}},
+          .parse = read_then_run<read_flags, simulate>,
+          .for_maintainers = true};
 }
 
 }  // namespace troupe

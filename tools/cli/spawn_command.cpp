@@ -14,6 +14,7 @@
 #include "runtime/caf/system.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flag_values.h"
+#include "tools/cli/launch.h"
 #include "tools/cli/worker_process.h"
 
 namespace troupe {
@@ -30,7 +31,7 @@ Options read_flags(Flags& flags) {
   flags.required_option("--node", "HOST:PORT", options.node, parse_address, "address of a `troupe node`");
   flags.required_option("--workers", "N", options.workers, integer_in(1, 1024), "workers to start there");
   flags.required_option("--run", "HOST:PORT", options.run, parse_address,
-                        "address of the run they join, as the node reaches it");
+                        "address of the run that they join, as seen from the node");
   flags.read();
   return options;
 }
@@ -42,15 +43,17 @@ int run_spawn(const Options& options) {
   return with_network(1, /*more=*/1, {}, [&](caf::actor_system& system) {
     caf::scoped_actor self(system);
     std::string error;
+    bool mistake = true;  // otherwise the node could not start the workers now
     const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host,
                                options.run.port};
     const auto node_port = options.node.port;
     const std::string node = options.node.text();
     const auto fail = [&](const caf::error& e) { error = "--node " + node + ": " + describe(e); };
-    // The node says so of the run, whose address is in its text.
+    // The node reports that it cannot reach the run; its error names the address of the run.
     const auto refuse = [&](const caf::error& e) {
       fail(e);
       if (fault_of(e) == Fault::peer_gone) error = "--run " + describe(e) + "; the node " + node + " tried it";
+      mistake = fault_of(e) == Fault::peer_gone || fault_of(e) == Fault::bad_message;
     };
     NodeActor node_actor;
     const auto connect = [&](const std::string& address) {
@@ -67,13 +70,19 @@ int run_spawn(const Options& options) {
     };
     self->request(spawn_probe(system, options.node.host, node_port, kDeadline), kDeadline + kProbeMargin,
                   caf::connect_atom_v)
-        .receive(connect, [&](const caf::error& e) { error = "--node " + node + ": cannot connect: " + describe(e); });
+        .receive(connect, [&](const caf::error& e) {
+          error = "--node " + node + ": cannot connect: " + describe(e);
+          if (fault_of(e) == Fault::bad_message) error += "; `troupe node` prints its address";
+          mistake = fault_of(e) != Fault::not_ready;
+        });
     if (node_actor)
       self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
           .receive([&](uint32_t started) { print_line(std::to_string(started) + " workers started on " + node); },
                    refuse);
-    if (!error.empty()) throw ConfigError(error);
-    return 0;
+    if (error.empty()) return 0;
+    if (mistake) throw ConfigError(error);
+    print_error("troupe: " + error);
+    return kExitFailure;
   });
 }
 
@@ -83,6 +92,10 @@ Command spawn_command() {
   return {.name = "spawn",
           .summary = "ask a node to start workers for a run",
           .examples = "  troupe spawn --node 10.0.0.7:5556 --workers 8 --run 10.0.0.2:5555\n",
+          .exit_codes = {{0, "all workers were started"},
+                         {2,
+                          "a mistake in the command, or the node or the run could not be reached, or not all workers "
+                          "could be started"}},
           .parse = read_then_run<read_flags, run_spawn>};
 }
 

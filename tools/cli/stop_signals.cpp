@@ -44,7 +44,7 @@ std::string signal_name(int signal) {
 }
 
 void hold_stop_signals() {
-  // Shells start background jobs with INT ignored. It asks to stop all the same.
+  // Shells start background jobs with INT ignored. Here it asks to stop nevertheless.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_DFL);
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -82,14 +82,14 @@ void StopSignals::State::watch() {
 }
 
 void StopSignals::State::quit() const {
-  // A disk that does not answer may be why the user presses Ctrl-C again.
+  // The user may press Ctrl-C again because the disk does not respond, so the time for `tidy` is limited.
   try {
     std::thread([] {
       std::this_thread::sleep_for(kTidyTime);
       _exit(kExitInterrupted);
     }).detach();
   } catch (const std::system_error&) {
-    _exit(kExitInterrupted);  // no more threads: nothing would bound the time
+    _exit(kExitInterrupted);  // without a thread, nothing limits the time
   }
   if (at_quit) print_error(at_quit());
   _exit(kExitInterrupted);
@@ -106,7 +106,7 @@ void StopSignals::State::take(int signal) {
     if (interrupted_at && now - *interrupted_at >= kSecondInterrupt) quit();
     if (!interrupted_at) interrupted_at = now;
   }
-  if (ended) return;  // nothing is left that could stop
+  if (ended) return;  // nothing is left to stop
   const bool is_first = std::exchange(first, first == 0 ? signal : first) == 0;
   changed.notify_all();
   if (is_first && message) write_error(message(signal));

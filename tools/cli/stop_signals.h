@@ -1,8 +1,8 @@
 #pragma once
 // The signals that ask a command to stop: INT, TERM, USR1, USR2, and HUP unless the process was started with HUP
-// ignored, as nohup does. Launchers send several of them for one stop, so every further signal changes nothing, except
-// a second INT that comes kSecondInterrupt or more after the first: it ends the process at once. Used by the commands
-// that run until they are told to stop.
+// ignored, as nohup does. Launchers send several of them for one stop, so further signals have no effect. The exception
+// is a second INT at least kSecondInterrupt after the first: it ends the process at once. Used by the commands that run
+// until they are told to stop.
 
 #include <chrono>
 #include <functional>
@@ -15,7 +15,7 @@ namespace troupe {
 constexpr std::chrono::seconds kSecondInterrupt{1};
 constexpr std::chrono::seconds kTidyTime{1};
 
-// Keeps these signals pending, also across exec, until a StopSignals takes them. Call it before the first thread
+// Keeps these signals pending, also across exec, until a StopSignals handles them. Call it before the first thread
 // starts.
 void hold_stop_signals();
 
@@ -24,19 +24,18 @@ std::string signal_name(int signal);
 
 class StopSignals {
  public:
-  // Holds the signals and takes them on a thread of its own, until it is destroyed. Call it before any other thread
+  // Blocks the signals and handles them on a separate thread, until it is destroyed. Call it before any other thread
   // starts.
   StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Until this is called a signal ends the process with kExitInterrupted, because there is nothing to lose. From now on
-  // a signal asks to stop; the first one prints what `message` says of it on stderr, unless there is none.
+  // Until this is called, a signal ends the process with kExitInterrupted, because there is nothing to lose. From now
+  // on a signal asks to stop. If there is a `message`, its text for the first signal is printed on stderr.
   void begin(const std::function<std::string(int signal)>& message);
-  // While it exists, a second INT calls `tidy` before it ends the process and prints the line that it returns on
-  // stderr. `tidy` runs on the thread of the signals for at most kTidyTime, and must not wait for the thread of the
-  // command.
+  // While it exists, a second INT calls `tidy`, prints the line that it returns on stderr, and ends the process. `tidy`
+  // runs on the thread of the signals for at most kTidyTime, and must not wait for the thread of the command.
   class AtQuit {
    public:
     AtQuit(StopSignals& signals, std::function<std::string()> tidy);
@@ -56,8 +55,8 @@ class StopSignals {
   bool wait() const;
   // Blocks until end() was called.
   void wait_for_end() const;
-  // The command has ended: a signal that comes later asks for nothing and prints nothing, except a second INT. Usable
-  // from any thread.
+  // The command has ended: later signals have no effect and print nothing, except a second INT. Usable from any
+  // thread.
   void end();
 
  private:

@@ -10,11 +10,11 @@ namespace troupe {
 
 struct TerminalSize {
   size_t columns = 80, rows = 24;
-  // Lines that can be drawn over one another: below them is the line where the cursor waits.
+  // Lines that can be redrawn in place: the cursor needs the line below them.
   size_t drawable_rows() const { return rows > 1 ? rows - 1 : 1; }
 };
 
-// What is unknown is as by default.
+// A size that is unknown keeps its default.
 inline TerminalSize terminal_size() {
   TerminalSize result;
   winsize size{};

@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// The command as a user can type it again, quoted for a shell. Empty when the system does not tell it.
+// The command as a user can type it again, quoted for a shell. Empty if the system does not report it.
 std::string this_command();
 
 // One line that a POSIX shell reads as these words.

@@ -18,6 +18,7 @@
 #include "actors/supervisor.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/output.h"
 #include "runtime/base/process_stats.h"
 #include "runtime/base/threads.h"
@@ -69,7 +70,7 @@ void announce(RunFolder& folder, const Address& workers, const Address& stats) {
       nlohmann::json{{"pid", getpid()}, {"workers", workers.text()}, {"stats", stats.text()}}.dump(2));
 }
 
-// A new run with the settings of another one begins with new weights, although the other one may not have.
+// A new run with the settings of another one begins with new weights, even if the other run did not.
 void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
   if (folder.resuming() || !options.init_from.empty()) return;
   const std::string source = init_from_of_settings(find_config(options.config));
@@ -80,7 +81,7 @@ void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
   print_line(line);
 }
 
-// What a second Ctrl-C leaves behind: no addresses, and a line that says from where the run can be resumed.
+// For a second Ctrl-C: removes the addresses, and returns a line that names the checkpoint to resume from.
 std::string quit(RunFolder& folder) {
   const std::string start = "troupe: ended without waiting for the checkpoint; ";
   try {
@@ -97,7 +98,7 @@ void log_stop(const StopSignals& signals) {
   if (const int signal = signals.first(); signal != 0) log_info("train", "stopping at " + signal_name(signal));
 }
 
-// Waits for the end of the run, which a signal brings about early. True when one did.
+// Waits for the end of the run. True if a signal ended it early.
 bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals) {
   const bool interrupted = signals.wait();
   log_stop(signals);
@@ -107,7 +108,7 @@ bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals)
   return interrupted;
 }
 
-// The same actors on this thread. True when interrupted.
+// The same with the actors on this thread.
 bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, const StopSignals& signals,
                   const bool& ended) {
   bool interrupted = false;
@@ -116,7 +117,7 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
   return interrupted;
 }
 
-// The closing lines of a run, and its exit code.
+// Prints the closing lines of a run, and returns its exit code.
 int close_run(const RunOutcome& outcome, const std::string& summary_error, bool interrupted) {
   log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
   if (!summary_error.empty()) log_error("train", summary_error);
@@ -133,8 +134,12 @@ int close_run(const RunOutcome& outcome, const std::string& summary_error, bool 
   return interrupted ? kExitInterrupted : 0;
 }
 
-// What CAF and LibTorch cannot start later. Throws ConfigError.
-void require_memory_and_threads(const RunConfig& config) {
+// What CAF and LibTorch cannot start or open later. Throws ConfigError.
+void require_resources(const RunConfig& config) {
+  // The run has about 20 files open, and a few more while it writes a checkpoint. Half of all are for workers and
+  // inference processes that connect (runtime/caf/listen.h), a quarter for clients of the statistics.
+  constexpr uint64_t kFiles = 128;
+  require_open_files(kFiles);
   require_address_space(threads_needed(config), memory_needed(config, environment_of(config)),
                         available_address_space(), "lower workers.count");
   require_threads(threads_needed(config), "lower workers.count");
@@ -148,7 +153,7 @@ std::shared_ptr<RunContext> context_of(const TrainOptions& options, const RunCon
   return context;
 }
 
-// What one start of a run uses, in the order in which each begins. They end in the reverse order, after the actors.
+// What one start of a run uses, in the order of construction. Destroyed in the reverse order, after the actors.
 struct Start {
   const TrainOptions& options;
   const RunConfig& config;
@@ -163,7 +168,7 @@ struct Start {
   bool ended = false;
 };
 
-// Spawns the actors of the run, waits for their end and reports it. The exit code.
+// Spawns the actors of the run, waits for their end and reports it. Returns the exit code.
 int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener, const ReplayStart& start) {
   std::optional<StopSignals::AtQuit> at_quit;
   at_quit.emplace(run.signals, [&run] { return quit(*run.folder); });
@@ -188,7 +193,7 @@ int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener,
   return code;
 }
 
-// Listens for workers, opens the run folder, and trains unless the run in it has nothing left to do. The exit code.
+// Listens for workers, opens the run folder, and trains unless that run is finished. Returns the exit code.
 int begin_and_train(Start& run) {
   const RunConfig& config = run.config;
   OwnedSystem owned({.scheduler = config.deterministic ? SchedulerKind::single_step : SchedulerKind::threads,
@@ -205,7 +210,7 @@ int begin_and_train(Start& run) {
     taken_port = open_join_listener(listener, owned.get(), run.options.listen, path, config.network);
 
   run.signals.begin(stopping_line);
-  run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run());
+  run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run(), initial ? &*initial : nullptr);
   const std::optional<ReplayStart> start = begin_or_resume(*run.folder, config, *run.learner, *run.context, initial);
   if (!start) {
     close_log();
@@ -226,16 +231,16 @@ int begin_and_train(Start& run) {
 
 int run_train(const TrainOptions& options) {
   const auto begun = Clock::now() - process_age();
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the run
+  std::signal(SIGPIPE, SIG_IGN);  // the run continues if the reader of its console ends
   StopSignals signals;
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
-  require_memory_and_threads(config);
+  require_resources(config);
   Start run{options, config, begun, signals};
   run.context = context_of(options, config, begun);
   begin_step("building the model");
   run.learner = learner_of(*run.context);
   begin_step("training");
-  // The ports first: when one is taken, nothing was written yet.
+  // The ports first: if one is taken, nothing has been written yet.
   if (!config.deterministic) open_stats(run.socket, options.stats, config);
   return begin_and_train(run);
 }

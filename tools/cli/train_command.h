@@ -27,7 +27,7 @@ struct TrainOptions {
   std::optional<uint64_t> seed;        // in place of the config's
   std::vector<std::string> overrides;  // path=value, in order
   Address listen = kLoopbackAnyPort;   // for workers, nodes and inference actors
-  Address stats = kLoopbackAnyPort;    // the JSON socket
+  Address stats = kLoopbackAnyPort;    // the statistics port
 };
 
 // In troupe-learn.
@@ -43,22 +43,28 @@ inline TrainOptions read_train(Flags& flags) {
     if (text.empty()) refuse_flag(flag, "is empty, expected the folder of a run or of a checkpoint, or a file");
     return text;
   };
-  flags.argument("CONFIG", options.config, any_text,
-                 "run file, or name of a built-in one, like cartpole; or the folder of a run or the config.json in it: "
-                 "resumes that run, unless --run names another");
-  flags.option("--run", kFolderType, options.run_dir, folder,
-               "folder of the run; if it holds a run with these settings, that run is resumed (default: runs/NAME)");
+  flags.argument(
+      "CONFIG", options.config, any_text,
+      "config file, or name of a built-in one, like cartpole; or the folder of a run or the config.json in it: "
+      "resumes that run, unless --run names another");
+  flags.option(
+      "--run", kFolderType, options.run_dir, folder,
+      "folder of the run; if it holds a run with these settings, that run is resumed. NAME is the setting name, or "
+      "else the config file's name without its ending (default: runs/NAME)");
   flags.option("--init-from", "RUN|FILE", options.init_from, path,
                "begin a new run with the weights of another one: a run's folder (its newest checkpoint), "
                "RUN/checkpoints/best or RUN/checkpoints/NUMBER, or a .safetensors file");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the run (default: the config's)");
   add_overrides(flags, options.overrides);
-  flags.option("--listen", "HOST:PORT", options.listen, parse_listen_address,
-               "where workers and inference processes join; a port alone is on 127.0.0.1 (default: 127.0.0.1, a free "
-               "port)");
-  flags.option("--stats", "HOST:PORT", options.stats, parse_listen_address,
-               "where statistics are served as JSON; a port alone is on 127.0.0.1 (default: 127.0.0.1, a free port)");
+  flags.option(
+      "--listen", "HOST:PORT", options.listen, parse_listen_address,
+      "address at which workers and inference processes join; a port alone means 127.0.0.1 (default: 127.0.0.1, a free "
+      "port)");
+  flags.option(
+      "--stats", "HOST:PORT", options.stats, parse_listen_address,
+      "address at which statistics are served as JSON; a port alone means 127.0.0.1 (default: 127.0.0.1, a free port)");
   flags.hint("--resume", "the same command resumes a run, and so does `troupe train RUN`");
+  flags.hint("--load", "to begin a new run with the weights of another one, use --init-from");
   flags.hint("--device", "devices are settings, like --set trainer.device=cuda");
   flags.hint("--checkpoint",
              "a run is resumed from its newest checkpoint; to begin a new run with the weights of another checkpoint, "
@@ -83,7 +89,7 @@ inline void check_train(const TrainOptions& options) {
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
   const EnvSpec env = environment_of(config);
-  // troupe-learn reads it again, and then warns of checkpoints that it skips.
+  // troupe-learn reads them again, and then warns of checkpoints that it skips.
   open_log(nullptr, {.to_stderr = false});
   read_init_from(options.init_from, run_folder_of(options, config), config.model, env);
   close_log();
@@ -91,7 +97,7 @@ inline void check_train(const TrainOptions& options) {
   const std::string shortage = memory_shortage(config, env, machine);
   if (!shortage.empty()) throw ConfigError(shortage);
   for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
-  hold_stop_signals();  // nobody takes them before troupe-learn does
+  hold_stop_signals();  // they stay pending until troupe-learn handles them
 }
 
 inline Command train_command() {
@@ -105,6 +111,10 @@ inline Command train_command() {
               "  troupe train runs/first --run runs/second --seed 4    # a new run like it\n"
               "  troupe train my_run.json --init-from runs/first    # uses those weights\n"
               "  troupe train cartpole --listen 0.0.0.0:5555    # lets other machines join\n",
+          .exit_codes = {{0, "the run reached its limit, now or before"},
+                         {1, "the run failed, or its last checkpoint could not be written"},
+                         {2, "a mistake in the command or the config, or a machine that cannot hold the run"},
+                         {130, "stopped by a signal"}},
           .parse = read_then_run<read_train, check_train>,
           .done_by_learn = true};
 }

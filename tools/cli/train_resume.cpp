@@ -18,16 +18,16 @@
 namespace troupe {
 namespace {
 
-// Where a run begins, or goes on.
+// Where a run starts or resumes.
 struct Beginning {
   ReplayStart start;
   std::optional<RunFolder::ResumePoint> resume;
 };
 
-// A deterministic run loses nothing when it is resumed: it goes on under the same epoch, with the state of every actor.
+// A deterministic run loses nothing when it is resumed: it keeps its epoch and the state of every actor.
 void restore_actors(const Checkpoint& checkpoint, RunContext& context, Beginning& beginning) {
   if (!checkpoint.scalars.contains(kMetricsLines))
-    throw ConfigError("it does not hold the actors of a deterministic run; use another run folder");
+    throw ConfigError("it does not hold the state of a deterministic run's actors; use another run folder");
   context.states = checkpoint.extras;
   beginning.start.version = checkpoint.version;
   beginning.resume->lines = saved_count(checkpoint, kMetricsLines);
@@ -42,8 +42,12 @@ std::optional<Checkpoint> recover(RunFolder& folder, const Learner& learner) {
   try {
     return checkpoints.recover();
   } catch (const IoError& refused) {
+    if (refused.is_refusal())
+      throw ConfigError(std::string(refused.what()) +
+                        "; the checkpoint may be whole, so it is neither skipped nor renamed: "
+                        "remove the cause, or use another run folder");
     throw ConfigError(std::string(refused.what()) + "; use another run folder, or remove " + folder.path() +
-                      "/checkpoints to start anew");
+                      "/checkpoints to start over");
   }
 }
 
@@ -54,9 +58,12 @@ Beginning restore(RunFolder& folder, Learner& learner, RunContext& context) {
   const std::optional<Checkpoint> checkpoint = recover(folder, learner);
   if (!checkpoint) return beginning;
   try {
+    check_counts(*checkpoint, static_cast<uint64_t>(context.spec.action.chunk));
     beginning.start = resume(*checkpoint, learner);
     const ReplayStart& start = beginning.start;
     beginning.resume = RunFolder::ResumePoint{start.version.number, start.env_steps};
+    if (checkpoint->scalars.contains(kMetricsAtLeast))
+      beginning.resume->least_lines = saved_count(*checkpoint, kMetricsAtLeast);
     if (context.deterministic) restore_actors(*checkpoint, context, beginning);
   } catch (const ConfigError& misfit) {
     throw ConfigError(folder.checkpoints().path_of(checkpoint->updates) + ": " + misfit.what());
@@ -82,7 +89,7 @@ ReplayStart begin_from_given_weights(RunFolder& folder, Learner& learner, const 
   return start;
 }
 
-// What model.sequence 0 stands for.
+// Reports the sequence length that model.sequence 0 has chosen.
 void tell_sequence(const RunConfig& config, const Recurrence& recurrence) {
   if (recurrence.sequence == 0 || config.model.sequence != 0) return;
   const std::string line = "the recurrent core is trained on sequences of " + std::to_string(recurrence.sequence) +
@@ -93,7 +100,7 @@ void tell_sequence(const RunConfig& config, const Recurrence& recurrence) {
 
 constexpr const char* kChanged = "settings changed since the last start";
 
-// One line on the console, which names the first changes; the log has all of them. Nothing where none was made.
+// Prints one line with the first changes; the log has all of them. Prints nothing if there are none.
 void tell_changed(const std::string& begin, const std::vector<SettingChange>& changes) {
   constexpr size_t kShown = 8;
   if (changes.empty()) return;
@@ -106,7 +113,7 @@ void tell_changed(const std::string& begin, const std::vector<SettingChange>& ch
   print_line(begin + ": " + shown);
 }
 
-// False when the run has nothing left to do. Says which.
+// Reports whether the run resumes or is finished. False if it is finished.
 bool tell_resumed(const RunFolder& folder, const RunConfig& config, const ReplayStart& start,
                   const std::vector<SettingChange>& changes) {
   const std::string finished = finished_line(folder, config, start);
@@ -119,7 +126,23 @@ bool tell_resumed(const RunFolder& folder, const RunConfig& config, const Replay
   return finished.empty();
 }
 
-// Schedules end where the run does. A run that is made longer or shorter has other values from here on.
+void tell_missing_checkpoint(const RunFolder& folder, uint64_t updates) {
+  if (const std::string line = missing_checkpoint_line(folder, updates); !line.empty()) log_warn("train", line);
+}
+
+// Of a run that goes on from `updates`: updates that were made and of which nothing is left.
+void tell_lost(const RunFolder& folder, uint64_t updates) {
+  const uint64_t lost = folder.cut_updates();
+  if (lost <= updates) return;
+  const bool one = lost == updates + 1;
+  const std::string line = (one ? "lost: update " : "lost: updates " + std::to_string(updates + 1) + " to ") +
+                           std::to_string(lost) + ", made after the checkpoint from which the run resumes, and " +
+                           (one ? "its" : "their") + " lines of metrics.jsonl";
+  log_info("train", line);
+  print_line(line);
+}
+
+// Schedules end with the run, so a run that is made longer or shorter has other values from now on.
 void tell_moved_schedules(const RunConfig& config, const std::vector<SettingChange>& changes) {
   const std::string lr = config.trainer.lr_schedule;
   const bool others = config.algorithm.entropy_coef_end >= 0 || config.model.log_std == "scheduled";
@@ -132,10 +155,30 @@ void tell_moved_schedules(const RunConfig& config, const std::vector<SettingChan
                    " will follow the new limit");
 }
 
-// Of a folder that held a run: how its settings differ from those of this start.
+// How the settings of the run in the folder, if there is one, differ from those of this start.
 std::vector<SettingChange> changes_of(const RunFolder& folder, const RunConfig& config) {
   if (folder.config_before().empty()) return {};
   return changed_settings(folder.config_before(), to_json(config));
+}
+
+// The ranking, the epoch and the metrics of this start.
+void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& context, Beginning& beginning) {
+  folder.keep_best({static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params,
+                    static_cast<uint64_t>(config.evaluation.episodes)},
+                   static_cast<uint64_t>(config.checkpoint.keep));
+  // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
+  if (!context.deterministic)
+    beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
+  const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  folder.begin_metrics(wall_time, beginning.resume);
+  // A deterministic run makes them again.
+  if (beginning.resume && !context.deterministic) tell_lost(folder, beginning.resume->updates);
+  if (const auto& former = folder.former_metrics()) {
+    const std::string line =
+        folder.path() + " holds no checkpoint: training starts over; the previous metrics are in " + *former;
+    log_info("train", line);
+    print_line(line);
+  }
 }
 
 }  // namespace
@@ -154,21 +197,10 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
     tell_changed(kChanged, changes);
   if (beginning.resume && !tell_resumed(folder, config, beginning.start, changes)) return std::nullopt;
   if (beginning.resume) tell_moved_schedules(config, changes);
+  if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
   tell_sequence(config, context.recurrence);
-  folder.keep_best(static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params,
-                   static_cast<uint64_t>(config.checkpoint.keep));
-  // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
-  if (!context.deterministic)
-    beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
-  const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  folder.begin_metrics(wall_time, beginning.resume);
-  if (const auto& former = folder.former_metrics()) {
-    const std::string line = "no checkpoint was written in " + folder.path() +
-                             ": training begins anew; the former metrics are in " + *former;
-    log_info("train", line);
-    print_line(line);
-  }
+  begin_files(folder, config, context, beginning);
   return beginning.start;
 }
 

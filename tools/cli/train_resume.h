@@ -12,10 +12,10 @@
 
 namespace troupe {
 
-// Where the run starts: at the newest checkpoint in `folder`, whose state `learner` and `context` then have, or at
-// zero, with the weights in `initial`, which the folder keeps, or those that it keeps from an earlier start, if any.
-// Nothing when the run has nothing left to do. Opens the log and the metrics, and says on the console and in the
-// log what was found. Throws ConfigError when the checkpoint cannot be used.
+// Where the run starts: at the newest checkpoint in `folder`, whose state `learner` and `context` then have; or at
+// zero, with the weights in `initial`, which the folder then keeps, or with those that it keeps from an earlier start.
+// Nothing if the run is finished. Opens the log and the metrics, and reports on the console and in the log what it
+// found. Throws ConfigError when the checkpoint cannot be used.
 std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
                                            RunContext& context, const std::optional<InitialWeights>& initial);
 

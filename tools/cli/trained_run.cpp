@@ -1,5 +1,6 @@
 #include "tools/cli/trained_run.h"
 
+#include "models/weights/initial_weights.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
@@ -21,6 +22,7 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
   TrainedRun run{context, context->make_evaluation_policy(), checkpoint.version, checkpoint.env_steps};
   try {
     weights.load(checkpoint.model);
+    check_initial_weights(*weights.signature(), checkpoint.model);
     run.policy->load(*weights.snapshot(checkpoint.version));
   } catch (const ConfigError& misfit) {
     throw ConfigError(path + ": " + misfit.what());

@@ -1,5 +1,5 @@
 #pragma once
-// The policy of a run folder, for the commands that only read it. Works beside a `train` that is still going on.
+// The policy of a run folder, for the commands that only read it. Works while `train` still writes the run.
 
 #include <memory>
 #include <string>
@@ -17,14 +17,14 @@ struct TrainedRun {
   uint64_t env_steps = 0;
 };
 
-// `which` checkpoint is one of load_checkpoint() (tools/cli/chosen_checkpoint.h). Computes on `device`, or, if that is
-// empty, where the run evaluates; on the CPU, with a warning, where this machine has no such device. Sets this thread's
-// compute threads as the run's inference has them. Names checkpoints that cannot be used in the log. Throws
+// `which` is as for load_checkpoint() (tools/cli/chosen_checkpoint.h). Computes on `device` or, if that is empty, on
+// the device on which the run evaluates; on the CPU, with a warning, if this machine does not have it. Sets the number
+// of compute threads of this thread to that of the run's inference. Logs checkpoints that cannot be used. Throws
 // ConfigError: no such device, no run folder, no such checkpoint, none that can be used, or one that does not fit the
 // config beside it.
 TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device);
 
-// The line for the user where that policy computes numbers that are not finite.
+// The error line for a policy that computes numbers that are not finite.
 std::string not_finite_line(const std::string& folder, const std::string& which, const NotFinite& failure);
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// The program troupe: workers, nodes and all that needs no LibTorch. The other commands are checked here, in
-// milliseconds, and then done by troupe-learn.
+// The program troupe: workers, nodes and everything else that needs no LibTorch. The other commands are checked here,
+// in milliseconds, and then run by troupe-learn.
 
 #include <iostream>
 

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <iostream>
 
+#include <c10/util/Logging.h>
+
 #include "runtime/base/errors.h"
 #include "tools/bench/bench_command.h"
 #include "tools/cli/command_line.h"
@@ -38,7 +40,7 @@ int run(const Words& words) {
   const std::vector<Command> commands = learning_commands();
   const auto is_first = [&](const Command& command) { return !words.empty() && words.front() == command.name; };
   if (std::ranges::none_of(commands, is_first))
-    throw ConfigError("this command is done by the program troupe, not by troupe-learn");
+    throw ConfigError("the program troupe runs this command, not troupe-learn");
   const auto line = parse_command_line(commands, words, std::cout);
   return line ? line->action() : 0;
 }
@@ -47,6 +49,10 @@ int run(const Words& words) {
 }  // namespace troupe
 
 int main(int count, char** arguments) {
-  setenv("GLOO_LOG_LEVEL", "ERROR", /*overwrite=*/0);  // its news about connections are in our log, in plain words
+  // Our log reports failed connections and transfers. c10d would print a C++ backtrace for every connection that sends
+  // garbage to the weights port. A value that the user has set is kept.
+  setenv("GLOO_LOG_LEVEL", "ERROR", /*overwrite=*/0);
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
+  c10::initLogging();  // reads the variable; Python's torch does this by itself, a C++ program must call it
   return troupe::run_program([&] { return troupe::run({arguments + 1, arguments + count}); });
 }

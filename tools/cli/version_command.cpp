@@ -21,10 +21,12 @@ void print_version(const Options&) {
 }  // namespace
 
 Command version_command() {
-  return {.name = "version",
-          .summary = "print the version",
-          .examples = "  troupe version\n",
-          .parse = read_then_run<read_flags, print_version>};
+  return {
+      .name = "version",
+      .summary = "print the version",
+      .examples = "  troupe version\n",
+      .exit_codes = {{0, "the version was printed"}, {1, "it could not be written"}, {2, "a mistake in the command"}},
+      .parse = read_then_run<read_flags, print_version>};
 }
 
 }  // namespace troupe

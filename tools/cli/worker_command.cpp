@@ -67,13 +67,18 @@ int run_workers(const Options& options) {
 }  // namespace
 
 Command worker_command() {
-  return {.name = "worker",
-          .summary = "add rollout workers to a run, at any time, from any machine",
-          .examples =
-              "  troupe worker --connect 127.0.0.1:5555\n"
-              "  troupe worker --connect trainer.local:5555 --count 4\n"
-              "  troupe worker --connect trainer.local:5555 --wait 86400  # waits for a day\n",
-          .parse = read_then_run<read_flags, run_workers>};
+  return {
+      .name = "worker",
+      .summary = "add rollout workers to a run, at any time, from any machine",
+      .examples =
+          "  troupe worker --connect 127.0.0.1:5555\n"
+          "  troupe worker --connect trainer.local:5555 --count 4\n"
+          "  troupe worker --connect trainer.local:5555 --wait 86400  # waits for a day\n",
+      .exit_codes = {{0, "the run ended normally"},
+                     {1, "the run was lost and did not come back within --wait"},
+                     {2, "a mistake in the command, no run was found within --wait, or the run refused this process"},
+                     {130, "stopped by a signal"}},
+      .parse = read_then_run<read_flags, run_workers>};
 }
 
 }  // namespace troupe

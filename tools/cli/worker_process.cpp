@@ -10,6 +10,7 @@
 #include "models/embedding_ranges.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/output.h"
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
@@ -28,8 +29,8 @@ RunContextPtr worker_context(const std::string& run, const std::string& config) 
     return with_ranges(make_env(env), ranges);
   };
   context->recurrence = recurrence_of(context->config, context->spec);
-  // Workers share the threads of the actor system. One whose environment waits would hold up the others, and the hosts,
-  // with it.
+  // Workers share the threads of the actor system. A worker whose environment waits would block the others and the
+  // hosts.
   context->threads = context->spec.blocks;
   if (context->threads) require_threads(1);
   return context;
@@ -76,9 +77,11 @@ NetworkConfig joining_network() {
 int with_network(size_t threads, size_t more, const NetworkConfig& network,
                  const std::function<int(caf::actor_system&)>& body) {
   constexpr size_t kSystem = 3;  // timer, network, the end of the system
+  constexpr size_t kFiles = 32;  // of the process; each of `more` may connect and look a name up at the same time
+  require_open_files(kFiles + 2 * more);
   require_address_space(threads + kSystem + more, /*memory=*/0, available_address_space());
   require_threads(threads + kSystem + more);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of the console that leaves must not end the process
+  std::signal(SIGPIPE, SIG_IGN);  // the process continues if the reader of its console ends
   OwnedSystem system(
       {.scheduler = SchedulerKind::threads, .threads = threads, .network = true, .network_config = network},
       register_messages);

@@ -18,24 +18,23 @@ namespace troupe {
 // Environments for the config (JSON) of the run at the address `run`, without policies. Throws ConfigError.
 RunContextPtr worker_context(const std::string& run, const std::string& config);
 
-// CAF's network settings in a process that joins a run. CAF fixes them before the run's are known, so its own limit on
-// silence is out of the way: the hosts watch the connection with the run's settings (runtime/caf/keep_alive.h).
+// CAF's network settings in a process that joins a run. CAF fixes them before the run's settings are known, so its own
+// limit on silence is disabled: the hosts watch the connection with the run's settings (runtime/caf/keep_alive.h).
 NetworkConfig joining_network();
 
-// Runs `body` with an actor system on the network, whose actors share `threads` threads. Throws ConfigError when these,
-// CAF's own and `more` threads that the process will start cannot be started.
+// Runs `body` with an actor system on the network, whose actors share `threads` threads. Throws ConfigError when the
+// system does not allow these threads, those of CAF, and `more` that the process will start.
 int with_network(size_t threads, size_t more, const NetworkConfig& network,
                  const std::function<int(caf::actor_system&)>& body);
 
-// How the hosts of one process fare: lines on the console, and the exit code. Used by the hosts' actors and by the
+// Reports of the hosts of one process: lines on the console, and the exit code. Used by the hosts' actors and by the
 // command.
 class JoinReport : public std::enable_shared_from_this<JoinReport> {
  public:
   // Where to find the run. The hosts report here and keep this alive. `wait` is in seconds.
   RunAddress address(const Address& connect, std::optional<int64_t> wait);
   void fail(const std::string& error);
-  // The exit code of the process when all hosts have ended. Throws ConfigError when one never found a run that took it
-  // in.
+  // The exit code of the process when all hosts have ended. Throws ConfigError when one of them never joined a run.
   int exit_code(bool interrupted) const;
 
  private:
@@ -46,7 +45,7 @@ class JoinReport : public std::enable_shared_from_this<JoinReport> {
   std::string error_;
 };
 
-// Threads for so many workers: never more than the machine has.
+// The number of threads for so many workers: at most one per processor.
 size_t threads_for(size_t workers);
 
 }  // namespace troupe

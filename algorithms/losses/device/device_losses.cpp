@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLargestLowVar = 10.0;  // low_var_kl is clamped to +- this (verl, github.com/volcengine/verl)
 
-// exp(-d) + d - 1 for d clamped to +-bound, in double: float32 leaves no digits of it near d = 0.
+// exp(-d) + d - 1 for d clamped to +-bound, in double: near d = 0 float32 would lose all digits.
 LossAndSlope k3_of(const at::Tensor& d, double bound) {
   const at::Tensor x = d.neg().clamp(-bound, bound).to(at::kDouble), growth = x.expm1();
   return {(growth - x).to(at::kFloat), growth.neg().to(at::kFloat).masked_fill(d.abs() > bound, 0)};
@@ -59,7 +59,7 @@ DeviceValueLoss value_loss_on_device(const at::Tensor& values, const at::Tensor&
   if (params.clip == 0) return {plain, {}};
   const at::Tensor near = at::minimum(at::maximum(values, old_values - params.clip), old_values + params.clip);
   const at::Tensor near_loss = of_error(near - returns, params).loss;
-  // Inside the range both losses are the same, so wherever the clipped one is worse it has no gradient.
+  // Both losses are equal inside the range, so where the clipped one is larger its gradient is 0.
   const at::Tensor clipped = near_loss > plain.loss;
   return {{at::where(clipped, near_loss, plain.loss), plain.slope.masked_fill(clipped, 0)}, clipped};
 }

@@ -1,6 +1,6 @@
 #pragma once
 // KL estimates (algorithms/losses/kl.h) and value losses (algorithms/losses/value_loss.h) as tensor operations. Pure
-// functions; any thread. Includes LibTorch: for sources that link it only.
+// functions; any thread. Includes LibTorch: only for sources that link it.
 
 #include <ATen/core/Tensor.h>
 
@@ -20,7 +20,7 @@ LossAndSlope kl_on_device(KlEstimator estimator, const at::Tensor& log_probs, co
 
 struct DeviceValueLoss {
   LossAndSlope of;     // with respect to the values
-  at::Tensor clipped;  // [n] bool: clipping takes effect; undefined without clipping
+  at::Tensor clipped;  // [n] bool: clipping is active; undefined without clipping
 };
 
 // As value_loss() without a mask: all [n].

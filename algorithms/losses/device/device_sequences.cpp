@@ -22,7 +22,7 @@ DeviceSequences::DeviceSequences(std::span<const int64_t> offsets, at::Device de
 
 at::Tensor DeviceSequences::sum(const at::Tensor& x) const {
   if (count_ == 1) return x.sum(0, /*keepdim=*/true);
-  // Without the check of the lengths, which would wait for the device.
+  // `unsafe` skips the check of the lengths, which would wait for the device.
   return at::segment_reduce(x, "sum", lengths_, {}, {}, 0, /*unsafe=*/true, /*initial=*/0);
 }
 

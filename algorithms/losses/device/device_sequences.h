@@ -1,6 +1,6 @@
 #pragma once
-// DeviceSequences: which sequence each token on a device belongs to. Const after construction, so any thread. Includes
-// LibTorch: for sources that link it only.
+// DeviceSequences: which sequence each token on a device belongs to. Immutable, so usable from any thread. Includes
+// LibTorch: only for sources that link it.
 
 #include <ATen/core/Tensor.h>
 
@@ -11,13 +11,13 @@ namespace troupe {
 
 class DeviceSequences {
  public:
-  // Sequence i is the tokens [offsets[i], offsets[i + 1]); `offsets` begin with 0.
+  // Sequence i consists of the tokens [offsets[i], offsets[i + 1]); `offsets` begin with 0.
   DeviceSequences(std::span<const int64_t> offsets, at::Device device);
 
   int64_t count() const { return count_; }
-  // The sums over each sequence of x [n] float64: [S] float64.
+  // The sum of x over each sequence: [S] float64 from x [n] float64.
   at::Tensor sum(const at::Tensor& x) const;
-  // For every token the number of its sequence: [n] from x [S].
+  // For every token the value of its sequence: [n] from x [S].
   at::Tensor spread(const at::Tensor& x) const;
 
  private:

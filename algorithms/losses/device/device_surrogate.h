@@ -1,7 +1,7 @@
 #pragma once
-// The policy surrogates (algorithms/losses/surrogate.h) as tensor operations, for tokens on a device. What a surrogate
-// is, its parameters and its diagnostics are said there. Pure functions; any thread. Includes LibTorch: for sources
-// that link it only.
+// The policy surrogates as tensor operations, for tokens on a device. algorithms/losses/surrogate.h
+// describes surrogates, their parameters and diagnostics. Pure functions; any thread. Includes LibTorch:
+// only for sources that link it.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,27 +14,27 @@
 
 namespace troupe {
 
-// n tokens, sequence after sequence.
+// n tokens, one sequence after the other.
 struct DeviceSurrogateInput {
   at::Tensor log_probs;        // [n] float32, like the next two
   at::Tensor old_log_probs;    // [n]
   at::Tensor advantages;       // [n]
-  at::Tensor mask;             // [n] bool, or undefined = all; tokens with false may hold anything
+  at::Tensor mask;             // [n] bool, or undefined = all; masked tokens may be anything, NaN included
   at::Tensor rollout_weights;  // [n] float32, or undefined = 1
   const DeviceSequences& sequences;
-  int64_t live = 0;  // tokens with a true mask
-  uint64_t key = 0;  // names the random stream of clip_cov
+  int64_t live = 0;  // number of unmasked tokens
+  uint64_t key = 0;  // selects the random stream of clip_cov
 };
 
-// Without the weights of sequences.
+// Not yet multiplied by the weights of sequences.
 struct DeviceSurrogateOutput {
   at::Tensor loss;  // [n] float32, 0 where masked
-  at::Tensor grad;  // [n] d loss / d log_prob, the same
+  at::Tensor grad;  // [n] d loss / d log_prob, 0 where masked
   at::Tensor sums;  // [kSurrogateSums] float64, for read_sums()
 };
 
 inline constexpr int64_t kSurrogateSums = 15;
-// The sums of `live` tokens, copied to host memory.
+// Converts the sums of `live` tokens, copied to host memory.
 SurrogateSums read_sums(std::span<const double> sums, int64_t live);
 
 using DeviceSurrogateFunction = DeviceSurrogateOutput (*)(const DeviceSurrogateInput&, const ParameterValues&);
@@ -44,9 +44,9 @@ struct DeviceSurrogateEntry {
   DeviceSurrogateFunction function;
 };
 
-// One for every entry of surrogate_table(), by its name.
+// One entry for each entry of surrogate_table(), with the same name.
 std::span<const DeviceSurrogateEntry> device_surrogate_table();
-// nullptr when the surrogate of that name has no device form.
+// nullptr when the surrogate with this name has no device version.
 const DeviceSurrogateEntry* find_device_surrogate(std::string_view name);
 
 }  // namespace troupe

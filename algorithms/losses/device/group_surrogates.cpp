@@ -1,5 +1,5 @@
-// The surrogates of algorithms/losses/sequence_surrogate.cpp and covariance_surrogate.cpp, where their formulas and
-// papers are named, as tensor operations.
+// The surrogates of algorithms/losses/sequence_surrogate.cpp and covariance_surrogate.cpp as tensor operations.
+// Formulas and papers are named there.
 
 #include <ATen/ATen.h>
 
@@ -20,31 +20,31 @@ using Output = DeviceSurrogateOutput;
 using Job = DeviceSurrogateJob;
 using Tokens = SurrogateTokens;
 
-// Of the unmasked tokens, not clamped: [n] float64, 0 where masked.
+// Log-ratios, not clamped: [n] float64, 0 where masked.
 at::Tensor log_ratios(const Input& in) { return live_only(in.log_probs - in.old_log_probs, in.mask).to(at::kDouble); }
 
-// [S] float64 unmasked tokens of each sequence.
+// The number of unmasked tokens of each sequence: [S] float64.
 at::Tensor live_counts(const Input& in) {
   const at::Tensor all = at::ones_like(in.log_probs, at::TensorOptions().dtype(at::kDouble));
   return in.sequences.sum(live_only(all, in.mask));
 }
 
-// (A - mean A) (log_prob - mean log_prob) [n] float32; of masked tokens something.
+// (A - mean A) (log_prob - mean log_prob): [n] float32; undefined values at masked tokens.
 at::Tensor covariances(const Input& in, const Tokens& t) {
   const auto n = static_cast<double>(std::max<int64_t>(in.live, 1));
   const at::Tensor advantage = t.advantage.to(at::kDouble), log_prob = t.log_prob.to(at::kDouble);
   return ((advantage - advantage.sum() / n) * (log_prob - log_prob.sum() / n)).to(at::kFloat);
 }
 
-// A share of the tokens, rounded down, but one at least.
+// A fraction of the tokens, rounded down, but at least one.
 int64_t share(const Input& in, double fraction) {
   return std::max<int64_t>(1, static_cast<int64_t>(fraction * static_cast<double>(in.live)));
 }
 
 void widen(Job& job) { job.lowest_log_ratio = -kExpLimit, job.highest_log_ratio = kExpLimit; }
 
-// Some of the candidates, drawn on the host from the stream that the host form draws from. Only their number comes to
-// the host, and only the ranks of those drawn go back.
+// A random subset of the candidates, drawn on the host from the same stream as in the host version. Only the number of
+// candidates is copied to the host, and only the ranks of the drawn ones are copied back.
 at::Tensor draw_some(const at::Tensor& candidates, int64_t wanted, uint64_t key) {
   const auto count = candidates.sum().item<int64_t>();
   SubsetDraw draw(key, wanted, count);
@@ -57,8 +57,8 @@ at::Tensor draw_some(const at::Tensor& candidates, int64_t wanted, uint64_t key)
   return candidates & by_rank.index_select(0, rank);
 }
 
-// The `wanted` unmasked tokens of the largest values; at equal ones the first. Ordered by bits as the host form orders
-// them: NaN below all, -0 below 0.
+// The `wanted` unmasked tokens with the largest values; among equal ones the first. Ordered by bits like in the host
+// version: NaN below all, -0 below 0.
 at::Tensor largest_of(const Input& in, const at::Tensor& values, int64_t wanted) {
   const at::Tensor bits = values.contiguous().view(at::kInt);
   at::Tensor order = at::where(bits < 0, bits.bitwise_xor(0x7fffffff), bits).to(at::kLong);
@@ -72,7 +72,7 @@ at::Tensor largest_of(const Input& in, const at::Tensor& values, int64_t wanted)
 }  // namespace
 
 Output gspo_on_device(const Input& in, const ParameterValues& p) {
-  constexpr double kLargest = 10;  // bound of log s (verl, github.com/volcengine/verl)
+  constexpr double kLargest = 10;  // upper bound of log s (verl, github.com/volcengine/verl)
   const Job job(in, p);
   const Tokens t(job);
   const at::Tensor mean = in.sequences.sum(log_ratios(in)) / live_counts(in).clamp_min_(1);
@@ -99,7 +99,7 @@ Output geo_mean_on_device(const Input& in, const ParameterValues& p) {
   const at::Tensor of_sequence = -mean_advantage * (in.sequences.sum(exponent) / some).exp();
   const at::Tensor loss = in.sequences.spread(of_sequence.masked_fill(n == 0, 0).to(at::kFloat)).contiguous();
   const at::Tensor above = t.log_ratio > static_cast<float>(high), below = t.log_ratio < static_cast<float>(low);
-  // A gradient where the clamp is not the smaller one, and none where A is 0; NaN stays NaN.
+  // A gradient unless the clamped value is the smaller one; none where A is 0; NaN stays NaN.
   const at::Tensor with_gradient =
       (t.gain & above.logical_not()) | (t.loss & below.logical_not()) | t.advantage.isnan();
   return finish(
@@ -107,7 +107,7 @@ Output geo_mean_on_device(const Input& in, const ParameterValues& p) {
       {loss, loss.masked_fill(with_gradient.logical_not(), 0), t.gain & (above | below), t.loss & (above | below)});
 }
 
-// Waits for the device once, for the number of candidates.
+// Waits for the device once, to get the number of candidates.
 Output clip_cov_on_device(const Input& in, const ParameterValues& p) {
   Job job(in, p);
   widen(job);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// One entry for every surrogate_table() has. A new surrogate is written in both forms.
+// One entry per entry of surrogate_table(). A new surrogate needs both versions.
 constexpr std::array kTable = {
     DeviceSurrogateEntry{"clip", clip_on_device},           DeviceSurrogateEntry{"dual_clip", clip_on_device},
     DeviceSurrogateEntry{"soft_clip", soft_clip_on_device}, DeviceSurrogateEntry{"sapo", sapo_on_device},
@@ -24,7 +24,7 @@ constexpr std::array kTable = {
     DeviceSurrogateEntry{"gipo", gipo_on_device},           DeviceSurrogateEntry{"none", unclipped_on_device},
 };
 
-// exp(x) - 1 - x in double: float32 leaves no digit of it near 0.
+// exp(x) - 1 - x in double: near 0 float32 would lose all digits.
 at::Tensor k3_of(const at::Tensor& log_ratio) {
   const at::Tensor wide = log_ratio.to(at::kDouble);
   return wide.expm1().sub_(wide);

@@ -1,5 +1,5 @@
 #pragma once
-// What the device forms of all surrogates share, as surrogate_kernel.h does for the host forms: tokens with their
+// Shared by the device versions of all surrogates, like surrogate_kernel.h for the host versions: tokens with their
 // ratios, and the diagnostics. Internal to algorithms/.
 
 #include "algorithms/common/tile.h"
@@ -8,18 +8,18 @@
 
 namespace troupe {
 
-// What is constant over the tokens of a call.
+// Everything that is constant during one call.
 struct DeviceSurrogateJob {
   DeviceSurrogateJob(const DeviceSurrogateInput& in, const ParameterValues& parameters)
       : in(in), bounds(ratio_bounds(parameters)) {}
 
   const DeviceSurrogateInput& in;
   RatioBounds bounds;
-  float lowest_log_ratio = -kMaxLogRatio, highest_log_ratio = kMaxLogRatio;  // clamp; without gradient beyond
-  bool weigh_rollout = true;  // false: the rule has seen to the rollout weights
+  float lowest_log_ratio = -kMaxLogRatio, highest_log_ratio = kMaxLogRatio;  // clamp; no gradient beyond it
+  bool weigh_rollout = true;  // false: the rule applies the rollout weights itself
 };
 
-// Where a token is masked, one of ratio 1 and advantage 0 stands. Each [n].
+// Masked tokens are replaced by ratio 1 and advantage 0. Each tensor is [n].
 struct SurrogateTokens {
   explicit SurrogateTokens(const DeviceSurrogateJob& job);
 
@@ -27,12 +27,12 @@ struct SurrogateTokens {
   at::Tensor log_ratio;  // clamped
   at::Tensor ratio;
   at::Tensor gain, loss;       // bool: the sign of the advantage
-  at::Tensor above, below;     // bool: the clamp took effect
+  at::Tensor above, below;     // bool: the clamp was active at this end
   at::Tensor beyond;           // bool: either of the two
   at::Tensor high, low, dual;  // bool: the ratio is outside these bounds, whatever the sign of the advantage
 };
 
-// What a rule makes of the tokens, without weights; an undefined flag is false everywhere.
+// What a rule computes for the tokens, without weights. An undefined flag means false everywhere.
 struct SurrogateTerms {
   at::Tensor loss, grad;  // [n] float32
   at::Tensor clipped = {}, lower = {}, saturated = {};
@@ -41,10 +41,10 @@ struct SurrogateTerms {
 // Applies rollout weights and mask, and adds up the diagnostics.
 DeviceSurrogateOutput finish(const DeviceSurrogateJob& job, const SurrogateTokens& tokens, const SurrogateTerms& terms);
 
-// `x` where the mask is true, and 0 elsewhere, whatever stands there.
+// `x` where the mask is true and 0 elsewhere; masked NaN does not pass through.
 at::Tensor live_only(const at::Tensor& x, const at::Tensor& mask);
 
-// The device forms. Per token: token_surrogates.cpp.
+// The device versions. Per token: token_surrogates.cpp.
 DeviceSurrogateOutput clip_on_device(const DeviceSurrogateInput&, const ParameterValues&);
 DeviceSurrogateOutput soft_clip_on_device(const DeviceSurrogateInput&, const ParameterValues&);
 DeviceSurrogateOutput sapo_on_device(const DeviceSurrogateInput&, const ParameterValues&);

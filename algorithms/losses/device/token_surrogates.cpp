@@ -1,4 +1,4 @@
-// The surrogates of algorithms/losses/surrogate.cpp, where their formulas and papers are named, as tensor operations.
+// The surrogates of algorithms/losses/surrogate.cpp as tensor operations. Formulas and papers are named there.
 
 #include <ATen/ATen.h>
 
@@ -18,7 +18,7 @@ using Output = DeviceSurrogateOutput;
 using Job = DeviceSurrogateJob;
 using Tokens = SurrogateTokens;
 
-// A loss that goes through the ratio has no gradient where the log-ratio is clamped.
+// A loss that depends on the ratio has no gradient where the log-ratio is clamped.
 SurrogateTerms of_ratio(const Tokens& t, const at::Tensor& loss, const at::Tensor& grad) {
   return {loss, grad.masked_fill(t.beyond, 0)};
 }

@@ -8,7 +8,7 @@ namespace {
 
 template <class T>
 at::Tensor upload_numbers(std::span<const T> host, at::ScalarType type, at::Device device) {
-  auto* data = const_cast<T*>(host.data());  // from_blob takes no const; nobody writes
+  auto* data = const_cast<T*>(host.data());  // from_blob does not accept const data; it is only read
   return upload(at::from_blob(data, {static_cast<int64_t>(host.size())}, at::TensorOptions().dtype(type)), device);
 }
 

@@ -21,12 +21,11 @@ at::Tensor pick(const at::Tensor& samples, const at::Tensor& index) {
 }  // namespace
 
 DeviceForm::DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice,
-                       GradientReducer reducer)
-    : UpdateForm(replica, std::move(reducer)),
+                       GradientReducer& reducer)
+    : UpdateForm(replica, choice, reducer),
       head_(replica.head, replica.device.device()),
       loss_(choice, config.algorithm.value_coef, longest_sequence(config, choice, replica.head), head_),
-      optimizer_(config.trainer, replica.weights, replica.device),
-      minibatch_(replica.head) {}
+      optimizer_(config.trainer, replica.weights, replica.device) {}
 
 void DeviceForm::stage(StagedUpdate& batch) const {
   batch.device = place_samples(batch.staged, batch.chunks, head_, replica_.device.device());
@@ -40,7 +39,7 @@ void DeviceForm::begin(StagedUpdate& batch) {
   const at::NoGradGuard guard;
   batch_ = &batch;
   changed_ = false;
-  if (batch.observations) absorb_observations(*batch.observations, replica_.weights);
+  if (batch.observations) absorb_observations(*batch.observations, replica_.weights, reducer_);
   const FeatureScaling scaling = replica_.scaling();
   scale_on_device(replica_.encoder, scaling, batch.device->network.inputs);
   scale_on_device(replica_.encoder, scaling, batch.device->network.bootstrap_inputs);
@@ -51,10 +50,11 @@ void DeviceForm::begin(StagedUpdate& batch) {
 
 void DeviceForm::begin_steps(const Training& training) {
   const at::NoGradGuard guard;
-  training_ = &training;
+  UpdateForm::begin_steps(training);
   targets_ = place_targets(training.targets, batch_->staged.count, replica_.device.device());
   if (!replica_.config.normalize_returns) return;
-  for (const char* name : {"value.head.weight", "value.head.bias"}) replica_.device.upload(name);
+  const LinearTensors& head = replica_.layout.value_head;  // which has been rescaled
+  for (const std::string& name : {head.weight, head.bias}) replica_.device.upload(name);
 }
 
 SampleEvaluation DeviceForm::evaluate(std::span<const int64_t> samples, const NetworkOutput& said, bool probabilities) {
@@ -72,27 +72,29 @@ SampleEvaluation DeviceForm::evaluate(std::span<const int64_t> samples, const Ne
   return result;
 }
 
-StepReport DeviceForm::step(const UpdateSettings& settings, SampleRange minibatch, int64_t micro_batch) {
-  const at::NoGradGuard guard;
-  replica_.device.zero_gradients();
-  const LossTotals totals = count(minibatch);
-  const int64_t chunk = batch_->chunks.steps;
-  std::vector<DeviceLossResult> parts;
+std::optional<DeviceForm::OutputGradients> DeviceForm::add_loss(const UpdateSettings& settings, SampleRange range,
+                                                                const LossTotals& totals, const at::Tensor& outputs,
+                                                                const at::Tensor& values) {
+  DeviceLossResult& result =
+      parts_.emplace_back(loss_.compute(loss_input(range, outputs, values), totals, settings.loss));
+  if (result.log_std.defined() && replica_.device.has(kLogStd)) replica_.device.gradient(kLogStd).add_(result.log_std);
+  return OutputGradients{std::exchange(result.outputs, {}), std::exchange(result.values, {}).unsqueeze(1)};
+}
+
+void DeviceForm::spoil_gradients() {
+  for (const DeviceLossResult& part : parts_)
+    replica_.device.gradients().add_(DevicePolicyLoss::finite_or_nan(part.figures));
+}
+
+StepReport DeviceForm::apply(const UpdateSettings& settings, const LossTotals& totals) {
   std::vector<at::Tensor> figures;
-  for (const SampleRange& part : micro_batches(minibatch, chunks_of(micro_batch, chunk))) {
-    parts.push_back(chunk > 0 ? accumulate_chunks(settings, part.indices, totals) : accumulate(settings, part, totals));
-    figures.push_back(parts.back().figures);
-  }
-  if (reducer_) {
-    for (const at::Tensor& each : figures) replica_.device.gradients().add_(DevicePolicyLoss::finite_or_nan(each));
-    reducer_(replica_.device.gradients());
-  }
+  for (const DeviceLossResult& part : parts_) figures.push_back(part.figures);
   figures.push_back(optimizer_.norm(settings.loss.train_policy).view({1}));
   const at::Tensor host = at::cat(figures).cpu();
   const std::span<const double> said(host.const_data_ptr<double>(), static_cast<size_t>(host.numel()));
   StepReport report;
-  for (size_t i = 0; i < parts.size(); ++i)
-    report.loss.merge(loss_.report(parts[i], said.subspan(i * DevicePolicyLoss::kFigures, DevicePolicyLoss::kFigures),
+  for (size_t i = 0; i < parts_.size(); ++i)
+    report.loss.merge(loss_.report(parts_[i], said.subspan(i * DevicePolicyLoss::kFigures, DevicePolicyLoss::kFigures),
                                    totals, settings.loss));
   report.grad_norm = std::isfinite(report.loss.loss) ? said.back() : std::numeric_limits<double>::quiet_NaN();
   optimizer_.apply(report.grad_norm, settings.rates, settings.loss.train_policy);
@@ -102,44 +104,6 @@ StepReport DeviceForm::step(const UpdateSettings& settings, SampleRange minibatc
 
 void DeviceForm::end() {
   if (changed_) replica_.device.download();
-}
-
-LossTotals DeviceForm::count(SampleRange minibatch) {
-  TrainedSamples trained;
-  if (batch_->chunks.steps > 0) {
-    trained = trained_samples(batch_->chunks, minibatch.indices, training_->is_trained);
-    minibatch = {trained.samples, {}};
-  }
-  return loss_.count(minibatch.size(), minibatch.offsets,
-                     minibatch_.kept(batch_->staged, training_->targets, minibatch.indices));
-}
-
-// Forward and backward of some samples of a minibatch.
-DeviceLossResult DeviceForm::accumulate(const UpdateSettings& settings, SampleRange range, const LossTotals& totals) {
-  const NetworkInput input = {gather_.gather(tensors().inputs, range.indices), {}, {}};
-  const NetworkOutput output = replica_.network->forward(input, true);
-  DeviceLossResult result = loss_.compute(loss_input(range, output.policy, output.values), totals, settings.loss);
-  if (result.log_std.defined() && replica_.device.has(kLogStd)) replica_.device.gradient(kLogStd).add_(result.log_std);
-  backward(settings, result.outputs, result.values.unsqueeze(1));
-  return result;
-}
-
-// The same with some chunks of a minibatch.
-DeviceLossResult DeviceForm::accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks,
-                                               const LossTotals& totals) {
-  const TrainedSamples trained = trained_samples(batch_->chunks, chunks, training_->is_trained);
-  const at::Tensor positions = index_tensor(trained.positions, replica_.device.device());
-  const NetworkOutput output = chunk_forward_.run_trained(tensors(), batch_->chunks, chunks);
-  DeviceLossResult result =
-      loss_.compute(loss_input({trained.samples, {}}, pick(output.policy, positions), pick(output.values, positions)),
-                    totals, settings.loss);
-  if (result.log_std.defined() && replica_.device.has(kLogStd)) replica_.device.gradient(kLogStd).add_(result.log_std);
-  // 0 for what is not trained on.
-  const auto spread = [&](const at::Tensor& samples, const at::Tensor& like) {
-    return at::zeros(like.sizes(), samples.options()).index_copy_(0, positions, samples);
-  };
-  backward(settings, spread(result.outputs, output.policy), spread(result.values.unsqueeze(1), output.values));
-  return result;
 }
 
 DeviceHeadInput DeviceForm::head_input(const at::Tensor& index, const at::Tensor& outputs) const {
@@ -165,18 +129,6 @@ DeviceLossInput DeviceForm::loss_input(SampleRange range, const at::Tensor& outp
   result.host_kept = minibatch_.kept(batch_->staged, training_->targets, range.indices);
   result.offsets = range.offsets;
   return result;
-}
-
-void DeviceForm::backward(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
-  replica_.network->backward(settings.loss.train_policy ? outputs : at::Tensor(), values);
-}
-
-void DeviceForm::save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const {
-  optimizer_.save(tensors, scalars);
-}
-
-void DeviceForm::load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) {
-  optimizer_.load(tensors, scalars);
 }
 
 }  // namespace troupe

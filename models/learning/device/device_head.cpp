@@ -69,7 +69,7 @@ DeviceHead::Evaluation DeviceHead::evaluate(const DeviceHeadInput& input, const 
   return result;
 }
 
-// The loops of Head::evaluate(): logits less their largest, so that no exponential overflows.
+// The loops of Head::evaluate(): logits minus the largest, so that no exponential overflows.
 DeviceHead::Evaluation DeviceHead::evaluate_discrete(const DeviceHeadInput& input, const at::Tensor& actions) const {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Evaluation result;

@@ -1,5 +1,5 @@
 #pragma once
-// DeviceHead: what Head (models/heads/heads.h) says about given actions, as tensor operations: log-probabilities,
+// DeviceHead: what Head (models/heads/heads.h) computes for given actions, as tensor operations: log-probabilities,
 // entropies and their gradients. Const after construction, so any thread. Includes LibTorch: for the sources of models/
 // only.
 
@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// What the network said about B samples; as HeadInput.
+// The network's outputs for B samples, with the fields of HeadInput.
 struct DeviceHeadInput {
   at::Tensor outputs;   // [B, P] float32
   at::Tensor log_std;   // [D]; undefined unless continuous
@@ -19,12 +19,13 @@ struct DeviceHeadInput {
 
 class DeviceHead {
  public:
-  // What evaluate() says, and what backward() needs of it.
+  // The results of evaluate(), and what backward() needs.
   struct Evaluation {
     at::Tensor log_probs;  // [B, D] float32, 0 where not executed
     at::Tensor entropy;    // [B]
     at::Tensor cut;        // [B, D] bool: not executed; undefined = none
-    // Discrete kinds, K the most bins of a decision; categories that there are not have probability 0.
+    // Discrete kinds, where K is the largest number of bins; categories beyond the bins of a decision have probability
+    // 0.
     at::Tensor chosen;         // [B, D, 1] int64
     at::Tensor probabilities;  // [B, D, K]
     at::Tensor surplus;        // [B, D, K] log-probability plus entropy
@@ -40,11 +41,11 @@ class DeviceHead {
   DeviceHead(const Head& head, at::Device device);
 
   const Head& host() const { return head_; }
-  // Stored actions [B, D] in the form that evaluate() takes: as they are, or int64 numbers that are in range whatever
-  // is stored.
+  // Stored actions [B, D] in the form that evaluate() takes: continuous ones unchanged, others as int64 clamped to
+  // their range.
   at::Tensor actions(const at::Tensor& stored) const;
 
-  // The samples' executed actions must be possible ones: nothing on a device checks them.
+  // The executed actions must be valid: nothing on a device checks them.
   Evaluation evaluate(const DeviceHeadInput& input, const at::Tensor& actions) const;
   // [B, D] as Head::sum_squared_probabilities().
   at::Tensor sum_squared_probabilities(const Evaluation& evaluation) const;

@@ -37,7 +37,7 @@ int64_t live_tokens(std::span<const uint8_t> kept, int64_t tokens) {
   return kept.empty() ? tokens : std::ranges::count_if(kept, [](uint8_t flag) { return flag != 0; });
 }
 
-// Flattened, where it is there.
+// Flattened, if it is defined.
 at::Tensor flat(const at::Tensor& x) { return x.defined() ? x.reshape({-1}) : x; }
 
 }  // namespace
@@ -56,11 +56,6 @@ DevicePolicyLoss::DevicePolicyLoss(const AlgorithmChoice& choice, double value_c
   surrogate_ = entry->function;
   if (choice.kl.kind == KlKind::full)
     throw ConfigError("algorithm.kl: \"full\" is computed on the CPU only; set trainer.device to \"cpu\"");
-}
-
-LossTotals DevicePolicyLoss::count(int64_t samples, std::span<const int64_t> offsets,
-                                   std::span<const uint8_t> kept) const {
-  return count_loss(samples, offsets, per_sample_, kept);
 }
 
 DevicePolicyLoss::Tokens DevicePolicyLoss::tokens_of(const DeviceLossInput& input,

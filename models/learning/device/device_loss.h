@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// Some samples of a minibatch; as LossInput, on a device. All float32 unless it says otherwise.
+// Some samples of a minibatch, with the fields of LossInput, on a device. float32 unless stated otherwise.
 struct DeviceLossInput {
   DeviceHeadInput head;
   at::Tensor actions;                      // [B, D] as DeviceHead::evaluate() takes them
@@ -29,7 +29,7 @@ struct DeviceLossInput {
   std::span<const int64_t> offsets;        // [S + 1] in host memory, or empty
 };
 
-// Everything on the device: nobody waits for it.
+// Tensors on the device; the host does not wait for them.
 struct DeviceLossResult {
   at::Tensor outputs;  // [B, P] dL/doutputs
   at::Tensor values;   // [B] dL/dvalues
@@ -43,11 +43,10 @@ class DevicePolicyLoss {
  public:
   static constexpr int64_t kFigures = kSurrogateSums + 7;
 
-  // Arguments as of PolicyLoss. Throws ConfigError when the surrogate or the KL penalty has no device form. `head` must
-  // outlive this.
+  // The arguments are those of PolicyLoss. Throws ConfigError when the surrogate or the KL penalty has no device form.
+  // `head` must outlive this.
   DevicePolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const DeviceHead& head);
 
-  LossTotals count(int64_t samples, std::span<const int64_t> offsets, std::span<const uint8_t> kept) const;
   DeviceLossResult compute(const DeviceLossInput& input, const LossTotals& totals, const LossSettings& settings) const;
   // A scalar on the device: 0, or NaN when the outputs or one of the terms of the loss are not finite.
   static at::Tensor finite_or_nan(const at::Tensor& figures);

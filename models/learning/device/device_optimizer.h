@@ -12,17 +12,18 @@
 
 namespace troupe {
 
-class DeviceOptimizer {
+class DeviceOptimizer final : public OptimizerState {
  public:
   DeviceOptimizer(const TrainerConfig& config, const WeightBlock& weights, DeviceWeights& device);
 
-  // The norm of the gradients of what would be trained: a float64 scalar on the device, which nobody waits for.
+  // The norm of the gradients of the parameters to train: a float64 scalar on the device, for which the host does not
+  // wait.
   at::Tensor norm(bool train_policy) const;
   // Clips the gradients, whose norm is `norm`, and applies them. When it is not finite nothing is changed.
   void apply(double norm, LearningRates rates, bool train_policy);
 
-  void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const;
-  void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars);
+  void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const override;
+  void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
 
  private:
   void apply_group(ParameterGroup& group, double learning_rate, double scale);

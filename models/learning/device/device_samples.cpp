@@ -30,7 +30,7 @@ at::Tensor place(const std::vector<T>& numbers, int64_t samples, at::Device devi
   return numbers.empty() ? at::Tensor() : upload(std::span<const T>(numbers), device).view({samples, -1});
 }
 
-// A device would end the process at an index out of range, or train on what cannot have happened.
+// On a device, an index out of range would end the process, and an impossible action would be trained on.
 void check_actions(const StagedSamples& samples, const Head& head) {
   if (head.continuous()) return;
   const auto actions = samples.actions.view<int32_t>();

@@ -1,6 +1,6 @@
 #pragma once
-// The samples of a staged batch on a device: what the network reads, what was done, and what they are trained towards.
-// Plain functions; place_samples() on the prefetcher's thread. Includes LibTorch: for the sources of models/ only.
+// The samples of a staged batch on a device: the network's inputs, the actions taken, and the training targets. Plain
+// functions; place_samples() on the prefetcher's thread. Includes LibTorch: for the sources of models/ only.
 
 #include <ATen/core/Tensor.h>
 
@@ -22,7 +22,7 @@ struct DeviceSamples {
   at::Tensor executed;     // [B] int32
 };
 
-// Copies to the device. Throws InvariantError naming the sample and the decision when an action is not a possible one.
+// Copies to the device. Throws InvariantError naming the sample and the decision when an action is not valid.
 DeviceSamples place_samples(const StagedSamples& samples, const Chunks& chunks, const DeviceHead& head,
                             at::Device device);
 

@@ -11,6 +11,22 @@ namespace {
 
 constexpr int64_t kMostPixels = 1024;
 
+constexpr ObjectSetting kChannels = required_key(integer_key("channels", 1, kMostUnits, "output channels"));
+constexpr ObjectSetting kKernel = required_key(integer_key("kernel", 1, kMostPixels, "height and width of the kernel"));
+constexpr ObjectSetting kStride = defaulted_key("1", integer_key("stride", 1, kMostPixels, "step of the kernel"));
+constexpr ObjectSetting kPadding =
+    defaulted_key("0", integer_key("padding", 0, kMostPixels, "zeros added at each side"));
+constexpr ObjectSetting kLayerSettings[] = {kChannels, kKernel, kStride, kPadding};
+
+constexpr ObjectSetting kLayers = {
+    .setting =
+        object_key("layers", "the convolutions; by default as many as it takes to shrink the image to at most 4 x 4"),
+    .members = [] { return std::span<const ObjectSetting>(kLayerSettings); },
+    .is_array = true};
+constexpr ObjectSetting kHidden =
+    defaulted_key("[128]", integers_key("hidden", 1, kMostUnits, "units of the fully connected layers"));
+constexpr ObjectSetting kSettings[] = {kImageOrder, kLayers, kHidden};
+
 void add_default_layers(LayerStack& layers, const std::string& path) {
   constexpr ConvSettings kHalving = {.channels = 32, .kernel = 3, .stride = 2, .padding = 1};
   constexpr int64_t kSmall = 4;
@@ -20,15 +36,24 @@ void add_default_layers(LayerStack& layers, const std::string& path) {
 }
 
 void add_given_layers(StrictObject& settings, LayerStack& layers) {
-  for (StrictObject& given : settings.objects("layers")) {
+  for (StrictObject& given : settings.objects(kLayers)) {
     ConvSettings conv;
-    conv.channels = given.integer("channels", {}, 1, kMostUnits);
-    conv.kernel = given.integer("kernel", {}, 1, kMostPixels);
-    conv.stride = given.integer("stride", 1, 1, kMostPixels);
-    conv.padding = given.integer("padding", 0, 0, kMostPixels);
+    conv.channels = given.integer(kChannels);
+    conv.kernel = given.integer(kKernel);
+    conv.stride = given.integer(kStride);
+    conv.padding = given.integer(kPadding);
     given.finish();
     layers.conv(conv, given.path());
   }
+}
+
+void build(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
+  add_image(observation, settings, layers);
+  if (settings.has(kLayers))
+    add_given_layers(settings, layers);
+  else
+    add_default_layers(layers, settings.path());
+  for (const int64_t units : settings.integers(kHidden)) layers.linear(units);
 }
 
 }  // namespace
@@ -38,19 +63,15 @@ void add_image(const ArraySpec& observation, StrictObject& settings, LayerStack&
   if (shape.rank() != 2 && shape.rank() != 3)
     throw ConfigError(settings.path_of("kind") + ": needs an image, but observation " + observation.name + " is " +
                       shape.text() + "; use \"mlp\"");
-  constexpr std::string_view kOrders[] = {"auto", "chw", "hwc"};
-  const std::string order = settings.choice("order", "auto", kOrders);
+  if (observation.dtype != DType::u8 && !is_floating_point(observation.dtype))
+    throw ConfigError(settings.path_of("kind") +
+                      ": needs an image of uint8 or floating-point numbers, but observation " + observation.name +
+                      " is " + std::string(name_of(observation.dtype)) + "; use \"mlp\" or \"embedding\"");
+  const std::string order = settings.choice(kImageOrder);
   const bool last = order == "auto" ? shape.rank() == 3 && shape[2] < shape[0] : order == "hwc";
   layers.image(last && shape.rank() == 3);
 }
 
-void build_conv(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
-  add_image(observation, settings, layers);
-  if (settings.has("layers"))
-    add_given_layers(settings, layers);
-  else
-    add_default_layers(layers, settings.path());
-  for (const int64_t units : settings.integers("hidden", {128}, 1, kMostUnits)) layers.linear(units);
-}
+EncoderKind conv_encoder() { return {.name = "conv", .settings = kSettings, .build = build}; }
 
 }  // namespace troupe

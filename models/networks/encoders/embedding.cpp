@@ -6,13 +6,25 @@
 
 namespace troupe {
 
-void build_embedding(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
-  constexpr int64_t kMostValues = 10'000'000, kSize = 16;
+namespace {
+
+constexpr int64_t kMostValues = 10'000'000;
+constexpr ObjectSetting kValues =
+    required_key(integer_key("values", 1, kMostValues, "how many values there are, from 0"));
+constexpr ObjectSetting kSize =
+    defaulted_key("16", integer_key("size", 1, kMostUnits, "length of the vector of a value"));
+constexpr ObjectSetting kSettings[] = {kValues, kSize};
+
+void build(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
   if (is_floating_point(observation.dtype))
     throw ConfigError(settings.path_of("kind") + ": \"embedding\" needs integers, but observation " + observation.name +
                       " is " + std::string(name_of(observation.dtype)) + "; use \"mlp\"");
-  const int64_t values = settings.integer("values", {}, 1, kMostValues);
-  layers.embedding(values, settings.integer("size", kSize, 1, kMostUnits));
+  const int64_t values = settings.integer(kValues);
+  layers.embedding(values, settings.integer(kSize));
 }
+
+}  // namespace
+
+EncoderKind embedding_encoder() { return {.name = "embedding", .settings = kSettings, .build = build}; }
 
 }  // namespace troupe

@@ -1,32 +1,30 @@
 #pragma once
-// The encoders there are: each describes the layers that turn one observation into features. A new one is a pair of
-// files like conv.h and conv.cpp and a line in encoder_table.cpp. No LibTorch. Any thread.
+// The encoders there are, and their keys in model.net. No LibTorch. Any thread.
 
-#include <string>
+#include <span>
 #include <string_view>
-#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "envs/env.h"
-#include "models/networks/encoders/layer_stack.h"
-#include "models/networks/strict_object.h"
+#include "models/networks/encoders/encoder.h"
+#include "models/networks/object_setting.h"
 
 namespace troupe {
 
-struct EncoderKind {
-  std::string_view name;
-  // Reads the observation as numbers: float32, flattened, bytes divided by 255, normalised if the config says so.
-  // Otherwise its layers get the observation as the environment gives it.
-  bool numbers = false;
-  // Reads the encoder's settings and adds its layers. Throws ConfigError naming the setting that does not fit the
-  // observation.
-  void (*build)(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) = nullptr;
-};
-
-std::vector<std::string_view> encoder_names();
+// All of them. A new kind is a line in encoder_table.cpp.
+std::span<const EncoderKind> encoder_kinds();
+std::span<const std::string_view> encoder_names();
 // The kind of that name, which must be one of encoder_names().
 const EncoderKind& find_encoder(std::string_view name);
-// For an observation that the run file says nothing about: "conv" for images, uint8 of rank 3, "mlp" for everything
+// For an observation that the config file does not mention: "conv" for images, uint8 of rank 3, "mlp" for everything
 // else.
 std::string_view default_encoder(const ArraySpec& observation);
+
+// The key that names the kind. Its default depends on the observation: default_encoder().
+const ObjectSetting& encoder_kind_key();
+// JSON schema of an encoder's object, with the keys of all kinds. Their descriptions begin with the kinds that have
+// them.
+nlohmann::ordered_json encoder_schema();
 
 }  // namespace troupe

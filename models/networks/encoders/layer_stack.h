@@ -15,7 +15,7 @@ struct NetLayer {
   enum class Kind : uint8_t {
     image,      // of numbers or bytes (divided by 255) as float32 [B, C, H, W]
     conv,       // with the activation
-    embedding,  // of integers: [B, n] -> [B, n * size]; a number that is none of the values becomes NaN
+    embedding,  // of integers: [B, n] -> [B, n * size]; a number that is not one of the values becomes NaN
     linear,     // flattens its input; with the activation
   };
   Kind kind = Kind::linear;

@@ -8,7 +8,11 @@
 
 namespace troupe {
 
-void build_nature(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
+namespace {
+
+constexpr ObjectSetting kSettings[] = {kImageOrder};
+
+void build(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
   constexpr int64_t kLeastPixels = 36;  // (36 - 8) / 4 + 1 = 8, (8 - 4) / 2 + 1 = 3, 3 - 3 + 1 = 1
   constexpr int64_t kUnits = 512;
   add_image(observation, settings, layers);
@@ -22,5 +26,9 @@ void build_nature(const ArraySpec& observation, StrictObject& settings, LayerSta
   layers.conv({.channels = 64, .kernel = 3, .stride = 1}, settings.path());
   layers.linear(kUnits);
 }
+
+}  // namespace
+
+EncoderKind nature_encoder() { return {.name = "nature", .settings = kSettings, .build = build}; }
 
 }  // namespace troupe

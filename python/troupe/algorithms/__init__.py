@@ -1,9 +1,10 @@
 """Estimators, losses and balancers of reinforcement learning, as plain functions.
 
-Every function takes and returns torch tensors or numpy arrays (what goes in comes out), reads them in place where their
-layout allows, and raises ValueError naming the argument that does not fit. CUDA tensors: the scan family (`gae`,
-`lambda_returns`, `reward_to_go`, `vtrace`), losses, KL, log-probabilities and Gaussians are computed on the GPU, all else on the
-host, with a copy there and back and a warning at the first. Types of arguments and results: `troupe.algorithms.types`.
+Every function takes torch tensors or numpy arrays and returns the same kind. Arrays are read in place if their layout allows it.
+Errors are ValueErrors with the name of the invalid argument. For CUDA tensors, the scan family (`gae`, `lambda_returns`,
+`reward_to_go`, `vtrace`), losses, KL, log-probabilities and Gaussians are computed on the GPU. All other functions compute on
+the host, with copies in both directions and a warning at the first call. Types of arguments and results are in
+`troupe.algorithms.types`.
 """
 
 import inspect as _inspect
@@ -28,7 +29,7 @@ __all__ += _estimators.__all__
 __all__ += _balance.__all__
 __all__ += _schedules.__all__
 
-# What these compute for CUDA tensors, they compute on the GPU.
+# These compute on the GPU for CUDA tensors; the others are wrapped with on_host.
 _ON_THE_GPU = {"aggregate", "policy_loss", "value_loss", "kl", *_logprob.__all__, *_scan.__all__}
 
 for _name in __all__:

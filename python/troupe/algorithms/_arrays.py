@@ -1,7 +1,7 @@
-"""How array arguments reach the kernels and results come back: the one place that knows numpy and torch.
+"""Converts array arguments for the kernels and creates their results. The only module that handles numpy and torch arrays.
 
-A function opens a `Call` with its array arguments by name, asks it for each of them in the form that its kernel reads, and
-for its outputs:
+A function creates a `Call` with its array arguments by name. It gets each of them from the call in the form that its kernel
+reads, and allocates its outputs with it:
 
     call = Call(rewards=rewards, values=values, mask=mask)
     rewards = call.floats("rewards", rank=2)                  # -> Argument
@@ -11,9 +11,9 @@ for its outputs:
     _core.kernel(rewards.view, values.view, view_of(mask), advantages.view)
     return advantages.array
 
-Memory is read in place whenever dtype, layout and alignment allow, else copied once. Results are torch tensors on the same
-device when the arguments are torch tensors, else numpy arrays. Torch is never imported from here: whoever passes a tensor
-has imported it.
+Memory is read in place if dtype, layout and alignment allow it, and copied once otherwise. Results are torch tensors on the
+same device if the arguments are torch tensors, and numpy arrays otherwise. This module never imports torch: a caller that
+passes a tensor has already imported it.
 """
 
 from __future__ import annotations
@@ -32,31 +32,32 @@ if TYPE_CHECKING:
 
     # A torch tensor, a numpy array, or nested sequences of numbers.
     ArrayLike = Union[torch.Tensor, np.ndarray, Sequence[Any]]
-    # What comes back: of the family of the arguments.
+    # Results are of the same kind as the arguments.
     ArrayOut = Any
 
-# How the memory of an argument may lie: row-major without gaps; rows without gaps, at any distance; anything.
+# Accepted memory layouts of an argument: row-major and contiguous; contiguous rows at any distance; any strides.
 Layout = Literal["contiguous", "rows", "any"]
 
 
 _NUMPY_NAMES = {np.dtype(name): name for name in ("float32", "float64", "bool", "uint8", "int32", "int64")}
-_TORCH_NAMES: dict[Any, str] = {}  # of torch.dtype, as they are met
+_TORCH_NAMES: dict[Any, str] = {}  # torch.dtype -> name, filled on demand
 
 
 class Form(TypedDict, total=False):
-    """What `Call.floats`, `flags` and `integers` demand of an argument. Without any, every shape is taken."""
+    """The requirements of `Call.floats`, `flags` and `integers` on an argument. Without `like`, `shape` and `rank`, any shape is
+    accepted."""
 
     like: Argument  # the same shape as this one
     shape: tuple[int, ...]  # this shape
     rank: int | tuple[int, ...]  # this many dimensions
-    broadcast: bool  # a shape that numpy would broadcast to the wanted one is spread out
-    per_sequence: bool  # [B] or [B, 1] is spread out to [B, T]
-    layout: Layout  # what the kernel walks, default "contiguous"; anything else is copied into that
-    optional: bool  # None is returned as None
+    broadcast: bool  # broadcast the array to the required shape, as numpy does
+    per_sequence: bool  # expand [B] or [B, 1] to [B, T]
+    layout: Layout  # that the kernel can read, default "contiguous"; other layouts are copied
+    optional: bool  # return None for None
 
 
 class Argument:
-    """One array as a kernel sees it: `array` owns the memory, `view` is what `troupe._core` takes."""
+    """One array for a kernel: `array` owns the memory, `view` is the argument of `troupe._core`."""
 
     __slots__ = ("name", "array", "shape", "dtype", "view")
 
@@ -69,15 +70,15 @@ class Argument:
 
 
 def view_of(argument: Argument | None) -> _core.View | None:
-    """The view of an optional argument."""
+    """The view of an optional argument, or None."""
     return None if argument is None else argument.view
 
 
 class Call:
-    """The array arguments of one call, by name. All of one family (numpy or torch) and on one device; numbers and sequences
-    of numbers join the family of the others. Raises ValueError naming the two arguments that do not go together."""
+    """The array arguments of one call, by name. All must be of one kind (numpy or torch) and on one device; numbers and
+    sequences of numbers are converted to that kind. Raises ValueError with the names of two arguments that do not match."""
 
-    devices: tuple[str, ...] = ("cpu",)  # what tensors may be on: where the function's kernels can read them
+    devices: tuple[str, ...] = ("cpu",)  # devices whose tensors the function's kernels can read
 
     def __init__(self, **arguments: Any):
         self._arguments = arguments
@@ -106,26 +107,26 @@ class Call:
         return self._argument(name, "fiub", dtype, form)
 
     def flags(self, name: str, **form: Unpack[Form]) -> Any:
-        """The argument as one byte per element, which means yes when it is not 0: bool and uint8 as they are, other dtypes by
-        `!= 0`."""
+        """The argument as one byte per element, where nonzero means true. bool and uint8 are used as they are, other dtypes are
+        converted by `!= 0`."""
         return self._argument(name, "fiub", None, form)
 
     def integers(self, name: str, **form: Unpack[Form]) -> Any:
-        """The argument as int64; other integers are converted, fractions refused."""
+        """The argument as int64. Other integers are converted; floats raise ValueError."""
         return self._argument(name, "iub", "int64", form)
 
     def float_dtype(self, *names: str) -> str:
-        """"bfloat16" when all of these arguments that are given hold bfloat16, else "float32": for kernels that read both."""
+        """"bfloat16" if all given arguments of these names are bfloat16, else "float32"; for kernels that read both."""
         given = [self._accepted(name) for name in names if self._arguments[name] is not None]
         return "bfloat16" if given and all(self._family.dtype(x) == "bfloat16" for x in given) else "float32"
 
     def output(self, name: str, shape: Sequence[int], dtype: str = "float32") -> Argument:
-        """A new array of the family and device of the arguments, contents unspecified."""
+        """A new array of the same kind and on the same device as the arguments; the contents are undefined."""
         array = self._family.empty(tuple(shape), dtype)
         return self._viewed(name, array, writable=True)
 
     def number(self, value: Any) -> Any:
-        """A result without dimensions, float32; a tensor is one already."""
+        """A scalar result as a float32 array without dimensions; tensors are returned unchanged."""
         return value if hasattr(value, "dtype") else self._family.number(value)
 
     @property
@@ -145,7 +146,7 @@ class Call:
             raise ValueError(f"{name}: None, expected an array")
         family = self._family
         kind = family.kind(value)
-        # An empty list has no numbers to tell its kind by.
+        # The dtype of an empty list is arbitrary.
         if kind not in kinds and not (0 in value.shape and kind in "fiub"):
             expected = "integers" if kinds == "iub" else "real numbers"
             raise ValueError(f"{name}: dtype {family.dtype(value)}, expected {expected}")
@@ -189,30 +190,29 @@ class Call:
     def _viewed(self, name: str, array: Any, *, writable: bool) -> Argument:
         address, dtype, shape, strides = self._family.memory(array)
         view = _core.View(name, address, dtype, shape, strides, writable)
-        view.owner = array  # a view outlives the Argument it came from
+        view.owner = array  # keeps the memory alive if the view outlives its Argument
         return Argument(name, array, shape, dtype, view)
 
 
 def row_offsets(offsets: Any, tokens: Argument) -> Argument | None:
-    """Offsets [B + 1] of sequences that lie one after the other in `tokens` [N], int64 on the host, where they are checked; None
-    stays None."""
+    """Offsets [B + 1] of the consecutive sequences in `tokens` [N], checked, as int64 on the host; None for None."""
     if offsets is None:
         return None
     if len(tokens.shape) != 1:
-        raise ValueError(f"offsets: given beside {tokens.name} of shape {tokens.shape}, expected one dimension")
+        raise ValueError(f"offsets: {tokens.name} has shape {tokens.shape}, expected one dimension")
     on_host = offsets.cpu() if getattr(offsets, "is_cuda", False) else offsets
     argument = Call(offsets=on_host).integers("offsets", rank=1)
     bounds, end = np.asarray(argument.array), tokens.shape[0]
     if len(bounds) == 0 or bounds[0] != 0 or bounds[-1] != end or (np.diff(bounds) < 0).any():
         shown = f"{bounds[:8].tolist()}" + (f" and {len(bounds) - 8} more" if len(bounds) > 8 else "")
         raise ValueError(
-            f"offsets: {shown}, expected integers that ascend from 0 to {end}, the length of {tokens.name}"
+            f"offsets: {shown}, expected ascending integers from 0 to {end}, the length of {tokens.name}"
         )
     return argument
 
 
 def _family_of(name: str, value: Any, devices: Sequence[str]) -> _Numpy | _Torch | None:
-    """None for None, numbers and sequences, which go with any family."""
+    """The kind of an argument; None for None, numbers and sequences, which fit any kind."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _Torch(name, value, devices)
@@ -222,7 +222,7 @@ def _family_of(name: str, value: Any, devices: Sequence[str]) -> _Numpy | _Torch
 
 
 def _lies(shape: Sequence[int], strides: Sequence[int], layout: Layout) -> bool:
-    """Whether an array that is not contiguous lies as wanted (strides in elements)."""
+    """Whether an array that is not contiguous has the required layout (strides in elements)."""
     return layout == "any" or (layout == "rows" and (len(shape) < 2 or shape[-1] == 1 or strides[-1] == 1))
 
 
@@ -234,20 +234,20 @@ class _Numpy:
         return isinstance(other, _Numpy)
 
     def takes(self, value: Any) -> bool:
-        """Whether an argument is known at once to go with this family."""
+        """A fast check whether an argument is certainly of this kind."""
         return type(value) is np.ndarray
 
     def accept(self, name: str, value: Any) -> np.ndarray:
         try:
             return np.asarray(value)
         except (ValueError, TypeError, OverflowError) as error:
-            raise ValueError(f"{name}: is no array of numbers ({error})") from None
+            raise ValueError(f"{name}: is not an array of numbers ({error})") from None
 
     def kind(self, value: np.ndarray) -> str:
         return "f" if self.dtype(value) == "bfloat16" else value.dtype.kind
 
     def dtype(self, value: np.ndarray) -> str:
-        # dtype.name takes microseconds. A foreign byte order makes another name, so that it is converted.
+        # dtype.name takes microseconds. A foreign byte order gives a different name, so that the array is converted.
         return _NUMPY_NAMES.get(value.dtype) or (value.dtype.name if value.dtype.isnative else value.dtype.str)
 
     def cast(self, value: np.ndarray, dtype: str) -> np.ndarray:
@@ -302,19 +302,19 @@ class _Torch:
         return isinstance(other, _Torch) and self._device == other._device
 
     def takes(self, value: Any) -> bool:
-        """Whether an argument is known at once to go with this family."""
+        """A fast check whether an argument is certainly of this kind."""
         torch = self._torch
         return isinstance(value, torch.Tensor) and value.device == self._device and value.layout is torch.strided
 
     def accept(self, name: str, value: Any) -> torch.Tensor:
         if isinstance(value, self._torch.Tensor):
             return value.detach() if value.requires_grad else value
-        # By way of numpy, which reads nested sequences fast and refuses ragged ones.
+        # Through numpy, which reads nested sequences fast and rejects ragged ones.
         array = _Numpy().accept(name, value)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name}: dtype {array.dtype.name}, expected numbers")
         if array.dtype == np.uint64:
-            array = array.view(np.uint64)  # numpy has two such types, torch knows one of them
+            array = array.view(np.uint64)  # numpy has two such types, torch accepts one of them
         return self._torch.as_tensor(array, device=self._device)
 
     def kind(self, value: torch.Tensor) -> str:

@@ -1,4 +1,4 @@
-"""The bridge to torch's autograd. Imported only when a tensor that needs a gradient comes in."""
+"""The connection to torch's autograd. Imported only when a tensor needs a gradient."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ import torch
 
 
 def _refuse_second() -> None:
-    """Raises in a backward pass that is itself recorded: what comes out would count as a constant, silently."""
+    """Raises when the backward pass itself is recorded: its result would silently be treated as a constant."""
     if torch.is_grad_enabled():
-        raise RuntimeError("troupe.algorithms: its functions can be differentiated once; expected no create_graph=True")
+        raise RuntimeError("troupe.algorithms: functions can be differentiated only once; do not use create_graph=True")
 
 
 class _Prepared(torch.autograd.Function):
-    """A value whose gradient was made together with it: nothing else is saved."""
+    """A value whose gradient was computed together with it. Saves only the gradient."""
 
     @staticmethod
     def forward(ctx: Any, source: torch.Tensor, made: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        # In a tuple autograd does not see them: they are nobody's but ours, and value may be returned as it is.
+        # Inside a tuple, autograd does not track the tensors, so `value` can be returned without a copy.
         value, gradient = made
-        ctx.save_for_backward(gradient)  # so that it is freed with the graph
+        ctx.save_for_backward(gradient)  # freed together with the graph
         ctx.dtype = source.dtype
         return value
 
     @staticmethod
     def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, None]:
         _refuse_second()
-        # Always a new tensor: autograd may keep what it gets as .grad and add to it, and the graph may be retained.
+        # Must be a new tensor: autograd may keep it as .grad and add to it, and the graph may be retained.
         gradient = ctx.saved_tensors[0] * outer
         return gradient if gradient.dtype is ctx.dtype else gradient.to(ctx.dtype), None
 
 
 class _Recomputed(torch.autograd.Function):
-    """Values whose gradient is made in the backward pass, by `backward(*outer gradients) -> gradient of source`."""
+    """Values whose gradient is computed in the backward pass, by `backward(*outer gradients) -> gradient of source`."""
 
     @staticmethod
     def forward(
         ctx: Any, source: torch.Tensor, backward: Callable[..., torch.Tensor], *values: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        ctx.save_for_backward(source)  # so that a change to it in place is noticed
+        ctx.save_for_backward(source)  # detects in-place changes
         ctx.gradient = backward
         ctx.dtype = source.dtype
         ctx.set_materialize_grads(False)
@@ -55,8 +55,8 @@ class _Recomputed(torch.autograd.Function):
 
 
 def prepared(source: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """`value` as a function of `source` with d value / d source = `gradient`: of the shape of source, and value a scalar or of
-    the same shape. Takes both over: the caller keeps neither."""
+    """`value` as a function of `source` with d value / d source = `gradient`. `gradient` has the shape of `source`, `value` too
+    or it is a scalar. The caller must not use either tensor afterwards."""
     return _Prepared.apply(source, (value, gradient))
 
 

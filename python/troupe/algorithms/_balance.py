@@ -1,5 +1,5 @@
-"""Token balancing: partitions, micro-batches, restoring order. Lengths are integers in any one-dimensional form; parts come back
-as lists of lists of indices."""
+"""Token balancing: partitions, micro-batches, restoring order. Lengths are integers in any one-dimensional form; parts are
+returned as lists of lists of indices."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ __all__ = [
 
 
 def karmarkar_karp(lengths: ArrayLike, k: int, equal_size: bool = False) -> Partition:
-    """k parts with nearly equal sums, by largest differencing (Karmarkar and Karp 1982): the largest sum first, indices in the
-    order in which the differencing joined them. With `equal_size` all parts have the same number of items, which k must divide.
-    Every tie is decided as in verl, so the result is the same list for list."""
+    """k parts with nearly equal sums, by the largest differencing method (Karmarkar and Karp 1982): largest sum first, indices in
+    the order in which the differencing joined them. With `equal_size` all parts have the same number of items, which requires that
+    k divides the number of lengths. Ties are broken as in verl, so the lists are identical to verl's."""
     lengths = _lengths(lengths)
     return _core.karmarkar_karp(lengths.view, integer("k", k, low=1), bool(equal_size))
 
 
 def balanced_partitions(lengths: ArrayLike, k: int, equal_size: bool = False) -> Partition:
-    """`karmarkar_karp` with ascending indices in every part; k may not exceed the number of lengths (verl's
+    """`karmarkar_karp` with ascending indices in every part. k must not exceed the number of lengths (verl's
     `get_seqlen_balanced_partitions`)."""
     lengths = _lengths(lengths)
     return _core.balanced_partitions(lengths.view, integer("k", k, low=1), bool(equal_size))
 
 
 def greedy_partition(lengths: ArrayLike, k: int, equal_size: bool = False) -> Partition:
-    """k parts: each item, in the order given, goes to the part with the smallest sum so far, the first of equals."""
+    """k parts: each item, in the given order, goes to the part with the smallest sum so far (the first one of equals)."""
     lengths = _lengths(lengths)
     return _core.greedy_partition(lengths.view, integer("k", k, low=1), bool(equal_size))
 
 
 def first_fit(lengths: ArrayLike, max_tokens: int) -> Partition:
-    """As few bins as first fit needs: each item, in the order given, goes to the first bin whose sum stays within `max_tokens`. A
-    longer item gets a bin of its own."""
+    """The bins of the first-fit method: each item, in the given order, goes to the first bin whose sum stays within `max_tokens`,
+    or to a new bin. A longer item gets its own bin."""
     lengths = _lengths(lengths)
     return _core.first_fit(lengths.view, integer("max_tokens", max_tokens, low=1))
 
@@ -63,11 +63,11 @@ def first_fit(lengths: ArrayLike, max_tokens: int) -> Partition:
 def balance_ranks(
     lengths: ArrayLike, k: int, *, balance: BalanceBy = "workload", light_ends: bool = True, minibatch: int | None = None
 ) -> Partition:
-    """The rows of each of k ranks, equally many each, with nearly equal work.
+    """The rows of each of k ranks: the same number of rows each, with nearly equal work.
 
-    balance: workload (24576 * length + length^2) or length.
-    light_ends: orders the rows of a rank so that light ones are at both ends; otherwise ascending.
-    minibatch: balances inside each block of so many rows, so that mini-batches keep their rows (verl's keep_minibatch).
+    balance: what to balance: "workload" (24576 * length + length^2) or "length".
+    light_ends: True orders the rows of a rank with light ones at both ends; False in ascending order.
+    minibatch: balances inside each block of this many rows, so that minibatches keep their rows (verl's keep_minibatch).
     """
     by_workload = choice("balance", balance, get_args(BalanceBy)) == "workload"
     block = 0 if minibatch is None else integer("minibatch", minibatch, low=1)
@@ -76,8 +76,8 @@ def balance_ranks(
 
 
 def group_balanced_partitions(lengths: ArrayLike, groups: ArrayLike | Sequence[Any], k: int) -> Partition:
-    """k parts, equally many groups each, with nearly equal workload; the rows of a group, which must be next to each other, stay
-    together. Indices ascend."""
+    """k parts with the same number of groups and nearly equal workload. The rows of a group stay together; they must be contiguous
+    in the input. Indices are in ascending order."""
     lengths = _lengths(lengths)
     labels = _labels(groups, lengths.shape[0])
     return _core.group_balanced_partitions(lengths.view, labels.view, integer("k", k, low=1))
@@ -96,22 +96,22 @@ def micro_batches(
     maximum_over_ranks: Callable[[int], int] | None = None,
     dp_group: Any = None,
 ) -> Partition:
-    """The rows of each micro-batch, ascending: as few micro-batches as balancing can fill without one of them exceeding
-    `max_tokens`.
+    """The rows of each micro-batch, in ascending order. Uses as few micro-batches as balancing can fill without exceeding
+    `max_tokens` in any of them.
 
-    num_batches_divided_by: their number is a multiple of this; min_num_micro_batch: and at least this.
-    use_dynamic_bsz_balance: the heaviest micro-batch comes first; otherwise the order of `balanced_partitions`.
-    balance: length balances lengths and orders by their squares; workload does both with 24576 * length + length^2.
-    interleave: the heaviest in the middle, light ones at both ends.
-    verl_compat: the number follows from the total alone, so that a micro-batch may exceed the cap; more micro-batches than rows
-        are refused. Otherwise those in excess are empty, and come last.
-    maximum_over_ranks: called once with this rank's number, returns the largest of all ranks; dp_group: a torch.distributed
-        process group that does this. All ranks must call, those without rows too.
-    Raises ValueError naming a length that exceeds max_tokens.
+    num_batches_divided_by: the number of micro-batches is a multiple of this. min_num_micro_batch: its minimum.
+    use_dynamic_bsz_balance: True puts the heaviest micro-batch first; False keeps the order of `balanced_partitions`.
+    balance: "length" balances lengths and orders by their squares; "workload" uses 24576 * length + length^2 for both.
+    interleave: True puts the heaviest in the middle and light ones at both ends.
+    verl_compat: True derives the number from the total only, so a micro-batch may exceed `max_tokens`; it is an error if there are
+        more micro-batches than rows. With False, excess micro-batches are empty and come last.
+    maximum_over_ranks: a function that takes this rank's number and returns the largest of all ranks; it is called once.
+        dp_group: a torch.distributed process group that does this instead. All ranks must call, also those without rows.
+    Raises ValueError with the length if one exceeds max_tokens.
     """
     by_workload = choice("balance", balance, get_args(BalanceBy)) == "workload"
     if maximum_over_ranks is not None and dp_group is not None:
-        raise ValueError("maximum_over_ranks: given beside dp_group; expected one of the two")
+        raise ValueError("maximum_over_ranks: cannot be combined with dp_group; pass one of the two")
     ask = _all_reduce_max(dp_group) if dp_group is not None else maximum_over_ranks
     lengths = _lengths(lengths)
     return _core.micro_batches(
@@ -128,9 +128,10 @@ def micro_batches(
 
 
 def balance_stats(lengths: ArrayLike, partition: Sequence[Sequence[int]], *, prefix: str = "") -> dict[str, float]:
-    """How even a partition is: `min`, `max` and `minmax_diff` of the sums of contiguous chunks before, `balanced_min` and
-    `balanced_max` of the parts, their `mean`, a `lower_bound` of the largest sum of any partition into so many parts, and
-    `imbalance`, the largest sum over the mean. `prefix` ("global_seqlen" for "global_seqlen/min") goes before each key."""
+    """How even a partition is. `min`, `max` and `minmax_diff` describe the sums of contiguous chunks in the original order,
+    `balanced_min` and `balanced_max` the sums of the parts. `mean` is their mean, `lower_bound` a lower bound of the largest sum of
+    any partition into as many parts, and `imbalance` the largest sum divided by the mean. `prefix` is put before each key
+    ("global_seqlen" gives "global_seqlen/min")."""
     argument = _lengths(lengths)
     parts = _parts("partition", partition)
     for index in (i for part in parts for i in part):
@@ -141,9 +142,9 @@ def balance_stats(lengths: ArrayLike, partition: Sequence[Sequence[int]], *, pre
 
 
 def restore_order(data: Any, index_lists: Sequence[Sequence[int]] | None = None) -> Any:
-    """Undoes the order of `index_lists` (micro-batches or parts): `restore_order(data, index_lists)` gives the rows of `data`,
-    which lie as the concatenated lists say, in their original order; of the kind of `data` (tensor, array or list).
-    `restore_order(index_lists)` gives the positions alone: original[i] = data[positions[i]]."""
+    """Undoes the reordering by `index_lists` (micro-batches or parts). `restore_order(data, index_lists)` takes rows in the order of
+    the concatenated lists and returns them in their original order, as the same kind as `data` (tensor, array or list).
+    `restore_order(index_lists)` returns only the positions: original[i] = data[positions[i]]."""
     lists = data if index_lists is None else index_lists
     positions = _core.restore_order(_parts("index_lists", lists))
     if index_lists is None:
@@ -162,13 +163,13 @@ def restore_order(data: Any, index_lists: Sequence[Sequence[int]] | None = None)
 
 
 def workloads(lengths: ArrayLike) -> list[int]:
-    """24576 * length + length^2 for each: the work of a transformer on a sequence, in arbitrary units (verl)."""
+    """24576 * length + length^2 for each length: the work of a transformer on a sequence, in arbitrary units (verl)."""
     lengths = _lengths(lengths)
     return _core.workloads(lengths.view)
 
 
 def _lengths(lengths: Any) -> Argument:
-    """Must be held while its view is in use."""
+    """The checked lengths. Keep the result while its view is in use."""
     return Call(lengths=lengths).integers("lengths", rank=1)
 
 

@@ -1,4 +1,4 @@
-"""Checks of arguments that are no arrays. Each raises ValueError naming the argument, its value and what was expected."""
+"""Checks of arguments other than arrays. Each raises ValueError with the argument's name, its value and what is expected."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 
 class UnknownArgumentError(TypeError, ValueError):
-    """A call with an argument that the function does not take. A ValueError too, as all that is wrong with a call."""
+    """A call with an unknown argument. Also a ValueError, like every other error in a call."""
 
 
 def number(
     name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, above: float | None = None, infinite: bool = False
 ) -> float:
-    """The value as a float in [low, high] and greater than `above`; not NaN, and infinite only where that means something."""
+    """The value as a float in [low, high] and greater than `above`. NaN is an error, infinity too unless `infinite`."""
     try:
         if isinstance(value, (str, bytes)):
             raise TypeError
@@ -29,11 +29,11 @@ def number(
     return result
 
 
-_LEAST, _MOST = -(2**63), 2**63 - 1  # of 64 bits
+_LEAST, _MOST = -(2**63), 2**63 - 1  # the 64-bit range
 
 
 def integer(name: str, value: Any, *, low: int = _LEAST, high: int = _MOST) -> int:
-    """The value as an int in [low, high]; no fractions, not even 2.0. The bounds of 64 bits are named only where one is violated."""
+    """The value as an int in [low, high]; floats are errors, even 2.0. Messages name the 64-bit bounds only if they are violated."""
     bounds = _range(-math.inf if low == _LEAST else low, math.inf if high == _MOST else high, None)
     try:
         result = operator.index(value)
@@ -49,7 +49,7 @@ def integer(name: str, value: Any, *, low: int = _LEAST, high: int = _MOST) -> i
 
 
 def choice(name: str, value: Any, known: Sequence[str]) -> str:
-    """The value if it is one of `known`; else the error proposes the nearest."""
+    """The value if it is one of `known`; otherwise raises an error that suggests the nearest one."""
     if isinstance(value, str) and value in known:
         return value
     near = difflib.get_close_matches(value, known, n=1, cutoff=0.5) if isinstance(value, str) else []
@@ -60,7 +60,7 @@ def choice(name: str, value: Any, known: Sequence[str]) -> str:
 
 
 def no_others(function: str, params: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Refuses parameters that the chosen variant does not have."""
+    """Rejects parameters that the chosen variant does not have."""
     for name in params:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -70,14 +70,14 @@ def no_others(function: str, params: Mapping[str, Any], known: Sequence[str]) ->
 
 
 def one_value_each(function: str, given: Mapping[str, Any], key_of: Mapping[str, str]) -> None:
-    """Refuses two values for one parameter under different names; equal ones pass."""
+    """Rejects different values for one parameter under two of its names; equal values are accepted."""
     first: dict[str, str] = {}
     for name, value in given.items():
         other = first.setdefault(key_of[name], name)
         if given[other] != value:
             raise UnknownArgumentError(
                 f"{function}: {name!r} is {value!r}, but {other!r}, another name of the same parameter, is {given[other]!r}; "
-                "expected one of the two"
+                "pass only one of them"
             )
 
 

@@ -1,5 +1,5 @@
-"""The kernels of the scan family (`gae`, `lambda_returns`, `reward_to_go`, `vtrace`) for CUDA tensors: the optional module
-`troupe._cuda`. They run on the current stream of the tensors' device, and the call returns before they have ended."""
+"""The kernels of the scan family (`gae`, `lambda_returns`, `reward_to_go`, `vtrace`) for CUDA tensors, from the optional module
+`troupe._cuda`. They run on the current stream of the tensors' device; a call returns without waiting for them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def kernels_for(array: Any) -> Any:
-    """What has the scan functions of `_core` for arrays like this one: `_core` itself, or `_cuda` on the array's device. Raises
-    ValueError for a CUDA tensor where `_cuda` was not built."""
+    """The scan functions for arrays like this one: `_core`, or `_cuda` on the array's device. Raises ValueError for a CUDA tensor
+    if `_cuda` was not built."""
     device = _devices.cuda_device(array)
     if device is None:
         return _core
@@ -32,7 +32,7 @@ def kernels_for(array: Any) -> Any:
 
 
 class _Kernels:
-    """The functions of `_cuda` with the arguments of their namesakes in `_core`."""
+    """The functions of `_cuda`, with the arguments of the functions of the same name in `_core`."""
 
     def __init__(self, module: Any, device: torch.device):
         self._module = module
@@ -47,6 +47,6 @@ class _Kernels:
             stream = torch.cuda.current_stream(self._device).cuda_stream
             needed = function(*arguments, 0, 0, self._device.index, stream)
             if needed:
-                # Freed when this returns, but not given to another stream before this one is past the scan.
+                # Freed on return, but the allocator gives it to another stream only after this stream has finished the scan.
                 workspace = torch.empty(needed, dtype=torch.uint8, device=self._device)
                 function(*arguments, workspace.data_ptr(), needed, self._device.index, stream)

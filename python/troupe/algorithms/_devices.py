@@ -1,8 +1,8 @@
-"""CUDA tensors: who computes on them.
+"""Where functions compute on CUDA tensors:
 
-- The scan family: kernels of its own (_cuda_scan.py).
-- Losses, KL and log-probabilities: torch operations on the tensors' device (_device/), where `loss_kernels` decides.
-- Every other function: the host (`on_host`), with a copy there and back and a warning at the first.
+- The scan family: on the GPU, with CUDA kernels (_cuda_scan.py).
+- Losses, KL and log-probabilities: torch operations on the tensors' device (_device/), selected by `loss_kernels`.
+- Every other function: on the host (`on_host`), with copies in both directions and a warning at the first call.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class DeviceCall(Call):
-    """A `Call` whose arguments may be CUDA tensors: for functions that take their kernels from here or from `kernels_for`."""
+    """A `Call` that accepts CUDA tensors: for functions that get their kernels from `loss_kernels` or `kernels_for`."""
 
     devices = ("cpu", "cuda")
 
 
 def loss_kernels(call: Call) -> Any:
-    """What has the functions of `_core` for losses, KL and logits of this call's arguments: `_core`, or for tensors on a GPU
-    `_device`."""
+    """The module with the functions for losses, KL and logits of this call's arguments: `_core`, or `_device` for tensors on a
+    GPU."""
     if not on_device(call):
         return _core
     from troupe.algorithms import _device
@@ -42,8 +42,8 @@ def on_device(call: Call) -> bool:
 
 
 def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for CUDA tensors too: copies them to the host, and every tensor of the result back, and warns at the first
-    such call. Gradients pass. Raises ValueError when tensors are on different devices."""
+    """Makes the function accept CUDA tensors: copies them to the host and the tensors of the result back, and warns at the first
+    such call. Gradients are supported. Raises ValueError when tensors are on different devices."""
     warned = False
 
     @functools.wraps(function)
@@ -55,8 +55,8 @@ def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
         if not warned:
             warned = True
             warnings.warn(
-                f"troupe.algorithms.{function.__name__}: has no form for the GPU; tensors on {device} are copied to the host and "
-                "results back, at every call (this warning appears once)",
+                f"troupe.algorithms.{function.__name__}: is not implemented for the GPU; tensors on {device} are copied to the host and "
+                "results back at every call (this warning appears once)",
                 stacklevel=3,
             )
         _require_device(function, args, kwargs, device)
@@ -68,9 +68,9 @@ def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_cuda_device(values: Iterable[Any]) -> torch.device | None:
-    """Of the first CUDA tensor among them or inside them."""
+    """The device of the first CUDA tensor among the values or inside them."""
     for value in values:
-        # Every call comes by here: most arguments are no containers.
+        # Every call runs this, so the common case comes first: most arguments are not containers.
         for leaf in _leaves(value) if isinstance(value, (tuple, list, dict)) else (value,):
             device = cuda_device(leaf)
             if device is not None:
@@ -84,7 +84,7 @@ def cuda_device(value: Any) -> torch.device | None:
 
 
 def _holds_numbers(value: Any) -> bool:
-    """Whether a sequence is one of numbers, by its first item: a long list costs nothing."""
+    """Whether a sequence consists of numbers. Looks only at the first item, so that long lists are cheap."""
     return len(value) > 0 and isinstance(value[0], (int, float, str))
 
 
@@ -112,7 +112,7 @@ def _require_device(function: Callable[..., Any], args: Any, kwargs: Any, device
 
 
 def _moved(value: Any, device: Any) -> Any:
-    """The same with every tensor on this device."""
+    """The value with all tensors moved to this device."""
     torch = sys.modules["torch"]
     if isinstance(value, torch.Tensor):
         return value.to(device)

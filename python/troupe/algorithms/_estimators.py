@@ -44,26 +44,26 @@ def advantages(
     offsets: ArrayLike | None = None,
     **params: Any,
 ) -> Advantages:
-    """Advantages by the named estimator: `(advantages, returns)`, float32 and of the shape of the tokens. Advantages are 0 at masked
+    """Advantages by the named estimator: `(advantages, returns)`, float32 with the shape of the tokens. Advantages are 0 at masked
     tokens unless a parameter says otherwise.
 
     name: gae, grpo, grpo_vectorized, dr_grpo, grpo_passk, reinforce_plus_plus, reinforce_plus_plus_baseline, rloo, remax, opo,
-        gpg, optimal_token_baseline, tir_optimal_token_baseline, or an alias. `advantage_estimators()` lists what each needs and
-        its parameters with defaults and sources; docs/algorithms.md gives the equations.
-    rewards: [B, T] per token; with `offsets` [N], rows of different lengths one after the other. Or scores [B], one for each
-        sequence: then the last unmasked token of a row has its score as reward (as `shape_rewards` does), and the results have the
-        shape of `mask` or of another argument per token. Where there is none, a score is a sequence of one token, and the results
-        are [B].
-    mask: [B, T], tokens that count, gaps allowed; None means all. Rewards and other numbers at masked tokens are not read, be
-        they NaN.
-    groups: [B] labels, of any hashable kind; equal ones are answers to one prompt.
+        gpg, optimal_token_baseline, tir_optimal_token_baseline, or an alias. `advantage_estimators()` lists the inputs of each, and
+        its parameters with defaults and sources. docs/algorithms/sequences.md has the equations and papers.
+    rewards: [B, T] per token; or [N] with `offsets`, for rows of different lengths one after the other. Or scores [B], one per
+        sequence: each score becomes the reward of the row's last unmasked token (as in `shape_rewards`), and the results have
+        the shape of `mask` or of another per-token argument. Without a per-token argument, each score is a sequence of one token
+        and the results are [B].
+    mask: [B, T], nonzero at unmasked tokens, gaps allowed; None = all. Rewards and other numbers at masked tokens are not read, so
+        they may be NaN.
+    groups: [B] labels of any hashable type; equal labels mean answers to one prompt.
     values: like rewards, for gae.
     baselines: [B] rewards of the greedy answers, for remax.
-    old_logp, sum_pi_squared: like rewards, for the optimal baselines: log-probabilities of the tokens, and the sum of the
-        squared probabilities of the vocabulary at each; rollout_is_weights: importance weights, or None for 1.
+    old_logp, sum_pi_squared: like rewards, for the optimal baselines: log-probabilities of the tokens, and for each token the sum
+        of the squared probabilities of the vocabulary. rollout_is_weights: importance weights, None = 1.
     offsets: [B + 1] integers from 0 to N; row i is offsets[i] to offsets[i + 1].
-    params: the estimator's own, such as gamma, lam, norm_adv_by_std_in_grpo, singleton.
-    Raises ValueError naming the argument that does not fit.
+    params: parameters of the estimator, such as gamma, lam, norm_adv_by_std_in_grpo, singleton.
+    Raises ValueError with the name of an invalid argument.
     """
     entry = _entry(name)
     arrays = {
@@ -74,7 +74,7 @@ def advantages(
     }
     for needed in entry["needs"]:
         if (groups if needed == "groups" else arrays[needed]) is None:
-            raise ValueError(f"{needed}: None, expected an array: {name} needs it")
+            raise ValueError(f"{needed}: None, expected an array, which {name} needs")
     call = Call(rewards=rewards, mask=mask, rollout_is_weights=rollout_is_weights, **arrays)
     rewards, rows_at, shape = _token_rewards(call, offsets)
     rows = rewards.shape[0] if rows_at is None else rows_at.shape[0] - 1
@@ -104,7 +104,7 @@ _PER_TOKEN = ("values", "old_logp", "sum_pi_squared", "rollout_is_weights")
 
 
 def _token_rewards(call: Call, offsets: Any) -> tuple[Argument, Argument | None, tuple[int, ...]]:
-    """Rewards per token, offsets, and the shape of the results. Scores, one for each row, go to the last unmasked token."""
+    """Rewards per token, offsets, and the shape of the results. Scores (one per row) go to the last unmasked token."""
     given = call.floats("rewards", rank=(1, 2) if offsets is None else 1)
     beside = next((name for name in ("mask", *_PER_TOKEN) if call.has(name)), None)
     if len(given.shape) == 2 or (beside is None and offsets is not None):
@@ -119,7 +119,7 @@ def _token_rewards(call: Call, offsets: Any) -> tuple[Argument, Argument | None,
     rows = like.shape[0] if rows_at is None else rows_at.shape[0] - 1
     if given.shape != (rows,):
         raise ValueError(
-            f"rewards: shape {given.shape}, expected {like.shape}, the shape of {beside}, or one score for each row: ({rows},)"
+            f"rewards: shape {given.shape}, expected {like.shape}, the shape of {beside}, or one score per row: ({rows},)"
         )
     result = call.output("rewards", like.shape)
     mask = call.flags("mask", optional=True, like=like)
@@ -128,8 +128,8 @@ def _token_rewards(call: Call, offsets: Any) -> tuple[Argument, Argument | None,
 
 
 def advantage_estimators() -> dict[str, dict[str, Any]]:
-    """Every advantage estimator by name: `aliases`, `needs` (arguments beside rewards and mask) and `parameters`, each with
-    `default`, `expected`, `doc` and `source`."""
+    """Every advantage estimator by name, with its `aliases`, `needs` (arguments in addition to rewards and mask) and `parameters`,
+    each with `default`, `expected`, `doc` and `source`."""
     return _core.advantage_table()
 
 
@@ -144,17 +144,18 @@ def whiten(
     strict: bool = False,
     group: Any = None,
 ) -> ArrayOut:
-    """`x` with mean 0 and standard deviation 1 over its unmasked elements, float32 and of the same shape; with `shift_mean`
-    False the mean is added back. Moments are made in float64.
+    """Normalizes `x` to mean 0 and standard deviation 1 over its unmasked elements: float32, same shape. With `shift_mean` False
+    the mean is added back. Moments are computed in float64.
 
-    x, mask: any one shape; no mask means all.
-    variant: verl, slime: unbiased variance, (x - mean) / sqrt(var + 1e-8); openrlhf: population variance, at least 1e-8;
-        accerl: population variance, divisor sqrt(var) + 1e-8; lm_human_preferences: population, sqrt(var + 1e-8).
-    scale: False only centres.
-    zero_outside: masked elements become 0; otherwise they are transformed with the same mean and divisor.
-    strict: fewer than two unmasked elements raise ValueError, as in verl. Otherwise none gives zeros, and one is centred.
-    group: a torch.distributed process group; mean and variance are then those over the elements of all its members, each of
-        which must call, be its part empty.
+    x, mask: of the same shape, any shape; mask None = all unmasked.
+    variant: verl, slime: unbiased variance, divisor sqrt(var + 1e-8); openrlhf: population variance, at least 1e-8;
+        accerl: population variance, divisor sqrt(var) + 1e-8; lm_human_preferences: population variance, divisor sqrt(var + 1e-8).
+    scale: False subtracts only the mean.
+    zero_outside: True sets masked elements to 0; False transforms them with the same mean and divisor.
+    strict: True raises ValueError for fewer than two unmasked elements, as in verl. False: none gives zeros, a single one is only
+        centered.
+    group: a torch.distributed process group. Mean and variance are then over the elements of all its members, and each member must
+        call, even if its part is empty.
     """
     choice("variant", variant, get_args(WhitenVariant))
     call = Call(x=x, mask=mask)
@@ -181,18 +182,18 @@ def shape_rewards(
     offsets: ArrayLike | None = None,
 ) -> ArrayOut:
     """Rewards per token, float32: -kl_coef * kl at every unmasked token, plus the clipped score of the row at its last unmasked
-    token; 0 at masked tokens. A row without an unmasked token gets no score.
+    token; 0 at masked tokens. The score of a row without unmasked tokens is ignored.
 
-    scores: [B], or per token like the mask; then each stays where it is.
-    mask: [B, T], tokens that count; may be left out when kl or scores give the shape. With `offsets` [B + 1] everything per
-        token is [N], row after row.
-    kl: per token; or logp and ref_logp, from which the estimate `kl_name` of `troupe.algorithms.kl` is made.
-    kl_coef: at least 0.  clip: c for [-c, c], or (low, high); applies to scores alone.
+    scores: [B], or one per token, like the mask; then each score stays at its token.
+    mask: [B, T], nonzero at unmasked tokens; optional if kl or scores give the shape. With `offsets` [B + 1] all per-token arrays
+        are [N], row after row.
+    kl: per token; or pass logp and ref_logp, from which the estimate `kl_name` of `troupe.algorithms.kl` is computed.
+    kl_coef: at least 0.  clip: c for [-c, c], or (low, high); applies to scores only.
     """
     kl_coef = number("kl_coef", kl_coef, low=0)
     low, high = _bounds(clip)
     if (logp is None) != (ref_logp is None) or (logp is not None and kl is not None):
-        raise ValueError("kl: expected kl alone, or logp and ref_logp together")
+        raise ValueError("kl: expected either kl, or both logp and ref_logp")
     call = Call(scores=scores, mask=mask, kl=kl, logp=logp, ref_logp=ref_logp)
     rank = 2 if offsets is None else 1
     tokens = next((key for key, given in (("mask", mask), ("kl", kl), ("logp", logp)) if given is not None), "scores")
@@ -218,9 +219,9 @@ def shape_rewards(
 def overlong_penalty(
     lengths: ArrayLike, *, max_length: float, buffer: float, factor: float = 1.0, bounded: bool = False
 ) -> ArrayOut:
-    """Penalties [B] float32 to be added to the scores of answers of these lengths [B]: 0 up to max_length - buffer, then
-    falling in a straight line to -factor at max_length and on beyond it; `bounded` stops it there (DAPO, Yu et al. 2025, eq. 13;
-    verl goes on, OpenRLHF stops)."""
+    """Penalties [B] float32 to be added to the scores of answers with these lengths [B]: 0 up to max_length - buffer, then linear
+    down to -factor at max_length (DAPO, Yu et al. 2025, arXiv:2503.14476, eq. 13). Beyond max_length the penalty keeps growing, as
+    in verl; with `bounded` it stays at -factor, as in OpenRLHF."""
     max_length = number("max_length", max_length, above=0)
     buffer = number("buffer", buffer, above=0, high=max_length)
     factor = number("factor", factor, low=0)
@@ -233,8 +234,8 @@ def overlong_penalty(
 
 
 def penalize_truncated(scores: ArrayLike, truncated: ArrayLike, *, coefficient: float) -> ArrayOut:
-    """Scores [B] float32 in which those of answers that were cut off are multiplied by a coefficient in [0, 1], or replaced by
-    a negative one (OpenRLHF's stop-properly penalty)."""
+    """Scores [B] float32 in which those of truncated answers are multiplied by a coefficient in [0, 1], or replaced by a negative
+    one (OpenRLHF's stop-properly penalty)."""
     coefficient = number("coefficient", coefficient, high=1)
     call = Call(scores=scores, truncated=truncated)
     scores = call.floats("scores", rank=1)
@@ -246,9 +247,9 @@ def penalize_truncated(scores: ArrayLike, truncated: ArrayLike, *, coefficient: 
 
 
 def filter_groups(metric: ArrayLike, groups: ArrayLike | Sequence[Any], *, max_groups: int | None = None) -> ArrayOut:
-    """Indices of the rows that stay, ascending: all but those of groups in which the metric [B] is the same for every row, which
-    teach nothing (dynamic sampling of DAPO, Yu et al. 2025). A group of one row stays, one with a NaN does not. `max_groups`
-    keeps only so many groups, by first appearance."""
+    """Indices of the rows to keep, in ascending order. Removes groups in which the metric [B] is the same for every row, which
+    have no learning signal (dynamic sampling of DAPO, Yu et al. 2025, arXiv:2503.14476). A group of one row is kept, a group with
+    a NaN is not. `max_groups` keeps at most that many groups, by first appearance."""
     limit = -1 if max_groups is None else integer("max_groups", max_groups, low=0)
     call = Call(metric=metric)
     metric = call.floats("metric", rank=1)
@@ -259,11 +260,11 @@ def filter_groups(metric: ArrayLike, groups: ArrayLike | Sequence[Any], *, max_g
 def resample_pf_ppo(
     scores: ArrayLike, *, seed: int, method: ResampleMethod = "pow", weight_pow: float = 2.0, count: int | None = None
 ) -> ArrayOut:
-    """Indices of `count` rows (as many as there are by default) drawn with replacement by their scores [B] (PF-PPO, Shen and Zhang
-    2024). The same seed draws the same rows everywhere.
+    """Indices of `count` rows (default: as many as there are) drawn with replacement by their scores [B] (PF-PPO, Shen and Zhang
+    2024, arXiv:2409.06957). The same seed draws the same rows on every machine.
 
-    method: pow: |score|^weight_pow; max_min: only rows with the largest or smallest score; max_random: 0.4 for the largest,
-        0.1 for others.
+    method: weight of a row. pow: |score|^weight_pow; max_min: 1 for the largest and smallest score, 0 for others;
+        max_random: 0.4 for the largest, 0.1 for others.
     """
     choice("method", method, get_args(ResampleMethod))
     weight_pow = number("weight_pow", weight_pow, low=0)
@@ -275,7 +276,7 @@ def resample_pf_ppo(
             raise ValueError(f"scores: {score:g} at index {i}, expected finite numbers")
     rows = scores.shape[0]
     largest = max((abs(float(score)) for score in scores.array), default=0.0)
-    if method == "pow" and largest > 0 and weight_pow * math.log(largest) + math.log(rows) > 709:  # where float64 ends
+    if method == "pow" and largest > 0 and weight_pow * math.log(largest) + math.log(rows) > 709:  # the range of float64
         raise ValueError(f"weight_pow: {weight_pow:g}, expected a power in which |score| = {largest:g} stays finite")
     drawn = rows if count is None else integer("count", count, low=0)
     if rows == 0 and drawn > 0:
@@ -293,7 +294,7 @@ def _entry(name: Any) -> dict[str, Any]:
 
 
 def _plain(name: str, value: Any) -> bool | int | float | str:
-    """A setting as one of the four kinds that the kernels know; numpy's and torch's scalars become those."""
+    """A setting as one of the four types that the kernels know; scalars of numpy and torch are converted."""
     if isinstance(value, (str, bool, np.bool_)):
         return value if isinstance(value, str) else bool(value)
     try:
@@ -303,19 +304,19 @@ def _plain(name: str, value: Any) -> bool | int | float | str:
 
 
 def _labels(groups: Any, rows: int) -> Argument:
-    """Numbers for labels of any hashable kind; equal numbers for equal labels."""
+    """Numbers for labels of any hashable type; equal labels get equal numbers."""
     try:
         labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-    except (TypeError, RuntimeError):  # the latter by tensors without memory
+    except (TypeError, RuntimeError):  # RuntimeError: tensors without memory
         raise ValueError(f"groups: {groups!r}, expected {rows} labels") from None
     if not isinstance(labels, list) or len(labels) != rows:
         length = len(labels) if isinstance(labels, list) else "a scalar"
-        raise ValueError(f"groups: {length} labels, expected {rows}, one for each row")
+        raise ValueError(f"groups: {length} labels, expected {rows}, one per row")
     number_of: dict[Any, int] = {}
     try:
         numbers = [number_of.setdefault(label, len(number_of)) for label in labels]
     except TypeError as error:
-        raise ValueError(f"groups: {error}; expected one hashable label for each row") from None
+        raise ValueError(f"groups: {error}; expected one hashable label per row") from None
     return Call(groups=np.array(numbers, np.int64)).integers("groups")
 
 
@@ -338,7 +339,7 @@ def _at_least_zero(lengths: Argument) -> None:
 
 
 def _gathered(moments: tuple[float, float, float], group: Any) -> list[tuple[float, float, float]]:
-    """The moments of every member of a process group, in the order of ranks, so that all merge to the same numbers."""
+    """The moments of every member of a process group in the order of ranks, so that merging gives the same result on all."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.distributed.is_initialized():
         raise ValueError(f"group: {group!r}, but torch.distributed has not been initialised")

@@ -1,4 +1,4 @@
-"""KL estimates and the controllers of a KL penalty's coefficient."""
+"""KL estimates, and controllers for the coefficient of a KL penalty."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def kl(
     *,
     temperature: float = 1.0,
 ) -> ArrayOut:
-    """An estimate of KL(policy || reference) per token, float32, differentiable once with respect to `logp`. With
-    d = logp - ref_logp (Schulman 2020):
+    """Estimates KL(policy || reference) per token: float32, differentiable once with respect to `logp`. With d = logp - ref_logp
+    (Schulman 2020, "Approximating KL divergence", joschu.net/blog/kl-approx.html):
 
     "k1", "kl": d                            gradient 1
     "abs": |d|                               sign d
     "k2", "mse": d^2 / 2                     d
     "k3": exp(-d) + d - 1                    1 - exp(-d)
     "low_var_kl": k3 clamped to +-10         the same, 0 where clamped
-    "full": exact, from logits [..., V] in place of both log-probabilities (divided by `temperature`); the result lacks V
-    each with "+": the same value with the gradient of k2 (not for "full", whose gradient is exact already: it stays)
+    "full": exact, from logits [..., V] in place of both log-probabilities (divided by `temperature`); the result has shape [...]
+    each with "+": the same value with the gradient of k2 (no effect for "full", whose gradient is already exact)
 
-    mask: 0 leaves a token out: value and gradient are 0 there, whatever it holds. None keeps all.
-    Raises ValueError naming the argument that does not fit.
+    mask: 0 skips a token: its value and gradient are 0, even if its inputs are NaN. None = all tokens.
+    Raises ValueError with the name of an invalid argument.
     """
     choice("name", name, get_args(KLName))
     if name.startswith("full"):
@@ -54,7 +54,7 @@ def kl(
 
 
 class FixedKL:
-    """A coefficient of a KL penalty that stays what it is: `value`."""
+    """A constant coefficient of a KL penalty: `value`."""
 
     def __init__(self, kl_coef: float = 0.001):
         self.value = number("kl_coef", kl_coef, low=0)
@@ -65,8 +65,8 @@ class FixedKL:
 
 
 class AdaptiveKL:
-    """A coefficient of a KL penalty that follows the measured KL (Ziegler et al. 2019, section 2.2): an update multiplies `value`
-    by 1 + clip(current_kl / target_kl - 1, -0.2, 0.2) * n_steps / horizon."""
+    """A coefficient of a KL penalty that follows the measured KL (Ziegler et al. 2019, arXiv:1909.08593, section 2.2). An update
+    multiplies `value` by 1 + clip(current_kl / target_kl - 1, -0.2, 0.2) * n_steps / horizon."""
 
     def __init__(self, init_kl_coef: float, target_kl: float, horizon: float = 10000):
         self.target_kl = number("target_kl", target_kl, above=0)
@@ -78,10 +78,10 @@ class AdaptiveKL:
         return self._controller.value
 
     def update(self, current_kl: Any, n_steps: float) -> float:
-        """The coefficient of the next batch. current_kl: in the unit of target_kl. n_steps: sequences of this batch; a fifth of
-        them must be less than the horizon, else the coefficient could change its sign."""
+        """Updates and returns the coefficient, for the next batch. current_kl: in the same unit as target_kl. n_steps: number of
+        sequences in this batch; n_steps / 5 must be less than the horizon, otherwise the coefficient could change its sign."""
         steps = number("n_steps", n_steps, low=0)
         if not 0.2 * steps < self.horizon:
-            raise ValueError(f"n_steps: {steps:g}, expected less than 5 horizons ({5 * self.horizon:g})")
+            raise ValueError(f"n_steps: {steps:g}, expected less than 5 * horizon ({5 * self.horizon:g})")
         self._controller.update(number("current_kl", current_kl), steps)
         return self.value

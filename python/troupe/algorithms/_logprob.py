@@ -1,4 +1,4 @@
-"""Log-probabilities, entropies and KL, exact: of categorical distributions from logits, and of Gaussians."""
+"""Exact log-probabilities, entropies and KL: of categorical distributions from logits, and of Gaussians."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["gaussian_entropy", "gaussian_kl", "gaussian_logprob", "logprobs_entr
 def logprobs_entropy(
     logits: ArrayLike, labels: ArrayLike, *, temperature: float = 1.0, ignore_index: int | None = -100
 ) -> LogprobsEntropy:
-    """`(logprobs, entropy)` of softmax(logits / temperature), float32 and of the shape of `labels`; both differentiable once
-    with respect to `logits`. Reads the logits once, and once more for the gradient, which is written once; no other memory of
-    their size is used.
+    """`(logprobs, entropy)` of softmax(logits / temperature): float32 with the shape of `labels`, both differentiable once with
+    respect to `logits`. Reads the logits once, and once more for the gradient, which is written once. No other memory of their
+    size is used.
 
-    logits: [..., V] float32 or bfloat16 (others are converted). They are read in place where the last dimension has no gaps and
-        rows neither overlap nor run backwards, and copied first in any other layout. A logit of -infinity is a token of
+    logits: [..., V] float32 or bfloat16 (other dtypes are converted). They are read in place if the last dimension is contiguous
+        and rows neither overlap nor have negative strides; other layouts are copied first. A logit of -infinity is a token of
         probability 0.
     labels: [...] integers in [0, V), or `ignore_index`.
-    ignore_index: the label of positions without a token, such as padding (as in torch.nn.functional.cross_entropy): their logits
-        are not read, log-probability and entropy are 0 there, and so is the gradient. None: there is no such label.
-    Raises ValueError naming the argument that does not fit; for a label outside, its index and value.
+    ignore_index: the label of positions without a token, such as padding (as in torch.nn.functional.cross_entropy). Their logits
+        are not read; log-probability, entropy and gradient are 0. None: there is no such label.
+    Raises ValueError with the name of an invalid argument, and for a label out of range with its index and value.
     """
     temperature = number("temperature", temperature, above=0)
     ignored = None if ignore_index is None else integer("ignore_index", ignore_index)
@@ -113,8 +113,8 @@ def kl_from_logits(logits: Any, ref_logits: Any, mask: Any = None, *, temperatur
 
 
 def gaussian_logprob(x: ArrayLike, mean: ArrayLike, log_std: ArrayLike) -> ArrayOut:
-    """log N(x; mean, exp(log_std)) of each element: -((x - mean) / std)^2 / 2 - log_std - log(2 pi) / 2. Shapes broadcast; sum over
-    the last dimension for an action of several. Of torch tensors differentiable in all three."""
+    """log N(x; mean, exp(log_std)) of each element: -((x - mean) / std)^2 / 2 - log_std - log(2 pi) / 2. Shapes broadcast. Sum over
+    the last dimension for actions with several dimensions. For torch tensors differentiable in all three arguments."""
     exp, x, mean, log_std = _elementwise(x=x, mean=mean, log_std=log_std)
     return -0.5 * ((x - mean) * exp(-log_std)) ** 2 - log_std - 0.5 * math.log(2 * math.pi)
 
@@ -135,7 +135,7 @@ def gaussian_kl(mean: ArrayLike, log_std: ArrayLike, other_mean: ArrayLike, othe
 
 
 def _elementwise(**arguments: Any) -> tuple[Any, ...]:
-    """exp of the arguments' family, and the arguments as float32 arrays of it; tensors keep their history."""
+    """The exp function for this kind of arrays, and the arguments as float32 arrays; tensors keep their autograd history."""
     call = DeviceCall(**arguments)
     checked = [call.floats(name, layout="any") for name in arguments]
     shape: tuple[int, ...] = ()
@@ -144,7 +144,7 @@ def _elementwise(**arguments: Any) -> tuple[Any, ...]:
             shape = np.broadcast_shapes(shape, argument.shape)
         except ValueError:
             raise ValueError(
-                f"{argument.name}: shape {argument.shape}, expected one that broadcasts with {shape}, that of the arguments before"
+                f"{argument.name}: shape {argument.shape}, expected one that broadcasts with {shape}, the shape of the arguments before it"
             ) from None
     torch = sys.modules.get("torch")
     if torch is not None and any(isinstance(x, torch.Tensor) for x in arguments.values()):
@@ -154,7 +154,7 @@ def _elementwise(**arguments: Any) -> tuple[Any, ...]:
 
 
 def _checked_labels(labels: Any, vocabulary: int, ignored: int | None) -> Any:
-    """The labels with that of the kernels in place of the ignored one."""
+    """The labels, with ignored ones replaced by the kernels' ignored label."""
     skip = None if ignored is None else labels == ignored
     wrong = (labels < 0) | (labels >= vocabulary)
     if skip is not None:
@@ -165,7 +165,7 @@ def _checked_labels(labels: Any, vocabulary: int, ignored: int | None) -> Any:
         at = f" at index {index[0] if len(index) == 1 else index}" if index else ""
         other = "" if ignored is None else f" or {ignored} (ignore_index)"
         raise ValueError(
-            f"labels: {int(labels[index])}{at}, expected integers in [0, {vocabulary}){other}; {vocabulary} is the last of logits"
+            f"labels: {int(labels[index])}{at}, expected integers in [0, {vocabulary}){other}; {vocabulary} is the last dimension of logits"
         )
     if skip is None or not skip.any():
         return labels
@@ -177,14 +177,14 @@ def _checked_labels(labels: Any, vocabulary: int, ignored: int | None) -> Any:
 def _logits(call: Call, name: str, dtype: str | None = None) -> Argument:
     scores = call.floats(name, dtype=dtype or call.float_dtype(name), layout="any")
     if len(scores.shape) < 1 or scores.shape[-1] < 1:
-        raise ValueError(f"{name}: shape {scores.shape}, expected [..., V] with V of at least 1")
+        raise ValueError(f"{name}: shape {scores.shape}, expected [..., V] with V >= 1")
     if 0 in scores.shape or _rows_in_place(scores.array):
         return scores
     return call.floats(name, dtype=dtype or call.float_dtype(name))  # copied
 
 
 def _rows_in_place(logits: Any) -> bool:
-    """Whether the kernels can read [..., V] where it is: no gaps inside a row, and each row behind the end of the one before."""
+    """Whether the kernels can read [..., V] in place: rows are contiguous, and each begins after the end of the one before."""
     if isinstance(logits, np.ndarray):
         strides = [stride / logits.itemsize for stride in logits.strides]
     else:
@@ -196,8 +196,8 @@ def _rows_in_place(logits: Any) -> bool:
 
 
 def _parts(scores: Argument, *others: Any) -> Any:
-    """Splits [..., V] logits and what lies beside them, [...] or [..., k], into parts whose rows are at one distance, without
-    copying: the whole where dimensions collapse, else each of the first dimension by itself."""
+    """Splits [..., V] logits and accompanying arrays, [...] or [..., k], into parts whose rows are equally spaced, without copying:
+    into one part if the dimensions can be collapsed, otherwise recursively along the first dimension."""
     yield from _split(scores.array, len(scores.shape) - 1, *others)
 
 
@@ -215,5 +215,5 @@ def _split(logits: Any, leading: int, *others: Any) -> Any:
 
 
 def _seen(call: Call, array: Any) -> Argument:
-    """A view of a part of an array that has been checked."""
+    """A view of a part of an array that was already checked."""
     return call._viewed("part", array, writable=True)

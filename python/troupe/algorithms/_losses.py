@@ -35,10 +35,10 @@ __all__ = ["AGGREGATIONS", "SURROGATES", "aggregate", "policy_loss", "rollout_co
 
 AGGREGATIONS = get_args(Aggregation)
 
-#: Every surrogate: name, aliases, parameters (key, default, expected, doc, source, aliases) and aggregation.
+#: Every surrogate: name, aliases, parameters (key, default, expected, doc, source, aliases) and default aggregation.
 SURROGATES = {entry["name"]: entry for entry in _core.surrogates()}
 _BY_ANY_NAME = {alias: entry for entry in SURROGATES.values() for alias in (entry["name"], *entry["aliases"])}
-# For every surrogate: the key of each parameter by that key and by its other names.
+# For every surrogate: maps each parameter name, including aliases, to the parameter's key.
 _PARAMETER_NAMES = {
     name: {key: p["key"] for p in entry["parameters"] for key in (p["key"], *filter(None, p["aliases"].split(",")))}
     for name, entry in SURROGATES.items()
@@ -59,22 +59,23 @@ def policy_loss(
     seed: int = 0,
     **params: Any,
 ) -> Loss:
-    """The loss of a policy surrogate, to be minimised, and its diagnostics: `(loss, metrics)`. Differentiable once with respect
-    to `logp`; loss and gradient are made together, and only the gradient is kept.
+    """The loss of a policy surrogate, to be minimized, and its diagnostics: `(loss, metrics)`. Differentiable once with respect
+    to `logp`. Loss and gradient are computed together, and only the gradient is kept.
 
-    name: a key of `SURROGATES` or one of its aliases.
-    logp, old_logp: [B, T] (or [n], one sequence; leading dimensions are sequences) log-probabilities of the tokens under the
-        policy that is trained and the one that acted.
-    advantages: the same shape, or [B], one for each sequence.
-    mask: the same shape; 0 leaves a token out, whatever stands there, NaN included. None keeps all.
-    aggregation: one of `AGGREGATIONS`; None: "token-mean", and for gspo and geo_mean "seq-mean-token-mean", which is part of
-        their definition.
-    reduction: "mean": aggregated, a scalar; "none": the loss of each token, 0 where masked.
+    name: a key of `SURROGATES` or one of its aliases. docs/algorithms/surrogates.md has the equations and papers.
+    logp, old_logp: [B, T] (or [n] for one sequence; all leading dimensions count sequences): log-probabilities of the tokens under
+        the policy being trained and the policy that sampled them.
+    advantages: the same shape, or [B], one per sequence.
+    mask: the same shape; 0 skips a token, even if its inputs are NaN. None = all tokens.
+    aggregation: one of `AGGREGATIONS`. None: "token-mean"; for gspo and geo_mean "seq-mean-token-mean", which is part of their
+        definition.
+    reduction: "mean": the aggregated loss, a scalar; "none": the loss of each token, 0 where masked.
     rollout_is_weights: the same shape, constant factors of the tokens' losses (see `rollout_correction`).
     offsets: [B + 1], for sequences of different lengths in arrays [n]: sequence i is offsets[i]:offsets[i + 1].
-    seed: of the tokens that clip_cov draws.
-    **params: of the surrogate (`SURROGATES[name]["parameters"]`; None keeps a default), and the normalisers of `aggregate`.
-    Raises ValueError naming the argument that does not fit.
+    seed: for the tokens that clip_cov draws.
+    **params: parameters of the surrogate (`SURROGATES[name]["parameters"]`; None keeps a default), and the normalizers of
+        `aggregate`.
+    Raises ValueError with the name of an invalid argument.
     """
     choice("name", name, tuple(_BY_ANY_NAME))
     choice("reduction", reduction, get_args(Reduction))
@@ -133,19 +134,19 @@ def aggregate(
     offsets: ArrayLike | None = None,
     **normalisers: Any,
 ) -> ArrayOut:
-    """Per-token values [B, T] as one number, differentiable with respect to `values`. With n_i unmasked tokens in row i:
+    """Reduces per-token values [B, T] to one number, differentiable with respect to `values`. With n_i unmasked tokens in row i:
 
     "token-mean": sum / num_tokens
     "seq-mean-token-sum": sum / num_sequences
     "seq-mean-token-mean": sum over rows of (row's sum / n_i) / num_sequences
     "seq-mean-token-sum-norm": sum / (length num_sequences); with verl_compat sum / length
 
-    mask: the same shape; 0 leaves a value out, NaN included. None keeps all.
+    mask: the same shape; 0 skips a value, even if it is NaN. None = all values.
     offsets: [B + 1] for rows of different lengths in values [n].
-    num_tokens, num_sequences: of the whole optimizer step, over its micro-batches and ranks; by default those of `mask`, where
-        rows without a token do not count. length: by default T. dp_size: a factor, the number of ranks where gradients are
-        averaged. verl's names batch_num_tokens, global_batch_size and loss_scale_factor are accepted. Nothing to average gives 0.
-    Raises ValueError naming the argument that does not fit.
+    num_tokens, num_sequences: counts over the whole optimizer step, with all its micro-batches and ranks. Default: the counts of
+        `mask`, without rows that have no unmasked token. length: default T. dp_size: a factor, the number of ranks if gradients
+        are averaged over them. verl's names batch_num_tokens, global_batch_size and loss_scale_factor are accepted too.
+    Without unmasked tokens the result is 0. Raises ValueError with the name of an invalid argument.
     """
     choice("mode", mode, AGGREGATIONS)
     constants = norms(**take_normalisers(normalisers))
@@ -177,14 +178,16 @@ def value_loss(
 ) -> Loss:
     """The loss of value predictions and its metrics: `(loss, metrics)`, differentiable once with respect to `values`.
 
-    rho(x) = x^2 / 2 ("l2"), or that up to |x| = huber_delta and linear beyond ("huber"); without half_factor twice as much.
-    loss = coef * aggregate(rho(values - returns)), or with clip that of
+    rho(x) = x^2 / 2 ("l2"), or this up to |x| = huber_delta and linear beyond ("huber"). half_factor=False doubles it.
+    loss = coef * aggregate(rho(values - returns)). With clip, rho(values - returns) is replaced by
     max(rho(values - returns), rho(clamp(values, old_values - clip, old_values + clip) - returns)).
 
-    values, returns, old_values: [B, T] (or [n]); old_values only with clip. mask, offsets, normalisers: as for `aggregate`.
+    values, returns, old_values: [B, T] (or [n]); old_values is only used with clip. mask, offsets, normalizers: as for
+        `aggregate`.
     reduction: "mean" or "none" (the loss of each element).
-    metrics: clip_fraction, where the clipped loss is the larger one; explained_variance, 1 - Var(returns - values) / Var(returns).
-    Raises ValueError naming the argument that does not fit.
+    metrics: clip_fraction, the fraction where the clipped loss is the larger one; explained_variance,
+        1 - Var(returns - values) / Var(returns).
+    Raises ValueError with the name of an invalid argument.
     """
     choice("kind", kind, get_args(ValueLossKind))
     choice("aggregation", aggregation, AGGREGATIONS)
@@ -194,7 +197,7 @@ def value_loss(
     scale = number("coef", coef) * (1.0 if half_factor else 2.0)
     bound = 0.0 if clip is None else number("clip", clip, above=0, infinite=True)
     if clip is not None and old_values is None:
-        raise ValueError(f"old_values: None, expected an array beside clip={clip}")
+        raise ValueError(f"old_values: None, expected an array, which clip={clip} needs")
     call = DeviceCall(values=values, returns=returns, mask=mask, old_values=old_values)
     predicted = call.floats("values")
     target = call.floats("returns", like=predicted)
@@ -223,7 +226,7 @@ def value_loss(
     return Loss(differentiable(values, value, grad), metrics)
 
 
-#: Named forms of rollout correction: what they set unless it is given.
+#: Named variants of rollout correction, and the arguments that they set unless given.
 _METHODS: dict[str, dict[str, Any]] = {
     "tis": {"rollout_is": "token", "rollout_is_threshold": 2.0, "rollout_is_low": 0.0, "outside": "truncate"},
     "icepop": {"rollout_is": "token", "rollout_is_threshold": 5.0, "rollout_is_low": 0.5, "outside": "zero"},
@@ -242,23 +245,24 @@ def rollout_correction(
     offsets: ArrayLike | None = None,
     **params: Any,
 ) -> RolloutCorrection:
-    """What to do about tokens sampled by another policy than the one whose log-probabilities count as old:
-    `(weights, mask, metrics)`. Constants for the gradient: weights go to `policy_loss(rollout_is_weights=)`, the mask, without
-    what was rejected, in place of the old one. With l = logp - rollout_logp clamped to +-20 where it is exponentiated:
+    """Corrects for tokens that were sampled by a different policy than the one whose log-probabilities are used as old:
+    `(weights, mask, metrics)`. The gradient treats weights and mask as constants. Pass the weights to
+    `policy_loss(rollout_is_weights=)`, and the returned mask, which excludes rejected tokens, in place of the old one. With
+    l = logp - rollout_logp, clamped to +-20 before exp():
 
     logp, rollout_logp, mask: [B, T] (or [n], with offsets [B + 1]).
     rollout_is: "token" (weights exp(l)), "sequence" (exp of the sum over the sequence; the default) or None (no weights).
-    rollout_is_threshold, rollout_is_low: upper and lower bound of a weight, 2.0 and 0.0.
-    outside: weights beyond are clamped ("truncate") or 0 ("zero").
+    rollout_is_threshold, rollout_is_low: upper and lower bound of a weight; default 2.0 and 0.0.
+    outside: weights outside the bounds are clamped ("truncate") or set to 0 ("zero").
     rollout_is_batch_normalize: divide by the mean weight, over tokens or over sequences. Default False.
-    rollout_rs: rules by comma, each token|seq_sum|seq_mean|seq_max _ k1|k2|k3 (k1 = -l, k2 = l^2 / 2, k3 = exp(l) - 1 - l;
-        no seq_max_k1). All must pass; a rule over a sequence rejects it whole.
-    rollout_rs_threshold: one for each rule by comma, or one for all: for k1 ratios "LOW_HIGH" (ln LOW <= k1 <= ln HIGH; one
-        number u means 1/u_u), for k2 and k3 an upper bound.
-    opsm_delta: reject tokens of negative advantage in sequences whose mean of -l is above it. Needs advantages.
-    method: "tis" (token, [0, 2], truncate), "icepop" (token, [0.5, 5], zero), "seq_mask_tis" (token weights, and sequences whose
-        mean ratio is outside [0.5, 2] are rejected), "opsm" (opsm_delta 1e-4): sets these unless they are given.
-    Raises ValueError naming the argument that does not fit.
+    rollout_rs: comma-separated rules, each token|seq_sum|seq_mean|seq_max _ k1|k2|k3 (k1 = -l, k2 = l^2 / 2, k3 = exp(l) - 1 - l;
+        no seq_max_k1). Tokens must pass all rules; a rule over sequences rejects whole sequences.
+    rollout_rs_threshold: comma-separated, one per rule, or one for all. For k1 a range of ratios "LOW_HIGH" (ln LOW <= k1 <= ln
+        HIGH; one number u means 1/u_u), for k2 and k3 an upper bound.
+    opsm_delta: reject tokens with a negative advantage in sequences whose mean of -l is above this. Needs advantages.
+    method: sets several arguments unless they are given: "tis" (token weights, [0, 2], truncate), "icepop" (token weights, [0.5, 5],
+        zero), "seq_mask_tis" (token weights; rejects sequences whose mean ratio is outside [0.5, 2]), "opsm" (opsm_delta 1e-4).
+    Raises ValueError with the name of an invalid argument.
     """
     chosen: dict[str, Any] = {
         "rollout_is": "sequence",
@@ -282,7 +286,7 @@ def rollout_correction(
     low = number("rollout_is_low", chosen["rollout_is_low"], low=0, high=high)
     delta = chosen["opsm_delta"]
     if delta is not None and advantages is None:
-        raise ValueError(f"advantages: None, expected an array beside opsm_delta={delta}")
+        raise ValueError(f"advantages: None, expected an array, which opsm_delta={delta} needs")
     rules, thresholds = chosen["rollout_rs"], chosen["rollout_rs_threshold"]
     if rules is not None and thresholds is None:
         raise ValueError(f"rollout_rs_threshold: None, expected thresholds for rollout_rs={rules!r}")
@@ -315,7 +319,7 @@ def rollout_correction(
 
 
 def _advantages(call: Call, tokens: Argument, rows: Argument | None) -> Argument:
-    """One for each token; given one for each sequence, that at each of its tokens."""
+    """One number per token; numbers per sequence are expanded to their tokens."""
     if rows is None:
         return call.floats("advantages", like=tokens, per_sequence=True)
     given = call.floats("advantages")
@@ -329,7 +333,7 @@ def _advantages(call: Call, tokens: Argument, rows: Argument | None) -> Argument
 
 
 def _settings(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters in the types that the kernels take; None keeps the default."""
+    """Parameters converted to the types that the kernels take; None keeps the default."""
     settings: dict[str, Any] = {}
     for key, value in params.items():
         if value is None:

@@ -1,7 +1,7 @@
-"""Arguments by the names that other libraries have for them.
+"""Accepts or explains the argument names of other libraries.
 
-`NAMES` holds those that mean exactly what an argument here does: they are accepted. `ANSWERS` holds those that mean something close:
-they raise an error that says what to give instead. Every other unknown name raises one that lists what the function takes.
+`NAMES` lists names with exactly the meaning of an argument here: they are accepted. `ANSWERS` lists names with a similar meaning:
+they raise an error that says what to pass instead. Every other unknown name raises an error that lists the accepted arguments.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from troupe.algorithms._checks import UnknownArgumentError
 
-# For every function: its argument, and the names of it in SB3, CleanRL, TRL, verl, TorchRL, IMPALA and RLax.
+# For every function: its argument, and the argument's names in SB3, CleanRL, TRL, verl, TorchRL, IMPALA and RLax.
 _MASK = {"mask": "response_mask loss_mask eos_mask completion_mask"}
 _SCAN = {"lam": "gae_lambda lmbda lambda_", "gamma": "discount_factor", "rewards": "token_level_rewards reward"}
 _VALUES = {"values": "state_value state_values", "next_values": "next_state_value", "bootstrap": "last_values bootstrap_value"}
@@ -64,7 +64,7 @@ NAMES = {f: {alias: name for name, all_of in row.items() for alias in all_of.spl
 
 _DONES = (
     "terminated=… (an episode ends at this step and what follows is worth 0) and truncated=… (it is cut off). SB3's and CleanRL's flag of "
-    "step t says that step t begins an episode: shift it by one step, terminated[t] = flag[t + 1], and take next_done for the last"
+    "step t means that step t begins an episode: shift it by one step, terminated[t] = flag[t + 1], and use next_done for the last step"
 )
 _ENDS = {
     "dones": _DONES,
@@ -86,26 +86,26 @@ ANSWERS: dict[str, dict[str, str]] = {
     "vtrace": {
         "log_pi": "log_rho=…, which is log_pi - log_mu",
         "log_mu": "log_rho=…, which is log_pi - log_mu",
-        "gamma": "discounts=…, which is gamma where the episode goes on and 0 where it ends",
-        "done": "discounts=…, which is gamma where the episode goes on and 0 where it ends",
+        "gamma": "discounts=…, which is gamma where the episode continues and 0 where it ends",
+        "done": "discounts=…, which is gamma where the episode continues and 0 where it ends",
         "next_state_value": "values=… with bootstrap=…, V after the last step",
     },
     "policy_loss": {
         "loss_type": _LOSS_TYPE,
-        "beta": "kl(…) with a factor of your own: the loss has no KL term",
-        "ent_coef": "logprobs_entropy(…) with a factor of your own: the loss has no entropy term",
-        "normalize_advantage": "whiten(advantages, mask), before",
+        "beta": "kl(…), multiplied by your coefficient: the loss has no KL term",
+        "ent_coef": "logprobs_entropy(…), multiplied by your coefficient: the loss has no entropy term",
+        "normalize_advantage": "whiten(advantages, mask), called before",
     },
     "value_loss": {
         "vpreds": "values=… for the predictions, and old_values=… for what verl calls values",
-        "clip_range_vf": "clip=…, where the larger of the clipped and the unclipped loss counts; SB3 takes the clipped one alone",
+        "clip_range_vf": "clip=…, which uses the larger of the clipped and the unclipped loss; SB3 uses only the clipped one",
         "clip_vloss": "clip=…, the range itself",
         "clip_coef": "clip=… with old_values=…",
         "vf_coef": "coef=…, a factor of half the squared error; without the half, as in SB3, also half_factor=False",
     },
     "advantages": {
         "scale_rewards": "norm_adv_by_std_in_grpo=…",
-        "num_generations": "groups=…, a label for each row",
+        "num_generations": "groups=…, one label per row",
         "dones": "mask=…: rows are answers; for episodes of environments use gae(…)",
     },
     "whiten": {"unbiased": "variant=…: 'verl' is unbiased, 'openrlhf' is not", "eps": "variant=…"},
@@ -113,7 +113,7 @@ ANSWERS: dict[str, dict[str, str]] = {
 
 
 def with_peer_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, also with the names of others for its arguments. What it does not know is a TypeError that says more than
+    """Makes the function accept argument names of other libraries. Unknown names raise a TypeError that is more helpful than
     Python's."""
     name = function.__name__
     parameters = inspect.signature(function).parameters.values()
@@ -152,6 +152,6 @@ def _renamed(function: str, kwargs: dict[str, Any], known: set[str], given: list
         if key == "loss_agg_mode" and value == "seq-mean-token-sum-norm":
             raise UnknownArgumentError(f"{function}: unknown loss_agg_mode={_NORM_MODE.format(name=name)}")
         if name != key and (name in result or name in given or name in kwargs):
-            raise UnknownArgumentError(f"{function}: {key!r} is another name of {name!r}, which is given too; expected one of the two")
+            raise UnknownArgumentError(f"{function}: {key!r} is another name of {name!r}, which is given too; pass only one of them")
         result[name] = value
     return result

@@ -38,35 +38,35 @@ def gae(
     offsets: ArrayLike | None = None,
     threads: int | None = None,
 ) -> Advantages:
-    """Generalised advantage estimation (Schulman et al. 2016, eq. 16): `(advantages, returns)`, both float32 and of the shape
-    of `rewards`. Backward over each sequence:
+    """Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438, eq. 16): `(advantages, returns)`, both float32 with
+    the shape of `rewards`. Backward over each sequence:
 
         delta_t = r_t + gamma V'_t (0 where terminated) - V_t
         A_t     = delta_t + gamma lam A_{t+1} (0 where terminated or truncated)
         returns = A + V
 
-    Advantages are raw and the returns are made from raw ones. verl's `compute_gae_advantage_return` whitens its advantages
-    afterwards; here that is `whiten(advantages, mask)`.
+    Advantages are not whitened, and the returns are computed from them. verl's `compute_gae_advantage_return` whitens its advantages
+    afterwards; to do the same, call `whiten(advantages, mask)`.
 
     rewards, values: [B, T] (layout "BT") or [T, B] ("TB"), or [T] for a single sequence. float32 and bfloat16 are read as they
-        are, other numbers converted; either dimension may be the one that is contiguous in memory, without a copy.
+        are, other dtypes are converted. Either dimension may be the contiguous one in memory, without a copy.
     gamma, lam: in [0, 1]; numbers, or arrays that broadcast to the shape of `rewards`.
-    mask: the same shape. Masked steps are skipped, as verl skips observation tokens: they cost no discount and their reward
-        and value are lost, so a step's successor is the next unmasked one. What stands there, NaN included, reaches nothing.
-    outside: what the results hold at masked steps. "zero", or "carry": the advantage of the next unmasked step (0 if none), and
-        that plus the masked value, as verl leaves them.
-    terminated, truncated: the same shape, or None for no episode ends inside a row. A terminal state is worth 0, one at which
-        the episode was cut off V'; terminated wins over truncated.
-    next_values: the same shape, V' of the real next observation, not read where terminated. None: V of the next step, which
-        at a truncated step inside a row is another episode's; then give them.
-    bootstrap: V after the last step of each sequence, [B] or a number; None means 0. Not beside `next_values`.
-    offsets: [B + 1] integers for packed sequences of different lengths: the arrays are flat, and sequence b is the elements
+    mask: the same shape. Masked steps are skipped, as verl skips observation tokens: they add no discount, and their reward and
+        value are ignored, so the successor of a step is the next unmasked one. NaN at masked steps affects nothing.
+    outside: the results at masked steps. "zero", or "carry": the advantage of the next unmasked step (0 if none), and this plus
+        the masked value, as in verl.
+    terminated, truncated: the same shape, or None if no episode ends inside a row. The state after a terminated step has value 0,
+        the state after a truncated step has value V'. terminated takes precedence over truncated.
+    next_values: the same shape, V' of the real next observation; not read where terminated. None: V of the next step. Pass
+        next_values if an episode is truncated inside a row, because the next step then belongs to another episode.
+    bootstrap: V after the last step of each sequence, [B] or a number; None means 0. Cannot be combined with `next_values`.
+    offsets: [B + 1] integers for packed sequences of different lengths: the arrays are flat, and sequence b is elements
         [offsets[b], offsets[b + 1]).
-    chunk_size: at least 1. The chunk form of the scan gives the same result for any size; the kernel's chunk is the vector of
-        the processor, so this changes nothing and is accepted for those who come from it.
-    threads: at most this many; None for PyTorch's number or that of the processors. Results do not depend on it; those with
-        rows contiguous along T may differ between processors by rounding.
-    Raises ValueError naming the argument that does not fit.
+    chunk_size: at least 1, has no effect. Accepted for compatibility with chunked implementations, whose result does not depend on
+        it either.
+    threads: maximum number; None for PyTorch's number, or that of the processors. Results do not depend on it. If rows are
+        contiguous along T, results may differ between processors by rounding.
+    Raises ValueError with the name of an invalid argument.
     """
     problem = _Problem(
         layout,
@@ -105,11 +105,11 @@ def lambda_returns(
     offsets: ArrayLike | None = None,
     threads: int | None = None,
 ) -> ArrayOut:
-    """The lambda-return of every step (Sutton and Barto 2018, eq. 12.20), float32 and of the shape of `rewards`:
+    """The lambda-return of every step (Sutton and Barto 2018, eq. 12.20): float32 with the shape of `rewards`.
 
         G_t = r_t + gamma ((1 - lam) V_{t+1} + lam G_{t+1})
 
-    which is the second result of `gae`, without making the first. `values` are V(s_t), as there; so are all arguments.
+    This is the second result of `gae`, computed without the first. All arguments are as for `gae`; `values` are V(s_t).
     """
     problem = _Problem(
         layout,
@@ -144,16 +144,15 @@ def reward_to_go(
     offsets: ArrayLike | None = None,
     threads: int | None = None,
 ) -> ArrayOut:
-    """The discounted sum of rewards from each step on, G_t = r_t + gamma G_{t+1}, float32 and of the shape of `rewards`.
+    """The discounted sum of rewards from each step on, G_t = r_t + gamma G_{t+1}: float32 with the shape of `rewards`.
 
     rewards, gamma, mask, layout, offsets, threads: as for `gae`.
-    masked: what a masked step does. "skip": its reward is lost and it costs no discount. "reset": the sum starts anew before
-        it, which is the carry of REINFORCE++ in verl, G_t = r_t + gamma m_{t+1} G_{t+1}.
-    outside: what the result holds at masked steps. "zero", or "carry": with skip the sum after the step, with reset
-        r_t + gamma times that.
-    terminated: an episode ends at this step, of whatever kind.
-    bootstrap: what follows the last step of each sequence, [B] or a number; None means 0.
-    Raises ValueError naming the argument that does not fit.
+    masked: the effect of a masked step. "skip": its reward is ignored and it adds no discount. "reset": the sum restarts before it,
+        which is the carry of REINFORCE++ in verl, G_t = r_t + gamma m_{t+1} G_{t+1}.
+    outside: the result at masked steps. "zero", or "carry": with skip the sum after the step, with reset r_t + gamma times that.
+    terminated: nonzero if an episode ends at this step, terminated or truncated.
+    bootstrap: the sum after the last step of each sequence, [B] or a number; None means 0.
+    Raises ValueError with the name of an invalid argument.
     """
     reset = choice("masked", masked, get_args(MaskedReturn)) == "reset"
     carry = choice("outside", outside, get_args(Outside)) == "carry"
@@ -194,10 +193,10 @@ def vtrace(
     layout: Layout = "TB",
     threads: int | None = None,
 ) -> VTrace:
-    """V-trace targets of arrays [T, B], time first: pass layout="BT" for [B, T]. The default of `gae` is the other one, "BT".
+    """V-trace targets of arrays [T, B], time first; pass layout="BT" for [B, T]. (The default of `gae` is "BT".)
 
-    `(vs, pg_advantages)` (Espeholt et al. 2018, eq. 1 and section 4.2), both float32 and of the shape of
-    `rewards`. With rho_t = exp(log_rho_t), clamped to exp(+-20):
+    `(vs, pg_advantages)` (Espeholt et al. 2018, arXiv:1802.01561, eq. 1 and section 4.2), both float32 with the shape of
+    `rewards`. With rho_t = exp(log_rho_t), where log_rho_t is clamped to +-20:
 
         delta_t = min(rho_bar, rho_t) (r_t + discount_t V_{t+1} - V_t)
         vs_t    = V_t + delta_t + discount_t lam min(c_bar, rho_t) (vs_{t+1} - V_{t+1})
@@ -205,21 +204,21 @@ def vtrace(
 
     log_rho, rewards, values: [T, B], or [T] for a single sequence ([B, T] with layout "BT"); log_rho is log pi(a|s) -
         log mu(a|s), summed over the dimensions of the action.
-    discounts: gamma (1 - terminated), in [0, 1]: a number or an array that broadcasts to the shape of `rewards`. Arrays on a
-        GPU are not checked. Nothing passes over a discount of 0.
+    discounts: gamma (1 - terminated), in [0, 1]: a number, or an array that broadcasts to the shape of `rewards`. The range is not
+        checked for arrays on a GPU. A discount of 0 separates episodes: not even NaN propagates across it.
     bootstrap: V after the last step of each sequence, [B] or a number.
-    lam: in [0, 1], multiplies the trace after the minimum (seed_rl).
-    rho_bar, c_bar, pg_rho_bar: bounds above 0; None or infinity = none. rho_bar >= c_bar, as in the paper.
+    lam: in [0, 1], multiplies the trace after the minimum (as in seed_rl).
+    rho_bar, c_bar, pg_rho_bar: upper bounds, above 0; None or infinity = none. rho_bar >= c_bar, as in the paper.
     q_mix: "impala", or "rlax": lam vs_{t+1} + (1 - lam) V_{t+1} in place of vs_{t+1} in pg.
     threads: as for `gae`.
-    pg_advantages are weighted already. A clipped surrogate weights by a ratio itself: give it advantages with pg_rho_bar
-    applied to data on policy only, or use a plain policy gradient.
-    Raises ValueError naming the argument that does not fit.
+    pg_advantages already contain the importance weight. A clipped surrogate multiplies by a ratio too, which would weight samples
+    twice: use pg_advantages with a plain policy gradient, or only for on-policy data.
+    Raises ValueError with the name of an invalid argument.
     """
     lam = number("lam", lam, low=0, high=1)
     bounds = [_bound(name, x) for name, x in (("rho_bar", rho_bar), ("c_bar", c_bar), ("pg_rho_bar", pg_rho_bar))]
     if bounds[0] < bounds[1]:
-        raise ValueError(f"rho_bar: {bounds[0]:g} is below c_bar {bounds[1]:g}, expected at least that")
+        raise ValueError(f"rho_bar: {bounds[0]:g} is below c_bar {bounds[1]:g}, expected rho_bar >= c_bar")
     rlax = choice("q_mix", q_mix, get_args(QMix)) == "rlax"
     if bootstrap is None:
         raise ValueError("bootstrap: None, expected an array or a number")
@@ -243,7 +242,7 @@ def _bound(name: str, value: float | None) -> float:
 
 
 def _gae_inputs(problem: _Problem, outside: str, chunk_size: int | None) -> list[Any]:
-    """What `_core.gae_returns` takes before the outputs."""
+    """The arguments of `_core.gae_returns` before the outputs."""
     carry = choice("outside", outside, get_args(Outside)) == "carry"
     if chunk_size is not None:
         integer("chunk_size", chunk_size, low=1)
@@ -251,7 +250,7 @@ def _gae_inputs(problem: _Problem, outside: str, chunk_size: int | None) -> list
     lam, lambdas = problem.factor("lam")
     next_values, bootstrap = problem.floats("next_values", optional=True), problem.bootstrap()
     if next_values is not None and bootstrap is not None:
-        raise ValueError("bootstrap: given beside next_values; expected one of the two")
+        raise ValueError("bootstrap: cannot be combined with next_values; pass one of the two")
     return [
         problem.rewards,
         problem.floats("values"),
@@ -272,7 +271,7 @@ def _gae_inputs(problem: _Problem, outside: str, chunk_size: int | None) -> list
 
 
 class _Problem:
-    """The arrays of one call as rows of memory: [B, T] or [T, B], whichever `rewards` is contiguous in. Keeps them alive."""
+    """The arrays of one call as rows of memory: [B, T] or [T, B], depending on the contiguous dimension of `rewards`. Owns them."""
 
     def __init__(self, layout: str, threads: int | None, offsets: Any = None, **arrays: Any) -> None:
         time_major = choice("layout", layout, get_args(Layout)) == "TB"
@@ -283,7 +282,7 @@ class _Problem:
         rank = 1 if offsets is not None else (1, 2)
         given = self._call.floats("rewards", self._call.float_dtype("rewards"), rank=rank, layout="any")
         flat = len(given.shape) == 1
-        # What the kernel walks; rows of memory may be apart.
+        # The layout that the kernel reads; rows of memory may have gaps between them.
         self._turned = not flat and not _rows_lie(given.array) and _rows_lie(given.array.swapaxes(0, 1))
         self._like = given
         self.kernels = kernels_for(given.array)
@@ -313,7 +312,7 @@ class _Problem:
         return self._keep(argument)
 
     def factor(self, name: str) -> tuple[float, Any]:
-        """A number in [0, 1] and None, or 1 and an array of such numbers, of which masked places are not checked."""
+        """A number in [0, 1] and None, or 1 and an array of numbers in [0, 1]; masked elements are not checked."""
         value = self._arrays[name]
         if not isinstance(value, (list, tuple)) and getattr(value, "shape", ()) == ():
             return number(name, value, low=0, high=1), None
@@ -322,11 +321,11 @@ class _Problem:
         if self._arrays.get("mask") is not None:
             wrong = wrong & (self._call.flags("mask", like=self._like, layout="any").array != 0)
         if wrong.any():
-            raise ValueError(f"{name}: holds {float(array[wrong][0]):g}, expected numbers in [0, 1]")
+            raise ValueError(f"{name}: contains {float(array[wrong][0]):g}, expected numbers in [0, 1]")
         return 1.0, self.floats(name, broadcast=True)
 
     def bounded(self, name: str) -> Any:
-        """Numbers in [0, 1], or an array of them. Arrays on a device are not checked: that would wait for the device."""
+        """Numbers in [0, 1], or an array of them. Arrays on a GPU are not checked, because that would wait for the GPU."""
         if not getattr(self._arrays[name], "is_cuda", False):
             _, array = self.factor(name)
             if array is not None:
@@ -340,7 +339,7 @@ class _Problem:
         )
 
     def _check_bootstrap_layout(self) -> None:
-        """Refuses what fits the other layout alone, such as [1] for the only row of rewards [1, T] that are read as [T, B]."""
+        """Rejects shapes that fit only the other layout, such as [1] for the only row of rewards [1, T] that are read as [T, B]."""
         shape, whole = _shape_of(self._arrays["bootstrap"]), self._like.shape
         if len(whole) != 2 or shape in (None, (), (self._sequences,)):
             return
@@ -349,7 +348,7 @@ class _Problem:
             return
         given, turned = ("TB", "BT") if self._sequences_last else ("BT", "TB")
         raise ValueError(
-            f"bootstrap: shape {shape}, expected ({self._sequences},), one for each sequence: layout={given!r} reads rewards of "
+            f"bootstrap: shape {shape}, expected ({self._sequences},), one per sequence: layout={given!r} reads rewards of "
             f"shape {whole} as [{given[0]}, {given[1]}]; pass layout={turned!r} if they are [{turned[0]}, {turned[1]}]"
         )
 
@@ -358,7 +357,7 @@ class _Problem:
         return self._call.output(name, shape[::-1] if self._turned else shape)
 
     def result(self, argument: Argument) -> Any:
-        """The output as the user sees it."""
+        """The output in the user's layout."""
         return argument.array.swapaxes(0, 1) if self._turned else argument.array
 
     def _keep(self, argument: Argument | None) -> Any:
@@ -368,7 +367,7 @@ class _Problem:
 
 
 def _shape_of(value: Any) -> tuple[int, ...] | None:
-    """The shape of an array, a number or lists; None where there is none."""
+    """The shape of an array, a number or lists; None if there is none."""
     if value is None:
         return None
     try:

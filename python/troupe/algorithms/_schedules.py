@@ -28,13 +28,13 @@ def learning_rate(
     min_ratio: float = 0.0,
     stable_ratio: float = 0.9,
 ) -> float:
-    """The learning rate at `step`: 0 before `start`, a straight line from 0 to `peak` over `warmup` steps, then by kind until
-    `total`, where it stays at peak * min_ratio.
+    """The learning rate at `step`: 0 before `start`, then linear from 0 to `peak` over `warmup` steps, then by kind until
+    `total`, after which it stays at peak * min_ratio.
 
-    kind: constant (stays at the peak; needs no total), linear, cosine, or wsd: the peak for the first `stable_ratio` of the time
-        after the warm-up, then half a cosine.
-    Beyond `total` the rate does not rise again (verl's cosine does). When start + warmup >= total, the decay is over as soon as
-    the warm-up is.
+    kind: constant (stays at the peak; does not need total), linear, cosine, or wsd (the peak for the first `stable_ratio` of the
+        time after the warm-up, then half a cosine).
+    After `total` the rate does not rise again (in verl, the cosine does). When start + warmup >= total, the decay has ended when
+    the warm-up ends. Raises ValueError with the name of an invalid argument.
     """
     choice("kind", kind, get_args(LearningRateKind))
     if total is None:
@@ -54,8 +54,8 @@ def learning_rate(
 
 
 def task_weights(failures: ArrayLike) -> ArrayOut:
-    """Probabilities [N] float64 with which to draw tasks that lately failed so often: (failures + 1) / sum. Counts of failures
-    may be fractional."""
+    """Probabilities [N] float64 for drawing tasks that failed so often recently: (failures + 1) / sum. The counts may be
+    fractional."""
     call = Call(failures=failures)
     failures = call.floats("failures", "float64", rank=1)
     values = np.asarray(failures.array)

@@ -1,14 +1,14 @@
-"""The types of arguments and results: for annotations, and for those who read results by name.
+"""The types of arguments and results, for annotations and for access to results by name.
 
-Results are named tuples: `advantages, returns = gae(...)` and `gae(...).returns` are the same. Their arrays are torch tensors or
-numpy arrays, whichever went in.
+Results are named tuples: `advantages, returns = gae(...)` and `gae(...).returns` both work. Their arrays are torch tensors or
+numpy arrays, like the arguments.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-#: Surrogates of `policy_loss`, aliases included (`troupe.algorithms.SURROGATES` has their parameters).
+#: Names of surrogates for `policy_loss`, including aliases (`troupe.algorithms.SURROGATES` has their parameters).
 SurrogateName = Literal[
     "clip", "ppo", "ppo_clip", "vanilla", "clip_higher",
     "dual_clip", "dual-clip",
@@ -26,7 +26,7 @@ SurrogateName = Literal[
     "none", "no_clip",
 ]  # fmt: skip
 
-#: Estimators of `advantages`, aliases included (`advantage_estimators()` has their parameters).
+#: Names of estimators for `advantages`, including aliases (`advantage_estimators()` has their parameters).
 AdvantageName = Literal[
     "gae",
     "grpo",
@@ -43,7 +43,7 @@ AdvantageName = Literal[
     "tir_optimal_token_baseline",
 ]  # fmt: skip
 
-#: Estimates of `kl`.
+#: Names of estimates for `kl`.
 KLName = Literal[
     "k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl", "full",
     "k1+", "kl+", "abs+", "k2+", "mse+", "k3+", "low_var_kl+", "full+",
@@ -64,28 +64,28 @@ LearningRateKind = Literal["constant", "linear", "cosine", "wsd"]
 
 
 class Advantages(NamedTuple):
-    """Of `gae` and `advantages`."""
+    """The result of `gae` and `advantages`."""
 
     advantages: Any
     returns: Any
 
 
 class VTrace(NamedTuple):
-    """Of `vtrace`."""
+    """The result of `vtrace`."""
 
     vs: Any
     pg_advantages: Any
 
 
 class Loss(NamedTuple):
-    """Of `policy_loss` and `value_loss`."""
+    """The result of `policy_loss` and `value_loss`."""
 
     loss: Any
     metrics: dict[str, float]
 
 
 class RolloutCorrection(NamedTuple):
-    """Of `rollout_correction`; no weights with `rollout_is=None`."""
+    """The result of `rollout_correction`; weights is None with `rollout_is=None`."""
 
     weights: Any | None
     mask: Any
@@ -93,7 +93,7 @@ class RolloutCorrection(NamedTuple):
 
 
 class LogprobsEntropy(NamedTuple):
-    """Of `logprobs_entropy`."""
+    """The result of `logprobs_entropy`."""
 
     logprobs: Any
     entropy: Any

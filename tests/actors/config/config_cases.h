@@ -1,5 +1,5 @@
 #pragma once
-// Wrong run files and overrides with the exact line each must produce; used against the reader and against the JSON
+// Wrong config files and overrides with the exact error message of each; used against the reader and against the JSON
 // schema.
 
 #include <string>

@@ -1,4 +1,4 @@
-// A run file accepts exactly the names that the tables of algorithms/ know.
+// A config file accepts exactly the names that the tables of algorithms/ know.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -50,7 +50,7 @@ std::vector<std::string> known(const Find& find) {
 
 }  // namespace
 
-TEST_CASE("run files: the names of value losses, schedules, aggregations and whitenings are those of their tables") {
+TEST_CASE("config files: the names of value losses, schedules, aggregations and whitenings are those of their tables") {
   std::vector<std::string> aggregations = known([](const char* name) { find_aggregation(name); });
   aggregations.insert(aggregations.begin(), "auto");
   CHECK(accepted("algorithm.aggregation") == aggregations);

@@ -13,7 +13,7 @@ using namespace troupe;
 
 namespace {
 
-// A run file in which one field has the value that `text` stands for.
+// A config file in which one field has the value that `text` stands for.
 std::string file_with(const Field& field, const std::string& text) {
   const std::string inner = "\"" + std::string(field.key()) + "\": " + text;
   return field.section().empty() ? "{" + inner + "}" : "{\"" + std::string(field.section()) + "\": {" + inner + "}}";

@@ -55,7 +55,7 @@ TEST_CASE("validate: batches that cannot be cut are refused") {
 }
 
 // What a message suggests must be within the range of the field, however extreme the other values are.
-TEST_CASE("validate: what is suggested at the ends of the ranges can be done") {
+TEST_CASE("validate: suggestions at the ends of the ranges are valid") {
   const std::string rows_at_once =
       " rows at once (each may need an action and the value of a final observation), above inference.max_batch ";
   check_all({
@@ -78,8 +78,14 @@ TEST_CASE("validate: what is suggested at the ends of the ranges can be done") {
        "algorithm.kl_horizon: 0.1 lets one update of up to 63 samples (trainer.super_batch 32 + rollout.length 32 - 1) "
        "turn the sign of kl_coef; use more than 12.6"},
       {{"stop.updates=1", "trainer.value_only_updates=1"},
-       "trainer.value_only_updates: 1 leave the policy untrained: the run ends after at most 1 updates (stop.env_steps "
+       "trainer.value_only_updates: 1 leave the policy untrained: the run ends after at most 1 update (stop.env_steps "
        "500000, stop.updates 1); use at most 0"},
+      {{"checkpoint.keep_best=2"},
+       "checkpoint.keep_best: 2 has only the last policy to rank with evaluation.every_updates 0; set that, to 10 for "
+       "example, or use 1"},
+      {{"checkpoint.keep_best=2", "stop.updates=5", "evaluation.every_updates=6"},
+       "checkpoint.keep_best: 2 has only the last policy to rank with evaluation.every_updates 6: the run ends after "
+       "at most 5 updates (stop.env_steps 500000, stop.updates 5); use evaluation.every_updates of at most 5"},
   });
   CHECK(error_with({"stop.updates=1", "trainer.lr_warmup=1"}) == "");
   CHECK(error_with({"env.rows=32768", "inference.max_batch=65536", "rollout.length=65536",
@@ -262,7 +268,7 @@ TEST_CASE("validate: runs that never end, or end before they learn, are refused"
   CHECK(error_with({"stop.env_steps=2048"}) == "");
 }
 
-TEST_CASE("validate: what a fixed order of events excludes is refused") {
+TEST_CASE("validate: settings that a deterministic run excludes are refused") {
   check_all({
       {{"deterministic=true", "trainer.device=cuda"},
        "trainer.device: \"cuda\" cannot go with deterministic true; use \"cpu\""},
@@ -286,7 +292,6 @@ TEST_CASE("validate: what a fixed order of events excludes is refused") {
 
 TEST_CASE("validate: a peer timeout below two heartbeats is refused") {
   check_all({{{"network.heartbeat_ms=3000"},
-              "network.peer_timeout_ms: 5000 is less than two of network.heartbeat_ms 3000, one late sign of life "
-              "would end a "
-              "peer; use at least 6000"}});
+              "network.peer_timeout_ms: 5000 is less than two of network.heartbeat_ms 3000, one late heartbeat "
+              "would disconnect a peer; use at least 6000"}});
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "actors/config/foreign_names.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
@@ -19,7 +20,7 @@ namespace {
 
 // The ConfigError `action` throws, or "".
 template <class Action>
-std::string error_of(Action action) {
+std::string error_of(const Action& action) {
   try {
     action();
   } catch (const ConfigError& error) {
@@ -180,7 +181,7 @@ TEST_CASE("config: environment parameters are kept as compact text in their orde
   CHECK(config.env.params == R"({"z":1,"a":[true,null]})");
 }
 
-TEST_CASE("config: a user's run file may have comments, a run's config and --set may not") {
+TEST_CASE("config: a user's config file may have comments, a run's config and --set may not") {
   const std::string text = "// fast\n{/* one */ \"seed\": 7, // \"seed\": 8\n \"name\": \"a//b\"}";
   CHECK(parse_error(text).starts_with("run.json: name: \"a//b\" is not allowed"));
   CHECK(parse_config("// fast\n{/* one */ \"seed\": 7 // \"seed\": 8\n}\n// end", "run.json").seed == 7);
@@ -218,7 +219,7 @@ TEST_CASE("config: load_config says why a file cannot be read") {
 
 // tests/actors/config/format_1.json is the config.json of `troupe train cartpole --set stop.updates=2` by a program of
 // format 1.
-TEST_CASE("config: one of format 1 means what it did, whether it is a run's or given as a run file") {
+TEST_CASE("config: one of format 1 means what it did, whether it is a run's or given as a config file") {
   const std::string path = "tests/actors/config/format_1.json", old = posix_disk().read(path);
   for (const ConfigSource source : {ConfigSource::run, ConfigSource::user}) {
     const RunConfig config = parse_config(old, "config.json", source);
@@ -227,7 +228,7 @@ TEST_CASE("config: one of format 1 means what it did, whether it is a run's or g
     CHECK_FALSE(config.algorithm.dual_clip.has_value());
     CHECK(config.stop.updates == 2);
   }
-  CHECK_FALSE(config_conflict(upgrade_config(old), to_json(load_config(path)), settings_of_run()).has_value());
+  CHECK(config_conflicts(upgrade_config(old), to_json(load_config(path)), settings_of_run()).empty());
   std::string changed = old;
   changed.replace(changed.find("\"clip_high\": 0.2"), 16, "\"clip_high\": 0.3");
   changed.replace(changed.find("\"dual_clip\": 0.0"), 16, "\"dual_clip\": 3.0");
@@ -256,6 +257,21 @@ TEST_CASE("config: a format that this program does not know is refused") {
   CHECK(parse_error(R"({"format": null})") == "run.json: format: null is not a value, expected an integer in [1, 2]");
 }
 
+TEST_CASE("config: a word of YAML 1.1 in place of true or false is refused with the two that there are") {
+  for (const std::string word : {"on", "off", "yes", "no", "Off", "YES"})
+    CHECK(error_of([&] { parse_yaml_config("deterministic: " + word + "\n", "run.yaml"); }) ==
+          "run.yaml: deterministic: \"" + word +
+              "\" is a string, expected true or false; YAML 1.2 has only true and false");
+  CHECK(parse_yaml_config("deterministic: True\n", "run.yaml").deterministic);
+  CHECK(error_of([] { parse_yaml_config("deterministic: fast\n", "run.yaml"); }) ==
+        "run.yaml: deterministic: \"fast\" is a string, expected true or false");
+}
+
+TEST_CASE("config: a section of YAML without keys is refused as empty") {
+  CHECK(error_of([] { parse_yaml_config("algorithm:\n  # gamma: 0.9\nseed: 3\n", "run.yaml"); }) ==
+        "run.yaml: algorithm: is empty; remove it or give it keys");
+}
+
 TEST_CASE("override: JSON values and bare words are set") {
   const RunConfig config = with({"algorithm.gamma=0.5", "model.hidden=[8, 8]", "replay.mode=reuse", "name=a-b",
                                  "trainer.device=\"cuda:0\"", "stop.env_steps=1e6", "deterministic=true", "seed=9"});
@@ -279,6 +295,17 @@ TEST_CASE("override: one parameter of an algorithm can be set alone, dots lead i
         R"({"sapo":{"tau_pos":2,"tau_neg":3}})");
 }
 
+TEST_CASE("override: an item of a list inside an object is refused with the list's path") {
+  RunConfig config = with({R"(model.net={"encoders": {"image": {"layers": [{"channels": 4, "kernel": 3}]}}})"});
+  for (const char* item : {".0.stride", ".0", ".first.a.b"}) {
+    const std::string list = "model.net.encoders.image.layers";
+    CHECK(error_of([&] { apply_override(config, list + item + "=2"); }) ==
+          "--set: " + list + item + ": a list is replaced as a whole: --set '" + list + "=[...]'");
+  }
+  apply_override(config, R"(model.net.encoders.image.layers=[{"channels": 8, "kernel": 3}])");
+  CHECK(config.model.net == R"({"encoders":{"image":{"layers":[{"channels":8,"kernel":3}]}}})");
+}
+
 TEST_CASE("override: each wrong assignment gives exactly its line and changes nothing") {
   const std::pair<std::string, std::string> cases[] = {
       {"", "--set : expected path=value, like algorithm.gamma=0.98"},
@@ -287,6 +314,11 @@ TEST_CASE("override: each wrong assignment gives exactly its line and changes no
       {"algorithm.gamma=", "--set: algorithm.gamma: no value, expected a number in [0, 1]"},
       {"algorithm.gamma=high", "--set: algorithm.gamma: high is not a JSON value, expected a number in [0, 1]"},
       {"algorithm.gamma=nan", "--set: algorithm.gamma: nan is not a JSON value, expected a number in [0, 1]"},
+      {"trainer.policy_lr=1e-400", "--set: trainer.policy_lr: 1e-400 cannot be represented, the nearest number is 0.0"},
+      {"seed=1e-400", "--set: seed: 1e-400 cannot be represented, the nearest number is 0.0"},
+      {"seed=2.00000000000000000001",
+       "--set: seed: 2.00000000000000000001 cannot be represented, the nearest number is 2.0"},
+      {"env.params.length=1e-999", "--set: env.params.length: 1e-999 cannot be represented, the nearest number is 0.0"},
       {"algorithm.gamma=1 2", "--set: algorithm.gamma: 1 2 is not a JSON value, expected a number in [0, 1]"},
       {"algorithm.gamma=2", "--set: algorithm.gamma: 2 is out of range, expected a number in [0, 1]"},
       {"algoritm.gamma=1", "--set: algoritm.gamma: unknown key, did you mean algorithm.gamma?"},
@@ -299,6 +331,11 @@ TEST_CASE("override: each wrong assignment gives exactly its line and changes no
       {"name=a=b",
        "--set: name: \"a=b\" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"},
       {"env.params=[]", "--set: env.params: [] is an array, expected an object"},
+      {"model.hidden[0]=32", "--set: model.hidden[0]: a list is replaced as a whole: --set 'model.hidden=[...]'"},
+      {"model.hidden.0=32", "--set: model.hidden.0: a list is replaced as a whole: --set 'model.hidden=[...]'"},
+      {"model.net.encoders.image.layers[0].stride=2",
+       "--set: model.net.encoders.image.layers[0].stride: a list is replaced as a whole: --set "
+       "'model.net.encoders.image.layers=[...]'"},
       {"model.hidden=64,64",
        "--set: model.hidden: 64,64 is not a JSON value, expected an array of at most 32 integers in [1, 65536]"},
   };
@@ -320,7 +357,134 @@ TEST_CASE("names: every alias of another library names a field of ours and is no
       for (const Field& other : fields) CHECK(other.key() != name);
       ++names;
     }
-  CHECK(names == 38);
+  CHECK(names == 55);
+}
+
+TEST_CASE("names: what other libraries call a setting leads to it, in a config file and with --set") {
+  const std::string minibatches = "the size of a minibatch is trainer.super_batch / trainer.minibatches";
+  const auto mean = [](const std::string& path) { return "did you mean " + path + '?'; };
+  const std::pair<std::string, std::string> cases[] = {
+      {"trainer.batch_size", minibatches},
+      {"batch_size", minibatches},
+      {"replay.minibatch_size", minibatches},
+      {"sgd_minibatch_size", minibatches},
+      {"device", mean("trainer.device")},
+      {"cuda", mean("trainer.device")},
+      {"env.name", mean("env.id")},
+      {"env.kwargs", mean("env.params")},
+      {"algorithm.name", mean("algorithm.surrogate and algorithm.advantage")},
+      {"algo", mean("algorithm.surrogate and algorithm.advantage")},
+      {"algorithm.clip_vloss", mean("algorithm.value_clip")},
+      {"clip_range_vf", mean("algorithm.value_clip")},
+      {"norm_adv", mean("algorithm.normalize_advantages")},
+      {"model.log_std_init", mean("model.log_std_start")},
+      {"evaluation.interval", mean("evaluation.every_updates")},
+      {"eval_freq", mean("evaluation.every_updates")},
+      {"n_eval_episodes", mean("evaluation.episodes")},
+      {"checkpoint.interval", mean("checkpoint.every_updates")},
+      {"save_freq", mean("checkpoint.every_updates")},
+      {"policy", mean("model.net.core.kind")},
+      {"model.use_lstm", mean("model.net.core.kind")},
+      {"model.core", mean("model.net.core")},
+      {"core", mean("model.net.core")},
+      {"lstm_hidden_size", mean("model.net.core.size")},
+      {"lstm_cell_size", mean("model.net.core.size")},
+      {"max_seq_len", mean("model.sequence")},
+      {"net_arch", mean("model.hidden")},
+      {"fcnet_hiddens", mean("model.hidden")},
+      {"vf_share_layers", mean("model.shared_trunk")},
+      {"model.type", mean("model.kind")},
+      {"model.encoders", mean("model.net.encoders")},
+      {"model.trunk", mean("model.net.trunk")},
+      {"env.n_envs", mean("env.rows")},
+      {"num_envs", mean("env.rows")},
+      {"num_sgd_iter", mean("trainer.epochs")},
+      {"n_epochs", mean("trainer.epochs")},
+      {"train_batch_size", mean("trainer.super_batch")},
+      {"num_env_runners", mean("workers.count")},
+      {"num_workers", mean("workers.count")},
+      {"exp_name", mean("name")},
+      {"torch_deterministic", mean("deterministic")},
+      {"evaluation.deterministic", "there is no such setting: evaluations always take the most likely actions"},
+      {"evaluation.seed",
+       "there is no such setting: evaluations follow seed; `troupe eval RUN --seed N` evaluates with another one"},
+  };
+  for (const auto& [path, advice] : cases) {
+    CAPTURE(path);
+    const std::string error = path + ": unknown key, " + advice;
+    RunConfig config;
+    CHECK(error_of([&, wrong = path] { apply_override(config, wrong + "=1"); }) == "--set: " + error);
+    const size_t dot = path.find('.');
+    const std::string text = dot == std::string::npos
+                                 ? "{\"" + path + "\": 1}"
+                                 : "{\"" + path.substr(0, dot) + "\": {\"" + path.substr(dot + 1) + "\": 1}}";
+    CHECK(parse_error(text) == "run.json: " + error);
+  }
+}
+
+TEST_CASE("names: a model.kind that names a part of a network is answered with where that part is set") {
+  const std::string convolutions =
+      "expected \"net\", which reads images with convolutions; model.net.encoders describes them";
+  const std::pair<std::string, std::string> cases[] = {
+      {"lstm", R"(expected "net", with {"core": {"kind": "lstm"}} in model.net)"},
+      {"gru", R"(expected "net", with {"core": {"kind": "gru"}} in model.net)"},
+      {"cnn", convolutions},
+      {"conv", convolutions},
+      {"nature", R"(expected "net", with {"encoders": {"*": {"kind": "nature"}}} in model.net)"},
+      {"rnn", "expected one of: mlp, net"},
+  };
+  for (const auto& [kind, advice] : cases) {
+    const std::string error = ": model.kind: \"" + kind + "\" is unknown, " + advice;
+    CHECK(parse_error(R"({"model": {"kind": ")" + kind + "\"}}") == "run.json" + error);
+    RunConfig config;
+    CHECK(error_of([&, given = kind] { apply_override(config, "model.kind=" + given); }) == "--set" + error);
+  }
+}
+
+TEST_CASE("names: a path into an object is put right where the object's name is wrong") {
+  const std::pair<std::string, std::string> cases[] = {
+      {"env.kwargs.velocities", "env.params.velocities"},
+      {"env.parms.velocities", "env.params.velocities"},
+      {"core.kind", "model.net.core.kind"},
+      {"net.core.kind", "model.net.core.kind"},
+      {"model.core.size", "model.net.core.size"},
+      {"model.encoders.image.kind", "model.net.encoders.image.kind"},
+      {"algorithm.surogate_params.tau", "algorithm.surrogate_params.tau"},
+  };
+  for (const auto& [wrong, right] : cases) {
+    RunConfig config;
+    CHECK(error_of([&, path = wrong] { apply_override(config, path + "=1"); }) ==
+          "--set: " + wrong + ": unknown key, did you mean " + right + '?');
+  }
+}
+
+TEST_CASE("names: every hint leads to a setting or into one that is an object, and is itself none") {
+  RunConfig config;
+  const Fields fields = describe(config);
+  for (const Hint& hint : foreign_names()) {
+    CAPTURE(hint.name);
+    CHECK(find_field(fields, hint.name) == nullptr);
+    CHECK(hint.path.empty() != hint.advice.empty());
+    const std::string_view changed = hint.name.substr(0, hint.name.find('='));
+    if (changed != hint.name) CHECK(find_field(fields, changed) != nullptr);
+    if (hint.path.empty()) continue;
+    const bool inside = hint.path.starts_with("model.net.");
+    CHECK((inside || find_field(fields, hint.path) != nullptr));
+  }
+}
+
+TEST_CASE("names: no setting of another section is guessed by its spelling") {
+  RunConfig config;
+  const Fields fields = describe(config);
+  const auto advice = [&](const std::string& path) {
+    return unknown_key(fields, path, foreign_names()).substr(path.size() + std::string(": unknown key, ").size());
+  };
+  CHECK(advice("replay.epoch") == "replay has: mode, draw, capacity, max_policy_lag, max_reuse");
+  CHECK(advice("stop.gama") == "stop has: env_steps, updates, seconds, eval_return");
+  CHECK(advice("env.xyzzy.size").starts_with("env has: id, params, rows"));
+  CHECK(advice("rollout.rows") == "rollout has: length");  // env.rows or evaluation.rows
+  CHECK(advice("rows") == "did you mean env.rows or evaluation.rows?");
+  CHECK(advice("trainr.epcohs") == "did you mean trainer.epochs?");
 }
 
 TEST_CASE("names: a slip of one letter in any field is put right") {

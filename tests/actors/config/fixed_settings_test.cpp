@@ -40,9 +40,9 @@ TEST_CASE("fixed_settings: those of a run agree with its config, also after an u
     CHECK(fixed_settings(to_json(longer), settings_of_run()) == settings);
     RunConfig other = config;
     other.seed = 8;
-    const auto conflict =
-        config_conflict(settings, fixed_settings(to_json(other), settings_of_run()), settings_of_run());
-    REQUIRE(conflict.has_value());
-    CHECK(conflict->sentence() == "seed was 7 and is now 8");
+    const auto conflicts =
+        config_conflicts(settings, fixed_settings(to_json(other), settings_of_run()), settings_of_run());
+    REQUIRE(conflicts.size() == 1);
+    CHECK(conflicts.front().sentence() == "seed was 7 and is now 8");
   }
 }

@@ -17,9 +17,9 @@ using namespace troupe;
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-using Table = std::vector<std::vector<double>>;  // [B][tokens of the sequence]
+using Table = std::vector<std::vector<double>>;  // [B][tokens of the sequence b]
 
-// A random batch of sequences of any lengths, padded sequences included, with gaps in the mask.
+// A random batch of sequences of different lengths, including empty padded ones, with gaps in the mask.
 struct Batch {
   std::vector<int64_t> offsets{0}, groups;
   std::vector<float> rewards, values, baselines, old_log_probs, sum_pi_squared, weights;
@@ -61,7 +61,7 @@ struct Batch {
     return in;
   }
 
-  // Puts `x` wherever the mask is 0.
+  // Writes `x` wherever the mask is 0.
   void poison(float x) {
     for (std::size_t i = 0; i < mask.size(); ++i)
       if (!mask[i]) rewards[i] = values[i] = old_log_probs[i] = sum_pi_squared[i] = weights[i] = x;
@@ -128,7 +128,7 @@ struct Oracle {
   }
   bool alone(std::size_t sequence) const { return peers(sequence).size() == 1; }
 
-  // `per_sequence` at the unmasked tokens.
+  // Writes `per_sequence` to the unmasked tokens.
   template <class F>
   Table broadcast(F per_sequence) const {
     Table out;
@@ -148,7 +148,7 @@ struct Oracle {
     }
     return out;
   }
-  // Unbiased, over all unmasked tokens, masked ones 0.
+  // Unbiased, over all unmasked tokens; masked ones become 0.
   Table whitened(const Table& x) const {
     double n = 0, sum = 0, squares = 0;
     for (std::size_t sequence = 0; sequence < sequences(); ++sequence)
@@ -161,7 +161,7 @@ struct Oracle {
     return per_token(
         [&](std::size_t sequence, std::size_t t) { return m(sequence, t) ? (x[sequence][t] - sum / n) * scale : 0.0; });
   }
-  // The advantage of the next unmasked token of the sequence, itself included, by the definition as a sum.
+  // The advantage at the next unmasked token of the sequence, including this one, computed as a sum.
   double gae(std::size_t sequence, std::size_t t, double gamma, double lambda) const {
     std::vector<std::size_t> valid;
     for (std::size_t u = t; u < length(sequence); ++u)
@@ -189,7 +189,7 @@ struct Oracle {
     }
     return sum;
   }
-  // Its step: position, or number of unmasked tokens before it.
+  // The step of a token: its position, or the number of unmasked tokens before it.
   std::size_t step(std::size_t sequence, std::size_t t, bool compact) const {
     if (!compact) return t;
     std::size_t before = 0;
@@ -228,7 +228,7 @@ void check_equal(const std::vector<float>& got, const Table& want) {
   REQUIRE(at == got.size());
 }
 
-// Sequences, longest sequence, groups: empty, single and ordinary ones.
+// Number of sequences, longest sequence, number of groups: empty, single and ordinary ones.
 struct Shape {
   int64_t sequences, longest, groups;
 };
@@ -245,7 +245,7 @@ void for_each_batch(F f) {
       }
 }
 
-// Runs an estimator on every batch and compares the advantages (and, unless they differ, the returns) with `want`.
+// Runs an estimator on every batch and compares the advantages, and the returns if they differ from them, with `want`.
 template <class F>
 void check_against(std::string_view name, const Settings& settings, F want) {
   for_each_batch([&](const Batch& batch, const Oracle& oracle) {
@@ -255,7 +255,7 @@ void check_against(std::string_view name, const Settings& settings, F want) {
   });
 }
 
-// Every estimator on this batch; grpo_passk where no sequence is alone.
+// Runs every estimator on this batch; grpo_passk only if no sequence is alone in its group.
 template <class F>
 void for_each_estimator(const Batch& batch, F f) {
   for (const AdvantageEntry& entry : advantage_table()) {
@@ -268,7 +268,7 @@ void for_each_estimator(const Batch& batch, F f) {
 
 }  // namespace
 
-TEST_CASE("advantages: gae skips masked tokens, whitens and leaves returns raw") {
+TEST_CASE("advantages: gae skips masked tokens, whitens the advantages and does not whiten the returns") {
   for_each_batch([](const Batch& batch, const Oracle& o) {
     const auto raw = o.per_token(
         [&](std::size_t sequence, std::size_t t) { return o.m(sequence, t) ? o.gae(sequence, t, .97, .9) : 0.0; });
@@ -284,7 +284,7 @@ TEST_CASE("advantages: gae skips masked tokens, whitens and leaves returns raw")
 }
 
 // github.com/volcengine/verl
-TEST_CASE("advantages: gae can carry the next advantage past masked tokens, as verl does") {
+TEST_CASE("advantages: gae can carry the next advantage past masked tokens, as in verl") {
   for_each_batch([](const Batch& batch, const Oracle& o) {
     const Settings settings{{"gamma", .9}, {"lam", .8}, {"whiten", false}, {"outside", "carry"}};
     const Result got = run("gae", batch.input(), settings);
@@ -296,14 +296,14 @@ TEST_CASE("advantages: gae can carry the next advantage past masked tokens, as v
   });
 }
 
-TEST_CASE("advantages: gae of a single unmasked token is 0, of none too") {
+TEST_CASE("advantages: gae of one unmasked token or of none is 0") {
   Batch one(1, 1, 1, 3, true, 0.0);
   CHECK(run("gae", one.input()).advantages == std::vector<float>{0});
   one.mask = {0};
   CHECK(run("gae", one.input()).advantages == std::vector<float>{0});
 }
 
-TEST_CASE("advantages: grpo is the score standardised in its group, alone it is the score") {
+TEST_CASE("advantages: grpo standardizes scores within a group; a single sequence keeps its score") {
   check_against("grpo", {}, [](const Oracle& o) {
     return o.broadcast([&](std::size_t sequence) {
       return o.alone(sequence) ? o.score(sequence) / (1 + 1e-6)
@@ -312,7 +312,7 @@ TEST_CASE("advantages: grpo is the score standardised in its group, alone it is 
   });
 }
 
-TEST_CASE("advantages: dr_grpo is grpo without the deviation") {
+TEST_CASE("advantages: dr_grpo is grpo without division by the standard deviation") {
   const auto want = [](const Oracle& o) {
     return o.broadcast(
         [&](std::size_t sequence) { return o.score(sequence) - (o.alone(sequence) ? 0.0 : o.mean(sequence)); });
@@ -321,7 +321,7 @@ TEST_CASE("advantages: dr_grpo is grpo without the deviation") {
   check_against("grpo", {{"norm_adv_by_std_in_grpo", false}}, want);
 }
 
-TEST_CASE("advantages: grpo_vectorized floors the variance") {
+TEST_CASE("advantages: grpo_vectorized bounds the variance from below") {
   check_against("grpo_vectorized", {{"epsilon", .5}}, [](const Oracle& o) {
     return o.broadcast([&](std::size_t sequence) {
       if (o.alone(sequence)) return o.score(sequence) / 1.5;
@@ -331,14 +331,14 @@ TEST_CASE("advantages: grpo_vectorized floors the variance") {
   });
 }
 
-TEST_CASE("advantages: equal scores give grpo advantages of 0, with and without the floor") {
+TEST_CASE("advantages: equal scores give grpo advantages of 0, with and without the variance bound") {
   Batch batch(4, 1, 1, 5, true, 0.0);
   batch.rewards.assign(4, 0.3f);
   for (const char* name : {"grpo", "grpo_vectorized", "dr_grpo", "rloo", "grpo_passk", "opo", "gpg"})
     for (const float x : run(name, batch.input()).advantages) CHECK(x == 0);
 }
 
-TEST_CASE("advantages: grpo_passk pays only the best sequence, by its lead over the second") {
+TEST_CASE("advantages: grpo_passk rewards only the best sequence, by its lead over the second") {
   Batch batch(5, 1, 1, 5, true, 0.0);
   batch.groups = {7, 9, 7, 9, 7};
   batch.rewards = {1, 5, 4, 5, 2.5f};
@@ -349,7 +349,7 @@ TEST_CASE("advantages: grpo_passk pays only the best sequence, by its lead over 
   CHECK(run("grpo_passk", batch.input(), {{"norm_adv_by_std_in_grpo", false}}).advantages[2] == doctest::Approx(1.5));
 }
 
-TEST_CASE("advantages: grpo_passk refuses a sequence that is alone, and names it") {
+TEST_CASE("advantages: grpo_passk rejects a group of one and names its sequence") {
   Batch batch(3, 1, 1, 5, true, 0.0);
   batch.groups = {1, 2, 1};
   CHECK_THROWS_WITH_AS(run("grpo_passk", batch.input()),
@@ -357,7 +357,7 @@ TEST_CASE("advantages: grpo_passk refuses a sequence that is alone, and names it
                        ConfigError);
 }
 
-TEST_CASE("advantages: rloo compares with the mean of the others; alone it is 0, or the score on request") {
+TEST_CASE("advantages: rloo uses the mean of the others; a single sequence gets 0 or, as an option, its score") {
   const auto others = [](const Oracle& o, std::size_t sequence) {
     double sum = 0;
     for (const std::size_t peer : o.peers(sequence)) sum += peer == sequence ? 0 : o.score(peer);
@@ -383,7 +383,7 @@ TEST_CASE("advantages: opo weights the baseline by length") {
   });
 }
 
-TEST_CASE("advantages: gpg scales by the share of sequences with a score") {
+TEST_CASE("advantages: gpg scales by the fraction of sequences with a score") {
   const auto want = [](double norm) {
     return [norm](const Oracle& o) {
       double some = 0;
@@ -401,14 +401,14 @@ TEST_CASE("advantages: gpg scales by the share of sequences with a score") {
   CHECK(run("gpg", batch.input()).advantages == std::vector<float>{-1, 1, -1, 1});
 }
 
-TEST_CASE("advantages: reinforce_plus_plus_baseline whitens the centred score over tokens") {
+TEST_CASE("advantages: reinforce_plus_plus_baseline whitens the centered score over tokens") {
   check_against("reinforce_plus_plus_baseline", {}, [](const Oracle& o) {
     return o.whitened(o.broadcast(
         [&](std::size_t sequence) { return o.score(sequence) - (o.alone(sequence) ? 0.0 : o.mean(sequence)); }));
   });
 }
 
-TEST_CASE("advantages: reinforce_plus_plus forgets what comes after a masked token, unless told not to") {
+TEST_CASE("advantages: reinforce_plus_plus ignores rewards after a masked token unless reset_at_mask is false") {
   for (const bool reset : {true, false})
     for_each_batch([&](const Batch& batch, const Oracle& o) {
       const auto returns = o.per_token([&](std::size_t sequence, std::size_t t) {
@@ -457,7 +457,7 @@ TEST_CASE("advantages: the optimal baselines, by position and by unmasked token,
         });
 }
 
-TEST_CASE("advantages: only the multi-turn baseline cuts the tail by default") {
+TEST_CASE("advantages: only the multi-turn baseline cuts off the tail by default") {
   const auto tail = [](std::string_view name) {
     const AdvantageEntry& entry = find_advantage(name);
     return ParameterValues(entry.parameters).flag("handle_zero_tail");
@@ -466,7 +466,7 @@ TEST_CASE("advantages: only the multi-turn baseline cuts the tail by default") {
   CHECK(tail("tir_optimal_token_baseline"));
 }
 
-TEST_CASE("advantages: what stands at masked tokens changes no byte") {
+TEST_CASE("advantages: values at masked tokens do not affect results") {
   Batch batch(12, 9, 3, 17);
   for (std::size_t sequence = 0; sequence < 12; ++sequence) batch.groups[sequence] = static_cast<int64_t>(sequence % 3);
   for_each_estimator(batch, [&](const AdvantageEntry& entry) {
@@ -482,7 +482,7 @@ TEST_CASE("advantages: what stands at masked tokens changes no byte") {
   });
 }
 
-TEST_CASE("advantages: a padded batch and the same sequences without padding agree") {
+TEST_CASE("advantages: a padded batch and the same sequences without padding give equal results") {
   const Batch ragged(9, 8, 3, 23);
   Batch padded = ragged;
   padded.rewards.assign(9 * 8, kNaN);
@@ -510,7 +510,7 @@ TEST_CASE("advantages: a padded batch and the same sequences without padding agr
   });
 }
 
-TEST_CASE("advantages: the names of groups and the order of sequences do not matter") {
+TEST_CASE("advantages: group labels and the order of sequences do not affect results") {
   const Batch batch(12, 5, 3, 31, true);
   for_each_estimator(batch, [&](const AdvantageEntry& entry) {
     Batch renamed = batch;
@@ -520,7 +520,7 @@ TEST_CASE("advantages: the names of groups and the order of sequences do not mat
   });
 }
 
-TEST_CASE("advantages: rewards at masked tokens count when asked for") {
+TEST_CASE("advantages: count_masked_rewards includes rewards at masked tokens") {
   Batch batch(2, 2, 1, 3, true, 0.0);
   batch.rewards = {1, 2, 4, 8};
   batch.mask = {1, 0, 1, 0};
@@ -540,7 +540,7 @@ TEST_CASE("advantages: an empty mask array means all tokens") {
   });
 }
 
-TEST_CASE("advantages: a NaN in an unmasked reward is not hidden") {
+TEST_CASE("advantages: a NaN in an unmasked reward appears in the result") {
   Batch batch(6, 4, 1, 43, true, 0.0);
   batch.rewards[0] = kNaN;
   for_each_estimator(batch, [&](const AdvantageEntry& entry) {
@@ -559,7 +559,7 @@ TEST_CASE("advantages: every entry is complete and its names are unique") {
       CHECK(find_advantage(alias).name == entry.name);
     }
     CHECK(&find_advantage(entry.name) == &entry);
-    // What a run does with an entry is possible.
+    // The entry's settings for a run are consistent.
     const EstimatorRun& run = entry.run;
     CHECK_FALSE((run.sequences && entry.function == nullptr));
     CHECK_FALSE((run.sequences && !run.columns));
@@ -575,7 +575,7 @@ TEST_CASE("advantages: every entry is complete and its names are unique") {
   }
 }
 
-TEST_CASE("advantages: an unknown name, an unknown parameter and a bad value are refused with what would be right") {
+TEST_CASE("advantages: unknown names, unknown parameters and bad values are rejected with a suggestion") {
   CHECK_THROWS_WITH_AS(find_advantage("grop"),
                        doctest::Contains("algorithm.advantage: unknown name \"grop\", did you mean \"grpo\"?"),
                        ConfigError);
@@ -596,7 +596,7 @@ TEST_CASE("advantages: an unknown name, an unknown parameter and a bad value are
   refuses("gpg", "f_norm", 0.0, "above 0");
 }
 
-TEST_CASE("advantages: what an estimator needs and does not get, and sizes that do not fit, are refused") {
+TEST_CASE("advantages: missing inputs and wrong sizes are rejected") {
   const Batch batch(4, 3, 2, 3, true, 0.0);
   const auto without = [&](std::string_view name, auto change) {
     AdvantageInput in = batch.input();
@@ -609,7 +609,8 @@ TEST_CASE("advantages: what an estimator needs and does not get, and sizes that 
   CHECK_THROWS_WITH_AS(without("remax", [](auto& in) { in.baselines = {}; }), "baselines: missing, remax needs it",
                        ConfigError);
   CHECK_THROWS_AS(without("optimal_token_baseline", [](auto& in) { in.sum_pi_squared = {}; }), ConfigError);
-  CHECK_THROWS_WITH_AS(without("vtrace", [](auto&) {}), "vtrace: no estimator of sequences of tokens", ConfigError);
+  CHECK_THROWS_WITH_AS(without("vtrace", [](auto&) {}), "vtrace: not available as a function of token sequences",
+                       ConfigError);
   CHECK_THROWS_AS(without("grpo", [](auto& in) { in.groups = in.groups.first(3); }), InvariantError);
   CHECK_THROWS_AS(without("gae", [](auto& in) { in.values = in.values.first(3); }), InvariantError);
   CHECK_THROWS_AS(without("grpo", [](auto& in) { in.mask = in.mask.first(3); }), InvariantError);

@@ -8,7 +8,7 @@ using namespace troupe::test;
 
 namespace {
 
-// Spec recurrence, one column at a time, in double.
+// The recurrence as a loop over one column at a time, in double.
 Pair<double> oracle(const GaeInput& in) {
   Pair<double> out{std::vector<double>(in.rewards.size), std::vector<double>(in.rewards.size)};
   for (int64_t n = 0; n < in.sequences; ++n) {
@@ -57,7 +57,7 @@ TEST_CASE("gae: agrees with a float64 loop for every shape, factor and mask") {
         }
 }
 
-TEST_CASE("gae: the rlax example, a discount of 0 being a terminal state") {
+TEST_CASE("gae: the rlax example, where a discount of 0 means a terminal state") {
   const auto column = [](std::vector<float> r, std::vector<float> v, float gamma, int64_t end) {
     RandomRollout s(5, 1, 0, 1000000, 0);
     s.rewards = std::move(r);
@@ -123,7 +123,7 @@ TEST_CASE("gae: with lambda 1 the return is the discounted reward to go") {
   CHECK(misfit(got.second, want) <= 1);
 }
 
-TEST_CASE("gae: NaN and inf where nothing may be read change no byte") {
+TEST_CASE("gae: NaN and inf in elements that must not be read do not affect results") {
   for (const float poison : {kNaN, kInf, -kInf}) {
     RandomRollout s(50, 70, 5);
     s.poison_void(0);
@@ -135,7 +135,7 @@ TEST_CASE("gae: NaN and inf where nothing may be read change no byte") {
   }
 }
 
-TEST_CASE("gae: void steps give 0 and close the segment before them") {
+TEST_CASE("gae: invalid steps give 0 and end the segment before them") {
   RandomRollout s(3, 1, 6, 1000000, 0);
   std::fill(s.terminated.begin(), s.terminated.end(), uint8_t{0});
   std::fill(s.truncated.begin(), s.truncated.end(), uint8_t{0});
@@ -146,7 +146,7 @@ TEST_CASE("gae: void steps give 0 and close the segment before them") {
   CHECK(got.second[1] == 0);
 }
 
-TEST_CASE("gae: a NaN in a real step shows there and in the earlier steps of its episode only") {
+TEST_CASE("gae: a NaN in a real step affects only this step and earlier steps of its episode") {
   RandomRollout s(6, 1, 7, 1000000, 0);
   s.terminated = {0, 1, 0, 0, 0, 0};
   s.truncated = {0, 0, 0, 0, 0, 0};
@@ -156,7 +156,7 @@ TEST_CASE("gae: a NaN in a real step shows there and in the earlier steps of its
   for (const std::size_t i : {0u, 1u, 5u}) CHECK(std::isfinite(got[i]));
 }
 
-TEST_CASE("gae: cutting a rollout at a terminal or truncated step changes no byte") {
+TEST_CASE("gae: splitting a rollout at a terminal or truncated step does not change results") {
   RandomRollout whole(20, 66, 8);
   for (int64_t n = 0; n < whole.columns; ++n) (n % 2 ? whole.terminated : whole.truncated)[whole.at(11, n)] = 1;
   const Pair<float> all = run(whole.gae());
@@ -168,14 +168,14 @@ TEST_CASE("gae: cutting a rollout at a terminal or truncated step changes no byt
   CHECK(run(part).first == std::vector<float>(all.first.begin(), all.first.begin() + static_cast<int64_t>(cut)));
 }
 
-TEST_CASE("gae: terminated wins over truncated") {
+TEST_CASE("gae: terminated takes precedence over truncated") {
   RandomRollout s(30, 5, 9);
   const Pair<float> got = run(s.gae());
   for (std::size_t i = 0; i < s.size(); ++i) s.truncated[i] |= s.terminated[i];
   CHECK(run(s.gae()).first == got.first);
 }
 
-TEST_CASE("gae: without bootstrap a cut-off is a terminal state") {
+TEST_CASE("gae: without bootstrap, truncation counts as a terminal state") {
   RandomRollout s(30, 5, 10);
   GaeInput in = s.gae();
   in.bootstrap_on_truncation = false;
@@ -192,7 +192,7 @@ TEST_CASE("gae: any flag that is not 0 counts as set") {
   CHECK(run(s.gae()).first == got.first);
 }
 
-TEST_CASE("gae: wrong sizes and factors are refused") {
+TEST_CASE("gae: wrong sizes and factors are rejected") {
   RandomRollout s(4, 3, 12);
   std::vector<float> good(12), bad(11);
   CHECK_THROWS_AS(gae(s.gae(), bad, good), InvariantError);

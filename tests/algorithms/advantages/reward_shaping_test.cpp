@@ -35,11 +35,11 @@ TEST_CASE("reward_shaping: the score goes to the last unmasked token, the penalt
   CHECK(got == std::vector<float>{-0.5, -1, 1.5, 0, 0, 4.5, 0, 0});
 }
 
-TEST_CASE("reward_shaping: a sequence without an unmasked token gets no score") {
+TEST_CASE("reward_shaping: the score of a sequence without unmasked tokens is ignored") {
   CHECK(shaped(TokenSequences(2, 2), {3, 5}, {}, {0, 0, 1, 1}, {}) == std::vector<float>{0, 0, 0, 5});
 }
 
-TEST_CASE("reward_shaping: sequences of different lengths, empty ones included") {
+TEST_CASE("reward_shaping: sequences of different lengths, including empty ones") {
   const std::vector<int64_t> offsets = {0, 2, 2, 5};
   CHECK(shaped(TokenSequences(offsets), {1, 2, 3}, {}, {}, {}) == std::vector<float>{0, 1, 0, 0, 3});
   CHECK(shaped(TokenSequences(0, 4), {}, {}, {}, {}).empty());
@@ -50,11 +50,11 @@ TEST_CASE("reward_shaping: only the score is clamped") {
   CHECK(shaped(TokenSequences(3, 1), {9, -9, 2}, {100, 100, -100}, {}, shaping) == std::vector<float>{-95, -105, 102});
 }
 
-TEST_CASE("reward_shaping: without a coefficient an infinite divergence is not read") {
+TEST_CASE("reward_shaping: with a coefficient of 0, an infinite KL is not read") {
   CHECK(shaped(TokenSequences(1, 1), {1}, {static_cast<float>(kInf)}, {}, {}) == std::vector<float>{1});
 }
 
-TEST_CASE("reward_shaping: scores per token keep their places") {
+TEST_CASE("reward_shaping: scores per token stay at their tokens") {
   const std::vector<float> scores = {1, 20, kNaN, 4}, kl = {1, 1, kNaN, 1};
   const std::vector<uint8_t> mask = {1, 1, 0, 1};
   std::vector<float> out(4, kNaN);
@@ -62,11 +62,11 @@ TEST_CASE("reward_shaping: scores per token keep their places") {
   CHECK(out == std::vector<float>{0.5, 9.5, 0, 3.5});
 }
 
-TEST_CASE("reward_shaping: a NaN score comes out") {
+TEST_CASE("reward_shaping: a NaN score appears in the rewards") {
   CHECK(std::isnan(shaped(TokenSequences(1, 1), {kNaN}, {}, {}, {.score_low = -1, .score_high = 1})[0]));
 }
 
-TEST_CASE("reward_shaping: sizes, bounds and coefficients that make no sense are refused") {
+TEST_CASE("reward_shaping: invalid sizes, bounds and coefficients are rejected") {
   CHECK_THROWS_AS(shaped(TokenSequences(2, 2), {1}, {}, {}, {}), InvariantError);
   CHECK_THROWS_AS(shaped(TokenSequences(1, 2), {1}, {1}, {}, {}), InvariantError);
   CHECK_THROWS_AS(shaped(TokenSequences(1, 2), {1}, {}, {1}, {}), InvariantError);
@@ -75,7 +75,7 @@ TEST_CASE("reward_shaping: sizes, bounds and coefficients that make no sense are
   CHECK_THROWS_AS(shaped(TokenSequences(1, 2), {1}, {}, {}, {.score_low = kNaN}), InvariantError);
 }
 
-TEST_CASE("reward_shaping: the overlong penalty grows over the buffer, beyond it without bound or not") {
+TEST_CASE("reward_shaping: the overlong penalty grows over the buffer; beyond it, it can be bounded") {
   const std::vector<int64_t> lengths = {0, 80, 90, 100, 140};
   CHECK(penalties(lengths, {.max_length = 100, .buffer = 20, .factor = 2}) == std::vector<float>{0, 0, -1, -2, -6});
   CHECK(penalties(lengths, {.max_length = 100, .buffer = 20, .factor = 2, .bounded = true}) ==
@@ -86,7 +86,7 @@ TEST_CASE("reward_shaping: the overlong penalty grows over the buffer, beyond it
   CHECK_THROWS_AS(penalties({-1}, {.max_length = 30, .buffer = 20}), InvariantError);
 }
 
-TEST_CASE("reward_shaping: a cut-off answer is scaled down, or gets a fixed score") {
+TEST_CASE("reward_shaping: the score of a truncated answer is scaled down or replaced") {
   const std::vector<uint8_t> truncated = {0, 1};
   const auto run = [&](double coefficient) {
     std::vector<float> scores = {4, 8};

@@ -10,7 +10,7 @@ namespace {
 
 double bounded(double rho, float bar) { return bar <= 0 ? rho : std::min(rho, double{bar}); }
 
-// Equation 1 of the paper (vtrace.h) as a sum over the rest of the segment, not as a recurrence.
+// Equation 1 of the paper (vtrace.h) as a sum over the rest of the segment instead of a recurrence.
 double target(const RandomRollout& s, const VtraceInput& in, int64_t t, int64_t n) {
   double sum = 0, weight = 1;
   for (int64_t k = t;; ++k) {
@@ -72,7 +72,7 @@ TEST_CASE("vtrace: agrees with equation 1 in float64 for every shape, factor and
         }
 }
 
-TEST_CASE("vtrace: without bounds the ratios count in full") {
+TEST_CASE("vtrace: without bounds the ratios are used unclipped") {
   RandomRollout s(12, 5, 1);
   for (const float none : {0.0f, -1.0f, kInf}) {
     VtraceInput in = s.vtrace(.9f, .9f);
@@ -95,7 +95,7 @@ TEST_CASE("vtrace: the example of the IMPALA test") {
     s.log_rho[t] = 5 * (static_cast<float>(t) / 5 - .5f);
     s.rewards[t] = s.values[t] = static_cast<float>(t);
   }
-  s.next_values = {kNaN, kNaN, kNaN, kNaN, 1};  // inside a segment they are not read
+  s.next_values = {kNaN, kNaN, kNaN, kNaN, 1};  // not read inside a segment
   VtraceInput in = s.vtrace(.9f);
   in.rho_bar = 3.7f;
   in.pg_rho_bar = 2.2f;
@@ -109,7 +109,7 @@ TEST_CASE("vtrace: the example of the IMPALA test") {
   }
 }
 
-TEST_CASE("vtrace: on policy, vs - V is the advantage of gae") {
+TEST_CASE("vtrace: for on-policy data, vs - V is the advantage of gae") {
   for (const float lambda : {0.0f, 0.7f, 1.0f}) {
     RandomRollout s(60, 67, 2);
     s.join_values();
@@ -130,7 +130,7 @@ TEST_CASE("vtrace: a reward at the terminal step reaches the whole episode") {
   CHECK(got.second == std::vector<float>{.125f, .25f, .5f, 1});
 }
 
-TEST_CASE("vtrace: at a cut-off in the middle the final observation's value stands for what follows") {
+TEST_CASE("vtrace: after a truncation in the middle, the final observation's value replaces later rewards") {
   RandomRollout s(2, 1, 0, 1000000, 0);
   s.rewards = {1, 100};
   s.values = {0, 50};
@@ -143,7 +143,7 @@ TEST_CASE("vtrace: at a cut-off in the middle the final observation's value stan
   CHECK(got.second[0] == 5);
 }
 
-TEST_CASE("vtrace: NaN and inf where nothing may be read change no byte") {
+TEST_CASE("vtrace: NaN and inf in elements that must not be read do not affect results") {
   for (const float poison : {kNaN, kInf, -kInf}) {
     RandomRollout s(50, 70, 3);
     s.poison_void(0);
@@ -158,7 +158,7 @@ TEST_CASE("vtrace: NaN and inf where nothing may be read change no byte") {
   }
 }
 
-TEST_CASE("vtrace: log-ratios beyond 20 count as 20, so no bound still means finite targets") {
+TEST_CASE("vtrace: log-ratios are clamped to 20, so targets stay finite without bounds") {
   RandomRollout s(1, 2, 4, 1000000, 0);
   std::fill(s.terminated.begin(), s.terminated.end(), uint8_t{1});
   s.rewards = {1, 1};
@@ -171,13 +171,13 @@ TEST_CASE("vtrace: log-ratios beyond 20 count as 20, so no bound still means fin
   CHECK(got.first[1] == doctest::Approx(std::exp(-20.0)).epsilon(1e-6));
 }
 
-TEST_CASE("vtrace: a NaN log-ratio in a real step shows") {
+TEST_CASE("vtrace: a NaN log-ratio in a real step appears in the result") {
   RandomRollout s(1, 1, 5, 1000000, 0);
   s.log_rho = {kNaN};
   CHECK(std::isnan(run(s.vtrace()).first[0]));
 }
 
-TEST_CASE("vtrace: a rho_bar below c_bar and wrong sizes are refused") {
+TEST_CASE("vtrace: a rho_bar below c_bar and wrong sizes are rejected") {
   RandomRollout s(4, 3, 6);
   VtraceInput in = s.vtrace();
   in.rho_bar = .5f;
@@ -185,7 +185,7 @@ TEST_CASE("vtrace: a rho_bar below c_bar and wrong sizes are refused") {
   in.rho_bar = kNaN;
   CHECK_THROWS_AS(run(in), InvariantError);
   in.rho_bar = 2;
-  in.c_bar = 0;  // none, so above rho_bar
+  in.c_bar = 0;  // no bound, so above rho_bar
   CHECK_THROWS_AS(run(in), InvariantError);
   in = s.vtrace();
   in.log_rho.size = 11;

@@ -37,7 +37,7 @@ const Values kExample = {100, 900, 50, 950, 400, 600};
 
 }  // namespace
 
-TEST_CASE("micro_batches: the worked example, heaviest by squared length first") {
+TEST_CASE("micro_batches: a worked example, heaviest by squared length first") {
   const Partition want = {{1, 5}, {0, 2, 3, 4}};
   CHECK(micro_batches(kExample, {.max_tokens = 2000}) == want);
   CHECK(micro_batches(kExample, {.max_tokens = 2000, .by_workload = true}) == want);
@@ -45,7 +45,7 @@ TEST_CASE("micro_batches: the worked example, heaviest by squared length first")
   CHECK(micro_batches(kExample, {.max_tokens = 2000, .sort = false}) == Partition{{0, 2, 3, 4}, {1, 5}});
 }
 
-TEST_CASE("micro_batches: the cap holds where the total alone would break it") {
+TEST_CASE("micro_batches: the cap holds even if the count derived from the total would exceed it") {
   const Values lengths = {1100, 1100, 1100};
   CHECK(micro_batches(lengths, {.max_tokens = 1700}) == Partition{{2}, {1}, {0}});
   const Partition compat = micro_batches(lengths, {.max_tokens = 1700, .verl_compat = true});
@@ -53,7 +53,7 @@ TEST_CASE("micro_batches: the cap holds where the total alone would break it") {
   CHECK(std::max(tokens(lengths, compat[0]), tokens(lengths, compat[1])) == 2200);
 }
 
-TEST_CASE("micro_batches: every sequence once, none above the cap, no more than needed one by one") {
+TEST_CASE("micro_batches: every sequence once, none above the cap, and no more micro-batches than needed") {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     Rng rng(derive_key(seed, "micro"));
     const int64_t cap = 1 + static_cast<int64_t>(rng.below(300));
@@ -76,7 +76,7 @@ TEST_CASE("micro_batches: every sequence once, none above the cap, no more than 
   }
 }
 
-TEST_CASE("micro_batches: as many as the smallest number that differencing can fill") {
+TEST_CASE("micro_batches: the count is the smallest that differencing can fill") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng(derive_key(seed, "smallest"));
     Values lengths;
@@ -91,7 +91,7 @@ TEST_CASE("micro_batches: as many as the smallest number that differencing can f
   }
 }
 
-TEST_CASE("micro_batches: another rank's number is met, with empty ones last when sequences run out") {
+TEST_CASE("micro_batches: uses the largest count of all ranks, with empty micro-batches last if sequences run out") {
   int calls = 0;
   MicroBatchOptions options{.max_tokens = 1000};
   options.maximum_over_ranks = [&](int64_t own) {
@@ -102,11 +102,11 @@ TEST_CASE("micro_batches: another rank's number is met, with empty ones last whe
   CHECK(micro_batches(Values{10, 30}, options) == Partition{{1}, {0}, {}, {}});
   CHECK(calls == 1);
   options.verl_compat = true;
-  CHECK_THROWS_WITH_AS(micro_batches(Values{10, 30}, options), "lengths: 2 sequences, 4 micro-batches wanted",
+  CHECK_THROWS_WITH_AS(micro_batches(Values{10, 30}, options), "lengths: 2 sequences, but 4 micro-batches are needed",
                        ConfigError);
 }
 
-TEST_CASE("micro_batches: a rank without sequences still asks, and takes part with empty ones") {
+TEST_CASE("micro_batches: a rank without sequences also calls maximum_over_ranks and gets empty micro-batches") {
   int calls = 0;
   MicroBatchOptions options{.max_tokens = 10};
   options.maximum_over_ranks = [&](int64_t own) { return ++calls, std::max<int64_t>(own, 3); };
@@ -127,11 +127,11 @@ TEST_CASE("micro_batches: interleaving puts the heaviest in the middle") {
   CHECK(micro_batches(lengths, options) == Partition{{0}, {2}, {4}, {3}, {1}});
 }
 
-TEST_CASE("micro_batches: of equally heavy ones the one with the later sequence comes first") {
+TEST_CASE("micro_batches: of equally heavy ones, the one with the later sequence comes first") {
   CHECK(micro_batches(Values{3, 3, 3}, {.max_tokens = 3}) == Partition{{2}, {1}, {0}});
 }
 
-TEST_CASE("micro_batches: bad arguments are named with both numbers") {
+TEST_CASE("micro_batches: errors for bad arguments contain both numbers") {
   CHECK_THROWS_WITH_AS(micro_batches(Values{5, 20}, {.max_tokens = 10}), "lengths: 20 at index 1 exceeds max_tokens 10",
                        ConfigError);
   CHECK_THROWS_WITH_AS(micro_batches(Values{5}, {.max_tokens = 0}), "max_tokens: 0, expected at least 1", ConfigError);

@@ -16,8 +16,8 @@ namespace {
 
 using Values = std::vector<int64_t>;
 
-// The definition taken literally: k sets of (index, value) lists in every state, all states searched for the one to
-// pop.
+// A literal implementation of the definition: every state holds k lists of (index, value), and all states are searched
+// for the one to pop.
 struct Literal {
   struct Set {
     int64_t sum = 0;
@@ -77,7 +77,7 @@ Values lengths(std::size_t n, uint64_t bound, uint64_t seed) {
   return out;
 }
 
-// All indices once.
+// Whether every index occurs exactly once.
 bool complete(const Partition& parts, std::size_t n) {
   Values all;
   for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
@@ -93,7 +93,7 @@ const Values kExample = {100, 900, 50, 950, 400, 600};
 
 }  // namespace
 
-TEST_CASE("karmarkar_karp: equals the literal definition, order included, with ties, zeros and duplicates") {
+TEST_CASE("karmarkar_karp: equals the literal definition, including order, with ties, zeros and duplicates") {
   int cases = 0;
   for (uint64_t seed = 0; seed < 4000; ++seed) {
     Rng rng(derive_key(seed, "case"));
@@ -116,28 +116,29 @@ TEST_CASE("karmarkar_karp: equals the literal definition on larger inputs") {
     }
 }
 
-TEST_CASE("karmarkar_karp: the worked example") {
+TEST_CASE("karmarkar_karp: a worked example") {
   CHECK(karmarkar_karp(kExample, 2) == Partition{{4, 0, 3, 2}, {5, 1}});
   CHECK(balanced_partitions(kExample, 2) == Partition{{0, 2, 3, 4}, {1, 5}});
   CHECK(balanced_partitions(kExample, 2, true) == Partition{{1, 2, 5}, {0, 3, 4}});
   CHECK(balanced_partitions(kExample, 3, true) == Partition{{4, 5}, {2, 3}, {0, 1}});
 }
 
-TEST_CASE("karmarkar_karp: nothing to share, more parts than items, one part") {
+TEST_CASE("karmarkar_karp: no items, more parts than items, one part") {
   CHECK(karmarkar_karp({}, 3) == Partition(3));
   CHECK(karmarkar_karp(Values{5}, 3) == Partition{{0}, {}, {}});
   CHECK(karmarkar_karp({}, 3, true) == Partition(3));
   CHECK(complete(karmarkar_karp(kExample, 1), 6));
 }
 
-TEST_CASE("karmarkar_karp: bad arguments are named with both numbers") {
+TEST_CASE("karmarkar_karp: errors for bad arguments contain both numbers") {
   CHECK_THROWS_WITH_AS(karmarkar_karp(kExample, 0), "k: 0, expected at least 1", ConfigError);
   CHECK_THROWS_WITH_AS(karmarkar_karp(kExample, 4, true), "k: 6 values are not a multiple of 4", ConfigError);
   CHECK_THROWS_WITH_AS(karmarkar_karp(Values{1, -2}, 2), "lengths: -2 at index 1, expected at least 0", ConfigError);
   CHECK_THROWS_AS(karmarkar_karp(kExample, int64_t{1} << 40), ConfigError);
   CHECK_THROWS_AS(karmarkar_karp(Values{INT64_MAX, 1}, 2), ConfigError);
   CHECK_THROWS_AS(karmarkar_karp(Values{int64_t{1} << 61, int64_t{1} << 61, 1}, 2), ConfigError);
-  CHECK_THROWS_WITH_AS(balanced_partitions(kExample, 7), "k: 7 parts of 6 values, want at least one each", ConfigError);
+  CHECK_THROWS_WITH_AS(balanced_partitions(kExample, 7), "k: 7 parts of 6 values, expected at least one per part",
+                       ConfigError);
 }
 
 TEST_CASE("partition: greedy gives each item in turn to the lightest part") {
@@ -161,14 +162,14 @@ TEST_CASE("partition: greedy gives each item in turn to the lightest part") {
   }
 }
 
-TEST_CASE("partition: first_fit opens a bin only when no earlier one has room") {
+TEST_CASE("partition: first_fit opens a bin only if the item fits into no earlier one") {
   CHECK(first_fit(Values{5, 6, 4, 1, 3}, 10) == Partition{{0, 2, 3}, {1, 4}});
   CHECK(first_fit(Values{5, 20, 5}, 10) == Partition{{0, 2}, {1}});
   CHECK(first_fit(Values{}, 10).empty());
   CHECK_THROWS_AS(first_fit(Values{1}, 0), ConfigError);
 }
 
-TEST_CASE("partition: karmarkar_karp is no worse than greedy on lengths as they come") {
+TEST_CASE("partition: karmarkar_karp is no worse than greedy on unsorted lengths") {
   for (const uint64_t seed : {1u, 2u, 3u}) {
     const Values values = lengths(2000, 8192, seed);
     CHECK(largest(values, balanced_partitions(values, 16)) <= largest(values, greedy_partition(values, 16)));
@@ -182,7 +183,7 @@ TEST_CASE("partition: workload is 24576 length + length^2, and its overflow is a
   CHECK_THROWS_AS(workloads(Values{-1}), ConfigError);
 }
 
-TEST_CASE("partition: ranks get equally many sequences, light ones at both ends") {
+TEST_CASE("partition: ranks get the same number of sequences, light ones at both ends") {
   const Partition parts = balance_ranks(kExample, 2, {.by_workload = false});
   CHECK(parts == Partition{{2, 1, 5}, {0, 3, 4}});  // ascending 50, 600, 900: 50, 900 and then back 600
   CHECK(balance_ranks(kExample, 2, {.by_workload = false, .light_ends = false}) == Partition{{1, 2, 5}, {0, 3, 4}});
@@ -191,7 +192,7 @@ TEST_CASE("partition: ranks get equally many sequences, light ones at both ends"
   CHECK(balance_ranks({}, 3) == Partition(3));
 }
 
-TEST_CASE("partition: ranks are balanced inside each mini-batch on request") {
+TEST_CASE("partition: with `minibatch`, ranks are balanced inside each minibatch") {
   const Values values = lengths(48, 5000, 3);
   const Partition parts = balance_ranks(values, 4, {.minibatch = 16});
   CHECK(complete(parts, 48));

@@ -1,4 +1,4 @@
-// What a run file chooses from the tables, and the exact line of everything it may get wrong.
+// The choices that a config file makes from the tables, and the exact error for every possible mistake.
 #include "algorithms/common/algorithm_choice.h"
 
 #include <cmath>
@@ -71,7 +71,7 @@ TEST_CASE("algorithm choice: every name and alias of the tables is accepted") {
   CHECK(chosen({"surrogate=soft_clip_alpha-2"}).surrogate.parameters.number("alpha") == 2);
 }
 
-TEST_CASE("algorithm choice: rollouts carry what their estimator takes from them, and nothing that would be replaced") {
+TEST_CASE("algorithm choice: rollouts carry the inputs of their estimator, and nothing that would be replaced") {
   const auto carried = [](const std::vector<std::string>& overrides) {
     const RolloutExtras extras = rollout_extras(with(overrides).algorithm);
     return std::vector<bool>{extras.advantages, extras.returns, extras.next_observations, extras.tasks};
@@ -88,7 +88,7 @@ TEST_CASE("algorithm choice: rollouts carry what their estimator takes from them
   CHECK(error_with({"kl=full", "kl_coef=0.1"}).empty());
 }
 
-TEST_CASE("algorithm choice: batches are whole columns, and begin with a forward, where something needs that") {
+TEST_CASE("algorithm choice: batches are whole columns and begin with a forward pass only if needed") {
   const auto needed = [](const std::vector<std::string>& overrides) {
     const AlgorithmChoice choice = chosen(overrides);
     return std::pair(choice.columns, choice.start);
@@ -101,7 +101,7 @@ TEST_CASE("algorithm choice: batches are whole columns, and begin with a forward
   CHECK(needed({"surrogate=cispo"}) == std::pair(false, false));
 }
 
-TEST_CASE("algorithm choice: whole sequences where the surrogate or the aggregation needs them") {
+TEST_CASE("algorithm choice: whole sequences if the surrogate or the aggregation needs them") {
   CHECK(chosen({"surrogate=gspo"}).whole_sequences);
   CHECK(chosen({"surrogate=gspo"}).aggregation == Aggregation::seq_mean_token_mean);
   CHECK(chosen({"surrogate=gspo", "aggregation=token-mean"}).aggregation == Aggregation::token_mean);
@@ -111,7 +111,7 @@ TEST_CASE("algorithm choice: whole sequences where the surrogate or the aggregat
   CHECK(chosen({"rollout_correction.is=token"}).sequences);
 }
 
-TEST_CASE("algorithm choice: parameters come from their object, from clip_config and from the common fields") {
+TEST_CASE("algorithm choice: parameters come from their object, from clip_config and from the common settings") {
   CHECK(chosen({"surrogate=sapo", "surrogate_params.tau_pos=2"}).surrogate.parameters.number("tau_pos") == 2);
   const AlgorithmChoice mapped = chosen({"surrogate=sapo_gate", R"(clip_config={"sapo_soft_clip": {"tau_neg": 2,
       "sapo_w_thresh": 0.1, "ratio_min": 1e-6, "ratio_max": 1e6}, "ce-gppo_clip": {"beta1": 0.5}})"});
@@ -131,7 +131,7 @@ TEST_CASE("algorithm choice: parameters come from their object, from clip_config
   CHECK(chosen({"advantage=reinforce++", "advantage_params.gamma=1"}).advantage_parameters.number("gamma") == 1);
 }
 
-TEST_CASE("algorithm choice: a common parameter that is given counts, also where it equals a default") {
+TEST_CASE("algorithm choice: a given common parameter is used even if it equals a default") {
   const auto parameter = [](const std::vector<std::string>& overrides, const char* key) {
     return chosen(overrides).surrogate.parameters.number_or(key, -1);
   };
@@ -145,7 +145,7 @@ TEST_CASE("algorithm choice: a common parameter that is given counts, also where
   CHECK(error_with({"clip_low=0.2", "surrogate_params.clip=0.1"}).starts_with("algorithm.clip_low: 0.2 contradicts "));
 }
 
-TEST_CASE("algorithm choice: another spelling is stored as the name of the table and means the same") {
+TEST_CASE("algorithm choice: aliases are stored as the table name and mean the same") {
   const auto stored = [](const std::vector<std::string>& overrides) {
     AlgorithmConfig config = with(overrides).algorithm;
     use_canonical_spelling(config);
@@ -154,7 +154,7 @@ TEST_CASE("algorithm choice: another spelling is stored as the name of the table
   CHECK(stored({"advantage=reinforce++"}).advantage == "reinforce_plus_plus");
   CHECK(stored({"surrogate=ppo"}).surrogate == "clip");
   CHECK(stored({"surrogate=gmpo"}).surrogate == "geo_mean");
-  CHECK(stored({"surrogate=clip_higher"}).surrogate == "clip_higher");  // it has a parameter of its own
+  CHECK(stored({"surrogate=clip_higher"}).surrogate == "clip_higher");  // the alias sets a parameter
   CHECK(stored({"surrogate=sapo_gate", "clip_config.sapo_gate={}"}).surrogate == "sapo_gate");
   CHECK(stored({"kl=mse+"}).kl == "k2+");
   CHECK(stored({"kl=kl"}).kl == "k1");
@@ -171,7 +171,7 @@ TEST_CASE("algorithm choice: another spelling is stored as the name of the table
     }
 }
 
-TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said with its path") {
+TEST_CASE("algorithm choice: errors for names and parameters contain the path") {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"surrogate=sapo", "surrogate_params.tua_pos=1"},
        "algorithm.surrogate_params.tua_pos: unknown key, did you mean algorithm.surrogate_params.tau_pos?"},
@@ -188,35 +188,33 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
       {{"surrogate=cispo", "surrogate_params.verl_compat=1"},
        "algorithm.surrogate_params.verl_compat: 1 is a number, expected true or false"},
       {{"surrogate=sapo", "surrogate_params.tau_pos=1", "surrogate_params.sapo_tau_pos=2"},
-       "algorithm.surrogate_params.sapo_tau_pos: 2.0 contradicts algorithm.surrogate_params.tau_pos 1.0; leave out one "
-       "of them"},
+       "algorithm.surrogate_params.sapo_tau_pos: 2.0 contradicts algorithm.surrogate_params.tau_pos 1.0; remove one of "
+       "them"},
       {{"surrogate=sapo", "surrogate_params.tau_pos=1", "clip_config.sapo.tau_pos=2"},
-       "algorithm.clip_config.sapo.tau_pos: 2.0 contradicts algorithm.surrogate_params.tau_pos 1.0; leave out one of "
+       "algorithm.clip_config.sapo.tau_pos: 2.0 contradicts algorithm.surrogate_params.tau_pos 1.0; remove one of "
        "them"},
       {{"surrogate=sapo", "surrogate_params.ratio_min=0"},
        "algorithm.surrogate_params.ratio_min: 0 is out of range, expected a number above 0, or null"},
       {{"surrogate=sapo", "surrogate_params.tau_pos=null"},
        "algorithm.surrogate_params.tau_pos: null is not a value, expected a number above 0"},
       {{"clip_low=0.3", "surrogate_params.clip_low=0.1"},
-       "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip_low 0.1; leave out one of them"},
+       "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip_low 0.1; remove one of them"},
       {{"clip_low=0.3", "surrogate_params.clip=0.1"},
        "algorithm.clip_low: 0.3 contradicts algorithm.surrogate_params.clip 0.1, which sets clip_low and clip_high; "
-       "leave out one of them, or give algorithm.surrogate_params.clip_low in place of algorithm.clip_low"},
+       "remove one of them, or set algorithm.surrogate_params.clip_low instead of algorithm.clip_low"},
       {{"surrogate=gspo", "clip_high=0.3", "surrogate_params.eps_clip=0.2"},
        "algorithm.clip_high: 0.3 contradicts algorithm.surrogate_params.eps_clip 0.2, which sets clip_low and "
-       "clip_high; leave out one of them, or give algorithm.surrogate_params.clip_high in place of "
-       "algorithm.clip_high"},
+       "clip_high; remove one of them, or set algorithm.surrogate_params.clip_high instead of algorithm.clip_high"},
       {{"clip_low=0.3", "clip_config.clip.clip=0.1"},
        "algorithm.clip_low: 0.3 contradicts algorithm.clip_config.clip.clip 0.1, which sets clip_low and clip_high; "
-       "leave out one of them, or give algorithm.clip_config.clip.clip_low in place of algorithm.clip_low"},
+       "remove one of them, or set algorithm.clip_config.clip.clip_low instead of algorithm.clip_low"},
       {{"clip_config.sapo.tau_pos=2"},
-       "algorithm.clip_config: has nothing for algorithm.surrogate \"clip\", only for: sapo; set algorithm.surrogate "
+       "algorithm.clip_config: has no entry for algorithm.surrogate \"clip\", only for: sapo; set algorithm.surrogate "
        "to "
        "one of these"},
       {{"surrogate=sapo", "clip_config.sapo_gate={}", "clip_config.sapo_soft_clip={}"},
-       "algorithm.clip_config.sapo_soft_clip: names the same surrogate as algorithm.clip_config.sapo_gate; leave one "
-       "of "
-       "them"},
+       "algorithm.clip_config.sapo_soft_clip: names the same surrogate as algorithm.clip_config.sapo_gate; remove one "
+       "of them"},
       {{"clip_config.clip={}", "clip_config.sapo.beta1=1"},
        "algorithm.clip_config.sapo.beta1: unknown key, sapo has: clip, clip_low, clip_high, tau_pos, tau_neg, "
        "saturation, "
@@ -225,9 +223,11 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "algorithm.dual_clip: 3 has no effect with algorithm.surrogate \"sapo\"; set algorithm.surrogate to one with "
        "dual clipping, like \"clip\", or remove algorithm.dual_clip (default null)"},
       {{"dual_clip=1"},
-       "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 1.2, like 3"},
+       "algorithm.dual_clip: 1 would clip a ratio of 1, that of an unchanged policy; use 0 (off) or more than 1.2, "
+       "like 3"},
       {{"dual_clip=1", "clip_high=5"},
-       "algorithm.dual_clip: 1 would clip ratios that have not moved; use 0 (off) or more than 6, like 12"},
+       "algorithm.dual_clip: 1 would clip a ratio of 1, that of an unchanged policy; use 0 (off) or more than 6, like "
+       "12"},
       {{"dual_clip=1.1"},
        "algorithm.dual_clip: 1.1 is not above 1 + clip_high 0.2, where the ratio is clipped anyway; use 0 (off) or "
        "more "
@@ -239,8 +239,9 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "algorithm.dual_clip: 1000000 is not above 1 + clip_high 1000000, where the ratio is clipped anyway; use 0 "
        "(off), or a smaller algorithm.clip_high"},
       {{"advantage_params.gamma=1"},
-       "algorithm.advantage_params: {\"gamma\":1} does not go with algorithm.advantage \"gae\", whose parameters are "
-       "fields of their own: algorithm.gamma, algorithm.lambda"},
+       "algorithm.advantage_params: {\"gamma\":1} cannot be used with algorithm.advantage \"gae\", whose parameters "
+       "are "
+       "separate settings: algorithm.gamma, algorithm.lambda"},
       {{"advantage=grpo", "advantage_params.epsilon=-1"},
        "algorithm.advantage_params.epsilon: -1 is out of range, expected a number of at least 0"},
       {{"rho_bar=2"},
@@ -252,9 +253,9 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
       {{"advantage=vtrace", "rho_bar=0.5"},
        "algorithm.rho_bar: 0.5 is below algorithm.c_bar 1, V-trace needs rho_bar >= c_bar"},
       {{"advantage=vtrace", "advantage_params.gamma=1"},
-       "algorithm.advantage_params: {\"gamma\":1} does not go with algorithm.advantage \"vtrace\", whose parameters "
+       "algorithm.advantage_params: {\"gamma\":1} cannot be used with algorithm.advantage \"vtrace\", whose parameters "
        "are "
-       "fields of their own: algorithm.gamma, algorithm.lambda, algorithm.rho_bar, ..."},
+       "separate settings: algorithm.gamma, algorithm.lambda, algorithm.rho_bar, ..."},
       {{"incomplete=drop"},
        "algorithm.incomplete: \"drop\" has no effect with algorithm.advantage \"gae\"; set algorithm.advantage to an "
        "estimator for whole sequences, like \"grpo\", or remove algorithm.incomplete (default \"bootstrap\")"},
@@ -262,16 +263,16 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "algorithm.group_by: \"task\" has no effect with algorithm.advantage \"remax\"; set algorithm.advantage to an "
        "estimator that compares sequences, like \"grpo\", or remove algorithm.group_by (default \"batch\")"},
       {{"whitening=verl", "normalize_advantages=false"},
-       "algorithm.normalize_advantages: false contradicts algorithm.whitening \"verl\"; leave out one of them"},
+       "algorithm.normalize_advantages: false contradicts algorithm.whitening \"verl\"; remove one of them"},
       {{"rollout_correction.iss=token"},
        "algorithm.rollout_correction.iss: unknown key, did you mean algorithm.rollout_correction.is?"},
       {{"rollout_correction.is_low=3"}, "algorithm.rollout_correction.is_low: 3 is above is_threshold 2"},
       {{"rollout_correction.is=none", "rollout_correction.bound=zero"},
        "algorithm.rollout_correction.bound: has no effect with algorithm.rollout_correction.is \"none\"; set "
-       "algorithm.rollout_correction.is to \"token\" or \"sequence\", or remove this"},
+       "algorithm.rollout_correction.is to \"token\" or \"sequence\", or remove this parameter"},
       {{"rollout_correction.is=none", "rollout_correction.is_threshold=3"},
        "algorithm.rollout_correction.is_threshold: has no effect with algorithm.rollout_correction.is \"none\"; set "
-       "algorithm.rollout_correction.is to \"token\" or \"sequence\", or remove this"},
+       "algorithm.rollout_correction.is to \"token\" or \"sequence\", or remove this parameter"},
       {{"rollout_correction.rejection=1"},
        "algorithm.rollout_correction.rejection: 1 is a number, expected rules like \"token_k1,seq_mean_k3\""},
       {{"rollout_correction.rejection_threshold=2_3"},
@@ -279,7 +280,7 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
        "algorithm.rollout_correction.rejection"},
       {{"advantage=vtrace", "vtrace_adv=pg_rho", "rollout_correction.is=token"},
        "algorithm.vtrace_adv: \"pg_rho\" and algorithm.rollout_correction both weight advantages by the importance "
-       "ratio; leave out one of them"},
+       "ratio; remove one of them"},
   };
   for (const auto& [overrides, error] : cases) {
     CAPTURE(overrides);
@@ -301,14 +302,13 @@ TEST_CASE("algorithm choice: what is wrong with a name or a parameter is said wi
   CHECK(error_with({"clip_config.cilp={}"}).starts_with("algorithm.clip_config: unknown name \"cilp\""));
 }
 
-TEST_CASE("algorithm choice: a surrogate that compares the samples of a minibatch does without micro-batches") {
+TEST_CASE("algorithm choice: a surrogate that compares the samples of a minibatch rejects micro-batches") {
   RunConfig config = with({"surrogate=kl_cov"});
   CHECK_NOTHROW(check_algorithm(config.algorithm, 0));
-  CHECK_THROWS_WITH_AS(
-      check_algorithm(config.algorithm, 16),
-      "trainer.micro_batch: 16 cuts the minibatch whose samples algorithm.surrogate \"kl_cov\" compares "
-      "with each other; use 0",
-      ConfigError);
+  CHECK_THROWS_WITH_AS(check_algorithm(config.algorithm, 16),
+                       "trainer.micro_batch: 16 would split minibatches, but algorithm.surrogate \"kl_cov\" compares "
+                       "all samples of a minibatch; use 0",
+                       ConfigError);
 }
 
 TEST_CASE("algorithm choice: rollout correction is read") {
@@ -323,7 +323,7 @@ TEST_CASE("algorithm choice: rollout correction is read") {
   CHECK(choice.correction->rules[1].over == RejectionRule::Over::seq_max);
 }
 
-TEST_CASE("algorithm choice: the names that help lists for KL estimates are accepted and stored as they are") {
+TEST_CASE("algorithm choice: the KL estimates listed by help are accepted and stored unchanged") {
   const std::vector<std::string> names = names_for("algorithm.kl");
   CHECK(names.size() == 12);  // six, and six with +
   for (const std::string& name : names) {
@@ -332,7 +332,7 @@ TEST_CASE("algorithm choice: the names that help lists for KL estimates are acce
   }
 }
 
-TEST_CASE("algorithm choice: help names the bounds that clip has while the common fields are unset") {
+TEST_CASE("algorithm choice: help names the default bounds of clip for unset common settings") {
   const ParameterValues clip = chosen({}).surrogate.parameters;
   const std::string bound = number_text(clip.number("clip")) + " for clip";
   for (const SettingInfo& field : describe_fields())
@@ -341,7 +341,7 @@ TEST_CASE("algorithm choice: help names the bounds that clip has while the commo
   CHECK(clip.number("dual_clip") == 0);  // off
 }
 
-TEST_CASE("algorithm choice: every parameter of the tables is in the fields and in the schema") {
+TEST_CASE("algorithm choice: every parameter of the tables is in the settings and in the schema") {
   std::set<std::string> fields;
   for (const ChoiceParameters& choice : algorithm_parameters())
     for (const SettingInfo& each : choice.parameters) {

@@ -23,7 +23,7 @@ TEST_CASE("exp_bounded: within 2e-7 of exp over its whole range, exact at 0") {
   CHECK(std::isnan(exp_bounded(std::numeric_limits<float>::quiet_NaN())));
 }
 
-TEST_CASE("exp_parts: n is the integer nearest to x / ln2, f what is left, at most half of ln2") {
+TEST_CASE("exp_parts: n is the integer nearest to x / ln2, and f the remainder, at most half of ln2") {
   for (int i = -87'000; i <= 87'000; ++i) {
     const float x = static_cast<float>(i) * 1e-3f;
     const ExpParts e = exp_parts(x);

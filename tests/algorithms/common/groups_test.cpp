@@ -9,7 +9,7 @@
 
 using namespace troupe;
 
-TEST_CASE("groups: sequences are listed by group, ascending") {
+TEST_CASE("groups: sequences are listed by group, in ascending order") {
   const std::vector<int64_t> ids = {5, -1, 5, 3, -1};
   const GroupIndex index = index_groups(ids);
   REQUIRE(index.count() == 3);
@@ -20,14 +20,14 @@ TEST_CASE("groups: sequences are listed by group, ascending") {
   CHECK(index_groups({}).count() == 0);
 }
 
-TEST_CASE("groups: those whose metric is the same everywhere are dropped, those of one sequence are kept") {
+TEST_CASE("groups: those with the same metric everywhere are dropped, those with one sequence are kept") {
   const std::vector<int64_t> ids = {1, 2, 1, 2, 3, 4, 4};
   const std::vector<float> metric = {0.1f, 1, 0.1f, 0, 7, 1, std::numeric_limits<float>::quiet_NaN()};
   CHECK(groups_with_spread(metric, ids) == std::vector<uint8_t>{0, 1, 0, 1, 1, 0, 0});
   CHECK(filter_groups(metric, ids) == std::vector<int64_t>{1, 3, 4});
 }
 
-TEST_CASE("groups: the first so many groups by appearance are kept") {
+TEST_CASE("groups: max_groups keeps the first groups by appearance") {
   const std::vector<int64_t> ids = {9, 2, 9, 2, 1, 1};
   const std::vector<float> metric = {0, 0, 1, 1, 0, 1};
   CHECK(filter_groups(metric, ids, 2) == std::vector<int64_t>{0, 1, 2, 3});
@@ -50,7 +50,7 @@ TEST_CASE("groups: the three resampling weights") {
   CHECK_THROWS_AS(resample_weights(std::vector<float>{INFINITY}, ResampleWeight::pow), InvariantError);
 }
 
-TEST_CASE("groups: sequences are drawn as often as their weight says, and the same for a seed") {
+TEST_CASE("groups: sequences are drawn with the frequency of their weight, and the seed decides which") {
   const std::vector<double> weights = {0, 1, 3, 0, 4, 0};
   const std::vector<int64_t> sequences = draw_sequences(weights, 80000, 7);
   std::vector<double> share(6, 0);
@@ -63,7 +63,7 @@ TEST_CASE("groups: sequences are drawn as often as their weight says, and the sa
   CHECK(draw_sequences({}, 0, 1).empty());
 }
 
-TEST_CASE("groups: weights that cannot be drawn from are refused") {
+TEST_CASE("groups: invalid weights are rejected") {
   CHECK_THROWS_AS(draw_sequences(std::vector<double>{0, 0}, 1, 1), InvariantError);
   CHECK_THROWS_AS(draw_sequences(std::vector<double>{-1, 2}, 1, 1), InvariantError);
   CHECK_THROWS_AS(draw_sequences(std::vector<double>{NAN}, 1, 1), InvariantError);

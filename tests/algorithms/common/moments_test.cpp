@@ -27,7 +27,7 @@ std::vector<uint8_t> some(std::size_t n) {
   return out;
 }
 
-// Two passes in long double.
+// Mean and variance in two passes, in long double.
 Moments oracle(const std::vector<float>& x, const std::vector<uint8_t>& mask) {
   long double count = 0, sum = 0, squares = 0;
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -46,7 +46,7 @@ void check_equal(const Moments& got, const Moments& want) {
 
 }  // namespace
 
-TEST_CASE("moments: two passes, one by one and merged parts agree with long double, far from 0 too") {
+TEST_CASE("moments: two passes, single numbers and merged parts agree with long double, also far from 0") {
   for (const float mean : {0.0f, 1e6f})
     for (const std::size_t n : {0u, 1u, 2u, 7u, 8u, 9u, 1000u}) {
       const std::vector<float> x = numbers(n, mean);
@@ -62,7 +62,7 @@ TEST_CASE("moments: two passes, one by one and merged parts agree with long doub
     }
 }
 
-TEST_CASE("moments: only unmasked elements count, NaN elsewhere does not matter") {
+TEST_CASE("moments: only unmasked elements count, and masked NaN has no effect") {
   std::vector<float> x = numbers(100);
   const std::vector<uint8_t> mask = some(100);
   const Moments want = oracle(x, mask);
@@ -71,7 +71,7 @@ TEST_CASE("moments: only unmasked elements count, NaN elsewhere does not matter"
   check_equal(masked_moments(x, mask), want);
 }
 
-TEST_CASE("moments: merging with nothing, from either side, changes nothing") {
+TEST_CASE("moments: merging with an empty stream, from either side, changes nothing") {
   const Moments some_numbers = masked_moments(numbers(10), {});
   Moments left, right = some_numbers;
   left.merge(some_numbers);
@@ -100,7 +100,7 @@ TEST_CASE("whiten: gives mean 0 and population standard deviation 1") {
   CHECK(m.stddev() == doctest::Approx(1).epsilon(1e-6));
 }
 
-TEST_CASE("whiten: the worked unbiased example, masked elements transformed too") {
+TEST_CASE("whiten: a worked unbiased example, masked elements transformed too") {
   std::vector<float> x = {1, 2, 3, 4};
   const std::vector<uint8_t> mask = {0, 1, 1, 0};
   WhitenParams params;
@@ -112,7 +112,7 @@ TEST_CASE("whiten: the worked unbiased example, masked elements transformed too"
   for (std::size_t i = 0; i < 4; ++i) CHECK(x[i] == doctest::Approx(want[i]).epsilon(1e-7));
 }
 
-TEST_CASE("whiten: masked elements become 0 whatever they were") {
+TEST_CASE("whiten: masked elements become 0, even NaN") {
   std::vector<float> x = {kNaN, 2, 4, std::numeric_limits<float>::infinity()};
   whiten(x, std::vector<uint8_t>{0, 1, 1, 0});
   CHECK(x[0] == 0);
@@ -121,7 +121,7 @@ TEST_CASE("whiten: masked elements become 0 whatever they were") {
   CHECK(x[3] == 0);
 }
 
-TEST_CASE("whiten: no element gives zeros, one element gives 0, whatever the guard") {
+TEST_CASE("whiten: no element gives zeros, one element gives 0, with every guard") {
   for (const WhitenGuard guard : {WhitenGuard::add_to_std, WhitenGuard::add_to_variance, WhitenGuard::floor_variance})
     for (const bool unbiased : {false, true}) {
       WhitenParams params;
@@ -136,7 +136,7 @@ TEST_CASE("whiten: no element gives zeros, one element gives 0, whatever the gua
     }
 }
 
-TEST_CASE("whiten: with one element the masked ones, when kept, are only centred") {
+TEST_CASE("whiten: with one unmasked element, masked ones that are kept are only centered") {
   std::vector<float> x = {3, 4};
   WhitenParams params;
   params.zero_masked = false;
@@ -153,19 +153,19 @@ TEST_CASE("whiten: the three guards of the divisor") {
     return static_cast<double>(x[0]);
   };
   CHECK(first(WhitenGuard::add_to_std, 1, {3, -3}) == doctest::Approx(.75));
-  CHECK(first(WhitenGuard::add_to_std, 0, {1e-7f, -1e-7f}) == doctest::Approx(.1));  // the variance counts as 1e-12
+  CHECK(first(WhitenGuard::add_to_std, 0, {1e-7f, -1e-7f}) == doctest::Approx(.1));  // the variance is raised to 1e-12
   CHECK(first(WhitenGuard::add_to_variance, 16, {3, -3}) == doctest::Approx(.6));
   CHECK(first(WhitenGuard::floor_variance, 4, {3, -3}) == doctest::Approx(1));
   CHECK(first(WhitenGuard::floor_variance, 36, {3, -3}) == doctest::Approx(.5));
 }
 
-TEST_CASE("whiten: equal numbers become 0, not their rounding errors") {
+TEST_CASE("whiten: equal numbers become exactly 0, without rounding errors") {
   std::vector<float> x(1000, 0.1f);
   whiten(x, {});
   for (const float v : x) REQUIRE(std::abs(v) < 1e-6);
 }
 
-TEST_CASE("whiten: can keep the mean, or only centre") {
+TEST_CASE("whiten: can keep the mean, or only center") {
   std::vector<float> kept = {9, 11}, centred = {5, 15};
   WhitenParams params;
   params.shift_mean = false;
@@ -190,19 +190,19 @@ TEST_CASE("whiten: parts whitened with merged moments equal the whole") {
   for (std::size_t i = 0; i < 300; ++i) REQUIRE(parts[i] == doctest::Approx(whole[i]).epsilon(1e-6));
 }
 
-TEST_CASE("whiten: a NaN under the mask shows everywhere") {
+TEST_CASE("whiten: an unmasked NaN makes every result NaN") {
   std::vector<float> x = {1, kNaN, 3};
   whiten(x, {});
   for (const float v : x) CHECK(std::isnan(v));
 }
 
-TEST_CASE("whiten: a mask of another size is refused") {
+TEST_CASE("whiten: a mask of another size is rejected") {
   std::vector<float> x(3);
   CHECK_THROWS_AS(whiten(x, std::vector<uint8_t>{1}), InvariantError);
 }
 
-// Introduced in moments.h.
-TEST_CASE("whiten: the ways of other code bases") {
+// moments.h introduces these libraries.
+TEST_CASE("whiten: the variants of other code bases") {
   const auto first = [](std::string_view variant, std::vector<float> x) {
     whiten(x, {}, find_whiten_variant(variant));
     return static_cast<double>(x[0]);
@@ -216,12 +216,12 @@ TEST_CASE("whiten: the ways of other code bases") {
   CHECK_THROWS_AS(find_whiten_variant("ver"), ConfigError);
 }
 
-TEST_CASE("whiten: strict refuses fewer than two elements") {
+TEST_CASE("whiten: strict rejects fewer than two elements") {
   WhitenParams params;
   params.strict = true;
   std::vector<float> x = {1, 2};
   CHECK_THROWS_WITH_AS(whiten(x, std::vector<uint8_t>{0, 1}, params),
-                       "mask: 1 unmasked elements, whitening needs at least 2", ConfigError);
+                       "mask: 1 unmasked elements, but whitening needs at least 2", ConfigError);
   CHECK_THROWS_AS(whiten(x, std::vector<uint8_t>{0, 0}, params), ConfigError);
   whiten(x, std::vector<uint8_t>{1, 1}, params);
 }

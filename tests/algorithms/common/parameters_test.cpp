@@ -21,7 +21,7 @@ constexpr std::array kList = {
 
 }  // namespace
 
-TEST_CASE("parameters: defaults until set, by key or alias, a whole number where a number is wanted") {
+TEST_CASE("parameters: defaults until set, by key or alias; integers are accepted for numbers") {
   ParameterValues values(kList);
   CHECK(values.number("width") == 2);
   CHECK(values.integer("count") == 3);
@@ -44,7 +44,7 @@ TEST_CASE("parameters: defaults until set, by key or alias, a whole number where
   CHECK(!values.has("w"));
 }
 
-TEST_CASE("parameters: what does not fit is refused with what would") {
+TEST_CASE("parameters: invalid values are rejected with the expected ones") {
   ParameterValues values(kList);
   const auto refused = [&](const char* key, const ParameterValue& value, const char* text) {
     CHECK_THROWS_WITH_AS(values.set("here", key, value), text, ConfigError);

@@ -1,5 +1,6 @@
 #pragma once
-// Random rollouts [T, N] with terminals, cut-offs and void steps, and how results are compared with a float64 oracle.
+// Random rollouts [T, N] with terminal, truncated and invalid steps, and the comparison of
+// results with a float64 oracle.
 
 #include <algorithm>
 #include <cmath>
@@ -41,13 +42,13 @@ struct RandomRollout {
     const std::size_t i = at(t, n);
     return live(i) && !terminated[i] && !truncated[i] && t + 1 < steps && live(at(t + 1, n));
   }
-  // Makes next_values what it is in a rollout: V of the next step wherever there is one in the episode.
+  // Sets next_values as in a rollout: V of the next step if the episode has one.
   void join_values() {
     for (int64_t t = 0; t + 1 < steps; ++t)
       for (int64_t n = 0; n < columns; ++n)
         if (linked(t, n)) next_values[at(t, n)] = values[at(t + 1, n)];
   }
-  // Puts `x` into every number that must not be read.
+  // Writes `x` to every number that must not be read.
   void poison_void(float x) {
     for (std::size_t i = 0; i < size(); ++i) {
       if (!live(i)) rewards[i] = values[i] = next_values[i] = log_rho[i] = x;
@@ -78,7 +79,7 @@ struct RandomRollout {
 // Element i of a dense array of an input.
 inline float at(const FloatView& view, std::size_t i) { return static_cast<const float*>(view.data)[i]; }
 
-// The two outputs of an estimator, as floats from the kernel or doubles from an oracle.
+// The two outputs of an estimator: floats from the kernel or doubles from an oracle.
 template <class T>
 struct Pair {
   std::vector<T> first, second;
@@ -96,8 +97,8 @@ inline Pair<float> run(const VtraceInput& in) {
   return out;
 }
 
-// The largest difference, over 1e-5 + 2e-5 max|want|: at most 1 is equal up to the rounding of float. NaN is never
-// equal.
+// The largest difference, divided by 1e-5 + 2e-5 max|want|. At most 1 means equal up to the rounding of float. NaN
+// never counts as equal.
 template <class T>
 double misfit(const std::vector<float>& got, const std::vector<T>& want) {
   REQUIRE(got.size() == want.size());
@@ -110,7 +111,7 @@ double misfit(const std::vector<float>& got, const std::vector<T>& want) {
   return worst / (1e-5 + 2e-5 * largest);
 }
 
-// [T, N] around the edges of a tile, and the empty ones.
+// Sizes [T, N] around the size of a tile, and empty ones.
 inline const std::vector<std::pair<int64_t, int64_t>>& shapes() {
   static const std::vector<std::pair<int64_t, int64_t>> kShapes = {
       {0, 0}, {0, 5}, {5, 0}, {1, 1}, {1, 7}, {7, 1}, {33, 3}, {16, 63}, {16, 64}, {9, 65}, {5, 130}, {300, 2}};

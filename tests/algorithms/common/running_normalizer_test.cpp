@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// [samples, 3] with features of very different size.
+// [samples, 3] with features of very different magnitudes.
 std::vector<float> block(std::size_t samples, uint64_t seed = 1) {
   Rng rng(derive_key(seed, "normalizer"));
   std::vector<float> out;
@@ -32,7 +32,7 @@ void check_equal(const RunningNormalizer& got, const RunningNormalizer& want) {
   }
 }
 
-// Two passes over everything in long double.
+// Two passes over all samples, in long double.
 RunningNormalizer oracle(const std::vector<float>& x) {
   const std::size_t samples = x.size() / 3;
   std::vector<double> mean(3), m2(3);
@@ -71,7 +71,7 @@ TEST_CASE("running_normalizer: merged streams equal one stream") {
   check_equal(nothing, left);
 }
 
-TEST_CASE("running_normalizer: void samples do not count, whatever they hold") {
+TEST_CASE("running_normalizer: invalid samples do not count, whatever their values") {
   std::vector<float> x = block(3), kept(x.begin(), x.begin() + 3);
   kept.insert(kept.end(), x.begin() + 6, x.end());
   x[3] = x[4] = kNaN;
@@ -80,7 +80,7 @@ TEST_CASE("running_normalizer: void samples do not count, whatever they hold") {
   check_equal(n, oracle(kept));
 }
 
-TEST_CASE("running_normalizer: a number that is not finite is refused and changes nothing") {
+TEST_CASE("running_normalizer: a number that is not finite is rejected and changes nothing") {
   RunningNormalizer n(3);
   n.update(block(10));
   const RunningNormalizer before = n;
@@ -92,14 +92,14 @@ TEST_CASE("running_normalizer: a number that is not finite is refused and change
   }
 }
 
-TEST_CASE("running_normalizer: an empty block or only void samples change nothing") {
+TEST_CASE("running_normalizer: an empty block, or one with only invalid samples, changes nothing") {
   RunningNormalizer n(3);
   n.update({});
   n.update(block(2), std::vector<uint8_t>{0, 0});
   CHECK(n.count() == 0);
 }
 
-TEST_CASE("running_normalizer: unused it changes nothing but the clip") {
+TEST_CASE("running_normalizer: without samples it only clips") {
   const RunningNormalizer n(2);
   const std::vector<float> x = {0.5f, -3, 100, -100};
   std::vector<float> y(4);
@@ -107,7 +107,7 @@ TEST_CASE("running_normalizer: unused it changes nothing but the clip") {
   CHECK(y == std::vector<float>{0.5f, -3, 10, -10});
 }
 
-TEST_CASE("running_normalizer: normalised data have mean 0 and variance 1, and come back") {
+TEST_CASE("running_normalizer: normalized data have mean 0 and variance 1, and denormalize() inverts it") {
   const std::vector<float> x = block(2000);
   RunningNormalizer n(3), after(3);
   n.update(x);
@@ -122,7 +122,7 @@ TEST_CASE("running_normalizer: normalised data have mean 0 and variance 1, and c
   for (std::size_t i = 0; i < x.size(); ++i) REQUIRE(z[i] == doctest::Approx(x[i]).epsilon(1e-5));
 }
 
-TEST_CASE("running_normalizer: works in place, clips, and shows NaN") {
+TEST_CASE("running_normalizer: works in place, clips, and keeps NaN") {
   RunningNormalizer n(1);
   n.update(std::vector<float>{-1, 1});
   std::vector<float> x = {1000, -1000, 0.5f, kNaN};
@@ -133,7 +133,7 @@ TEST_CASE("running_normalizer: works in place, clips, and shows NaN") {
   CHECK(std::isnan(x[3]));
 }
 
-TEST_CASE("running_normalizer: a feature that never varied stays within the clip") {
+TEST_CASE("running_normalizer: a constant feature stays within the clip") {
   RunningNormalizer n(1);
   n.update(std::vector<float>(100, 3.0f));
   std::vector<float> x = {3, 4};
@@ -142,7 +142,7 @@ TEST_CASE("running_normalizer: a feature that never varied stays within the clip
   CHECK(x[1] == 10);
 }
 
-TEST_CASE("running_normalizer: a saved state continues as if it had not been saved") {
+TEST_CASE("running_normalizer: a restored state continues like the original") {
   const std::vector<float> x = block(100);
   RunningNormalizer n(3);
   n.update(std::span(x).first(120));
@@ -153,7 +153,7 @@ TEST_CASE("running_normalizer: a saved state continues as if it had not been sav
   CHECK(restored.m2() == n.m2());
 }
 
-TEST_CASE("running_normalizer: damaged states and wrong sizes are refused") {
+TEST_CASE("running_normalizer: invalid states and wrong sizes are rejected") {
   CHECK_THROWS_AS(RunningNormalizer(1, {0, 0}, {0}), InvariantError);
   CHECK_THROWS_AS(RunningNormalizer(-1, {0}, {0}), InvariantError);
   CHECK_THROWS_AS(RunningNormalizer(1, {std::nan("")}, {0}), InvariantError);

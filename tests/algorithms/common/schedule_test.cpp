@@ -21,7 +21,7 @@ double rate(LearningRateKind kind, double step, double min_ratio = 0) {
 
 }  // namespace
 
-TEST_CASE("schedule: the worked example, peak 1e-4, warm-up 500, total 10000") {
+TEST_CASE("schedule: a worked example, peak 1e-4, warm-up 500, total 10000") {
   const auto lr = [](double step) { return 1e-4 * rate(LearningRateKind::cosine, step); };
   CHECK(lr(0) == 0);
   CHECK(lr(250) == doctest::Approx(5e-5));
@@ -31,13 +31,13 @@ TEST_CASE("schedule: the worked example, peak 1e-4, warm-up 500, total 10000") {
   CHECK(std::abs(lr(25000)) < 1e-18);
 }
 
-TEST_CASE("schedule: after its end every kind stays where it ended") {
+TEST_CASE("schedule: after its end every kind is constant") {
   for (const LearningRateKind kind : {LearningRateKind::linear, LearningRateKind::cosine, LearningRateKind::wsd})
     for (const double step : {10000.0, 15000.0, 20000.0, 1e12}) CHECK(rate(kind, step, .1) == doctest::Approx(.1));
   CHECK(rate(LearningRateKind::constant, 1e12, .1) == 1);
 }
 
-TEST_CASE("schedule: linear and cosine reach the middle between peak and end half-way") {
+TEST_CASE("schedule: linear and cosine are half-way between peak and end in the middle") {
   for (const LearningRateKind kind : {LearningRateKind::linear, LearningRateKind::cosine})
     CHECK(rate(kind, 5250, .2) == doctest::Approx(.6));
 }
@@ -71,7 +71,7 @@ TEST_CASE("schedule: without warm-up the first step has the peak") {
   CHECK(learning_rate_factor(schedule, 0) == 1);
 }
 
-TEST_CASE("schedule: when warm-up fills the whole run the decay is over after it") {
+TEST_CASE("schedule: when the warm-up fills the whole run, the decay has ended after it") {
   LearningRateSchedule schedule;
   schedule.kind = LearningRateKind::linear;
   schedule.warmup = 10;
@@ -89,13 +89,13 @@ TEST_CASE("schedule: linear is exact at both ends and clamps its progress") {
   CHECK(linear(-2, -3, .5) == -2.5);
 }
 
-TEST_CASE("schedule: NaN progress is refused") {
+TEST_CASE("schedule: NaN progress is rejected") {
   CHECK_THROWS_AS(linear(0, 1, std::nan("")), InvariantError);
   CHECK_THROWS_AS(decay_factor(LearningRateKind::cosine, std::nan("")), InvariantError);
   CHECK_THROWS_AS(rate(LearningRateKind::constant, std::nan("")), InvariantError);
 }
 
-TEST_CASE("schedule: kinds are found by name, unknown ones refused with the nearest") {
+TEST_CASE("schedule: kinds are found by name, unknown ones are rejected with the nearest") {
   CHECK(find_learning_rate_kind("constant") == LearningRateKind::constant);
   CHECK(find_learning_rate_kind("linear") == LearningRateKind::linear);
   CHECK(find_learning_rate_kind("cosine") == LearningRateKind::cosine);
@@ -106,7 +106,7 @@ TEST_CASE("schedule: kinds are found by name, unknown ones refused with the near
                        ConfigError);
 }
 
-TEST_CASE("schedule: the rate is the peak times the factor, and bad settings are named") {
+TEST_CASE("schedule: the rate is the peak times the factor, and errors name bad settings") {
   LearningRateSchedule schedule;
   schedule.kind = LearningRateKind::cosine;
   schedule.warmup = 500;

@@ -1,6 +1,6 @@
 #pragma once
-// Random sequences for the scan family with every option, their placement in memory in any layout, and plain-loop
-// float64 oracles, one sequence at a time.
+// Random sequences for the scan family with all options, their placement in memory in any layout, and plain-loop
+// float64 oracles that process one sequence at a time.
 
 #include <cstring>
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace troupe::test {
 
-// Which of the optional inputs there are.
+// Which optional inputs are given.
 struct Options {
   bool mask = false, valid = false, ends = false, next = false, bootstrap = false, gammas = false, lambdas = false;
   bool carry = false, cut_is_end = false, packed = false;
 };
 
-// Values exact in bfloat16.
+// Values that are exact in bfloat16.
 struct Sequence {
   std::vector<float> rewards, values, next, log_rho, gammas, lambdas;
   std::vector<uint8_t> terminated, truncated, mask;
@@ -47,13 +47,13 @@ struct Sequence {
   int64_t steps() const { return static_cast<int64_t>(rewards.size()); }
 };
 
-// Rows of memory at a distance, each array somewhere in a buffer of its own full of NaN.
+// How arrays are placed: each in a separate buffer filled with NaN, with a distance between rows of memory.
 struct Placement {
   Layout layout = Layout::rows;
   int64_t gap = 0;      // elements between the rows
   int64_t offset = 0;   // bytes from a cache line's start
   bool halves = false;  // bfloat16
-  bool exact = false;   // the buffer ends where the array does, and begins `offset` bytes before it: for the sanitizers
+  bool exact = false;   // the buffer ends with the array and begins `offset` bytes before it, for the sanitizers
 };
 
 class Memory {
@@ -87,7 +87,7 @@ class Memory {
     return {reinterpret_cast<const uint8_t*>(data), size, stride()};
   }
   OutputView output() { return {reinterpret_cast<float*>(buffer(4)), size, stride()}; }
-  // An output's elements, sequence by sequence; checks that nothing else of its memory was touched.
+  // An output's elements, sequence by sequence. Checks that the rest of its buffer is unchanged.
   std::vector<float> read(const OutputView& out) const {
     std::vector<float> result(size);
     std::size_t i = 0;
@@ -148,7 +148,7 @@ class Memory {
   std::vector<std::vector<char>> buffers_;
 };
 
-// -- oracles: append to `first` and `second` the results of one sequence
+// -- oracles: append the results of one sequence to `first` and `second`
 
 inline void gae_oracle(const Sequence& s, const Options& o, float gamma, float lambda, Pair<double>& out) {
   const auto start = out.first.size(), n = s.rewards.size();

@@ -8,7 +8,7 @@
 
 using namespace troupe;
 
-TEST_CASE("ratio_of: clamps the log-ratio to 20, keeps NaN") {
+TEST_CASE("ratio_of: clamps the log-ratio to 20, and NaN stays NaN") {
   const float inf = std::numeric_limits<float>::infinity();
   CHECK(ratio_of(inf) == exp_bounded(20));
   CHECK(ratio_of(-inf) == exp_bounded(-20));

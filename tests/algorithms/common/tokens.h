@@ -1,5 +1,5 @@
 #pragma once
-// A random batch of tokens for the tests of losses.
+// A random batch of tokens for tests of losses.
 
 #include <cmath>
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Tokens {
       offsets.push_back(std::min<int64_t>(n, offsets.back() + static_cast<int64_t>(random.below(70))));
     if (offsets.size() > 2) std::fill(mask.begin() + offsets[1], mask.begin() + offsets[2], uint8_t{0});
   }
-  // Ratios and advantages given one by one, all unmasked, one sequence; old log-probabilities are 0.
+  // Given log-ratios and advantages, all unmasked, as one sequence; old log-probabilities are 0.
   static Tokens of(const std::vector<double>& ratios, const std::vector<float>& advantages) {
     Tokens tokens(0);
     tokens.advantages = advantages;
@@ -77,7 +77,7 @@ inline Surrogate surrogate_with(std::string_view name, const Settings& settings 
   return surrogate;
 }
 
-// Every instruction set in turn; the choice is free again at the end.
+// Selects every instruction set in turn, and the automatic choice again at the end.
 template <class Body>
 void on_every_isa(Body body) {
   for (const Isa isa : available_isas()) {

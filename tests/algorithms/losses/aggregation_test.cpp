@@ -23,7 +23,7 @@ double aggregated(Aggregation mode, const std::vector<float>& values, const Toke
   return aggregate(values, sequences, mask, weights);
 }
 
-// The modes as their definitions say, in double.
+// The modes by their definitions, in double.
 double oracle(Aggregation mode, const Tokens& tokens, double length) {
   double all = 0, means = 0, count = 0, sequences = 0;
   for (std::size_t sequence = 0; sequence + 1 < tokens.offsets.size(); ++sequence) {
@@ -54,7 +54,7 @@ TEST_CASE("aggregation: every mode agrees with a float64 loop") {
     }
 }
 
-TEST_CASE("aggregation: the worked token mean, whole and over two ranks") {
+TEST_CASE("aggregation: a worked token mean, whole and over two ranks") {
   const std::vector<float> loss = {1, 2, 0, 3, 4, 5, 7, 0, 0};
   const std::vector<uint8_t> mask = {1, 1, 0, 1, 1, 1, 1, 0, 0};
   CHECK(aggregated(Aggregation::token_mean, loss, TokenSequences(3, 3), mask) == doctest::Approx(3.6666667));
@@ -108,14 +108,14 @@ TEST_CASE(
 }
 
 // github.com/volcengine/verl
-TEST_CASE("aggregation: verl's norm divides by the length alone") {
+TEST_CASE("aggregation: verl's norm divides only by the length") {
   const std::vector<float> loss = {1, 2, 3, 4};
   const Normalizers compat{.dp_size = 4, .verl_compat = true};
   CHECK(aggregated(Aggregation::seq_mean_token_sum_norm, loss, TokenSequences(2, 2), {}, compat) == doctest::Approx(5));
   CHECK(aggregated(Aggregation::seq_mean_token_sum_norm, loss, TokenSequences(2, 2), {}) == doctest::Approx(2.5));
 }
 
-TEST_CASE("aggregation: nothing to average gives 0, also with NaN under the mask") {
+TEST_CASE("aggregation: without unmasked values the result is 0, even if masked ones are NaN") {
   const std::vector<float> nothing(6, kNaN);
   const std::vector<uint8_t> mask(6, 0);
   for (const Aggregation mode : kModes) {
@@ -126,7 +126,7 @@ TEST_CASE("aggregation: nothing to average gives 0, also with NaN under the mask
   }
 }
 
-TEST_CASE("aggregation: names, and what is refused") {
+TEST_CASE("aggregation: names, and rejected input") {
   for (std::size_t i = 0; i < 4; ++i) CHECK(find_aggregation(aggregation_names()[i]) == kModes[i]);
   CHECK_THROWS_WITH_AS(find_aggregation("token_mean"), doctest::Contains("did you mean \"token-mean\"?"), ConfigError);
   const std::vector<float> loss(6);

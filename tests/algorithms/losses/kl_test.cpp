@@ -57,7 +57,7 @@ TEST_CASE("kl: every estimate agrees with float64, its gradient with finite diff
     }
 }
 
-TEST_CASE("kl: low_var_kl stops at 10 without gradient, k3 goes on") {
+TEST_CASE("kl: low_var_kl is clamped at 10 without gradient, k3 is not") {
   const Estimate low = estimate("low_var_kl", {-3}, {0}), k3 = estimate("k3", {-3}, {0});
   CHECK(low.value[0] == 10);
   CHECK(low.grad[0] == 0);
@@ -65,12 +65,12 @@ TEST_CASE("kl: low_var_kl stops at 10 without gradient, k3 goes on") {
   CHECK(k3.grad[0] == doctest::Approx(1 - std::exp(3)));
 }
 
-TEST_CASE("kl: k3 keeps its digits near 0, and abs has no slope at 0") {
+TEST_CASE("kl: k3 is accurate near 0, and abs has slope 0 at 0") {
   CHECK(estimate("k3", {1e-5f}, {0}).value[0] == doctest::Approx(.5e-10).epsilon(1e-4));
   CHECK(estimate("abs", {0}, {0}).grad[0] == 0);
 }
 
-TEST_CASE("kl: NaN under the mask changes nothing, elsewhere it shows") {
+TEST_CASE("kl: masked NaN has no effect, unmasked NaN appears in the result") {
   const std::vector<uint8_t> mask = {1, 0};
   for (const char* name : {"k1", "abs", "k2", "k3", "low_var_kl", "k3+"}) {
     const Estimate hidden = estimate(name, {.5f, kNaN}, {0, kInf}, mask);
@@ -79,7 +79,7 @@ TEST_CASE("kl: NaN under the mask changes nothing, elsewhere it shows") {
   }
 }
 
-TEST_CASE("kl: unknown names and wrong sizes are refused, full wants logits") {
+TEST_CASE("kl: unknown names and wrong sizes are rejected, full needs logits") {
   CHECK_THROWS_WITH_AS(find_kl("k33"), doctest::Contains("did you mean \"k3\"?"), ConfigError);
   CHECK_THROWS_WITH_AS(find_kl("kl3"), doctest::Contains("did you mean \"k3\"?"), ConfigError);
   CHECK_THROWS_WITH_AS(find_kl("k33+"), doctest::Contains("did you mean \"k3+\"?"), ConfigError);
@@ -93,7 +93,7 @@ TEST_CASE("kl: unknown names and wrong sizes are refused, full wants logits") {
   CHECK_THROWS_AS(estimate("k1", {0}, {0, 1}), InvariantError);
 }
 
-TEST_CASE("adaptive kl: the worked sequence") {
+TEST_CASE("adaptive kl: a worked sequence of updates") {
   AdaptiveKl kl(.02, .01, 1e4);
   for (const auto& [current, want] : {std::pair{.03, .0201024}, {.01, .0201024}, {0.0, .019999475712}}) {
     kl.update(current, 256);
@@ -101,7 +101,7 @@ TEST_CASE("adaptive kl: the worked sequence") {
   }
 }
 
-TEST_CASE("adaptive kl: what could turn its sign is refused, a coefficient of 0 stays") {
+TEST_CASE("adaptive kl: input that could flip its sign is rejected, and a coefficient of 0 stays 0") {
   AdaptiveKl kl(.02, .01, 100);
   CHECK_THROWS_AS(kl.update(.01, 500), ConfigError);
   CHECK_THROWS_AS(kl.update(.01, -1), ConfigError);
@@ -116,7 +116,7 @@ TEST_CASE("adaptive kl: what could turn its sign is refused, a coefficient of 0 
   CHECK(none.value() == 0);
 }
 
-TEST_CASE("fixed kl: stays") {
+TEST_CASE("fixed kl: is constant") {
   FixedKl kl{.3};
   kl.update(100, 5);
   CHECK(kl.value == .3);

@@ -85,7 +85,7 @@ void check(const Batch<Element>& batch) {
       double slope = d_log_probs[i] * ((j == batch.labels[i]) - want.p[j]);
       if (want.p[j] > 0) slope += d_entropy[i] * want.p[j] * (mean - log_p);
       slope /= batch.temperature;
-      // Rounding is relative to the terms, which may cancel.
+      // The rounding error is relative to the terms, which may cancel.
       const double terms =
           want.p[j] > 0 ? want.p[j] * (std::abs(d_log_probs[i]) + d_entropy[i] * (1 - log_p - mean)) : 0.0;
       const double got = value_of(grad[static_cast<std::size_t>(i * batch.vocabulary + j)]);
@@ -107,12 +107,12 @@ TEST_CASE("logprob: values and gradients agree with float64, for float32 and bfl
   });
 }
 
-TEST_CASE("logprob: a vocabulary of 152064") {
+TEST_CASE("logprob: a vocabulary of 152064 tokens") {
   check(Batch<float>(2, 152064, 4.0f, 0.0f, 1.0));
   check(Batch<BFloat16>(2, 152064, 4.0f, 0.0f, 1.0));
 }
 
-TEST_CASE("logprob: a rising row moves the maximum in every chunk") {
+TEST_CASE("logprob: with increasing logits the maximum changes in every chunk") {
   Batch<float> batch(1, 20000, 1.0f, 0.0f, 1.0);
   for (int64_t j = 0; j < 20000; ++j) batch.logits[static_cast<std::size_t>(j)] = static_cast<float>(j) * .01f;
   batch.labels[0] = 19990;
@@ -132,7 +132,7 @@ TEST_CASE("logprob: -infinity is a token of probability 0") {
   CHECK(std::isfinite(entropy[0]));
 }
 
-TEST_CASE("logprob: NaN shows, and a row whose gradients are 0 gets zeros whatever it holds") {
+TEST_CASE("logprob: NaN appears in results, but a row whose outer gradients are 0 gets zeros") {
   Batch<float> batch(2, 300, 1.0f, 0.0f, 1.0);
   batch.logits[5] = kNaN;
   std::vector<float> log_probs(2), entropy(2), d_log_probs = {0, 1}, d_entropy = {0, 1}, grad(600, kNaN);
@@ -146,7 +146,7 @@ TEST_CASE("logprob: NaN shows, and a row whose gradients are 0 gets zeros whatev
   CHECK(std::ranges::all_of(grad, [](float x) { return std::isfinite(x); }));
 }
 
-TEST_CASE("logprob: rows may lie apart, and outputs may be left out") {
+TEST_CASE("logprob: rows may be strided, and outputs are optional") {
   Batch<float> batch(4, 500, 1.0f, 0.0f, 1.0);
   const LogitRows<float> every_other{batch.logits.data(), 2, 500, 1000};
   const std::vector<int64_t> labels = {batch.labels[0], batch.labels[2]};
@@ -178,7 +178,7 @@ TEST_CASE("logprob: an ignored row is not read, and its results and gradients ar
   CHECK(grad == want_grad);
 }
 
-TEST_CASE("logprob: labels, sizes and temperatures that do not fit are refused") {
+TEST_CASE("logprob: invalid labels, sizes and temperatures are rejected") {
   Batch<float> batch(2, 10, 1.0f, 0.0f, 1.0);
   std::vector<float> two(2), three(3);
   const auto refused = [&](const std::vector<int64_t>& labels, double temperature, std::span<float> out) {

@@ -56,7 +56,7 @@ TEST_CASE("rollout_correction: token weights are truncated ratios, 0 where maske
                                               : doctest::Approx(0)));
 }
 
-TEST_CASE("rollout_correction: sequence weights are one truncated product for all tokens of the sequence") {
+TEST_CASE("rollout_correction: a sequence weight is one truncated product for all tokens of the sequence") {
   const Tokens tokens(500, 72, .1f);
   const Corrected got = correct(tokens, {});
   for_sequences(tokens, [&](const std::vector<std::size_t>& live) {
@@ -73,7 +73,7 @@ TEST_CASE("rollout_correction: without a level all weights are 1") {
   for (std::size_t i = 0; i < 50; ++i) CHECK(got.weights[i] == (tokens.live(i) ? 1.0f : 0.0f));
 }
 
-TEST_CASE("rollout_correction: icepop drops what truncation clamps") {
+TEST_CASE("rollout_correction: icepop sets to 0 what truncation clamps") {
   const Tokens tokens = Tokens::of({.1, .6, 1, 3}, {1, 1, 1, 1});
   RolloutCorrection params{.level = WeightLevel::token, .low = .5, .high = 2};
   Corrected got = correct(tokens, params);
@@ -88,7 +88,7 @@ TEST_CASE("rollout_correction: icepop drops what truncation clamps") {
   CHECK(got.metrics.weight_low_fraction == .25);
 }
 
-TEST_CASE("rollout_correction: normalised weights have a mean of 1 over tokens, or over sequences") {
+TEST_CASE("rollout_correction: normalized weights have a mean of 1 over tokens or over sequences") {
   const Tokens tokens(400, 74, .1f);
   const Corrected by_token = correct(tokens, {.level = WeightLevel::token, .batch_normalize = true});
   double sum = 0, n = 0;
@@ -102,7 +102,7 @@ TEST_CASE("rollout_correction: normalised weights have a mean of 1 over tokens, 
   CHECK(sum / n == doctest::Approx(1).epsilon(1e-6));
 }
 
-TEST_CASE("rollout_correction: every rule rejects what its statistic says") {
+TEST_CASE("rollout_correction: every rule rejects by its statistic") {
   const Tokens tokens(600, 75, .4f);
   const auto statistic = [&](char kind, std::size_t i) {
     const double x = l(tokens, i);
@@ -137,7 +137,7 @@ TEST_CASE("rollout_correction: every rule rejects what its statistic says") {
     }
 }
 
-TEST_CASE("rollout_correction: all rules must pass, and one threshold serves all") {
+TEST_CASE("rollout_correction: tokens must pass all rules, and one threshold can apply to all rules") {
   const Tokens tokens(600, 76, .4f);
   const Corrected a = correct(tokens, with_rules("token_k2", ".1")),
                   b = correct(tokens, with_rules("seq_mean_k3", ".1"));
@@ -150,7 +150,7 @@ TEST_CASE("rollout_correction: all rules must pass, and one threshold serves all
   CHECK(both.metrics.rejected_token_fraction == doctest::Approx(lost / live));
 }
 
-TEST_CASE("rollout_correction: thresholds of k1 are ratios; a single number stands for its inverse too") {
+TEST_CASE("rollout_correction: thresholds of k1 are ratios; a single number also sets its inverse") {
   const RejectionRule two = parse_rejection_rules("token_k1", "0.5_3.0")[0];
   CHECK(two.low == doctest::Approx(std::log(.5)));
   CHECK(two.high == doctest::Approx(std::log(3)));
@@ -158,12 +158,12 @@ TEST_CASE("rollout_correction: thresholds of k1 are ratios; a single number stan
   CHECK(one.low == doctest::Approx(-std::log(4)));
   CHECK(one.high == doctest::Approx(std::log(4)));
   CHECK(parse_rejection_rules("", "").empty());
-  // The statistic is -l: a token that the trainer finds five times likelier lies below ln 0.5.
+  // The statistic is -l: a token five times as likely under the trainer's policy is below ln 0.5.
   CHECK(correct(Tokens::of({5}, {1}), with_rules("token_k1", "0.5_100")).kept[0] == 0);
   CHECK(correct(Tokens::of({.2}, {1}), with_rules("token_k1", "0.5_100")).kept[0] == 1);
 }
 
-TEST_CASE("rollout_correction: what cannot be read is refused with its place") {
+TEST_CASE("rollout_correction: invalid rules are rejected with the wrong part") {
   const auto refused = [](const char* rules, const char* thresholds, const char* text) {
     CHECK_THROWS_WITH_AS(parse_rejection_rules(rules, thresholds), doctest::Contains(text), ConfigError);
   };
@@ -177,12 +177,20 @@ TEST_CASE("rollout_correction: what cannot be read is refused with its place") {
   refused("token_k2", "-1", "expected a number above 0");
 }
 
-TEST_CASE("rollout_correction: opsm rejects sequences of negative advantage that the policy has left") {
+TEST_CASE("rollout_correction: opsm rejects negative advantages in sequences that the policy has moved away from") {
   Tokens tokens = Tokens::of({.5, .5, 1, 1, .5, .5}, {-1, -1, -1, -1, 1, 1});
   tokens.offsets = {0, 2, 4, 6};
   const Corrected got = correct(tokens, {.level = WeightLevel::none, .opsm_delta = 1e-4});
   CHECK(got.kept == std::vector<uint8_t>{0, 0, 1, 1, 1, 1});
   CHECK(got.metrics.rejected_sequence_fraction == doctest::Approx(1.0 / 3));
+}
+
+TEST_CASE("rollout_correction: opsm keeps the tokens of positive advantage in a sequence that it masks") {
+  Tokens tokens = Tokens::of({.5, .5, .5, .5}, {-1, 1, 0, -1});
+  tokens.offsets = {0, 4};
+  const Corrected got = correct(tokens, {.level = WeightLevel::none, .opsm_delta = 1e-4});
+  CHECK(got.kept == std::vector<uint8_t>{0, 1, 1, 0});
+  CHECK(got.metrics.rejected_token_fraction == doctest::Approx(0.5));
 }
 
 TEST_CASE("rollout_correction: metrics agree with float64 loops") {
@@ -216,7 +224,7 @@ TEST_CASE("rollout_correction: metrics agree with float64 loops") {
   CHECK(got.ppl_ratio == doctest::Approx(ratio / sequences).epsilon(1e-9));
 }
 
-TEST_CASE("rollout_correction: NaN under the mask changes no byte; nothing to count gives zeros") {
+TEST_CASE("rollout_correction: masked NaN does not affect results; without unmasked tokens they are 0") {
   Tokens tokens(300, 78);
   RolloutCorrection params{
       .batch_normalize = true, .rules = parse_rejection_rules("token_k1,seq_max_k3", "2,1"), .opsm_delta = .1};
@@ -234,7 +242,7 @@ TEST_CASE("rollout_correction: NaN under the mask changes no byte; nothing to co
   CHECK(none.rejected_token_fraction == 0);
 }
 
-TEST_CASE("rollout_correction: wrong sizes are refused") {
+TEST_CASE("rollout_correction: wrong sizes are rejected") {
   Tokens tokens(4);
   std::vector<float> weights(3);
   std::vector<uint8_t> kept(4);

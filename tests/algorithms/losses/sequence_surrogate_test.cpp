@@ -14,7 +14,7 @@ using namespace troupe::test;
 
 namespace {
 
-// Log-ratios in double, moved at one token, so that a finite difference has digits.
+// Log-ratios in double, changed at one token, so that a finite difference is accurate.
 struct Moved {
   const Tokens& tokens;
   std::size_t token = 0;
@@ -32,7 +32,7 @@ double total(const Moved& moved, SequenceLoss sequence_loss) {
   return sum;
 }
 
-// The sum over a sequence's tokens of the clipped loss with the sequence's ratio.
+// The sum of the clipped loss over a sequence's tokens, with the sequence's ratio.
 double gspo_sequence(const Moved& moved, std::size_t begin, std::size_t end) {
   double sum = 0, n = 0, loss = 0;
   for (std::size_t i = begin; i < end; ++i)
@@ -59,7 +59,7 @@ double geo_mean_sequence(const Moved& moved, std::size_t begin, std::size_t end)
   return n == 0 ? 0.0 : -a / n * std::exp(mu / n) * std::exp(weight / n) * n;
 }
 
-// All tokens of a sequence have one advantage.
+// Gives all tokens of a sequence the same advantage.
 void level_advantages(Tokens& tokens) {
   for (std::size_t sequence = 0; sequence + 1 < tokens.offsets.size(); ++sequence)
     for (int64_t i = tokens.offsets[sequence]; i < tokens.offsets[sequence + 1]; ++i)
@@ -82,7 +82,7 @@ void check_against(const Surrogate& surrogate, const Tokens& tokens, SequenceLos
   for (std::size_t i = 0; i < tokens.log_probs.size(); ++i) {
     const double left = (total({tokens, i, 0}, sequence_loss) - total({tokens, i, -h}, sequence_loss)) / h;
     const double right = (total({tokens, i, h}, sequence_loss) - total({tokens, i, 0}, sequence_loss)) / h;
-    if (std::abs(left - right) > 1e-3 * (1 + std::abs(left))) continue;  // a kink
+    if (std::abs(left - right) > 1e-3 * (1 + std::abs(left))) continue;  // not differentiable here
     REQUIRE(std::abs(got.grad[i] - (left + right) / 2) <= 1e-5 * (1 + std::abs(left)));
   }
 }
@@ -106,7 +106,7 @@ TEST_CASE("gspo: loss and gradient agree with the sequence loss and its finite d
   });
 }
 
-TEST_CASE("gspo: the token form passes each token's own advantage") {
+TEST_CASE("gspo: the token form uses each token's own advantage") {
   const Tokens tokens = weighted_tokens(300, 32);
   const Result got = run(surrogate_with("gspo", {{"clip", double{kInf}}}), tokens.input());
   for (std::size_t sequence = 0; sequence + 1 < tokens.offsets.size(); ++sequence) {
@@ -123,7 +123,7 @@ TEST_CASE("gspo: the token form passes each token's own advantage") {
   }
 }
 
-TEST_CASE("gspo: a mean log-ratio above 10 counts as 10, without gradient") {
+TEST_CASE("gspo: a mean log-ratio above 10 is clamped to 10, without gradient") {
   Tokens tokens = Tokens::of({1, 1}, {-1, -1});
   tokens.log_probs = {30, 0};
   const Result got = run(surrogate_with("gspo"), tokens.input());
@@ -171,7 +171,7 @@ TEST_CASE(
   CHECK(got.loss == doctest::Approx(sum / count).epsilon(1e-6));
 }
 
-TEST_CASE("clip_cov: the chosen tokens lose loss and gradient, the others are those of clip") {
+TEST_CASE("clip_cov: selected tokens have no loss and gradient, the others are as for clip") {
   const Tokens tokens(4000, 35);
   const Settings settings = {{"fraction", .01}, {"cov_low", .5}, {"cov_high", 3.0}};
   const Result clip = run(surrogate_with("clip"), tokens.input());
@@ -200,7 +200,7 @@ TEST_CASE("clip_cov: the chosen tokens lose loss and gradient, the others are th
   CHECK(draws.size() == 3);
 }
 
-TEST_CASE("clip_cov: every candidate is drawn equally often, and none is nothing to do") {
+TEST_CASE("clip_cov: every candidate is drawn equally often; without candidates it equals clip") {
   const Tokens tokens(200, 36);
   SurrogateInput in = tokens.input();
   const Result clip = run(surrogate_with("clip"), in);
@@ -220,7 +220,7 @@ TEST_CASE("clip_cov: every candidate is drawn equally often, and none is nothing
   CHECK(none.loss == clip.loss);
 }
 
-TEST_CASE("kl_cov: the tokens of the largest covariance get the penalty, the others -A r") {
+TEST_CASE("kl_cov: tokens with the largest covariance get the penalty, the others -A r") {
   for (const double fraction : {2e-4, .01, .5, 1.0}) {
     const Tokens tokens(1500, 37);
     const Result plain = run(surrogate_with("none"), tokens.input());
@@ -243,7 +243,7 @@ TEST_CASE("kl_cov: the tokens of the largest covariance get the penalty, the oth
   }
 }
 
-TEST_CASE("kl_cov: of equal covariances the first tokens are taken") {
+TEST_CASE("kl_cov: among equal covariances the first tokens are selected") {
   Tokens tokens = Tokens::of({2, 2, 2, 2, 2}, {1, 1, 1, 1, 1});
   const Result got = run(surrogate_with("kl_cov", {{"fraction", .4}, {"kl_coef", 1.0}}), tokens.input());
   CHECK(got.grad[0] == doctest::Approx(-1));

@@ -26,7 +26,7 @@ struct Want {
   double loss, grad;
 };
 
-// A surrogate as its paper writes it, in double, for one token.
+// A surrogate as defined in its paper, in double, for one token.
 using Oracle = std::function<Want(const Point&)>;
 
 Oracle clip_oracle(double low, double high, double dual) {
@@ -125,7 +125,7 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-// On which side of a bound a ratio falls is a matter of its last bit.
+// The last bit of a ratio can decide on which side of a bound it is.
 bool near_bound(const Tokens& tokens, std::size_t i) {
   for (const double bound : {.5, .6, .7, .8, .9, 1.0, 1.1, 1.2, 1.28, 1.4, 1.5, 3.0, 5.0})
     if (tokens.log_ratio(i) != 0 && std::abs(tokens.log_ratio(i) - std::log(bound)) < 1e-6) return true;
@@ -162,7 +162,7 @@ float kernel_ratio(float d) {
 
 }  // namespace
 
-TEST_CASE("surrogate: loss and gradient of every per-token one agree with a float64 oracle, on every instruction set") {
+TEST_CASE("surrogate: loss and gradient of all per-token surrogates agree with a float64 oracle, on every ISA") {
   on_every_isa([] {
     for (const int64_t n : {0, 1, 127, 128, 129, 1500})
       for (const float spread : {0.0f, 0.3f, 3.0f, 15.0f})
@@ -170,7 +170,7 @@ TEST_CASE("surrogate: loss and gradient of every per-token one agree with a floa
   });
 }
 
-TEST_CASE("surrogate: where nothing is held constant the gradient is the loss's finite difference") {
+TEST_CASE("surrogate: if no factor is held constant, the gradient is the finite difference of the loss") {
   for (const char* name : {"clip", "dual_clip", "sapo", "gpg", "reinforce", "none"}) {
     CAPTURE(name);
     const Case& c = *std::ranges::find(cases(), name, &Case::name);
@@ -183,13 +183,13 @@ TEST_CASE("surrogate: where nothing is held constant the gradient is the loss's 
         return c.oracle({tokens.log_ratio(i) + by, tokens.advantages[i], tokens.log_probs[i] + by}).loss;
       };
       const double left = (loss(0) - loss(-h)) / h, right = (loss(h) - loss(0)) / h;
-      if (std::abs(left - right) > 1e-3 * (1 + std::abs(left))) continue;  // a kink
+      if (std::abs(left - right) > 1e-3 * (1 + std::abs(left))) continue;  // not differentiable here
       REQUIRE(got.grad[i] == doctest::Approx((left + right) / 2).epsilon(1e-4));
     }
   }
 }
 
-TEST_CASE("surrogate: every instruction set gives the same bytes") {
+TEST_CASE("surrogate: every instruction set gives identical results") {
   for (const SurrogateEntry& entry : surrogate_table()) {
     CAPTURE(entry.name);
     const Tokens tokens(3000, 9, 2.0f);
@@ -205,7 +205,7 @@ TEST_CASE("surrogate: every instruction set gives the same bytes") {
   }
 }
 
-TEST_CASE("surrogate: the worked clip example") {
+TEST_CASE("surrogate: a worked clip example") {
   Tokens tokens = Tokens::of({1, 1, 1}, {1, -1, 2});
   tokens.old_log_probs = {-1, -1, -1};
   tokens.log_probs = {-1.69315f, -1, -.59453f};
@@ -216,7 +216,7 @@ TEST_CASE("surrogate: the worked clip example") {
   CHECK(got.sums.loss / 3 == doctest::Approx(-.6333).epsilon(1e-4));
 }
 
-TEST_CASE("surrogate: the worked dual-clip example, and clip-higher") {
+TEST_CASE("surrogate: worked examples of dual clip and clip-higher") {
   const Result got = run_clip(Tokens::of({2, 2, .5}, {2, -2, 2}), {{"dual_clip", 1.5}});
   CHECK(got.loss[0] == doctest::Approx(-2.4));
   CHECK(got.loss[1] == doctest::Approx(3.0));
@@ -242,7 +242,7 @@ TEST_CASE("surrogate: losses and gradients at ratio 1.5 and advantage 2") {
   CHECK(at("ce_gppo").second == doctest::Approx(-2.4));
 }
 
-TEST_CASE("surrogate: sapo's weight is 1 at ratio 1 whatever the temperature") {
+TEST_CASE("surrogate: sapo's weight is 1 at ratio 1 for every temperature") {
   for (const double tau : {.1, 1.0, 7.0}) {
     const Result got = run_clip(Tokens::of({1}, {2}), {{"tau_pos", tau}}, "sapo");
     CHECK(got.grad[0] == doctest::Approx(-2));
@@ -250,12 +250,12 @@ TEST_CASE("surrogate: sapo's weight is 1 at ratio 1 whatever the temperature") {
   }
 }
 
-TEST_CASE("surrogate: ce_gppo without kept gradients has those of clip") {
+TEST_CASE("surrogate: ce_gppo with beta 0 has the gradients of clip") {
   const Tokens tokens(2000, 21);
   CHECK(run_clip(tokens, {{"beta1", 0.0}, {"beta2", 0.0}}, "ce_gppo").grad == run_clip(tokens).grad);
 }
 
-TEST_CASE("surrogate: exactly on a bound the gradient is still there, one step beyond it is not") {
+TEST_CASE("surrogate: exactly on a bound the gradient exists, one float beyond it is 0") {
   const auto grad = [](float d, float advantage, double low, double high, double dual) {
     Tokens tokens = Tokens::of({1}, {advantage});
     tokens.log_probs = {d};
@@ -284,7 +284,7 @@ TEST_CASE("surrogate: beyond a log-ratio of 20 there is no gradient through the 
   CHECK(got.grad[3] == 0);
 }
 
-TEST_CASE("surrogate: NaN and inf under the mask's zeros change no byte of any surrogate or diagnostic") {
+TEST_CASE("surrogate: masked NaN and inf do not affect any surrogate or diagnostic") {
   for (const SurrogateEntry& entry : surrogate_table())
     for (const float poison : {kNaN, kInf, -kInf}) {
       CAPTURE(entry.name);
@@ -305,7 +305,7 @@ TEST_CASE("surrogate: NaN and inf under the mask's zeros change no byte of any s
     }
 }
 
-TEST_CASE("surrogate: a NaN in a real element shows in its loss and in the aggregate") {
+TEST_CASE("surrogate: an unmasked NaN appears in its loss and in the aggregate") {
   for (const SurrogateEntry& entry : surrogate_table()) {
     CAPTURE(entry.name);
     Tokens tokens = Tokens::of({1, 1}, {1, kNaN});
@@ -332,7 +332,7 @@ TEST_CASE("surrogate: rollout weights multiply loss and gradient") {
   for (const Case& c : cases()) check(c, tokens);
 }
 
-TEST_CASE("surrogate: weights of sequences multiply both, and the sum is the aggregate") {
+TEST_CASE("surrogate: sequence weights multiply loss and gradient, and the sum is the aggregate") {
   for (const SurrogateEntry& entry : surrogate_table()) {
     CAPTURE(entry.name);
     Tokens tokens(1000, 15);
@@ -353,7 +353,7 @@ TEST_CASE("surrogate: weights of sequences multiply both, and the sum is the agg
   }
 }
 
-TEST_CASE("surrogate: outputs that nobody wants change nothing") {
+TEST_CASE("surrogate: omitting outputs does not change the others") {
   for (const SurrogateEntry& entry : surrogate_table()) {
     const Tokens tokens(300, 16);
     const Surrogate surrogate = surrogate_with(entry.name);
@@ -365,7 +365,7 @@ TEST_CASE("surrogate: outputs that nobody wants change nothing") {
   }
 }
 
-TEST_CASE("surrogate: every name and alias of the table is found once, with parameters that say what they are") {
+TEST_CASE("surrogate: names and aliases of the table are unique, and parameters are documented") {
   std::set<std::string_view> names;
   for (const SurrogateEntry& entry : surrogate_table()) {
     CHECK(names.insert(entry.name).second);
@@ -393,7 +393,7 @@ TEST_CASE("surrogate: every name and alias of the table is found once, with para
     CHECK(names.contains(name));
 }
 
-TEST_CASE("surrogate: an unknown name or parameter is refused with the nearest one") {
+TEST_CASE("surrogate: an unknown name or parameter is rejected with the nearest one") {
   CHECK_THROWS_WITH_AS(make_surrogate("clpi"), doctest::Contains("unknown name \"clpi\", did you mean \"clip\"?"),
                        ConfigError);
   CHECK_THROWS_AS(make_surrogate("Clip"), ConfigError);
@@ -402,7 +402,7 @@ TEST_CASE("surrogate: an unknown name or parameter is refused with the nearest o
                        doctest::Contains("test.tau_poss: unknown key, did you mean test.tau_pos?"), ConfigError);
 }
 
-TEST_CASE("surrogate: wrong sizes and parameters are refused") {
+TEST_CASE("surrogate: wrong sizes and parameters are rejected") {
   const auto refused = [](const char* name, const char* key, const ParameterValue& value) {
     CHECK_THROWS_AS(surrogate_with(name, {{key, value}})({}, {}), ConfigError);
   };
@@ -485,7 +485,7 @@ TEST_CASE("surrogate diagnostics: the dead fraction is the fraction of zero grad
   CHECK(diagnostics_of(got.sums).dead_gradient_fraction == doctest::Approx(dead / count).epsilon(1e-12));
 }
 
-TEST_CASE("surrogate diagnostics: each surrogate counts its own clipping, all the clip rule's dead gradients") {
+TEST_CASE("surrogate diagnostics: surrogates count their own clipping, but all use the clip rule for dead gradients") {
   const Tokens tokens = Tokens::of({.5, 1, 1.5, .5, 1.5}, {1, 1, 1, -1, -1});
   const auto of = [&](const char* name, const Settings& settings = {}) {
     return diagnostics_of(run_clip(tokens, settings, name).sums);
@@ -509,13 +509,13 @@ TEST_CASE("surrogate diagnostics: raw and clamped effective sample size of four 
   CHECK(got.ess_clamped == doctest::Approx(.976).epsilon(1e-3));
 }
 
-TEST_CASE("surrogate diagnostics: k3 of tiny log-ratios keeps its digits") {
+TEST_CASE("surrogate diagnostics: k3 of tiny log-ratios is accurate") {
   Tokens tokens = Tokens::of({1}, {1});
   tokens.log_probs = {1e-6f};
   CHECK(diagnostics_of(run_clip(tokens).sums).kl_k3 == doctest::Approx(.5e-12).epsilon(1e-5));
 }
 
-TEST_CASE("surrogate diagnostics: nothing to count gives zeros") {
+TEST_CASE("surrogate diagnostics: without unmasked tokens all are 0") {
   Tokens tokens(200);
   std::ranges::fill(tokens.mask, uint8_t{0});
   for (const SurrogateEntry& entry : surrogate_table())
@@ -529,7 +529,7 @@ TEST_CASE("surrogate diagnostics: nothing to count gives zeros") {
     }
 }
 
-TEST_CASE("surrogate diagnostics: sums of parts merge to those of the whole") {
+TEST_CASE("surrogate diagnostics: merged sums of parts equal the sums of the whole") {
   const Tokens whole(1000, 17);
   const SurrogateSums want = surrogate_with("clip")(whole.input(), {});
   SurrogateSums merged;

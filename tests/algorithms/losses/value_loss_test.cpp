@@ -111,29 +111,29 @@ TEST_CASE("value_loss: loss, gradient and clip fraction agree with a float64 ora
     }
 }
 
-TEST_CASE("value_loss: carries the half factor") { CHECK(single(3, 0, 1, {}) == std::pair<float, float>(2, 2)); }
+TEST_CASE("value_loss: l2 contains the factor 1/2") { CHECK(single(3, 0, 1, {}) == std::pair<float, float>(2, 2)); }
 
-TEST_CASE("value_loss: huber is square up to delta and linear beyond") {
+TEST_CASE("value_loss: huber is quadratic up to delta and linear beyond") {
   const ValueLossParams params{ValueLossKind::huber, 0, 1};
   CHECK(single(1, 0, 0, params) == std::pair<float, float>(.5f, 1));
   CHECK(single(3, 0, 0, params) == std::pair<float, float>(2.5f, 1));
   CHECK(single(-3, 0, 0, params) == std::pair<float, float>(2.5f, -1));
 }
 
-TEST_CASE("value_loss: clipping takes the worse loss, and there has no gradient") {
+TEST_CASE("value_loss: clipping uses the larger loss, and has no gradient where the clipped one is larger") {
   const ValueLossParams params{ValueLossKind::l2, .5f, 1};
   CHECK(single(2, 0, 2, params) == std::pair<float, float>(1.125f, 0));  // clipped to .5: worse
   CHECK(single(2, 0, -1, params) == std::pair<float, float>(4.5f, 3));   // clipped to .5: better, so not used
 }
 
-TEST_CASE("value_loss: exactly on the clip bound, and at a tie, the gradient is still there") {
+TEST_CASE("value_loss: exactly on the clip bound and for equal losses, the gradient exists") {
   const ValueLossParams params{ValueLossKind::l2, .5f, 1};
   CHECK(single(.5f, 0, 1, params).second == -.5f);
   CHECK(single(std::nextafter(.5f, 1.0f), 0, 1, params).second == 0);
   CHECK(single(1, 0, .75f, params).second == .25f);  // clipped to .5: the same distance on the other side
 }
 
-TEST_CASE("value_loss: NaN and inf under the mask's zeros change no byte") {
+TEST_CASE("value_loss: masked NaN and inf do not affect results") {
   for (const ValueLossParams& params : all_params())
     for (const float poison : {kNaN, kInf, -kInf}) {
       Batch b(150, 4);
@@ -147,7 +147,7 @@ TEST_CASE("value_loss: NaN and inf under the mask's zeros change no byte") {
     }
 }
 
-TEST_CASE("value_loss: a NaN in a real element shows in loss and gradient") {
+TEST_CASE("value_loss: an unmasked NaN appears in loss and gradient") {
   for (const ValueLossParams& params : all_params())
     for (const auto& [value, target] : {std::pair{kNaN, 0.0f}, {0.0f, kNaN}}) {
       const auto [loss, grad] = single(value, 0, target, params);
@@ -163,7 +163,7 @@ TEST_CASE("value_loss: old values are not needed when clipping is off") {
   CHECK_THROWS_AS(run(b, {ValueLossKind::l2, .2f, 1}), InvariantError);
 }
 
-TEST_CASE("value_loss: bad parameters and unknown kinds are refused") {
+TEST_CASE("value_loss: bad parameters and unknown kinds are rejected") {
   Batch b(5);
   CHECK_THROWS_AS(run(b, {ValueLossKind::l2, -.2f, 1}), InvariantError);
   CHECK_THROWS_AS(run(b, {ValueLossKind::l2, kNaN, 1}), InvariantError);

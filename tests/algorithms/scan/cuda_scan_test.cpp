@@ -1,5 +1,5 @@
-// The CUDA kernels, executed on the host thread by thread (emulated_grid.h): the code that runs is the one that nvcc
-// compiles, but for DeviceThread. Against a plain loop in float64 and against the CPU's kernels.
+// The CUDA kernels, executed on the host thread by thread (emulated_grid.h): the same code that nvcc compiles, except
+// for DeviceThread. Compared with a plain loop in float64 and with the CPU's kernels.
 
 #include <cmath>
 #include <cstring>
@@ -26,8 +26,8 @@ constexpr int kSharedLimit = 227 * 1024;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kUntouched = -12345.5f;
 
-// An array somewhere in memory: the end is the end of an allocation, so that the address sanitizer sees reads beyond
-// it; before it there is room, since a kernel reads whole aligned 16 bytes.
+// An array whose end is the end of an allocation, so that AddressSanitizer detects reads beyond it. There is space
+// before it, because a kernel reads whole aligned blocks of 16 bytes.
 template <class T>
 class Placed {
  public:
@@ -51,23 +51,23 @@ class Placed {
   T* data_;
 };
 
-// What a case is made of; chance decides the rest.
+// The parameters of a case; everything else is random.
 struct Shape {
   ScanRule rule = ScanRule::gae;
   ScanKind kind = ScanKind::block_rows;
   int64_t steps = 0;
   int64_t sequences = 0;
   bool packed = false;
-  bool plain = false;    // nothing but what has to be there
+  bool plain = false;    // only required inputs
   bool aligned = false;  // every array at a multiple of 64 bytes, without gaps
-  float ends = 0.02f;    // share of steps that end an episode
-  float holes = 0.2f;    // share of masked steps
+  float ends = 0.02f;    // fraction of steps that end an episode
+  float holes = 0.2f;    // fraction of masked steps
   float gamma = 0.99f, lambda = 0.95f;
-  int resident = 3;  // blocks at a time
+  int resident = 3;  // blocks that run at the same time
   int shared_limit = kSharedLimit;
 };
 
-// A task with its arrays, all of chance.
+// A task with random arrays.
 class Case {
  public:
   Case(const Shape& shape, uint64_t seed) : shape_(shape), random_(seed) {
@@ -117,7 +117,7 @@ class Case {
     return shape_.packed ? offsets_[static_cast<std::size_t>(b) + 1] - offsets_[static_cast<std::size_t>(b)]
                          : task.steps;
   }
-  // Where step t of sequence b lies in an array of this stride.
+  // The index of step t of sequence b in an array with this stride.
   int64_t place(int64_t stride, int64_t b, int64_t t) const {
     if (shape_.packed) return offsets_[static_cast<std::size_t>(b)] + t;
     if (stride == kDense) stride = row_length_;
@@ -129,7 +129,7 @@ class Case {
     outputs_.push_back(std::make_unique<Placed<float>>(size(gap), misplaced(), kUntouched));
     return {outputs_.back()->data(), static_cast<std::size_t>(elements_), row_length_ + gap};
   }
-  // How many elements of the outputs do not hold `kUntouched`.
+  // The number of elements of the outputs that are not `kUntouched`.
   int64_t touched() const {
     int64_t count = 0;
     for (const auto& out : outputs_)
@@ -147,7 +147,7 @@ class Case {
     return row_count_ == 0 ? 0 : static_cast<std::size_t>((row_count_ - 1) * (row_length_ + gap) + row_length_);
   }
 
-  // make(): a number of the array.
+  // make(): one number for the array.
   template <class Make>
   FloatView array(bool half, Make make) {
     const int64_t gap = shape_.aligned ? 0 : static_cast<int64_t>(random_() % 4);
@@ -165,7 +165,7 @@ class Case {
   FloatView numbers(bool half, float scale) {
     return array(half || (!shape_.plain && chance(0.3f)), [&] { return scale * normal(); });
   }
-  // Of [0, 1], with ones and zeros among them.
+  // Numbers in [0, 1], including ones and zeros.
   FloatView factors() {
     return array(chance(0.3f), [&] {
       return chance(0.2f) ? 1.0f : chance(0.02f) ? 0.0f : 1 - 0.2f * std::fabs(normal()) / 5;
@@ -194,7 +194,7 @@ class Case {
       task.carry_outside = task.mask.data && chance(0.4f);
     }
   }
-  // Long stretches without a step that counts: whole tiles of them, and the ends of sequences.
+  // Masks long runs of steps: whole tiles, and the ends of sequences.
   void blank() {
     for (int64_t b = 0; b < task.sequences; ++b) {
       const int64_t n = length(b);
@@ -219,7 +219,7 @@ class Case {
       static_cast<uint16_t*>(const_cast<void*>(view.data))[at] = half_of(x);
     }
   }
-  // Where nothing may be looked at: at masked steps, and V of what follows a terminal one.
+  // Writes NaN where nothing may be read: at masked steps, and to the next value of a terminal one.
   void plant_nan() {
     if (shape_.plain || task.carry_outside) return;
     for (int64_t b = 0; b < task.sequences; ++b)
@@ -253,8 +253,8 @@ struct Results {
   double largest = 0;
 };
 
-// One sequence by the equations, from its last step to its first; written from docs/algorithms.md, not from the
-// kernels.
+// One sequence by the equations, from its last step to its first. Derived from
+// docs/algorithms/advantages.md, not from the kernels.
 void oracle(const Case& c, ScanRule rule, int64_t b, Results& out) {
   const ScanTask& k = c.task;
   const bool values = rule != ScanRule::reward_to_go, vtrace = rule == ScanRule::vtrace;
@@ -266,7 +266,7 @@ void oracle(const Case& c, ScanRule rule, int64_t b, Results& out) {
   if (n == 0) return;
   double beyond = k.bootstrap.empty() ? 0 : k.bootstrap[static_cast<std::size_t>(b)];
   if (k.bootstrap.empty() && vtrace) beyond = number(k.next, n - 1, 0);
-  double sum = values ? 0 : beyond, value = beyond;  // S of the step after, V of the next step that counts
+  double sum = values ? 0 : beyond, value = beyond;  // S of the step after, V of the next unmasked step
   bool later_live = true;
   std::vector<double> first(static_cast<std::size_t>(n)), second(first);
   for (int64_t t = n - 1; t >= 0; --t) {
@@ -337,7 +337,7 @@ void emulate(ScanRule rule, const cuda::ScanPlan& plan, const cuda::DeviceScan& 
   test::EmulatedGrid(plan.threads, plan.shared_bytes, seed).run(kernel, plan.blocks, resident);
 }
 
-// The whole of run_scan_on_gpu(), with the emulation in place of CUDA.
+// The complete run_scan_on_gpu(), with the emulation instead of CUDA.
 cuda::ScanPlan run_emulated(const Shape& shape, ScanTask task, uint64_t seed) {
   REQUIRE(check_scan(shape.rule, task) > 0);
   const cuda::ScanPlan plan = cuda::plan_scan(shape.rule, task, shape.shared_limit, shape.kind);
@@ -350,7 +350,7 @@ cuda::ScanPlan run_emulated(const Shape& shape, ScanTask task, uint64_t seed) {
   return plan;
 }
 
-// The largest difference between an output and what is wanted; NaN counts as infinite.
+// The largest difference between an output and the expected values; NaN counts as infinite.
 double difference(const Case& c, const OutputView& out, const std::vector<double>& want) {
   double largest = 0;
   std::size_t i = 0;
@@ -381,7 +381,7 @@ cuda::ScanPlan check_case(const Shape& shape, uint64_t seed) {
   const bool two = c.task.first.data != nullptr;
   if (two) CHECK(difference(c, c.task.first, want.first) <= tolerance);
   CHECK(difference(c, c.task.second, want.second) <= tolerance);
-  CHECK(c.touched() <= (two ? 2 : 1) * c.elements());  // nothing between the rows
+  CHECK(c.touched() <= (two ? 2 : 1) * c.elements());  // gaps between rows are unchanged
 
   ScanTask on_cpu = c.task;
   if (two) on_cpu.first = c.output();
@@ -394,7 +394,7 @@ cuda::ScanPlan check_case(const Shape& shape, uint64_t seed) {
 
 constexpr ScanRule kRules[] = {ScanRule::gae, ScanRule::lambda_return, ScanRule::vtrace, ScanRule::reward_to_go};
 
-// `cases` random cases of every rule; sequences of at most `steps` steps.
+// Runs `cases` random cases of every rule, with sequences of at most `steps` steps.
 void check_many(Shape shape, int64_t steps, int64_t sequences, int cases) {
   std::mt19937_64 random(static_cast<uint64_t>(shape.kind) * 7919 + shape.packed);
   for (const ScanRule rule : kRules)
@@ -415,17 +415,17 @@ void check_many(Shape shape, int64_t steps, int64_t sequences, int cases) {
 
 }  // namespace
 
-TEST_CASE("cuda scan: a warp per row equals the plain loop, whatever the arrays and their places") {
+TEST_CASE("cuda scan: one warp per row equals the plain loop, for all arrays and alignments") {
   check_many({.kind = ScanKind::warp_rows}, 600, 5, 60);
   check_many({.kind = ScanKind::warp_rows, .packed = true}, 300, 7, 30);
 }
 
-TEST_CASE("cuda scan: a block per row equals the plain loop, whatever the arrays and their places") {
+TEST_CASE("cuda scan: one block per row equals the plain loop, for all arrays and alignments") {
   check_many({.kind = ScanKind::block_rows}, 5000, 2, 30);
   check_many({.kind = ScanKind::block_rows, .packed = true}, 3000, 4, 12);
 }
 
-TEST_CASE("cuda scan: a block per row with room for two tiles in shared memory") {
+TEST_CASE("cuda scan: one block per row with shared memory for two tiles") {
   check_many({.kind = ScanKind::block_rows, .shared_limit = 64 * 1024}, 6000, 1, 12);
 }
 
@@ -434,8 +434,8 @@ TEST_CASE("cuda scan: row tiles joined by look-back equal the plain loop") {
   check_many({.kind = ScanKind::row_tiles, .packed = true}, 9000, 4, 8);
 }
 
-TEST_CASE("cuda scan: look-back over more row tiles than a warp sees at once") {
-  // 41 tiles, nothing that closes one.
+TEST_CASE("cuda scan: look-back over more row tiles than a warp visits at once") {
+  // 41 tiles, none of them closed.
   for (const ScanRule rule : {ScanRule::gae, ScanRule::reward_to_go})
     check_case({.rule = rule,
                 .kind = ScanKind::row_tiles,
@@ -448,7 +448,7 @@ TEST_CASE("cuda scan: look-back over more row tiles than a warp sees at once") {
                5);
 }
 
-TEST_CASE("cuda scan: a thread per column equals the plain loop") {
+TEST_CASE("cuda scan: one thread per column equals the plain loop") {
   check_many({.kind = ScanKind::columns}, 100, 300, 60);
 }
 
@@ -456,7 +456,7 @@ TEST_CASE("cuda scan: column tiles joined by look-back equal the plain loop") {
   check_many({.kind = ScanKind::column_tiles}, 900, 70, 40);
 }
 
-TEST_CASE("cuda scan: look-back over more column tiles than a block sees at once") {
+TEST_CASE("cuda scan: look-back over more column tiles than a block visits at once") {
   check_case({.kind = ScanKind::column_tiles,
               .steps = 30 * 128 + 5,
               .sequences = 33,
@@ -467,7 +467,7 @@ TEST_CASE("cuda scan: look-back over more column tiles than a block sees at once
              6);
 }
 
-TEST_CASE("cuda scan: lengths around the borders of quads, warps and tiles") {
+TEST_CASE("cuda scan: lengths around the sizes of quads, warps and tiles") {
   for (const int64_t steps : {1, 2, 3, 4, 5, 127, 128, 129, 1023, 1024, 1025, 2047, 2048, 2049})
     for (uint64_t seed = 0; seed < 4; ++seed) {
       check_case({.kind = ScanKind::block_rows, .steps = steps, .sequences = 2, .plain = seed == 0}, seed);

@@ -11,7 +11,7 @@ namespace troupe::test {
 
 namespace {
 
-// Tells the address sanitizer which stack is in use.
+// Tells AddressSanitizer which stack is in use.
 void before_switch([[maybe_unused]] void** own, [[maybe_unused]] const void* stack,
                    [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -60,10 +60,10 @@ uint32_t EmulatedThread::ballot(bool x) {
 void EmulatedThread::copy_async(void* shared, const void* global, int bytes) {
   if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0 || bytes < 1 ||
       bytes > 16)
-    throw std::logic_error("an asynchronous copy is not of 16 aligned bytes");
+    throw std::logic_error("an asynchronous copy is not 16 aligned bytes");
   const auto* to = static_cast<unsigned char*>(shared);
   if (to < block_.shared || to + 16 > block_.memory.data() + block_.memory.size())
-    throw std::logic_error("an asynchronous copy leaves the shared memory");
+    throw std::logic_error("an asynchronous copy is outside the shared memory");
   groups_.back().push_back({shared, global, bytes});
 }
 
@@ -93,8 +93,8 @@ void EmulatedThread::store_release(uint32_t* to, uint32_t x) {
 
 void EmulatedThread::meet(Meeting& meeting, int operation) {
   if (meeting.come > 0 && meeting.operation != operation)
-    throw std::logic_error("lanes of a warp ask for different things: " + std::to_string(meeting.operation) + " and " +
-                           std::to_string(operation));
+    throw std::logic_error("lanes of a warp request different operations: " + std::to_string(meeting.operation) +
+                           " and " + std::to_string(operation));
   meeting.operation = operation;
   grid_.progressed();
   const uint64_t round = meeting.rounds;
@@ -143,7 +143,7 @@ void EmulatedGrid::enter(unsigned low, unsigned high) {
 void EmulatedGrid::start_block(int64_t number) {
   auto block = std::make_unique<EmulatedBlock>();
   block->number = number;
-  // Shared memory holds anything at first: NaN where numbers are read from it.
+  // The initial contents of shared memory are undefined; here they read as NaN.
   block->memory.assign(static_cast<std::size_t>(shared_) + 16, 0xff);
   block->shared = block->memory.data() + (16 - reinterpret_cast<uintptr_t>(block->memory.data()) % 16) % 16;
   block->everyone.wanted = threads_;
@@ -192,7 +192,7 @@ void EmulatedGrid::run(const EmulatedKernel& kernel, int64_t blocks, int residen
   while (!error_) {
     while (next < blocks && static_cast<int>(blocks_.size()) < resident) start_block(next++);
     if (fibers_.empty()) return;
-    // Each fiber in turn, from a random place and in a random direction: who comes first to anything is chance.
+    // Runs each fiber in turn, starting at a random one and in a random direction, so that the order is random.
     const std::size_t n = fibers_.size(), from = random_() % n;
     const bool down = random_() % 2 == 0;
     for (std::size_t i = 0; i < n && !error_; ++i) {
@@ -201,7 +201,7 @@ void EmulatedGrid::run(const EmulatedKernel& kernel, int64_t blocks, int residen
       resume(fiber);
       if (fiber.done) --fiber.block->running;
     }
-    if (++idle_ > 100000) throw std::logic_error("no thread can go on");
+    if (++idle_ > 100000) throw std::logic_error("no thread can continue");
     const auto ended = std::stable_partition(fibers_.begin(), fibers_.end(), [](const auto& f) { return !f->done; });
     std::move(ended, fibers_.end(), std::back_inserter(spare_));
     fibers_.erase(ended, fibers_.end());

@@ -1,9 +1,9 @@
 #pragma once
-// Runs CUDA kernels that are written against a `Thread` (algorithms/cuda/device_thread.cuh) on the host: every thread
-// of every resident block is a fiber of its own, with its own stack and program counter, switched in a random order
-// whenever it waits. Shuffles and barriers wait for whole warps and blocks and refuse a warp whose lanes ask for
-// different things; asynchronous copies arrive as late as they may; which blocks are resident is random too. What it
-// cannot show is the order in which a real GPU makes writes visible.
+// Runs CUDA kernels that are written for a `Thread` (algorithms/cuda/device_thread.cuh) on the host. Every thread of
+// every resident block is a fiber with its own stack and program counter; fibers are switched in random order whenever
+// they wait. Shuffles and barriers wait for whole warps and blocks, and fail if the lanes of a warp request different
+// operations. Asynchronous copies complete as late as allowed, and the resident blocks are random too. It cannot
+// emulate the order in which a real GPU makes writes visible.
 
 #include <ucontext.h>
 
@@ -21,20 +21,20 @@ namespace troupe::test {
 
 class EmulatedGrid;
 
-// Warps or blocks that meet: nobody passes before all have come.
+// A barrier for a warp or block: no thread passes before all have arrived.
 struct Meeting {
   int wanted = 0, come = 0;
   uint64_t rounds = 0;
-  int operation = 0;  // what those who came want to do; they must agree
+  int operation = 0;  // the operation of the threads that have arrived; all must be equal
 };
 
 struct EmulatedBlock {
   int64_t number = 0;
-  std::vector<unsigned char> memory;  // shared; 16 bytes longer, for alignment
+  std::vector<unsigned char> memory;  // shared memory, 16 bytes longer for alignment
   unsigned char* shared = nullptr;
   Meeting everyone;
   std::vector<Meeting> warps;
-  std::vector<float> numbers;  // deposited by each thread for its warp
+  std::vector<float> numbers;  // written by each thread for its warp
   std::vector<uint8_t> votes;
   int running = 0;
 };
@@ -62,7 +62,7 @@ class EmulatedThread {
   void store_streaming(float* to, float x) { *to = x; }
   template <class Four>
   void store_streaming(float* to, const Four& four) {
-    if (reinterpret_cast<uintptr_t>(to) % 16 != 0) throw std::logic_error("a store of 16 bytes is not aligned");
+    if (reinterpret_cast<uintptr_t>(to) % 16 != 0) throw std::logic_error("a 16-byte store is not aligned");
     std::memcpy(to, four.x, 16);
   }
 
@@ -95,13 +95,13 @@ class EmulatedGrid {
   EmulatedGrid(int threads, int shared_bytes, uint64_t seed)
       : threads_(threads), shared_(shared_bytes), random_(seed) {}
 
-  // Runs the kernel over `blocks` blocks, at most `resident` at a time, started in order. Throws what a thread throws,
-  // and std::logic_error when no thread can go on.
+  // Runs the kernel with `blocks` blocks, at most `resident` at a time, started in order. Rethrows exceptions of
+  // threads, and throws std::logic_error when no thread can continue.
   void run(const EmulatedKernel& kernel, int64_t blocks, int resident);
 
-  // Until another thread has come to the meeting in its round.
+  // Waits until another thread has arrived at this round of the barrier.
   void wait(const Meeting& meeting, uint64_t round);
-  // The thread looked at something that another one has to write.
+  // Called when the thread polls a value that another one has to write.
   void looked_in_vain();
   void progressed() { idle_ = 0; }
   uint64_t random() { return random_(); }
@@ -131,7 +131,7 @@ class EmulatedGrid {
   Fiber* current_ = nullptr;
   ucontext_t scheduler_;
   std::exception_ptr error_;
-  int64_t idle_ = 0;  // switches since anything happened
+  int64_t idle_ = 0;  // switches since the last progress
 };
 
 }  // namespace troupe::test

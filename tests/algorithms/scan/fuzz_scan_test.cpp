@@ -1,8 +1,8 @@
-// Random problems for the whole scan family, on every instruction set, against plain float64 loops. The arrays lie in
-// buffers that end where they do, so that AddressSanitizer sees a step beside them (preset dev).
+// Random problems for the whole scan family, on every instruction set, compared with plain float64 loops. The arrays
+// end where their buffers end, so that AddressSanitizer detects out-of-bounds accesses (preset dev).
 //
-// Environment: TROUPE_FUZZ_SECONDS = how long, in place of a fixed number of problems; TROUPE_FUZZ_SEED = the first
-// problem. A failing problem's seed is printed: with it and 0 seconds it runs alone.
+// Environment: TROUPE_FUZZ_SECONDS: run that long instead of a fixed number of problems; TROUPE_FUZZ_SEED: seed of the
+// first problem. A failure prints its seed: with this seed and 0 seconds, only that problem runs.
 
 #include <chrono>
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kProblems = 60;
 
-// A length: mostly short, now and then around the sizes of vectors and lines, rarely long enough for threads.
+// A length: usually short, sometimes close to the sizes of vectors and lines, rarely long enough for several threads.
 int64_t draw_size(Rng& rng) {
   const auto below = [&](uint64_t n) { return static_cast<int64_t>(rng.below(n)); };
   switch (rng.below(8)) {
@@ -71,7 +71,7 @@ struct Problem {
   }
 };
 
-// NaN and infinities wherever nothing may be read; for vtrace() also in the next values that it does not read.
+// Writes NaN and infinity wherever nothing may be read; for vtrace() also to the next values that it does not read.
 void poison(std::vector<Sequence>& all, const Options& o) {
   const float junk[] = {kNaN, kInf, -kInf};
   for (Sequence& s : all)
@@ -152,11 +152,11 @@ void fuzz_returns(const Problem& given) {
   CHECK(misfit(memory.read(out), want.second) <= 1);
 }
 
-// Along rows and down columns, which share no loop, and the same in one thread: each within its tolerance of the other.
+// Compares along rows with down columns, which share no loop, and both with one thread, within their tolerances.
 void fuzz_vtrace(const Problem& given) {
   Problem p = given;
   p.options.mask = p.options.packed = p.options.carry = false;
-  for (Sequence& s : p.sequences) {  // not packed: equal lengths
+  for (Sequence& s : p.sequences) {  // equal lengths, not packed
     const auto steps = static_cast<int64_t>(p.sequences.front().rewards.size());
     if (s.steps() != steps) return;
   }
@@ -197,7 +197,7 @@ uint64_t number_in(const char* variable, uint64_t otherwise) {
 
 }  // namespace
 
-TEST_CASE("fuzz_scan: random problems agree with the float64 loops and touch nothing beside their arrays") {
+TEST_CASE("fuzz_scan: random problems agree with the float64 loops and access nothing outside their arrays") {
   using Clock = std::chrono::steady_clock;
   const bool timed = std::getenv("TROUPE_FUZZ_SECONDS") != nullptr;
   const auto end = Clock::now() + std::chrono::seconds(number_in("TROUPE_FUZZ_SECONDS", 0));

@@ -1,4 +1,5 @@
-// The scan family in every layout, element type, alignment and instruction set, with every mix of optional inputs.
+// The scan family in every layout, element type, alignment and instruction set, with every
+// combination of optional inputs.
 
 #include <limits>
 #include <numeric>
@@ -46,7 +47,7 @@ Options draw_options(Rng& rng, const Placement& place) {
   return o;
 }
 
-// What mask says nothing about is NaN afterwards.
+// Writes NaN or infinity to all elements that must not be read.
 void poison(std::vector<Sequence>& all, const Options& o) {
   for (Sequence& s : all)
     for (std::size_t t = 0; t < s.rewards.size(); ++t) {
@@ -80,7 +81,7 @@ GaeInput gae_input(Memory& memory, const std::vector<Sequence>& all, const Place
   return in;
 }
 
-// Runs gae() and lambda_returns() on one random problem and returns their worst misfit.
+// Runs gae() and lambda_returns() on one random problem and returns their largest deviation from the oracle.
 double gae_misfit(uint64_t seed, const Placement& place, int64_t count, int64_t steps, float gamma, float lambda) {
   Rng rng(derive_key(seed, "options"));
   const Options o = draw_options(rng, place);
@@ -102,7 +103,7 @@ double gae_misfit(uint64_t seed, const Placement& place, int64_t count, int64_t 
 
 }  // namespace
 
-TEST_CASE("scan: gae agrees with the float64 loop in every layout, type, alignment and mix of inputs") {
+TEST_CASE("scan: gae agrees with the float64 loop in every layout, type, alignment and combination of inputs") {
   on_every_isa([] {
     uint64_t seed = 0;
     for (const Placement& place : placements())
@@ -193,7 +194,7 @@ TEST_CASE("scan: vtrace along rows equals vtrace down columns") {
   });
 }
 
-TEST_CASE("scan: streamed stores give what ordinary ones do, for lines that fit and lines that do not") {
+TEST_CASE("scan: streamed stores give the same results as ordinary ones, for aligned and unaligned lines") {
   const std::vector<Sequence> all = sequences(7, 1037, 2100, false);  // 17 MB of output
   on_every_isa([&] {
     for (const Placement& place : {Placement{Layout::rows, 0, 0}, Placement{Layout::rows, 3, 4},
@@ -212,7 +213,7 @@ TEST_CASE("scan: streamed stores give what ordinary ones do, for lines that fit 
   });
 }
 
-TEST_CASE("scan: time-major results are the same bytes on every instruction set and with any number of threads") {
+TEST_CASE("scan: time-major results are identical on every instruction set and with any number of threads") {
   for (const int64_t count : {5, 64, 700, 3001}) {
     const std::vector<Sequence> all = sequences(8, count, 230, false);
     const Placement place{Layout::time, 0, 4};
@@ -249,7 +250,7 @@ TEST_CASE("scan: time-major results are the same bytes on every instruction set 
   }
 }
 
-TEST_CASE("scan: a few long time-major sequences are the same bytes with any number of threads") {
+TEST_CASE("scan: results of a few long time-major sequences are identical with any number of threads") {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   for (const int64_t count : {5, 24, 33}) {
     const int64_t steps = 4 * (40'000 / count), half = steps / 2;  // enough for four threads
@@ -261,9 +262,9 @@ TEST_CASE("scan: a few long time-major sequences are the same bytes with any num
     for (float& x : bootstrap) x = static_cast<float>(rng.uniform());
     struct Case {
       float gamma, lambda, poison;
-      int64_t poisoned;  // step of column 3
+      int64_t poisoned;  // a step of column 3
     };
-    // Poison at a cut, right before and after it, and far from it; weights that forget at once, slowly and never.
+    // NaN at a cut, directly before and after it, and far from it; weights that decay at once, slowly and never.
     for (const Case& c :
          {Case{.99f, .95f, 0, 0}, Case{.99f, .95f, kNan, half}, Case{.99f, .95f, kInf, half + 1},
           Case{.99f, .95f, -kInf, half - 1}, Case{.99f, .95f, kNan, steps - 1}, Case{.99f, .95f, 1e30f, half + 10},
@@ -298,7 +299,7 @@ TEST_CASE("scan: a few long time-major sequences are the same bytes with any num
   }
 }
 
-TEST_CASE("scan: rows are split among threads without a change, packed ones too") {
+TEST_CASE("scan: dividing rows among threads does not change results, also for packed ones") {
   for (const bool packed : {false, true}) {
     const std::vector<Sequence> all = sequences(10, 400, 700, packed);
     const Options o{.ends = true, .packed = packed};
@@ -314,7 +315,7 @@ TEST_CASE("scan: rows are split among threads without a change, packed ones too"
   }
 }
 
-TEST_CASE("scan: gae is the product with the T x T matrix of decays") {
+TEST_CASE("scan: gae equals the product with the T x T matrix of decays") {
   on_every_isa([] {
     constexpr std::size_t kSteps = 45;
     const std::vector<Sequence> all = sequences(11, 1, kSteps, false);
@@ -337,7 +338,7 @@ TEST_CASE("scan: gae is the product with the T x T matrix of decays") {
   });
 }
 
-TEST_CASE("scan: a long decay over zeros fades to zero and stays fast") {
+TEST_CASE("scan: a long decay over zeros reaches zero and stays fast") {
   std::vector<float> rewards(20000), values(20000), advantages(20000), returns(20000);
   rewards.back() = 1;
   for (const Layout layout : {Layout::rows, Layout::time}) {
@@ -353,7 +354,7 @@ TEST_CASE("scan: a long decay over zeros fades to zero and stays fast") {
   }
 }
 
-TEST_CASE("scan: outputs that overlap an input or each other are refused") {
+TEST_CASE("scan: outputs that overlap an input or each other are rejected") {
   std::vector<float> memory(100), other(50);
   const std::span<float> all(memory);
   GaeInput in;
@@ -367,7 +368,7 @@ TEST_CASE("scan: outputs that overlap an input or each other are refused") {
   CHECK_NOTHROW(lambda_returns(in, all.subspan(50, 50)));
 }
 
-TEST_CASE("scan: sizes, offsets and factors that do not fit are refused") {
+TEST_CASE("scan: invalid sizes, offsets and factors are rejected") {
   std::vector<float> x(12), out(12), second(12);
   GaeInput in;
   in.rewards = in.values = x;

@@ -87,6 +87,43 @@ TEST_CASE("learner: a state that does not fit is refused and changes nothing") {
   CHECK(pair.learner->save().optimizer == good.optimizer);
 }
 
+TEST_CASE("learner: numbers of a state that cannot be right are refused with their tensor, and change nothing") {
+  RunConfig config = small_config();
+  config.model.normalize_observations = config.model.normalize_returns = true;
+  Pair pair(config, discrete_spec());
+  update_with(*pair.learner, pair.batch(1));
+  const LearnerState good = pair.learner->save();
+  const auto refused = [&](const auto& change) {
+    LearnerState bad = good;  // whose arrays share their memory with it
+    for (auto* const tensors : {&bad.model, &bad.optimizer})
+      for (auto& [name, array] : *tensors) array = array.clone();
+    change(bad);
+    try {
+      pair.learner->load(bad);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  for (const std::string moment : {"first.policy.0.bias", "second.value.head.weight"})
+    for (const float x : {NAN, INFINITY, -INFINITY})
+      CHECK(refused([&](LearnerState& bad) { bad.optimizer.at(moment).mutable_view<float>().back() = x; }) ==
+            "optimizer tensor " + moment + " holds a number that is not finite");
+  CHECK(refused([](LearnerState& bad) { bad.optimizer.at("second.policy.0.bias").mutable_view<float>()[0] = -1; }) ==
+        "optimizer tensor second.policy.0.bias holds a negative number");
+  for (const std::string name : {"observation_normalizer", "return_normalizer"}) {
+    for (const std::string part : {".count", ".m2"})
+      CHECK(refused([&](LearnerState& bad) { bad.model.at(name + part).mutable_view<double>()[0] = -5; }) ==
+            "tensor " + name + part + " holds a negative number");
+    CHECK(refused([&](LearnerState& bad) { bad.model.at(name + ".mean").mutable_view<double>()[0] = NAN; }) ==
+          "tensor " + name + ".mean holds a number that is not finite");
+  }
+  CHECK(refused([](LearnerState& bad) { bad.model.at("policy.0.bias").mutable_view<float>()[0] = NAN; }) ==
+        "tensor policy.0.bias holds a number that is not finite");
+  CHECK(pair.learner->save().model == good.model);
+  CHECK(pair.learner->save().optimizer == good.optimizer);
+}
+
 TEST_CASE("learner: begins with the weights and normalisers of another one, with a fresh optimizer and counts at 0") {
   RunConfig config = small_config();
   config.model.normalize_observations = config.model.normalize_returns = true;
@@ -328,7 +365,7 @@ TEST_CASE("learner: the first update of a warm-up learns already, and wsd stays 
   CHECK(rate(1.0) == doctest::Approx(1e-3 * 0.2));
 }
 
-TEST_CASE("learner: every name that a run file may give is known to it") {
+TEST_CASE("learner: every name that a config file may give is known to it") {
   RunConfig config;
   for (const Field& field : describe(config)) {
     const auto* name = std::get_if<std::string*>(&field.value);

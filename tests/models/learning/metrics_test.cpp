@@ -1,10 +1,9 @@
-// docs/algorithms.md lists what a run reports of its learner: every name, and when it is there.
+// The table of metrics says of every one when a learner reports it.
+#include "models/learning/metrics.h"
 
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "actors/config/run_config.h"
@@ -16,23 +15,10 @@ using namespace troupe::test;
 
 namespace {
 
-// The names of the table under "### Metrics of a run", by the words of its last column.
+// The names in the table, by when they are reported.
 std::map<std::string, std::set<std::string>> documented() {
-  std::ifstream page("docs/algorithms.md");
-  REQUIRE(page.good());
   std::map<std::string, std::set<std::string>> result;
-  bool inside = false;
-  for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("#")) inside = line == "### Metrics of a run";
-    if (!inside || !line.starts_with("| `")) continue;
-    const size_t names_end = line.find(" | "), when = line.rfind(" | ", line.size() - 3) + 3;
-    const std::string reported = line.substr(when, line.size() - 2 - when);
-    std::istringstream names(line.substr(2, names_end - 2));
-    for (std::string name; names >> name;) {
-      const size_t begin = name.find('`') + 1;
-      result[reported].insert(name.substr(begin, name.find('`', begin) - begin));
-    }
-  }
+  for (const Metric& metric : metric_table()) result[std::string(metric.when)].emplace(metric.name);
   return result;
 }
 
@@ -50,25 +36,26 @@ std::set<std::string> reported(const std::function<void(RunConfig&)>& change, co
 
 }  // namespace
 
-TEST_CASE("metrics: a learner reports what docs/algorithms.md lists, and nothing else") {
-  const auto docs = documented();
+TEST_CASE("metrics: a learner reports each metric when the table says so, and nothing else") {
+  const auto table = documented();
   const std::map<std::string, std::set<std::string>> seen = {
       {"always", reported([](RunConfig&) {})},
-      {"continuous actions", reported([](RunConfig&) {}, continuous_spec())},
-      {"`kl_coef` above 0", reported([](RunConfig& c) { c.algorithm.kl_coef = 0.1; })},
-      {"`kl` `full`", reported([](RunConfig& c) { c.algorithm.kl = "full"; })},
-      {"`value_clip` above 0", reported([](RunConfig& c) { c.algorithm.value_clip = 0.2; })},
-      {"surrogate `sapo`", reported([](RunConfig& c) { c.algorithm.surrogate = "sapo"; })},
-      {"`rollout_correction`", reported([](RunConfig& c) { c.algorithm.rollout_correction = R"({"is": "token"})"; })},
+      {"with continuous actions", reported([](RunConfig&) {}, continuous_spec())},
+      {"if `algorithm.kl_coef` is above 0", reported([](RunConfig& c) { c.algorithm.kl_coef = 0.1; })},
+      {"if `algorithm.kl` is `full`", reported([](RunConfig& c) { c.algorithm.kl = "full"; })},
+      {"if `algorithm.value_clip` is above 0", reported([](RunConfig& c) { c.algorithm.value_clip = 0.2; })},
+      {"if `algorithm.surrogate` is `sapo`", reported([](RunConfig& c) { c.algorithm.surrogate = "sapo"; })},
+      {"if `algorithm.rollout_correction` is set",
+       reported([](RunConfig& c) { c.algorithm.rollout_correction = R"({"is": "token"})"; })},
   };
-  REQUIRE(docs.size() == seen.size());
+  REQUIRE(table.size() == seen.size());
   for (const auto& [when, names] : seen) {
     CAPTURE(when);
-    REQUIRE(docs.contains(when));
-    std::set<std::string> wanted = docs.at("always");
-    wanted.insert(docs.at(when).begin(), docs.at(when).end());
+    REQUIRE(table.contains(when));
+    std::set<std::string> wanted = table.at("always");
+    wanted.insert(table.at(when).begin(), table.at(when).end());
     for (const std::string& name : wanted) CHECK_MESSAGE(names.contains(name), "not reported: ", name);
-    for (const std::string& name : names) CHECK_MESSAGE(wanted.contains(name), "not documented: ", name);
+    for (const std::string& name : names) CHECK_MESSAGE(wanted.contains(name), "not in the table: ", name);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "tests/support/torch_test.h"
 
 #include "tests/models/learning/batches.h"
+#include "tests/models/learning/device/ranks.h"
 #include "tests/models/learning/loop.h"
 #include "tests/models/networks/nets.h"
 
@@ -267,6 +268,7 @@ TEST_CASE("recurrent: over a whole rollout the network says what it said while i
   REQUIRE(rollout->final_steps.dim(0) > 3);
 
   Replica replica(config, spec, at::kCPU, /*with_gradients=*/true);
+  replica.require_weights();
   const SuperBatch batch = whole(rollout);
   const StagedSamples staged = stage_samples(batch, spec, replica.encoder, /*whole_columns=*/true);
   const Chunks chunks = stage_chunks(batch, staged, recurrence_of(config, spec));
@@ -398,6 +400,7 @@ TEST_CASE("recurrent: V-trace targets and ratios are those of the network unroll
       config.algorithm.lambda = 0.9;
       const EnvSpec spec = discrete_spec();
       Replica replica(config, spec, at::kCPU, /*with_gradients=*/true, /*own_memory=*/device_form);
+      replica.require_weights();
       TensorMap parameters;
       for (const auto& [name, array] : replica.weights.save()) parameters[name] = tensor_of(array).to(torch::kDouble);
       const RolloutPtr rollout = cut_rollout(state_size_of(lstm));
@@ -405,11 +408,12 @@ TEST_CASE("recurrent: V-trace targets and ratios are those of the network unroll
       const auto [targets, advantages] = vtrace_targets(config.algorithm, *rollout, said);
 
       const AlgorithmChoice choice = choose_algorithm(config.algorithm);
+      const auto reducer = single_rank();
       std::unique_ptr<UpdateForm> form;
       if (device_form)
-        form = std::make_unique<DeviceForm>(config, replica, choice, GradientReducer());
+        form = std::make_unique<DeviceForm>(config, replica, choice, *reducer);
       else
-        form = std::make_unique<HostForm>(config, replica, choice, GradientReducer());
+        form = std::make_unique<HostForm>(config, replica, choice, *reducer);
       StagedUpdate update;
       StagedSamples& batch = update.staged;
       batch = stage_samples(whole(rollout), spec, replica.encoder, /*whole_columns=*/true,
@@ -459,5 +463,27 @@ TEST_CASE("recurrent: V-trace and a rollout correction learn with finite figures
     // Nothing has moved yet, so the weights say what the behaviour policy said.
     CHECK(report.metrics.at("kl") == doctest::Approx(0.0).epsilon(1e-5));
     if (!vtrace) CHECK(report.metrics.at("rollout_kl") == doctest::Approx(0.0).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("recurrent: two ranks with chunks of their own are one with the chunks of both") {
+  for (const bool device_form : {false, true}) {
+    CAPTURE(device_form);
+    RunConfig config = recurrent_config("lstm", 8, 4, 1);
+    config.model.normalize_observations = config.model.normalize_returns = true;
+    config.trainer.epochs = 2;
+    const auto some = random_recurrent_rollout(8, 4, 4, 2 * kSize, 5),
+               fewer = random_recurrent_rollout(8, 2, 4, 2 * kSize, 6);
+    const auto only_burn_in = random_recurrent_rollout(8, 2, 4, 2 * kSize, 7);
+    for (int64_t i = 0; i < 16; ++i) {
+      fewer->valid.mutable_view<uint8_t>()[i] = i % 3 != 0;
+      only_burn_in->valid.mutable_view<uint8_t>()[i] = i % 8 < 2;  // t 0 and 4
+    }
+    for (const SuperBatch& other : {whole_batch(fewer), whole_batch(only_burn_in), SuperBatch{}}) {
+      Trainers trainers(config, discrete_spec(), device_form);
+      trainers.update({whole_batch(some), other});
+      CHECK(trainers.reports[0].steps == 2);
+      trainers.check_joined();
+    }
   }
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "actors/config/config.h"
+#include "models/networks/encoders/encoder_table.h"
 #include "models/recurrence.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
@@ -124,7 +125,9 @@ TEST_CASE("net_layout: first values are orthogonal, and an LSTM's forget gate be
 }
 
 TEST_CASE("net_layout: what is wrong is named by its path") {
-  const std::pair<const char*, const char*> cases[] = {
+  std::string kinds;
+  for (const std::string_view name : encoder_names()) kinds += (kinds.empty() ? "" : ", ") + std::string(name);
+  const std::pair<const char*, std::string> cases[] = {
       {R"([])", "model.net: [] is an array, expected an object"},
       {R"({"trunks": [3]})", "model.net.trunks: unknown key, did you mean model.net.trunk?"},
       {R"({"xyzzy": [3]})", "model.net.xyzzy: unknown key, model.net has: encoders, trunk, core, value_trunk"},
@@ -132,13 +135,28 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
       {R"({"trunk": [64, 0]})", "model.net.trunk[1]: 0 is out of range, expected an integer in [1, 65536]"},
       {R"({"trunk": [6.5]})", "model.net.trunk[0]: 6.5 is not whole, expected an integer in [1, 65536]"},
       {R"({"value_trunk": ["64"]})", "model.net.value_trunk[0]: \"64\" is a string, expected an integer in [1, 65536]"},
-      {R"({"core": "lstm"})", "model.net.core: \"lstm\" is a string, expected an object"},
+      {R"({"core": "lstm"})",
+       "model.net.core: \"lstm\" is a string, expected an object like {\"kind\": \"lstm\", \"size\": 64}"},
+      {R"({"encoders": "conv"})",
+       "model.net.encoders: \"conv\" is a string, expected an object like {\"*\": {\"kind\": \"conv\"}}"},
+      {R"({"encoders": {"image": "nature"}})",
+       "model.net.encoders.image: \"nature\" is a string, expected an object like {\"kind\": \"conv\"}"},
+      {R"({"encoders": {"*": 3}})",
+       "model.net.encoders.*: 3 is a number, expected an object like {\"kind\": \"conv\"}"},
+      {R"({"core": {"type": "lstm", "size": 64}})",
+       "model.net.core.type: unknown key, did you mean model.net.core.kind?"},
+      {R"({"core": {"kind": "lstm", "type": "lstm"}})",
+       "model.net.core.type: unknown key, model.net.core has: kind, size"},
+      {R"({"encoders": {"image": {"type": "mlp"}}})",
+       "model.net.encoders.image.type: unknown key, did you mean model.net.encoders.image.kind?"},
       {R"({"core": {"kind": "lstn"}})", "model.net.core.kind: \"lstn\" is unknown, expected one of: none, lstm, gru"},
       {R"({"core": {"kind": "transformer"}})",
        "model.net.core.kind: \"transformer\" is unknown, expected one of: none, lstm, gru"},
       {R"({"core": {"kind": "lstm", "size": 1e9}})",
        "model.net.core.size: 1000000000.0 is out of range, expected an integer in [1, 65536]"},
       {R"({"core": {"size": 8}})",
+       "model.net.core.kind: is missing, but model.net.core.size is given; use \"lstm\" or \"gru\""},
+      {R"({"core": {"kind": "none", "size": 8}})",
        "model.net.core.size: has no effect with model.net.core.kind \"none\"; use \"lstm\" or \"gru\", or replace the "
        "whole object: --set 'model.net.core={\"kind\": \"none\"}'"},
       {R"({"core": {"kind": "gru", "siez": 8}})",
@@ -148,11 +166,15 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
       {R"({"encoders": {"depth_map": {}}})",
        "model.net.encoders.depth_map: Made-up gives no such observation, only: image, state, tokens"},
       {R"({"encoders": {"image": {"kind": "cnov"}}})",
-       "model.net.encoders.image.kind: \"cnov\" is unknown, expected one of: conv, nature, mlp, embedding"},
+       "model.net.encoders.image.kind: \"cnov\" is unknown, expected one of: " + kinds},
       {R"({"encoders": {"image": {"layer": []}}})",
        "model.net.encoders.image.layer: unknown key, did you mean model.net.encoders.image.layers?"},
       {R"({"encoders": {"state": {"layers": []}}})",
-       "model.net.encoders.state.layers: unknown key, model.net.encoders.state has: kind, hidden"},
+       "model.net.encoders.state.layers: has no effect with model.net.encoders.state.kind \"mlp\"; remove it, or "
+       "replace the whole object: --set 'model.net.encoders.state={\"kind\": \"mlp\"}'"},
+      {R"({"encoders": {"tokens": {"kind": "embedding", "values": 4, "hidden": [8]}}})",
+       "model.net.encoders.tokens.hidden: has no effect with model.net.encoders.tokens.kind \"embedding\"; remove it, "
+       "or replace the whole object: --set 'model.net.encoders.tokens={\"kind\": \"embedding\", \"values\": N}'"},
       {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel": 3}, {"channels": 4, "kernel": 9}]}}})",
        "model.net.encoders.image.layers[1].kernel: 9 is larger than its input of 7 x 7"},
       {R"({"encoders": {"image": {"layers": [{"channels": 4, "kernel": 12, "padding": 1}]}}})",
@@ -197,6 +219,11 @@ TEST_CASE("net_layout: what is wrong is named by its path") {
   CHECK(mistake_in(net_of(R"({"encoders": {"state": {"kind": "embedding", "values": 3}}})"),
                    spec_of({{"state", DType::bf16, {4}}})) ==
         "model.net.encoders.state.kind: \"embedding\" needs integers, but observation state is bfloat16; use \"mlp\"");
+  CHECK(
+      mistake_in(net_of(R"({"encoders": {"image": {"kind": "conv"}}})"), spec_of({{"image", DType::i32, {9, 9, 3}}})) ==
+      "model.net.encoders.image.kind: needs an image of uint8 or floating-point numbers, but observation image is "
+      "int32; use "
+      "\"mlp\" or \"embedding\"");
   std::string many = R"({"trunk": [1)";
   for (int i = 0; i < 32; ++i) many += ", 1";
   CHECK(mistake_in(net_of(many + "]}")) ==
@@ -233,8 +260,13 @@ TEST_CASE("recurrence: sequences divide the rollout") {
   CHECK(sequences_of(37, 37, 36) == "37 36");
   CHECK(sequences_of(32, 0, 0, "none") == "0 0");
   CHECK(sequences_of(37, 0, 0) ==
-        "rollout.length: 37 has no divisor from 2 to 32 for the sequences of a recurrent model; use a multiple of 16, "
+        "rollout.length: 37 has no divisor from 8 to 32 for the sequences of a recurrent model; use a multiple of 16, "
         "or set model.sequence");
+  CHECK(sequences_of(74, 0, 0).starts_with("rollout.length: 74 has no divisor from 8 to 32 "));
+  CHECK(sequences_of(74, 2, 0) == "2 0");
+  CHECK(sequences_of(8, 0, 0) == "8 0");
+  CHECK(sequences_of(7, 0, 0) == "7 0");
+  CHECK(sequences_of(35, 0, 0).starts_with("rollout.length: 35 has no divisor from 8 to 32 "));
   const auto no_divisor = [](int64_t sequence, int64_t length, const std::string& near) {
     return "model.sequence: " + std::to_string(sequence) + " does not divide rollout.length " + std::to_string(length) +
            "; use a divisor of it, like " + near;

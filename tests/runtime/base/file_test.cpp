@@ -36,7 +36,7 @@ std::string io_error_of(auto action) {
   return "no error";
 }
 
-// Files of this process cannot grow past `bytes` while this lives: the way to see real short writes.
+// While it exists, files of this process cannot grow beyond `bytes`, which causes real short writes.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -123,7 +123,7 @@ TEST_CASE("disk: a directory does not take the place of one that holds files") {
   });
 }
 
-TEST_CASE("disk: a lock is held once, and free again afterwards") {
+TEST_CASE("disk: a lock is held once, and is free again afterwards") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     auto lock = disk.lock(folder + "/run.lock");
     CHECK(io_error_of([&] { disk.lock(folder + "/run.lock"); }).find(" is using this folder") != std::string::npos);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// What both formats are, said once more and plainly: sign, exponent, mantissa.
+// A second, plain definition of both formats: sign, exponent, mantissa.
 struct Format {
   int exponent_bits, mantissa_bits;
   double value_of(uint16_t bits) const {
@@ -42,7 +42,7 @@ BFloat16 rounded(float x) {
   return to_bfloat16(x);
 }
 
-// Counts, so that a mistake does not print 65536 lines.
+// Counts errors, so that a mistake does not print 65536 lines.
 template <class T>
 int wrong_values() {
   int wrong = 0;
@@ -66,8 +66,8 @@ int wrong_round_trips() {
   return wrong;
 }
 
-// Each two neighbours, the float32 half-way between them, and that one's neighbours. The number above the largest
-// counts as the next power of two there.
+// For each pair of neighbours: the float32 half-way between them, and the neighbours of that. The next power of two
+// takes the place of the neighbour above the largest number.
 template <class T>
 int wrong_neighbours(float sign) {
   const auto to_bits = [sign](float x) { return static_cast<uint16_t>(rounded<T>(sign * x).bits & 0x7fffu); };
@@ -87,7 +87,7 @@ int wrong_neighbours(float sign) {
   return wrong;
 }
 
-// Larger numbers never become smaller ones: with the neighbours right, all that lies between them is.
+// The conversion is monotonic: if it is right for neighbours, it is right for all numbers between them.
 template <class T>
 int falls() {
   int wrong = 0;

@@ -1,4 +1,4 @@
-// The conversions of float16.h against those of LibTorch.
+// The conversions of float16.h, compared with those of LibTorch.
 #include <ATen/ATen.h>
 #undef CHECK
 
@@ -31,7 +31,8 @@ int different_in_float32() {
   return wrong;
 }
 
-// All upper 19 bits of a float32, with what lies below, at and above half of what a Float16 rounds away, and a little.
+// All values of the upper 19 bits of a float32, each with lower bits around half of a Float16 step, and with small
+// ones.
 template <class T>
 int different_in_16_bits(T (*convert)(float)) {
   at::Tensor numbers = at::empty({int64_t{1} << 19, 6}, at::kFloat);

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMb = size_t{1} << 20;
 }
 
-TEST_CASE("large_blocks: a block in use is not handed out twice, one given back is, for nearly the same size too") {
+TEST_CASE("large_blocks: a block is reused only after it was given back, also for nearly the same size") {
   LargeBlocks blocks;
   std::byte* a = blocks.take(10 * kMb);
   std::byte* b = blocks.take(10 * kMb);
@@ -31,25 +31,25 @@ TEST_CASE("large_blocks: a block in use is not handed out twice, one given back 
   blocks.give_back(b, 10 * kMb);
 }
 
-TEST_CASE("large_blocks: what waits is bounded by what is in use or 256 MB, and the longest unused goes first") {
+TEST_CASE("large_blocks: unused blocks are limited by those in use or 256 MB; the longest unused are freed first") {
   LargeBlocks blocks;
   std::vector<std::byte*> taken;
   for (int i = 0; i < 100; ++i) taken.push_back(blocks.take(8 * kMb));
   for (int i = 0; i < 50; ++i) blocks.give_back(taken[i], 8 * kMb);
-  CHECK(blocks.idle_bytes() == 400 * kMb);  // as much is in use
+  CHECK(blocks.idle_bytes() == 400 * kMb);  // as many are in use
   for (int i = 50; i < 60; ++i) blocks.give_back(taken[i], 8 * kMb);
   CHECK(blocks.idle_bytes() == 320 * kMb);
   for (int i = 60; i < 100; ++i) blocks.give_back(taken[i], 8 * kMb);
   CHECK(blocks.idle_bytes() == LargeBlocks::kLeastIdle);
-  // Of 32 blocks that are left, the newest comes first.
+  // Of the 32 blocks that are left, the newest is reused first.
   for (int i = 99; i >= 68; --i) CHECK(blocks.take(8 * kMb) == taken[i]);
   CHECK(blocks.idle_bytes() == 0);
   for (int i = 68; i < 100; ++i) blocks.give_back(taken[i], 8 * kMb);
-  blocks.give_back(blocks.take(400 * kMb), 400 * kMb);  // larger than all that may wait
+  blocks.give_back(blocks.take(400 * kMb), 400 * kMb);  // larger than the limit of unused blocks
   CHECK(blocks.idle_bytes() == 0);
 }
 
-TEST_CASE("large_blocks: threads take and give back at once") {
+TEST_CASE("large_blocks: threads take and give back blocks concurrently") {
   LargeBlocks blocks;
   {
     std::vector<std::jthread> threads;
@@ -69,7 +69,7 @@ TEST_CASE("large_blocks: threads take and give back at once") {
   CHECK(blocks.idle_bytes() <= LargeBlocks::kLeastIdle);
 }
 
-TEST_CASE("array: a large one is zero however its memory was used before, and its memory outlives it in slices") {
+TEST_CASE("array: a large one is zero whatever its memory was used for, and slices keep its memory alive") {
   const int64_t bytes = 3 * static_cast<int64_t>(kMb);
   {
     Array dirty = Array::uninitialized(DType::u8, {bytes});

@@ -12,7 +12,7 @@ namespace {
 
 constexpr LogOptions kFileOnly{LogLevel::info, LogLevel::error, false};
 
-// The log goes to a file in memory while this lives.
+// While it exists, the log is written to a file in memory.
 struct LogToMemory {
   explicit LogToMemory(LogOptions options = kFileOnly) { open_log(disk.open_append("log.txt"), options); }
   ~LogToMemory() { close_log(); }
@@ -24,7 +24,7 @@ size_t lines_in(const std::string& text) { return static_cast<size_t>(std::count
 
 }  // namespace
 
-TEST_CASE("log: a line holds time, level, component and text; debug is left out") {
+TEST_CASE("log: a line has time, level, component and text; debug is left out") {
   LogToMemory log;
   log_debug("trainer", "hidden");
   log_warn("trainer", "step 3 was not finite");
@@ -57,7 +57,7 @@ TEST_CASE("log: the same text at another level is another line") {
   CHECK(lines_in(log.text()) == 2);
 }
 
-TEST_CASE("log: lines that the disk refuses are counted and later ones are written") {
+TEST_CASE("log: lines that cannot be written are counted, and later ones are written") {
   LogToMemory log;
   log.disk.set_fault({DiskFault::Kind::refuse, log.disk.operations(), 2});
   for (const char* text : {"one", "two", "three"}) log_info("x", text);
@@ -79,10 +79,10 @@ TEST_CASE("log: only lines that go to stderr count as lines there") {
   CHECK(stderr_lines() == before + 1);
   log.disk.set_fault({DiskFault::Kind::refuse, log.disk.operations(), 2});
   for (const char* text : {"lost", "lost too"}) log_info("x", text);
-  CHECK(stderr_lines() == before + 2);  // the first one is told
+  CHECK(stderr_lines() == before + 2);  // the first one is reported
 }
 
-TEST_CASE("repeat_filter: a line passes again after the window and says how many were held back") {
+TEST_CASE("repeat_filter: a line passes again after the window, with the number held back") {
   RepeatFilter filter(10s);
   const RepeatFilter::Clock::time_point start;
   uint64_t repeats = 99;
@@ -94,13 +94,13 @@ TEST_CASE("repeat_filter: a line passes again after the window and says how many
   CHECK(repeats == 1);
 }
 
-TEST_CASE("repeat_filter: many different lines all pass and do not pile up") {
+TEST_CASE("repeat_filter: many different lines all pass, and old ones are removed") {
   RepeatFilter filter(10s);
   const RepeatFilter::Clock::time_point start;
   uint64_t repeats = 0;
   int passed = 0;
   for (int i = 0; i < 100'000; ++i) passed += filter.pass(std::to_string(i), start, repeats);
   CHECK(passed == 100'000);
-  CHECK(filter.pass("new", start + 20s, repeats));  // the old ones are forgotten, so this one is remembered
+  CHECK(filter.pass("new", start + 20s, repeats));  // the old ones were removed, so this one is kept
   CHECK_FALSE(filter.pass("new", start + 21s, repeats));
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMebi = 1 << 20;
 
-// The files of /proc and /sys that say how much memory there is.
+// The files of /proc and /sys about memory.
 struct Machine {
   test::TempFolder folder;
   std::string root = folder / "root";
@@ -35,9 +35,9 @@ struct Machine {
 
 }  // namespace
 
-TEST_CASE("machine: what is free is available, swap included") { CHECK(Machine().mebibytes() == 4096 + 1024); }
+TEST_CASE("machine: free memory and free swap are available") { CHECK(Machine().mebibytes() == 4096 + 1024); }
 
-TEST_CASE("machine: a control group's limit counts, less what it uses, but for file pages that can be dropped") {
+TEST_CASE("machine: the limit of a control group counts, minus its usage without file pages that can be dropped") {
   const Machine machine;
   machine.write("/sys/fs/cgroup/user/job/memory.max", "1073741824\n");
   machine.write("/sys/fs/cgroup/user/job/memory.swap.max", "0\n");
@@ -53,7 +53,7 @@ TEST_CASE("machine: a control group's limit counts, less what it uses, but for f
   CHECK(machine.mebibytes() == 1024);
 }
 
-TEST_CASE("machine: the limit of a group around the process's own counts too") {
+TEST_CASE("machine: the limit of a parent group counts too") {
   const Machine machine;
   machine.write("/sys/fs/cgroup/user/job/memory.max", "max\n");
   machine.write("/sys/fs/cgroup/user/memory.max", "268435456\n");
@@ -61,7 +61,7 @@ TEST_CASE("machine: the limit of a group around the process's own counts too") {
   CHECK(machine.mebibytes() == 512);
 }
 
-TEST_CASE("machine: a group that does not limit swap has the machine's") {
+TEST_CASE("machine: without a limit on swap in the group, the free swap of the machine counts") {
   const Machine machine;
   machine.write("/sys/fs/cgroup/user/job/memory.max", "1073741824\n");
   CHECK(machine.mebibytes() == 1024 + 1024);
@@ -79,14 +79,14 @@ TEST_CASE("machine: control groups of version 1 are read") {
   CHECK(machine.mebibytes() == 1024 + 128 + 256);
 }
 
-TEST_CASE("machine: a group without limits, and files that are not there, say nothing") {
+TEST_CASE("machine: a group without limits, and missing files, have no effect") {
   const Machine machine;
   machine.write("/sys/fs/cgroup/user/job/memory.max", "max\n");
   CHECK(machine.mebibytes() == 4096 + 1024);
   CHECK(available_memory("/no/such/folder") > available_memory(machine.root));
 }
 
-TEST_CASE("machine: what is left of the limit of address space counts") {
+TEST_CASE("machine: the rest of the limit on address space counts") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
   const Machine machine;
@@ -110,7 +110,7 @@ TEST_CASE("machine: the limit of open files is raised to the highest that the sy
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST_CASE("machine: its names begin with its host name") {
+TEST_CASE("machine: the first of its names is its host name") {
   char name[256] = {};
   REQUIRE(gethostname(name, sizeof name - 1) == 0);
   const std::vector<std::string> names = own_host_names();

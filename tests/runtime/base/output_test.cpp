@@ -44,7 +44,7 @@ struct Channel {
 
 const std::string kLine = std::string(99, 'x') + '\n';
 
-// Lines that were taken before the first one was dropped.
+// The number of lines that were written before the first one was dropped.
 size_t fill(Output& output) {
   size_t lines = 0;
   while (output.write(kLine)) ++lines;
@@ -58,21 +58,21 @@ std::string without_returns(std::string text) {
 
 }  // namespace
 
-TEST_CASE("output: lines that nobody reads are dropped, counted, and told when it moves again") {
+TEST_CASE("output: lines that nobody reads are dropped and counted, and the number is written when it is read again") {
   for (Channel channel : {Channel::pipe(), Channel::terminal()}) {
     Output output(channel.in);
     const size_t taken = fill(output);
     CHECK(taken > 20);
     CHECK(output.new_trouble() == "is not read");
     CHECK(!output.write(kLine));
-    CHECK(output.new_trouble() == "");  // told
+    CHECK(output.new_trouble() == "");  // reported already
     std::string text = channel.read_all();
     CHECK(output.write("last\n"));
     text = without_returns(text + channel.read_all());
     const std::string end = "(2 console lines were not shown)\nlast\n";
     CHECK(text.size() >= end.size());
     CHECK(text.ends_with(end));
-    // A line that had begun is whole.
+    // A line that was begun is complete.
     const std::string lines = text.substr(0, text.size() - end.size());
     CHECK(lines.size() % kLine.size() == 0);
     CHECK(lines.find_first_not_of(kLine) == std::string::npos);
@@ -91,7 +91,7 @@ TEST_CASE("output: pictures that are dropped are not counted") {
   channel.close_all();
 }
 
-TEST_CASE("output: a text longer than a pipe holds arrives whole, in parts") {
+TEST_CASE("output: a text longer than a pipe holds arrives completely, in parts") {
   Channel channel = Channel::pipe();
   Output output(channel.in);
   const std::string text(200'000, 'y');
@@ -104,7 +104,7 @@ TEST_CASE("output: a text longer than a pipe holds arrives whole, in parts") {
   channel.close_all();
 }
 
-TEST_CASE("output: a reader that left, a full device and a descriptor closed for writing are named") {
+TEST_CASE("output: a closed reader, a full device and a descriptor closed for writing are named") {
   Channel channel = Channel::pipe();
   ::close(channel.out);
   std::signal(SIGPIPE, SIG_IGN);
@@ -132,7 +132,7 @@ TEST_CASE("output: the flags of the descriptor stay as they are") {
   }
 }
 
-TEST_CASE("output: a line is one line whatever it holds") {
+TEST_CASE("output: a line stays one line whatever it contains") {
   const test::TempFolder folder;
   const int file = ::open((folder / "out").c_str(), O_RDWR | O_CREAT, 0600);
   Output output(file);

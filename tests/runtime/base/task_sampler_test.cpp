@@ -48,7 +48,7 @@ TEST_CASE("task_sampler: one task is always drawn") {
   CHECK(TaskSampler(1).sample(rng) == 0);
 }
 
-TEST_CASE("task_sampler: a restored sampler goes on as the saved one") {
+TEST_CASE("task_sampler: a restored sampler continues like the saved one") {
   TaskSampler saved(3, 4), restored(3, 4);
   for (int i = 0; i < 6; ++i) saved.record(i % 3, i % 2);
   REQUIRE(restored.restore(saved.save()));
@@ -58,7 +58,7 @@ TEST_CASE("task_sampler: a restored sampler goes on as the saved one") {
   CHECK(restored.save() == saved.save());
 }
 
-TEST_CASE("task_sampler: bytes of another sampler, cut or altered ones are refused and change nothing") {
+TEST_CASE("task_sampler: bytes that are altered, cut or from another sampler are refused and change nothing") {
   TaskSampler sampler(3, 4);
   sampler.record(0, 0);
   const std::string bytes = sampler.save();

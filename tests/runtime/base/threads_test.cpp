@@ -88,7 +88,7 @@ TEST_CASE("threads: as many arenas as fit, at most one for each thread and 8 for
   }
 }
 
-TEST_CASE("threads: as many as are needed run at once and have ended afterwards") {
+TEST_CASE("threads: all needed threads run at the same time and have ended afterwards") {
   for (const size_t count : {0, 1, 50}) {
     CAPTURE(count);
     LimitedStart limited{.limit = count};
@@ -99,7 +99,7 @@ TEST_CASE("threads: as many as are needed run at once and have ended afterwards"
   require_threads(10);
 }
 
-TEST_CASE("threads: a limit is named with what was started, and those have ended") {
+TEST_CASE("threads: the error about a limit has the number that was started, and those have ended") {
   for (const size_t limit : {0, 1, 7}) {
     CAPTURE(limit);
     LimitedStart limited{.limit = limit};

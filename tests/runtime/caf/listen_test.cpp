@@ -1,5 +1,8 @@
 #include "runtime/caf/listen.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include <future>
 
 #include <caf/actor_system_config.hpp>
@@ -10,6 +13,7 @@
 
 #include "actors/messages.h"
 #include "actors/network_messages.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/caf/broker.h"
 #include "runtime/caf/system.h"
 #include "tests/process/raw_connection.h"
@@ -77,6 +81,28 @@ TEST_CASE("caf_listen: nothing is kept of processes whose connections have ended
   CHECK(eventually([&] { return listening.known_processes() == 2; }));
   open.clear();
   CHECK(eventually([&] { return listening.known_processes() == 0; }));
+}
+
+TEST_CASE("caf_listen: a connection for which no file is left is closed, and later ones are served") {
+  Listening listening;
+  const std::string address = "127.0.0.1:" + std::to_string(listening.port);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit low{200, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
+  std::vector<Descriptor> all;
+  for (int file; (file = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) all.emplace_back(file);
+  for (int i = 0; i < 3; ++i) {
+    all.pop_back();  // for the client; none is left for the other side
+    Client client(address);
+    CHECK(client.connected());
+    CHECK(client.is_closed());
+    all.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  all.clear();
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  const Client served = listening.peer(1);
+  CHECK(eventually([&] { return listening.known_processes() == 1; }));
 }
 
 TEST_CASE("caf_listen: a connection that follows an ended one at once is not taken for it") {

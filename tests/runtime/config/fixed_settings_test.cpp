@@ -14,15 +14,15 @@ const SettingsOfRun kSettings = {[](std::string_view path) {
                                  },
                                  nullptr};
 
-// Of the first conflict; empty when there is none.
+// The text of the first conflict; empty if there is none.
 std::string conflict(const std::string& stored, const std::string& now, const SettingsOfRun& settings = kSettings) {
-  const auto found = config_conflict(stored, now, settings);
-  return found ? found->sentence() : "";
+  const auto found = config_conflicts(stored, now, settings);
+  return found.empty() ? "" : found.front().sentence();
 }
 
 }  // namespace
 
-TEST_CASE("config_conflict: the first conflict of two configs") {
+TEST_CASE("config_conflicts: the first conflict of two configs") {
   struct Case {
     std::string stored, now, conflict;
   };
@@ -41,6 +41,9 @@ TEST_CASE("config_conflict: the first conflict of two configs") {
       {R"({"trainer": {"threads_x": 1}})", R"({"trainer": {"threads_x": 2}})", "trainer.threads_x was 1 and is now 2"},
   };
   for (const Case& each : cases) CHECK(conflict(each.stored, each.now) == each.conflict);
+  const auto all = config_conflicts(R"({"a": 1, "name": "x", "b": 1})", R"({"a": 2, "name": "y", "b": 2})", kSettings);
+  REQUIRE(all.size() == 2);
+  CHECK(all.back().sentence() == "b was 1 and is now 2");
 }
 
 TEST_CASE("changed_settings: every field whose value differs, with both values, in file order") {
@@ -58,7 +61,7 @@ TEST_CASE("changed_settings: every field whose value differs, with both values, 
   CHECK(changed_settings("{}", R"({"a": 1})").front().before == kNotSet);
 }
 
-TEST_CASE("config_conflict: what decides about a deterministic run may not change, what does not may") {
+TEST_CASE("config_conflicts: settings that affect a deterministic run may not change, others may") {
   const std::string before = R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 5}})",
                     other_workers = R"({"deterministic": true, "workers": {"count": 2}, "stop": {"updates": 5}})",
                     other_end = R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 9}})";
@@ -66,7 +69,7 @@ TEST_CASE("config_conflict: what decides about a deterministic run may not chang
   CHECK(conflict(before, other_end) == "");
 }
 
-TEST_CASE("fixed_settings: what may change is left out, sections that hold nothing else too") {
+TEST_CASE("fixed_settings: settings that may change are left out, and sections that contain nothing else") {
   CHECK(fixed_settings(R"({"name": "a", "seed": 1, "trainer": {"epochs": 4, "threads": 1}, "stop": {"updates": 5},
                           "env": {"params": {}}, "workers": {"count": 1}})",
                        kSettings) == R"({"seed":1,"trainer":{"epochs":4},"env":{"params":{}}})");
@@ -74,6 +77,6 @@ TEST_CASE("fixed_settings: what may change is left out, sections that hold nothi
         R"({"deterministic":true,"workers":{"count":1}})");
 }
 
-TEST_CASE("config_conflict: nothing may change where nothing is known of the settings") {
+TEST_CASE("config_conflicts: nothing may change if nothing is known about the settings") {
   CHECK(conflict(R"({"name": "a"})", R"({"name": "b"})", {}) == "name was \"a\" and is now \"b\"");
 }

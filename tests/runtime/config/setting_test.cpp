@@ -1,4 +1,4 @@
-// One reader of values for the settings of run files, of algorithms and of environments.
+// The reader of values that the settings of config files, algorithms and environments share.
 #include "runtime/config/setting.h"
 
 #include <cmath>
@@ -37,7 +37,7 @@ std::string refusal(const Setting& setting, const char* value) {
 
 }  // namespace
 
-TEST_CASE("setting: a value is read as the kind holds it") {
+TEST_CASE("setting: a value is read in the type of its kind") {
   CHECK(std::get<double>(read_value(kShare, 0, "here")) == 0.0);
   CHECK(std::get<int64_t>(read_value(kCount, 1e6, "here")) == 1'000'000);
   CHECK(std::get<int64_t>(read_value(kCount, Json::parse("2.0"), "here")) == 2);
@@ -46,7 +46,7 @@ TEST_CASE("setting: a value is read as the kind holds it") {
   CHECK(read_integers(kSizes, Json::parse("[1, 9.0]"), "here") == std::vector<int64_t>{1, 9});
 }
 
-TEST_CASE("setting: what does not fit is refused with the value and what would") {
+TEST_CASE("setting: a value that does not fit is refused with what would be accepted") {
   CHECK(refusal(kShare, "1") == "here: 1 is out of range, expected a number in [0, 1)");
   CHECK(refusal(kShare, "true") == "here: true is a boolean, expected a number in [0, 1)");
   CHECK(refusal(kShare, "null") == "here: null is not a value, expected a number in [0, 1)");
@@ -64,7 +64,7 @@ TEST_CASE("setting: what does not fit is refused with the value and what would")
   CHECK(std::get<double>(checked(kBound, HUGE_VAL, "here")) == HUGE_VAL);  // no upper limit: "not bounded at all"
 }
 
-TEST_CASE("setting: its default, its help and its schema are made of the description") {
+TEST_CASE("setting: default, help and schema follow from the description") {
   CHECK(default_text(kForm) == "\"square\"");
   CHECK(default_text(kShare) == "0.0");
   CHECK(help_text(kBound) == "a bound; unset: none");
@@ -75,14 +75,14 @@ TEST_CASE("setting: its default, its help and its schema are made of the descrip
   CHECK(setting_schema(kShare, "0.0").at("exclusiveMaximum") == 1);
 }
 
-TEST_CASE("setting: an unknown key is answered with the nearest one, with all, or with that there are none") {
+TEST_CASE("setting: the error about an unknown key names the nearest one, or all, or says that there are none") {
   const Setting settings[] = {kShare, kCount};
   CHECK(unknown_key("a.b", "cuont", "clip", settings) == "a.b.cuont: unknown key, did you mean a.b.count?");
   CHECK(unknown_key("a.b", "xyzzy", "clip", settings) == "a.b.xyzzy: unknown key, clip has: share, count");
   CHECK(unknown_key("a.b", "x", "clip", std::span<const Setting>()) == "a.b.x: unknown key, clip has no parameters");
 }
 
-TEST_CASE("fields: the kind follows the member, and a section's change counts where a setting names none") {
+TEST_CASE("fields: the kind follows from the member, and the section's change applies if a setting has none") {
   std::optional<double> bound;
   bool on = false;
   Fields fields;

@@ -34,20 +34,27 @@ struct Fixture {
     restart(count);
   }
   ~Fixture() { close_log(); }
-  void restart(uint64_t count, const std::string& measure = "", uint64_t keep = 1) {
+  void restart(uint64_t count, const std::string& measure = "", uint64_t keep = 1, uint64_t episodes = 5) {
     run.reset();
     disk.clear_fault();
     run.emplace(disk, "run", "{}");
     run->checkpoints().recover();
-    run->keep_best(count, measure, keep);
+    run->keep_best({count, measure, episodes}, keep);
   }
   // Saved and evaluated at once.
-  void evaluate(uint64_t updates, double score, uint64_t keep = 1) {
+  void evaluate(uint64_t updates, double score, uint64_t keep = 1, uint64_t episodes = 5) {
     run->save_checkpoint(checkpoint_at(updates), keep, /*evaluated_later=*/true);
-    run->rank_checkpoint({updates, score, 5});
+    run->rank_checkpoint({updates, score, episodes});
   }
   Updates saved() { return run->checkpoints().list(); }
-  Updates ranked() const { return updates_of(read_ranking(disk, "run")); }
+  Updates ranked() const { return updates_of(read_ranking(disk, "run").scores); }
+  // A run whose checkpoints 1 and 2 are ranked, and whose newest one is 3.
+  void rank_two() {
+    restart(2);
+    evaluate(1, 9);
+    evaluate(2, 7);
+    evaluate(3, 1);
+  }
   std::string log() const { return log_disk.read("log"); }
   bool logged(const std::string& text) const { return log().find(text) != std::string::npos; }
 
@@ -59,7 +66,7 @@ struct Fixture {
 
 TEST_CASE_FIXTURE(Fixture, "best checkpoints: the best one stays besides the newest, until a better one comes") {
   evaluate(10, 5);
-  CHECK(read_ranking(disk, "run") == std::vector<CheckpointScore>{{10, 5, 5}});
+  CHECK(read_ranking(disk, "run").scores == std::vector<CheckpointScore>{{10, 5, 5}});
   evaluate(20, 3);
   evaluate(30, 4);
   CHECK(saved() == Updates{10, 30});
@@ -123,30 +130,53 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(updates_of(run->ranking()) == Updates{4});
   CHECK(ranked() == Updates{4});
   CHECK(
-      logged("run/best.json: ranks checkpoints that are missing: after update 1 (return 9.0); the best one is now that "
-             "after update 4 (return 7.0)"));
+      logged("run/best.json: ranks checkpoints that are missing or have other weights: after update 1 (return 9.0); "
+             "the best one is now that after update 4 (return 7.0)"));
   restart(1, R"({"size":9})");
   CHECK(run->ranking().empty());
-  CHECK(logged("run/best.json: is of evaluations with other settings; the ranking begins anew"));
+  CHECK(
+      logged("run/best.json: ranks evaluations with another evaluation.env_params; these leave the ranking, and are "
+             "kept until you remove them: after update 4 (return 7.0)"));
   evaluate(5, 2);
   CHECK(ranked() == Updates{5});
-  CHECK(saved() == Updates{5});
+  CHECK(saved() == Updates{4, 5});
 }
 
-TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, there is no ranking") {
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, nothing is ranked, and what was ranked is kept") {
   evaluate(1, 9);
   evaluate(2, 3);
   restart(0);
-  CHECK(!disk.exists("run/best.json"));
-  CHECK(log().find("run/best.json: is removed, because checkpoint.keep_best is 0 now; the best checkpoint, after 1 "
-                   "update, is no longer kept when newer ones are written\n") != std::string::npos);
+  CHECK(
+      logged("run/best.json: checkpoint.keep_best is 0 now, so no more checkpoints are ranked; those that it ranks are "
+             "kept until you remove the file: after update 1 (return 9.0)\n"));
   evaluate(3, 1);
   evaluate(4, 10);
-  CHECK(saved() == Updates{4});
-  CHECK(ranked().empty());
+  CHECK(saved() == Updates{1, 4});
+  CHECK(ranked() == Updates{1});
+  restart(1);
+  evaluate(5, 2);
+  CHECK(saved() == Updates{1, 5});
+  CHECK(ranked() == Updates{1});
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, a damaged ranking costs no checkpoint either") {
+  evaluate(1, 9);
+  evaluate(2, 3);
   disk.damage("run/best.json", "{");
   restart(0);
-  CHECK(!disk.exists("run/best.json"));
+  CHECK(logged("these checkpoints, which may be the best ones, are kept until you remove them: after update 1\n"));
+  CHECK(disk.read("run/best.json") == "{");
+  evaluate(3, 1);
+  evaluate(4, 10);
+  CHECK(saved() == Updates{1, 4});
+}
+
+TEST_CASE("best checkpoints: switched off from the start, only the newest are kept") {
+  Fixture f(0);
+  f.evaluate(1, 9);
+  f.evaluate(2, 3);
+  CHECK(f.saved() == Updates{2});
+  CHECK(!f.disk.exists("run/best.json"));
 }
 
 TEST_CASE("best checkpoints: a damaged ranking is named, begins anew, and costs no checkpoint") {
@@ -166,11 +196,11 @@ TEST_CASE("best checkpoints: a damaged ranking is named, begins anew, and costs 
     f.evaluate(1, 9);
     f.evaluate(2, 3);
     f.disk.damage("run/best.json", text);
-    CHECK_THROWS_WITH_AS(read_ranking(f.disk, "run"), doctest::Contains("run/best.json: "), IoError);
+    CHECK_THROWS_WITH_AS(read_ranking(f.disk, "run"), doctest::Contains("run/best.json:"), IoError);
     f.restart(1);
     CHECK(
         f.logged("; the ranking begins anew, and these checkpoints, which may be the best ones, are kept until you "
-                 "remove them: after update 1\n"));
+                 "remove them: after update 1; the file is renamed to run/best.json.damaged\n"));
     CHECK(f.disk.read("run/best.json.damaged") == text);
     f.evaluate(3, 2);
     CHECK(f.ranked() == Updates{3});
@@ -225,15 +255,176 @@ TEST_CASE("best checkpoints: a ranked checkpoint that is damaged is named and se
   CHECK(f.logged("/model.safetensors: damaged: 1 bytes, "));
   CHECK(f.logged("; the checkpoint is renamed to " + directory + ".damaged"));
   CHECK(f.logged(
-      "ranks checkpoints that are missing: after update 1 (return 9.0); the best one is now that after update 2"));
+      "ranks checkpoints that are missing or have other weights: after update 1 (return 9.0); the best one is now that "
+      "after update 2"));
   CHECK(f.disk.exists(directory + ".damaged/model.safetensors"));
   CHECK(updates_of(f.run->ranking()) == Updates{2});
 }
 
-TEST_CASE_FIXTURE(Fixture, "best checkpoints: entries in another order are sorted") {
-  disk.damage("run/best.json", R"({"measure": "", "checkpoints": [{"updates": 1, "return_mean": 2, "episodes": 5},
-      {"updates": 3, "return_mean": 4.5, "episodes": 5}, {"updates": 2, "return_mean": 4.5, "episodes": 5}]})");
-  CHECK(ranked() == Updates{2, 3, 1});
+TEST_CASE("best checkpoints: a file that was edited is damaged, and costs no checkpoint") {
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"9.0", "1.0"},
+                                 {"\"updates\": 1", "\"updates\": 3"},
+                                 {"\"updates\": 2", "\"updates\": 4"},
+                                 {"\"crc32c\": \"", "\"crc32c\": \"0"}}) {
+    CAPTURE(to);
+    Fixture f;
+    f.rank_two();
+    std::string text = f.disk.read("run/best.json");
+    REQUIRE(text.find(from) != std::string::npos);
+    f.disk.damage("run/best.json", text.replace(text.find(from), from.size(), to));
+    CHECK_THROWS_WITH_AS(read_ranking(f.disk, "run"), "run/best.json: damaged: its contents do not fit its crc32c",
+                         IoError);
+    f.restart(2);
+    f.evaluate(4, 0);
+    CHECK(f.saved() == Updates{1, 2, 4});
+  }
+}
+
+TEST_CASE("best checkpoints: the ranking of another run, an older one and one without entries cost no checkpoint") {
+  struct Case {
+    const char* name;
+    void (*act)(Fixture& other);
+    const char* named;
+  };
+  const Case cases[] = {
+      {"of a run without checkpoints", [](Fixture& other) { other.restart(2); }, "1, 2"},
+      {"of a run that has evaluated nothing",
+       [](Fixture& other) {
+         other.restart(2);
+         Checkpoint theirs = checkpoint_at(3);
+         theirs.model["w"] = Array::of<float>({1}, {7.0f});
+         other.run->save_checkpoint(theirs, 0);
+       },
+       "1, 2"},
+      {"of a run with other numbers",
+       [](Fixture& other) {
+         other.restart(2);
+         other.evaluate(10, 5);
+         other.evaluate(20, 5);
+       },
+       "1, 2"},
+      {"of a run with the same numbers and other weights",
+       [](Fixture& other) {
+         other.restart(2);
+         for (const uint64_t updates : {1, 2, 3}) {
+           Checkpoint theirs = checkpoint_at(updates);
+           theirs.model["w"] = Array::of<float>({1}, {7.0f});
+           other.run->save_checkpoint(theirs, 0);
+           if (updates < 3) other.run->rank_checkpoint({updates, 4, 5});
+         }
+       },
+       nullptr},  // they are there, and kept because they were ranked
+      {"an older one of this run",
+       [](Fixture& other) {
+         other.restart(2);
+         other.evaluate(1, 9);
+       },
+       "2"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.name);
+    Fixture other, f;  // the log is that of f
+    f.rank_two();
+    each.act(other);
+    f.disk.damage("run/best.json", other.disk.read("run/best.json"));
+    f.restart(2);
+    const std::string warning =
+        "run/best.json: does not know the newest checkpoints, so it may be an older copy or of another run; these "
+        "checkpoints, which may be the best ones, are kept until you remove them: after update ";
+    if (each.named) CHECK_MESSAGE(f.logged(warning + each.named + '\n'), f.log());
+    f.evaluate(4, 0);
+    f.evaluate(5, 1);
+    CHECK(f.saved().size() >= 3);
+    for (const uint64_t best : {1, 2}) CHECK_NOTHROW(f.run->checkpoints().load(best));
+    f.restart(2);
+    f.evaluate(6, 3);
+    for (const uint64_t best : {1, 2}) CHECK_NOTHROW(f.run->checkpoints().load(best));
+  }
+}
+
+TEST_CASE("best checkpoints: switched off, the ranking of another run costs no checkpoint either") {
+  Fixture other, f;
+  f.rank_two();
+  other.evaluate(10, 5);
+  f.disk.damage("run/best.json", other.disk.read("run/best.json"));
+  for (uint64_t updates = 4; updates < 7; ++updates) {
+    f.restart(0);
+    f.evaluate(updates, 0);
+    CHECK(f.saved() == Updates{1, 2, updates});
+  }
+  CHECK(f.disk.read("run/best.json") == other.disk.read("run/best.json"));
+}
+
+TEST_CASE("best checkpoints: a ranked checkpoint of another run is left as it is, and is not ranked") {
+  Fixture f;
+  f.rank_two();
+  Fixture other;
+  other.run.reset();
+  other.disk = MemoryDisk();
+  RunFolder theirs(other.disk, "run", R"({"seed": 9})");
+  theirs.save_checkpoint(checkpoint_at(1), 0);
+  const std::string directory = f.run->checkpoints().path_of(1);
+  for (const std::string& name : other.disk.list(directory))
+    f.disk.damage(directory + '/' + name, other.disk.read(directory + '/' + name));
+  open_log(f.log_disk.open_append("log"), {LogLevel::info, LogLevel::error, false});
+  f.restart(2);
+  CHECK(f.logged(directory + ": is of another run: "));
+  CHECK(f.logged("; it is left as it is\n"));
+  CHECK(f.disk.read(directory + "/state.json") == other.disk.read(directory + "/state.json"));
+  CHECK(updates_of(f.run->ranking()) == Updates{2});
+  f.evaluate(4, 0);
+  CHECK(f.saved() == Updates{1, 2, 4});
+}
+
+TEST_CASE("best checkpoints: before the first evaluation, a kill between saving and removing protects nothing") {
+  bool reached_end = false;
+  for (uint64_t at = 0; !reached_end; ++at) {
+    CAPTURE(at);
+    Fixture f;
+    f.run->save_checkpoint(checkpoint_at(1), 1);
+    f.disk.set_fault({DiskFault::Kind::crash, f.disk.operations() + at, 1});
+    try {
+      f.run->save_checkpoint(checkpoint_at(2), 1);
+      reached_end = true;
+    } catch (const IoError&) {
+    }
+    f.restart(1);
+    f.run->save_checkpoint(checkpoint_at(3), 1);
+    CHECK(f.saved() == Updates{3});
+    CHECK(f.log().find("kept until") == std::string::npos);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: evaluations over another number of episodes are not compared") {
+  evaluate(1, 9);
+  evaluate(2, 3);
+  restart(1, "", 1, /*episodes=*/100);
+  CHECK(run->ranking().empty());
+  CHECK(
+      logged("run/best.json: ranks evaluations with another evaluation.episodes; these leave the ranking, and are kept "
+             "until you remove them: after update 1 (return 9.0)\n"));
+  evaluate(3, 2, 1, 100);
+  CHECK(ranked() == Updates{3});
+  CHECK(saved() == Updates{1, 3});
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: other weights under a number that is ranked have no score yet") {
+  evaluate(1, 9);
+  Checkpoint again = checkpoint_at(1);
+  run->save_checkpoint(again, 1);  // as a run does whose last steps arrive late
+  CHECK(ranked() == Updates{1});
+  again.model["w"] = Array::of<float>({1}, {7.0f});
+  run->save_checkpoint(again, 1);  // as a run does that went back to an older checkpoint
+  CHECK(ranked().empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: a warning names a few of many checkpoints") {
+  restart(1000, "", 0);
+  for (uint64_t updates = 1; updates <= 300; ++updates) evaluate(updates, 1, 0);
+  disk.remove("run/checkpoints");
+  restart(1000);
+  CHECK(logged("after update 8 (return 1.0) and 292 more; none is ranked now\n"));
+  CHECK(log().size() < 2000);
 }
 
 TEST_CASE("best checkpoints: killed at any operation, the ranking names only checkpoints that are there") {

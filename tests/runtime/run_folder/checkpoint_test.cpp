@@ -1,10 +1,13 @@
 #include "runtime/run_folder/checkpoint.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -44,10 +47,14 @@ std::string io_error_of(auto action) {
   return "no error";
 }
 
-// A disk in memory on which something happens right after the next listing of a folder.
+// A disk in memory on which something happens right after the next listing of a folder, and which does not let one file
+// be read.
 class BusyDisk final : public Disk {
  public:
-  std::unique_ptr<ReadFile> open_read(const std::string& path) const override { return disk_.open_read(path); }
+  std::unique_ptr<ReadFile> open_read(const std::string& path) const override {
+    if (path == refused) throw IoError(path, "cannot open", error);
+    return disk_.open_read(path);
+  }
   void write_atomic(const std::string& path, std::span<const std::string_view> parts) override {
     disk_.write_atomic(path, parts);
   }
@@ -65,6 +72,8 @@ class BusyDisk final : public Disk {
   std::unique_ptr<FileLock> lock(const std::string& path) override { return disk_.lock(path); }
 
   mutable std::function<void()> after_listing;
+  std::string refused;
+  int error = 0;
 
  private:
   MemoryDisk disk_;
@@ -206,7 +215,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: a copy under another number is not used,
   CHECK(store.load_newest()->updates == 20);
   CHECK(store.recover()->updates == 20);
   CHECK(store.list() == std::vector<uint64_t>{7, 20});
-  CHECK(disk.exists("run/checkpoints/000000000099.damaged"));
+  CHECK(disk.exists("run/checkpoints/000000000099.foreign"));
   CHECK(log().find("run/checkpoints/000000000099: holds the checkpoint of update 20, expected that of update 99; using "
                    "the checkpoint before it") != std::string::npos);
 }
@@ -296,11 +305,128 @@ TEST_CASE("checkpoint: in the place of a file any other kind is named, at once a
       for (uint64_t step : {1, 2}) store.save(checkpoint_at(step));
       const std::string path = store.path_of(2) + '/' + file;
       test::replace_by(bad, path);
-      const std::string error = io_error_of([&] { store.load(2); });
+      std::string error;
+      bool refused = false;  // by the system, which says nothing about the contents
+      try {
+        store.load(2);
+      } catch (const IoError& thrown) {
+        error = thrown.what();
+        refused = thrown.is_refusal();
+      }
       CHECK_MESSAGE(error.starts_with(path + ": "), error);
-      CHECK(store.recover()->updates == 1);
-      std::filesystem::remove_all(store.path_of(2) + ".damaged");
+      CHECK((refused || bad.name != "a link to itself"));
+      if (refused) {
+        CHECK(io_error_of([&] { store.recover(); }) == error);
+        CHECK(store.list() == std::vector<uint64_t>{1, 2});
+      } else {
+        CHECK(store.recover()->updates == 1);
+        std::filesystem::remove_all(store.path_of(2) + ".damaged");
+      }
     }
+  }
+}
+
+TEST_CASE("checkpoint: one that the system refuses to read is neither skipped nor renamed") {
+  for (const char* file : {"/state.json", "/model.safetensors", "/optimizer.safetensors", "/extras.safetensors"})
+    for (const int error : {EACCES, EPERM, EIO, ELOOP, EMFILE, ENFILE, ENOMEM, ESTALE}) {
+      CAPTURE(file);
+      CAPTURE(error);
+      BusyDisk disk;
+      CheckpointStore store(disk, "run", {});
+      for (uint64_t step : {1, 2}) store.save(checkpoint_at(step));
+      disk.refused = store.path_of(2) + file;
+      disk.error = error;
+      const std::string line = disk.refused + ": cannot open: " + std::generic_category().message(error);
+      CHECK(io_error_of([&] { store.load_newest(); }) == line);
+      CHECK(io_error_of([&] { store.recover(); }) == line);
+      CHECK(io_error_of([&] { store.check(2); }) == line);
+      CHECK(disk.list("run") == std::vector<std::string>{"000000000001", "000000000002"});
+      disk.error = 0;
+      disk.refused.clear();
+      CHECK(store.recover() == checkpoint_at(2));
+    }
+}
+
+TEST_CASE_FIXTURE(Fixture, "checkpoint: what is renamed is named in one line each, and replaces nothing") {
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t step : {1, 2, 3}) store.save(checkpoint_at(step));
+    for (uint64_t step : {2, 3}) disk.truncate(store.path_of(step) + "/model.safetensors", 30);
+    const size_t logged = log().size();
+    CHECK(store.recover()->updates == 1);
+    const std::string lines = log().substr(logged), number = round == 0 ? "" : "." + std::to_string(round);
+    for (uint64_t step : {2, 3})
+      CHECK(lines.find(store.path_of(step) +
+                       "/model.safetensors: damaged: 30 bytes, 104 were written; the checkpoint is "
+                       "renamed to " +
+                       store.path_of(step) + ".damaged" + number + '\n') != std::string::npos);
+    CHECK(std::count(lines.begin(), lines.end(), '\n') == 2);
+  }
+  CHECK(disk.list("run/checkpoints").size() == 7);
+}
+
+TEST_CASE_FIXTURE(Fixture, "checkpoint: the checksum of the weights tells them from others, without reading them") {
+  const std::string first = store.save(checkpoint_at(1));
+  CHECK(store.weights_checksum(1) == first);
+  Checkpoint later = checkpoint_at(1);
+  later.env_steps += 5;
+  CHECK(store.save(later) == first);
+  later.model["w"] = Array::of<float>({2}, {1.5f, 2.5f});
+  CHECK(store.save(later) != first);
+  flip_bit(store.path_of(1) + "/model.safetensors", 70);
+  CHECK_NOTHROW(store.weights_checksum(1));
+  CHECK_FALSE(store.check(2));
+  CHECK(log().empty());
+  disk.remove(store.path_of(1) + "/optimizer.safetensors");
+  CHECK_FALSE(store.check(1));
+  CHECK(disk.exists(store.path_of(1) + ".damaged"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "checkpoint: an entry of state.json that cannot be right is named with its value") {
+  struct Case {
+    const char* entry;
+    nlohmann::json value;
+    const char* problem;
+  };
+  const Case cases[] = {
+      {"env_steps", -5, "state.env_steps is -5, expected an integer in [0, 18446744073709551615]"},
+      {"env_steps", 1.5, "state.env_steps is 1.5, expected an integer in [0, 18446744073709551615]"},
+      {"updates", "1", "state.updates is \"1\", expected an integer in [0, 18446744073709551615]"},
+      {"number", 3, "state.number is 3, expected 1 like state.updates"},
+      {"epoch", 4294967295U, "state.epoch is 4294967295, expected an integer in [0, 4294967294]"},
+      {"epoch", -1, "state.epoch is -1, expected an integer in [0, 4294967294]"},
+      {"seed", std::string(100'000, 'x'),
+       "state.seed is \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..., "
+       "expected an integer in [0, 18446744073709551615]"},
+  };
+  for (const Case& each : cases) {
+    store.save(checkpoint_at(1));
+    const std::string path = store.path_of(1) + "/state.json";
+    nlohmann::json document = nlohmann::json::parse(disk.read(path));
+    document["state"][each.entry] = each.value;
+    document.erase("crc32c");
+    char crc[16];
+    std::snprintf(crc, sizeof crc, "%08x", crc32c(document.dump()));
+    document["crc32c"] = crc;
+    disk.damage(path, document.dump());
+    CHECK(io_error_of([&] { store.load(1); }) == path + ": " + each.problem);
+  }
+  disk.damage(store.path_of(1) + "/state.json", "{\n  \"format\": 2,,");
+  CHECK(io_error_of([&] { store.load(1); }).starts_with(store.path_of(1) + "/state.json:2:15: not valid JSON: "));
+}
+
+TEST_CASE("checkpoint: another kind of file in the place of its folder is named") {
+  test::TempFolder folder;
+  CheckpointStore store(posix_disk(), folder / "checkpoints");
+  for (const test::BadFile& bad : test::kBadFiles) {
+    if (bad.name == "a directory") continue;
+    CAPTURE(bad.name);
+    store.save(checkpoint_at(1));
+    test::replace_by(bad, store.path_of(2));
+    const std::string error = io_error_of([&] { store.load(2); });
+    CHECK_MESSAGE(error.starts_with(store.path_of(2)), error);
+    if (bad.name == "a pipe" || bad.name == "an empty file")
+      CHECK(error == store.path_of(2) + ": is not a directory, expected one with the files of a checkpoint");
+    std::filesystem::remove_all(store.path_of(2));
   }
 }
 

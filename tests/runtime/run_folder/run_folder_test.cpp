@@ -36,7 +36,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
-std::string config_error_of(auto action) {
+std::string config_error_of(const auto& action) {
   try {
     action();
   } catch (const ConfigError& error) {
@@ -151,6 +151,22 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: until something was trained, other setti
   }
   CHECK(disk.read("run/config.json") == changed + '\n');
   CHECK_FALSE(RunFolder(disk, "run", changed).replaced_settings());
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a refused resume names every setting that may not change, at most eight") {
+  const auto config = [](int value) {
+    std::string keys;
+    for (char key = 'a'; key < 'k'; ++key) keys += std::string(", \"") + key + "\": " + std::to_string(value);
+    return R"({"seed": )" + std::to_string(value) + keys + '}';
+  };
+  {
+    RunFolder run(disk, "run", config(1));
+  }
+  disk.damage("run/metrics.jsonl", "{\"updates\": 1, \"env_steps\": 9}\n");
+  const std::string refused = config_error_of([&] { RunFolder(disk, "run", config(2)); });
+  CHECK(refused.starts_with("run: cannot resume: seed was 1 and is now 2, a was 1 and is now 2, "));
+  CHECK(refused.find("g was 1 and is now 2, and 3 more; to resume, give them their old values; to begin a new run, ") !=
+        std::string::npos);
 }
 
 TEST_CASE_FIXTURE(Fixture,
@@ -608,6 +624,75 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a torn line that cannot be cut off gets 
   CHECK(metrics() == "{\"updates\":1}\n{\"updates\":2}\n");
   CHECK(run.metrics_lines() == 2);
   CHECK(run.lost_writes() == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: metrics that are missing or short at a resume are told, with what is lost") {
+  const auto line = [](int updates, int env_steps) {
+    return "{\"updates\":" + std::to_string(updates) + ",\"env_steps\":" + std::to_string(env_steps) + "}\n";
+  };
+  const std::string two = line(1, 10) + line(2, 20);
+  struct Case {
+    std::optional<std::string> before;
+    std::string warning;
+  };
+  const std::string end =
+      " of the 2 lines that there were at the checkpoint from which the run resumes, that of update "
+      "2; the others are lost\n";
+  const Case cases[] = {{std::nullopt, "is missing, so there are none" + end},
+                        {"", "holds 0" + end},
+                        {line(1, 10) + "{\"upd", "holds 1" + end},
+                        {two, ""},
+                        {two + line(3, 30), ""}};
+  for (const Case& each : cases) {
+    for (const bool counted : {false, true}) {  // as a deterministic run does
+      disk = MemoryDisk();
+      const std::string path = counted ? "counted" : "run";
+      disk.write_atomic(path + "/config.json", kConfig);
+      if (each.before) disk.write_atomic(path + "/metrics.jsonl", *each.before);
+      RunFolder run(disk, path, kConfig);
+      const size_t logged = log().size();
+      run.begin_metrics(1.0, counted ? RunFolder::ResumePoint{2, 20, 2} : RunFolder::ResumePoint{2, 20, {}, 2});
+      const std::string told = log().substr(logged);
+      CHECK(told.empty() == each.warning.empty());
+      CHECK_MESSAGE(told.find(each.warning) != std::string::npos, told);
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a resume says up to which update it has cut metrics off") {
+  const std::string one = "{\"updates\":1,\"env_steps\":10}\n", nine = "{\"updates\":9,\"env_steps\":90}\n";
+  for (const auto& [text, updates] :
+       {std::pair<std::string, uint64_t>{one, 0}, {one + nine, 9}, {one + nine + "{\"upd", 9}, {one + "x\n", 0}}) {
+    CAPTURE(text);
+    disk = MemoryDisk();
+    disk.write_atomic("run/config.json", kConfig);
+    disk.write_atomic("run/metrics.jsonl", text);
+    RunFolder run(disk, "run", kConfig);
+    run.begin_metrics(1.0, RunFolder::ResumePoint{1, 10});
+    CHECK(run.cut_updates() == updates);
+    CHECK(metrics() == one);
+  }
+}
+
+TEST_CASE("run_folder: a start is refused where a file that is written later is none, and changes nothing") {
+  for (const char* file : {"summary.json", "endpoints.json", "epoch", "metrics.jsonl", "log.txt"})
+    for (const test::BadFile& bad : test::kBadFiles) {
+      const bool regular = bad.name == "an empty file" || bad.name == "6 GiB of zeros" ||
+                           bad.name == "a file of the system" || bad.name == "a huge file of the system";
+      if (regular || bad.name == "a broken link") continue;
+      CAPTURE(file);
+      CAPTURE(bad.name);
+      test::TempFolder folder;
+      const std::string run = folder / "r", path = run + '/' + file;
+      {
+        const RunFolder made(posix_disk(), run, kConfig);
+      }
+      test::replace_by(bad, path);
+      const std::vector<std::string> names = posix_disk().list(run);
+      const std::string line = config_error_of([&] { RunFolder(posix_disk(), run, kConfig); });
+      CHECK_MESSAGE(line.starts_with(path + ": "), line);
+      CHECK(posix_disk().list(run) == names);
+    }
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a file system that does not answer for a while changes nothing") {

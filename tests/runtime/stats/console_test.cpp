@@ -5,7 +5,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/file.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/bottleneck.h"
 #include "tests/support/test.h"
@@ -53,11 +52,6 @@ std::string verdict_with(auto change) {
   StatsSnapshot s = running();
   change(s);
   return text_of(find_bottleneck(s));
-}
-
-void collect_paths(const std::string& path, const json& value, std::vector<std::string>& paths) {
-  if (!value.is_object()) return paths.push_back(path);
-  for (const auto& [key, inner] : value.items()) collect_paths(path.empty() ? key : path + '.' + key, inner, paths);
 }
 
 }  // namespace
@@ -179,6 +173,19 @@ TEST_CASE("console: 80 columns hold the block and 159 the line, whatever the fig
   }
 }
 
+TEST_CASE("console: the line of a run that reports a success rate says when the run will end") {
+  StatsSnapshot s = running();
+  s.success_rate = 0.92;
+  for (const uint64_t lost : {0, 64})
+    for (const double eta : {3.0, 3725.0, 363'725.0}) {
+      s.ledger.lost_in_crash = lost;
+      s.eta_seconds = eta;
+      const std::string line = console_line(s);
+      CHECK_MESSAGE((lost > 0 || line.find("  success 92 %  ") != std::string::npos), line);
+      CHECK_MESSAGE(line.find("  ETA ") != std::string::npos, line);
+    }
+}
+
 TEST_CASE("console: lines of one run write numbers alike, whatever else is in them") {
   StatsSnapshot s = running();
   for (const double success : {kUnknown, 0.0, 1.0})
@@ -200,8 +207,8 @@ TEST_CASE("console: a long line leaves out what matters least, and abbreviates i
   s.return_mean = 1e6;
   s.ledger.dropped_stale = 123'456;
   CHECK(console_line(s) ==
-        "0:12  62 %  steps 1T (103,512/s)  updates 152 (12.3/s)  return 1M  KL 0.0123  lost 64  bottleneck: waste  "
-        "workers 2  lag p95 1 of 1  dropped 123,456");
+        "0:12  62 %  steps 1T (103,512/s)  updates 152 (12.3/s)  return 1M  lost 64  bottleneck: waste  workers 2  "
+        "ETA 1:02:05  lag p95 1 of 1  dropped 123,456");
   s.elapsed_seconds = s.eta_seconds = 9e8;
   s.success_rate = 0.5;
   s.workers_up = s.workers_total = 10'000'000;
@@ -258,6 +265,14 @@ TEST_CASE("console: one line for a pipe") {
   CHECK(console_line({}).find("nan") == std::string::npos);
 }
 
+TEST_CASE("console: small returns have three digits behind the point") {
+  StatsSnapshot s = running();
+  s.return_mean = 0.9123;
+  s.return_std = 0.0456;
+  CHECK(console_line(s).find("  return 0.912  ") != std::string::npos);
+  CHECK(std::ranges::count(console_block("demo", s, 80), "  return     0.912 +- 0.046  length 421  success -") == 1);
+}
+
 TEST_CASE("console: what is dropped are samples that were stale or had no room; lost ones are named apart") {
   StatsSnapshot s = running();
   CHECK(console_line(s).find("  lost 64  ") != std::string::npos);
@@ -266,6 +281,7 @@ TEST_CASE("console: what is dropped are samples that were stale or had no room; 
 
 TEST_CASE("console: a small KL is not shown as none") {
   StatsSnapshot s = running();
+  s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;  // which would leave no room for it
   s.learner["kl"] = 0.0000123;
   CHECK(console_line(s).find("KL 1.2e-05") != std::string::npos);
   s.learner["kl"] = 0;
@@ -345,8 +361,43 @@ TEST_CASE("console: when nothing is sampled because environments fail, they are 
         .starts_with("environments fail");
   };
   CHECK(failing(0, 0.9));
-  CHECK(!failing(0, 0.1));  // sampling waits for the trainer
+  CHECK(!failing(0, 0.1));  // the trainer makes updates, and sampling waits for it
   CHECK(!failing(5, 0.9));
+}
+
+TEST_CASE("console: a trainer that was busy is not the bottleneck once all environments fail") {
+  const auto verdict = [](uint64_t failures, uint64_t left_out, double updates_per_second) {
+    return verdict_with([&](StatsSnapshot& s) {
+      REQUIRE(s.trainer_wait_fraction < 0.1);
+      if (failures > 0) s.env_failures = {{"Maze", failures}};
+      s.quarantined = left_out;
+      s.last_error = "row 3: disk full";
+      s.env_steps_per_second = 0;
+      s.updates_per_second = updates_per_second;
+    });
+  };
+  CHECK(verdict(170, 32, 0) == "environments fail: 170 failures, 32 rows left out now, the last: row 3: disk full");
+  CHECK(verdict(1, 1, 0) == "environments fail: 1 failure, 1 row left out now, the last: row 3: disk full");
+  CHECK(verdict(3, 0, 0) == "environments fail: 3 failures, the last: row 3: disk full");
+  CHECK(verdict(170, 32, 4).starts_with("environments fail: "));  // it trains on what is left
+  CHECK(verdict(3, 0, 4).starts_with("training: "));
+}
+
+TEST_CASE("console: when samples stop coming without a failure, the verdict says only that") {
+  const auto verdict = [](double waits, double updates_per_second, uint64_t updates) {
+    return verdict_with([&](StatsSnapshot& s) {
+      s.elapsed_seconds = 100;
+      s.env_steps_per_second = 0;
+      s.trainer_wait_fraction = waits;
+      s.updates_per_second = updates_per_second;
+      s.updates = updates;
+    });
+  };
+  CHECK(verdict(0.05, 0, 1000) == "no samples: none for 10 s, and no update; a worker may hang");
+  CHECK(verdict(0.2, 0, 1000).starts_with("no samples: "));
+  CHECK(verdict(0.05, 5, 1000).starts_with("training: "));
+  CHECK(verdict(0.05, 0, 10).starts_with("training: "));   // an update takes about 10 s
+  CHECK(verdict(0.9, 0, 1000).starts_with("sampling: "));  // rollouts of slow environments are that rare
 }
 
 TEST_CASE("console: numbers") {
@@ -404,16 +455,4 @@ TEST_CASE("stats_snapshot: the scalars are the finite numbers by path") {
   CHECK(scalars.at("learner/kl") == 0.0123);
   CHECK(scalars.count("episodes/success_rate") == 0);
   CHECK(scalars.count("eval/return_mean") == 0);
-}
-
-TEST_CASE("run folder page: every field of a snapshot is described") {
-  const std::string page = posix_disk().read("docs/run_folder.md");
-  StatsSnapshot s;
-  s.evaluation.emplace();
-  std::vector<std::string> paths;
-  json value = json::parse(to_json(s));
-  for (const char* open : {"learner", "rows_served", "weights_behind", "env_failures"}) value[open] = 0;
-  collect_paths("", value, paths);
-  CHECK(paths.size() > 40);
-  for (const std::string& path : paths) CHECK_MESSAGE(page.find("`" + path + "`") != std::string::npos, path);
 }

@@ -1,8 +1,8 @@
-"""The losses as torch operations, for tensors on a GPU: functions with the names, arguments and results of those of `_core`.
+"""The losses as torch operations, for tensors on a GPU: functions with the same names, arguments and results as in `_core`.
 
-Arguments are views, of which only the owners, tensors on one device, are used; offsets are on the host. Numbers that come back as
-tensors of the device stay there. Equal to `_core` up to the rounding of float32: the same formulas in the same dtypes, sums in
-float64, but the exponential is torch's. Nothing here needs a GPU: the tests run it on the CPU.
+Arguments are views, but only their owners are used: tensors on one device. Offsets are on the host. Numbers that are returned as
+tensors stay on the device. Results equal those of `_core` up to the rounding of float32: formulas and dtypes are the same, sums
+are in float64, but the exponential is torch's. Nothing here needs a GPU: the tests run it on the CPU.
 """
 
 from troupe.algorithms._device.elements import kl, value_loss

@@ -1,4 +1,4 @@
-"""The surrogates that treat the tokens of the largest covariance apart (algorithms/losses/covariance_surrogate.cpp), on a device."""
+"""The surrogates that treat tokens with large covariances differently (algorithms/losses/covariance_surrogate.cpp), on a device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from troupe.algorithms._device.tokens import Call, Parts, Tokens, float32
 
 
 def _covariance(t: Tokens) -> tuple[torch.Tensor, int]:
-    """(A - mean A) (log_prob - mean log_prob) of every token, and the number of those that count."""
+    """(A - mean A) (log_prob - mean log_prob) of every token, and the number of unmasked tokens."""
     n = t.live.sum().clamp(min=1)
     advantage, log_prob = t.advantage.double(), t.log_prob.double()
     covariance = (advantage - advantage.sum() / n) * (log_prob - log_prob.sum() / n)
@@ -49,12 +49,12 @@ def kl_cov(c: Call) -> Parts:
 
 
 def _sign(x: torch.Tensor) -> torch.Tensor:
-    """0 also for NaN."""
+    """The sign of x; 0 for NaN."""
     return (x > 0).float() - (x < 0).float()
 
 
 def _largest(x: torch.Tensor, count: int, live: torch.Tensor, share: Callable[[int], int]) -> torch.Tensor:
-    """The tokens of the largest numbers; of those that are equal at the end, the first. NaN is below all."""
+    """A mask of the tokens with the largest numbers; among equal ones the first. NaN is below all."""
     bits = x.reshape(-1).contiguous().view(torch.int32).long() & 0xFFFFFFFF
     order = torch.where(bits >> 31 == 1, bits ^ 0xFFFFFFFF, bits | 0x80000000)
     order = torch.where(x.reshape(-1).isnan(), 0, order)

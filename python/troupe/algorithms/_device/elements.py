@@ -40,7 +40,7 @@ def value_loss(
     clipped = torch.zeros_like(live)
     if old_values is not None and clip > 0:
         low, high = old_values.owner - clip, old_values.owner + clip
-        near = torch.where(predicted < low, low, predicted)  # a NaN among the bounds is none
+        near = torch.where(predicted < low, low, predicted)  # a NaN bound has no effect
         near = torch.where(near > high, high, near)
         near_losses, _ = rho(torch.where(live, near - target, 0.0))
         clipped = near_losses > losses
@@ -100,7 +100,7 @@ def _k2(d: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _k3(d: torch.Tensor, bound: float = _EXP_LIMIT) -> tuple[torch.Tensor, torch.Tensor]:
-    """In float64: float32 would leave no digits near d = 0."""
+    """In float64: near d = 0 float32 would lose all digits."""
     x = -d.double().clamp(-bound, bound)
     growth = torch.expm1(x)
     return (growth - x).float(), torch.where(d.abs() > bound, 0.0, -growth.float())

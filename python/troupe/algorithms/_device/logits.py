@@ -1,5 +1,5 @@
-"""Log-probabilities, entropies and exact KL from logits on a device (algorithms/losses/logprob.h), some rows at a time, so that no other
-memory of the size of the logits is used."""
+"""Log-probabilities, entropies and exact KL from logits on a device (algorithms/losses/logprob.h). They process some rows at a
+time, so that no other memory of the size of the logits is needed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from troupe import _core
 from troupe._core import View
 
-_CHUNK = 1 << 23  # numbers handled at once
-_EXP_LIMIT = 87.0  # where float32 ends
+_CHUNK = 1 << 23  # numbers processed at once
+_EXP_LIMIT = 87.0  # exp() of larger numbers exceeds the range of float32
 
 
 def _chunks(logits: torch.Tensor) -> Iterator[slice]:
@@ -21,7 +21,7 @@ def _chunks(logits: torch.Tensor) -> Iterator[slice]:
 
 
 def _exponentials(z: torch.Tensor, top: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """d = (z - top) * scale, at least -87, and exp(d), which is 0 below: an infinite d times that 0 would be NaN."""
+    """d = (z - top) * scale, at least -87, and exp(d). Below -87 exp(d) is 0: an infinite d times that 0 would be NaN."""
     exact = (z - torch.where(top.isneginf(), 0.0, top)) * scale
     return exact.clamp(min=-_EXP_LIMIT), torch.where(exact < -_EXP_LIMIT, 0.0, exact.exp())
 
@@ -74,7 +74,7 @@ def log_probs_entropy_backward(
 
 
 def _kl_rows(logits: View, reference: View, temperature: float, at: slice) -> tuple[Any, Any, Any, Any]:
-    """Of the rows: KL [r, 1], p [r, V], log p - log q, and where p is 0; float64."""
+    """For the given rows: KL [r, 1], p [r, V], log p - log q, and a mask where p is 0; all float64."""
     log_p = torch.log_softmax(logits.owner[at].double() / temperature, -1)
     log_q = torch.log_softmax(reference.owner[at].double() / temperature, -1)
     p = log_p.exp()

@@ -13,7 +13,7 @@ Norms = tuple[Any, Any, Any, float, bool]
 
 
 class Rows:
-    """The sequences of an array of tokens: its last dimension, or what lies between offsets."""
+    """The sequences of an array of tokens: along its last dimension, or given by offsets."""
 
     def __init__(self, tokens: torch.Tensor, offsets: View | None):
         self._shape, self._device = tokens.shape, tokens.device
@@ -29,7 +29,7 @@ class Rows:
         self._lengths = lengths.to(self._device)
 
     def sum(self, x: torch.Tensor) -> torch.Tensor:
-        """[rows] float64."""
+        """The sum over each row: [rows] float64."""
         if self._lengths is None:
             return x.reshape(self.count, self.longest).sum(-1, dtype=torch.float64)
         if x.numel() == 0:
@@ -37,13 +37,13 @@ class Rows:
         return torch.segment_reduce(x.double(), "sum", lengths=self._lengths, initial=0, unsafe=True)
 
     def spread(self, per_row: torch.Tensor) -> torch.Tensor:
-        """Numbers of rows [rows] at each of their tokens."""
+        """Expands one number per row, [rows], to all tokens of the row."""
         if self._lengths is None:
             return per_row[:, None].expand(self.count, self.longest).reshape(self._shape)
         return torch.repeat_interleave(per_row, self._lengths, output_size=math.prod(self._shape))
 
     def weights(self, mode: str, live: torch.Tensor, norms: Norms) -> torch.Tensor:
-        """The weight [rows] float64 of every row's sum of unmasked values."""
+        """The weight of every row's sum of unmasked values: [rows] float64."""
         tokens, sequences, length, dp_size, verl_compat = norms
         own = self.sum(live)
         tokens = own.sum() if tokens is None else tokens
@@ -58,18 +58,18 @@ class Rows:
         return self._over(1.0, length) if verl_compat else self._over(dp_size, sequences * length)
 
     def _over(self, numerator: float, normaliser: Any) -> torch.Tensor:
-        """The quotient for every row; 0 where the normaliser is."""
+        """The quotient for every row; 0 where the normalizer is 0."""
         divisor = torch.zeros(self.count, dtype=torch.float64, device=self._device) + normaliser
         return torch.where(divisor == 0, 0.0, numerator / divisor)
 
 
 def live_of(tokens: torch.Tensor, mask: View | None) -> torch.Tensor:
-    """Where the tokens count, as bool."""
+    """The mask as bool; all true without a mask."""
     return torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask.owner != 0
 
 
 def aggregated(values: torch.Tensor, rows: Rows, weights: torch.Tensor) -> torch.Tensor:
-    """The weighted sum of values that are 0 where masked, float32 without dimensions. Rows of weight 0 are not read."""
+    """The weighted sum of values, which are 0 where masked: float32 without dimensions. Rows of weight 0 are ignored."""
     return torch.where(weights != 0, weights * rows.sum(values), 0.0).sum().float()
 
 

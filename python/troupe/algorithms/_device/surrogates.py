@@ -1,5 +1,5 @@
-"""Policy surrogates on a device: the rules of algorithms/losses/surrogate.cpp and its neighbours as torch operations. Names, parameters,
-defaults and checks are those of `_core`."""
+"""Policy surrogates on a device: the rules of algorithms/losses/surrogate.cpp, sequence_surrogate.cpp and covariance_surrogate.cpp
+as torch operations. Names, parameters, defaults and checks are those of `_core`."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def policy_loss(
 
 
 def _metrics(t: Tokens, parts: Parts) -> dict[str, float]:
-    """One transfer from the device."""
+    """The metrics, with a single transfer from the device."""
     ratio, d = t.ratio, t.log_ratio
     high, low = ratio > t.high, ratio < t.low
     dead = (t.gain & high) | (t.pain & (low | (ratio > t.dual))) | t.beyond
     exact = d.double()
-    k3 = (torch.expm1(exact) - exact).float()  # float32 would leave no digits near 0
+    k3 = (torch.expm1(exact) - exact).float()  # near 0 float32 would lose all digits
 
     def total(x: torch.Tensor) -> torch.Tensor:
         return torch.where(t.live, x, 0.0).sum(dtype=torch.float64)
@@ -153,7 +153,7 @@ def _none(c: Call) -> Parts:
 
 
 def _gspo(c: Call) -> Parts:
-    t, largest = c.tokens, 10.0  # bound of the sequence's log-ratio (verl)
+    t, largest = c.tokens, 10.0  # upper bound of the sequence's log-ratio (verl)
     mean = c.rows.sum(t.difference) / c.rows.sum(t.live).clamp(min=1)
     ratio = c.rows.spread(mean.clamp(max=largest).exp().float())
     high, low = t.gain & (ratio > t.high), t.pain & (ratio < t.low)

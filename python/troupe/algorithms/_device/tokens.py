@@ -1,4 +1,4 @@
-"""Tokens on a device as the rules of the surrogates read them (algorithms/losses/surrogate_kernel.h), and what a rule returns."""
+"""The tokens on a device in the form that surrogate rules use (algorithms/losses/surrogate_kernel.h), and the results of a rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_LOG_RATIO, EXP_LIMIT = 20.0, 87.0
 
 
 class Parts(NamedTuple):
-    """What a rule makes of every token. Of a gradient that goes through the ratio, what is beyond the clamp is cut off later."""
+    """The results of a rule for every token. If the gradient goes through the ratio, it is set to 0 later where the ratio is clamped."""
 
     loss: torch.Tensor
     grad: torch.Tensor
@@ -24,11 +24,11 @@ class Parts(NamedTuple):
     lower: torch.Tensor | None = None
     saturated: torch.Tensor | None = None
     through_ratio: bool = True
-    weigh: bool = True  # by the rollout weights, which the rule has not seen to
+    weigh: bool = True  # whether to multiply by the rollout weights; False if the rule has done it
 
 
 class Tokens:
-    """The tokens of one call as the rules read them; ratio 1 and advantage 0 where masked."""
+    """The tokens of one call for the rules; ratio 1 and advantage 0 where masked."""
 
     def __init__(self, entry: str, p: Mapping[str, Any], log_probs: View, old: View, advantages: View, mask: View | None):
         self.live = live_of(log_probs.owner, mask)
@@ -59,7 +59,7 @@ def _lower_clip(entry: str, p: Mapping[str, Any]) -> float:
 
 
 def _clamp_of(entry: str, p: Mapping[str, Any]) -> tuple[float, float]:
-    """The bounds of the log-ratio, beyond which it has no gradient."""
+    """The bounds of the log-ratio, outside which there is no gradient."""
     if entry in ("clip_cov", "kl_cov"):
         return -EXP_LIMIT, EXP_LIMIT
     lowest = float32(math.log(number_or(p.get("ratio_min", math.nan), 1e-30)))
@@ -68,7 +68,7 @@ def _clamp_of(entry: str, p: Mapping[str, Any]) -> tuple[float, float]:
 
 
 class Call(NamedTuple):
-    """What a rule may read."""
+    """The inputs of a rule."""
 
     tokens: Tokens
     parameters: Mapping[str, Any]

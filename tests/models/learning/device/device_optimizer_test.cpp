@@ -41,7 +41,10 @@ struct Optimizers {
         host_replica(config, continuous_spec(), at::kCPU, true),
         device_replica(config, continuous_spec(), at::kCPU, true, /*own_memory=*/true),
         host(config.trainer, host_replica.weights),
-        device(config.trainer, device_replica.weights, device_replica.device) {}
+        device(config.trainer, device_replica.weights, device_replica.device) {
+    host_replica.require_weights();
+    device_replica.require_weights();
+  }
 
   // Gradients of changing size, so that some steps are clipped; 0 where there is no parameter.
   void draw_gradients(uint64_t seed) {

@@ -16,7 +16,7 @@
 namespace troupe::test {
 
 inline std::unique_ptr<Learner> learner_of(const RunConfig& config, const EnvSpec& spec, bool device_form,
-                                           GradientReducer reducer = {}) {
+                                           std::shared_ptr<GradientReducer> reducer = {}) {
   return make_policy_learner(config, spec, {.reducer = std::move(reducer), .device_form = device_form});
 }
 

@@ -42,8 +42,7 @@ struct Case {
     settings.kl_coef = config.kl_coef;
     settings.train_policy = flip(rng, 0.9f);
     settings.key = seed;
-    const PolicyLoss loss(choice, 0.5, 20, head);
-    totals = loss.count(samples, offsets, kept);
+    totals = count_loss(samples, offsets, per_sample, kept);
     if (flip(rng, 0.5f)) totals.samples += 13, totals.counts += {13.0 * static_cast<double>(per_sample), 3};
   }
 

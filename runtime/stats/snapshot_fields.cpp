@@ -1,0 +1,189 @@
+#include "runtime/stats/snapshot_fields.h"
+
+#include <array>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace troupe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using S = StatsSnapshot;
+
+// Functions for the table, each from a member.
+template <auto member>
+Json of(const S& s) {
+  return s.*member;
+}
+template <uint64_t Ledger::* member>
+Json of_ledger(const S& s) {
+  return s.ledger.*member;
+}
+template <auto member>
+Json of_eval(const S& s) {
+  return s.evaluation ? Json((*s.evaluation).*member) : Json();
+}
+
+Json memory(const S& s) { return s.rss_bytes > 0 ? Json(s.rss_bytes) : Json(); }
+
+constexpr const char* kProgress = "Progress and speed";
+constexpr const char* kLag = "Policy lag";
+constexpr const char* kLedger = "Sample ledger";
+constexpr const char* kInference = "Inference";
+constexpr const char* kEpisodes = "Episodes";
+constexpr const char* kLearner = "Learner";
+constexpr const char* kWorkers = "Workers and failures";
+constexpr const char* kEval = "Evaluation";
+
+constexpr const char* kAlways = "always";
+constexpr const char* kTimed = "not in deterministic runs";
+constexpr const char* kTrained = "after the first update";
+constexpr const char* kTrainedTimed = "after the first update, not in deterministic runs";
+constexpr const char* kServed = "after the first forward pass";
+constexpr const char* kServedTimed = "after the first forward pass, not in deterministic runs";
+constexpr const char* kFinished = "after the first episode";
+constexpr const char* kEvaluated = "after the first evaluation";
+
+constexpr std::array kFields = {
+    SnapshotField{kProgress, "elapsed_seconds", "s", kTimed,
+                  "time over all starts of the run, each from the start of its process", of<&S::elapsed_seconds>},
+    SnapshotField{kProgress, "progress", "0 to 1", kAlways,
+                  "how far the run is towards the first of `stop.env_steps`, `stop.updates` and `stop.seconds` that it "
+                  "will reach; 0 without any of them",
+                  of<&S::progress>},
+    SnapshotField{kProgress, "eta_seconds", "s", "once this start has made progress, not in deterministic runs",
+                  "time until that limit at the present pace", of<&S::eta_seconds>},
+    SnapshotField{kProgress, "env_steps", "env steps", kAlways,
+                  "environment steps executed for the samples in `ledger.produced`, over all workers",
+                  of<&S::env_steps>},
+    SnapshotField{kProgress, "env_steps_per_second", "env steps/s", kTimed, "speed of sampling over the last 10 s",
+                  of<&S::env_steps_per_second>},
+    SnapshotField{kProgress, "env_steps_per_second_60s", "env steps/s", kTimed, "the same over the last 60 s",
+                  of<&S::env_steps_per_second_60s>},
+    SnapshotField{kProgress, "updates", "updates", kAlways, "updates of the policy", of<&S::updates>},
+    SnapshotField{kProgress, "seconds_to_first_update", "s", kTrainedTimed,
+                  "time from the start of the process to the end of its first update", of<&S::seconds_to_first_update>},
+    SnapshotField{kProgress, "updates_per_second", "updates/s", kTimed, "speed of training over the last 10 s",
+                  of<&S::updates_per_second>},
+    SnapshotField{kProgress, "reuse", "updates per sample", kTrained, "how many updates used each trained sample",
+                  of<&S::reuse>},
+    SnapshotField{kProgress, "trainer_wait_fraction", "0 to 1", kTrainedTimed,
+                  "share of the trainer's time spent waiting for data, since the start of the process",
+                  of<&S::trainer_wait_fraction>},
+    SnapshotField{kLag, "lag.p50", "updates", kTrained,
+                  "median policy lag: updates between the policy that made a sample and "
+                  "the one trained on it, over the samples of the last 100 super-batches",
+                  of<&S::lag_p50>},
+    SnapshotField{kLag, "lag.p95", "updates", kTrained, "95th percentile of the same", of<&S::lag_p95>},
+    SnapshotField{kLag, "lag.max", "updates", kTrained, "maximum of the same", of<&S::lag_max>},
+    SnapshotField{kLag, "lag.bound", "updates", kAlways,
+                  "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_bound>},
+    SnapshotField{kLedger, "ledger.produced", "samples", kAlways,
+                  "samples made; always the sum of the next six entries of the ledger", of_ledger<&Ledger::produced>},
+    SnapshotField{kLedger, "ledger.trained", "samples", kAlways,
+                  "were in the super-batch of at least one update that did not fail; includes those that the update "
+                  "leaves out (`algorithm.incomplete` `drop`, `model.burn_in`)",
+                  of_ledger<&Ledger::trained>},
+    SnapshotField{kLedger, "ledger.dropped_stale", "samples", kAlways, "dropped because they exceeded the lag cap",
+                  of_ledger<&Ledger::dropped_stale>},
+    SnapshotField{kLedger, "ledger.dropped_full", "samples", kAlways,
+                  "dropped because the replay buffer had no room for them", of_ledger<&Ledger::dropped_full>},
+    SnapshotField{kLedger, "ledger.lost_in_crash", "samples", kAlways,
+                  "lost because a worker, its process or connection, the trainer's process, or an update failed; an "
+                  "update fails when all its optimizer steps are skipped because they are not finite",
+                  of_ledger<&Ledger::lost_in_crash>},
+    SnapshotField{kLedger, "ledger.left_over", "samples", kAlways,
+                  "were in rollouts that were unfinished when their worker was stopped or training ended, or were not "
+                  "used before it ended",
+                  of_ledger<&Ledger::left_over>},
+    SnapshotField{kLedger, "ledger.waiting", "samples", kAlways, "are in the replay buffer or in the trainer now",
+                  of_ledger<&Ledger::waiting>},
+    SnapshotField{kLedger, "uncounted_at_most", "samples", kAlways,
+                  "over all starts: the most samples that crashed workers may have made and that no count includes",
+                  of<&S::uncounted_at_most>},
+    SnapshotField{kInference, "batch.size_p50", "rows", kServed, "median batch size of the latest forward passes",
+                  of<&S::batch_size_p50>},
+    SnapshotField{kInference, "batch.full", "forward passes", kAlways, "started because the batch was full",
+                  of<&S::batches_full>},
+    SnapshotField{kInference, "batch.timeout", "forward passes", kAlways,
+                  "started because the oldest request had waited for `inference.timeout_us`", of<&S::batches_timeout>},
+    SnapshotField{kInference, "batch.all_waiting", "forward passes", kAlways,
+                  "started because every worker was waiting already", of<&S::batches_all_waiting>},
+    SnapshotField{kInference, "batch.failed", "forward passes", kAlways,
+                  "that threw; each request of such a batch is computed again alone, and if that fails too, the worker "
+                  "gets the error and asks again, up to 100 times",
+                  of<&S::batches_failed>},
+    SnapshotField{kInference, "inference.up", "inference actors", kAlways,
+                  "that serve now, in the trainer's process and in others", of<&S::inference_up>},
+    SnapshotField{kInference, "inference.p50_ms", "ms", kServedTimed,
+                  "median time from a worker's request to its answer", of<&S::inference_p50_ms>},
+    SnapshotField{kInference, "inference.p99_ms", "ms", kServedTimed, "99th percentile of the same",
+                  of<&S::inference_p99_ms>},
+    SnapshotField{kEpisodes, "episodes.count", "episodes", kAlways,
+                  "over all starts: episodes that ended within `env_steps`", of<&S::episodes>},
+    SnapshotField{kEpisodes, "episodes.return_mean", "rewards", kFinished,
+                  "mean return of the last `stats.window` episodes; `env.reward_scale` does not change it",
+                  of<&S::return_mean>},
+    SnapshotField{kEpisodes, "episodes.return_std", "rewards", kFinished, "standard deviation of the same returns",
+                  of<&S::return_std>},
+    SnapshotField{kEpisodes, "episodes.length_mean", "env steps", kFinished, "mean length of the same episodes",
+                  of<&S::length_mean>},
+    SnapshotField{kEpisodes, "episodes.success_rate", "0 to 1",
+                  "after the first episode, if the environment reports success",
+                  "share of the same episodes that the environment calls a success", of<&S::success_rate>},
+    SnapshotField{kLearner, "learner", "an object", kAlways,
+                  "the metrics of the updates, each under its name; empty before the first "
+                  "update",
+                  of<&S::learner>},
+    SnapshotField{kWorkers, "training_ended", "true or false", kAlways,
+                  "whether training has ended, for whatever reason", of<&S::training_ended>},
+    SnapshotField{kWorkers, "workers.up", "workers", kAlways, "connected now; once training has ended: when it did",
+                  of<&S::workers_up>},
+    SnapshotField{kWorkers, "workers.total", "workers", kAlways, "that have connected since this process started",
+                  of<&S::workers_total>},
+    SnapshotField{kWorkers, "rows_served", "rows, by inference actor", kAlways,
+                  "rows that each inference actor has answered; of the actors that are gone, the newest 100 have "
+                  "entries, and `earlier inference actors` is the sum of the others",
+                  of<&S::rows_served>},
+    SnapshotField{kWorkers, "weights_behind", "versions, by inference actor", kAlways,
+                  "versions of the weights that were published and that the inference actor has not applied yet",
+                  of<&S::weights_behind>},
+    SnapshotField{kWorkers, "env_failures", "failures, by environment", kAlways,
+                  "over all starts: how often a sub-environment threw or returned numbers that are not finite; one "
+                  "entry, named by the environment's id; empty without a failure",
+                  of<&S::env_failures>},
+    SnapshotField{kWorkers, "request_retries", "requests", kAlways,
+                  "over all starts: requests that workers sent again, after an error or without an answer",
+                  of<&S::request_retries>},
+    SnapshotField{kWorkers, "quarantined", "rows", kAlways, "not stepped now because they failed too often in a row",
+                  of<&S::quarantined>},
+    SnapshotField{kWorkers, "skipped_steps", "optimizer steps", kAlways,
+                  "over all starts: left out because a loss or a gradient was not finite", of<&S::skipped_steps>},
+    SnapshotField{kWorkers, "last_error", "text", kAlways,
+                  "newest error of an environment or a request; empty without one", of<&S::last_error>},
+    SnapshotField{kWorkers, "rss_bytes", "bytes", kTimed, "resident memory of the trainer's process", memory},
+    SnapshotField{kEval, "eval.updates", "updates", kEvaluated,
+                  "which policy the last evaluation played: the one after this many updates",
+                  of_eval<&EvaluationResult::updates>},
+    SnapshotField{kEval, "eval.episodes", "episodes", kEvaluated, "number of episodes of that evaluation",
+                  of_eval<&EvaluationResult::episodes>},
+    SnapshotField{kEval, "eval.return_mean", "rewards", kEvaluated,
+                  "mean return of these episodes; `env.reward_scale` does not change it",
+                  of_eval<&EvaluationResult::return_mean>},
+    SnapshotField{kEval, "eval.return_std", "rewards", kEvaluated, "standard deviation of the same returns",
+                  of_eval<&EvaluationResult::return_std>},
+    SnapshotField{kEval, "eval.length_mean", "env steps", kEvaluated, "mean length of these episodes",
+                  of_eval<&EvaluationResult::length_mean>},
+    SnapshotField{
+        kEval, "eval.success_rate", "0 to 1", "after the first evaluation, if the environment reports success",
+        "share of these episodes that the environment calls a success", of_eval<&EvaluationResult::success_rate>},
+};
+
+}  // namespace
+
+std::span<const SnapshotField> snapshot_fields() { return kFields; }
+
+bool depends_on_time(const SnapshotField& field) { return field.when.ends_with(kTimed); }
+
+}  // namespace troupe

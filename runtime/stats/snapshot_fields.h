@@ -1,0 +1,29 @@
+#pragma once
+// The table of the figures in a StatsSnapshot: where each is in the JSON, its unit, when it has a value, and what it
+// means. to_json() writes from this table, and docs/metrics.md is generated from it. Plain functions; any thread.
+
+#include <span>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runtime/stats/snapshot.h"
+
+namespace troupe {
+
+struct SnapshotField {
+  std::string_view group;  // of fields that follow each other; the heading in docs/metrics.md
+  std::string_view path;   // in the JSON, with dots: "lag.p95"
+  std::string_view unit;
+  std::string_view when;  // it has a value; null otherwise
+  std::string_view meaning;
+  nlohmann::ordered_json (*value)(const StatsSnapshot&);
+};
+
+// In the order of the JSON.
+std::span<const SnapshotField> snapshot_fields();
+
+// `when` of fields that depend on the speed of the machine: forget_times() makes these null.
+bool depends_on_time(const SnapshotField& field);
+
+}  // namespace troupe

@@ -1,0 +1,55 @@
+#include "actors/resume.h"
+
+#include "runtime/base/errors.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+Checkpoint checkpoint_of(uint64_t updates, uint64_t env_steps, uint64_t produced) {
+  Checkpoint checkpoint;
+  checkpoint.version.number = checkpoint.updates = updates;
+  checkpoint.env_steps = env_steps;
+  checkpoint.scalars = {{"updates", static_cast<double>(updates)}, {"ledger.produced", static_cast<double>(produced)}};
+  return checkpoint;
+}
+
+std::string refusal(const Checkpoint& checkpoint, uint64_t steps_per_sample = 1) {
+  try {
+    check_counts(checkpoint, steps_per_sample);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("resume: environment steps that do not fit the samples are refused with both") {
+  CHECK(refusal(checkpoint_of(0, 0, 0)) == "");
+  CHECK(refusal(checkpoint_of(3, 6144, 6144)) == "");
+  CHECK(refusal(checkpoint_of(3, 10'000, 6144), 4) == "");
+  const std::string end = " for the samples of its scalar ledger.produced";
+  CHECK(refusal(checkpoint_of(3, 6145, 6144)) == "its state.env_steps is 6145, expected 6144" + end);
+  CHECK(refusal(checkpoint_of(3, 0, 6144)) == "its state.env_steps is 0, expected 6144" + end);
+  CHECK(refusal(checkpoint_of(3, 7, 0), 4) == "its state.env_steps is 7, expected 0" + end);
+  CHECK(refusal(checkpoint_of(3, 24'577, 6144), 4) == "its state.env_steps is 24577, expected 6144 to 24576" + end);
+  CHECK(refusal(checkpoint_of(3, UINT64_MAX, 6144), 4) != "");
+}
+
+TEST_CASE("resume: a learner with another number of updates than the checkpoint is refused, and so is one without") {
+  Checkpoint checkpoint = checkpoint_of(3, 6144, 6144);
+  checkpoint.scalars["updates"] = 4;
+  CHECK(refusal(checkpoint) == "its scalar updates is 4, expected 3 like state.updates");
+  checkpoint.scalars["updates"] = -1;
+  CHECK(refusal(checkpoint) == "its scalar updates is missing or not a count");
+  checkpoint.scalars.erase("updates");
+  CHECK(refusal(checkpoint) == "its scalar updates is missing or not a count");
+}
+
+TEST_CASE("resume: a checkpoint of an older program, without a ledger, is not compared with one") {
+  Checkpoint checkpoint = checkpoint_of(3, 6144, 6144);
+  checkpoint.scalars.erase("ledger.produced");
+  CHECK(refusal(checkpoint) == "");
+}

@@ -1,0 +1,92 @@
+#include "runtime/stats/snapshot_fields.h"
+
+#include <set>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/test.h"
+
+using namespace troupe;
+using nlohmann::json;
+
+namespace {
+
+// One whose figures all have a value.
+StatsSnapshot complete() {
+  StatsSnapshot s;
+  for (double* value :
+       {&s.elapsed_seconds, &s.progress, &s.eta_seconds, &s.env_steps_per_second, &s.env_steps_per_second_60s,
+        &s.seconds_to_first_update, &s.updates_per_second, &s.reuse, &s.trainer_wait_fraction, &s.lag_p50, &s.lag_p95,
+        &s.lag_max, &s.batch_size_p50, &s.inference_p50_ms, &s.inference_p99_ms, &s.return_mean, &s.return_std,
+        &s.length_mean, &s.success_rate})
+    *value = 0.5;
+  s.rss_bytes = 1000;
+  s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};
+  return s;
+}
+
+const json* at(const json& object, std::string_view path) {
+  const size_t dot = path.find('.');
+  const auto found = object.find(std::string(path.substr(0, dot)));
+  if (found == object.end()) return nullptr;
+  return dot == std::string_view::npos ? &*found : at(*found, path.substr(dot + 1));
+}
+
+// The paths of the JSON down to what is no object. Objects whose keys are names of the run are empty in complete().
+void collect_paths(const std::string& path, const json& value, std::set<std::string>& paths) {
+  if (!value.is_object() || value.empty()) {
+    paths.insert(path);
+    return;
+  }
+  for (const auto& [key, inner] : value.items()) collect_paths(path.empty() ? key : path + '.' + key, inner, paths);
+}
+
+}  // namespace
+
+TEST_CASE("snapshot_fields: the JSON of a snapshot has the fields of the table, and nothing else") {
+  std::set<std::string> written, listed;
+  collect_paths("", json::parse(to_json(complete())), written);
+  for (const SnapshotField& field : snapshot_fields()) CHECK(listed.emplace(field.path).second);
+  CHECK(written == listed);
+  CHECK(listed.size() > 40);
+}
+
+TEST_CASE("snapshot_fields: a field that is always reported has a value from the start") {
+  StatsSnapshot first;
+  first.progress = 0;  // a run fills it in every snapshot
+  const json empty = json::parse(to_json(first));
+  for (const SnapshotField& field : snapshot_fields()) {
+    CAPTURE(field.path);
+    const json* value = at(empty, field.path);
+    if (field.when == "always") CHECK((value != nullptr && !value->is_null()));
+  }
+}
+
+TEST_CASE("snapshot_fields: a field has no value in a deterministic run exactly if the table says so") {
+  StatsSnapshot s = complete();
+  const json all = json::parse(to_json(s));
+  forget_times(s);
+  const json timeless = json::parse(to_json(s));
+  for (const SnapshotField& field : snapshot_fields()) {
+    CAPTURE(field.path);
+    REQUIRE(at(all, field.path) != nullptr);
+    CHECK(!at(all, field.path)->is_null());
+    CHECK(at(timeless, field.path)->is_null() == depends_on_time(field));
+  }
+}
+
+TEST_CASE("snapshot_fields: the values come from the members of their names") {
+  StatsSnapshot s = complete();
+  s.lag_p95 = 7;
+  s.ledger.left_over = 8;
+  s.batches_timeout = 9;
+  s.evaluation->length_mean = 10;
+  s.workers_up = 11;
+  const json value = json::parse(to_json(s));
+  CHECK(value["lag"]["p95"] == 7);
+  CHECK(value["ledger"]["left_over"] == 8);
+  CHECK(value["batch"]["timeout"] == 9);
+  CHECK(value["eval"]["length_mean"] == 10);
+  CHECK(value["workers"]["up"] == 11);
+}

@@ -1,0 +1,111 @@
+#include "tools/cli/metrics_reference.h"
+
+#include <array>
+#include <string_view>
+
+#include "models/learning/metrics.h"
+#include "runtime/stats/snapshot_fields.h"
+#include "tools/cli/markdown.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::string_view kIntroduction = R"(# Metrics
+
+Every figure that a run reports. Read this page to look one up; [reading_a_run.md](reading_a_run.md) explains how to judge the figures and
+what to do about them. This page is the output of `troupe metrics --markdown`, and a test compares the two: after a change, generate it
+again.
+
+- The figures are in the lines of `metrics.jsonl` in the [run folder](run_folder.md), in the `stats` messages of the
+  [statistics port](protocol.md), and in TensorBoard. A dot is a level of the JSON: `lag.p95` is `{"lag": {"p95": 1}}`. In TensorBoard a tag
+  has `/` in its place: `lag/p95`.
+- "Reported" says when a figure has a value. Before that it is `null`, or absent if its name begins with `learner.`. Numbers that are not
+  finite are `null` too. TensorBoard has only finite numbers.
+- All figures of a line are of one moment. [The points of the curves](run_folder.md#the-points-of-the-curves) says when lines are written.
+)";
+
+constexpr std::string_view kUpdates = R"(
+## Metrics of the updates
+
+These cover all updates since the line or message before. "Several updates" says how their values become one figure; values that are not
+finite are left out, except from the newest. Without an update since, the figures are repeated.
+
+r is the importance ratio of a sample: its probability under the trained policy divided by that under the old one. The old policy is the one
+that acted; with `algorithm.rollout_correction` it is the policy at the start of the update. A is the advantage.
+[algorithms/metrics.md](algorithms/metrics.md) has the formulas, and the names that the Python functions use.
+)";
+
+struct GroupText {
+  std::string_view group, text;
+};
+
+constexpr std::array kGroupTexts = {
+    GroupText{"Policy lag", "[How to read it](reading_a_run.md#policy-lag)."},
+    GroupText{"Sample ledger",
+              "What became of every sample. [How to read it](reading_a_run.md#sample-ledger), and "
+              "[why some samples may be in no count](run_folder.md#samples-that-nobody-counted)."},
+    GroupText{"Inference", "[What to do about the batches](reading_a_run.md#sampling)."},
+    GroupText{"Advantages and value targets",
+              "Of all samples of the super-batch. Absent if an update finds nothing to train on."},
+    GroupText{"Losses and the policy",
+              "Means over the optimizer steps of an update's last epoch; `ratio_max` and `ratio_min` are extremes. "
+              "Absent if no step of that epoch was applied."},
+    GroupText{"Rollout correction",
+              "Of all samples of the super-batch. l is the logarithm of a token's probability under the policy at the "
+              "start of the update, minus that under the policy that acted. [The "
+              "correction](algorithms/corrections.md) explains the weights and the rejected tokens."},
+};
+
+void begin_group(std::string& page, std::string_view level, std::string_view group, std::string_view columns,
+                 std::string_view rule) {
+  page += '\n' + std::string(level) + ' ' + std::string(group) + '\n';
+  for (const GroupText& each : kGroupTexts)
+    if (each.group == group) page += '\n' + std::string(each.text) + '\n';
+  page += '\n' + std::string(columns) + '\n' + std::string(rule) + '\n';
+}
+
+void add_fields(std::string& page) {
+  std::string_view group;
+  for (const SnapshotField& field : snapshot_fields()) {
+    if (field.group != group)
+      begin_group(page, "##", field.group, "| name | unit | reported | meaning |", "| --- | --- | --- | --- |");
+    group = field.group;
+    page += "| " + code(field.path) + " | " + cell(field.unit) + " | " + cell(field.when) + " | " +
+            cell(field.meaning) + " |\n";
+  }
+}
+
+const char* text_of(Summary summary) {
+  switch (summary) {
+    case Summary::mean: return "mean";
+    case Summary::last: return "newest";
+    case Summary::sum: return "sum";
+    case Summary::smallest: return "smallest";
+    case Summary::largest: return "largest";
+  }
+  return "mean";
+}
+
+void add_updates(std::string& page) {
+  page += kUpdates;
+  std::string_view group;
+  for (const Metric& metric : metric_table()) {
+    if (metric.group != group)
+      begin_group(page, "###", metric.group, "| name | unit | several updates | reported | meaning |",
+                  "| --- | --- | --- | --- | --- |");
+    group = metric.group;
+    page += "| " + code("learner." + std::string(metric.name)) + " | " + cell(metric.unit) + " | " +
+            text_of(metric.summary) + " | " + cell(metric.when) + " | " + cell(metric.meaning) + " |\n";
+  }
+}
+
+}  // namespace
+
+std::string metrics_reference() {
+  std::string page(kIntroduction);
+  add_fields(page);
+  add_updates(page);
+  return page;
+}
+
+}  // namespace troupe
