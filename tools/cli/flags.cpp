@@ -190,7 +190,7 @@ void add_join_flags(Flags& flags, Address& connect, std::optional<int64_t>& wait
 void add_device_flag(Flags& flags, std::string& into, const std::string& setting) {
   flags.option("--device", "DEVICE", into, parse_device,
                "where this process computes: cpu, cuda or cuda:N (default: the run's " + setting +
-                   ", or cpu if this machine does not have it)");
+                   "; for auto the trainer's device, else the first GPU, else cpu; cpu if that device is missing)");
 }
 
 }  // namespace troupe
