@@ -26,15 +26,13 @@
 #include <caf/send.hpp>
 
 #include "actors/messages.h"
+#include "runtime/caf/system.h"
 
 namespace caf {
 class actor_system;
 }
 
 namespace troupe {
-
-// Of an error in a message; what is longer is cut off.
-constexpr size_t kMostErrorBytes = 16384;
 
 // The parts of one serialised message, in order. `stream` tells messages of one sender apart.
 std::vector<Part> split(const std::vector<char>& bytes, PartOf of, uint64_t stream, size_t chunk_bytes);

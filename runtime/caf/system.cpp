@@ -101,7 +101,7 @@ void configure(caf::actor_system_config& config, const SystemOptions& options) {
 }
 
 caf::error make_error(Fault fault, const std::string& context) {
-  return {static_cast<uint8_t>(fault), kFaultCategory, caf::make_message(context)};
+  return {static_cast<uint8_t>(fault), kFaultCategory, caf::make_message(context.substr(0, kMostErrorBytes))};
 }
 
 Fault fault_of(const caf::error& error) {

@@ -30,6 +30,9 @@ struct SystemOptions {
 // Fills `config` (which must outlive the system). Call before constructing the actor_system.
 void configure(caf::actor_system_config& config, const SystemOptions& options);
 
+// Of an error's context; what is longer is cut off.
+constexpr size_t kMostErrorBytes = 16384;
+
 // A Fault as a CAF error with a short context, and back.
 caf::error make_error(Fault fault, const std::string& context = {});
 Fault fault_of(const caf::error& error);

@@ -119,6 +119,21 @@ TEST_CASE("replay_buffer: samples of a worker that ended are uncounted only if i
   }
 }
 
+TEST_CASE("replay_buffer: a report that arrives in parts counts like a whole one") {
+  Fixture f;
+  f.peers.tell(f.replay, Applied{0, {0, 0}});
+  const Peer worker = f.joined(1);
+  WorkerReport report;
+  report.worker = 1;
+  report.env_steps = 5;
+  report.partial = {{0, 5, 5, {}}};
+  report.last = true;
+  for (const Part& part : split(serialize(*f.system, report), PartOf::report, 1, 16)) worker.tell(f.replay, part);
+  f.kill(worker);
+  CHECK(f.uncounted() == 0);
+  CHECK(f.state().store->ledger().lost_in_crash == 5);
+}
+
 TEST_CASE("replay_buffer: in a deterministic run workers that fail at moments far apart end the run") {
   Fixture f(/*deterministic=*/true);
   const Peer first = f.joined(0), second = f.joined(1);

@@ -81,3 +81,8 @@ TEST_CASE("describe: a fault is told by its context, or in plain words without o
   for (int code = 1; code <= static_cast<int>(Fault::incompatible); ++code)
     check_words(describe(make_error(static_cast<Fault>(code))));
 }
+
+TEST_CASE("make_error: a long context is cut, so that no error exceeds what a message may have") {
+  const std::string limit(kMostErrorBytes, 'x');
+  CHECK(describe(make_error(Fault::bad_message, limit + "y")) == limit);
+}
