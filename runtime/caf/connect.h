@@ -11,28 +11,38 @@
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/io/middleman.hpp>
+#include <caf/io/scribe.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include "runtime/base/address.h"
+#include "runtime/caf/broker.h"
 #include "runtime/caf/keep_alive.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
 
 // An actor that, asked with connect_atom, answers with the numeric address at which a troupe process has answered on a
-// host's `port`, or with an error at the deadline: Fault::io_failed when the name cannot be resolved, Fault::peer_gone
-// when no address accepts the connection, those of await_greeting() when something else answers. It blocks its own
-// thread, because CAF connects on the one thread of all its connections, where an address that does not answer would
-// delay every other connection for minutes. CAF is then given the address, because the name may have several. Throws
-// std::system_error when no thread can be started.
-caf::actor spawn_probe(caf::actor_system& system, const std::string& host, uint16_t port,
-                       std::chrono::milliseconds deadline);
+// host's `port`, and an open connection to it, for connect_over(); or with an error at the deadline: Fault::io_failed
+// when the name cannot be resolved, Fault::peer_gone when no address accepts the connection, those of await_greeting()
+// when something else answers. It blocks its own thread, because CAF connects on the one thread of all its connections,
+// where an address that does not answer would delay every other connection for minutes. Throws std::system_error when
+// no thread can be started.
+caf::actor spawn_connector(caf::actor_system& system, const std::string& host, uint16_t port,
+                           std::chrono::milliseconds deadline);
+
+// Asks CAF for the actor that the peer of a new connection publishes: the answer is the peer's node, the actor (null
+// when it publishes none), and the names of the messages that the actor takes.
+template <class Self>
+auto connect_over(Self* self, caf::io::scribe_ptr connection, uint16_t port, std::chrono::milliseconds deadline) {
+  const auto broker = caf::actor_cast<caf::actor>(broker_of(self->system()));
+  return self->request(broker, deadline, caf::connect_atom_v, std::move(connection), port);
+}
 
 inline constexpr const char* kRightAddress = "`troupe train` prints the right address in its line `workers`";
 
-// Extra time for the probe's answer at its deadline.
-inline constexpr std::chrono::milliseconds kProbeMargin{500};
+// Extra time for the connector's answer at its deadline.
+inline constexpr std::chrono::milliseconds kConnectorMargin{500};
 
 // Asks CAF to connect from inside an event-based actor. Exactly one of the three is called, on the actor: `ok` with a
 // handle; `wrong` when something else answers there, so that another attempt is useless; or `failed`. The last two get
@@ -48,10 +58,10 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
                             (nobody ? " (has the run started?)" : std::string("; ") + kRightAddress);
     fault_of(error) == Fault::bad_message ? wrong(why) : failed(why);
   };
-  const auto connect = [=](const std::string& address) {
+  const auto connect = [=](const std::string& address, caf::io::scribe_ptr& connection) {
     constexpr std::chrono::milliseconds kLeast{100};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    self->request(self->system().middleman().actor_handle(), std::max(left, kLeast), caf::connect_atom_v, address, port)
+    connect_over(self, std::move(connection), port, std::max(left, kLeast))
         .then(
             [=](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
               if (!actor) {
@@ -72,7 +82,8 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
             });
   };
   try {
-    self->request(spawn_probe(self->system(), host, port, deadline), deadline + kProbeMargin, caf::connect_atom_v)
+    self->request(spawn_connector(self->system(), host, port, deadline), deadline + kConnectorMargin,
+                  caf::connect_atom_v)
         .then(connect, give_up);
   } catch (const std::system_error& error) {
     failed(where + ": cannot start a thread to connect: " + error.code().message());

@@ -122,6 +122,14 @@ TEST_CASE("joining: a port that closes every connection is one that may open, an
                                    "process that has as many connections as it takes; "));
 }
 
+TEST_CASE("joining: a port that announces a huge message is refused before memory is allocated for it") {
+  const Server damaged(caf_header(/*operation=*/0, /*payload_bytes=*/0xFFFFFFF0u, 0));
+  const CommandLine refused({"troupe", "worker", "--connect", damaged.address(), "--wait", "0"});
+  CHECK(refused.exit_code == 2);
+  CHECK(has(refused.err, "the connection to " + damaged.address() +
+                             " is closed: it announced a message of 4294967280 bytes; the limit is 34603008\n"));
+}
+
 TEST_CASE("joining: a run that is lost and does not come back within --wait ends a process with 1 and one line") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + set({"inference.count=0"}));

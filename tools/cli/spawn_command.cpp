@@ -56,8 +56,8 @@ int run_spawn(const Options& options) {
       mistake = fault_of(e) == Fault::peer_gone || fault_of(e) == Fault::bad_message;
     };
     NodeActor node_actor;
-    const auto connect = [&](const std::string& address) {
-      self->request(system.middleman().actor_handle(), kDeadline, caf::connect_atom_v, address, node_port)
+    const auto connect = [&](const std::string&, caf::io::scribe_ptr& connection) {
+      connect_over(self.ptr(), std::move(connection), node_port, kDeadline)
           .receive(
               [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
                 if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
@@ -68,7 +68,7 @@ int run_spawn(const Options& options) {
               },
               fail);
     };
-    self->request(spawn_probe(system, options.node.host, node_port, kDeadline), kDeadline + kProbeMargin,
+    self->request(spawn_connector(system, options.node.host, node_port, kDeadline), kDeadline + kConnectorMargin,
                   caf::connect_atom_v)
         .receive(connect, [&](const caf::error& e) {
           error = "--node " + node + ": cannot connect: " + describe(e);
