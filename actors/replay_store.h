@@ -2,13 +2,14 @@
 // ReplayStore: the logic of the replay buffer without the actor: rollouts, credits, policy lag and the ledger. One
 // thread.
 //
-// Admission of a rollout of n samples, with `queued` samples stored or promised and S samples per update: what the next
-// super-batch still lacks is always admitted, in both modes. Beyond that, queued + n must not exceed room(), which is
-// the capacity, and less at the start of the run (at first 2 S).
+// Admission of a rollout of n samples, with `queued` samples stored or promised and S samples per update. In both
+// modes, queued + n must not exceed room(), which is the capacity, and less at the start of the run (at first 2 S).
 //
 // - consume_once: the rollout is used at the latest by update next_index + (queued + n - 1) / S, and is made by weights
 //   no older than those that every inference actor has applied. It is admitted if the difference is at most
-//   max_policy_lag.
+//   max_policy_lag. Without room, one rollout is admitted while nothing is promised, the next super-batch lacks
+//   samples, and the next update is within max_policy_lag of those weights.
+// - reuse: what the next super-batch lacks is admitted without room.
 // - reuse: a full buffer admits a rollout for every n * max_reuse samples that updates have used (max_reuse counts as
 //   kPlannedUses at most), and evicts the oldest samples for it. Each sample is thus used about max_reuse times, and
 //   new samples keep arriving.

@@ -1,7 +1,7 @@
 #pragma once
 // RolloutWorker: the actor around WorkerCore. Detached in the trainer's process; in a process of its own only when its
 // environment blocks (EnvSpec::blocks), else it shares threads with the others there. Needs no LibTorch. It ends with
-// Fault::peer_gone when replay or its inference actor's node is gone and nobody replaces it.
+// Fault::peer_gone when the replay buffer is gone.
 
 #include "actors/messages.h"
 #include "actors/parts.h"

@@ -1,8 +1,7 @@
 # The sources and compile options of the algorithm library, in one place: algorithms/CMakeLists.txt and the Python
-# package
-# (python/CMakeLists.txt, which builds without the rest of troupe) include this file. Properties of single sources, such
-# as the
-# instruction set of a kernel, must be set here too, because they apply to the folder that includes the file.
+# package (python/CMakeLists.txt, which builds without the rest of troupe) include this file. Properties of single
+# sources, such as the instruction set of a kernel, must be set here too, because they apply to the folder that includes
+# the file.
 
 set(TROUPE_ALGORITHMS_SOURCES
   advantages/advantages.cpp losses/aggregation.cpp losses/covariance_surrogate.cpp common/cpu.cpp advantages/gae.cpp advantages/group_advantages.cpp common/groups.cpp

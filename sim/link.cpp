@@ -104,7 +104,9 @@ caf::message Link::as_received(caf::message content) {
     return caf::make_message(InferenceReplaced{far(content.get_as<InferenceReplaced>(0).inference)});
   through_wire<ActRequest>(system_, content) || through_wire<ActReply>(system_, content) ||
       through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
-      through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content);
+      through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content) ||
+      through_wire<Part>(system_, content) || through_wire<Pause>(system_, content) ||
+      through_wire<EnvironmentsFailing>(system_, content) || through_wire<JoinRequest>(system_, content);
   return content;
 }
 

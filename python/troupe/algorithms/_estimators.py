@@ -263,8 +263,8 @@ def resample_pf_ppo(
     """Indices of `count` rows (default: as many as there are) drawn with replacement by their scores [B] (PF-PPO, Shen and Zhang
     2024, arXiv:2409.06957). The same seed draws the same rows on every machine.
 
-    method: weight of a row. pow: |score|^weight_pow; max_min: 1 for the largest and smallest score, 0 for others;
-        max_random: 0.4 for the largest, 0.1 for others.
+    method: weight of a row, to which 1e-8 is added. pow: |score|^weight_pow; max_min: 1 for the largest and smallest
+        score, 0 for others; max_random: 0.4 for the largest, 0.1 for others.
     """
     choice("method", method, get_args(ResampleMethod))
     weight_pow = number("weight_pow", weight_pow, low=0)
