@@ -26,6 +26,10 @@ RunConfig rank_config() {
   config.model.normalize_observations = config.model.normalize_returns = true;
   config.trainer.max_grad_norm = 0.1;
   config.trainer.epochs = 3;
+  // Well above the gradients, so that a step is proportional to its gradient. Otherwise it is nearly the gradient's
+  // sign: rounding errors of small gradients would show in full, a wrong factor not at all.
+  config.trainer.adam_epsilon = 1;
+  config.trainer.policy_lr = config.trainer.value_lr = 0.1;
   return config;
 }
 
@@ -59,6 +63,7 @@ TEST_CASE("ranks: two with half of a batch each are one with the whole batch") {
       const RunConfig config = rank_config();
       Trainers trainers(config, spec, device_form);
       for (uint64_t update = 0; update < 3; ++update) {
+        CAPTURE(update);
         trainers.update({whole_batch(rollout_of(config, spec, 6, 4, 2 * update)),
                          whole_batch(rollout_of(config, spec, 6, 4, 2 * update + 1))});
         CHECK(trainers.whole.steps == 3);
