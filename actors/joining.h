@@ -237,7 +237,7 @@ template <class Self>
 bool on_server_down(Self self, const caf::down_msg& down) {
   const Joining& joining = self->state.joining;
   if (!joining.server || down.source != joining.server.address()) return false;
-  join_again(self, "the run at " + joining.run.text() + " is gone (" + describe(down.reason) + ")");
+  join_again(self, joining.run.text() + ": the run is gone (" + describe(down.reason) + ")");
   return true;
 }
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kWindow = "stats.window";
 constexpr const char* kElapsed = "stats.elapsed_seconds";
+constexpr double kMostElapsedSeconds = 1e10;  // 300 years
 
 // Every count that a checkpoint holds, with its name.
 template <class AnyLedger, class AnyTotals, class AnyCount, class Function>
@@ -85,7 +86,7 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
     if (checkpoint.scalars.contains(name)) count = saved_count(checkpoint, name);
   });
   if (!start.ledger.balances()) throw ConfigError("its ledger does not balance: " + start.ledger.text());
-  start.totals.elapsed_seconds = saved_time(checkpoint, kElapsed, std::numeric_limits<double>::max());
+  start.totals.elapsed_seconds = saved_time(checkpoint, kElapsed, kMostElapsedSeconds);
   start.time_progress = saved_time(checkpoint, kTimeProgress, 1);
   if (const auto it = checkpoint.extras.find(kWindow); it != checkpoint.extras.end()) start.totals.window = it->second;
   return start;

@@ -120,8 +120,8 @@ void log_silence(Self self, const std::string& name) {
   st.silence_logged = beats > 0;
 }
 
-// Inference takes no request of this worker: its environment is another one than the run's. Asking again would never
-// help, and a worker that keeps its credits can hold up all others.
+// Inference refuses a request of this worker for the second time in a row: its environment is another one than the
+// run's. Asking again would never help, and a worker that keeps its credits can hold up all others.
 void end_refused(Self self, const ActReply& reply) {
   report(self, /*last=*/true);
   self->quit(make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +
@@ -167,13 +167,16 @@ bool is_refused(Self self, const std::string& name, const ActReply& reply) {
   const bool misjudged = is_of_run(self) && sender && sender->node() != self->node();
   if (misjudged)
     refuse_inference(self, name, "it refuses a request of " + name + " of the run: " + reply.error);
-  else
+  else if (self->state.refused)
     end_refused(self, reply);
+  else
+    return !(self->state.refused = true);  // the request may have been damaged on its way: the worker asks once more
   return !misjudged;
 }
 
 void on_reply(Self self, const RunContext& context, uint64_t worker, const std::string& name, const ActReply& reply) {
   if (is_refused(self, name, reply)) return;
+  if (reply.fault != Fault::bad_message) self->state.refused = false;
   if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, "inference failed: " + reply.error);
   try {
     if (const auto why = self->state.core->on_reply(reply))

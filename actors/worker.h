@@ -30,6 +30,7 @@ struct WorkerState {
   uint64_t failures_logged = 0;
   std::chrono::steady_clock::time_point next_failure_line = {};
   bool silence_logged = false;  // that inference does not answer
+  bool refused = false;         // the last answer of inference said that the request does not fit the run
   std::chrono::steady_clock::time_point next_silence_line = {}, next_forward_line = {};
 };
 

@@ -56,6 +56,13 @@ size_t utf8_length(std::string_view text) {
   return 0;
 }
 
+// Whether the UTF-8 character changes the direction of the text around it, so that a line would show in another order:
+// U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069.
+bool is_direction_mark(std::string_view character) {
+  if (character == "\u061c" || character == "\u200e" || character == "\u200f") return true;
+  return (character >= "\u202a" && character <= "\u202e") || (character >= "\u2066" && character <= "\u2069");
+}
+
 }  // namespace
 
 std::string printable(std::string_view text, size_t limit) {
@@ -68,7 +75,7 @@ std::string printable(std::string_view text, size_t limit) {
     const bool control = byte < 0x20 || byte == 0x7f;
     // U+0080 to U+009F are control characters too, which some terminals interpret.
     const bool wide_control = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0;
-    if (length > 0 && !control && !wide_control) {
+    if (length > 0 && !control && !wide_control && !is_direction_mark(text.substr(at, length))) {
       result += text.substr(at, length);
       at += length;
       continue;

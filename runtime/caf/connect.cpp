@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <mutex>
 #include <span>
 
 #include <caf/io/basp/header.hpp>
@@ -43,8 +44,16 @@ std::string header_problem(std::span<const char> header) {
 // taken over the port, must not reach it.
 class OpenedConnection : public network::scribe_impl {
  public:
+  // Written by the network thread, read by who opened the connection.
+  struct Problem {
+    std::mutex mutex;
+    std::string text;
+  };
+
   OpenedConnection(network::default_multiplexer& loop, network::native_socket socket, std::string peer)
       : scribe_impl(loop, socket), peer_(std::move(peer)) {}
+
+  std::shared_ptr<Problem> problem() const { return problem_; }
 
   // CAF asks for a header, then for the payload that the header announced.
   bool consume(caf::execution_unit* context, const void* bytes, size_t count) override {
@@ -52,18 +61,29 @@ class OpenedConnection : public network::scribe_impl {
     const std::span<const char> piece{static_cast<const char*>(bytes), count};
     const std::string problem = in_payload_ ? "" : header_problem(piece);
     if (problem.empty()) {
+      if (in_payload_) greeted_ = true;
       in_payload_ = !in_payload_ && payload_bytes(piece) > 0;
       return scribe_impl::consume(context, bytes, count);
     }
-    log_warn("network", "the connection to " + peer_ + " is closed: it " + problem);
+    if (greeted_)
+      log_warn("network", "the connection to " + peer_ + " is closed: it " + problem);
+    else
+      note(problem);
     ::shutdown(stream_.fd(), SHUT_RDWR);
     io_failure(context, network::operation::read);
     return false;
   }
 
  private:
+  void note(const std::string& text) {
+    const std::scoped_lock lock(problem_->mutex);
+    problem_->text = text;
+  }
+
   std::string peer_;
   bool in_payload_ = false;
+  bool greeted_ = false;  // the peer's handshake has arrived
+  std::shared_ptr<Problem> problem_ = std::make_shared<Problem>();
 };
 
 caf::result<std::string, caf::io::scribe_ptr> open_connection(caf::actor_system& system, const std::string& host,
@@ -81,6 +101,13 @@ caf::result<std::string, caf::io::scribe_ptr> open_connection(caf::actor_system&
 }
 
 }  // namespace
+
+std::function<std::string()> problem_of(const caf::io::scribe& connection) {
+  return [problem = dynamic_cast<const OpenedConnection&>(connection).problem()] {
+    const std::scoped_lock lock(problem->mutex);
+    return problem->text;
+  };
+}
 
 caf::actor spawn_connector(caf::actor_system& system, const std::string& host, uint16_t port,
                            std::chrono::milliseconds deadline) {

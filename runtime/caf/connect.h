@@ -31,6 +31,10 @@ namespace troupe {
 caf::actor spawn_connector(caf::actor_system& system, const std::string& host, uint16_t port,
                            std::chrono::milliseconds deadline);
 
+// A function that says why this process closed the connection during the handshake: what the peer did, as text that
+// continues "it ..."; empty if it did not close it. For a connection of spawn_connector(). Any thread may call it.
+std::function<std::string()> problem_of(const caf::io::scribe& connection);
+
 // Asks CAF for the actor that the peer of a new connection publishes: the answer is the peer's node, the actor (null
 // when it publishes none), and the names of the messages that the actor takes.
 template <class Self>
@@ -61,6 +65,7 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
   const auto connect = [=](const std::string& address, caf::io::scribe_ptr& connection) {
     constexpr std::chrono::milliseconds kLeast{100};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const auto problem = problem_of(*connection);
     connect_over(self, std::move(connection), port, std::max(left, kLeast))
         .then(
             [=](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
@@ -78,7 +83,8 @@ void connect_to(Self* self, const std::string& host, uint16_t port, std::chrono:
             },
             [=](const caf::error& error) {
               if (error == caf::sec::request_timeout) abandon_connects(self->system(), address, port);
-              give_up(error);
+              const std::string why = problem();
+              give_up(why.empty() ? error : make_error(Fault::not_ready, "it " + why));
             });
   };
   try {

@@ -1,6 +1,7 @@
 #include "runtime/caf/listen.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/io/network/acceptor_impl.hpp>
@@ -31,6 +33,7 @@ namespace network = caf::io::network;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSweepInterval{1};
+constexpr size_t kLargeBufferBytes = 1 << 20;
 
 // CAF identifies a connection by its file descriptor and cleans up an ended one only some messages later. A new
 // connection that reused the descriptor meanwhile would lose its entry: its process would count as lost without being
@@ -44,6 +47,7 @@ struct Port {
   ListenLimits limits;
   const AcceptedMessages& messages;
   size_t open = 0;
+  bool freed_buffers = false;          // large ones, since the last sweep
   size_t buffer_bytes = 0;             // of all connections
   std::set<GuardedScribe*> newcomers;  // handshake not complete
   int next_number = kFirstNumber;      // minimum descriptor of the next connection
@@ -65,6 +69,7 @@ class GuardedScribe : public network::scribe_impl {
     port_->newcomers.erase(this);
     --port_->open;
     port_->buffer_bytes -= buffer_bytes_;
+    port_->freed_buffers |= buffer_bytes_ >= kLargeBufferBytes;
   }
 
   bool consume(caf::execution_unit* context, const void* bytes, size_t count) override {
@@ -125,13 +130,21 @@ void forget_gone_processes(caf::io::basp_broker& broker) {
   });
 }
 
+// The allocator keeps freed buffers of this size for the process, as many as were ever in use at a time.
+void give_back_buffers(Port& port) {
+  if (std::exchange(port.freed_buffers, false)) ::malloc_trim(0);
+}
+
 // Until the port is closed: closes silent connections in time and frees what CAF keeps of ended ones.
 caf::behavior sweeper(caf::event_based_actor* self, const std::weak_ptr<Port>& port, const caf::actor_addr& broker) {
   self->delayed_send(self, kSweepInterval, caf::tick_atom_v);
   return {[self, port, broker](caf::tick_atom) {
     if (port.expired()) return self->quit();
     self->system().middleman().backend().post([port, broker] {
-      if (const auto open = port.lock()) close_overdue(*open);
+      if (const auto open = port.lock()) {
+        close_overdue(*open);
+        give_back_buffers(*open);
+      }
       if (auto* const connections = running(caf::actor_cast<caf::strong_actor_ptr>(broker)))
         forget_gone_processes(*connections);
     });

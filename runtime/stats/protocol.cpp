@@ -37,11 +37,12 @@ std::string value_text(const json& snapshot, const std::string& topic) {
   return value != nullptr ? value->dump() : "null";
 }
 
-std::string text_field(const json& value, const char* key) {
-  if (!value.is_string()) throw RequestError(std::string(key) + " is not a string");
-  std::string text = value.get<std::string>();
-  if (text.size() > kMaxTopicBytes) throw RequestError(std::string(key) + " is longer than 256 bytes");
-  return text;
+std::string topic_field(const json& value) {
+  if (!value.is_string()) throw RequestError("topic is not a string");
+  std::string topic = value.get<std::string>();
+  if (topic.empty()) throw RequestError("topic is empty; leave it out for whole snapshots");
+  if (topic.size() > kMaxTopicBytes) throw RequestError("topic is longer than 256 bytes");
+  return topic;
 }
 
 uint64_t number_field(const json& value, const char* key, uint64_t most) {
@@ -75,7 +76,7 @@ StatsRequest parse_stats_request(std::string_view line) {
   for (const auto& [key, value] : message.items()) {
     if (key == "type") continue;
     if (key == "topic" && request.kind != StatsRequest::Kind::ping)
-      request.topic = text_field(value, "topic");
+      request.topic = topic_field(value);
     else if (key == "last" && history)
       request.last = number_field(value, "last", kMaxLast);
     else if (key == "before" && history)

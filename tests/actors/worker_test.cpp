@@ -227,6 +227,13 @@ TEST_CASE("worker: it asks again when a forward failed, and ends when its reques
   reply.error = "observation position is missing";
   caf::error reason;
   caf::actor_cast<caf::strong_actor_ptr>(f.worker)->get()->attach_functor([&](const caf::error& why) { reason = why; });
+  f.inference.tell(f.worker, reply);  // the request may have been damaged on its way
+  f.run();
+  f.pass(1s);
+  REQUIRE(f.inference.heard->requests.back() != reply.id);
+  CHECK_FALSE(f.replay.heard->workers.back().last);
+
+  reply.id = f.inference.heard->requests.back();
   f.inference.tell(f.worker, reply);
   f.run();
   CHECK(f.replay.heard->workers.back().last);

@@ -106,7 +106,9 @@ TEST_CASE("run folder: a resume says what was lost, and from where it goes on") 
   CHECK(has(resumed.out, "resuming at update 3,"));
   CHECK(has(resumed.err, run + "/summary.json: the run ended after update 4, of which no checkpoint can be used; it "
                                "resumes from the one after update 3\n"));
-  CHECK(has(resumed.out, "lost: update 4, made after the checkpoint from which the run resumes, "));
+  CHECK(
+      has(resumed.out,
+          "lost: all updates after update 3, the newest with a checkpoint; metrics.jsonl had lines up to update 4, "));
   const CommandLine whole = train(run, short_run(6));
   CHECK(whole.exit_code == 0);
   CHECK(whole.err == "");

@@ -126,8 +126,9 @@ TEST_CASE("joining: a port that announces a huge message is refused before memor
   const Server damaged(caf_header(/*operation=*/0, /*payload_bytes=*/0xFFFFFFF0u, 0));
   const CommandLine refused({"troupe", "worker", "--connect", damaged.address(), "--wait", "0"});
   CHECK(refused.exit_code == 2);
-  CHECK(has(refused.err, "the connection to " + damaged.address() +
-                             " is closed: it announced a message of 4294967280 bytes; the limit is 34603008\n"));
+  CHECK(refused.err == "troupe: --connect " + damaged.address() +
+                           ": cannot connect: it announced a message of 4294967280 bytes; the limit is 34603008; "
+                           "`troupe train` prints the right address in its line `workers`; tried once\n");
 }
 
 TEST_CASE("joining: a run that is lost and does not come back within --wait ends a process with 1 and one line") {
@@ -139,7 +140,7 @@ TEST_CASE("joining: a run that is lost and does not come back within --wait ends
   run.process().signal(SIGKILL);
   for (Process* process : {worker.get(), inference.get()}) {
     CHECK(process->wait().value_or(-1) == 1);
-    CHECK(has(process->err(), "the run at " + run.workers_at() + " is gone (the connection is lost)"));
+    CHECK(has(process->err(), run.workers_at() + ": the run is gone (the connection is lost)"));
     CHECK(has(process->err(), "joining again for up to 1 s\n"));
     CHECK(has(process->err(), "gave up after 1 s\n"));
   }

@@ -209,7 +209,9 @@ std::string find_config(const std::string& name) {
   }
   if (is_file(name)) return name;
   std::error_code failed;
-  if (is_run_folder(name)) return fs::path(name) / "config.json";
+  // A link that leads nowhere is returned too: opening it gives the reason.
+  if (const fs::path file = fs::path(name) / "config.json"; is_run_folder(name) || fs::is_symlink(file, failed))
+    return file;
   if (const auto checkpoint = checkpoint_path(name)) refuse_checkpoint(name, *checkpoint);
   if (fs::is_directory(name, failed)) refuse_folder(name);
   refuse_name(name);

@@ -57,6 +57,7 @@ int run_spawn(const Options& options) {
     };
     NodeActor node_actor;
     const auto connect = [&](const std::string&, caf::io::scribe_ptr& connection) {
+      const auto problem = problem_of(*connection);
       connect_over(self.ptr(), std::move(connection), node_port, kDeadline)
           .receive(
               [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
@@ -66,14 +67,16 @@ int run_spawn(const Options& options) {
                   error = "--node " + node + ": a troupe process answers there, but it is not a `troupe node`";
                 }
               },
-              fail);
+              [&](const caf::error& e) {
+                fail(e);
+                if (const std::string why = problem(); !why.empty()) error = "--node " + node + ": it " + why;
+              });
     };
     self->request(spawn_connector(system, options.node.host, node_port, kDeadline), kDeadline + kConnectorMargin,
                   caf::connect_atom_v)
         .receive(connect, [&](const caf::error& e) {
           error = "--node " + node + ": cannot connect: " + describe(e);
           if (fault_of(e) == Fault::bad_message) error += "; `troupe node` prints its address";
-          mistake = fault_of(e) != Fault::not_ready;
         });
     if (node_actor)
       self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
@@ -93,9 +96,8 @@ Command spawn_command() {
           .summary = "ask a node to start workers for a run",
           .examples = "  troupe spawn --node 10.0.0.7:5556 --workers 8 --run 10.0.0.2:5555\n",
           .exit_codes = {{0, "all workers were started"},
-                         {2,
-                          "a mistake in the command, or the node or the run could not be reached, or not all workers "
-                          "could be started"}},
+                         {kExitFailure, "the node could not start all workers"},
+                         {2, "a mistake in the command, or the node or the run could not be reached"}},
           .parse = read_then_run<read_flags, run_spawn>};
 }
 

@@ -130,14 +130,14 @@ void tell_missing_checkpoint(const RunFolder& folder, uint64_t updates) {
   if (const std::string line = missing_checkpoint_line(folder, updates); !line.empty()) log_warn("train", line);
 }
 
-// Of a run that goes on from `updates`: updates that were made and of which nothing is left.
+// Prints which updates a run lost that resumes from `updates`. There can be more than metrics.jsonl has: its last lines
+// are missing when the disk was full.
 void tell_lost(const RunFolder& folder, uint64_t updates) {
   const uint64_t lost = folder.cut_updates();
   if (lost <= updates) return;
-  const bool one = lost == updates + 1;
-  const std::string line = (one ? "lost: update " : "lost: updates " + std::to_string(updates + 1) + " to ") +
-                           std::to_string(lost) + ", made after the checkpoint from which the run resumes, and " +
-                           (one ? "its" : "their") + " lines of metrics.jsonl";
+  const std::string line = "lost: all updates after update " + std::to_string(updates) +
+                           ", the newest with a checkpoint; metrics.jsonl had lines up to update " +
+                           std::to_string(lost) + ", which are removed";
   log_info("train", line);
   print_line(line);
 }

@@ -514,6 +514,7 @@ TEST_CASE("suggest: nothing is suggested for a word near nothing") {
 
 TEST_CASE("printable: is one line of UTF-8, cut between characters") {
   CHECK(printable("a\n\t\x7f") == "a\\x0a\\x09\\x7f");
+  CHECK(printable("a\u202eb\u2069\u200f") == "a\\xe2\\x80\\xaeb\\xe2\\x81\\xa9\\xe2\\x80\\x8f");
   CHECK(printable("gr\u00fc\u00df \u2713 \U0001F600") == "gr\u00fc\u00df \u2713 \U0001F600");
   CHECK(printable("\xff\xc3(\xe2\x82\xed\xa0\x80\xf4\x90\x80\x80\xc0\xaf") ==
         "\\xff\\xc3(\\xe2\\x82\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80\\xc0\\xaf");

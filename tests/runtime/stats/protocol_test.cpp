@@ -53,6 +53,7 @@ TEST_CASE("stats_protocol: what is no request is refused with the cause") {
       {R"({"type":"ping","topic":"x"})", "unknown field \"topic\""},
       {R"({"type":"subscribe","last":1})", "unknown field \"last\""},
       {R"({"type":"subscribe","topic":7})", "topic is not a string"},
+      {R"({"type":"subscribe","topic":""})", "topic is empty; leave it out for whole snapshots"},
       {R"({"type":"subscribe","topic":")" + std::string(257, 'x') + "\"}", "topic is longer than 256 bytes"},
       {R"({"type":"history","last":0})", "last is not a whole number from 1 to 100000"},
       {R"({"type":"history","last":-1})", "last is not a whole number"},
