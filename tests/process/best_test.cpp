@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Evaluated after every second update; CartPole soon gets better and, at this rate, worse again now and then.
+// An evaluation after every second update. With this learning rate the return on CartPole soon rises and sometimes
+// falls again, so that the newest checkpoint need not be the best one.
 Words settings(int updates, int best = 1) {
   return set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates), "trainer.lr_schedule=constant",
               "trainer.policy_lr=0.02", "evaluation.every_updates=2", "evaluation.episodes=3", "checkpoint.keep=1",
@@ -31,8 +32,8 @@ Json eval(const std::string& run, const Words& more) {
   return Json::parse(done.out);
 }
 
-// Each ranked checkpoint is there, gets the return that it is ranked by, and none that is there is better than the
-// first.
+// Each ranked checkpoint exists, `troupe eval` gives it the return that it is ranked by, and the first has the highest
+// return.
 void check_ranking(const std::string& run) {
   const Json ranking = ranking_of(run);
   REQUIRE(!ranking.empty());
@@ -80,7 +81,7 @@ TEST_CASE(
          read_safetensors(posix_disk(), checkpoint_folder(run, best.at("updates")) + "/model.safetensors").tensors));
 }
 
-TEST_CASE("keep_best: a run that is killed half-way goes on with its ranking") {
+TEST_CASE("keep_best: a run that was killed keeps its ranking when it resumes") {
   TempFolder folder;
   const std::string run = folder / "run";
   {
@@ -99,7 +100,7 @@ TEST_CASE("keep_best: a run that is killed half-way goes on with its ranking") {
   CHECK(checkpoints_of(run).size() <= 2);
 }
 
-TEST_CASE("keep_best: a start that leaves it out keeps what was ranked, and says so") {
+TEST_CASE("keep_best: a resume without checkpoint.keep_best keeps the ranked checkpoints and reports it") {
   TempFolder folder;
   const std::string run = folder / "run";
   REQUIRE(CommandLine(train_line(run, settings(4))).exit_code == 0);
@@ -117,7 +118,7 @@ TEST_CASE("keep_best: a start that leaves it out keeps what was ranked, and says
   CHECK(CommandLine({"troupe", "eval", run, "--checkpoint", "best", "--episodes", "1"}).exit_code == 0);
 }
 
-TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the line says why") {
+TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the error gives the reason") {
   TempFolder folder;
   const std::string run = folder / "run";
   REQUIRE(CommandLine(train_line(run, settings(3, 0))).exit_code == 0);
@@ -142,7 +143,7 @@ TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the
             "made\n"));
 }
 
-TEST_CASE("keep_best: where no checkpoint fits on the disk, the run goes on and has no best one") {
+TEST_CASE("keep_best: if no checkpoint fits on the disk, the run continues and has no best checkpoint") {
   TempFolder folder;
   const std::string run = folder / "run";
   Process full(train_line(run, settings(6) + set({"model.hidden=[256,256]"})), 64 << 10);
@@ -154,10 +155,10 @@ TEST_CASE("keep_best: where no checkpoint fits on the disk, the run goes on and 
   CHECK(has(refusal({"troupe", "eval", run, "--checkpoint", "best"}),
             "has no best checkpoint: no evaluation of a checkpoint has ended"));
   Process again(train_line(run, settings(10) + set({"model.hidden=[256,256]"})));
-  CHECK(again.wait().value_or(-1) == 2);  // a run that has trained and has no checkpoint
+  CHECK(again.wait().value_or(-1) == 2);  // a run that has trained but has no checkpoint cannot resume
 }
 
-TEST_CASE("keep_best: without the folder of the best checkpoint nothing passes for the best one") {
+TEST_CASE("keep_best: if the folder of the best checkpoint is missing, no other checkpoint replaces it silently") {
   TempFolder folder;
   const std::string run = folder / "run";
   REQUIRE(CommandLine(train_line(run, settings(24, 2))).exit_code == 0);
@@ -178,7 +179,7 @@ TEST_CASE("keep_best: without the folder of the best checkpoint nothing passes f
   CHECK(has(resumed.err, "; the best one is now that after update " + std::to_string(second)));
 }
 
-TEST_CASE("keep_best: a resume without best.json removes no checkpoint that it may have named") {
+TEST_CASE("keep_best: a resume without best.json removes no checkpoint that best.json may have ranked") {
   TempFolder folder;
   const std::string run = folder / "run";
   REQUIRE(CommandLine(train_line(run, settings(24, 2))).exit_code == 0);
@@ -197,7 +198,8 @@ TEST_CASE("keep_best: a resume without best.json removes no checkpoint that it m
   }
 }
 
-TEST_CASE("keep_best: an emptied ranking, or that of another run, costs no checkpoint and gives no wrong best one") {
+TEST_CASE(
+    "keep_best: with an emptied ranking, or that of another run, no checkpoint is removed and `best` is refused") {
   TempFolder folder;
   const std::string original = folder / "original", other = folder / "other";
   REQUIRE(CommandLine(train_line(original, settings(24, 2))).exit_code == 0);
@@ -225,7 +227,7 @@ TEST_CASE("keep_best: an emptied ranking, or that of another run, costs no check
   }
 }
 
-TEST_CASE("keep_best: the evaluation at the end counts, also in a deterministic run") {
+TEST_CASE("keep_best: the evaluation at the end of a run is ranked, also in a deterministic run") {
   TempFolder folder;
   for (const std::string deterministic : {"false", "true"}) {
     const std::string run = folder / deterministic;

@@ -1,5 +1,5 @@
-// Consoles that nobody reads, that are closed or full: what a process does goes on, and its outcome decides its exit
-// code.
+// Programs whose output is not read, is closed or cannot be written. They continue to work, and their outcome decides
+// the exit code.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -20,13 +20,13 @@ namespace {
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
 const Words kShort = set({"stop.env_steps=0", "stop.updates=2"});
 
-// `words` started by a shell with these redirections, in which $0 is `path`.
+// `words` started by a shell with these redirections. $0 in `redirections` is `path`.
 Words redirected(const std::string& redirections, const std::string& path, Words words) {
   words[0] = test::built_program(words[0]);
   return Words{"/bin/sh", "-c", R"(exec "$@" )" + redirections, path} + words;
 }
 
-// A pipe with a name, of one page, that somebody holds open and does not read.
+// A named pipe with a buffer of one page that is held open and not read.
 class UnreadPipe {
  public:
   explicit UnreadPipe(const std::string& path) : path_(path) {
@@ -55,8 +55,7 @@ constexpr const char* kNotRead = "stdout is not read";
 
 }  // namespace
 
-TEST_CASE(
-    "console: a run whose output nobody reads goes on with its checkpoints, and ends at TERM with all its files") {
+TEST_CASE("console: a run whose output is not read keeps writing checkpoints, and TERM ends it with all its files") {
   TempFolder folder;
   const std::string at = folder / "run";
   const UnreadPipe pipe(folder / "pipe");
@@ -73,7 +72,7 @@ TEST_CASE(
   CHECK(checkpoints_of(at).back() == summary.at("updates"));
 }
 
-TEST_CASE("console: a run says how many lines were not shown when its output is read again") {
+TEST_CASE("console: when the output of a run is read again, the run prints how many lines were not shown") {
   TempFolder folder;
   const std::string at = folder / "run";
   const UnreadPipe pipe(folder / "pipe");
@@ -84,7 +83,7 @@ TEST_CASE("console: a run says how many lines were not shown when its output is 
   CHECK(run.wait().value_or(-1) == 130);
 }
 
-TEST_CASE("console: a second INT ends a run whose output nobody reads") {
+TEST_CASE("console: a second INT ends a run whose output is not read") {
   TempFolder folder;
   const std::string at = folder / "run";
   const UnreadPipe pipe(folder / "pipe");
@@ -100,7 +99,7 @@ TEST_CASE("console: a second INT ends a run whose output nobody reads") {
   CHECK(run.exit_code() == 130);
 }
 
-TEST_CASE("console: a run whose output is full or closed ends with 0 and warns once in its log") {
+TEST_CASE("console: a run whose output is full or closed ends with exit code 0 and one warning in its log") {
   TempFolder folder;
   for (const std::string redirections : {"> /dev/full", ">&-", ">&- 2>&-", "> /dev/full 2>&1", "<&- >&- 2>&-"}) {
     CAPTURE(redirections);
@@ -113,7 +112,7 @@ TEST_CASE("console: a run whose output is full or closed ends with 0 and warns o
   }
 }
 
-TEST_CASE("console: a run whose reader has left ends with 0") {
+TEST_CASE("console: a run whose output pipe loses its reader ends with exit code 0") {
   TempFolder folder;
   const std::string at = folder / "run", path = folder / "pipe";
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);
@@ -125,7 +124,7 @@ TEST_CASE("console: a run whose reader has left ends with 0") {
   CHECK(log_count(at, "stdout cannot be written: Broken pipe") == 1);
 }
 
-TEST_CASE("console: a worker whose output is closed joins, works and ends with the exit code of its outcome") {
+TEST_CASE("console: a worker whose output is closed joins, samples and ends with exit code 0") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0"}));
   Process worker(redirected(">&- 2>&-", "sh", {"troupe", "worker", "--connect", run.workers_at()}));
@@ -146,7 +145,7 @@ TEST_CASE("console: a command whose output is its result fails when the output c
     }
 }
 
-TEST_CASE("console: control characters in a name are shown escaped, on one line") {
+TEST_CASE("console: control characters in the name of a run folder are printed escaped, on one line") {
   TempFolder folder;
   const std::string at = folder / "a\n\x1b[2Jb";
   const CommandLine trained(train_line(at, kShort));

@@ -1,4 +1,5 @@
-// The curves that runs leave in metrics.jsonl, and the totals in summary.json, however a run goes and ends.
+// The curves that runs write to metrics.jsonl, and the totals in summary.json, for runs that finish, are interrupted or
+// are killed.
 #include <signal.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ using namespace troupe::test;
 
 namespace {
 
-// Default CartPole but for these settings.
+// The built-in config `cartpole` with these changes.
 Words cartpole(const std::string& folder, const Words& settings) {
   Words line{"troupe", "train", "cartpole", "--run", folder};
   const Words all = set(settings);
@@ -22,7 +23,7 @@ Words cartpole(const std::string& folder, const Words& settings) {
 
 uint64_t count(const Json& object, const char* key) { return object.at(key).get<uint64_t>(); }
 
-// What holds for the lines of every run.
+// Checks what holds for metrics.jsonl of every run.
 void check_lines(const std::string& folder) {
   const std::vector<Json> lines = lines_of(folder);
   const Json summary = json_of(folder + "/summary.json");
@@ -48,7 +49,7 @@ void check_lines(const std::string& folder) {
     CHECK(lines.back().at("eval").at("return_mean") == summary.at("eval").at("return_mean"));
 }
 
-// The newest checkpoint, the summary and the closing lines on the console have the same steps.
+// Checks that the newest checkpoint, the summary and the last lines on the console report the same number of steps.
 void check_ends(const std::string& folder, const std::string& out) {
   const Json summary = json_of(folder + "/summary.json");
   CHECK(state_of(folder).at("env_steps") == summary.at("env_steps"));
@@ -67,13 +68,13 @@ void check_run(const std::string& folder, const Words& settings) {
 
 }  // namespace
 
-TEST_CASE("curves: a run of any length leaves a point per update, up to 50 at least") {
+TEST_CASE("curves: a run of any length has at least as many points as updates, or 50") {
   TempFolder folder;
   for (const std::string updates : {"1", "2", "9", "60"})
     check_run(folder / updates, {"stop.env_steps=0", "stop.updates=" + updates, "trainer.epochs=1"});
 }
 
-TEST_CASE("curves: small batches, reuse, synchronous and deterministic runs do too") {
+TEST_CASE("curves: so do runs with small batches, reuse or lag 0, and deterministic runs") {
   TempFolder folder;
   const Words common{"stop.env_steps=0", "stop.updates=20", "trainer.epochs=1", "rollout.length=8", "env.rows=8"};
   int number = 0;
@@ -90,7 +91,7 @@ TEST_CASE("curves: small batches, reuse, synchronous and deterministic runs do t
   }
 }
 
-TEST_CASE("curves: an interrupted and resumed run goes on with its curves and its totals") {
+TEST_CASE("curves: an interrupted run continues its curves and totals when it resumes") {
   TempFolder folder;
   uint64_t env_steps = 0, episodes = 0;
   double seconds = 0;
@@ -111,7 +112,7 @@ TEST_CASE("curves: an interrupted and resumed run goes on with its curves and it
   }
 }
 
-TEST_CASE("curves: a killed run is cut back to its checkpoint and goes on without a gap backwards") {
+TEST_CASE("curves: when a killed run resumes, its curves are cut at the checkpoint, so that no count decreases") {
   TempFolder folder;
   const Words settings{"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=3"};
   {
@@ -128,7 +129,7 @@ TEST_CASE("curves: a killed run is cut back to its checkpoint and goes on withou
   check_ends(run.folder(), run.process().out());
 }
 
-TEST_CASE("curves: steps, episodes and workers of other processes are counted like one's own") {
+TEST_CASE("curves: steps, episodes and workers of other processes are counted like those of the trainer's process") {
   TempFolder folder;
   TrainProcess run(folder / "run", set({"workers.count=0", "stop.env_steps=0", "stop.updates=12"}));
   const auto workers = start_worker(run.workers_at(), 2);

@@ -1,4 +1,4 @@
-// Deterministic runs: the same bytes from the same seed, whatever happened on the way.
+// Deterministic runs: the same seed gives the same bytes, also if the run was killed, interrupted and resumed.
 #include <signal.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Case {
   Words settings;
 };
 
-// Small enough for a second each; every one has another part of the state that must come back.
+// Each takes about a second, and each has a different part of the state that a resume must restore.
 const Case kCases[] = {
     {"synchronous", {"replay.max_policy_lag=0"}},
     {"lag 1, evaluations on the way", {"evaluation.every_updates=4"}},
@@ -97,7 +97,7 @@ uint64_t newest_checkpoint(const std::string& folder) {
   return all.empty() ? 0 : all.back();
 }
 
-// Starts the run and sends `signal` once it has one more checkpoint. False when the run was over by then.
+// Starts the run and sends `signal` once there is one more checkpoint. False if the run ended before the signal.
 bool cut_off(const Words& line, const std::string& folder, int signal) {
   const uint64_t before = newest_checkpoint(folder);
   Process process(line);
@@ -106,8 +106,8 @@ bool cut_off(const Words& line, const std::string& folder, int signal) {
   return process.wait() == (signal == SIGKILL ? 128 + SIGKILL : 130);
 }
 
-// Leaves a run that was killed once and interrupted once. On a machine that does much else the run can be over before a
-// signal gets there; then it begins anew.
+// Makes a run folder whose run was killed once and interrupted once. On a busy machine the run can end before a signal
+// reaches it; then it is started again from nothing.
 void leave_in_parts(const Words& line, const std::string& folder) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     fs::remove_all(folder);
@@ -118,7 +118,7 @@ void leave_in_parts(const Words& line, const std::string& folder) {
 
 }  // namespace
 
-TEST_CASE("deterministic: killed, interrupted and resumed equals uninterrupted, byte for byte") {
+TEST_CASE("deterministic: a run that was killed, interrupted and resumed equals an uninterrupted one byte for byte") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     TempFolder folder;
@@ -131,7 +131,7 @@ TEST_CASE("deterministic: killed, interrupted and resumed equals uninterrupted, 
   }
 }
 
-TEST_CASE("deterministic: one seed gives one result, another seed another") {
+TEST_CASE("deterministic: the same seed gives the same result, another seed gives another") {
   for (const std::string name : {"synchronous", "lstm, burn-in, normalised"}) {
     CAPTURE(name);
     const Words settings = std::ranges::find(kCases, name, &Case::name)->settings;
@@ -145,9 +145,9 @@ TEST_CASE("deterministic: one seed gives one result, another seed another") {
   }
 }
 
-TEST_CASE("deterministic: a run that is made longer equals one that was long from the start") {
+TEST_CASE("deterministic: a run whose limit is raised has the checkpoint of a run with that limit from the start") {
   TempFolder folder;
-  const Words constant{"trainer.lr_schedule=constant"};  // the others look at the end of the run
+  const Words constant{"trainer.lr_schedule=constant"};  // other schedules depend on the end of the run
   REQUIRE(run(line_of(folder / "whole", constant, 33)) == 0);
   for (int updates : {1, 2, 5, 32, 33}) REQUIRE(run(line_of(folder / "parts", constant, updates)) == 0);
   const auto got = results_of(folder / "parts", 33), wanted = results_of(folder / "whole", 33);
@@ -157,7 +157,7 @@ TEST_CASE("deterministic: a run that is made longer equals one that was long fro
   }
 }
 
-TEST_CASE("deterministic: a finished run ends again with the same bytes") {
+TEST_CASE("deterministic: starting a finished run again changes no byte of its results") {
   TempFolder folder;
   const Words line = line_of(folder / "run", {}, 7);
   REQUIRE(run(line) == 0);
@@ -166,7 +166,7 @@ TEST_CASE("deterministic: a finished run ends again with the same bytes") {
   CHECK((results_of(folder / "run", 7) == before));
 }
 
-TEST_CASE("deterministic: how often checkpoints are taken changes nothing") {
+TEST_CASE("deterministic: the interval of checkpoints does not change the results") {
   TempFolder folder;
   REQUIRE(run(line_of(folder / "often", {"checkpoint.every_updates=1"}, 20)) == 0);
   REQUIRE(run(line_of(folder / "never", {"checkpoint.every_updates=0"}, 20)) == 0);

@@ -1,5 +1,5 @@
-// Environments that always fail or never return from a step, in the trainer's process and in others: the run ends with
-// the reason, and ends when it is told to.
+// Environments that fail, and environments whose step does not return, in the trainer's process and in others. The run
+// ends with the reason, and a stalled step does not delay a stop.
 #include <signal.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using namespace troupe::test;
 
 namespace {
 
-// A stalled step lasts an hour. A program that waits for it is caught by this.
+// A stalled step takes an hour. A program that waits for it exceeds this limit and fails the test.
 constexpr std::chrono::seconds kEnd{30};
 
 // The environment Synthetic, with an image of one pixel.
@@ -26,15 +26,15 @@ const Words kShort = set({"stop.env_steps=2048"});
 const Words kStalls = synthetic(R"("stall_probability": 1, "stall_ms": 3600000)") + set({"replay.max_policy_lag=4"});
 const Words kFails = synthetic(R"("exception_probability": 1)") + set({"workers.failure_timeout_ms=2000"});
 
-// Whether so many workers, with two groups of 8 rows each, have been sent actions. Their first step follows, before
-// anything that they are sent later.
-bool step(const TrainProcess& run, uint64_t workers) {
+// Whether `workers` workers, with two groups of 8 rows each, have been sent actions. They start their first step before
+// they handle any later message.
+bool are_stepping(const TrainProcess& run, uint64_t workers) {
   const Json stats = stats_at(run.stats_at());
   const Json::json_pointer rows("/rows_served/inference 0");
   return stats.contains(rows) && stats.at(rows).get<uint64_t>() >= workers * 2 * 8;
 }
 
-// The run ends by itself, with the environment's error as its reason.
+// Checks that the run ends by itself and reports the environment's error as the reason.
 void check_ends_with_reason(TrainProcess& run) {
   CHECK(run.process().wait().value_or(-1) == 1);
   CHECK(has(run.process().err(), "injected exception"));
@@ -42,7 +42,7 @@ void check_ends_with_reason(TrainProcess& run) {
   CHECK(run.summary().at("reason") == "environments fail");
   CHECK(has(run.summary().at("error"), "workers.failure_timeout_ms"));
   const std::string err = run.process().err();
-  CHECK(err.find("workers.failure_timeout_ms") == err.rfind("workers.failure_timeout_ms"));  // told once
+  CHECK(err.find("workers.failure_timeout_ms") == err.rfind("workers.failure_timeout_ms"));  // reported once
   CHECK(!has(run.process().out(), "bottleneck: none"));
   CHECK(run.summary().at("env_failures").at("Synthetic").get<uint64_t>() > 0);
   CHECK(checkpoints_of(run.folder()).size() == 1);
@@ -50,10 +50,10 @@ void check_ends_with_reason(TrainProcess& run) {
 
 }  // namespace
 
-TEST_CASE("environment: a worker inside a step that does not return does not hold up the end of the run") {
+TEST_CASE("environment: a worker whose step does not return does not delay the end of the run") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + kStalls + set({"workers.count=3"}));
-  REQUIRE(eventually([&] { return step(run, 3); }));
+  REQUIRE(eventually([&] { return are_stepping(run, 3); }));
   run.process().signal(SIGINT);
   CHECK(run.process().wait(kEnd).value_or(-1) == 130);
   CHECK(log_has(run.folder(), "its environment is still inside a step"));
@@ -62,7 +62,7 @@ TEST_CASE("environment: a worker inside a step that does not return does not hol
   CHECK(run.summary().at("ledger").at("lost_in_crash") == 0);
 }
 
-TEST_CASE("environment: an evaluation inside a step that does not return does not hold up the end of the run") {
+TEST_CASE("environment: an evaluation whose step does not return does not delay the end of the run") {
   TempFolder folder;
   const Words stalled_evaluation =
       set({R"(evaluation.env_params={"stall_probability": 1, "stall_ms": 3600000})", "evaluation.every_updates=1"});
@@ -74,11 +74,11 @@ TEST_CASE("environment: an evaluation inside a step that does not return does no
   CHECK(run.summary().is_object());
 }
 
-TEST_CASE("environment: a worker process inside a step that does not return ends when it is told to") {
+TEST_CASE("environment: INT ends a worker process whose steps do not return") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + kStalls + set({"workers.count=0"}));
   const auto worker = start_worker(run.workers_at(), 4);
-  REQUIRE(eventually([&] { return step(run, 4); }));
+  REQUIRE(eventually([&] { return are_stepping(run, 4); }));
   worker->signal(SIGINT);
   CHECK(worker->wait(kEnd).value_or(-1) == 130);
   run.process().signal(SIGINT);
@@ -87,7 +87,7 @@ TEST_CASE("environment: a worker process inside a step that does not return ends
 
 TEST_CASE("environment: workers of one process whose environments sleep do not wait for each other") {
   TempFolder folder;
-  // Each worker takes 0.1 s a step. A process whose workers share threads has at most one for each processor.
+  // A step takes 0.1 s. If the workers shared threads, there would be at most one thread per processor.
   const auto threads = static_cast<int>(std::max<uint64_t>(2, processors()));
   const int workers = 8 * threads;
   const Words sleeps = synthetic(R"("step_us": 100000, "step_mode": "sleep")");
@@ -100,12 +100,13 @@ TEST_CASE("environment: workers of one process whose environments sleep do not w
   REQUIRE(eventually([&] {
     const Json rate = metrics_of(run.folder()).at("env_steps_per_second");
     if (rate.is_number()) fastest = std::max(fastest, rate.get<double>());
-    return fastest > 12.5 * threads;  // shared threads make at most 10 steps a second each, a thread for each worker 80
+    // Shared threads could make 10 * threads steps per second; with a thread per worker it is 80 * threads.
+    return fastest > 12.5 * threads;
   }));
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("environment: one that always fails ends the run, whether its rows rest or are left out") {
+TEST_CASE("environment: one that always fails ends the run, with and without quarantine of its rows") {
   TempFolder folder;
   for (const std::string quarantine_after : {"2", "100000"}) {
     CAPTURE(quarantine_after);
@@ -116,7 +117,7 @@ TEST_CASE("environment: one that always fails ends the run, whether its rows res
   }
 }
 
-TEST_CASE("environment: one that always fails in another process ends the run") {
+TEST_CASE("environment: one that always fails in a worker process ends the run") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + kFails + set({"workers.count=0"}));
   const auto worker = start_worker(run.workers_at(), 2);
@@ -124,7 +125,7 @@ TEST_CASE("environment: one that always fails in another process ends the run") 
   CHECK(worker->wait().value_or(-1) == 0);
 }
 
-TEST_CASE("environment: one that fails now and then ends neither the run nor an evaluation") {
+TEST_CASE("environment: one that fails sometimes ends neither the run nor the evaluation") {
   TempFolder folder;
   const Words fails = synthetic(R"("exception_probability": 0.05, "episode_length": 20)");
   TrainProcess run(folder / "run",
@@ -133,7 +134,7 @@ TEST_CASE("environment: one that fails now and then ends neither the run nor an 
   CHECK(run.summary().at("env_failures").at("Synthetic").get<uint64_t>() > 0);
 }
 
-TEST_CASE("environment: a deterministic run whose environment always fails ends with the reason") {
+TEST_CASE("environment: a deterministic run whose environment always fails ends with the environment's error") {
   TempFolder folder;
   for (const std::string quarantine_after : {"2", "100000"}) {
     CAPTURE(quarantine_after);
@@ -145,7 +146,7 @@ TEST_CASE("environment: a deterministic run whose environment always fails ends 
   }
 }
 
-TEST_CASE("environment: an evaluation in which every episode fails is an error, in the run and in eval") {
+TEST_CASE("environment: an evaluation in which every episode fails makes `train` and `eval` fail") {
   TempFolder folder;
   TrainProcess run(folder / "run", kShort + synthetic(R"("stall_ms": 0)") +
                                        set({R"(evaluation.env_params={"exception_probability": 1})"}));

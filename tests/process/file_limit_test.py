@@ -73,7 +73,7 @@ class FileLimit(unittest.TestCase):
         )
         self.assertEqual(ended.returncode, 0, ended.stderr)
 
-    def test_a_node_that_is_full_says_so_and_spawn_ends_with_1(self):
+    def test_spawn_on_a_full_node_reports_the_workers_started_and_ends_with_1(self):
         words = ["train", "cartpole", "--run", "run", "--set", "inference.count=0", "--set", "workers.count=0"]
         train = subprocess.Popen([TROUPE, *words], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(train.wait)
@@ -105,7 +105,7 @@ class FileLimit(unittest.TestCase):
                 "a higher `ulimit -n` allows more\n",
             )
 
-    def test_connections_that_use_up_the_files_neither_end_nor_stop_a_run(self):
+    def test_a_run_keeps_training_when_connections_use_up_its_open_files(self):
         words = ["train", "cartpole", "--run", "run", "--set", "stop.updates=1000000", "--set", "stop.env_steps=0"]
         words += ["--set", "stats.interval_ms=100", "--set", "checkpoint.every_updates=5", "--set", "workers.count=0"]
         train = subprocess.Popen(
@@ -130,16 +130,16 @@ class FileLimit(unittest.TestCase):
             names = (path.name for path in (run / "checkpoints").iterdir()) if (run / "checkpoints").is_dir() else ()
             return max((int(name) for name in names if name.isdigit()), default=0)
 
-        def goes_on():
+        def makes_checkpoints():
             before = checkpoint()
             return eventually(lambda: checkpoint() > before)
 
-        self.assertTrue(goes_on())
+        self.assertTrue(makes_checkpoints())
         flood = []
         for address in (endpoints["workers"], endpoints["stats"]):
             host, _, port = address.rpartition(":")
             flood += [socket.create_connection((host, int(port)), timeout=PATIENCE) for _ in range(200)]
-        self.assertTrue(goes_on())
+        self.assertTrue(makes_checkpoints())
         for connection in flood:
             connection.close()
         late = subprocess.Popen([TROUPE, "worker", "--connect", endpoints["workers"]], stdout=subprocess.PIPE, text=True)
@@ -147,7 +147,7 @@ class FileLimit(unittest.TestCase):
         self.addCleanup(late.wait)
         self.addCleanup(late.kill)
         self.assertIn("joined cartpole", late.stdout.readline())
-        self.assertTrue(goes_on())
+        self.assertTrue(makes_checkpoints())
         train.send_signal(signal.SIGINT)
         _, err = train.communicate(timeout=PATIENCE)
         self.assertEqual(train.returncode, 130, err)

@@ -1,9 +1,9 @@
-// Run folders with random damage: bytes changed, files cut, grown, swapped, replaced by other kinds, checkpoints
-// copied. Whatever was done, train, eval and play end with a right result or with one line that says why not; they
-// never crash, wait or fill memory.
+// Run folders with random damage: changed bytes; files that are cut, extended, replaced or removed; copied checkpoints.
+// Whatever the damage, train, eval and play succeed or refuse the folder with one line and exit code 2. They never
+// crash or hang.
 //
-// Environment: TROUPE_FUZZ_SECONDS = how long, in place of a fixed number of cases; TROUPE_FUZZ_SEED = the first case.
-// A failing case prints its seed and what it did.
+// Environment variables: TROUPE_FUZZ_SECONDS runs for that time instead of a fixed number of cases; TROUPE_FUZZ_SEED is
+// the seed of the first case. A failing case prints its seed and the damage.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -40,7 +40,7 @@ struct Originals {
 
 std::string any_of(Rng& rng, const std::vector<std::string>& all) { return all[rng.below(all.size())]; }
 
-// The files in `folder` that can be changed further, relative to it, sorted.
+// The regular files in `folder`, without links and files of 16 MiB or more: paths relative to it, sorted.
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
@@ -70,7 +70,7 @@ std::string mutated(Rng& rng, std::string bytes) {
   return bytes;
 }
 
-// Does one thing to the folder; says what.
+// Damages the folder in one way and describes the damage.
 std::string damage(Rng& rng, const std::string& run, const Originals& originals) {
   const std::string file = any_of(rng, files_in(run)), path = run + '/' + file;
   const auto copied = [](const std::string& from, const std::string& to) {
@@ -112,7 +112,7 @@ std::string damage(Rng& rng, const std::string& run, const Originals& originals)
   }
 }
 
-// Lines that do not come from the log.
+// The number of lines that begin with "troupe: ", so without those of the log.
 long lines_of_program(const std::string& text) {
   long count = 0;
   for (size_t at = text.find("troupe: "); at != std::string::npos; at = text.find("troupe: ", at + 1))
@@ -138,7 +138,7 @@ uint64_t number_in(const char* variable, uint64_t otherwise) {
 
 }  // namespace
 
-TEST_CASE("folder_fuzz: damaged run folders are resumed, evaluated and shown right, or refused in one line") {
+TEST_CASE("folder_fuzz: train, eval and play accept a damaged run folder or refuse it with one line") {
   using Clock = std::chrono::steady_clock;
   const Originals originals;
   const bool timed = std::getenv("TROUPE_FUZZ_SECONDS") != nullptr;

@@ -1,4 +1,5 @@
-// A run folder that others change: copied, removed, filled up, or with something else in the place of a file.
+// Run folders that are changed from outside: copied, removed, on a full disk, or with another kind of file in place of
+// one of theirs.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
 
-// A run of `updates` updates with a checkpoint after each, which is over.
+// Settings of a run that ends after `updates` updates and writes a checkpoint after each.
 Words short_run(int updates, int seed = 1) {
   return set({"stop.env_steps=0", "stop.updates=" + std::to_string(updates), "checkpoint.every_updates=1",
               "checkpoint.keep=0", "trainer.lr_schedule=constant", "seed=" + std::to_string(seed)});
@@ -32,8 +33,8 @@ Words short_run(int updates, int seed = 1) {
 
 CommandLine train(const std::string& folder, const Words& more) { return CommandLine(train_line(folder, more)); }
 
-// A file system of its own of `bytes` at `path`, seen by this process and its children alone. False without the right
-// to it.
+// Mounts a file system of `bytes` at `path` that only this process and its children see. False without the permission
+// to mount.
 bool mount_small(const std::string& path, uint64_t bytes) {
   static const bool alone =
       ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
@@ -46,7 +47,7 @@ std::string hex(uint32_t value) {
   return text;
 }
 
-// With the CRC that fits it.
+// Writes state.json with the CRC that matches its content.
 void write_state(const std::string& checkpoint, Json state) {
   state.erase("crc32c");
   state["crc32c"] = hex(crc32c(state.dump()));
@@ -55,7 +56,7 @@ void write_state(const std::string& checkpoint, Json state) {
 
 }  // namespace
 
-TEST_CASE("run folder: checkpoints of another seed or under another number are named, set aside and not resumed from") {
+TEST_CASE("run folder: checkpoints of another seed or with a wrong number are reported, renamed and not resumed from") {
   TempFolder folder;
   const std::string ours = folder / "ours", theirs = folder / "theirs";
   REQUIRE(train(ours, short_run(3)).exit_code == 0);
@@ -75,7 +76,7 @@ TEST_CASE("run folder: checkpoints of another seed or under another number are n
   CHECK(train(ours, short_run(5)).err == "");
 }
 
-TEST_CASE("run folder: a newest checkpoint that the system refuses to read is named, and neither skipped nor renamed") {
+TEST_CASE("run folder: if the newest checkpoint cannot be opened, it is reported, and neither skipped nor renamed") {
   TempFolder folder;
   const std::string run = folder / "run";
   REQUIRE(train(run, short_run(2)).exit_code == 0);
@@ -96,7 +97,7 @@ TEST_CASE("run folder: a newest checkpoint that the system refuses to read is na
   CHECK(has(resumed.out, "resuming at update 2,"));
 }
 
-TEST_CASE("run folder: a resume says what was lost, and from where it goes on") {
+TEST_CASE("run folder: a resume reports what was lost and which checkpoint it resumes from") {
   TempFolder folder;
   const std::string run = folder / "run";
   REQUIRE(train(run, short_run(4)).exit_code == 0);
@@ -121,7 +122,7 @@ TEST_CASE("run folder: a resume says what was lost, and from where it goes on") 
   CHECK(has(train(run, short_run(8)).err, run + "/metrics.jsonl: holds 0 of the "));
 }
 
-TEST_CASE("run folder: a checkpoint with numbers that cannot be right is refused with the tensor or the field") {
+TEST_CASE("run folder: a checkpoint with an invalid number is refused, and the error names the tensor or the field") {
   TempFolder folder;
   const std::string run = folder / "run";
   const Words normalised = set({"model.normalize_observations=true"});
@@ -160,10 +161,10 @@ TEST_CASE("run folder: a checkpoint with numbers that cannot be right is refused
   CHECK(refusal(more).starts_with("troupe: " + checkpoint + ": its state.env_steps is "));
 }
 
-TEST_CASE("run folder: its owner notices that the lock is gone and ends; nobody gets in beside it before") {
+TEST_CASE("run folder: a removed lock ends the run, and no other run can use the folder before that") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"checkpoint.every_updates=0"}));
-  run.process().signal(SIGSTOP);  // it looks at its folder whenever it writes
+  run.process().signal(SIGSTOP);  // the run checks its lock whenever it writes
   fs::remove(folder / "run/run.lock");
   const CommandLine second = train(folder / "run", kEndless);
   CHECK(second.exit_code == 2);
@@ -176,8 +177,7 @@ TEST_CASE("run folder: its owner notices that the lock is gone and ends; nobody 
   CHECK(!fs::exists(folder / "run/summary.json"));
 }
 
-TEST_CASE(
-    "run folder: removed in mid-run, the run ends and writes nothing more, and the next one there is left alone") {
+TEST_CASE("run folder: when the folder of a run is moved away, the run ends and does not make the folder again") {
   TempFolder folder;
   for (const bool deterministic : {false, true}) {
     CAPTURE(deterministic);
@@ -193,7 +193,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("run folder: a second run in the place of a removed one goes on, the first one ends") {
+TEST_CASE("run folder: after a folder was moved away, its run ends and a new run at the same path is not affected") {
   TempFolder folder;
   const std::string path = folder / "run";
   TrainProcess first(path, kEndless);
@@ -202,15 +202,15 @@ TEST_CASE("run folder: a second run in the place of a removed one goes on, the f
   TrainProcess second(path, kEndless);
   CHECK(first.process().wait().value_or(-1) == 1);
   CHECK(has(first.process().err(), path + ": was "));
-  CHECK(fs::exists(path + "/endpoints.json"));  // the second one's
+  CHECK(fs::exists(path + "/endpoints.json"));  // of the second run
   CHECK(second.goes_on(3));
   CHECK(second.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("run folder: on a disk that is full the run goes on, and is resumed once there is room") {
+TEST_CASE("run folder: without room on the disk a start or a checkpoint fails, and with room the run resumes") {
   TempFolder folder;
   if (!mount_small(folder.path(), 700 << 10)) {
-    MESSAGE("skipped: a file system of its own needs root");
+    MESSAGE("skipped: mounting a file system needs root");
     return;
   }
   const std::string path = folder / "run";
@@ -224,7 +224,7 @@ TEST_CASE("run folder: on a disk that is full the run goes on, and is resumed on
     while (filler.put('x').flush()) {
     }
   }
-  // A start has to write its epoch.
+  // A start is refused, because it has to write its epoch.
   const CommandLine refused = train(path, settings(6));
   CHECK(refused.exit_code == 2);
   CHECK(has(refused.err, "No space left on device"));
@@ -244,11 +244,11 @@ TEST_CASE("run folder: on a disk that is full the run goes on, and is resumed on
   CHECK(checkpoints_of(path) == std::vector<uint64_t>{6});
 }
 
-TEST_CASE("run folder: another kind of file in the place of any of its own ends in one line or changes nothing") {
+TEST_CASE("run folder: a file of another kind in place of one of its files is refused with one line or ignored") {
   TempFolder folder;
   REQUIRE(train(folder / "run", short_run(2)).exit_code == 0);
   const std::string newest = "checkpoints/000000000002/";
-  size_t next = 0;  // every kind comes up once
+  size_t next = 0;  // so that every kind is used
   for (const std::string& file :
        {std::string("config.json"), newest + "model.safetensors", newest + "state.json", std::string("epoch"),
         newest + "optimizer.safetensors", std::string("metrics.jsonl"), std::string("endpoints.json"),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Attacks the ports of a run, a node and the processes of a run with inference processes: every operation, length and data of CAF's
-header, then random bytes in the shape of the protocol, made from sessions of real peers. Nothing may die, take much memory or stop
-training.
+"""Attacks the ports of a run, of a node, and of a second run with its inference process. First it sends headers of CAF messages with every
+operation and with many lengths and data fields, then random traffic that is made from recorded sessions of real peers. No process may
+end or use much memory, and both runs must keep training.
 
     fuzz_ports.py --programs build/dev [--seconds 600] [--seed 1] [--stats]
 
-With --stats only the statistics ports are attacked, with JSON lines and HTTP. The seed determines the attacks as far as the recorded
-sessions are the same.
+With --stats only the statistics ports are attacked, with JSON lines and HTTP. The same seed gives the same attacks only if the recorded
+sessions are the same too.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def header(operation, length, data=0, source=0, target=0, flags=0):
 
 
 def frames_of(stream):
-    """The whole frames of one direction of a session: (header fields, payload)."""
+    """The complete frames of one direction of a session, each as (header fields, payload)."""
     frames = []
     while len(stream) >= HEADER:
         operation, _, _, flags, length, data, source, target = struct.unpack(">BBBBIQQQ", stream[:HEADER])
@@ -70,7 +70,7 @@ def eventually(condition, what):
 
 
 class Program:
-    """One process of ours; its output goes to a file."""
+    """A running troupe program, with its output in a file."""
 
     def __init__(self, programs, folder, *words):
         self.words = words
@@ -118,7 +118,7 @@ class Program:
 
 
 class Recorder:
-    """Stands between a client and a port, and keeps what the client says."""
+    """A proxy between a client and a port that records what the client sends."""
 
     def __init__(self, port):
         self.port, self.sent = port, bytearray()
@@ -147,7 +147,7 @@ class Recorder:
 
 
 class Attack:
-    """Random traffic for one port. `session` is what a real peer said there; with `lines_only` the traffic is JSON lines and HTTP."""
+    """Random traffic for one port. `session` is what a real peer sent there; with `lines_only` the traffic is JSON lines and HTTP."""
 
     def __init__(self, rng, session, lines_only=False):
         self.rng, self.session, self.lines_only = rng, session, lines_only
@@ -180,7 +180,7 @@ class Attack:
         return frame + self.rng.randbytes(min(length, self.rng.choice((0, 100, 70000))))
 
     def session_bytes(self):
-        """The handshake of a new process, then frames of the real session, in parts changed, in its name."""
+        """The handshake of a new process, then frames of the recorded session, some of them changed, with the new process as sender."""
         if self.node is None:
             return self.random_frame()
         name = self.node[:12] + self.rng.randbytes(20)
@@ -250,7 +250,7 @@ class Attack:
 
 
 class Bench:
-    """All processes under attack, and the sessions that real peers had with them."""
+    """All processes under attack, and the recorded sessions of real peers with them."""
 
     def __init__(self, programs, folder):
         self.folder, self.programs, self.own, self.stats_ports = folder, programs, [], []
@@ -287,7 +287,7 @@ class Bench:
         subprocess.run([str(self.programs / "troupe"), "spawn", "--node", to_node.address, "--workers", "1", "--run",
                         f"127.0.0.1:{at}"], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE)
         for folder in (self.run_folder, self.served_folder):
-            self.goes_on(folder)
+            self.wait_for_updates(folder)
         self.sessions = {}
         for program, recorder in ((self.run, to_run), (self.served, to_served), (self.node, to_node)):
             frames = recorder.frames()
@@ -304,7 +304,7 @@ class Bench:
             return json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["updates"]
         return 0
 
-    def goes_on(self, folder):
+    def wait_for_updates(self, folder):
         before = self.updates(folder)
         eventually(lambda: self.check() or self.updates(folder) > before + 1, f"updates of {folder.name}")
 
@@ -321,7 +321,7 @@ class Bench:
 
 
 def combinations(bench):
-    """Every operation with every length and data, as first frame and after a handshake."""
+    """Sends every combination of OPERATIONS, LENGTHS and DATA, as the first frame and after a handshake."""
     for program, port in bench.targets():
         node = Attack(random.Random(0), bench.sessions[program]).node
         greeting = header(HANDSHAKE, len(node)) + node[:12] + b"fuzz of all headers."
@@ -362,7 +362,7 @@ def main():
                     if memory > before[program] + (options.growth << 20):
                         raise Failure(f"{program.name()} grew to {memory >> 20} MiB after {count} attacks")
             for folder in (bench.run_folder, bench.served_folder):
-                bench.goes_on(folder)
+                bench.wait_for_updates(folder)
             grown = {p.words[0]: f"{before[p] >> 20} -> {m >> 20} MiB" for p, m in bench.largest().items()}
             print(f"{count} attacks with seed {options.seed}; resident memory {grown}")
         except Failure as failure:

@@ -1,4 +1,4 @@
-// Inference actors in processes of their own: joining, killed, frozen, and getting their weights over Gloo.
+// Inference processes that join a run, are killed or frozen, and receive their weights over Gloo.
 #include <signal.h>
 
 #include <atomic>
@@ -39,8 +39,8 @@ bool serves(const TrainProcess& run, uint64_t inference_index) {
       [&] { return log_has(run.folder(), "inference process " + std::to_string(inference_index) + " serves"); });
 }
 
-// Whether that inference actor answers for more rows than it has so far.
-bool goes_on_serving(const TrainProcess& run, uint64_t inference_index) {
+// Waits until this inference actor has served more rows than now; false at the deadline.
+bool keeps_serving(const TrainProcess& run, uint64_t inference_index) {
   const uint64_t before = rows_served(run, inference_index);
   return eventually([&] { return rows_served(run, inference_index) > before; });
 }
@@ -51,7 +51,7 @@ void check_summary(const Json& summary) {
   CHECK(summary.at("lag").at("max") <= summary.at("lag").at("bound"));
 }
 
-// A model with an LSTM of this size for CartPole without velocities.
+// Settings for CartPole without velocities and a model with an LSTM of this size.
 Words lstm(int size) {
   return set({R"(env.params={"velocities": false})", "model.kind=net", "trainer.epochs=1",
               R"(model.net={"trunk": [], "core": {"kind": "lstm", "size": )" + std::to_string(size) + "}}"});
@@ -62,7 +62,7 @@ void check_end(TrainProcess& run) {
   check_summary(run.summary());
 }
 
-// A run that takes every inference process in and keeps what each says of its policy.
+// The join service of a run that accepts every inference process and counts those whose signature is not empty.
 JoinService::behavior_type welcoming_run(JoinService::pointer, std::string config, std::atomic<int>* served) {
   return {[config](const JoinRequest&) {
             Welcome welcome;
@@ -75,7 +75,7 @@ JoinService::behavior_type welcoming_run(JoinService::pointer, std::string confi
 
 }  // namespace
 
-TEST_CASE("inference: a process without a GPU joins a run whose trainer is on one, and computes on the CPU") {
+TEST_CASE("inference: a process without the GPU that the run's config names joins and computes on the CPU") {
   for (const std::string device : {"auto", "cuda:998"}) {
     CAPTURE(device);
     RunConfig config;
@@ -104,7 +104,7 @@ TEST_CASE("inference: a process without a GPU joins a run whose trainer is on on
   }
 }
 
-TEST_CASE("inference: a trainer without inference of its own needs no device for it") {
+TEST_CASE("inference: a run with inference.count 0 does not need the device inference.device") {
   TempFolder folder;
   const Words settings = set({"inference.count=0", "inference.device=cuda:999", "stop.updates=3", "stop.env_steps=0"});
   TrainProcess run(folder / "run", settings);
@@ -116,7 +116,7 @@ TEST_CASE("inference: a trainer without inference of its own needs no device for
 }
 
 TEST_CASE(
-    "inference: a run with none of its own trains to its end with one that joins, for workers here and elsewhere") {
+    "inference: a run with inference.count 0 waits for an inference process, which serves local and remote workers") {
   TempFolder folder;
   TrainProcess run(folder / "run",
                    set({"inference.count=0", "stop.env_steps=0", "stop.updates=60", "trainer.epochs=1"}));
@@ -134,7 +134,7 @@ TEST_CASE(
   CHECK(worker->wait().value_or(-1) == 0);
 }
 
-TEST_CASE("inference: a recurrent run goes on when its only inference process is killed and another one joins") {
+TEST_CASE("inference: a recurrent run continues when its only inference process is killed and another one joins") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + lstm(16) + set({"inference.count=0"}));
   const auto worker = start_worker(run.workers_at());
@@ -145,16 +145,16 @@ TEST_CASE("inference: a recurrent run goes on when its only inference process is
   REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 0 is gone"); }));
   const auto second = start_inference(run.workers_at());
   REQUIRE(serves(run, 1));
-  CHECK(goes_on_serving(run, 1));
+  CHECK(keeps_serving(run, 1));
   CHECK(run.goes_on(5));
   check_end(run);
   CHECK_MESSAGE(second->wait().value_or(-1) == 0, second->err());
   CHECK_MESSAGE(worker->wait().value_or(-1) == 0, worker->err());
 }
 
-TEST_CASE("inference: requests and replies that are far above the largest message reach workers here and elsewhere") {
+TEST_CASE("inference: requests and replies above the size limit of messages reach local and remote workers") {
   TempFolder folder;
-  // The state of a reply has 1024 x 512 numbers, 2 MiB. A message to the run may have 4 x 4096 bytes and 1 MiB.
+  // The recurrent state in a reply is 1024 x 512 floats, 2 MiB. The limit of a message is 1 MiB + 4 x chunk_bytes.
   const Words large = set({"network.chunk_bytes=4096", "inference.count=0", "env.rows=1024", "workers.groups=1",
                            "inference.max_batch=4096", "rollout.length=8", "trainer.super_batch=8192",
                            "stop.env_steps=0", "stop.updates=4"});
@@ -171,19 +171,19 @@ TEST_CASE("inference: requests and replies that are far above the largest messag
   CHECK(!log_has(run.folder(), "is gone"));
 }
 
-TEST_CASE("inference: one is killed, its workers go on with the run's own") {
+TEST_CASE("inference: when an inference process is killed, the inference actor of the run serves its workers") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=2"}));
   const auto inference = start_inference(run.workers_at());
   REQUIRE(serves(run, 1));
-  REQUIRE(goes_on_serving(run, 1));
+  REQUIRE(keeps_serving(run, 1));
   inference->signal(SIGKILL);
   REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 is gone"); }));
   CHECK(run.goes_on(5));
   check_end(run);
 }
 
-TEST_CASE("inference: after the last one is killed the run says what it waits for") {
+TEST_CASE("inference: after the last inference process is killed the run prints that it waits for one") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"inference.count=0"}));
   const auto inference = start_inference(run.workers_at());
@@ -205,23 +205,22 @@ TEST_CASE("inference: after the last one is killed the run says what it waits fo
 }
 
 TEST_CASE(
-    "inference: a frozen one is set aside after one deadline and joins again when it thaws; a late one serves "
-    "meanwhile") {
+    "inference: a frozen process is removed and joins again after SIGCONT; one that joins in between serves too") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=3", "network.transfer_timeout_ms=1000"}));
   const auto frozen = start_inference(run.workers_at());
   REQUIRE(serves(run, 1));
-  REQUIRE(goes_on_serving(run, 1));
+  REQUIRE(keeps_serving(run, 1));
   frozen->signal(SIGSTOP);
   REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 is gone"); }));
   CHECK(run.goes_on(5));
   const auto late = start_inference(run.workers_at());
   REQUIRE(serves(run, 2));
-  CHECK(goes_on_serving(run, 2));
+  CHECK(keeps_serving(run, 2));
   frozen->signal(SIGCONT);
   REQUIRE(serves(run, 3));
-  CHECK(goes_on_serving(run, 3));
-  CHECK(goes_on_serving(run, 2));
+  CHECK(keeps_serving(run, 3));
+  CHECK(keeps_serving(run, 2));
   CHECK(run.goes_on(5));
   CHECK(count_of(run.folder(), "weights_behind", 3) <= 3);
   check_end(run);
@@ -229,7 +228,7 @@ TEST_CASE(
   CHECK_MESSAGE(late->wait().value_or(-1) == 0, late->err());
 }
 
-TEST_CASE("inference: a worker that loses the run for a while gets its answers when it is back") {
+TEST_CASE("inference: a worker that was frozen until its connection was lost is served again after it joins again") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=0", "inference.count=0",
                                                         "network.heartbeat_ms=200", "network.peer_timeout_ms=3000"}));
@@ -237,19 +236,19 @@ TEST_CASE("inference: a worker that loses the run for a while gets its answers w
   const auto process = start_worker(run.workers_at());
   REQUIRE(serves(run, 0));
   for (int cycle = 0; cycle < 2; ++cycle) {
-    REQUIRE(goes_on_serving(run, 0));
+    REQUIRE(keeps_serving(run, 0));
     const size_t ended = log_count(run.folder(), " ended: "), joined = log_count(run.folder(), " joined from");
     process->signal(SIGSTOP);
     REQUIRE(eventually([&] { return log_count(run.folder(), " ended: ") > ended; }));
     process->signal(SIGCONT);
     REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") > joined; }));
   }
-  CHECK(goes_on_serving(run, 0));
+  CHECK(keeps_serving(run, 0));
   CHECK(run.goes_on(5));
   check_end(run);
 }
 
-TEST_CASE("inference: Ctrl-C ends it with 130 and the run goes on; an address without a run is an error") {
+TEST_CASE("inference: Ctrl-C ends a process with 130 and not the run; an address without a run is an error") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped);
   const auto inference = start_inference(run.workers_at());

@@ -1,5 +1,5 @@
-// Processes that join a run: before it is there, after it was killed, with its own timeouts; and what their consoles
-// say.
+// Processes that join a run before it starts or after it was killed, wrong addresses, the run's timeouts, and the
+// messages on the console.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ std::unique_ptr<Process> start(const std::string& command, const std::string& ad
   return std::make_unique<Process>(Words{"troupe", command, "--connect", address} + more);
 }
 
-// Workers and inference processes serve as long as this many seconds pass with updates in them.
+// Checks for this long that the run makes updates.
 void drive(const TrainProcess& run, std::chrono::seconds time) {
   const Clock::time_point begin = Clock::now();
   while (Clock::now() - begin < time) REQUIRE(run.goes_on(1));
@@ -48,7 +48,7 @@ void drive(const TrainProcess& run, std::chrono::seconds time) {
 
 }  // namespace
 
-TEST_CASE("joining: workers and inference processes that start before the run wait for it, and say so") {
+TEST_CASE("joining: workers and inference processes that start before the run wait for it and print that") {
   TempFolder folder;
   const std::string address = free_address();
   const auto worker = start("worker", address), inference = start("inference", address);
@@ -67,7 +67,7 @@ TEST_CASE("joining: workers and inference processes that start before the run wa
   CHECK(has(inference->out(), "inference 0: ended: the run ended (interrupted)\n"));
 }
 
-TEST_CASE("joining: a run that does not come within --wait ends a process with 2 and one line") {
+TEST_CASE("joining: if the run does not start within --wait, a process ends with exit code 2 and gives the reason") {
   const std::string address = free_address();
   for (const std::string command : {"worker", "inference"}) {
     CAPTURE(command);
@@ -83,7 +83,7 @@ TEST_CASE("joining: a run that does not come within --wait ends a process with 2
   }
 }
 
-TEST_CASE("joining: a wrong address is refused in one line that says what is there and where the right one is") {
+TEST_CASE("joining: the error about a wrong address names what answers there and where the right address is") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
   const NodeProcess node;
@@ -109,10 +109,10 @@ TEST_CASE("joining: a wrong address is refused in one line that says what is the
       CHECK(refused.err == "troupe: --connect " + address + why + '\n');
     }
   CHECK(run.goes_on());
-  CHECK(!log_has(run.folder(), "connection"));  // none of them is the run's trouble
+  CHECK(!log_has(run.folder(), "connection"));  // the run logs no problem of its own
 }
 
-TEST_CASE("joining: a port that closes every connection is one that may open, and is named as that") {
+TEST_CASE("joining: the error about a port that closes every connection names the two possible causes") {
   Server closing("");
   const std::string address = closing.address();
   closing.close_all();
@@ -131,7 +131,7 @@ TEST_CASE("joining: a port that announces a huge message is refused before memor
                            "`troupe train` prints the right address in its line `workers`; tried once\n");
 }
 
-TEST_CASE("joining: a run that is lost and does not come back within --wait ends a process with 1 and one line") {
+TEST_CASE("joining: if a lost run does not return within --wait, a process ends with exit code 1 and the reason") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + set({"inference.count=0"}));
   const auto worker = start("worker", run.workers_at(), {"--wait", "1"});
@@ -146,11 +146,11 @@ TEST_CASE("joining: a run that is lost and does not come back within --wait ends
   }
 }
 
-TEST_CASE("joining: a run that is killed and started again gets its workers and inference processes back") {
+TEST_CASE("joining: workers and inference processes join again when a killed run is resumed") {
   TempFolder folder;
   const std::string address = free_address();
   const Words fixed = Words{"--listen", address}, any = {};
-  // With the same port named, and with the one that the killed start left in the folder.
+  // With --listen, and with the port that the run folder keeps from the killed start.
   for (const Words& listen : {fixed, any}) {
     const std::string at = folder / (listen.empty() ? "any" : "fixed");
     const Words line = kRemoteOnly + set({"inference.count=0", "checkpoint.every_updates=2"}) + listen;
@@ -172,7 +172,7 @@ TEST_CASE("joining: a run that is killed and started again gets its workers and 
   }
 }
 
-TEST_CASE("joining: a resumed run whose last port is taken says so and listens on another") {
+TEST_CASE("joining: a resumed run whose last port is taken logs that and listens on another one") {
   TempFolder folder;
   std::string before;
   {
@@ -193,8 +193,8 @@ TEST_CASE("joining: a resumed run whose last port is taken says so and listens o
   CHECK(worker->wait().value_or(-1) == 0);
 }
 
-// A process that sends signs of life too rarely is lost every time. One whose machine stands still for a moment, or the
-// run's, is lost now and then; those two tests try again then.
+// If a process sends heartbeats too rarely, the run always loses it. A busy machine can delay a heartbeat as well, so
+// this test and the next one try again after a loss.
 TEST_CASE("joining: workers and inference processes send heartbeats as often as the run asks") {
   TempFolder folder;
   int attempts = 0;
@@ -212,8 +212,8 @@ TEST_CASE("joining: workers and inference processes send heartbeats as often as 
   }));
 }
 
-// There are at least as many workers as the process has threads for them, and their environments compute for longer
-// than the timeout.
+// The process has at least as many workers as the machine has hardware threads, and each step of an environment
+// computes for longer than the timeout.
 TEST_CASE("joining: a worker whose environments are slow still sends heartbeats") {
   TempFolder folder;
   const unsigned workers = std::max(4u, std::thread::hardware_concurrency());
@@ -233,7 +233,7 @@ TEST_CASE("joining: a worker whose environments are slow still sends heartbeats"
   }));
 }
 
-// Nothing but signs of life travels while an environment makes its first step.
+// While the first step of an environment takes 7 s, heartbeats are the only traffic.
 TEST_CASE("joining: a worker does not give up a run that sends heartbeats rarely") {
   TempFolder folder;
   const std::string at = folder / "run";

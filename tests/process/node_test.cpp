@@ -1,5 +1,4 @@
-// `troupe node`: each of its workers is a process of its own, so that a crash costs one worker, and none outlives the
-// node.
+// `troupe node` runs each worker in a separate process. A crash ends one worker only, and no worker outlives the node.
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,16 +19,16 @@ using namespace troupe::test;
 
 namespace {
 
-// A run with credits for several workers at once, however slow each is.
+// The lag cap is high enough for credits of several workers at once, even if the workers are slow.
 const Words kRun =
     set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000", "replay.max_policy_lag=4", "trainer.epochs=1"});
 
 struct ProcessState {
-  char state = 0;  // Z: it has ended and nobody has reaped it
+  char state = 0;  // Z: a zombie, ended and not yet reaped
   pid_t parent = 0;
 };
 
-// Nothing when there is no such process.
+// Nothing if there is no such process.
 std::optional<ProcessState> state_of(pid_t id) {
   std::ifstream file("/proc/" + std::to_string(id) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -66,10 +65,10 @@ bool all_gone(const std::set<pid_t>& ids) {
   return std::ranges::none_of(ids, [](pid_t id) { return runs(id); });
 }
 
-// A node with workers that have joined.
+// A run and a node whose workers have joined it.
 struct Sampling {
   explicit Sampling(const std::string& folder, int workers) : run(folder, kRun) {
-    REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before it begins, a run is not ready
+    REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before that, a run refuses workers
     REQUIRE(node.spawn(workers, run.workers_at()).exit_code == 0);
     REQUIRE(eventually([&] { return joined() == static_cast<size_t>(workers); }));
   }
@@ -81,12 +80,12 @@ struct Sampling {
 
 }  // namespace
 
-TEST_CASE("node: an idle one has no children") {
+TEST_CASE("node: an idle node has no child processes") {
   NodeProcess node;
   CHECK(children_of(node).empty());
 }
 
-TEST_CASE("node: each worker is a process, and one that crashes is reported and replaced while the others go on") {
+TEST_CASE("node: each worker is a process; one that crashes is reported and replaced, the others keep running") {
   TempFolder folder;
   Sampling it(folder / "run", 3);
   const std::set<pid_t> before = children_of(it.node);
@@ -104,7 +103,7 @@ TEST_CASE("node: each worker is a process, and one that crashes is reported and 
   CHECK(balances(it.run.summary().at("ledger")));
 }
 
-TEST_CASE("node: a worker that is told to end is not replaced") {
+TEST_CASE("node: a worker that was ended with TERM is not replaced") {
   TempFolder folder;
   Sampling it(folder / "run", 2);
   kill(*children_of(it.node).begin(), SIGTERM);
@@ -114,7 +113,7 @@ TEST_CASE("node: a worker that is told to end is not replaced") {
   CHECK(it.joined() == 2);
 }
 
-TEST_CASE("node: its workers end and are reaped when their run ends, and it serves the next run") {
+TEST_CASE("node: the workers end and are reaped when their run ends, and the node serves the next run") {
   TempFolder folder;
   Sampling it(folder / "run", 3);
   CHECK(it.run.interrupt().value_or(-1) == 130);
@@ -125,7 +124,7 @@ TEST_CASE("node: its workers end and are reaped when their run ends, and it serv
   CHECK(next.goes_on());
 }
 
-TEST_CASE("node: none of its workers outlives it, however it ends") {
+TEST_CASE("node: no worker outlives the node, whether KILL, TERM or INT ends it") {
   TempFolder folder;
   for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
     CAPTURE(signal);
@@ -142,7 +141,7 @@ TEST_CASE("node: none of its workers outlives it, however it ends") {
   }
 }
 
-TEST_CASE("node: a worker that does not end is ended") {
+TEST_CASE("node: a frozen worker is killed when the node ends") {
   TempFolder folder;
   Sampling it(folder / "run", 2);
   const std::set<pid_t> workers = children_of(it.node);
@@ -152,7 +151,7 @@ TEST_CASE("node: a worker that does not end is ended") {
   CHECK(all_gone(workers));
 }
 
-TEST_CASE("node: spawn names the address that is wrong, the node's or the run's") {
+TEST_CASE("node: the errors of spawn name the wrong address, that of the node or that of the run") {
   TempFolder folder;
   NodeProcess node;
   const CommandLine no_run = node.spawn(1, "127.0.0.1:1");
@@ -173,7 +172,7 @@ TEST_CASE("node: spawn names the address that is wrong, the node's or the run's"
         "troupe: --node " + run.workers_at() + ": a troupe process answers there, but it is not a `troupe node`\n");
 }
 
-TEST_CASE("node: what a worker writes appears on its stderr with the process") {
+TEST_CASE("node: what a worker writes appears on the node's stderr with the id of the worker's process") {
   TempFolder folder;
   Sampling it(folder / "run", 1);
   const pid_t worker = *children_of(it.node).begin();
@@ -190,7 +189,7 @@ TEST_CASE("node: 64 workers join one run") {
   CHECK(it.node.process().wait().value_or(-1) == 130);
 }
 
-// An address at which connections are neither accepted nor refused: its queue is full.
+// An address that neither accepts nor refuses connections, because its queue is full.
 class SilentAddress {
  public:
   SilentAddress() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -219,7 +218,7 @@ class SilentAddress {
   std::string text_;
 };
 
-TEST_CASE("node: an address that does not answer keeps it from nothing else") {
+TEST_CASE("node: after an address that does not answer the node still starts workers for another run") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRun);
   REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));

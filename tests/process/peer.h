@@ -1,5 +1,5 @@
 #pragma once
-// A peer of a run, as an actor system in the test, and what refused commands say.
+// An actor system in the test process that acts as a peer of a run, and a check of refused commands.
 
 #include <algorithm>
 #include <memory>
@@ -18,7 +18,7 @@ namespace troupe::test {
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// One line on stderr that holds `part`, exit code 2.
+// Checks for exit code 2 and one line on stderr that contains `part`.
 inline void check_refused(const CommandLine& line, const std::string& part) {
   CAPTURE(line.err);
   CHECK(line.exit_code == 2);
@@ -26,7 +26,7 @@ inline void check_refused(const CommandLine& line, const std::string& part) {
   CHECK(has(line.err, part));
 }
 
-// The actor system of a peer in this process.
+// The actor system of a peer, in the process of the test.
 struct Peer {
   caf::actor_system_config config;
   std::unique_ptr<caf::actor_system> system;

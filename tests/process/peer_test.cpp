@@ -1,4 +1,4 @@
-// Processes that speak CAF but do not fit the run, and what troupe says to ports that are not a run's.
+// CAF peers that violate the protocol of troupe, and the errors about addresses that are not those of a run.
 #include <unistd.h>
 
 #include <atomic>
@@ -28,7 +28,7 @@ const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 TEST_CASE("ports: a peer with another protocol number is refused by the run") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
-  REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
+  REQUIRE(run.goes_on());  // before that, a run refuses workers
   Peer peer;
   const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(server);
@@ -41,10 +41,10 @@ TEST_CASE("ports: a peer with another protocol number is refused by the run") {
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("ports: messages whose sender is gone end nothing") {
+TEST_CASE("ports: messages without a sender end neither the run nor an actor of it") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
-  REQUIRE(run.goes_on());  // before it begins, a run answers that it is not ready
+  REQUIRE(run.goes_on());  // before that, a run refuses workers
   Peer peer;
   const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(server);
@@ -57,7 +57,7 @@ TEST_CASE("ports: messages whose sender is gone end nothing") {
   caf::anon_send(welcome->inference, ActRequest{});
   caf::anon_send(welcome->replay, WorkerHello{7, 1, 128});
   caf::anon_send(welcome->replay, Applied{9, {}});
-  std::string state;  // answered after those above, on the same connection
+  std::string state;  // the reply comes after the messages above were handled: they use the same connection
   self->request(*server, kPatience, status_atom_v)
       .receive([&](const StatusReply& r) { state = r.state; }, [](const caf::error&) {});
   CHECK(state == "running");
@@ -113,7 +113,7 @@ TEST_CASE("ports: errors that a peer sends to the actors of a run end none of th
   CHECK(!has(run.process().err(), "***"));
 }
 
-TEST_CASE("ports: an inference process whose replies make no sense loses its workers, and they go on") {
+TEST_CASE("ports: an inference process whose replies do not fit is removed, and its workers continue with another") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=2", "network.transfer_timeout_ms=10000"}));
   REQUIRE(run.goes_on());
@@ -156,7 +156,7 @@ CommandLine worker_to(const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("worker: an address that is not a run's gives a one-line error") {
+TEST_CASE("worker: an address that is not that of a run gives a one-line error") {
   TempFolder folder;
   const Server mute(""), web("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
   check_refused(worker_to("127.0.0.1:1"), "127.0.0.1:1: cannot connect");
@@ -169,7 +169,7 @@ TEST_CASE("worker: an address that is not a run's gives a one-line error") {
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
+TEST_CASE("worker: the address of a node and a run that refuses the worker give a one-line error") {
   NodeProcess node;
   check_refused(worker_to(node.address()), node.address() + ": a troupe process answers there that is not a run");
 
@@ -178,6 +178,6 @@ TEST_CASE("worker: a node, and a run that refuses it, are told in one line") {
   const uint16_t port = listen(*peer.system, server, "127.0.0.1", 0, messages_to_run());
   check_refused(worker_to("127.0.0.1:" + std::to_string(port)), "the run refuses");
   peer.system->middleman().unpublish(caf::actor_cast<caf::actor>(server), port);
-  caf::anon_send_exit(server,
-                      caf::exit_reason::user_shutdown);  // the registry may hold it still, and the system waits for it
+  // The registry may still hold the actor, and the actor system would wait for it at its end.
+  caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
 }

@@ -1,4 +1,4 @@
-// What comes to the ports of a run and of a node that is not troupe.
+// Traffic at the ports of a run and of a node that does not come from troupe.
 #include <signal.h>
 
 #include <algorithm>
@@ -17,14 +17,14 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr uint64_t kMuchMemory = uint64_t{1} << 30;  // a run of this size needs a fifth of it
+constexpr uint64_t kMuchMemory = uint64_t{1} << 30;  // a run of this size needs a fifth of that
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 
 // The ports of the loopback interface on which a process listens.
 std::set<uint16_t> ports_of(const Process& process) {
   std::set<std::string> sockets;
-  std::error_code gone;  // a descriptor that was closed meanwhile
+  std::error_code gone;  // set if the descriptor was closed in the meantime
   for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(process.id()) + "/fd")) {
     const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
     if (!gone && target.starts_with("socket:[")) sockets.insert(target.substr(8, target.size() - 9));
@@ -44,7 +44,7 @@ std::set<uint16_t> ports_of(const Process& process) {
   return ports;
 }
 
-// What a client of c10d's store begins with.
+// The first bytes that a client of the c10d store sends.
 std::string store_client(uint8_t query, uint64_t length) {
   std::string bytes("\0\xce\xf7\x85\x3c", 5);
   bytes += static_cast<char>(query);
@@ -54,7 +54,7 @@ std::string store_client(uint8_t query, uint64_t length) {
 
 }  // namespace
 
-TEST_CASE("ports: garbage at the ports of the weight transfer costs neither the run nor its console anything") {
+TEST_CASE("ports: garbage at the ports of the weight transfer neither stops the run nor fills its console") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"inference.count=0", "replay.max_policy_lag=4"}));
   Process inference({"troupe", "inference", "--connect", run.workers_at()});
@@ -81,12 +81,12 @@ TEST_CASE("ports: garbage at the ports of the weight transfer costs neither the 
     CHECK(std::ranges::count(err, '\n') <= 5);
     for (const char* noise : {"c10d", "frame #", "Exception raised", "TCPStore"}) CHECK(!has(err, noise));
   }
-  inference.signal(SIGKILL);  // a real loss is still told, in one line
+  inference.signal(SIGKILL);  // a real loss is still reported
   CHECK(eventually([&] { return has(run.process().err(), "inference process 0 is gone"); }));
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("ports: garbage, silence and floods cost a run nothing") {
+TEST_CASE("ports: garbage, silent connections and floods neither stop a run nor cost it a worker or much memory") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
   const auto worker = start_worker(run.workers_at());
@@ -115,7 +115,7 @@ TEST_CASE("ports: garbage, silence and floods cost a run nothing") {
   CHECK(late->wait().value_or(-1) == 0);
 }
 
-TEST_CASE("ports: no header ends a run or a node, whatever its operation, length and data") {
+TEST_CASE("ports: no header of a CAF message ends a run or a node, whatever its operation, length and data") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
   REQUIRE(run.goes_on());
@@ -141,7 +141,7 @@ TEST_CASE("ports: no header ends a run or a node, whatever its operation, length
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("ports: connections that are reset or silent give their descriptors back") {
+TEST_CASE("ports: the descriptors of connections that are reset or stay silent are closed") {
   NodeProcess node;
   const auto descriptors = [&] {
     return std::distance(std::filesystem::directory_iterator("/proc/" + std::to_string(node.process().id()) + "/fd"),
@@ -153,11 +153,11 @@ TEST_CASE("ports: connections that are reset or silent give their descriptors ba
     Client(node.address()).reset();
     silent.emplace_back(node.address());
   }
-  for (Client& client : silent) CHECK(client.is_closed());  // ten seconds after it connected
+  for (Client& client : silent) CHECK(client.is_closed());  // the node closes it after ten seconds of silence
   CHECK(eventually([&] { return descriptors() == before; }));
 }
 
-TEST_CASE("ports: an address that cannot be listened on gives a plain error message") {
+TEST_CASE("ports: an address on which a program cannot listen is refused with the reason") {
   const Server taken("");
   const std::string taken_port = std::to_string(port_of(taken.address()));
   TempFolder folder;
@@ -175,7 +175,7 @@ TEST_CASE("ports: an address that cannot be listened on gives a plain error mess
   }
 }
 
-TEST_CASE("ports: a header that announces gigabytes closes its connection and takes no memory") {
+TEST_CASE("ports: a header that announces a large payload closes its connection and allocates no memory for it") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
   REQUIRE(run.goes_on());
@@ -193,7 +193,7 @@ TEST_CASE("ports: a header that announces gigabytes closes its connection and ta
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("ports: a node withstands the same header") {
+TEST_CASE("ports: a node closes the connection of such a header too, and allocates no memory for it") {
   NodeProcess node;
   for (const uint64_t version : {1, 2, 3, 4}) {
     Client client(node.address());

@@ -18,7 +18,7 @@ namespace {
 
 // In the child, between fork and exec.
 [[noreturn]] void become(char* const* arguments, int out, int err, const std::optional<rlim_t>& limit_file_size) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves nothing behind
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // so that no process outlives a test that is killed
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   if (limit_file_size) {

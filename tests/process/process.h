@@ -1,6 +1,6 @@
 #pragma once
-// Programs that run beside a test, which starts them, signals them and waits for them with a deadline. Every wait is
-// for an event, never for a fixed time.
+// Programs that a test starts, signals and waits for. Every wait is for an event with a deadline, never for a fixed
+// time.
 
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -22,13 +22,13 @@ Words operator+(Words left, const Words& right);
 
 bool has(const std::string& text, const std::string& part);
 
-// Long enough for a busy machine; a test that passes never waits this long.
+// Long enough for a busy machine; a passing test never waits this long.
 constexpr std::chrono::seconds kPatience{60};
 
-// Whether `condition` comes true before the deadline; looks again every few milliseconds.
+// Whether `condition` becomes true before the deadline. Checks it every few milliseconds.
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline = kPatience);
 
-// The text of a file; empty when there is none.
+// The text of a file; empty if there is no file.
 std::string text_of(const std::string& path);
 
 class Process {
@@ -38,14 +38,14 @@ class Process {
   explicit Process(Words command, std::optional<rlim_t> limit_file_size = {});
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  ~Process();  // kills what still runs
+  ~Process();  // kills the process if it still runs
 
   pid_t id() const { return id_; }
   void signal(int number) const;
-  // The exit code, 128 + signal when one ended it; nothing while it runs or after the deadline.
+  // The exit code, or 128 + N if signal N ended the process. Nothing while it runs; `wait` waits until the deadline.
   std::optional<int> exit_code();
   std::optional<int> wait(std::chrono::milliseconds deadline = kPatience);
-  // What it wrote so far.
+  // What the process has written so far.
   std::string out() const { return text_of(files_ / "out"); }
   std::string err() const { return text_of(files_ / "err"); }
   uint64_t resident_bytes() const;
@@ -59,7 +59,7 @@ class Process {
   std::optional<int> exit_code_;
 };
 
-// Result of a command that was run to its end; the exit code is -1 when it did not end.
+// The result of a command that ran to its end. The exit code is -1 if it did not end before the deadline.
 struct CommandLine {
   explicit CommandLine(const Words& words);
   int exit_code = -1;

@@ -1,5 +1,5 @@
 #pragma once
-// Connections without CAF, for tests that attack a port or take the place of one.
+// Connections without CAF, for tests that attack a port or play a server.
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -71,14 +71,14 @@ class Client {
   bool connected_ = false;
 };
 
-// Accepts connections, sends each one a text, and says nothing more.
+// Accepts connections, sends a text to each, and nothing after that.
 class Server {
  public:
   explicit Server(std::string text, uint16_t port = 0)
       : text_(std::move(text)), socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = loopback(port);
     socklen_t size = sizeof address;
-    const int reuse = 1;  // connections of the port's last owner may linger
+    const int reuse = 1;  // connections of the process that last used the port may still exist
     ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket_, 8) != 0 ||
         ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
@@ -93,7 +93,7 @@ class Server {
     ::close(socket_);
   }
   const std::string& address() const { return address_; }
-  // From now on it closes what it accepts.
+  // Closes every connection that is accepted from now on.
   void close_all() { closes_ = true; }
 
  private:

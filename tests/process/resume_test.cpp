@@ -1,4 +1,4 @@
-// A training run that is interrupted, killed, damaged or refused, and goes on.
+// Training runs that are interrupted, killed, damaged or refused, and then resumed.
 #include <signal.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=5"});
 
-// What a refused start writes: one line.
+// Checks for exit code 2 and one line on stderr, which is returned.
 std::string refusal(const Words& line) {
   const CommandLine refused(line);
   CHECK(refused.exit_code == 2);
@@ -75,7 +75,7 @@ TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same command res
   CHECK(summary.at("ledger").at("lost_in_crash") == 0);
   CHECK(summary.at("env_steps") == summary.at("ledger").at("produced"));
   CHECK(summary.at("eval").at("return_mean").is_number());
-  CHECK(summary.at("eval").at("success_rate").is_null());  // CartPole does not say
+  CHECK(summary.at("eval").at("success_rate").is_null());  // CartPole does not report success
 
   Process once_more(train_line(folder / "run", limit));
   REQUIRE(once_more.wait().value_or(-1) == 0);
@@ -84,7 +84,7 @@ TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same command res
   CHECK(metrics_of(folder / "run").at("updates") == updates + 10);
 }
 
-TEST_CASE("train: the folder of a run and its config.json resume that run, whatever the current folder") {
+TEST_CASE("train: given a run folder or the config.json in it, `train` resumes that run from any current folder") {
   TempFolder folder;
   const std::string run = folder / "mine";
   REQUIRE(CommandLine(train_line(run, set({"stop.updates=1"}))).exit_code == 0);
@@ -102,7 +102,7 @@ TEST_CASE("train: the folder of a run and its config.json resume that run, whate
   CHECK(has(refusal({"troupe", "train", run, "--seed", "99"}), run + ": cannot resume: seed was "));
 }
 
-TEST_CASE("train: with --run, the config of a run makes another run with those settings") {
+TEST_CASE("train: with --run, the config of a run starts another run with those settings") {
   TempFolder folder;
   const std::string run = folder / "mine", other = folder / "other";
   REQUIRE(CommandLine(train_line(run, set({"stop.updates=1"}))).exit_code == 0);
@@ -116,17 +116,17 @@ TEST_CASE("train: with --run, the config of a run makes another run with those s
   CHECK(json_of(run + "/summary.json").at("updates") == 1);
 }
 
-TEST_CASE("train: a config file named config.json in a folder of one's own is a config file like any other") {
+TEST_CASE("train: a config.json that is not in a run folder is used like any other config file") {
   TempFolder folder;
   std::ofstream(folder / "config.json") << R"({"env": {"id": "CartPole-v1"}, "stop": {"env_steps": 1}})";
-  CHECK(has(refusal({"troupe", "train", folder / "config.json"}), "stop.env_steps: 1 "));  // before any folder is made
+  CHECK(has(refusal({"troupe", "train", folder / "config.json"}), "stop.env_steps: 1 "));
   std::ofstream(folder / "config.json") << R"({"stop": {"env_steps": 2048}, "evaluation": {"episodes": 1}})";
   const std::string there = "cd '" + (folder / ".") + "' && exec '" + test::built_program("troupe") + "' train ";
   CHECK(CommandLine({"/bin/sh", "-c", there + "config.json"}).exit_code == 0);
   CHECK(std::filesystem::exists(folder / "runs/config/summary.json"));
 }
 
-TEST_CASE("train: a run that failed before it trained or saved anything is repaired by other settings") {
+TEST_CASE("train: until a run has trained or saved anything, a start may change any setting") {
   TempFolder folder;
   const std::string run = folder / "run";
   {
@@ -141,13 +141,14 @@ TEST_CASE("train: a run that failed before it trained or saved anything is repai
   CHECK(has(refusal(train_line(run, set({"stop.updates=1"}))), "algorithm.gamma was 0.5 and is now 0.98"));
 }
 
-TEST_CASE("train: a stopped run names the signal, and how to resume, on the console and in its log") {
+TEST_CASE("train: a stopped run prints the signal and the command that resumes it, and logs the signal") {
   TempFolder folder;
   TrainProcess run(folder / "a run", kEndless);
   REQUIRE(run.goes_on(1));
   run.process().signal(SIGTERM);
   CHECK(run.process().wait().value_or(-1) == 130);
-  CHECK(run.process().err() == "stopping at SIGTERM: writing a checkpoint\n");  // no hint at Ctrl-C: it is no terminal
+  // Without a terminal there is no hint about a second Ctrl-C.
+  CHECK(run.process().err() == "stopping at SIGTERM: writing a checkpoint\n");
   CHECK(run.process().out().find("\nTo resume: ") != std::string::npos);
   CHECK(run.process().out().find("troupe train cartpole --run '" + run.folder() + "' --set ") != std::string::npos);
   CHECK(log_has(run.folder(), "train: stopping at SIGTERM\n"));
@@ -156,8 +157,7 @@ TEST_CASE("train: a stopped run names the signal, and how to resume, on the cons
 }
 
 TEST_CASE(
-    "train: a finished run that is made longer says that its learning rate follows the new limit, and else trains no "
-    "more") {
+    "train: a finished run trains on only with a higher limit, and prints that its learning rate follows that limit") {
   TempFolder folder;
   const auto train = [&](const std::string& updates, const std::string& schedule) {
     return CommandLine(train_line(
@@ -181,7 +181,7 @@ TEST_CASE(
   CHECK(train("4", "constant").err == "");
 }
 
-TEST_CASE("train: a start names every setting that it changes, on the console and in the log") {
+TEST_CASE("train: a start prints the settings that it changes, and logs each of them") {
   TempFolder folder;
   const std::string run = folder / "run";
   const auto train = [&](const Words& more) {
@@ -210,7 +210,7 @@ TEST_CASE("train: a start names every setting that it changes, on the console an
     CHECK(log_has(run, std::string("train: setting changed: ") + change + '\n'));
 }
 
-TEST_CASE("train: Ctrl-C during the last evaluation ends the run normally") {
+TEST_CASE("train: Ctrl-C during the last evaluation ends the run with 130 and keeps its updates") {
   TempFolder folder;
   TrainProcess run(folder / "run", set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"}));
   REQUIRE(eventually([&] { return checkpoints_of(run.folder()) == std::vector<uint64_t>{2}; }));
@@ -218,7 +218,7 @@ TEST_CASE("train: Ctrl-C during the last evaluation ends the run normally") {
   CHECK(run.summary().at("updates") == 2);
 }
 
-TEST_CASE("train: after a kill the same command resumes from the newest checkpoint and its workers join again") {
+TEST_CASE("train: after a kill the run resumes from the newest checkpoint and its workers join again") {
   TempFolder folder;
   const Words settings = kEndless + set({"workers.count=0", "checkpoint.keep=2"});
   auto run = std::make_unique<TrainProcess>(folder / "run", settings);
@@ -239,7 +239,7 @@ TEST_CASE("train: after a kill the same command resumes from the newest checkpoi
   CHECK(worker->wait().value_or(-1) == 0);
 }
 
-TEST_CASE("train: a run that uses samples again does so after a resume, within its bounds") {
+TEST_CASE("train: a run with reuse reuses samples after a resume too, at most replay.max_reuse times") {
   TempFolder folder;
   const Words settings = set({"replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"});
   uint64_t updates = 0, trained = 0;
@@ -258,11 +258,11 @@ TEST_CASE("train: a run that uses samples again does so after a resume, within i
   CHECK(balances(ledger));
   CHECK(summary.at("lag").at("max") <= 4);
   const uint64_t new_samples = ledger.at("trained").get<uint64_t>() - trained;
-  CHECK(new_samples >= 4 * 1024);  // no sample in more than 3 of the 12 updates of 1024
-  CHECK(new_samples < 12 * 1024);  // and some in more than one
+  CHECK(new_samples >= 4 * 1024);  // no sample was in more than 3 of the 12 updates of 1024 samples
+  CHECK(new_samples < 12 * 1024);  // and some samples were in more than one
 }
 
-TEST_CASE("train: starts that were killed before any checkpoint have epochs of their own") {
+TEST_CASE("train: every start has a new epoch, also after a start that was killed before any checkpoint") {
   TempFolder folder;
   const Words settings = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"});
   for (const char* epoch : {"0\n", "1\n"}) {
@@ -278,7 +278,7 @@ TEST_CASE("train: starts that were killed before any checkpoint have epochs of t
   CHECK(state_of(folder / "run").at("epoch") == 2);
 }
 
-TEST_CASE("train: a damaged newest checkpoint is named and the one before it is used") {
+TEST_CASE("train: a damaged newest checkpoint is reported, and the run resumes from the one before it") {
   TempFolder folder;
   {
     TrainProcess run(folder / "run", kEndless);
@@ -296,7 +296,7 @@ TEST_CASE("train: a damaged newest checkpoint is named and the one before it is 
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("train: when no checkpoint can be read, the run says so and starts nothing") {
+TEST_CASE("train: if no checkpoint can be used, the start is refused") {
   TempFolder folder;
   {
     TrainProcess run(folder / "run", set({"stop.updates=1"}));
@@ -307,9 +307,9 @@ TEST_CASE("train: when no checkpoint can be read, the run says so and starts not
     CHECK(has(refusal(train_line(folder / "run", set({"stop.updates=1"}))), "no checkpoint can be used"));
 }
 
-TEST_CASE("train: a full disk costs reports and checkpoints, not the run, and the exit code tells") {
+TEST_CASE("train: if checkpoints cannot be written, the run trains to its end, reports that and ends with 1") {
   TempFolder folder;
-  // A file may hold 64 KiB: reports and checkpoints of a wide model do not fit.
+  // A file may have at most 64 KiB, too little for a checkpoint of this wide model.
   const Words settings =
       set({"stop.env_steps=0", "stop.updates=6", "checkpoint.every_updates=2", "model.hidden=[256,256]"});
   TrainProcess run(folder / "run", settings, 64 << 10);
@@ -321,7 +321,7 @@ TEST_CASE("train: a full disk costs reports and checkpoints, not the run, and th
   CHECK(checkpoints_of(run.folder()).empty());
 }
 
-TEST_CASE("train: checkpoints written before the disk was full are kept") {
+TEST_CASE("train: if new checkpoints cannot be written, the one before is kept, and the run can resume from it") {
   TempFolder folder;
   const Words wide =
       set({"stop.env_steps=0", "checkpoint.every_updates=2", "checkpoint.keep=1", "model.hidden=[256,256]"});
@@ -339,7 +339,7 @@ TEST_CASE("train: checkpoints written before the disk was full are kept") {
   CHECK(run.process().wait().value_or(-1) == 0);
 }
 
-TEST_CASE("train: a folder, a port or a config that is taken is refused in one line") {
+TEST_CASE("train: a folder or a port that is in use, or a fixed setting that changed, is refused with one line") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
   REQUIRE(run.goes_on(1));

@@ -1,4 +1,5 @@
-// Signals that ask a command to stop: at every moment of a run, several at once, and ignored ones that are inherited.
+// Signals that ask a program to stop: during start, training and the last evaluation of a run, several at once, and
+// signals that are ignored from the start.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpo
 const Words kDeterministic = set({"deterministic=true", "stats.every_updates=1"});
 const Words kEndlessEvaluation = set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"});
 
-// A run that was asked to stop has written everything.
+// Checks that a run that was asked to stop wrote its summary and a checkpoint of its last update.
 void check_stopped(Process& run, const std::string& folder) {
   CHECK(run.wait().value_or(-1) == 130);
   const Json summary = json_of(folder + "/summary.json");
@@ -34,7 +35,7 @@ void check_stopped(Process& run, const std::string& folder) {
   CHECK(checkpoints_of(folder).back() == summary.at("updates"));
 }
 
-// Whether the process holds this signal back.
+// Whether the process blocks this signal, so that it is pending until the process handles it.
 bool blocks(const Process& process, int number) {
   std::ifstream status("/proc/" + std::to_string(process.id()) + "/status");
   for (std::string line; std::getline(status, line);)
@@ -42,7 +43,7 @@ bool blocks(const Process& process, int number) {
   return false;
 }
 
-// `troupe` with these words, started by a shell that ignores a signal.
+// `words` started by a shell that ignores the signal `name`.
 Words ignoring(const std::string& name, Words words) {
   words[0] = test::built_program(words[0]);
   return Words{"/bin/sh", "-c", "trap '' " + name + R"(; exec "$@")", "sh"} + words;
@@ -50,7 +51,7 @@ Words ignoring(const std::string& name, Words words) {
 
 }  // namespace
 
-TEST_CASE("signals: every one of them makes a run write a checkpoint and end with 130") {
+TEST_CASE("signals: each stop signal makes a run write a checkpoint and end with 130") {
   TempFolder folder;
   for (const int number : kStopSignals) {
     CAPTURE(number);
@@ -61,7 +62,7 @@ TEST_CASE("signals: every one of them makes a run write a checkpoint and end wit
   }
 }
 
-TEST_CASE("signals: several at once make a run stop once, with its checkpoint") {
+TEST_CASE("signals: several stop signals at once end a run normally, with its checkpoint") {
   TempFolder folder;
   for (const int first : kStopSignals) {
     CAPTURE(first);
@@ -74,7 +75,7 @@ TEST_CASE("signals: several at once make a run stop once, with its checkpoint") 
   }
 }
 
-TEST_CASE("signals: a deterministic run stops at each of them, and at several") {
+TEST_CASE("signals: a deterministic run stops at each stop signal followed by others") {
   TempFolder folder;
   for (const int number : kStopSignals) {
     CAPTURE(number);
@@ -88,7 +89,7 @@ TEST_CASE("signals: a deterministic run stops at each of them, and at several") 
   }
 }
 
-TEST_CASE("signals: during the last evaluation they end the run with what it has trained") {
+TEST_CASE("signals: a stop signal during the last evaluation ends the run and keeps its updates") {
   TempFolder folder;
   for (const int number : kStopSignals) {
     CAPTURE(number);
@@ -101,7 +102,7 @@ TEST_CASE("signals: during the last evaluation they end the run with what it has
   }
 }
 
-TEST_CASE("signals: one that comes while a run starts leaves no folder or a complete one") {
+TEST_CASE("signals: a stop signal during the start of a run leaves no folder or a complete one") {
   TempFolder folder;
   for (const int number : kStopSignals) {
     CAPTURE(number);
@@ -114,8 +115,8 @@ TEST_CASE("signals: one that comes while a run starts leaves no folder or a comp
   }
 }
 
-// A step of the environment takes a minute, so that the run cannot end in order before the test does.
-TEST_CASE("signals: a second INT at least one second after the first ends a run at once, no other signal does") {
+// A step of the environment takes a minute, so that the run cannot end normally during the test.
+TEST_CASE("signals: a second INT ends a run at once, but not within a second of the first signal") {
   TempFolder folder;
   const Words slow{"troupe", "train", "synthetic", "--run", folder / "run"};
   Process run(slow + kDeterministic + set({"env.params.step_us=60000000", "env.params.step_mode=sleep"}));
@@ -133,9 +134,9 @@ TEST_CASE("signals: a second INT at least one second after the first ends a run 
   CHECK(!std::filesystem::exists(folder / "run/summary.json"));
 }
 
-// An evaluation inside a step holds up an end in order for some seconds. A test that is itself held up for longer tries
-// again.
-TEST_CASE("signals: a second INT removes endpoints.json and names the newest checkpoint") {
+// An evaluation whose step does not return delays a normal end for some seconds. On a slow machine the run can end
+// normally before the second INT; then the test tries again.
+TEST_CASE("signals: a run that a second INT ends removes endpoints.json and prints its newest checkpoint") {
   TempFolder folder;
   const Words stalled_evaluation =
       set({"env.id=Synthetic", R"(env.params={"image_height": 1, "image_width": 1})",
@@ -159,7 +160,7 @@ TEST_CASE("signals: a second INT removes endpoints.json and names the newest che
   }));
 }
 
-TEST_CASE("signals: workers, inference processes and nodes end with 130 at each of them, and at several") {
+TEST_CASE("signals: workers, inference processes and nodes end with 130 at each stop signal followed by others") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
   const Words commands[] = {{"troupe", "worker", "--connect", run.workers_at()},
@@ -181,7 +182,7 @@ TEST_CASE("signals: workers, inference processes and nodes end with 130 at each 
   check_stopped(run.process(), run.folder());
 }
 
-TEST_CASE("signals: a run started with HUP ignored, as by nohup, goes on at HUP and stops at TERM") {
+TEST_CASE("signals: a run started with HUP ignored, as by nohup, continues at HUP and stops at TERM") {
   TempFolder folder;
   const std::string at = folder / "run";
   Process run(ignoring("HUP", train_line(at, kEndless)));
@@ -203,7 +204,7 @@ TEST_CASE("signals: a run started with INT ignored, as shells start background j
   check_stopped(run, at);
 }
 
-TEST_CASE("signals: a worker started with HUP ignored stays at HUP and ends at TERM") {
+TEST_CASE("signals: a worker started with HUP ignored continues at HUP and ends at TERM") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0"}));
   Process worker(ignoring("HUP", {"troupe", "worker", "--connect", run.workers_at()}));
@@ -215,7 +216,7 @@ TEST_CASE("signals: a worker started with HUP ignored stays at HUP and ends at T
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
-TEST_CASE("signals: a run whose stderr nobody reads stops all the same") {
+TEST_CASE("signals: a run whose stderr is full and not read stops at INT") {
   TempFolder folder;
   const std::string at = folder / "run", pipe = folder / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);

@@ -1,5 +1,5 @@
-// Programs started and ended, again and again. In CAF 0.17.6 an actor system can wait for ever for a thread of its own
-// when it ends (runtime/caf/owned_system.h): a process that did would go on after its work, once in several ends.
+// Programs that are started and ended many times. At its end an actor system of CAF 0.17.6 can wait forever for one of
+// its own threads (runtime/caf/owned_system.h). A process with this fault would sometimes not end.
 #include <signal.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ using namespace troupe::test;
 
 namespace {
 
-// From the signal, or from the last update, to the end of the process. Takes milliseconds; a machine that does much
-// else is slow.
+// The limit from the signal, or from the summary, to the end of the process. It takes milliseconds on an idle machine
+// and longer on a busy one.
 constexpr std::chrono::seconds kEnd{15};
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
@@ -29,14 +29,14 @@ int end_of(Process& process, int signal) {
 
 }  // namespace
 
-TEST_CASE("start and stop: every worker that is told to end does, with 130") {
+TEST_CASE("start and stop: INT and TERM end a worker process with 130 at any time") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
-  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before it begins, a run is not ready
+  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before that, a run refuses workers
   for (size_t cycle = 1; cycle <= 12; ++cycle) {
     const auto worker = start_worker(run.workers_at(), cycle % 3 == 0 ? 2 : 1);
     REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") >= cycle + cycle / 3; }));
-    if (cycle % 2 == 0) REQUIRE(run.goes_on());  // in the middle of its work, or right after it joined
+    if (cycle % 2 == 0) REQUIRE(run.goes_on());  // while it samples, or right after it joined
     CHECK_MESSAGE(end_of(*worker, cycle % 4 == 0 ? SIGINT : SIGTERM) == 130, "cycle " << cycle);
     CHECK(worker->err() == "");
   }
@@ -44,7 +44,7 @@ TEST_CASE("start and stop: every worker that is told to end does, with 130") {
   CHECK(balances(run.summary().at("ledger")));
 }
 
-TEST_CASE("start and stop: every short run ends by itself with 0, its workers in other processes too") {
+TEST_CASE("start and stop: short runs and their worker processes always end by themselves with 0") {
   TempFolder folder;
   for (int cycle = 0; cycle < 8; ++cycle) {
     CAPTURE(cycle);
@@ -70,10 +70,10 @@ TEST_CASE("start and stop: stop.seconds ends a run that never gets a sample, wit
   CHECK(checkpoints_of(folder / "run") == std::vector<uint64_t>{0});
 }
 
-TEST_CASE("start and stop: every node that is told to end does, with 130, idle or with workers") {
+TEST_CASE("start and stop: TERM ends a node with 130, idle or with workers") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
-  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before it begins, a run is not ready
+  REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before that, a run refuses workers
   for (size_t cycle = 1; cycle <= 8; ++cycle) {
     NodeProcess node;
     if (cycle % 2 == 0) {
@@ -85,7 +85,7 @@ TEST_CASE("start and stop: every node that is told to end does, with 130, idle o
   CHECK(end_of(run.process(), SIGTERM) == 130);
 }
 
-TEST_CASE("start and stop: a stack that is too small is refused, in every program, with one line") {
+TEST_CASE("start and stop: every program refuses a stack limit that is too small, with one line") {
   TempFolder folder;
   const std::vector<Words> lines = {train_line(folder / "run"),
                                     {"troupe", "worker", "--connect", "127.0.0.1:9"},
@@ -114,16 +114,16 @@ TEST_CASE("start and stop: a working directory that was deleted is refused with 
   CHECK_FALSE(std::filesystem::exists(folder / "run"));
 }
 
-// A sanitizer needs more address space than this leaves.
+// AddressSanitizer needs more address space than these limits allow.
 #if !defined(__SANITIZE_ADDRESS__)
-TEST_CASE("start and stop: a run that the address space has no room for is refused and writes nothing") {
+TEST_CASE("start and stop: a run that does not fit into the address space is refused and writes nothing") {
   TempFolder folder;
   const auto run_with = [&](const std::string& limits, const Words& settings) {
     Words line = train_line(folder / "run", kEndless + settings);
     line[0] = test::built_program(line[0]);
     return CommandLine(Words{"/bin/sh", "-c", limits + " && exec \"$@\"", "sh"} + line);
   };
-  // 4 GiB for each stack, 128 GiB for all; then no room for the few threads of a small run.
+  // First stacks of 4 GiB for 200 workers in 128 GiB, then too little for the few threads of a small run.
   for (const CommandLine& run : {run_with("ulimit -s 4194304 && ulimit -v 134217728", set({"workers.count=200"})),
                                  run_with("ulimit -v 600000", {})}) {
     CHECK(run.exit_code == 2);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Starts the programs under limits on the number of threads: thread_limit_test.py BUILD_DIR. Needs root and setpriv, because the limit does
-not bind root; skipped otherwise."""
+"""Starts the programs under limits on the number of threads: thread_limit_test.py BUILD_DIR. The limit does not apply to root, so the test
+runs the programs as another user. It needs root and setpriv for that, and is skipped without them."""
 
 import os
 import resource
@@ -11,9 +11,9 @@ import tempfile
 import unittest
 
 BUILD = os.path.abspath(sys.argv.pop(1))
-USER = 100_000 + os.getpid()  # has no other process, so that the limit counts only ours
+USER = 100_000 + os.getpid()  # a user without other processes, so that the limit counts those of the test only
 LIMITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18)
-os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # the leak checker of a sanitized build cannot run as another user
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # in a build with sanitizers the leak checker cannot run as another user
 REFUSED = "raise `ulimit -u`, `ulimit -v` or the container's limit of processes"
 
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 using Tensors = std::map<std::string, Array>;
 
-// Updates with a rate of 0 would change the normalisers only; so small a rate leaves the weights nearly as they were.
+// A learning rate so small that updates hardly change the weights.
 const Words kStill = set({"trainer.policy_lr=1e-9", "trainer.value_lr=1e-9"});
 
 Words updates(int count) {
@@ -38,7 +38,7 @@ std::string model_of(const std::string& folder, uint64_t step) {
 
 Tensors tensors_of(const std::string& path) { return read_safetensors(posix_disk(), path).tensors; }
 
-// The largest difference between two tensors of float32.
+// The largest difference between elements of two float32 tensors.
 float distance(const Array& a, const Array& b) {
   REQUIRE(a.shape() == b.shape());
   float largest = 0;
@@ -47,13 +47,13 @@ float distance(const Array& a, const Array& b) {
   return largest;
 }
 
-// Whether each weight is nearly that of the other model.
+// Whether all weights of two models are nearly equal.
 bool is_near(const Tensors& a, const Tensors& b) {
   return std::ranges::all_of(a,
                              [&](const auto& tensor) { return distance(tensor.second, b.at(tensor.first)) < 1e-4f; });
 }
 
-// Exit code 2, one line on stderr, and no folder was made.
+// Checks that `train` ends with exit code 2 and one line on stderr, which is returned, and makes no run folder.
 std::string refusal(const std::string& folder, const Words& more) {
   const bool before = fs::exists(folder);
   const CommandLine refused = train(folder, more);
@@ -70,7 +70,7 @@ std::string hex(uint32_t value) {
   return text;
 }
 
-// With the CRC that fits it.
+// Writes state.json with the CRC that matches its content.
 void write_state(const std::string& checkpoint, Json state) {
   state.erase("crc32c");
   state["crc32c"] = hex(crc32c(state.dump()));
@@ -86,7 +86,7 @@ struct Former {
 
 }  // namespace
 
-TEST_CASE("warm start: a new run begins with the weights of another one's newest checkpoint, and counts from 0") {
+TEST_CASE("warm start: a new run begins with the weights of the newest checkpoint of another run and counts from 0") {
   const Former former;
   const std::string run = former.folder / "run";
   const CommandLine started =
@@ -109,7 +109,7 @@ TEST_CASE("warm start: a new run begins with the weights of another one's newest
   CHECK(tensors_of(run + "/init.safetensors") == tensors_of(source));
 }
 
-TEST_CASE("warm start: a checkpoint's folder, its file and a file of one's own are sources too") {
+TEST_CASE("warm start: a checkpoint folder, its weights file and a copy of either are sources too") {
   const Former former;
   const std::string file = former.folder / "mine.safetensors";
   fs::copy(model_of(former.run, 1), file);
@@ -126,7 +126,7 @@ TEST_CASE("warm start: a checkpoint's folder, its file and a file of one's own a
   }
 }
 
-TEST_CASE("warm start: the environment's parameters and the algorithm may differ, what the network sees may not") {
+TEST_CASE("warm start: environment parameters and algorithm may differ, but not the size of the observations") {
   TempFolder folder;
   const std::string former = folder / "former", run = folder / "run";
   const Words grid = set({"env.id=GridWorld", "env.params.size=5"});
@@ -140,7 +140,7 @@ TEST_CASE("warm start: the environment's parameters and the algorithm may differ
             "tensor policy.0.weight is float32 [64, 25], this run's model has float32 [64, 4]\n"));
 }
 
-TEST_CASE("warm start: the statistics of normalisers come along") {
+TEST_CASE("warm start: the statistics of normalisers are taken from the source too") {
   TempFolder folder;
   const Words normalised = set({"model.normalize_observations=true", "model.normalize_returns=true"});
   const std::string former = folder / "former", run = folder / "run";
@@ -153,7 +153,7 @@ TEST_CASE("warm start: the statistics of normalisers come along") {
     CHECK(count(model_of(run, 1), name) >= count(model_of(former, 1), name) + 1024);
 }
 
-TEST_CASE("warm start: what does not fit is refused in one line that names it, before anything is made") {
+TEST_CASE("warm start: a source that does not fit is refused with the reason, and no run folder is made") {
   const Former former;
   const std::string run = former.folder / "run", shown = "troupe: --init-from: " + model_of(former.run, 3) + ": ";
   CHECK(refusal(run, updates(1) + from(former.run) + set({"model.hidden=[32,64]"})) ==
@@ -186,7 +186,7 @@ TEST_CASE("warm start: what does not fit is refused in one line that names it, b
   CHECK(has(refusal(run, from(checkpoint_folder(former.run, 2))), model_of(former.run, 2) + ": damaged: CRC "));
 }
 
-TEST_CASE("warm start: settings with which the weights would mean something else are refused, wherever they are") {
+TEST_CASE("warm start: settings that change the meaning of the weights are refused for every kind of source") {
   const Former former;
   const std::string checkpoint = checkpoint_folder(former.run, 3), copied = former.folder / "copied",
                     run = former.folder / "run";
@@ -201,12 +201,12 @@ TEST_CASE("warm start: settings with which the weights would mean something else
   CHECK(refusal(run, relu + from(checkpoint + "/model.safetensors")) == refused(checkpoint + "/model.safetensors"));
   CHECK(refusal(run, relu + from(copied)) == refused(copied + "/model.safetensors"));
   CHECK(refusal(run, relu + from(copied + "/model.safetensors")) == refused(copied + "/model.safetensors"));
-  // As an older program wrote it.
+  // Older versions wrote no settings.
   Json state = json_of(checkpoint + "/state.json");
   state.erase("settings");
   write_state(checkpoint, state);
   CHECK(refusal(run, relu + from(checkpoint)) == refused(checkpoint + "/model.safetensors"));
-  const std::string file = former.folder / "model.safetensors";  // of nobody knows which run
+  const std::string file = former.folder / "model.safetensors";  // without a folder that tells how it was trained
   fs::copy(checkpoint + "/model.safetensors", file);
   const CommandLine started = train(run, relu + from(file));
   CHECK_MESSAGE(started.exit_code == 0, started.err);
@@ -214,7 +214,7 @@ TEST_CASE("warm start: settings with which the weights would mean something else
             "was trained with model.activation \"relu\", this run has \"tanh\""));
 }
 
-TEST_CASE("warm start: a run that has not trained yet refuses settings that its given weights do not fit") {
+TEST_CASE("warm start: a run that has not trained yet refuses settings that do not fit its initial weights") {
   const Former former;
   const std::string run = former.folder / "run", kept = run + "/init.safetensors";
   REQUIRE(train(run, updates(1) + from(former.run)).exit_code == 0);
@@ -232,7 +232,7 @@ TEST_CASE("warm start: a run that has not trained yet refuses settings that its 
   CHECK(has(again.out, "beginning with the weights of "));
 }
 
-TEST_CASE("warm start: the same command resumes the run, although its source is gone; another source is refused") {
+TEST_CASE("warm start: the same command resumes the run, even without its source; another source is refused") {
   const Former former;
   const std::string run = former.folder / "run";
   REQUIRE(train(run, updates(1) + from(former.run)).exit_code == 0);
@@ -252,7 +252,7 @@ TEST_CASE("warm start: the same command resumes the run, although its source is 
   CHECK(has(refusal(run, updates(4) + from(run)), "the run in " + run + " was started with --init-from " + former.run));
 }
 
-TEST_CASE("warm start: a new run with the settings of one that began with given weights says that it does not") {
+TEST_CASE("warm start: a new run with the settings of a warm-started run reports that it begins with new weights") {
   const Former former;
   const std::string run = former.folder / "run", like = former.folder / "like";
   REQUIRE(train(run, updates(1) + from(former.run)).exit_code == 0);
@@ -264,13 +264,13 @@ TEST_CASE("warm start: a new run with the settings of one that began with given 
   REQUIRE(second.exit_code == 0);
   CHECK(has(first.out, line));
   CHECK(log_has(like, line));
-  CHECK(!has(second.out, line));  // resumes
+  CHECK(!has(second.out, line));  // this start resumes the run
   const CommandLine given(Words{"troupe", "train", run, "--run", former.folder / "given"} + from(former.run));
   REQUIRE(given.exit_code == 0);
   CHECK(!has(given.out, "begins with new weights"));
 }
 
-TEST_CASE("warm start: another source is refused where the run's checkpoint was being replaced when it was killed") {
+TEST_CASE("warm start: --init-from is refused if the only checkpoint of the run is one that was being replaced") {
   const Former former;
   const std::string cold = former.folder / "cold";
   REQUIRE(train(cold, updates(1) + set({"checkpoint.keep=1"})).exit_code == 0);
@@ -288,7 +288,7 @@ TEST_CASE("warm start: another source is refused where the run's checkpoint was 
   CHECK(has(resumed.out, "resuming at update 1,"));
 }
 
-TEST_CASE("warm start: a start that is killed before its first checkpoint begins with the same weights again") {
+TEST_CASE("warm start: after a kill before the first checkpoint the run begins with the same weights again") {
   const Former former;
   const std::string run = former.folder / "run";
   const Words endless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"}) + kStill;
@@ -313,7 +313,7 @@ TEST_CASE("warm start: a start that is killed before its first checkpoint begins
   CHECK(is_near(tensors_of(model_of(run, checkpoints_of(run).back())), given));
 }
 
-TEST_CASE("warm start: kept weights that are damaged or gone are refused, and written again from their source") {
+TEST_CASE("warm start: a damaged or missing init.safetensors is refused, and is written again from its source") {
   const Former former;
   const std::string run = former.folder / "run", kept = run + "/init.safetensors";
   const Words endless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"}) + kStill;
@@ -327,7 +327,7 @@ TEST_CASE("warm start: kept weights that are damaged or gone are refused, and wr
   const Safetensors good = read_safetensors(posix_disk(), kept);
   Safetensors changed = good;
   Array& weight = changed.tensors.at("policy.1.weight");
-  weight = weight.clone();  // copies of an array share its numbers
+  weight = weight.clone();  // copies of an array share their data
   weight.mutable_view<float>()[3] = 0;
   const auto damage = [&](int kind) {
     if (kind == 0) write_safetensors(posix_disk(), kept, changed.tensors, changed.metadata);
@@ -360,11 +360,11 @@ TEST_CASE("warm start: kept weights that are damaged or gone are refused, and wr
   CHECK(has(refusal(run, updates(1) + from(former.run)), kept + ": is missing, and it cannot be written again: "));
 }
 
-TEST_CASE("warm start: a folder of an older program is told by the metadata of its weights") {
+TEST_CASE("warm start: init.json or the metadata of init.safetensors is enough to start the run again") {
   const Former former;
   const std::string run = former.folder / "run", kept = run + "/init.safetensors";
   REQUIRE(train(run, updates(1) + from(former.run)).exit_code == 0);
-  fs::remove(kept);  // init.json still tells
+  fs::remove(kept);  // init.json still records the source
   CHECK(train(run, updates(2) + from(former.run)).exit_code == 0);
   const std::string other = former.folder / "other";
   CHECK(has(refusal(run, updates(3) + from(checkpoint_folder(former.run, 1))),
@@ -381,7 +381,7 @@ TEST_CASE("warm start: a folder of an older program is told by the metadata of i
       has(refusal(other, updates(1)), "/init.safetensors: its metadata holds no xxh3, the checksum of the weights, "));
 }
 
-TEST_CASE("warm start: a source that the system does not let through is named with the cause, and warned of once") {
+TEST_CASE("warm start: a source that cannot be opened is refused, a damaged newest checkpoint is reported once") {
   const Former former;
   const std::string run = former.folder / "run", loop = former.folder / "loop";
   fs::create_symlink(loop, loop);
@@ -395,7 +395,7 @@ TEST_CASE("warm start: a source that the system does not let through is named wi
   CHECK(started.err.find(warning) == started.err.rfind(warning));
 }
 
-TEST_CASE("warm start: weights that give numbers that are not finite end the run, and eval says so") {
+TEST_CASE("warm start: weights that give non-finite outputs end the run and eval with that reason") {
   const Former former;
   const std::string run = former.folder / "run", file = former.folder / "huge.safetensors",
                     checkpoint = checkpoint_folder(former.run, 3);
@@ -419,7 +419,7 @@ TEST_CASE("warm start: weights that give numbers that are not finite end the run
   CHECK(std::ranges::count(evaluated.err, '\n') == 1);
 }
 
-TEST_CASE("warm start: a disk without room for the weights ends the start, and the same command works once there is") {
+TEST_CASE("warm start: a start without room for the weights is refused, and the same command works with room") {
   TempFolder folder;
   const Words wide = updates(1) + set({"model.hidden=[256,256]"});
   const std::string former = folder / "former", run = folder / "run";

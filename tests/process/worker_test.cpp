@@ -1,4 +1,4 @@
-// Workers in processes of their own: joining, killed, frozen, started by a node.
+// Worker processes that join a run, are killed or frozen, or are started by a node.
 #include <signal.h>
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 const Words kRemoteOnly = set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000"});
-// Credits for several workers at once, however slow each is.
+// The lag cap is high enough for credits of several workers at once, even if the workers are slow.
 const Words kRoomForMany = set({"replay.max_policy_lag=4", "trainer.epochs=1"});
 
 double milliseconds_since(Clock::time_point begin) {
@@ -37,7 +37,7 @@ void check_balanced_end(TrainProcess& run) {
 
 }  // namespace
 
-TEST_CASE("worker: joins a running run at once, needs little memory, and ends with the run") {
+TEST_CASE("worker: a worker process joins a run quickly, needs little memory and ends with the run") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + set({"stats.interval_ms=10", "trainer.super_batch=128"}));
   REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));
@@ -49,16 +49,16 @@ TEST_CASE("worker: joins a running run at once, needs little memory, and ends wi
   REQUIRE(eventually([&] { return run.updates() > 0; }));
   const double trained_ms = milliseconds_since(begin);
   const double megabytes = static_cast<double>(worker->peak_resident_bytes()) / 1e6;
-  MESSAGE("joined after " << joined_ms << " ms, trained on after " << trained_ms << " ms (bar 150), " << megabytes
-                          << " MB (bar 25)");
-  CHECK(trained_ms < 4 * 150 + 2000);  // a machine that does much else is slow to start a process
+  MESSAGE("joined after " << joined_ms << " ms, trained on after " << trained_ms << " ms (target 150), " << megabytes
+                          << " MB (target 25)");
+  CHECK(trained_ms < 4 * 150 + 2000);  // a busy machine is slow to start a process
   if (!test::kSanitized) CHECK(megabytes < 2 * 25);
   check_balanced_end(run);
   CHECK(worker->wait().value_or(-1) == 0);
   CHECK(worker->err() == "");
 }
 
-TEST_CASE("worker: 64 of them serve one run in 2 GB") {
+TEST_CASE("worker: 64 worker processes together need less than 2 GB") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany + set({"env.rows=1"}));
   std::vector<std::unique_ptr<Process>> workers;
@@ -67,14 +67,14 @@ TEST_CASE("worker: 64 of them serve one run in 2 GB") {
   REQUIRE(run.goes_on());
   double megabytes = 0;
   for (const auto& worker : workers) megabytes += static_cast<double>(worker->resident_bytes()) / 1e6;
-  MESSAGE("64 workers: " << megabytes << " MB (bar 2000)");
+  MESSAGE("64 workers: " << megabytes << " MB (target 2000)");
   CHECK(megabytes > 64);
   if (!test::kSanitized) CHECK(megabytes < 2000);
   check_balanced_end(run);
   for (const auto& worker : workers) CHECK_MESSAGE(worker->wait().value_or(-1) == 0, worker->err());
 }
 
-TEST_CASE("worker: one after the other is killed, replacements join, and the ledger balances") {
+TEST_CASE("worker: after workers are killed and replaced one by one the ledger balances") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany);
   std::vector<std::unique_ptr<Process>> workers;
@@ -94,7 +94,7 @@ TEST_CASE("worker: one after the other is killed, replacements join, and the led
   for (const auto& worker : workers) CHECK(worker->wait().value_or(-1) == 0);
 }
 
-TEST_CASE("worker: all are killed at once, the run waits for new ones") {
+TEST_CASE("worker: after its only worker is killed the run continues with a new one") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly);
   auto first = start_worker(run.workers_at());
@@ -106,7 +106,7 @@ TEST_CASE("worker: all are killed at once, the run waits for new ones") {
   check_balanced_end(run);
 }
 
-TEST_CASE("worker: a frozen one counts as gone, the run goes on, and it joins again when it thaws") {
+TEST_CASE("worker: a frozen worker counts as gone, and joins again after SIGCONT") {
   TempFolder folder;
   TrainProcess run(folder / "run",
                    kRemoteOnly + kRoomForMany + set({"network.heartbeat_ms=200", "network.peer_timeout_ms=1000"}));
@@ -126,7 +126,7 @@ TEST_CASE("worker: a frozen one counts as gone, the run goes on, and it joins ag
   CHECK(other->wait().value_or(-1) == 0);
 }
 
-TEST_CASE("worker: a frozen run is given up and joined again when it thaws") {
+TEST_CASE("worker: a worker loses a frozen run, and joins it again after SIGCONT") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + set({"network.heartbeat_ms=200", "network.peer_timeout_ms=1000"}));
   const auto worker = start_worker(run.workers_at());
@@ -139,7 +139,7 @@ TEST_CASE("worker: a frozen run is given up and joined again when it thaws") {
   check_balanced_end(run);
 }
 
-TEST_CASE("worker: Ctrl-C ends it with 130 and the run goes on") {
+TEST_CASE("worker: Ctrl-C ends a worker process with 130, and the run continues") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly);
   const auto worker = start_worker(run.workers_at(), 2);
@@ -153,7 +153,7 @@ TEST_CASE("worker: Ctrl-C ends it with 130 and the run goes on") {
   check_balanced_end(run);
 }
 
-TEST_CASE("node: workers it started serve the run and leave with it, and it serves the next run") {
+TEST_CASE("node: its workers sample for a run and end with it, and the node serves the next run") {
   TempFolder folder;
   NodeProcess node;
   for (const std::string name : {"first", "second"}) {
@@ -171,7 +171,7 @@ TEST_CASE("node: workers it started serve the run and leave with it, and it serv
   CHECK(node.process().wait().value_or(-1) == 130);
 }
 
-TEST_CASE("node: killed with its workers, the run goes on with others") {
+TEST_CASE("node: after a node and its workers are killed, the run continues with other workers") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany);
   NodeProcess node;
@@ -184,7 +184,7 @@ TEST_CASE("node: killed with its workers, the run goes on with others") {
   check_balanced_end(run);
 }
 
-TEST_CASE("spawn: an address where no run or no node answers is told in one line, and the node stays") {
+TEST_CASE("spawn: an address where no run or no node answers gives a one-line error, and the node keeps running") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly);
   NodeProcess node;
