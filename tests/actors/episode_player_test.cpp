@@ -11,7 +11,7 @@ using namespace troupe;
 
 namespace {
 
-// Takes the first action always.
+// Always takes the first action.
 class FirstPolicy final : public Policy {
  public:
   explicit FirstPolicy(EnvSpec spec) : spec_(std::move(spec)) {}
@@ -56,7 +56,7 @@ TEST_CASE("episode_player: statistics are unknown until an episode ends") {
     CHECK(std::isnan(x));
 }
 
-TEST_CASE("episode_player: environments that always fail end it with their own error") {
+TEST_CASE("episode_player: if environments always fail, their error ends it") {
   auto env = make_evaluation_env(config_of("Synthetic").env, R"({"exception_probability": 1})", 2);
   FirstPolicy policy(env->spec());
   EpisodePlayer player(std::move(env), 1, 4);
@@ -72,21 +72,21 @@ TEST_CASE("episode_player: environments that always fail end it with their own e
 TEST_CASE("episode_player: any number of failures is allowed while episodes are finished") {
   RunConfig config = config_of("Synthetic", R"({"exception_probability": 0.2, "episode_length": 2})");
   config.env.params = R"({"image_height": 1, "image_width": 1})";
-  CHECK(play(config, 4, 8000).episodes == 8000);  // with more than kMaxFailures failures between the first and the last
+  CHECK(play(config, 4, 8000).episodes == 8000);  // with more than kMaxPlayFailures failures in total
 }
 
-TEST_CASE("episode_player: success is unknown where the environment does not report it, and may be 0 where it does") {
+TEST_CASE("episode_player: the success rate is NaN if the environment does not report success, else it may be 0") {
   const EpisodeSummary silent = play(config_of("CartPole-v1"), 2, 5);
   CHECK(silent.episodes == 5);
   CHECK(silent.return_mean == silent.length_mean);
   CHECK(std::isnan(silent.success_rate));
   const EpisodeSummary reported = play(config_of("TokenReach", R"({"max_episode_steps": 8})"), 2, 4);
-  CHECK(reported.success_rate == 0.0);  // always down and left, for one chunk
+  CHECK(reported.success_rate == 0.0);  // FirstPolicy always moves in the same direction
 }
 
 namespace {
 
-// Counts the steps of each row's episode in its recurrent state, and takes the first action always.
+// Always takes the first action, and counts the steps of each row's episode in its recurrent state.
 class CountingPolicy final : public Policy {
  public:
   explicit CountingPolicy(EnvSpec spec) : first_(std::move(spec)) {}
@@ -113,7 +113,7 @@ class CountingPolicy final : public Policy {
 
 }  // namespace
 
-TEST_CASE("episode_player: a recurrent state is carried from step to step and begins anew with each episode") {
+TEST_CASE("episode_player: a recurrent state is kept from step to step and reset at each new episode") {
   auto env = make_evaluation_env(config_of("Corridor").env, "{}", 2);
   const int64_t limit = env->spec().max_episode_steps;
   CountingPolicy policy(env->spec());

@@ -30,7 +30,7 @@ struct Fixture : OneActor {
                       InferencePeers{peers.as<PublisherActor>(), peers.as<ReplayService>(), peers.as<StatsService>()}));
     run();
   }
-  // Of one row, from group 0 of a worker.
+  // A request of one row from group 0 of a worker.
   ActRequest request(uint64_t id, uint64_t worker) {
     const int64_t observation = world.new_observation();
     ActRequest result;
@@ -41,7 +41,7 @@ struct Fixture : OneActor {
     result.seeds = Array(DType::i64, {1});
     return result;
   }
-  // Weights arrive, and the deadline of whatever waits passes.
+  // Sends weights and lets time pass until every pending request is served.
   void serve() {
     peers.tell(inference, WeightsMessage{sim::fake_weights({0, 1}, {0, 1})});
     run();
@@ -53,7 +53,7 @@ struct Fixture : OneActor {
   InferenceActor inference;
 };
 
-// Fails where a batch holds the observation `bad`.
+// Throws if a batch contains the observation `bad`.
 class FailsOn final : public Policy {
  public:
   FailsOn(std::unique_ptr<Policy> policy, int64_t bad) : policy_(std::move(policy)), bad_(bad) {}
@@ -82,7 +82,7 @@ class FailsOn final : public Policy {
 }  // namespace
 
 TEST_CASE(
-    "inference: a request that cannot be computed fails alone, with its error; others of its batch are answered") {
+    "inference: a request that cannot be computed fails with its error, and the others of its batch are answered") {
   Fixture f;
   const Peer third = f.add_peer();
   const ActRequest good = f.request(5, 1), bad = f.request(9, 2);
@@ -108,11 +108,11 @@ TEST_CASE(
   CHECK(f.other.heard->replies[0].fault == Fault::forward_failed);
   CHECK(f.other.heard->replies[0].error == "observation " + std::to_string(number) + " cannot be computed");
   CHECK(f.state().report.batches == 1);
-  CHECK(f.state().report.failed == 2);  // the batch, and the request alone
+  CHECK(f.state().report.failed == 2);  // the batch, then the bad request on its own
   CHECK(f.state().pending.empty());
 }
 
-TEST_CASE("inference: requests of two actors that state the same worker are both answered") {
+TEST_CASE("inference: requests of two actors with the same worker number are both answered") {
   Fixture f;
   f.client.tell(f.inference, f.request(5, 1));
   f.other.tell(f.inference, f.request(9, 1));
@@ -125,7 +125,7 @@ TEST_CASE("inference: requests of two actors that state the same worker are both
   CHECK(f.other.heard->replies[0].id == 9);
 }
 
-TEST_CASE("inference: the end of an actor that stated another one's worker takes none of its requests along") {
+TEST_CASE("inference: the end of an actor with the worker number of another removes no request of the other") {
   Fixture f;
   f.other.tell(f.inference, f.request(9, 1));
   f.client.tell(f.inference, f.request(5, 1));
@@ -137,7 +137,7 @@ TEST_CASE("inference: the end of an actor that stated another one's worker takes
   CHECK(f.state().pending.empty());
 }
 
-TEST_CASE("inference: a request asked again replaces the one before") {
+TEST_CASE("inference: a repeated request replaces the one before") {
   Fixture f;
   f.client.tell(f.inference, f.request(5, 1));
   f.client.tell(f.inference, f.request(6, 1));
@@ -147,7 +147,7 @@ TEST_CASE("inference: a request asked again replaces the one before") {
   CHECK(f.client.heard->replies[0].id == 6);
 }
 
-TEST_CASE("inference: the parts of a sender that ended before its first request was whole are freed") {
+TEST_CASE("inference: the parts of a sender that ended before its first request was complete are freed") {
   Fixture f;
   const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), PartOf::request, 1, 32);
   REQUIRE(parts.size() > 2);
@@ -160,7 +160,7 @@ TEST_CASE("inference: the parts of a sender that ended before its first request 
   CHECK(f.state().clients.empty());
 }
 
-TEST_CASE("inference: a request in parts is answered like one in a piece") {
+TEST_CASE("inference: a request in parts is answered") {
   Fixture f;
   for (const Part& part : split(serialize(*f.system, f.request(5, 1)), PartOf::request, 1, 64))
     f.client.tell(f.inference, part);
@@ -171,7 +171,7 @@ TEST_CASE("inference: a request in parts is answered like one in a piece") {
   CHECK(f.state().parts.bytes() == 0);
 }
 
-TEST_CASE("inference: a pause counts for the sender alone, and for a worker when the run says so") {
+TEST_CASE("inference: a batch does not wait for a client that sent Pause or was paused by its worker number") {
   Fixture f;
   f.serve();
   f.client.tell(f.inference, f.request(5, 1));
@@ -181,7 +181,7 @@ TEST_CASE("inference: a pause counts for the sender alone, and for a worker when
   REQUIRE(f.state().batcher->target() == 8);
   f.client.tell(f.inference, f.request(6, 1));
   f.run();
-  CHECK(f.client.heard->replies.size() == 1);  // the other one may ask
+  CHECK(f.client.heard->replies.size() == 1);  // the batch waits for the other client
   f.other.tell(f.inference, Pause{2, 0});
   f.run();
   CHECK(f.client.heard->replies.size() == 2);
@@ -196,7 +196,7 @@ TEST_CASE("inference: a pause counts for the sender alone, and for a worker when
   CHECK(f.client.heard->replies.size() == 3);
 }
 
-TEST_CASE("inference: the parts of a client whose end nobody reports are freed, and its entry after it") {
+TEST_CASE("inference: the parts and later the entry of a silent client are freed without a report of its end") {
   Fixture f;
   f.serve();
   const std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), PartOf::request, 1, 32);
@@ -213,7 +213,7 @@ TEST_CASE("inference: the parts of a client whose end nobody reports are freed, 
   CHECK(f.state().clients.empty());
 }
 
-TEST_CASE("inference: a client that was silent for long is not waited for, and is answered when it asks again") {
+TEST_CASE("inference: a batch does not wait for a client that was silent for 60 s, which may still ask again") {
   Fixture f;
   f.serve();
   f.client.tell(f.inference, f.request(5, 1));
@@ -236,7 +236,7 @@ TEST_CASE("inference: a client that was silent for long is not waited for, and i
   CHECK(f.client.heard->replies[1].id == 6);
 }
 
-TEST_CASE("inference: a client that waits for the first weights is kept, however long that takes") {
+TEST_CASE("inference: a client that waits for the first weights is not removed as silent") {
   Fixture f;
   f.client.tell(f.inference, f.request(5, 1));
   f.run();
@@ -247,7 +247,7 @@ TEST_CASE("inference: a client that waits for the first weights is kept, however
   CHECK(f.client.heard->replies[0].fault == Fault::none);
 }
 
-TEST_CASE("inference: recurrent states of several clients go through one forward and back to their own") {
+TEST_CASE("inference: each client gets its own recurrent state back from a common batch") {
   Fixture f({.state_size = 2, .sequence = 1, .burn_in = 0});
   const auto recurrent = [&](uint64_t id, uint64_t worker) {
     ActRequest request = f.request(id, worker);
@@ -271,9 +271,7 @@ TEST_CASE("inference: recurrent states of several clients go through one forward
   CHECK(!f.world.violation);
 }
 
-TEST_CASE(
-    "inference: a request without the recurrent state that the model has is refused, and so is one with a state too "
-    "many") {
+TEST_CASE("inference: a request whose recurrent state does not match the model is refused") {
   for (const int64_t size : {0, 2}) {
     CAPTURE(size);
     Fixture f({.state_size = size, .sequence = size / 2, .burn_in = 0});
@@ -289,7 +287,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("inference: errors and unknown messages of a client end nothing and are not answered") {
+TEST_CASE("inference: errors and unknown messages of a client are ignored") {
   Fixture f;
   f.client.tell(f.inference, caf::error(caf::sec::unexpected_message));
   f.client.tell(f.inference, std::string("nobody asked for this"));
@@ -300,8 +298,7 @@ TEST_CASE("inference: errors and unknown messages of a client end nothing and ar
   CHECK(f.client.heard->replies[0].fault == Fault::none);
 }
 
-TEST_CASE(
-    "inference: parts of another message and a damaged request are dropped; the client is answered when it asks") {
+TEST_CASE("inference: parts of another message and a damaged request are dropped, and a later request is answered") {
   Fixture f;
   std::vector<Part> parts = split(serialize(*f.system, f.request(5, 1)), PartOf::reply, 1, 64);
   for (const Part& part : parts) f.client.tell(f.inference, part);

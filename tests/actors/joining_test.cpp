@@ -17,7 +17,7 @@ struct Driven {
   Joining joining;
   std::chrono::steady_clock::time_point now{1h};
 
-  // The pause after a membership of this length.
+  // The pause after the host lost a membership of this length.
   std::chrono::milliseconds lost_after(std::chrono::milliseconds membership) {
     taken_in(joining);
     joining.member_since = now;
@@ -32,7 +32,7 @@ struct Driven {
   }
 };
 
-// A host whose memberships never become of use, like an inference process that weights never reach.
+// A host whose memberships are never used, like an inference process that never receives weights.
 using Host = caf::typed_actor<caf::reacts_to<begin_atom>>;
 struct HostState {
   static inline const char* name = "host";
@@ -93,7 +93,7 @@ TEST_CASE("joining: the waiting time restarts with the loss of a membership that
   f.open();
   for (int loss = 1; loss <= 3; ++loss) {
     REQUIRE(f.joins == loss);
-    f.pass(31s);  // longer than the patience
+    f.pass(31s);  // longer than the patience of 20 s
     f.close();
     CHECK(f.losses_told == loss);
     f.open();
@@ -119,7 +119,7 @@ TEST_CASE("joining: an attempt ends with the waiting time, which starts with the
   Driven host;
   host.joining.run.patience = {.at_start = 7s, .after_loss = 20s};
   CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);
-  host.now += 5s;  // nobody answered
+  host.now += 5s;  // an attempt without an answer
   CHECK(host.pause() == 100ms);
   CHECK(attempt_deadline(host.joining, host.now) == 1900ms);
   host.now += 1900ms;
@@ -128,12 +128,12 @@ TEST_CASE("joining: an attempt ends with the waiting time, which starts with the
   CHECK(host.lost_after(1s) == 200ms);
   CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);
   host.joining = {.run = {.patience = {0s, 0s}}};
-  CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);  // of the only one
+  CHECK(attempt_deadline(host.joining, host.now) == kJoinDeadline);  // without patience there is one attempt
 }
 
-TEST_CASE("joining: the waiting time restarts with each loss, whatever the pause") {
+TEST_CASE("joining: the waiting time restarts with each loss, even if the pauses add up to more") {
   Driven host;
-  for (int i = 0; i < 1000; ++i) host.lost_after(50ms);  // longer than the patience in all
+  for (int i = 0; i < 1000; ++i) host.lost_after(50ms);  // in total longer than the patience
   const auto lost_at = host.now;
   host.lost_after(50ms);
   while (next_pause(host.joining, host.now)) host.now += 3s;

@@ -28,7 +28,7 @@ MemoryNeed replay_of(const RunConfig& config, int32_t chunk = 1) {
 
 }  // namespace
 
-TEST_CASE("memory: replay needs memory for its capacity, whatever the lag cap") {
+TEST_CASE("memory: the memory of replay follows from its capacity, also with a very large lag cap") {
   RunConfig config;
   config.stop.env_steps = 0;
   config.replay.max_policy_lag = 2;
@@ -46,12 +46,12 @@ TEST_CASE("memory: replay needs memory for its capacity, whatever the lag cap") 
 }
 
 TEST_CASE(
-    "memory: a sample also holds what the algorithm asks for and, with action chunks, the steps that were executed") {
+    "memory: a sample also holds what the algorithm needs and, with action chunks, the number of executed steps") {
   RunConfig config;
   config.stop.env_steps = 0;
   config.replay.capacity = 1000;
   const double plain = replay_of(config).bytes;
-  // Three more decisions of two numbers each, and one number for the chunk.
+  // Three more decisions of two numbers each, and the number of executed steps.
   CHECK(replay_of(config, 4).bytes - plain == 1000 * (3 * 2 * 4 + 4));
   config.algorithm.group_by = "task";
   CHECK(replay_of(config).bytes - plain == 1000 * 4);

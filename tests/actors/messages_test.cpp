@@ -52,7 +52,7 @@ Array odd_floats() {
 
 }  // namespace
 
-TEST_CASE("messages: arrays survive the wire bit by bit: NaN, infinities, -0, denormals, empty shapes") {
+TEST_CASE("messages: arrays are sent bit for bit: NaN, infinities, -0, denormals, empty shapes") {
   Fixture f;
   CHECK(f.round_trip(odd_floats()) == odd_floats());
   for (DType dtype : kDTypes)
@@ -62,7 +62,7 @@ TEST_CASE("messages: arrays survive the wire bit by bit: NaN, infinities, -0, de
     }
 }
 
-TEST_CASE("messages: a slice travels alone") {
+TEST_CASE("messages: a slice is sent without the rest of its array") {
   Fixture f;
   const Array whole = Array::of<int32_t>({4}, {1, 2, 3, 4});
   CHECK(f.round_trip(whole.slice(1, 3)) == Array::of<int32_t>({2}, {2, 3}));
@@ -99,7 +99,7 @@ TEST_CASE("messages: requests and replies round-trip") {
   CHECK(back.policy_parameters == reply.policy_parameters);
 }
 
-TEST_CASE("messages: rollouts round-trip whole") {
+TEST_CASE("messages: rollouts round-trip with every member") {
   Fixture f;
   auto rollout = std::make_shared<Rollout>();
   rollout->worker = 5;
@@ -177,7 +177,7 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(odd == -std::numeric_limits<double>::infinity());
 }
 
-TEST_CASE("messages: an array that claims more than it may hold is refused without taking memory") {
+TEST_CASE("messages: an array with a size above the limit is refused before memory is allocated") {
   Fixture f;
   std::vector<char> bytes;
   {
@@ -205,7 +205,7 @@ TEST_CASE("messages: a truncated array is an error") {
     CHECK(f.parse(std::vector<char>(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)), array));
 }
 
-TEST_CASE("messages: a signature round-trips, and one that makes no sense is refused") {
+TEST_CASE("messages: a signature round-trips, and an invalid one is refused") {
   Fixture f;
   const Signature signature{{{TensorGroup::policy, "policy.0.weight", {64, 4}, DType::f32},
                              {TensorGroup::value, "value.0.weight", {64, 4}, DType::f32},

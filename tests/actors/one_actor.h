@@ -1,5 +1,5 @@
 #pragma once
-// One actor of a run by itself: its peers are played by the test, on one thread and a clock that the test moves.
+// Fixture for a single actor of a run. The test plays its peers, on one thread and with a clock that the test advances.
 
 #include <memory>
 #include <vector>
@@ -20,7 +20,7 @@
 
 namespace troupe::test {
 
-// Messages that a fake peer received.
+// The messages that a fake peer received.
 struct Heard {
   std::vector<uint64_t> requests;  // ids of ActRequests
   std::vector<ActReply> replies;
@@ -31,7 +31,7 @@ struct Heard {
   std::vector<UpdateMessage> updates;
   std::vector<TrainingEnded> ended;
   uint32_t credits = 0;
-  std::vector<caf::error> exits;  // reasons of exit messages, which it ignores
+  std::vector<caf::error> exits;  // reasons of exit messages; they do not end the peer
 };
 
 struct PeerState {
@@ -47,7 +47,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [heard](const EnvironmentsFailing& failing) { heard->failing.push_back(failing); },
       [heard](const SamplingFailed& failed) { heard->sampling_failed.push_back(failed); },
       [heard](const Credits& credits) { heard->credits += credits.count; },
-      // A message without a handler would be answered with an error, which ends its sender.
+      // For a message without a handler, CAF would reply with an error, which ends the sender.
       [heard](const ActRequest& request) { heard->requests.push_back(request.id); },
       [](const Pause&) {},
       [](const WorkerHello&) {},
@@ -64,7 +64,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
   };
 }
 
-// An actor of any type, as far as it is played here.
+// A fake actor that can be used as any typed actor whose messages it handles.
 struct Peer {
   template <class Service>
   Service as() const {

@@ -22,7 +22,7 @@ std::vector<char> counting(size_t size) {
 
 }  // namespace
 
-TEST_CASE("parts: a message of any length comes back whole") {
+TEST_CASE("parts: a message of any length is the same after splitting and assembling") {
   for (size_t size : {1, 9, 10, 11, 20, 1000}) {
     PartAssembler assembler;
     const auto bytes = counting(size);
@@ -37,7 +37,7 @@ TEST_CASE("parts: a message of any length comes back whole") {
   }
 }
 
-TEST_CASE("parts: a message that starts anew replaces one that was never finished") {
+TEST_CASE("parts: the first part of a new message replaces an unfinished message") {
   PartAssembler assembler;
   const auto first = split(counting(25), PartOf::rollout, 1, 10), second = split(counting(15), PartOf::rollout, 2, 10);
   assembler.add({}, first[0]);
@@ -45,7 +45,7 @@ TEST_CASE("parts: a message that starts anew replaces one that was never finishe
   CHECK(*assembler.add({}, second[1]) == counting(15));
 }
 
-TEST_CASE("parts: a missing, repeated or foreign part is refused and loses the message") {
+TEST_CASE("parts: after a missing part or a part of another message the message is refused") {
   const auto parts = split(counting(35), PartOf::rollout, 1, 10), other = split(counting(35), PartOf::rollout, 2, 10);
   for (const Part& wrong : {parts[2], parts[3], other[1]}) {
     PartAssembler assembler;
@@ -55,7 +55,7 @@ TEST_CASE("parts: a missing, repeated or foreign part is refused and loses the m
   }
 }
 
-TEST_CASE("parts: a part of another kind or another number of parts, and one without bytes, is refused") {
+TEST_CASE("parts: a part with another kind or count than the first, or without bytes, is refused") {
   const auto parts = split(counting(35), PartOf::reply, 1, 10);
   Part other_kind = parts[1], other_count = parts[1], empty = parts[1];
   other_kind.of = PartOf::request;
@@ -69,7 +69,7 @@ TEST_CASE("parts: a part of another kind or another number of parts, and one wit
   }
 }
 
-TEST_CASE("parts: an announced number of parts takes no memory") {
+TEST_CASE("parts: no memory is allocated for announced parts") {
   PartAssembler assembler;
   Part first = split(counting(10), PartOf::reply, 1, 10)[0];
   first.count = std::numeric_limits<uint32_t>::max();
@@ -86,7 +86,7 @@ TEST_CASE("parts: a message larger than the limit is refused at the part that ex
   assembler.add({}, parts[0]);
   assembler.add({}, parts[1]);
   CHECK_THROWS_AS(assembler.add({}, parts[2]), InvariantError);
-  CHECK_THROWS_AS(assembler.add({}, parts[3]), InvariantError);  // nothing is kept of it
+  CHECK_THROWS_AS(assembler.add({}, parts[3]), InvariantError);  // the message was dropped
 }
 
 TEST_CASE("parts: unfinished messages of all senders together hold no more than the limit") {
@@ -109,7 +109,7 @@ TEST_CASE("parts: unfinished messages of all senders together hold no more than 
   CHECK(assembler.bytes() == 10);
 }
 
-TEST_CASE("parts: messages survive the way through bytes, and damage is an error") {
+TEST_CASE("parts: a serialised message round-trips, and a truncated one is an error") {
   caf::actor_system_config config;
   register_messages(config);
   configure(config, {SchedulerKind::single_step, 1, false, {}});
@@ -133,7 +133,7 @@ Arrays named() { return {{"o", bytes_array()}}; }
 
 Episodes many_episodes() { return {bytes_array(), bytes_array(), bytes_array()}; }
 
-// What CAF would send beside the payload.
+// The bytes that CAF would send in addition to the payload.
 template <class Message>
 size_t overhead(const Message& message) {
   caf::actor_system_config config;
@@ -147,7 +147,7 @@ size_t overhead(const Message& message) {
 
 }  // namespace
 
-TEST_CASE("parts: the payload of a message that is sent in parts is all of it but names and numbers") {
+TEST_CASE("parts: the payload of a message contains all arrays and texts, so the rest is small") {
   ActRequest request;
   request.observations = request.value_observations = named();
   request.action_mask = request.seeds = request.state = request.starts = request.value_state = bytes_array();

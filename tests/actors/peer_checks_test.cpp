@@ -43,7 +43,7 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout as a worker makes it fits") {
   CHECK(!changed([](Rollout&) {}, {1, 7}));
 }
 
-TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout carries recurrent states as the run's model has them") {
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout must have the recurrent states of the run's model") {
   const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
   Rollout recurrent = rollout;
   const auto refused = [&](const Recurrence& wanted) { return misfit(config, spec, wanted, {1, 9}, recurrent); };
@@ -64,14 +64,14 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout carries recurrent states as t
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "peer_checks: a rollout carries the estimates that the run's estimator takes from it, no others") {
+                  "peer_checks: a rollout must have the estimates that the run's estimator needs, and no others") {
   const Array estimates = rollout.advantages;
-  config.algorithm.advantage = "grpo";  // the trainer makes the advantages
+  config.algorithm.advantage = "grpo";  // the trainer computes the advantages
   CHECK(changed([](Rollout&) {}));
   rollout.advantages = {};
   CHECK(!changed([](Rollout&) {}));
   CHECK(changed([](Rollout& r) { r.returns = {}; }));
-  config.algorithm.advantage = "vtrace";  // and the value targets
+  config.algorithm.advantage = "vtrace";  // the trainer computes the value targets too
   rollout.last_observations.set("state", Array(DType::f32, {2, 3}));
   CHECK(changed([](Rollout&) {}));
   rollout.returns = {};
@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "peer_checks: a rollout carries the policy's parameters where the run's loss asks for them") {
+                  "peer_checks: a rollout must have policy parameters if the run's loss needs them, and only then") {
   const auto carrying = [&](int64_t parameters) {
     return changed([&](Rollout& r) { r.policy_parameters = Array(DType::f32, {4, 2, parameters}); });
   };
@@ -95,16 +95,17 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(changed([](Rollout& r) { r.policy_parameters = Array(DType::f64, {4, 2, 5}); }));
 }
 
-TEST_CASE_FIXTURE(Fixture, "peer_checks: an action must be allowed by its mask where it is a sample") {
+TEST_CASE_FIXTURE(Fixture, "peer_checks: the mask must allow the action of every valid step") {
   spec.action.masked = true;
   rollout.action_mask = Array(DType::u8, {4, 2, 5});
   const auto mask = rollout.action_mask.mutable_view<uint8_t>();
   CHECK(changed([](Rollout&) {}));
-  mask[0] = mask[5] = 1;  // both rows took action 0 in the first step, the only valid one
+  mask[0] = mask[5] = 1;  // both rows took action 0 in the first step, the only valid step
   CHECK(!changed([](Rollout&) {}));
 }
 
-TEST_CASE_FIXTURE(Fixture, "peer_checks: a chunk says how many of its steps were executed") {
+TEST_CASE_FIXTURE(
+    Fixture, "peer_checks: a rollout with action chunks must have the number of executed steps, within its limits") {
   spec.action.chunk = 3;
   rollout.actions = Array(DType::i32, {4, 2, 3, 1});
   rollout.log_probs = Array(DType::f32, {4, 2, 3});
@@ -117,8 +118,9 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a chunk says how many of its steps were
   CHECK(changed([&](Rollout& r) { r.executed = Array::of<int32_t>({4, 2}, {3, 1, 0, 0, 0, 0, 0, 4}); }));
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "peer_checks: no rollout or request of the run is larger than the limits for messages in parts") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "peer_checks: the size limits of rollouts and requests are between the size of their arrays and twice that") {
   config.rollout.length = 4096;  // so that the arrays outweigh the allowance for names
   config.env.rows = 64;
   config.inference.max_batch = 1 << 18;
@@ -132,7 +134,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(most_bytes_of_request(config, spec, {}) < (size_t{2} << 18) * (state + sizeof(int64_t)));
 }
 
-TEST_CASE_FIXTURE(Fixture, "peer_checks: episodes fit, none as well as some") {
+TEST_CASE_FIXTURE(Fixture, "peer_checks: the arrays of episodes must have the right types") {
   const auto two = [](DType last) {
     return Episodes{Array(DType::f32, {2}), Array(DType::i32, {2}), Array(last, {2})};
   };
@@ -140,7 +142,7 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: episodes fit, none as well as some") {
   CHECK(changed([&](Rollout& r) { r.episodes = two(DType::i32); }));
 }
 
-TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout with anything else in it does not fit") {
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout with any wrong member is refused") {
   const std::function<void(Rollout&)> changes[] = {
       [](Rollout& r) { r.samples = 3; },
       [](Rollout& r) { r.samples = ~uint64_t{0}; },
@@ -175,7 +177,7 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout with anything else in it does
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "peer_checks: hellos, reports and episodes must have the run's sizes") {
+TEST_CASE_FIXTURE(Fixture, "peer_checks: hellos and reports must have the sizes of the run") {
   CHECK(!misfit(config, WorkerHello{1, 2, 8}));
   CHECK(misfit(config, WorkerHello{1, 2, 0}));
   CHECK(misfit(config, WorkerHello{1, 0xffffffff, 8}));
@@ -202,7 +204,7 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: hellos, reports and episodes must have 
   CHECK(misfit(inference));
 }
 
-TEST_CASE_FIXTURE(Fixture, "peer_checks: a reply has what its request asked for, finite and within range") {
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a reply must have what its request asked for, finite and within range") {
   const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
   ActRequest request;
   request.rows = 2;
@@ -238,7 +240,7 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a reply has what its request asked for,
   CHECK(most_bytes_of_reply(config, spec, recurrence) > 2 * 3 * sizeof(float));
 }
 
-TEST_CASE_FIXTURE(Fixture, "peer_checks: a request's recurrent state is finite, and its starts are 0 or 1") {
+TEST_CASE_FIXTURE(Fixture, "peer_checks: a request must have finite recurrent states, and starts that are 0 or 1") {
   const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
   ActRequest request;
   request.rows = 2;

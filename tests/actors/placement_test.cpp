@@ -30,7 +30,7 @@ TEST_CASE("placement: workers wait while there is no inference actor") {
   CHECK(placement.add_inference(5) == Moves{{0, 5}, {2, 5}});
 }
 
-TEST_CASE("placement: a new inference actor takes its share and no more") {
+TEST_CASE("placement: a new inference actor gets its share of the workers and no more") {
   Placement placement;
   placement.add_inference(0);
   CHECK(placement.add_inference(1).empty());

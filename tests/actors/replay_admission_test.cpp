@@ -1,5 +1,5 @@
-// Admission of rollouts under random schedules: whatever the capacity, the super-batch, the lag bound and the workers,
-// a run neither stands still nor trains on the same samples for ever, and its bounds hold.
+// Admission of rollouts under random schedules. With any valid capacity, super-batch, lag cap and number of workers, a
+// run neither stalls nor trains on the same samples forever, and stays within its limits.
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ struct Draw {
   Rng rng;
 };
 
-// A run that validate() accepts.
+// A random config that validate() accepts.
 RunConfig draw_config(Draw& draw) {
   for (;;) {
     RunConfig c;
@@ -66,8 +66,8 @@ std::string text_of(const RunConfig& c) {
          std::to_string(c.replay.max_reuse);
 }
 
-// Workers, two inference actors, a prefetcher with one staged batch and a trainer, each of which does its next step
-// when the schedule says so.
+// A model of a run: workers, two inference actors, a prefetcher with one staged batch, and a trainer. A random schedule
+// decides which of them makes the next step.
 class Run {
  public:
   Run(const RunConfig& config, uint64_t seed, double failing_rows)
@@ -86,12 +86,12 @@ class Run {
   ReplayStore& store() { return store_; }
   uint64_t updates() const { return updates_; }
   uint64_t largest_waiting() const { return largest_waiting_; }
-  // Weights of the schedule: how often a worker's step is taken before the trainer's.
+  // Weights of the schedule: the relative frequency of steps of workers and of the trainer.
   void favour(int64_t workers, int64_t trainer) { worker_share_ = workers, trainer_share_ = trainer; }
   void mix_up_workers() { workers_come_and_go_ = true; }
   void fail_updates(double share) { failing_updates_ = share; }
 
-  // One step of somebody. False when nobody has anything to do.
+  // Makes one step of a random participant. False if none can make a step.
   bool step() {
     std::vector<std::function<void()>> choices;
     const auto add = [&](int64_t share, const std::function<void()>& action) {
@@ -117,7 +117,7 @@ class Run {
  private:
   struct Worker {
     uint32_t credits = 0;
-    std::vector<uint64_t> running;  // versions that rollouts under way began with
+    std::vector<uint64_t> running;  // the versions with which the unfinished rollouts began
     uint64_t sequence = 0;
   };
 
@@ -161,7 +161,7 @@ class Run {
     ++updates_;
     training_ = std::exchange(staged_, std::nullopt);
   }
-  // What the actors do at once after every message.
+  // What the actors do immediately after every message.
   void settle() {
     if (!staged_) staged_ = store_.sample();
     if (staged_) check(*staged_);
@@ -187,7 +187,7 @@ class Run {
       REQUIRE(batch.index - part.rollout->oldest <= static_cast<uint64_t>(config_.replay.max_policy_lag));
       for (const int64_t step : steps_of(part)) {
         if (part.rollout->valid.view<uint8_t>()[static_cast<size_t>(step)] == 0) {
-          REQUIRE(config_.replay.draw == "column");  // single samples are valid steps
+          REQUIRE(config_.replay.draw == "column");  // only columns may contain masked steps
           continue;
         }
         REQUIRE(++uses_[{part.rollout->worker, part.rollout->sequence, step}] <=
@@ -239,7 +239,7 @@ TEST_CASE("replay_admission: no configuration stalls or trains on the same sampl
   }
 }
 
-TEST_CASE("replay_admission: a full buffer takes new samples at the pace at which updates use up the old ones") {
+TEST_CASE("replay_admission: a full buffer admits new samples as fast as updates use up the old ones") {
   for (const int64_t max_reuse : {1, 2, 4, 8, 16}) {
     for (const int64_t capacity : {64, 100, 256, 1024}) {
       for (const int64_t trainer_share : {1, 8}) {
@@ -264,7 +264,7 @@ TEST_CASE("replay_admission: a full buffer takes new samples at the pace at whic
   }
 }
 
-TEST_CASE("replay_admission: a small buffer is renewed even if every limit is out of reach") {
+TEST_CASE("replay_admission: a small buffer is renewed even if max_reuse and the lag cap are never reached") {
   RunConfig config;
   config.rollout.length = 4;
   config.env.rows = 4;
@@ -274,13 +274,11 @@ TEST_CASE("replay_admission: a small buffer is renewed even if every limit is ou
   validate(config);
   Run run(config, 1, 0.0);
   while (run.updates() < 640) REQUIRE(run.step());
-  CHECK(run.store().env_steps() >= 64 + 9 * 64);  // 64 new samples for 64 updates
-  CHECK(run.store().ledger().dropped_full == 0);  // what was evicted had been trained on
+  CHECK(run.store().env_steps() >= 64 + 9 * 64);  // at least 64 new samples per 64 updates
+  CHECK(run.store().ledger().dropped_full == 0);  // every evicted sample had been trained on
 }
 
-TEST_CASE(
-    "replay_admission: a lag bound out of reach lets the environments run ahead step by step, and no further than 16 "
-    "batches") {
+TEST_CASE("replay_admission: with a lag cap that is never reached, waiting samples grow slowly to at most 16 batches") {
   for (const char* mode : {"consume_once", "reuse"}) {
     CAPTURE(mode);
     ReplayConfig config;
@@ -290,7 +288,7 @@ TEST_CASE(
     store.join(1, 64, 8);
     store.applied(0, {});
     uint64_t sequence = 0;
-    // A worker that always has time: everything that is admitted is made at once.
+    // A worker that makes every admitted rollout immediately.
     const auto make_all = [&] {
       for (auto grants = store.grant(); !grants.empty(); grants = store.grant())
         for (uint32_t i = 0; i < grants[0].count; ++i)
@@ -306,7 +304,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("replay_admission: no rollout passes the last environment step, but the last super-batch is filled") {
+TEST_CASE("replay_admission: near stop.env_steps only rollouts that the last super-batch needs are admitted") {
   for (const char* mode : {"consume_once", "reuse"}) {
     CAPTURE(mode);
     ReplayConfig config;
@@ -331,7 +329,7 @@ TEST_CASE("replay_admission: no rollout passes the last environment step, but th
       store.applied(0, {0, ++updates});
     }
     CHECK(store.env_steps() < 100 + 16);
-    CHECK(store.sample());  // the trainer learns that the limit is reached
+    CHECK(store.sample());  // so that the trainer gets a batch after the limit is reached
     CHECK(store.grant().empty());
   }
 }

@@ -44,7 +44,7 @@ struct Fixture : OneActor {
 
 }  // namespace
 
-TEST_CASE("replay_buffer: a worker whose hello does not fit the run is told to end") {
+TEST_CASE("replay_buffer: a worker whose hello does not fit the run gets an exit message") {
   Fixture f;
   const Peer worker = f.joined(1, /*groups=*/1000);
   CHECK(f.state().workers.empty());
@@ -52,7 +52,7 @@ TEST_CASE("replay_buffer: a worker whose hello does not fit the run is told to e
   CHECK(fault_of(worker.heard->exits[0]) == Fault::bad_message);
 }
 
-TEST_CASE("replay_buffer: a number belongs to the worker that holds it until that one ends") {
+TEST_CASE("replay_buffer: a worker number is refused to others until the worker with that number ends") {
   Fixture f;
   const Peer holder = f.joined(1), other = f.joined(1);
   CHECK(f.state().workers.at(1).address() == holder.actor.address());
@@ -65,9 +65,7 @@ TEST_CASE("replay_buffer: a number belongs to the worker that holds it until tha
   CHECK(next.heard->exits.empty());
 }
 
-TEST_CASE(
-    "replay_buffer: a worker whose process joined again gives its place to the new one, also when its hello comes "
-    "late") {
+TEST_CASE("replay_buffer: WorkerGone frees the credits of a worker, and a hello that comes after it is ignored") {
   Fixture f;
   const Peer receiver = f.add_peer();
   receiver.tell(f.replay, Applied{3, {0, 0}});
@@ -86,7 +84,7 @@ TEST_CASE(
   CHECK(late.heard->credits == 0);
 }
 
-TEST_CASE("replay_buffer: nobody else says which version a receiver has applied") {
+TEST_CASE("replay_buffer: only a receiver itself can report which version it has applied") {
   Fixture f;
   const Peer receiver = f.add_peer(), other = f.add_peer();
   receiver.tell(f.replay, Applied{3, {0, 0}});

@@ -11,7 +11,7 @@ using namespace troupe::test;
 
 namespace {
 
-// Super-batches of 16 samples, rollouts of 4 steps x 2 columns, one worker with two groups, weights 0 applied.
+// Super-batches of 16 samples, rollouts of 4 steps x 2 columns, one worker with two groups.
 struct Fixture {
   explicit Fixture(int64_t lag = 1, const std::string& mode = "consume_once", int64_t capacity = 0,
                    const std::string& draw = "column") {
@@ -47,10 +47,10 @@ TEST_CASE("replay_store: no credit before an inference actor serves weights") {
   Fixture f;
   CHECK(f.granted() == 0);
   f.store->applied(0, {});
-  CHECK(f.granted() == 4);  // two super-batches of room, two credits per group
+  CHECK(f.granted() == 4);  // two super-batches, and at most two credits per group
 }
 
-TEST_CASE("replay_store: with lag 0 only one super-batch is ever promised") {
+TEST_CASE("replay_store: with lag cap 0 credits cover one super-batch, and the next only after new weights") {
   Fixture f(0);
   f.store->applied(0, {});
   CHECK(f.granted() == 2);
@@ -58,7 +58,7 @@ TEST_CASE("replay_store: with lag 0 only one super-batch is ever promised") {
   CHECK(f.granted() == 0);
   const auto batch = f.store->sample();
   REQUIRE(batch);
-  CHECK(f.granted() == 0);  // the next weights are not there yet
+  CHECK(f.granted() == 0);  // the next weights are not applied yet
   f.store->trained(0);
   CHECK(f.granted() == 0);
   f.store->applied(0, {0, 1});
@@ -66,7 +66,7 @@ TEST_CASE("replay_store: with lag 0 only one super-batch is ever promised") {
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: the slowest receiver decides, and one that is gone does not") {
+TEST_CASE("replay_store: credits follow the slowest receiver that is not gone") {
   Fixture f(0);
   f.store->applied(0, {});
   f.store->applied(1, {});
@@ -80,7 +80,7 @@ TEST_CASE("replay_store: the slowest receiver decides, and one that is gone does
   CHECK(f.granted() == 2);
 }
 
-TEST_CASE("replay_store: consume_once hands every sample out once, oldest first") {
+TEST_CASE("replay_store: consume_once draws every sample once, oldest first") {
   Fixture f;
   f.store->applied(0, {});
   f.granted();
@@ -107,7 +107,7 @@ TEST_CASE("replay_store: samples above the lag cap are dropped at sampling and c
   f.push(4);
   f.store->sample();
   f.store->sample();
-  f.push(1, /*version=*/0);  // its turn would be update 2, lag 2
+  f.push(1, /*version=*/0);  // the next update is 2, so its lag would be 2
   f.push(2, /*version=*/1);
   const auto batch = f.store->sample();
   REQUIRE(batch);
@@ -116,7 +116,7 @@ TEST_CASE("replay_store: samples above the lag cap are dropped at sampling and c
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: samples of an earlier epoch are infinitely old") {
+TEST_CASE("replay_store: samples of an earlier epoch are stale with any lag cap") {
   ReplayConfig config;
   config.max_policy_lag = 100;
   ReplayStore store(config, 8, {3, 7}, 1);
@@ -143,17 +143,17 @@ TEST_CASE("replay_store: a worker that leaves returns its credits and loses its 
 
 TEST_CASE("replay_store: samples of a worker that stops normally are left over, not lost") {
   Fixture f;
-  CHECK(std::isnan(f.store->mean_reuse()));  // nothing was used yet
+  CHECK(std::isnan(f.store->mean_reuse()));  // no sample was used yet
   f.store->progress(1, {{0, 5, 40, {}}});
   f.store->leave(1, /*in_order=*/true);
   CHECK(f.store->ledger() == Ledger{.produced = 5, .left_over = 5});
   CHECK(f.store->env_steps() == 40);
-  CHECK_FALSE(f.store->push(make_rollout({})));  // too late: booked already
+  CHECK_FALSE(f.store->push(make_rollout({})));  // too late: already counted as left over
   CHECK(f.store->env_steps() == 40);
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its samples are already counted as lost") {
+TEST_CASE("replay_store: a rollout of a worker that is gone is refused, because its samples are counted as lost") {
   Fixture f;
   f.store->progress(1, {{0, 8, 8, {}}});
   f.store->leave(1);
@@ -163,17 +163,17 @@ TEST_CASE("replay_store: a rollout of a worker that was given up is refused: its
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: a pushed rollout takes the place of its own report, not of another group's") {
+TEST_CASE("replay_store: a pushed rollout replaces the oldest partial report of its group") {
   Fixture f;
   f.store->progress(1, {{0, 8, 8, {}}, {0, 2, 2, {}}, {1, 3, 3, {}}});
-  f.store->push(make_rollout({}));  // of group 0: the older of its two
+  f.store->push(make_rollout({}));  // of group 0: replaces the older of its two reports
   f.store->leave(1);
   CHECK(f.store->ledger().produced == 8 + 2 + 3);
   CHECK(f.store->ledger().lost_in_crash == 2 + 3);
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: a killed worker leaves uncounted no more than its credits less what it reported") {
+TEST_CASE("replay_store: a killed worker adds at most its credits minus its reported samples to the uncounted ones") {
   Fixture f;
   f.store->applied(0, {});
   const uint64_t credits = f.granted();
@@ -190,7 +190,7 @@ TEST_CASE("replay_store: a killed worker leaves uncounted no more than its credi
   }
 }
 
-TEST_CASE("replay_store: episodes are counted with the steps of their rollout, once") {
+TEST_CASE("replay_store: episodes of known workers are taken once, from rollouts and from partial reports") {
   Fixture f;
   const auto with_episode = [](float episode_return, uint64_t worker) {
     auto rollout = std::make_shared<Rollout>(*make_rollout({.worker = worker}));
@@ -199,7 +199,7 @@ TEST_CASE("replay_store: episodes are counted with the steps of their rollout, o
     return rollout;
   };
   f.store->push(with_episode(1, 1));
-  f.store->push(with_episode(2, 77));  // of a worker that is not known
+  f.store->push(with_episode(2, 77));  // of an unknown worker
   f.store->progress(1, {{0, 2, 2, with_episode(3, 1)->episodes}});
   f.store->leave(1);
   const std::vector<Episodes> episodes = f.store->take_episodes();
@@ -209,7 +209,7 @@ TEST_CASE("replay_store: episodes are counted with the steps of their rollout, o
   CHECK(f.store->take_episodes().empty());
 }
 
-TEST_CASE("replay_store: when it is closed, what waits is left over and nothing comes after it") {
+TEST_CASE("replay_store: when it is closed, waiting samples are left over and new rollouts are refused") {
   Fixture f;
   f.store->push(make_rollout({}));
   f.store->leave(1, /*in_order=*/true);
@@ -220,13 +220,13 @@ TEST_CASE("replay_store: when it is closed, what waits is left over and nothing 
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: rows that failed leave a super-batch short, and one more rollout is admitted") {
+TEST_CASE("replay_store: if masked steps leave a super-batch short, one more rollout is admitted") {
   Fixture f(0);
   f.store->applied(0, {});
   CHECK(f.granted() == 2);
   f.store->push(make_rollout({.sequence = 0, .invalid = {{0, 0}, {1, 0}}}));
   f.push(1);
-  CHECK_FALSE(f.store->sample());  // 14 of 16
+  CHECK_FALSE(f.store->sample());  // 14 of 16 samples
   CHECK(f.granted() == 1);
   f.push(1);
   CHECK(f.store->sample());
@@ -240,7 +240,7 @@ TEST_CASE("replay_store: a rollout without a single valid step changes no count"
   CHECK_FALSE(f.store->sample());
 }
 
-TEST_CASE("replay_store: an update that applied nothing loses its samples") {
+TEST_CASE("replay_store: the samples of a failed update count as lost") {
   Fixture f;
   f.push(2);
   f.store->sample();
@@ -249,7 +249,7 @@ TEST_CASE("replay_store: an update that applied nothing loses its samples") {
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: an update that applied nothing does not count as a use of its samples") {
+TEST_CASE("replay_store: a failed update does not count as a use of its samples") {
   Fixture f;
   f.push(4);
   f.store->sample();
@@ -275,7 +275,7 @@ TEST_CASE("replay_store: reuse draws without replacement and retires a sample af
   f.check_ledger();
 }
 
-TEST_CASE("replay_store: reuse evicts the oldest when full, and only what was never trained counts as dropped") {
+TEST_CASE("replay_store: a full buffer with reuse evicts the oldest, and only untrained samples count as dropped") {
   Fixture f(10, "reuse", 32);
   f.push(2);
   const auto batch = f.store->sample();
@@ -297,7 +297,7 @@ TEST_CASE("replay_store: a resumed run counts waiting samples as lost and contin
   CHECK(*store.applied_number() == 5);
 }
 
-TEST_CASE("replay_store: credits go round robin") {
+TEST_CASE("replay_store: credits are granted to the workers in turn") {
   ReplayConfig config;
   config.max_policy_lag = 0;
   ReplayStore store(config, 8, {}, 1);
@@ -310,13 +310,13 @@ TEST_CASE("replay_store: credits go round robin") {
   CHECK(grants[1].count == 1);
 }
 
-TEST_CASE("replay_store: a version that goes backwards is refused") {
+TEST_CASE("replay_store: a receiver cannot report an older version than before") {
   Fixture f;
   f.store->applied(0, {0, 3});
   CHECK_FALSE(f.store->applied(0, {0, 2}));
 }
 
-TEST_CASE("replay_store: single samples leave in the order in which they came, where each is used once") {
+TEST_CASE("replay_store: with consume_once single samples are drawn in the order of arrival") {
   Fixture f(1, "consume_once", 0, "sample");
   f.store->applied(0, {});
   f.granted();
@@ -353,7 +353,7 @@ TEST_CASE("replay_store: single samples are drawn again until max_reuse updates 
     f.store->trained(batch->index);
     f.check_ledger();
   }
-  // What is left are less than a super-batch of samples that could still be used.
+  // The samples that could still be used are fewer than a super-batch.
   uint64_t left = 28 - uses.size();
   for (const auto& [sample, count] : uses) left += count < 2;
   CHECK(left < 16);
@@ -361,9 +361,10 @@ TEST_CASE("replay_store: single samples are drawn again until max_reuse updates 
   CHECK(f.store->ledger().trained + f.store->ledger().waiting == 28);
 }
 
-TEST_CASE("replay_store: every sample is as likely as any other, also beside one of its own column") {
+TEST_CASE("replay_store: single samples are drawn uniformly, and independently of their column") {
   constexpr int kRollouts = 31, kDraws = 4000;
-  constexpr double kSamples = kRollouts * 7 + 1, kBatch = 16;  // one of the 8 steps of each is void, but for the last
+  // One of the 8 steps of each rollout but the last is masked.
+  constexpr double kSamples = kRollouts * 7 + 1, kBatch = 16;
   Fixture f(1'000'000, "reuse", 248, "sample");
   f.config.max_reuse = 1'000'000;
   f.store.emplace(f.config, 16, PolicyVersion{}, /*seed=*/1);
@@ -375,7 +376,8 @@ TEST_CASE("replay_store: every sample is as likely as any other, also beside one
   }
   REQUIRE(static_cast<double>(f.store->ledger().waiting) == kSamples);
   std::map<std::pair<uint64_t, int32_t>, double> counts;
-  double neighbours = 0, pairs = 0;  // steps of one column, one after the other, in one batch; and in all
+  // Pairs of consecutive steps of a column: drawn into the same batch, and in the buffer.
+  double neighbours = 0, pairs = 0;
   for (int i = 0; i < kDraws; ++i) {
     const auto batch = f.store->sample();
     REQUIRE(batch);
@@ -388,21 +390,22 @@ TEST_CASE("replay_store: every sample is as likely as any other, also beside one
   }
   for (const auto& [sample, count] : counts) pairs += counts.contains({sample.first, sample.second + 2});
   REQUIRE(counts.size() == static_cast<size_t>(kSamples));
-  // The counts of draws without replacement have the covariance kDraws p (1 - p) K / (K - 1) (I - 1/K), so this is
-  // chi-square with K - 1 = 217 degrees of freedom: between the quantiles 0.0005 and 0.9995.
+  // The counts of draws without replacement have the covariance kDraws p (1 - p) K / (K - 1) (I - 1/K) with K =
+  // kSamples. So the statistic is chi-square with K - 1 = 217 degrees of freedom. The limits are the quantiles 0.0005
+  // and 0.9995.
   const double p = kBatch / kSamples, expected = kDraws * p;
   double statistic = 0;
   for (const auto& [sample, count] : counts) statistic += (count - expected) * (count - expected);
   statistic *= (kSamples - 1) / (kSamples * kDraws * p * (1 - p));
   CHECK(statistic > 154.9);
   CHECK(statistic < 292.2);
-  // Two given samples are in one batch with probability p (B - 1) / (K - 1). Their number is about Poisson; five
-  // standard deviations.
+  // Two given samples are in one batch with probability p (B - 1) / (K - 1). The number of such pairs is approximately
+  // Poisson; the limit is five standard deviations.
   const double together = kDraws * pairs * p * (kBatch - 1) / (kSamples - 1);
   CHECK(std::abs(neighbours - together) < 5 * std::sqrt(together));
 }
 
-TEST_CASE("replay_store: a super-batch of one sample, from a rollout of one") {
+TEST_CASE("replay_store: a super-batch and a rollout of a single sample work") {
   ReplayConfig config;
   config.draw = "sample";
   ReplayStore store(config, 1, {}, 1);
@@ -419,7 +422,7 @@ TEST_CASE("replay_store: a super-batch of one sample, from a rollout of one") {
   CHECK(store.ledger() == Ledger{.produced = 1, .lost_in_crash = 1});
 }
 
-TEST_CASE("replay_store: a store that is loaded from bytes hands out the same batches") {
+TEST_CASE("replay_store: a store that was loaded from bytes draws the same batches as the saved one") {
   for (const auto& [mode, draw] : {std::pair<std::string, std::string>{"consume_once", "column"},
                                    {"reuse", "column"},
                                    {"consume_once", "sample"},
@@ -438,7 +441,7 @@ TEST_CASE("replay_store: a store that is loaded from bytes hands out the same ba
     CHECK(loaded.store->save() == bytes);
     CHECK(loaded.store->ledger() == saved.store->ledger());
     loaded.check_ledger();
-    CHECK(loaded.granted() == 0);  // nothing new was promised by the way
+    CHECK(loaded.granted() == 0);  // loading frees no room for new credits
     for (uint64_t index = 1; index < 3; ++index) {
       const auto a = saved.store->sample(), b = loaded.store->sample();
       REQUIRE((a && b && a->parts.size() == b->parts.size()));
@@ -455,7 +458,7 @@ TEST_CASE("replay_store: a store that is loaded from bytes hands out the same ba
   }
 }
 
-TEST_CASE("replay_store: nothing is saved while credits or a batch are out") {
+TEST_CASE("replay_store: a store with outstanding credits cannot be saved") {
   Fixture f;
   f.store->applied(0, {});
   CHECK(f.granted() > 0);

@@ -31,20 +31,20 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("request_batcher: nothing leaves while nothing is pending") {
+TEST_CASE("request_batcher: without pending requests there is no batch and no deadline") {
   Fixture f;
   CHECK_FALSE(f.ready(1h));
   CHECK_FALSE(f.batcher->deadline());
 }
 
-TEST_CASE("request_batcher: a batch leaves when it is full") {
+TEST_CASE("request_batcher: a batch is ready when it is full") {
   Fixture f;
   for (uint64_t worker : {1, 2, 3}) f.add(worker, 0, 32);
   CHECK(f.ready() == LeaveReason::full);
   CHECK(f.batcher->take().size() == 3);
 }
 
-TEST_CASE("request_batcher: the oldest request's age decides, not the last batch's") {
+TEST_CASE("request_batcher: the timeout counts from the oldest pending request, not from the last batch") {
   Fixture f;
   for (uint64_t worker : {1, 2}) f.add(worker, 0, 8);
   f.batcher->take();
@@ -54,7 +54,7 @@ TEST_CASE("request_batcher: the oldest request's age decides, not the last batch
   CHECK(f.ready(12ms) == LeaveReason::timeout);
 }
 
-TEST_CASE("request_batcher: a batch leaves when every client that can ask is waiting") {
+TEST_CASE("request_batcher: a batch is ready when every client that is not paused is waiting") {
   Fixture f;
   f.add(1, 0, 8);
   f.add(1, 1, 8);
@@ -65,7 +65,7 @@ TEST_CASE("request_batcher: a batch leaves when every client that can ask is wai
   CHECK(f.ready() == LeaveReason::all_waiting);
 }
 
-TEST_CASE("request_batcher: a batch never exceeds max_batch and the rest stays") {
+TEST_CASE("request_batcher: a batch has at most max_batch rows, and the other requests stay pending") {
   Fixture f(64, 100);
   for (uint64_t worker : {1, 2, 3}) f.add(worker, 0, 40);
   CHECK(f.batcher->take().size() == 2);
@@ -73,7 +73,7 @@ TEST_CASE("request_batcher: a batch never exceeds max_batch and the rest stays")
   CHECK_FALSE(f.add(4, 0, 101));
 }
 
-TEST_CASE("request_batcher: a request asked again replaces the first") {
+TEST_CASE("request_batcher: a repeated request replaces the first") {
   Fixture f;
   f.add(1, 0, 8);
   f.add(1, 0, 8);
@@ -82,7 +82,7 @@ TEST_CASE("request_batcher: a request asked again replaces the first") {
   CHECK(f.batcher->pending_rows() == 8);
 }
 
-TEST_CASE("request_batcher: a worker that is gone takes its requests and clients with it") {
+TEST_CASE("request_batcher: forgetting a worker removes its requests and clients") {
   Fixture f;
   f.add(1, 0, 8);
   f.add(1, 1, 8);
@@ -92,7 +92,7 @@ TEST_CASE("request_batcher: a worker that is gone takes its requests and clients
   CHECK(f.ready() == LeaveReason::all_waiting);
 }
 
-TEST_CASE("request_batcher: without a configured size half of the active rows make a batch") {
+TEST_CASE("request_batcher: without a configured size the batch size is half of the active rows") {
   Fixture f(0);
   f.add(1, 0, 32);
   f.add(1, 1, 32);

@@ -1,5 +1,5 @@
-// A deterministic run whose checkpoint does not fit some actor ends with the reason. Another actor in that one's place
-// would begin anew, and the run would not be the one that was interrupted.
+// If a saved state does not fit its actor, a deterministic run ends with the reason. An actor that began without its
+// state would make another run than the one that was interrupted.
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
@@ -68,7 +68,7 @@ RunOutcome run_with(std::map<std::string, std::string> states) {
 
 }  // namespace
 
-TEST_CASE("restore: a saved state that does not fit ends the run with its reason, whoever it is for") {
+TEST_CASE("restore: a saved state that does not fit ends the run with the reason, for every kind of actor") {
   open_log(nullptr, {.to_stderr = false});
   for (const char* name : {"worker 0", "inference 0", "replay", "stats", "trainer", "supervisor"}) {
     CAPTURE(name);

@@ -26,7 +26,7 @@ std::string refusal(const Checkpoint& checkpoint, uint64_t steps_per_sample = 1)
 
 }  // namespace
 
-TEST_CASE("resume: environment steps that do not fit the samples are refused with both") {
+TEST_CASE("resume: a checkpoint with environment steps that do not fit its samples is refused with both numbers") {
   CHECK(refusal(checkpoint_of(0, 0, 0)) == "");
   CHECK(refusal(checkpoint_of(3, 6144, 6144)) == "");
   CHECK(refusal(checkpoint_of(3, 10'000, 6144), 4) == "");
@@ -38,7 +38,7 @@ TEST_CASE("resume: environment steps that do not fit the samples are refused wit
   CHECK(refusal(checkpoint_of(3, UINT64_MAX, 6144), 4) != "");
 }
 
-TEST_CASE("resume: a learner with another number of updates than the checkpoint is refused, and so is one without") {
+TEST_CASE("resume: a checkpoint is refused if the learner's number of updates is missing or another") {
   Checkpoint checkpoint = checkpoint_of(3, 6144, 6144);
   checkpoint.scalars["updates"] = 4;
   CHECK(refusal(checkpoint) == "its scalar updates is 4, expected 3 like state.updates");
@@ -48,7 +48,7 @@ TEST_CASE("resume: a learner with another number of updates than the checkpoint 
   CHECK(refusal(checkpoint) == "its scalar updates is missing or not a count");
 }
 
-TEST_CASE("resume: a checkpoint of an older program, without a ledger, is not compared with one") {
+TEST_CASE("resume: a checkpoint of an older version without a ledger is accepted") {
   Checkpoint checkpoint = checkpoint_of(3, 6144, 6144);
   checkpoint.scalars.erase("ledger.produced");
   CHECK(refusal(checkpoint) == "");

@@ -47,7 +47,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("rollout_writer: the last step bootstraps from the values after it") {
+TEST_CASE("rollout_writer: the last step bootstraps from the values of the observation after it") {
   Fixture f(2, 1);
   f.policy(0, {1});
   f.env(0, {1}, {0}, {0}, {1});
@@ -58,16 +58,16 @@ TEST_CASE("rollout_writer: the last step bootstraps from the values after it") {
   CHECK(f.advantages() == std::vector<float>{1.5f, 1.0f});
 }
 
-TEST_CASE("rollout_writer: a terminal state has no value, a cut-off one has that of its final observation") {
+TEST_CASE("rollout_writer: a terminated episode has next value 0, a truncated one that of its final observation") {
   Fixture f(1, 2);
   f.policy(0, {1, 1});
   f.env(0, {1, 1}, {1, 0}, {0, 1}, {1, 1});
   f.writer.set_next_value(0, 1, 8);
-  f.writer.set_last_values(Array::of<float>({2}, {100.0f, 100.0f}));  // of the new episodes: not used
+  f.writer.set_last_values(Array::of<float>({2}, {100.0f, 100.0f}));  // values of the new episodes, not used
   CHECK(f.advantages() == std::vector<float>{0.0f, 4.0f});
 }
 
-TEST_CASE("rollout_writer: a failed step is no sample and closes what came before with the value at its start") {
+TEST_CASE("rollout_writer: a failed step is masked, and the segment before it bootstraps from its observation") {
   Fixture f(3, 1);
   f.policy(0, {1});
   f.env(0, {1}, {0}, {0}, {1});
@@ -84,7 +84,7 @@ TEST_CASE("rollout_writer: a failed step is no sample and closes what came befor
   CHECK(f.rollout->truncated.view<uint8_t>()[0] == 1);
 }
 
-TEST_CASE("rollout_writer: versions are kept per step, and the oldest and newest of the valid ones") {
+TEST_CASE("rollout_writer: oldest and newest are the extreme versions of the valid steps") {
   Fixture f(3, 1);
   for (int64_t t = 0; t < 3; ++t) {
     f.policy(t, {0}, static_cast<uint64_t>(5 + t));
@@ -106,7 +106,7 @@ TEST_CASE("rollout_writer: rewards are scaled, then clipped") {
   CHECK(f.rollout->rewards.view<float>()[1] == 2.0f);
 }
 
-TEST_CASE("rollout_writer: final and last observations travel for estimators that recompute values") {
+TEST_CASE("rollout_writer: a rollout has final and last observations, for estimators that recompute values") {
   Fixture f(1, 2);
   f.policy(0, {0, 0});
   f.env(0, {0, 0}, {0, 0}, {0, 1}, {1, 1});
@@ -120,7 +120,7 @@ TEST_CASE("rollout_writer: final and last observations travel for estimators tha
   CHECK(f.rollout->last_observations.at("o").shape() == Shape{2, 1});
 }
 
-TEST_CASE("rollout_writer: only what the algorithm takes from rollouts is computed") {
+TEST_CASE("rollout_writer: only the estimates that the algorithm takes from rollouts are computed") {
   const auto closed = [](const char* advantage) {
     Fixture f(3, 2);
     f.algorithm.advantage = advantage;
@@ -136,13 +136,13 @@ TEST_CASE("rollout_writer: only what the algorithm takes from rollouts is comput
   const RolloutPtr gae = closed("gae"), sequences = closed("rloo"), vtrace = closed("vtrace");
   CHECK(gae->advantages.shape() == Shape{3, 2});
   CHECK(sequences->advantages.empty());
-  CHECK(sequences->returns == gae->returns);  // the critic's targets, byte for byte
+  CHECK(sequences->returns == gae->returns);  // the value targets, byte for byte
   CHECK(vtrace->advantages.empty());
   CHECK(vtrace->returns.empty());
   CHECK(vtrace->next_values == gae->next_values);
 }
 
-TEST_CASE("rollout_writer: the policy's parameters are stored with the steps that it chose, and nowhere else") {
+TEST_CASE("rollout_writer: policy parameters are stored per step, and are empty if none were recorded") {
   Fixture f(2, 2);
   for (int64_t t = 0; t < 2; ++t) {
     f.policy(t, {0, 0});
@@ -155,7 +155,7 @@ TEST_CASE("rollout_writer: the policy's parameters are stored with the steps tha
   CHECK(RolloutWriter(tiny_spec(), 2, 1).close({}, 1, 0)->policy_parameters.empty());
 }
 
-TEST_CASE("rollout_writer: how much of a chunk was executed is kept, 0 for a row that failed") {
+TEST_CASE("rollout_writer: the number of executed steps of a chunk is stored, 0 for a row that failed") {
   EnvSpec spec = tiny_spec();
   CHECK(RolloutWriter(spec, 2, 1).close({}, 1, 0)->executed.empty());  // one step per action: always executed
   spec.action.chunk = 4;

@@ -1,5 +1,5 @@
 #pragma once
-// Rollouts for tests of replay: all steps valid unless said otherwise, one policy version.
+// Rollouts for tests of replay, with one policy version and valid steps except those in `invalid`.
 
 #include "models/rollout.h"
 

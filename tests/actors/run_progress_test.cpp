@@ -15,7 +15,7 @@ StopConfig seconds_only(double seconds) {
 
 }  // namespace
 
-TEST_CASE("run_progress: the nearest limit counts, those that are not set do not") {
+TEST_CASE("run_progress: the limit that is nearest counts, limits that are not set are ignored") {
   StopConfig stop;
   stop.env_steps = 100;
   stop.updates = 10;
@@ -27,7 +27,7 @@ TEST_CASE("run_progress: the nearest limit counts, those that are not set do not
   CHECK(time_progress(stop, 1e6, {}) == 0);
 }
 
-TEST_CASE("run_progress: time goes from 0 to 1 over the start of a new run") {
+TEST_CASE("run_progress: in a new run the progress of time goes from 0 to 1 within stop.seconds") {
   const StopConfig stop = seconds_only(8);
   CHECK(time_progress(stop, 0, {}) == 0);
   CHECK(time_progress(stop, 2, {}) == 0.25);
@@ -35,7 +35,7 @@ TEST_CASE("run_progress: time goes from 0 to 1 over the start of a new run") {
   CHECK(time_progress(stop, 9, {}) == 1);
 }
 
-TEST_CASE("run_progress: a resumed start continues where the interrupted one was, and ends at 1") {
+TEST_CASE("run_progress: after a resume the progress of time continues from its last value and ends at 1") {
   const StopConfig stop = seconds_only(8);
   ReplayStart start;
   start.totals.elapsed_seconds = 4;
@@ -45,7 +45,7 @@ TEST_CASE("run_progress: a resumed start continues where the interrupted one was
   CHECK(time_progress(stop, 8, start) == 1);
 }
 
-TEST_CASE("run_progress: a start after one that used its time up makes the run longer") {
+TEST_CASE("run_progress: if the time was used up, a resume continues from the share of the time so far") {
   const StopConfig stop = seconds_only(10);
   ReplayStart start;
   start.totals.elapsed_seconds = 30;

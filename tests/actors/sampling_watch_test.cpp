@@ -26,7 +26,7 @@ TEST_CASE("sampling_watch: a run without workers waits forever") {
   CHECK(!run.failed());
 }
 
-TEST_CASE("sampling_watch: when every worker fails for the whole time the reason is the environment's") {
+TEST_CASE("sampling_watch: if every worker fails for the whole time, the reason contains the environment's error") {
   Driven run;
   run.watch.joined(0, run.now);
   run.watch.joined(1, run.now);
@@ -47,7 +47,7 @@ TEST_CASE("sampling_watch: the time counts from the first failure, not from the 
   CHECK(run.failed());
 }
 
-TEST_CASE("sampling_watch: one step of one worker begins the time anew") {
+TEST_CASE("sampling_watch: one step of one worker restarts the time") {
   Driven run;
   run.watch.joined(0, run.now);
   run.watch.joined(1, run.now);
@@ -55,12 +55,12 @@ TEST_CASE("sampling_watch: one step of one worker begins the time anew") {
   run.watch.stepped(1, 1);
   run.fail_for({0, 1}, 59s);
   CHECK(!run.failed());
-  run.watch.stepped(1, 1);  // the same steps again
+  run.watch.stepped(1, 1);  // the same count as before: no new step
   run.fail_for({0, 1}, 1s);
   CHECK(run.failed());
 }
 
-TEST_CASE("sampling_watch: samples that arrive begin the time anew") {
+TEST_CASE("sampling_watch: samples that arrive restart the time") {
   Driven run;
   run.watch.joined(0, run.now);
   run.fail_for({0}, 59s);
@@ -90,11 +90,11 @@ TEST_CASE("sampling_watch: workers that end with an error before they join, or s
   CHECK(run.failed());
 }
 
-TEST_CASE("sampling_watch: a run whose last worker left, failing as it was, waits for another") {
+TEST_CASE("sampling_watch: after its last worker left while failing, a run waits for another worker") {
   Driven run;
   run.watch.joined(0, run.now);
   run.fail_for({0}, 5s);
-  run.watch.left(0, /*failed=*/false);  // it was killed
+  run.watch.left(0, /*failed=*/false);  // the worker was killed
   run.now += 55s;
   CHECK(!run.failed());
   run.now += 240s;
@@ -107,7 +107,7 @@ TEST_CASE("sampling_watch: a run whose last worker left, failing as it was, wait
 }
 
 TEST_CASE(
-    "sampling_watch: how the last worker ended decides whether the time goes on, not how soon another one comes") {
+    "sampling_watch: the time continues if the last worker ended with an error, and restarts if it left the run") {
   for (const bool failed : {true, false}) {
     CAPTURE(failed);
     Driven run;
@@ -121,7 +121,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sampling_watch: one that leaves while another fails does not begin the time anew") {
+TEST_CASE("sampling_watch: a worker that leaves while another one fails does not restart the time") {
   Driven run;
   run.watch.joined(0, run.now);
   run.watch.joined(1, run.now);
@@ -131,7 +131,7 @@ TEST_CASE("sampling_watch: one that leaves while another fails does not begin th
   CHECK(run.failed());
 }
 
-TEST_CASE("sampling_watch: the time goes on over the pauses of a worker that is started again") {
+TEST_CASE("sampling_watch: the time continues during the pauses of a worker that is restarted") {
   Driven run;
   for (uint64_t worker = 0; worker < 7; ++worker) {
     CHECK(!run.failed());
@@ -143,7 +143,7 @@ TEST_CASE("sampling_watch: the time goes on over the pauses of a worker that is 
   CHECK(run.failed());
 }
 
-TEST_CASE("sampling_watch: without patience it never fails") {
+TEST_CASE("sampling_watch: with patience 0 it never fails") {
   Driven run;
   run.watch = SamplingWatch{0s};
   run.watch.joined(0, run.now);
@@ -151,17 +151,17 @@ TEST_CASE("sampling_watch: without patience it never fails") {
   CHECK(!run.failed());
 }
 
-TEST_CASE("sampling_watch: a worker that failed and is silent since is inside a step or a start, and is waited for") {
+TEST_CASE("sampling_watch: a worker that is silent after a failure may be inside a step, so the run waits for it") {
   Driven run;
   run.watch.joined(0, run.now);
   run.fail_for({0}, 30s);
   run.now += 10min;
   CHECK(!run.failed());
-  run.fail_for({0}, 2s);  // it came back, and fails again: nothing was sampled in all that time
+  run.fail_for({0}, 2s);  // it reports again and still fails, without a step in all that time
   CHECK(run.failed());
 }
 
-TEST_CASE("sampling_watch: in a deterministic run a worker reports only at its own steps, so its silence is no step") {
+TEST_CASE("sampling_watch: in a deterministic run silence does not count as a step that takes long") {
   for (const bool deterministic : {false, true}) {
     CAPTURE(deterministic);
     Driven run;

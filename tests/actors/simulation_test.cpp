@@ -1,5 +1,5 @@
-// The simulator as a test: many seeds without a violation, the same events for the same seed, and every bug put in on
-// purpose caught.
+// The simulator as a test: many seeds give no violation, the same seed gives the same events, and every injected bug is
+// caught.
 
 #include "sim/simulation.h"
 
@@ -19,7 +19,7 @@ using namespace troupe::sim;
 
 namespace {
 
-// The actors' complaints about the trouble we make would drown the test's own words.
+// Discards the log, because the actors log every injected fault.
 struct QuietLog {
   QuietLog() { open_log(nullptr, {.to_stderr = false}); }
   ~QuietLog() { close_log(); }
@@ -41,7 +41,7 @@ std::vector<uint64_t> seeds_that_failed() {
   return seeds;
 }
 
-// Violations of the seeds first..last, two threads.
+// The violations of the seeds first..last, computed by two threads.
 std::vector<std::string> violations(uint64_t first, uint64_t last) {
   std::atomic<uint64_t> next = first;
   std::mutex mutex;
@@ -101,7 +101,7 @@ TEST_CASE("simulation: faults occur, and runs continue after them") {
 TEST_CASE("simulation: every injected bug is caught") {
   constexpr uint64_t kSeeds = 40;
   const QuietLog quiet;
-  // What each is caught by: the words of the invariant that is its own.
+  // For each bug, words from the message of the invariant that must catch it.
   const std::map<std::string_view, std::string_view> words = {
       {"reply_twice", "answered twice"},
       {"reply_lost", "was never sent"},
@@ -139,14 +139,14 @@ TEST_CASE("simulation: every injected bug is caught") {
   };
   for (const MutationInfo& info : mutations()) {
     bool caught = false;
-    std::string said;
+    std::string last;
     for (uint64_t seed = 1; seed <= kSeeds && !caught; ++seed) {
       const Outcome outcome = simulate(seed, info.mutation);
-      said = outcome.violation.value_or(said);
-      caught = said.find(words.at(info.name)) != std::string::npos;
+      last = outcome.violation.value_or(last);
+      caught = last.find(words.at(info.name)) != std::string::npos;
     }
     CHECK_MESSAGE(caught, info.name << " (" << info.what << ") is not caught by its invariant within " << kSeeds
-                                    << " seeds; last: " << said);
+                                    << " seeds; last: " << last);
   }
 }
 

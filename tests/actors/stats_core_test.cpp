@@ -18,7 +18,7 @@ Episodes episodes(std::initializer_list<float> returns) {
   return {Array::of<float>({count}, returns), Array(DType::i32, {count}), Array(DType::u8, {count})};
 }
 
-// Replay's report after rollouts of `steps` samples in all.
+// The report of replay after rollouts with `steps` samples in total.
 ReplayReport after(uint64_t steps) {
   ReplayReport report;
   report.ledger.produced = report.ledger.waiting = report.env_steps = steps;
@@ -39,7 +39,7 @@ RunConfig config_of(int64_t super_batch) {
   return config;
 }
 
-// Points of a run whose rollouts hold `rollout` samples each.
+// The number of points of a run with rollouts of `rollout` samples and `total` samples.
 int points_of(const RunConfig& config, uint64_t rollout, uint64_t total) {
   CurvePoints points(config, 0);
   int count = 0;
@@ -49,7 +49,7 @@ int points_of(const RunConfig& config, uint64_t rollout, uint64_t total) {
 
 }  // namespace
 
-TEST_CASE("stats_core: a failed evaluation leaves the last good one in place") {
+TEST_CASE("stats_core: a failed evaluation does not replace the last successful one") {
   StatsCore stats(config_of(16), false, kStart);
   stats.add(Evaluation{.version = {0, 1}, .episodes = 0, .error = "the environment failed"});
   CHECK(!stats.take_view(kStart).evaluation);
@@ -65,7 +65,7 @@ TEST_CASE("stats_core: a failed evaluation leaves the last good one in place") {
   CHECK(stats.take_view(kStart).evaluation->updates == 7);
 }
 
-TEST_CASE("curve_points: a run has a point per update at first, and few more however long it gets") {
+TEST_CASE("curve_points: a short run has a point per update, a long one fewer than 700 points") {
   const RunConfig config = config_of(1000);
   for (const uint64_t updates : {1, 2, 7, 50, 64})
     for (const uint64_t rollout : {1, 10, 333, 999, 1000}) {
@@ -74,14 +74,14 @@ TEST_CASE("curve_points: a run has a point per update at first, and few more how
     }
   CHECK(points_of(config, 1000, 244'000) > 120);
   CHECK(points_of(config, 1000, 100'000'000) < 700);
-  CHECK(points_of(config, 5000, 50'000) == 10);  // no more than there are rollouts
+  CHECK(points_of(config, 5000, 50'000) == 10);  // at most one per rollout
 }
 
-TEST_CASE("curve_points: where samples are reused, updates come with fewer new ones") {
+TEST_CASE("curve_points: with reuse an update needs fewer new samples, so points come after fewer samples") {
   RunConfig config = config_of(1000);
   config.replay.mode = "reuse";
   config.replay.max_reuse = 4;
-  CHECK(points_of(config, 250, 12'500) == 50);  // up to 50 updates
+  CHECK(points_of(config, 250, 12'500) == 50);  // 50 updates of 250 new samples each
 }
 
 TEST_CASE("curve_points: a resumed run continues from its last point") {
@@ -91,7 +91,7 @@ TEST_CASE("curve_points: a resumed run continues from its last point") {
   CHECK_FALSE(points.take_due(6000));
 }
 
-TEST_CASE("learner_figures: means since the last report, the last value of a rate, the sum of a count") {
+TEST_CASE("learner_figures: a report has means, last values, sums, minima or maxima since the last one") {
   LearnerFigures figures;
   figures.add({{"kl", 0.1},
                {"policy_lr", 3e-4},
@@ -112,13 +112,13 @@ TEST_CASE("learner_figures: means since the last report, the last value of a rat
   CHECK(taken.at("rollout_weight_max") == 5);
   CHECK(taken.at("ratio_min") == 0.5);
   CHECK(std::isnan(taken.at("ess")));
-  CHECK(figures.take().at("kl") == taken.at("kl"));  // no update since
+  CHECK(figures.take().at("kl") == taken.at("kl"));  // there was no update in between
   figures.add({{"kl", 0.0}, {"ess", INFINITY}});
   figures.add({{"kl", 0.5}, {"ess", 0.9}});
   CHECK(figures.take() == std::map<std::string, double>{{"kl", 0.25}, {"ess", 0.9}});
 }
 
-TEST_CASE("episode_window: the newest episodes, and the same from bytes") {
+TEST_CASE("episode_window: it holds the newest episodes, also after saving and loading") {
   EpisodeWindow window(3), copy(3), shorter(2);
   CHECK(std::isnan(window.summary().return_mean));
   window.add(episodes({1, 2}));
@@ -150,7 +150,7 @@ TEST_CASE("stats: steps, ledger, returns, workers and updates of a report are co
   CHECK_FALSE(core.take_point_due());
 }
 
-TEST_CASE("stats: points and views have means of their own") {
+TEST_CASE("stats: points and views compute their means separately") {
   StatsCore core(config_of(100), false, kStart);
   core.add(update_with(1, {{"kl", 1}}), kStart);
   CHECK(core.take_point(kStart).learner.at("kl") == 1);
@@ -159,7 +159,7 @@ TEST_CASE("stats: points and views have means of their own") {
   CHECK(core.take_view(kStart).learner.at("kl") == 1.5);
 }
 
-TEST_CASE("stats: lag percentiles are over the last super-batches, so that a drift shows") {
+TEST_CASE("stats: lag percentiles are over the newest super-batches only") {
   StatsCore core(config_of(100), false, kStart);
   const auto batches = [&](size_t count, uint64_t lag) {
     ReplayReport report = after(100);
@@ -176,7 +176,7 @@ TEST_CASE("stats: lag percentiles are over the last super-batches, so that a dri
   CHECK(view.lag_max == 1);
 }
 
-TEST_CASE("stats: the last error is the newest, whichever worker had it") {
+TEST_CASE("stats: the last error is the newest error of any worker") {
   StatsCore core(config_of(100), false, kStart);
   const auto report = [&](uint64_t worker, uint64_t failures, const std::string& error) {
     WorkerReport message;
@@ -187,14 +187,14 @@ TEST_CASE("stats: the last error is the newest, whichever worker had it") {
   };
   report(9, 1, "of nine");
   report(1, 1, "of one");
-  report(9, 1, "of nine");  // as before
+  report(9, 1, "of nine");  // no new failure
   CHECK(core.take_view(kStart).last_error == "of one");
   report(9, 2, "of nine");
   CHECK(core.take_view(kStart).last_error == "of nine");
   CHECK(core.take_view(kStart).env_failures == std::map<std::string, uint64_t>{{config_of(1).env.id, 3}});
 }
 
-TEST_CASE("stats: an impossible worker report is dropped, and a checkpoint stays readable") {
+TEST_CASE("stats: a worker report with impossible counts is dropped, and sums stay at most 2^53") {
   StatsCore core(config_of(100), false, kStart);
   const auto dropped = [&](const std::function<void(WorkerReport&)>& change) {
     WorkerReport report;
@@ -231,7 +231,7 @@ TEST_CASE("stats: an error is kept as printable text of bounded length") {
   CHECK(error.starts_with("\\x1b[31mxxx"));
 }
 
-TEST_CASE("stats: the counts of workers that are gone stay, the workers do not") {
+TEST_CASE("stats: the counts of workers that are gone are kept in bounded memory") {
   StatsCore core(config_of(100), false, kStart);
   WorkerReport report;
   report.env_failures = 2;
@@ -243,19 +243,19 @@ TEST_CASE("stats: the counts of workers that are gone stay, the workers do not")
   CHECK(core.totals(now).env_failures == 2 * kWorkers);
   CHECK(core.totals(now).request_retries == 3 * kWorkers);
   CHECK(core.save(now).size() < 2 * WorkerTable::kApart * 100);
-  // One that was silent for long, inside a step, goes on.
+  // A worker reports again after a long silence.
   --report.worker;
   report.env_failures = 5;
   core.add(report, now + std::chrono::hours(1));
   CHECK(core.totals(now).env_failures == 2 * kWorkers + 3);
-  // However many there are at a time.
+  // Too many workers report at a time.
   size_t refused = 0;
   for (report.worker = kWorkers; report.worker < kWorkers + 2 * WorkerTable::kMost; ++report.worker)
     refused += core.add(report, now + std::chrono::hours(1)).has_value();
   CHECK(refused >= WorkerTable::kMost);
 }
 
-TEST_CASE("stats: a worker that reports again after a long silence counts once, however many others came meanwhile") {
+TEST_CASE("stats: a worker that reports again after a long silence and many other workers counts once") {
   StatsCore core(config_of(100), false, kStart);
   WorkerReport report;
   report.env_failures = 2;
@@ -264,7 +264,7 @@ TEST_CASE("stats: a worker that reports again after a long silence counts once, 
   for (report.worker = 0; report.worker < 3 * WorkerTable::kApart; ++report.worker, now += std::chrono::seconds(1))
     core.add(report, now);
   const uint64_t failures = core.totals(now).env_failures;
-  for (report.worker = 0; report.worker < 10; ++report.worker) {  // long set apart
+  for (report.worker = 0; report.worker < 10; ++report.worker) {  // of these only the counts were kept
     report.env_failures = 5;
     CHECK_FALSE(core.add(report, now));
   }
@@ -272,7 +272,7 @@ TEST_CASE("stats: a worker that reports again after a long silence counts once, 
   CHECK(core.totals(now).request_retries == 3 * 3 * WorkerTable::kApart);
 }
 
-TEST_CASE("stats: of very many silent workers the counts are closed, and none of them counts twice") {
+TEST_CASE("stats: with very many silent workers some counts are closed, and no worker counts twice") {
   StatsCore core(config_of(100), false, kStart);
   WorkerReport report;
   report.env_failures = 1;
@@ -281,12 +281,12 @@ TEST_CASE("stats: of very many silent workers the counts are closed, and none of
   for (report.worker = 0; report.worker < kWorkers; ++report.worker, now += std::chrono::seconds(1))
     core.add(report, now);
   report.worker = 0;
-  CHECK_FALSE(core.add(report, now));  // it comes back
+  CHECK_FALSE(core.add(report, now));  // worker 0 reports again
   CHECK(core.totals(now).env_failures == kWorkers);
   report.env_failures = 4;
   CHECK_FALSE(core.add(report, now));
   CHECK(core.totals(now).env_failures == kWorkers + 3);
-  // Set apart again, and back again.
+  // Worker 0 becomes silent and reports again.
   for (report.worker = kWorkers, report.env_failures = 0; report.worker < kWorkers + 100; ++report.worker)
     core.add(report, now += std::chrono::seconds(1));
   report.worker = 0;
@@ -295,8 +295,7 @@ TEST_CASE("stats: of very many silent workers the counts are closed, and none of
   CHECK(core.totals(now).env_failures == kWorkers + 4);
 }
 
-TEST_CASE(
-    "stats: one that had nothing to count is not taken for one that is closed, when others with higher numbers are") {
+TEST_CASE("stats: a worker that had no counts yet counts fully after the counts of higher numbers were closed") {
   StatsCore core(config_of(100), false, kStart);
   WorkerReport report, quiet;
   report.env_failures = 1;
@@ -312,7 +311,7 @@ TEST_CASE(
   CHECK(core.totals(now).env_failures == kWorkers - 1 + 2);
 }
 
-TEST_CASE("stats: receivers that are gone keep their batches and rows, and there are only so many of them") {
+TEST_CASE("stats: the batches and rows of receivers that are gone are kept, in a limited number of entries") {
   StatsCore core(config_of(100), false, kStart);
   InferenceReport report;
   report.rows = 7;
@@ -327,23 +326,23 @@ TEST_CASE("stats: receivers that are gone keep their batches and rows, and there
     core.add(ReceiverGone{inference_index});
   }
   join(5000);
-  join(0);  // long gone: its last report came late
+  join(0);  // gone long ago: a late report is ignored
   const StatsSnapshot view = core.take_view(kStart);
   CHECK(view.inference_up == 1);
   CHECK(view.batches_full == 2 * 5001);
   CHECK(view.rows_served.size() == ReceiverTable::kGone + 2);
   CHECK(view.rows_served.at(ReceiverTable::kEarlier) == 7 * (5000 - ReceiverTable::kGone));
   for (InferenceIndex inference_index = 6000; inference_index < 9000; ++inference_index)
-    join(inference_index);  // never leave
+    join(inference_index);  // these receivers stay
   CHECK(core.take_view(kStart).rows_served.size() <= ReceiverTable::kMost + 1);
 }
 
-TEST_CASE("stats: inference actors that serve are those that have weights and are not gone") {
+TEST_CASE("stats: inference_up counts the inference actors that have weights and are not gone") {
   StatsCore core(config_of(100), false, kStart);
   const auto up = [&] { return core.take_view(kStart).inference_up; };
   CHECK(up() == 0);
   CHECK(core.take_view(kStart).inference_own == 1);
-  core.add(InferenceReport{});  // not yet any weights
+  core.add(InferenceReport{});  // it has no weights yet
   CHECK(up() == 0);
   core.add(Applied{0, {0, 0}});
   core.add(Applied{1, {0, 0}});
@@ -352,7 +351,7 @@ TEST_CASE("stats: inference actors that serve are those that have weights and ar
   CHECK(up() == 1);
 }
 
-TEST_CASE("stats: totals go on over a resume, and so does the window of episodes") {
+TEST_CASE("stats: totals and the window of episodes continue after a resume") {
   StatsCore first(config_of(100), false, kStart);
   ReplayReport report = after(100);
   report.episodes = {episodes({5, 7})};
@@ -377,7 +376,7 @@ TEST_CASE("stats: totals go on over a resume, and so does the window of episodes
   CHECK(second.totals(kStart).starts == 2);
 }
 
-TEST_CASE("stats: progress of a run that time limits continues over a resume") {
+TEST_CASE("stats: with stop.seconds the progress continues after a resume") {
   RunConfig config = config_of(100);
   config.stop.env_steps = 0;
   config.stop.seconds = 20;
@@ -391,7 +390,7 @@ TEST_CASE("stats: progress of a run that time limits continues over a resume") {
   CHECK(view.eta_seconds == 10);
 }
 
-TEST_CASE("stats: progress and the time left of a run that time limits count from the start of training") {
+TEST_CASE("stats: with stop.seconds progress and remaining time count from the start of training") {
   RunConfig config = config_of(100);
   config.stop.env_steps = 0;
   config.stop.seconds = 2;
@@ -405,7 +404,7 @@ TEST_CASE("stats: progress and the time left of a run that time limits count fro
   CHECK(core.take_view(kStart + std::chrono::seconds(7)).progress == 1);
 }
 
-TEST_CASE("stats: when training has ended there is no alarm") {
+TEST_CASE("stats: after the end of training there is no alarm") {
   StatsCore core(config_of(100), false, kStart);
   core.add(Applied{3, {0, 0}});
   core.end();
@@ -416,7 +415,7 @@ TEST_CASE("stats: when training has ended there is no alarm") {
   CHECK(core.take_view(kStart).training_ended);
 }
 
-TEST_CASE("stats: a deterministic run's state comes back from bytes") {
+TEST_CASE("stats: the state of a deterministic run is the same after saving and loading") {
   RunConfig config = config_of(100);
   config.deterministic = true;
   StatsCore core(config, false, kStart), copy(config, false, kStart);

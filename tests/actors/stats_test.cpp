@@ -39,7 +39,7 @@ struct Fixture : OneActor {
 
 }  // namespace
 
-TEST_CASE("stats: an actor reports for one worker, and a worker's reports come from one actor") {
+TEST_CASE("stats: an actor can report for one worker only, and only one actor for a worker") {
   Fixture f;
   f.report(f.first, 0, 1);
   for (uint64_t invented = 1000; invented < 1100; ++invented) f.report(f.first, invented, 1);
@@ -50,7 +50,7 @@ TEST_CASE("stats: an actor reports for one worker, and a worker's reports come f
   CHECK(f.state().worker_of.size() == 2);
 }
 
-TEST_CASE("stats: an actor reports for one receiver, and a receiver's reports come from one actor") {
+TEST_CASE("stats: an actor can report for one receiver only, and only one actor for a receiver") {
   Fixture f;
   f.serves(f.first, 0, 1);
   for (uint64_t invented = 1000; invented < 1100; ++invented) f.serves(f.first, invented, 1);
@@ -61,7 +61,7 @@ TEST_CASE("stats: an actor reports for one receiver, and a receiver's reports co
   CHECK(f.view().rows_served == std::map<std::string, uint64_t>{{"inference 0", 1}, {"inference 1", 7}});
 }
 
-TEST_CASE("stats: of an actor that has ended nothing is kept but its counts") {
+TEST_CASE("stats: of an actor that has ended only its counts are kept") {
   Fixture f;
   f.report(f.first, 0, 1);
   f.serves(f.second, 0, 1);
@@ -72,8 +72,7 @@ TEST_CASE("stats: of an actor that has ended nothing is kept but its counts") {
   CHECK(f.view().env_failures.begin()->second == 1);
 }
 
-TEST_CASE(
-    "stats: the used fraction of stop.seconds counts from the start of training, other times from the process's") {
+TEST_CASE("stats: progress counts from the start of training, elapsed time from the start of the process") {
   struct TimedRun : OneActor {
     TimedRun() : OneActor(timed()) {}
     static RunConfig timed() {

@@ -1,5 +1,5 @@
-// The supervisor with workers of other processes that this test plays itself, on one thread and a clock that the test
-// moves.
+// The supervisor with workers and inference processes that the test plays, on one thread and with a clock that the test
+// advances.
 #include "actors/supervisor.h"
 
 #include <functional>
@@ -32,12 +32,12 @@ class NoSink final : public RunSink {
   void show(const StatsSnapshot&) override {}
 };
 
-// A host of a worker: it can join, and hears nothing of what it is told.
+// A host of a worker that joins and ignores every other message.
 using SilentHost = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<InferenceReplaced>,
                                     caf::reacts_to<Credits>, caf::reacts_to<Stop>>;
 struct SilentHostState {
   static inline const char* name = "silent host";
-  std::vector<uint64_t> numbers;  // under which it joined
+  std::vector<uint64_t> numbers;  // its worker number after each join
 };
 
 SilentHost::behavior_type silent_host(SilentHost::stateful_pointer<SilentHostState> self, SupervisorActor run) {
@@ -57,7 +57,7 @@ SilentHost::behavior_type silent_host(SilentHost::stateful_pointer<SilentHostSta
   };
 }
 
-// An inference process that hears nothing of what it is told.
+// An inference process that ignores every message.
 InferenceService::behavior_type silent_service() {
   return {[](const ActRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
 }
@@ -65,7 +65,7 @@ InferenceMember::behavior_type silent_member() {
   return {[](const Invitation&) {}, [](const Expelled&) {}, [](const Stop&) {}};
 }
 
-// With workers of its own it has no inference actor, so that they only wait.
+// With `workers` workers of its own the run has no inference actor, so that the workers only wait.
 RunConfig small_config(int64_t workers = 0) {
   RunConfig config;
   config.workers.count = workers;
@@ -80,7 +80,7 @@ RunConfig small_config(int64_t workers = 0) {
   return config;
 }
 
-// Its first use, while the supervisor starts, throws.
+// Throws at its first use, while the supervisor starts.
 class BrokenLearner final : public Learner {
  public:
   std::shared_ptr<const Signature> signature() const override { throw std::runtime_error("broken learner"); }
@@ -93,7 +93,7 @@ class BrokenLearner final : public Learner {
 };
 
 struct Run {
-  // `can_make_env` is asked before a worker's environment is made, which throws when the answer is no.
+  // Making the environments of a worker throws if `can_make_env` returns false.
   explicit Run(
       std::shared_ptr<Learner> learner = nullptr, int64_t workers = 0,
       const std::function<bool()>& can_make_env = [] { return true; })
@@ -136,7 +136,7 @@ struct Run {
     join(hosts.back());
     return hosts.back();
   }
-  // An inference process that serves.
+  // Adds an inference process that serves.
   void add_receiver(InferenceIndex inference_index) {
     const InferenceService service = system->spawn(silent_service);
     const InferenceMember host = system->spawn(silent_member);
@@ -149,14 +149,14 @@ struct Run {
     caf::anon_send(host, begin_atom_v);
     scheduler->run();
   }
-  // Lets time pass until the run has ended or `most` is over.
+  // Advances the clock until the run has ended, at most by `most`.
   void wait(std::chrono::milliseconds most) {
     for (std::chrono::milliseconds time{0}; !outcome && time < most; time += 100ms) {
       scheduler->clock().advance_time(100ms);
       scheduler->run();
     }
   }
-  // Tells the run to stop and lets time pass until it has. How long that took.
+  // Sends Stop and advances the clock until the run has ended. Returns the time that took.
   std::chrono::milliseconds stop() {
     caf::anon_send(root, Stop{"interrupted"});
     scheduler->run();
@@ -182,12 +182,12 @@ struct Run {
   std::vector<SilentHost> hosts;
   std::vector<caf::actor> receivers;
   std::optional<RunOutcome> outcome;
-  int ends = 0;  // how often the supervisor said that the run has ended
+  int ends = 0;  // how often the supervisor reported the end of the run
 };
 
 }  // namespace
 
-TEST_CASE("supervisor: the end waits once for workers that do not stop, however often they are told to") {
+TEST_CASE("supervisor: the end waits kFarewell in total for workers that do not stop") {
   Run run;
   for (int i = 0; i < 3; ++i) run.add_host();
   const auto time = run.stop();
@@ -198,14 +198,14 @@ TEST_CASE("supervisor: the end waits once for workers that do not stop, however 
   CHECK(time < kFarewell + 200ms);
 }
 
-TEST_CASE("supervisor: a run without workers that are silent ends without a wait") {
+TEST_CASE("supervisor: a run without silent workers ends without a wait") {
   Run run;
   CHECK(run.stop() < 200ms);
   REQUIRE(run.outcome);
   CHECK(run.outcome->checkpoint_written);
 }
 
-TEST_CASE("supervisor: a host that joins again leaves nothing of its former worker behind") {
+TEST_CASE("supervisor: when a host joins again, its former worker is removed completely") {
   Run run;
   const SilentHost host = run.add_host();
   for (int i = 0; i < 4; ++i) run.join(host);
@@ -220,7 +220,7 @@ TEST_CASE("supervisor: a host that joins again leaves nothing of its former work
   CHECK(!state.placement.inference_of(4));
 }
 
-TEST_CASE("supervisor: an exception while it starts ends the run with the reason and leaves no actor behind") {
+TEST_CASE("supervisor: an exception during its start ends the run with the reason and all actors") {
   Run run(std::make_shared<BrokenLearner>());
   REQUIRE(run.outcome);
   CHECK(run.outcome->error == "the supervisor failed: broken learner");
@@ -228,23 +228,23 @@ TEST_CASE("supervisor: an exception while it starts ends the run with the reason
   CHECK(run.system->registry().running() == 0);
 }
 
-TEST_CASE("supervisor: an exception in a run ends it with the reason and leaves no actor behind") {
+TEST_CASE("supervisor: an exception during the run ends it with the reason and all its actors") {
   Run run;
   const SilentHost host = run.add_host();
   caf::anon_send(run.root, Stop{"interrupted"});
   run.scheduler->run();
-  REQUIRE(!run.outcome);                  // the host is waited for
-  caf::anon_send(run.root, idle_atom_v);  // which is for a run that goes on
+  REQUIRE(!run.outcome);                  // the run still waits for the host
+  caf::anon_send(run.root, idle_atom_v);  // invalid while the run stops, so its handler throws
   run.scheduler->run();
   REQUIRE(run.outcome);
   CHECK(run.outcome->error.find("the supervisor failed: ") == 0);
   CHECK(run.ends == 1);
-  CHECK(run.system->registry().running() == 1);  // the host, which belongs to another process
+  CHECK(run.system->registry().running() == 1);  // the host, which is not an actor of the run
 }
 
-TEST_CASE("supervisor: a receiver of another process that is lost while the run stops does not hold up its end") {
+TEST_CASE("supervisor: a receiver that is lost while the run stops does not delay the end") {
   Run run;
-  run.add_receiver(7);  // does not stop, so the run has not ended when the message comes
+  run.add_receiver(7);  // it ignores Stop, so the run has not ended when ReceiverLost arrives
   caf::anon_send(run.root, Stop{"interrupted"});
   run.scheduler->run();
   REQUIRE(!run.outcome);
@@ -256,16 +256,16 @@ TEST_CASE("supervisor: a receiver of another process that is lost while the run 
   CHECK(run.outcome->error == "");
 }
 
-TEST_CASE("supervisor: a receiver of another process that is lost while the run goes on is forgotten") {
+TEST_CASE("supervisor: a receiver that is lost during the run is removed") {
   Run run;
   run.add_receiver(7);
   caf::anon_send(run.root, ReceiverLost{7, "a transfer broke"});
   run.scheduler->run();
   CHECK(!run.state().inference.contains(7));
-  CHECK(run.stop() < 200ms);  // it is not waited for
+  CHECK(run.stop() < 200ms);  // the end does not wait for it
 }
 
-TEST_CASE("supervisor: an inference actor of its own is not lost with a transfer") {
+TEST_CASE("supervisor: ReceiverLost does not remove an inference actor of the run's own process") {
   Run run;
   REQUIRE(run.state().inference.size() == 1);
   const InferenceIndex own = run.state().inference.begin()->first;
@@ -288,7 +288,7 @@ TEST_CASE("supervisor: when the only worker ends too often, the run ends with it
 
 TEST_CASE("supervisor: a worker that ends too often is not restarted while others remain") {
   int made = 0;
-  Run run(nullptr, 2, [&made] { return ++made == 1; });  // the second worker never gets one
+  Run run(nullptr, 2, [&made] { return ++made == 1; });  // the second worker never gets an environment
   run.wait(11min);
   CHECK(!run.outcome);
   CHECK(run.state().members.size() == 1);
@@ -301,7 +301,7 @@ TEST_CASE("supervisor: an inference actor that ends too often ends the run") {
     for (const auto& [inference_index, inference] : run.state().inference)
       caf::anon_send_exit(inference.local, caf::exit_reason::kill);
     run.scheduler->run();
-    run.wait(5100ms);  // longer than any pause
+    run.wait(5100ms);  // longer than the longest pause
   }
   REQUIRE(run.outcome);
   CHECK(run.outcome->error.starts_with(

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Keeps the progress that each update is given.
+// Records the progress that is passed to each update.
 class RecordingLearner final : public Learner {
  public:
   explicit RecordingLearner(sim::World& world) : fake_(world, 0) {}
@@ -69,7 +69,7 @@ struct Fixture : OneActor {
 
 }  // namespace
 
-TEST_CASE("trainer: with stop.seconds alone the schedules follow the time") {
+TEST_CASE("trainer: with stop.seconds as the only limit the schedules follow the time") {
   Fixture f(limited(8));
   f.update();
   f.pass(2s);
@@ -88,7 +88,7 @@ TEST_CASE("trainer: schedules follow updates or time, whichever has progressed f
   CHECK(f.learner->seen == std::vector<double>{0, 0.2, 0.5});
 }
 
-TEST_CASE("trainer: the schedules of a resumed run continue where the interrupted start was") {
+TEST_CASE("trainer: the schedules of a resumed run continue from the progress of the interrupted one") {
   ReplayStart start;
   start.totals.elapsed_seconds = 4;
   start.time_progress = 0.5;
@@ -99,7 +99,7 @@ TEST_CASE("trainer: the schedules of a resumed run continue where the interrupte
   CHECK(f.learner->seen == std::vector<double>{0.5, 0.75});
 }
 
-TEST_CASE("trainer: the first optimizer steps that are skipped are warned of, and no later ones") {
+TEST_CASE("trainer: only the first update with skipped optimizer steps logs a warning") {
   Fixture f(limited(0, 100));
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
@@ -138,9 +138,9 @@ TEST_CASE("trainer: a run ends after trainer.max_skipped updates in a row that s
   };
   update(kSkipped);
   update(kSkipped);
-  update(kApplied);  // one step is enough to begin anew
+  update(kApplied);  // one applied step restarts the count
   update(kSkipped);
-  update(kEmpty);  // says nothing about whether updates are finite
+  update(kEmpty);  // an update without optimizer steps does not restart the count
   update(kSkipped);
   REQUIRE(f.peer.heard->ended.empty());
   update(kSkipped);
@@ -152,7 +152,7 @@ TEST_CASE("trainer: a run ends after trainer.max_skipped updates in a row that s
   CHECK(failed == std::vector<bool>{true, true, false, true, false, true, true});
 }
 
-TEST_CASE("trainer: updates with nothing to train on are warned of once and do not end the run") {
+TEST_CASE("trainer: updates with nothing to train on log one warning and do not end the run") {
   Fixture f(with_max_skipped(2));
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});

@@ -1,5 +1,5 @@
-// Inference actors of other processes, with everything on one thread: the actors of a whole run on CAF's test
-// coordinator, and in-process groups in the place of Gloo.
+// Inference processes of a run, simulated on one thread: all actors of the run use CAF's test coordinator, and
+// in-process groups replace Gloo.
 #include <algorithm>
 #include <optional>
 
@@ -32,7 +32,7 @@ namespace {
 constexpr int64_t kFloats = 40;
 using Versions = std::vector<PolicyVersion>;
 
-// Acts the same way always; keeps which versions it was given.
+// Always takes the same action, and records the versions that it loads.
 class StillPolicy final : public Policy {
  public:
   StillPolicy(std::shared_ptr<const Signature> signature, EnvSpec spec, std::shared_ptr<Versions> loaded)
@@ -102,7 +102,7 @@ RunConfig small_config(int64_t inference, int64_t updates) {
   return config;
 }
 
-// An actor system whose messages and timers are taken one after the other.
+// An actor system that handles its messages and timers one at a time.
 class OneThread {
  public:
   OneThread() {
@@ -112,8 +112,8 @@ class OneThread {
     scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
   }
   caf::actor_system& system() { return *system_; }
-  // Goes on until the condition holds; false when nothing is left to happen, or after very much has happened. Time
-  // passes while messages wait, as it does in a run that is never idle.
+  // Handles events until the condition is true. False if no event is left, or after 2 million events. Timers also fire
+  // while messages are pending, as in a run that is never idle.
   bool until(const std::function<bool()>& condition) {
     for (int events = 0; events < 2'000'000; ++events) {
       if (condition()) return true;
@@ -223,7 +223,7 @@ bool rises(const Versions& versions) {
 
 }  // namespace
 
-TEST_CASE("inference_host: a run without inference actors waits, then trains to its end with one that joins") {
+TEST_CASE("inference_host: a run without inference actors waits for one that joins and then trains to its end") {
   SmallRun run(/*inference=*/0, /*updates=*/20);
   REQUIRE(run.thread.until([n = 0]() mutable { return ++n > 500; }));
   CHECK(run.sink->last.updates == 0);
@@ -240,7 +240,7 @@ TEST_CASE("inference_host: a run without inference actors waits, then trains to 
   CHECK(member.loaded->size() > 5);
 }
 
-TEST_CASE("inference_host: a late joiner gets the current weights first and takes its share of the workers") {
+TEST_CASE("inference_host: a process that joins late gets the current weights first and then serves workers") {
   SmallRun run(1, 400);
   REQUIRE(run.run_until(10));
   Member& member = run.join();
@@ -252,7 +252,7 @@ TEST_CASE("inference_host: a late joiner gets the current weights first and take
   CHECK(run.sink->last.weights_behind.at("inference 1") <= run.sink->last.lag_bound + 1);
 }
 
-TEST_CASE("inference_host: another policy is refused with the first difference") {
+TEST_CASE("inference_host: a process with another policy is refused with the first difference") {
   SmallRun run(1, 10);
   Member& member = run.join(kFloats + 1);
   REQUIRE(run.thread.until([&] { return member.ended.has_value(); }));
@@ -264,7 +264,7 @@ TEST_CASE("inference_host: another policy is refused with the first difference")
   CHECK(run.rows_served(1) == 0);
 }
 
-TEST_CASE("supervisor: the workers of an inference process that ends continue with another one") {
+TEST_CASE("supervisor: the workers of an inference process that ends continue with another inference actor") {
   SmallRun run(1, 400);
   Member& member = run.join();
   REQUIRE(run.thread.until([&] { return run.rows_served(1) > 0; }));
@@ -276,7 +276,7 @@ TEST_CASE("supervisor: the workers of an inference process that ends continue wi
   CHECK_FALSE(run.sink->last.weights_behind.contains("inference 1"));
 }
 
-TEST_CASE("inference_host: one that is set aside joins again as a new receiver") {
+TEST_CASE("inference_host: a process that is removed joins again as a new receiver") {
   SmallRun run(1, 400);
   Member& member = run.join();
   REQUIRE(run.thread.until([&] { return run.rows_served(1) > 0; }));
@@ -288,7 +288,7 @@ TEST_CASE("inference_host: one that is set aside joins again as a new receiver")
   CHECK(rises(*member.loaded));
 }
 
-TEST_CASE("inference_host: one that ends soon after it serves pauses for longer each time") {
+TEST_CASE("inference_host: the pause doubles each time the inference actor ends soon after it serves") {
   SmallRun run(1, 1'000'000);
   Member& member = run.join();
   auto& state = state_of<InferenceHostState>(member.host);
@@ -319,7 +319,7 @@ caf::typed_actor<caf::reacts_to<ReceiverLost>>::behavior_type loss_listener(
 
 }  // namespace
 
-TEST_CASE("publisher: a receiver that never answers is set aside, and the loss is reported once") {
+TEST_CASE("publisher: a receiver that never answers is removed, and the loss is reported once") {
   OneThread thread;
   Told told;
   const auto signature = signature_of(kFloats);
@@ -344,7 +344,7 @@ TEST_CASE("publisher: a receiver that never answers is set aside, and the loss i
   thread.settle();
 }
 
-TEST_CASE("publisher: without a backend a remote receiver is lost with the reason") {
+TEST_CASE("publisher: if no backend can be made, a remote receiver is reported lost with the reason") {
   OneThread thread;
   Told told;
   auto context = std::make_shared<RunContext>();
@@ -372,13 +372,13 @@ UpdateMessage update_to(uint64_t number) {
 
 }  // namespace
 
-TEST_CASE("stats: a receiver that falls behind raises one alarm, and another one only after it caught up") {
+TEST_CASE("stats: a receiver that falls behind raises one alarm, and another only after it has caught up") {
   const StatsCore::Clock::time_point now;
   StatsCore core(RunConfig{}, false, now);
   core.add(Applied{3, {0, 0}});
   CHECK(core.alarms().empty());
   core.add(update_to(2), now);
-  CHECK(core.alarms().empty());  // behind once
+  CHECK(core.alarms().empty());  // behind in one check only
   core.add(update_to(4), now);
   const auto lines = core.alarms();
   REQUIRE(lines.size() == 1);
@@ -390,7 +390,7 @@ TEST_CASE("stats: a receiver that falls behind raises one alarm, and another one
   CHECK(core.alarms().empty());
   core.add(update_to(8), now);
   core.alarms();
-  CHECK(core.alarms().size() == 1);  // stands still
+  CHECK(core.alarms().size() == 1);  // behind, and it has applied nothing since
 }
 
 TEST_CASE("stats: a receiver that is gone is neither behind nor an alarm") {

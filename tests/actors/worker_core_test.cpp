@@ -11,7 +11,7 @@ using namespace troupe;
 
 namespace {
 
-// Counts its own steps; ends after `length` of them, throws when told to.
+// An environment that counts its steps. An episode has `length` steps; a step throws if `broken` is set.
 class Counter {
  public:
   struct State {
@@ -39,7 +39,7 @@ class Counter {
   State state;
 };
 
-// Keeps what the worker says and answers like a policy whose value of an observation is ten times it.
+// Records what the worker sends, and answers like a policy whose value is ten times the observation.
 struct Port : WorkerPort {
   void ask(ActRequest request) override { requests.push_back(std::move(request)); }
   void pause(uint32_t) override { ++pauses; }
@@ -98,8 +98,8 @@ struct Port : WorkerPort {
   int64_t finished = 0;
   int pauses = 0;
   uint64_t version = 0;
-  bool recurrent = false;  // the state after an observation is that observation
-  int64_t parameters = 0;  // numbers of a row's distribution, each ten times its observation
+  bool recurrent = false;  // replies with a recurrent state that equals the observation
+  int64_t parameters = 0;  // policy parameters per row, each ten times the observation
 };
 
 struct Fixture {
@@ -124,7 +124,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("worker_core: it is failing when every row that has work failed last, until one makes a step") {
+TEST_CASE("worker_core: a worker is failing if the last step of every row failed, until a row makes a step") {
   Fixture f(8, 2);
   CHECK(!f.core->failing());
   f.core->add_credits(1);
@@ -142,7 +142,7 @@ TEST_CASE("worker_core: it is failing when every row that has work failed last, 
   CHECK(!f.core->failing());
 }
 
-TEST_CASE("worker_core: a group that works keeps it from failing, one without work does not") {
+TEST_CASE("worker_core: a worker is not failing if one group makes steps; a group without a credit does not count") {
   Fixture f(8, 1, 2);
   f.core->add_credits(1);
   Counter::broken = true;
@@ -154,13 +154,13 @@ TEST_CASE("worker_core: a group that works keeps it from failing, one without wo
   CHECK(!f.core->failing());
 }
 
-TEST_CASE("worker_core: a group that failed in the last step of a rollout is not failing once it has no work") {
+TEST_CASE("worker_core: a worker whose last step failed is not failing while it has no credit") {
   Fixture f(2, 2);
   f.core->add_credits(1);
   f.serve(1);
   Counter::broken = true;
   f.serve(1);
-  CHECK(f.core->failing());  // the rollout still lacks its last values
+  CHECK(f.core->failing());  // the rollout still needs its last values
   for (uint32_t row : {0, 1}) f.core->revive(0, row);
   f.serve(1);
   REQUIRE(f.port.rollouts.size() == 1);
@@ -168,17 +168,17 @@ TEST_CASE("worker_core: a group that failed in the last step of a rollout is not
   CHECK(!f.core->failing());
   f.core->add_credits(1);
   f.serve(1);
-  CHECK(f.core->failing());  // it has work again, and fails
+  CHECK(f.core->failing());  // it has a credit again, and fails
 }
 
-TEST_CASE("worker_core: asks for nothing without a credit") {
+TEST_CASE("worker_core: without a credit there is no request") {
   Fixture f;
   CHECK(f.port.requests.empty());
   f.core->add_credits(1);
   CHECK(f.port.requests.size() == 1);
 }
 
-TEST_CASE("worker_core: without a further credit a rollout is closed by asking for values alone") {
+TEST_CASE("worker_core: without a further credit a request for values only completes the rollout") {
   Fixture f;
   f.core->add_credits(1);
   f.serve(2);
@@ -193,7 +193,7 @@ TEST_CASE("worker_core: without a further credit a rollout is closed by asking f
   CHECK(rollout.next_values == Array::of<float>({2, 2}, {10.0f, 10.0f, 20.0f, 20.0f}));
 }
 
-TEST_CASE("worker_core: with a further credit the next request closes the rollout") {
+TEST_CASE("worker_core: with a further credit the next request for actions completes the rollout") {
   Fixture f;
   f.core->add_credits(2);
   f.serve(2);
@@ -204,7 +204,7 @@ TEST_CASE("worker_core: with a further credit the next request closes the rollou
   CHECK(f.port.rollouts[0]->next_values.view<float>()[2] == 20.0f);
 }
 
-TEST_CASE("worker_core: an episode cut off by the time limit gets the value of its real last observation") {
+TEST_CASE("worker_core: a truncated episode gets the value of its final observation") {
   Fixture f(4, 1);
   f.core->add_credits(1);
   f.serve(3);  // the third step truncates
@@ -218,8 +218,7 @@ TEST_CASE("worker_core: an episode cut off by the time limit gets the value of i
 }
 
 TEST_CASE(
-    "worker_core: an episode travels in the rollout that holds its last step, before that in the report of partial "
-    "ones") {
+    "worker_core: an episode is in the rollout with its last step, and in reports until that rollout is complete") {
   Fixture f(2, 1);  // the third step truncates
   f.core->add_credits(2);
   f.serve(3);
@@ -236,8 +235,7 @@ TEST_CASE(
   CHECK(f.core->report().partial.empty());
 }
 
-TEST_CASE(
-    "worker_core: an episode cut off at the very end of a rollout is closed with the value of its final observation") {
+TEST_CASE("worker_core: an episode truncated in the last step of a rollout gets the value of its final observation") {
   Fixture f(3, 1);
   f.core->add_credits(1);
   f.serve(4);
@@ -245,20 +243,20 @@ TEST_CASE(
   CHECK(f.port.rollouts[0]->next_values.view<float>()[2] == 30.0f);
 }
 
-TEST_CASE("worker_core: an answer to a request that was asked again is ignored") {
+TEST_CASE("worker_core: a reply to a request that was repeated in the meantime is ignored") {
   Fixture f;
   f.core->add_credits(1);
   const ActRequest first = f.port.next();
   f.core->retry(0);
   f.core->on_reply(f.port.answer_of(first));
-  CHECK(f.port.requests.size() == 1);  // still the second
+  CHECK(f.port.requests.size() == 1);  // the repeated request is still pending
   f.serve(1);
   REQUIRE(f.core->report().partial.size() == 1);
   CHECK(f.core->report().partial[0].samples == 2);
   CHECK(f.core->report().partial[0].env_steps == 2);
 }
 
-TEST_CASE("worker_core: a retry asks with the same observations and seeds") {
+TEST_CASE("worker_core: a repeated request has the same observations and seeds") {
   Fixture f;
   f.core->add_credits(1);
   const ActRequest first = f.port.next();
@@ -269,7 +267,7 @@ TEST_CASE("worker_core: a retry asks with the same observations and seeds") {
   CHECK(second.observations == first.observations);
 }
 
-TEST_CASE("worker_core: a request is repeated after a pause if it failed, after kPatienceBeats without an answer") {
+TEST_CASE("worker_core: a request is repeated after a pause if it failed, or after kPatienceBeats without a reply") {
   Fixture f;
   f.core->add_credits(1);
   ActReply failed;
@@ -283,7 +281,7 @@ TEST_CASE("worker_core: a request is repeated after a pause if it failed, after 
   CHECK(f.port.requests.size() == 1);
 }
 
-TEST_CASE("worker_core: a request on which inference keeps failing makes the worker a failing one, and then ends it") {
+TEST_CASE("worker_core: a worker counts as failing while inference keeps failing on its request") {
   Fixture f;
   f.core->add_credits(1);
   const auto fail = [&](Fault fault) {
@@ -299,14 +297,14 @@ TEST_CASE("worker_core: a request on which inference keeps failing makes the wor
   CHECK(!f.core->failing());
   fail(Fault::forward_failed);
   CHECK(f.core->failing() == "inference failed: value of row 0 is not finite");
-  SUBCASE("an answer ends that") {
+  SUBCASE("until a reply comes") {
     f.serve(1);
     CHECK(!f.core->failing());
     for (uint32_t i = 0; i + 1 < WorkerCore::kMostFailedAttempts; ++i) fail(Fault::forward_failed);
     f.serve(1);
     CHECK(f.port.requests.size() == 1);
   }
-  SUBCASE("it is not asked for ever") {
+  SUBCASE("and ends after kMostFailedAttempts failures") {
     for (uint32_t i = WorkerCore::kFailingAttempts; i + 1 < WorkerCore::kMostFailedAttempts; ++i)
       fail(Fault::forward_failed);
     CHECK_THROWS_WITH_AS(fail(Fault::forward_failed),
@@ -316,7 +314,7 @@ TEST_CASE("worker_core: a request on which inference keeps failing makes the wor
   }
 }
 
-TEST_CASE("worker_core: a silence counts from the third request that was asked again in vain, until an answer") {
+TEST_CASE("worker_core: after kSilentBeats without a reply the beats of silence are reported, until a reply") {
   Fixture f;
   f.core->add_credits(1);
   for (uint32_t i = 0; i + 1 < WorkerCore::kSilentBeats; ++i) f.core->beat();
@@ -332,7 +330,7 @@ TEST_CASE("worker_core: a silence counts from the third request that was asked a
   CHECK(f.core->beats_without_answer() == 0);
 }
 
-TEST_CASE("worker_core: two groups run against one credit each") {
+TEST_CASE("worker_core: with two credits each of two groups has a request") {
   Fixture f(2, 2, 2);
   f.core->add_credits(1);
   CHECK(f.port.requests.size() == 1);
@@ -341,7 +339,7 @@ TEST_CASE("worker_core: two groups run against one credit each") {
   CHECK(f.port.requests[0].group != f.port.requests[1].group);
 }
 
-TEST_CASE("worker_core: a group whose rows all failed waits for one, then goes on") {
+TEST_CASE("worker_core: a group whose rows all failed waits until one is revived") {
   Fixture f(4, 1);
   f.core->add_credits(1);
   Counter::broken = true;
@@ -354,7 +352,7 @@ TEST_CASE("worker_core: a group whose rows all failed waits for one, then goes o
   CHECK(f.core->report().env_failures == 1);
 }
 
-TEST_CASE("worker_core: each failure in a row doubles the pause, the last one ends the worker with the reason") {
+TEST_CASE("worker_core: the pause doubles with each failure in a row, and the last failure ends the worker") {
   Fixture f(4, 1);
   f.core->add_credits(10);
   Counter::broken = true;
@@ -378,7 +376,7 @@ TEST_CASE("worker_core: rollouts of a worker are numbered without gaps") {
   for (uint64_t i = 0; i < 3; ++i) CHECK(f.port.rollouts[i]->sequence == i);
 }
 
-TEST_CASE("worker_core: the policy's parameters go from answers into the rollout, where the loss asks for them") {
+TEST_CASE("worker_core: policy parameters go from replies into the rollout if the loss needs them") {
   Fixture f;
   f.core->add_credits(1);
   f.serve(3);
@@ -395,18 +393,18 @@ TEST_CASE("worker_core: the policy's parameters go from answers into the rollout
   CHECK(core.on_reply(f.port.answer_of(f.port.next())).value_or("").starts_with("policy_parameters is "));
 }
 
-TEST_CASE("worker_core: the recurrent state of each row goes from an answer to the next request and into the rollout") {
+TEST_CASE("worker_core: the recurrent state of a row goes from a reply to the next request and into the rollout") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 2, .burn_in = 0});
   f.core->add_credits(3);
   std::vector<float> observed, states;
   std::vector<uint8_t> starts;
-  for (int i = 0; i < 13; ++i) {  // the last one asks for the values after the third rollout
+  for (int i = 0; i < 13; ++i) {  // the last request is for the values after the third rollout
     const ActRequest request = f.port.next();
     const int64_t finals = request.value_observations.empty() ? 0 : request.value_observations.at("o").dim(0);
     REQUIRE(request.value_state.size() == finals);
     for (int64_t k = 0; k < finals; ++k) {
       const float at = request.value_observations.at("o").view<float>()[k];
-      // Every third step ends an episode, and behind its last observation nothing is asked for but its value.
+      // Every third step ends an episode. For its final observation only the value is requested.
       if (at > 0) CHECK(request.value_state.view<float>()[k] == at - 1);
     }
     if (request.rows > 0) {
@@ -435,7 +433,7 @@ TEST_CASE("worker_core: the recurrent state of each row goes from an answer to t
   }
 }
 
-TEST_CASE("worker_core: after a failure a row's next observation begins an episode") {
+TEST_CASE("worker_core: the first observation of a row after a failure starts an episode") {
   Fixture f(8, 1, 1, {.state_size = 1, .sequence = 1, .burn_in = 0});
   f.core->add_credits(1);
   f.serve(1);
@@ -447,7 +445,7 @@ TEST_CASE("worker_core: after a failure a row's next observation begins an episo
   CHECK(request.starts.view<uint8_t>()[0] == 1);
 }
 
-TEST_CASE("worker_core: a request is asked again with the same recurrent state") {
+TEST_CASE("worker_core: a repeated request has the same recurrent state") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
   f.core->add_credits(1);
   f.serve(2);
@@ -459,7 +457,7 @@ TEST_CASE("worker_core: a request is asked again with the same recurrent state")
   CHECK(again.starts == first.starts);
 }
 
-TEST_CASE("worker_core: an answer with a recurrent state that does not fit is not used, and asked for again") {
+TEST_CASE("worker_core: a reply whose recurrent state does not fit is refused, and the request is repeated later") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
   f.core->add_credits(1);
   ActReply reply = f.port.answer_of(f.port.next());
@@ -483,10 +481,10 @@ TEST_CASE("worker_core: a loaded worker has the recurrent state of the one that 
   CHECK(next.starts.view<uint8_t>()[0] == 0);
 }
 
-TEST_CASE("worker_core: a worker that is loaded from bytes goes on like the one that was saved") {
+TEST_CASE("worker_core: a worker that is loaded from bytes continues like the one that was saved") {
   Fixture saved(2, 2, 2), loaded(2, 2, 2);
   saved.core->add_credits(2);
-  saved.serve(6);  // both groups rest, in the middle of an episode
+  saved.serve(6);  // both groups are idle, in the middle of an episode
   REQUIRE(saved.port.requests.empty());
   const std::string bytes = saved.core->save();
   loaded.core->load(bytes);
@@ -510,7 +508,7 @@ TEST_CASE("worker_core: a worker that is loaded from bytes goes on like the one 
   }
 }
 
-TEST_CASE("worker_core: nothing is saved while a rollout is under way, nor loaded from another set-up") {
+TEST_CASE("worker_core: saving fails during a rollout, and loading fails for a worker with other sizes") {
   Fixture f(2, 2, 1), wider(2, 3, 1);
   CHECK_THROWS_AS(wider.core->load(f.core->save()), InvariantError);
   CHECK_THROWS_WITH(f.core->load("xyz"), doctest::Contains("worker 0: its saved state of 3 bytes"));

@@ -55,7 +55,7 @@ struct Fixture : OneActor {
     replay.tell(worker, Credits{1});
     run();
   }
-  // Answers the newest request.
+  // A reply to the newest request.
   ActReply answer_to_newest() const {
     REQUIRE(!inference.heard->requests.empty());
     ActReply reply;
@@ -78,7 +78,7 @@ struct Fixture : OneActor {
 
 }  // namespace
 
-TEST_CASE("worker: while its environments fail it sends one report per beat, and behind it that they do") {
+TEST_CASE("worker: while its environments fail it sends one report and one EnvironmentsFailing per beat") {
   Fixture f;
   f.answer();
   const size_t before = f.replay.heard->workers.size();
@@ -90,7 +90,7 @@ TEST_CASE("worker: while its environments fail it sends one report per beat, and
   CHECK(!f.replay.heard->workers.back().last);
 }
 
-TEST_CASE("worker: that inference does not answer is logged once, and once that it does again") {
+TEST_CASE("worker: it logs once that inference does not answer, and once that it answers again") {
   Fixture f;
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
@@ -111,7 +111,7 @@ TEST_CASE("worker: that inference does not answer is logged once, and once that 
   CHECK(count("inference answers again") == 1);
 }
 
-TEST_CASE("worker: a reply in parts is taken like one in a piece, from its own inference actor alone") {
+TEST_CASE("worker: a reply in parts is accepted from its inference actor only") {
   Fixture f;
   const std::vector<Part> parts = f.parts_of_answer();
   REQUIRE(parts.size() > 2);
@@ -126,7 +126,7 @@ TEST_CASE("worker: a reply in parts is taken like one in a piece, from its own i
   CHECK(f.state().core->report().env_failures == 2);  // both rows were stepped
 }
 
-TEST_CASE("worker: the parts of a reply that stays unfinished are freed with its sender, and by the next reply") {
+TEST_CASE("worker: the parts of an unfinished reply are freed by the next reply or the loss of the sender") {
   Fixture f;
   const std::vector<Part> parts = f.parts_of_answer();
   const auto send_half = [&](const Peer& from) {
@@ -150,7 +150,7 @@ TEST_CASE("worker: the parts of a reply that stays unfinished are freed with its
   CHECK(f.state().parts.bytes() == 0);
 }
 
-TEST_CASE("worker: a reply that does not fit its request is asked again, and the worker goes on") {
+TEST_CASE("worker: after a reply that does not fit its request the worker asks again and continues") {
   Fixture f;
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
@@ -167,9 +167,9 @@ TEST_CASE("worker: a reply that does not fit its request is asked again, and the
   }
   Part part = f.parts_of_answer()[0];
   part.count = 1;
-  f.inference.tell(f.worker, part);  // the beginning of a reply, as if it were all
+  f.inference.tell(f.worker, part);  // a truncated reply
   f.run();
-  CHECK(f.inference.heard->exits.empty());  // it is of this process
+  CHECK(f.inference.heard->exits.empty());  // an inference actor of the same process is not ended
   f.answer();
   CHECK(f.state().core->report().env_failures == 2);
   close_log();
@@ -177,7 +177,7 @@ TEST_CASE("worker: a reply that does not fit its request is asked again, and the
                               "values is int32[2], expected float32[2]; the worker asks again") != std::string::npos);
 }
 
-TEST_CASE("worker: an error that another actor sends is logged, and the worker goes on") {
+TEST_CASE("worker: an error that another actor sends is logged, and the worker continues") {
   Fixture f;
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
@@ -189,7 +189,7 @@ TEST_CASE("worker: an error that another actor sends is logged, and the worker g
   CHECK(f.state().core->report().env_failures == 2);
 }
 
-TEST_CASE("worker: a message that it does not know is logged, not printed by CAF, and the worker goes on") {
+TEST_CASE("worker: an unknown message is logged and not answered, and the worker continues") {
   Fixture f;
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
@@ -210,7 +210,7 @@ TEST_CASE("worker: a message that it does not know is logged, not printed by CAF
   CHECK(f.replay.heard->failing.empty());
 }
 
-TEST_CASE("worker: it asks again when a forward failed, and ends when its requests do not fit the run") {
+TEST_CASE("worker: it asks again if a forward pass failed, and ends if its requests do not fit the run") {
   Fixture f;
   ActReply reply;
   reply.id = f.inference.heard->requests.back();
@@ -244,7 +244,7 @@ TEST_CASE("worker: it asks again when a forward failed, and ends when its reques
         "the run's program?)");
 }
 
-TEST_CASE("worker: one whose request inference keeps failing says that it fails, and ends with that error") {
+TEST_CASE("worker: if inference keeps failing on a request, the worker reports that and then ends with the error") {
   Fixture f;
   caf::error reason;
   caf::actor_cast<caf::strong_actor_ptr>(f.worker)->get()->attach_functor([&](const caf::error& why) { reason = why; });
@@ -273,17 +273,17 @@ TEST_CASE("worker: one whose request inference keeps failing says that it fails,
   CHECK(f.replay.heard->workers.back().env_failures == 0);
 }
 
-TEST_CASE("worker: the report before its end is its last one, whether it is stopped or ends with an error") {
-  SUBCASE("stopped") {
+TEST_CASE("worker: its final report is marked as the last, after Stop and after an error") {
+  SUBCASE("after Stop") {
     Fixture f;
     f.replay.tell(f.worker, Stop{"the run ends"});
     f.run();
     REQUIRE(!f.replay.heard->workers.empty());
     CHECK(f.replay.heard->workers.back().last);
   }
-  SUBCASE("an error") {
+  SUBCASE("after an error") {
     Fixture f;
-    for (int i = 0; i < 5; ++i) {  // a step that fails, one that restarts the rows, and so on
+    for (int i = 0; i < 5; ++i) {  // steps that fail and steps that restart the rows, in turn
       f.answer();
       f.pass(10s);
     }

@@ -17,7 +17,7 @@ std::string nested(int levels) {
   return text + "1" + std::string(static_cast<size_t>(levels) + 2, '}');
 }
 
-// The last one is there twice.
+// A file with `count` keys and a duplicate of the first.
 std::string many_keys(int count) {
   std::string text = R"({"env": {"params": {)";
   for (int i = 0; i < count; ++i) text += "\"k" + std::to_string(i) + "\": 0,";

@@ -1,6 +1,5 @@
 #pragma once
-// Wrong config files and overrides with the exact error message of each; used against the reader and against the JSON
-// schema.
+// Wrong config files with the exact error message of each, for tests of the reader and of the JSON schema.
 
 #include <string>
 #include <vector>
@@ -8,9 +7,9 @@
 namespace troupe::test {
 
 enum class InSchema {
-  refused,   // the schema refuses it as well
-  accepted,  // beyond what a schema can say
-  no_json,   // not JSON at all, so no schema sees it
+  refused,   // the schema refuses the file too
+  accepted,  // a schema cannot express what is wrong
+  no_json,   // the file is not JSON, so the schema is not applied
 };
 
 struct BadFile {

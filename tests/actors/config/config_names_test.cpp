@@ -1,4 +1,4 @@
-// A config file accepts exactly the names that the tables of algorithms/ know.
+// A config file accepts exactly the names in the tables of algorithms/.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ std::vector<std::string> accepted(std::string_view path) {
   return names;
 }
 
-// What a table knows, sorted: read from its refusal, "...(known: a, b)".
+// The names in a table, sorted. They are read from the error about an unknown name, which ends with "(known: a, b)".
 template <class Find>
 std::vector<std::string> known(const Find& find) {
   std::string text;
@@ -50,7 +50,7 @@ std::vector<std::string> known(const Find& find) {
 
 }  // namespace
 
-TEST_CASE("config files: the names of value losses, schedules, aggregations and whitenings are those of their tables") {
+TEST_CASE("config files: value losses, schedules, aggregations and whitenings have the names of their tables") {
   std::vector<std::string> aggregations = known([](const char* name) { find_aggregation(name); });
   aggregations.insert(aggregations.begin(), "auto");
   CHECK(accepted("algorithm.aggregation") == aggregations);

@@ -1,4 +1,4 @@
-// Every field at the ends of its range, beyond them, and with values of other types.
+// Every field with values at the ends of its range, outside it, and of other types.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +13,7 @@ using namespace troupe;
 
 namespace {
 
-// A config file in which one field has the value that `text` stands for.
+// A config file in which one field has the value `text`, which is JSON.
 std::string file_with(const Field& field, const std::string& text) {
   const std::string inner = "\"" + std::string(field.key()) + "\": " + text;
   return field.section().empty() ? "{" + inner + "}" : "{\"" + std::string(field.section()) + "\": {" + inner + "}}";
@@ -28,7 +28,7 @@ std::string error_of(const Field& field, const std::string& text) {
   return "";
 }
 
-// Refused with the path, the value (where it fits into a line) and what would be right.
+// Checks that the value is refused with the path, the value (if it is short) and what would be right.
 void check_refused(const Field& field, const std::string& text) {
   const std::string error = error_of(field, text);
   CAPTURE(field.path);
@@ -54,12 +54,12 @@ bool is_whole(const Field& field) {
 bool is_real(const Field& field) { return field.setting.kind == Setting::Kind::number; }
 bool is_text(const Field& field) { return std::holds_alternative<std::string*>(field.value); }
 
-// The number as the reader shows it.
+// The number as the reader prints it.
 std::string json_number(double value) { return nlohmann::json(value).dump(); }
 
 }  // namespace
 
-TEST_CASE("ranges: a whole number is accepted from end to end and refused one beyond") {
+TEST_CASE("ranges: an integer is accepted at both ends of its range and refused one beyond them") {
   RunConfig config;
   size_t fields = 0;
   for (const Field& field : describe(config)) {
@@ -79,7 +79,7 @@ TEST_CASE("ranges: a whole number is accepted from end to end and refused one be
   CHECK(fields > 30);
 }
 
-TEST_CASE("ranges: a number is accepted up to its ends, themselves unless they are open, and refused beyond") {
+TEST_CASE("ranges: a number is accepted at closed ends of its range, and refused at open ends and beyond") {
   RunConfig config;
   size_t fields = 0;
   for (const Field& field : describe(config)) {
@@ -102,7 +102,7 @@ TEST_CASE("ranges: a number is accepted up to its ends, themselves unless they a
   CHECK(fields > 25);
 }
 
-TEST_CASE("ranges: each choice of a text is accepted, and nothing else") {
+TEST_CASE("ranges: a string with choices accepts each of them and nothing else") {
   RunConfig config;
   for (const Field& field : describe(config)) {
     if (!is_text(field)) continue;
@@ -115,7 +115,7 @@ TEST_CASE("ranges: each choice of a text is accepted, and nothing else") {
   }
 }
 
-TEST_CASE("ranges: a list is accepted with the ends of its range and at its full length") {
+TEST_CASE("ranges: a list is accepted at its full length and with items at the ends of their range") {
   RunConfig config;
   for (const Field& field : describe(config)) {
     if (!std::holds_alternative<std::vector<int64_t>*>(field.value)) continue;

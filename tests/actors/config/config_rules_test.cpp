@@ -1,4 +1,4 @@
-// The rules between fields: each case is a valid run but for the settings given, and the exact line they must produce.
+// The rules between fields. Each case changes some settings of a valid run and expects one exact error line.
 #include "actors/config/config.h"
 #include "runtime/base/errors.h"
 #include "tests/support/test.h"
@@ -32,7 +32,7 @@ void check_all(const std::vector<Rule>& rules) {
 
 }  // namespace
 
-TEST_CASE("validate: batches that cannot be cut are refused") {
+TEST_CASE("validate: batches that are too small or too large for another setting are refused") {
   check_all({
       {{"trainer.minibatches=4096"},
        "trainer.minibatches: 4096 is more than the samples of trainer.super_batch 2048; use at most 2048"},
@@ -54,8 +54,8 @@ TEST_CASE("validate: batches that cannot be cut are refused") {
   CHECK(error_with({"evaluation.rows=101", "evaluation.episodes=5", "inference.max_batch=100"}) == "");
 }
 
-// What a message suggests must be within the range of the field, however extreme the other values are.
-TEST_CASE("validate: suggestions at the ends of the ranges are valid") {
+// A suggested value must be within the range of its field, also if other values are extreme.
+TEST_CASE("validate: values at the ends of the ranges get valid suggestions") {
   const std::string rows_at_once =
       " rows at once (each may need an action and the value of a final observation), above inference.max_batch ";
   check_all({
@@ -120,12 +120,12 @@ TEST_CASE("validate: super-batches that whole rollouts never fill are refused") 
   CHECK(error_with({"rollout.length=256", "replay.max_policy_lag=3"}) == "");
 }
 
-TEST_CASE("validate: replay may be given the capacity that it has by default, whatever the lag") {
+TEST_CASE("validate: replay.capacity may be set to its default or more for a large lag cap") {
   CHECK(error_with({"replay.max_policy_lag=100", "replay.capacity=32768"}) == "");
   CHECK(error_with({"replay.max_policy_lag=100", "replay.capacity=65536"}) == "");
 }
 
-TEST_CASE("validate: a replay buffer too small for its promises is refused") {
+TEST_CASE("validate: replay.capacity and replay.max_policy_lag too small for super_batch and mode are refused") {
   check_all({
       {{"replay.capacity=2048"},
        "replay.capacity: 2048 is less than the 4096 samples of trainer.super_batch 2048 x (replay.max_policy_lag 1 + "
@@ -168,7 +168,7 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
   });
 }
 
-TEST_CASE("validate: scales that leave nothing to learn from are refused, the ends of the range are not") {
+TEST_CASE("validate: reward scales and clips that remove the signal are refused, their limits are accepted") {
   const std::string rewards = " to learn from; use 1e-06 to 1000000, like 1";
   check_all({
       {{"env.reward_scale=1e-7"}, "env.reward_scale: 1e-07 makes rewards too small" + rewards},
@@ -178,7 +178,7 @@ TEST_CASE("validate: scales that leave nothing to learn from are refused, the en
   });
   for (const char* scale : {"env.reward_scale=1e-6", "env.reward_scale=1e6"}) CHECK(error_with({scale}) == "");
   CHECK(error_with({"model.normalize_observations=true", "model.observation_clip=0.01"}) == "");
-  // eval and play only read the stored config of an older run.
+  // eval and play read the config of an older run without these checks.
   const char* stored =
       R"({"env": {"reward_scale": 1e9}, "model": {"normalize_observations": true, "observation_clip": 0.005}})";
   CHECK_NOTHROW(parse_config(stored, "run.json"));
@@ -246,7 +246,7 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
   });
 }
 
-TEST_CASE("validate: runs that never end, or end before they learn, are refused") {
+TEST_CASE("validate: runs that never end or end before they learn are refused") {
   check_all({
       {{"stop.env_steps=0"},
        "stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them"},

@@ -1,4 +1,5 @@
-// The JSON schema says what the reader does: it is checked here by the few keywords it uses.
+// The JSON schema accepts what the reader accepts. These tests check values with a small validator of the keywords that
+// the schema uses.
 #include <algorithm>
 #include <cmath>
 #include <regex>
@@ -72,7 +73,7 @@ bool obeys(const json& schema, const json& value) {
 
 }  // namespace
 
-TEST_CASE("schema: it accepts the defaults and knows every field") {
+TEST_CASE("schema: it accepts the defaults and describes every field") {
   const json schema = json::parse(json_schema());
   CHECK(obeys(schema, json::parse(to_json(RunConfig{}))));
   for (const SettingInfo& field : describe_fields()) {
@@ -85,7 +86,7 @@ TEST_CASE("schema: it accepts the defaults and knows every field") {
   }
 }
 
-TEST_CASE("schema: it refuses what the reader refuses, as far as a schema can say it") {
+TEST_CASE("schema: it refuses what the reader refuses, as far as a schema can express it") {
   const json schema = json::parse(json_schema());
   for (const test::BadFile& bad : test::bad_files()) {
     if (bad.schema == test::InSchema::no_json) continue;
@@ -94,7 +95,7 @@ TEST_CASE("schema: it refuses what the reader refuses, as far as a schema can sa
   }
 }
 
-TEST_CASE("schema: it accepts and refuses what the reader of model.net does") {
+TEST_CASE("schema: for model.net it accepts and refuses the same values as the reader") {
   const json schema = json::parse(json_schema()).at("properties").at("model").at("properties").at("net");
   EnvSpec env;
   env.id = "Made-up";

@@ -18,7 +18,7 @@ using namespace troupe;
 
 namespace {
 
-// The ConfigError `action` throws, or "".
+// The text of the ConfigError that `action` throws, or "".
 template <class Action>
 std::string error_of(const Action& action) {
   try {
@@ -39,12 +39,12 @@ RunConfig with(const std::vector<std::string>& overrides) {
   return config;
 }
 
-// Converts to any member, so that counting how many initialise an aggregate counts its members.
+// Converts to any type. The number of these that initialise an aggregate is the number of its members.
 struct Any {
   template <class T>
   operator T() const;
 };
-struct AnyOptional {  // an optional can be made of an Any in two ways
+struct AnyOptional {  // for optional members, where the conversion of an Any is ambiguous
   operator std::optional<double>() const;
 };
 template <class T, class... Members>
@@ -87,7 +87,7 @@ struct Alter {
 
 }  // namespace
 
-TEST_CASE("config: every member of every section is in the list of fields") {
+TEST_CASE("config: the list of fields contains every member of every section") {
   check_all_described<EnvConfig>("env");
   check_all_described<WorkersConfig>("workers");
   check_all_described<RolloutConfig>("rollout");
@@ -109,7 +109,7 @@ TEST_CASE("config: every member of every section is in the list of fields") {
   CHECK(top_level + sections.size() == member_count<RunConfig>());
 }
 
-TEST_CASE("config: no two fields share a path or a member") {
+TEST_CASE("config: no two fields have the same path or member, and each has help") {
   RunConfig config;
   std::set<std::string_view> paths;
   std::set<const void*> members;
@@ -126,12 +126,12 @@ TEST_CASE("config: no two fields share a path or a member") {
   }
 }
 
-TEST_CASE("config: an empty object is the defaults, and they are valid") {
+TEST_CASE("config: an empty object gives the defaults, which are valid") {
   CHECK(parse_config("{}", "run.json") == RunConfig{});
   CHECK(error_of([] { validate(RunConfig{}); }) == "");
 }
 
-TEST_CASE("config: every field survives writing and reading, changed one by one") {
+TEST_CASE("config: a changed value of any field is the same after writing and reading") {
   RunConfig defaults;
   const size_t count = describe(defaults).size();
   CHECK(count > 80);
@@ -145,7 +145,7 @@ TEST_CASE("config: every field survives writing and reading, changed one by one"
   }
 }
 
-TEST_CASE("config: doubles survive to the last bit") {
+TEST_CASE("config: doubles are the same to the last bit after writing and reading") {
   for (const double value : {0.1, 1.0 / 3.0, 1e-300, 5e-324, 123456789.123456789, 1e9, std::nextafter(1.0, 0.0)}) {
     RunConfig config;
     config.stop.seconds = value;
@@ -163,13 +163,13 @@ TEST_CASE("config: integers at the ends of their range are read exactly") {
         1'000'000'000'000'000);
 }
 
-TEST_CASE("config: a whole number may be written with an exponent or a fraction of zero") {
+TEST_CASE("config: an integer may be written with an exponent or a fraction of zero") {
   CHECK(parse_config(R"({"stop": {"env_steps": 1e6}})", "run.json").stop.env_steps == 1'000'000);
   CHECK(parse_config(R"({"env": {"rows": 8.0}})", "run.json").env.rows == 8);
   CHECK(parse_config(R"({"algorithm": {"gamma": 1}})", "run.json").algorithm.gamma == 1.0);
 }
 
-TEST_CASE("config: durations are in the unit that ends their key") {
+TEST_CASE("config: the suffix of a key gives the unit of a duration") {
   const RunConfig config =
       parse_config(R"({"inference": {"timeout_us": 250}, "network": {"heartbeat_ms": 20}})", "run.json");
   CHECK(config.inference.timeout == std::chrono::microseconds(250));
@@ -181,7 +181,7 @@ TEST_CASE("config: environment parameters are kept as compact text in their orde
   CHECK(config.env.params == R"({"z":1,"a":[true,null]})");
 }
 
-TEST_CASE("config: a user's config file may have comments, a run's config and --set may not") {
+TEST_CASE("config: comments are allowed in a config file, not in the config.json of a run or in --set") {
   const std::string text = "// fast\n{/* one */ \"seed\": 7, // \"seed\": 8\n \"name\": \"a//b\"}";
   CHECK(parse_error(text).starts_with("run.json: name: \"a//b\" is not allowed"));
   CHECK(parse_config("// fast\n{/* one */ \"seed\": 7 // \"seed\": 8\n}\n// end", "run.json").seed == 7);
@@ -195,7 +195,7 @@ TEST_CASE("config: a byte order mark is skipped") {
   CHECK(parse_config("\xEF\xBB\xBF{\"seed\": 7}", "run.json").seed == 7);
 }
 
-TEST_CASE("config: each wrong file gives exactly its line") {
+TEST_CASE("config: each wrong file gives its exact one-line error") {
   for (const test::BadFile& bad : test::bad_files()) {
     CAPTURE(bad.name);
     const std::string error = parse_error(bad.text);
@@ -204,12 +204,12 @@ TEST_CASE("config: each wrong file gives exactly its line") {
   }
 }
 
-TEST_CASE("config: nested and numerous just within the limits is read") {
+TEST_CASE("config: a file at the limits of nesting and size is read") {
   CHECK(parse_error(R"({"env": {"params": {"a": [[[[1]]]]}}})") == "");
   CHECK(parse_error("{}" + std::string((1 << 20) - 2, ' ')) == "");
 }
 
-TEST_CASE("config: load_config says why a file cannot be read") {
+TEST_CASE("config: the error of load_config says why a file cannot be read") {
   CHECK(error_of([] { load_config("no/such/run.json"); }) ==
         "no/such/run.json: cannot open: No such file or directory");
   CHECK(error_of([] { load_config("tests"); }) == "tests: is a directory, expected a regular file");
@@ -217,9 +217,9 @@ TEST_CASE("config: load_config says why a file cannot be read") {
   CHECK(error_of([] { load_config("/dev/null"); }) == "/dev/null: is a device, expected a regular file");
 }
 
-// tests/actors/config/format_1.json is the config.json of `troupe train cartpole --set stop.updates=2` by a program of
-// format 1.
-TEST_CASE("config: one of format 1 means what it did, whether it is a run's or given as a config file") {
+// tests/actors/config/format_1.json was written as config.json by `troupe train cartpole --set stop.updates=2` of a
+// version of troupe with config format 1.
+TEST_CASE("config: a file of format 1 keeps its meaning, as config.json of a run and as a config file") {
   const std::string path = "tests/actors/config/format_1.json", old = posix_disk().read(path);
   for (const ConfigSource source : {ConfigSource::run, ConfigSource::user}) {
     const RunConfig config = parse_config(old, "config.json", source);
@@ -236,12 +236,12 @@ TEST_CASE("config: one of format 1 means what it did, whether it is a run's or g
   CHECK_FALSE(config.algorithm.clip_low.has_value());
   CHECK(config.algorithm.clip_high == 0.3);
   CHECK(config.algorithm.dual_clip == 3.0);
-  // The settings in a checkpoint are a part of them.
+  // A checkpoint holds some of the settings only.
   CHECK_FALSE(parse_config(R"({"seed": 1, "algorithm": {"clip_low": 0.2}})", "x", ConfigSource::run)
                   .algorithm.clip_low.has_value());
 }
 
-TEST_CASE("config: in the current format a clip that equals the old default is given") {
+TEST_CASE("config: in the current format a clip equal to the default of format 1 counts as set") {
   CHECK(parse_config(R"({"algorithm": {"clip_high": 0.2}})", "run.json").algorithm.clip_high == 0.2);
   RunConfig config;
   config.algorithm.clip_low = config.algorithm.clip_high = 0.2;
@@ -251,13 +251,13 @@ TEST_CASE("config: in the current format a clip that equals the old default is g
   CHECK(parse_config(upgrade_config(to_json(config)), "config.json") == config);
 }
 
-TEST_CASE("config: a format that this program does not know is refused") {
+TEST_CASE("config: an unknown format is refused") {
   CHECK(parse_error(R"({"format": 3})") == "run.json: format: 3 is out of range, expected an integer in [1, 2]");
   CHECK(parse_error(R"({"format": "2"})") == "run.json: format: \"2\" is a string, expected an integer in [1, 2]");
   CHECK(parse_error(R"({"format": null})") == "run.json: format: null is not a value, expected an integer in [1, 2]");
 }
 
-TEST_CASE("config: a word of YAML 1.1 in place of true or false is refused with the two that there are") {
+TEST_CASE("config: yes, no, on and off of YAML 1.1 are refused, and the error names true and false") {
   for (const std::string word : {"on", "off", "yes", "no", "Off", "YES"})
     CHECK(error_of([&] { parse_yaml_config("deterministic: " + word + "\n", "run.yaml"); }) ==
           "run.yaml: deterministic: \"" + word +
@@ -284,18 +284,18 @@ TEST_CASE("override: JSON values and bare words are set") {
   CHECK(config.seed == 9);
 }
 
-TEST_CASE("override: one environment parameter can be set alone") {
+TEST_CASE("override: a single environment parameter can be set") {
   CHECK(with({R"(env.params={"a":1})", "env.params.b=2.5", "env.params.c=fast", "env.params.a=7"}).env.params ==
         R"({"a":7,"b":2.5,"c":"fast"})");
 }
 
-TEST_CASE("override: one parameter of an algorithm can be set alone, dots lead into objects") {
+TEST_CASE("override: a single parameter in an object of the algorithm section can be set by its path with dots") {
   CHECK(with({"algorithm.surrogate_params.tau_pos=2"}).algorithm.surrogate_params == R"({"tau_pos":2})");
   CHECK(with({"algorithm.clip_config.sapo.tau_pos=2", "algorithm.clip_config.sapo.tau_neg=3"}).algorithm.clip_config ==
         R"({"sapo":{"tau_pos":2,"tau_neg":3}})");
 }
 
-TEST_CASE("override: an item of a list inside an object is refused with the list's path") {
+TEST_CASE("override: setting an item of a list inside an object is refused with the path of the list") {
   RunConfig config = with({R"(model.net={"encoders": {"image": {"layers": [{"channels": 4, "kernel": 3}]}}})"});
   for (const char* item : {".0.stride", ".0", ".first.a.b"}) {
     const std::string list = "model.net.encoders.image.layers";
@@ -306,7 +306,7 @@ TEST_CASE("override: an item of a list inside an object is refused with the list
   CHECK(config.model.net == R"({"encoders":{"image":{"layers":[{"channels":8,"kernel":3}]}}})");
 }
 
-TEST_CASE("override: each wrong assignment gives exactly its line and changes nothing") {
+TEST_CASE("override: each wrong assignment gives its exact one-line error and changes nothing") {
   const std::pair<std::string, std::string> cases[] = {
       {"", "--set : expected path=value, like algorithm.gamma=0.98"},
       {"algorithm.gamma", "--set algorithm.gamma: expected path=value, like algorithm.gamma=0.98"},
@@ -347,7 +347,7 @@ TEST_CASE("override: each wrong assignment gives exactly its line and changes no
   }
 }
 
-TEST_CASE("names: every alias of another library names a field of ours and is none itself") {
+TEST_CASE("names: no name that another library uses for a setting is a key of troupe") {
   RunConfig config;
   const Fields fields = describe(config);
   size_t names = 0;
@@ -360,7 +360,7 @@ TEST_CASE("names: every alias of another library names a field of ours and is no
   CHECK(names == 55);
 }
 
-TEST_CASE("names: what other libraries call a setting leads to it, in a config file and with --set") {
+TEST_CASE("names: the error about a name from another library suggests the setting, in config files and --set") {
   const std::string minibatches = "the size of a minibatch is trainer.super_batch / trainer.minibatches";
   const auto mean = [](const std::string& path) { return "did you mean " + path + '?'; };
   const std::pair<std::string, std::string> cases[] = {
@@ -422,7 +422,7 @@ TEST_CASE("names: what other libraries call a setting leads to it, in a config f
   }
 }
 
-TEST_CASE("names: a model.kind that names a part of a network is answered with where that part is set") {
+TEST_CASE("names: if model.kind is the name of a network part, the error says where that part is set") {
   const std::string convolutions =
       "expected \"net\", which reads images with convolutions; model.net.encoders describes them";
   const std::pair<std::string, std::string> cases[] = {
@@ -441,7 +441,7 @@ TEST_CASE("names: a model.kind that names a part of a network is answered with w
   }
 }
 
-TEST_CASE("names: a path into an object is put right where the object's name is wrong") {
+TEST_CASE("names: a path into an object with a wrong name gets a suggestion of the right path") {
   const std::pair<std::string, std::string> cases[] = {
       {"env.kwargs.velocities", "env.params.velocities"},
       {"env.parms.velocities", "env.params.velocities"},
@@ -458,7 +458,7 @@ TEST_CASE("names: a path into an object is put right where the object's name is 
   }
 }
 
-TEST_CASE("names: every hint leads to a setting or into one that is an object, and is itself none") {
+TEST_CASE("names: no hint is about the name of a setting, and the path that it suggests exists") {
   RunConfig config;
   const Fields fields = describe(config);
   for (const Hint& hint : foreign_names()) {
@@ -473,7 +473,7 @@ TEST_CASE("names: every hint leads to a setting or into one that is an object, a
   }
 }
 
-TEST_CASE("names: no setting of another section is guessed by its spelling") {
+TEST_CASE("names: similar spelling does not suggest a setting of another section") {
   RunConfig config;
   const Fields fields = describe(config);
   const auto advice = [&](const std::string& path) {
@@ -482,12 +482,12 @@ TEST_CASE("names: no setting of another section is guessed by its spelling") {
   CHECK(advice("replay.epoch") == "replay has: mode, draw, capacity, max_policy_lag, max_reuse");
   CHECK(advice("stop.gama") == "stop has: env_steps, updates, seconds, eval_return");
   CHECK(advice("env.xyzzy.size").starts_with("env has: id, params, rows"));
-  CHECK(advice("rollout.rows") == "rollout has: length");  // env.rows or evaluation.rows
+  CHECK(advice("rollout.rows") == "rollout has: length");  // although there are env.rows and evaluation.rows
   CHECK(advice("rows") == "did you mean env.rows or evaluation.rows?");
   CHECK(advice("trainr.epcohs") == "did you mean trainer.epochs?");
 }
 
-TEST_CASE("names: a slip of one letter in any field is put right") {
+TEST_CASE("names: for every field a key with a missing letter gets the right suggestion") {
   RunConfig config;
   const Fields fields = describe(config);
   for (const Field& field : fields) {
@@ -506,13 +506,13 @@ TEST_CASE("suggest: distance counts insertions, deletions, substitutions and swa
   CHECK(edit_distance("kitten", "sitting") == 3);
 }
 
-TEST_CASE("suggest: nothing is suggested for a word near nothing") {
+TEST_CASE("suggest: nothing is suggested for a word that is similar to no candidate") {
   CHECK(closest("xyzzy", {"gamma", "lambda"}) == "");
   CHECK(closest("", {"a"}) == "");
   CHECK(closest(std::string(1'000'000, 'a'), {"aaaa"}) == "");
 }
 
-TEST_CASE("printable: is one line of UTF-8, cut between characters") {
+TEST_CASE("printable: the result is one line of UTF-8, cut between characters") {
   CHECK(printable("a\n\t\x7f") == "a\\x0a\\x09\\x7f");
   CHECK(printable("a\u202eb\u2069\u200f") == "a\\xe2\\x80\\xaeb\\xe2\\x81\\xa9\\xe2\\x80\\x8f");
   CHECK(printable("gr\u00fc\u00df \u2713 \U0001F600") == "gr\u00fc\u00df \u2713 \U0001F600");
@@ -525,7 +525,7 @@ TEST_CASE("printable: is one line of UTF-8, cut between characters") {
   CHECK(printable("ab\u00fc", 3) == "ab...");
 }
 
-TEST_CASE("describe_fields: defaults are JSON and ranges are in words") {
+TEST_CASE("describe_fields: defaults are JSON and ranges are readable text") {
   const std::vector<SettingInfo> fields = describe_fields();
   const auto at = [&](const std::string& path) {
     return *std::find_if(fields.begin(), fields.end(), [&](const SettingInfo& field) { return field.path == path; });
@@ -539,7 +539,7 @@ TEST_CASE("describe_fields: defaults are JSON and ranges are in words") {
   CHECK(at("model.hidden").type == "array of integer");
 }
 
-TEST_CASE("configs: every file of the folder is read and valid") {
+TEST_CASE("configs: every config file in configs/ can be read and is valid") {
   size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
     if (entry.is_directory()) continue;

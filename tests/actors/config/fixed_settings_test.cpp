@@ -1,4 +1,4 @@
-// Which settings of a run are fixed when it begins.
+// Which settings of a run cannot change at a resume.
 #include "runtime/config/fixed_settings.h"
 
 #include <set>
@@ -8,7 +8,7 @@
 
 using namespace troupe;
 
-TEST_CASE("settings of a run: those that may change at a resume are these and no others") {
+TEST_CASE("settings of a run: exactly the listed settings and sections may change at a resume") {
   const SettingsOfRun settings = settings_of_run();
   const std::set<std::string> at_resume = {"name", "trainer.threads", "trainer.device", "trainer.max_skipped"},
                               sections = {"stop", "evaluation", "checkpoint", "stats", "network"},
@@ -26,7 +26,7 @@ TEST_CASE("settings of a run: those that may change at a resume are these and no
   CHECK(settings.change("stop.no_such_setting") == Change::never);
 }
 
-TEST_CASE("fixed_settings: those of a run agree with its config, also after an upgrade") {
+TEST_CASE("fixed_settings: only a change of a fixed setting conflicts with the settings of a run") {
   for (const bool deterministic : {false, true}) {
     RunConfig config;
     config.seed = 7;
