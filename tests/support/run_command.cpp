@@ -13,7 +13,7 @@
 namespace troupe::test {
 namespace {
 
-// Files instead of pipes: nothing can block, however much the program writes.
+// Files instead of pipes, so that the program never blocks, however much it writes.
 using File = std::unique_ptr<FILE, int (*)(FILE*)>;
 
 std::string contents(FILE* file) {

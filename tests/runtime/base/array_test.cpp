@@ -36,7 +36,7 @@ TEST_CASE("array: a wrong dtype, range or element count is refused") {
   CHECK_THROWS_AS((Array(DType::f64, {1LL << 40, 1LL << 40})), InvariantError);
 }
 
-TEST_CASE("array: every dtype has its number, size and name, and no other number is one") {
+TEST_CASE("array: every dtype has its number, size and name, and other numbers are no dtypes") {
   struct Row {
     uint8_t number;
     size_t bytes;
@@ -64,12 +64,12 @@ TEST_CASE("array: 16-bit floating-point numbers are held as their bits") {
   CHECK(Array(DType::bf16, {3}).view<BFloat16>()[2].bits == 0);
 }
 
-TEST_CASE("array: equality is of bytes: NaN equals itself, 0 differs from -0") {
+TEST_CASE("array: equality compares bytes, so NaN equals itself and 0 differs from -0") {
   CHECK(Array::of<float>({1}, {NAN}) == Array::of<float>({1}, {NAN}));
   CHECK_FALSE(Array::of<float>({1}, {0.0f}) == Array::of<float>({1}, {-0.0f}));
 }
 
-TEST_CASE("arrays: a missing name is refused with the names there are") {
+TEST_CASE("arrays: a missing name is refused with the existing names") {
   Arrays arrays{{"a", Array(DType::u8, {1})}, {"b", Array(DType::u8, {2})}};
   CHECK(arrays.at("b").size() == 2);
   CHECK_THROWS_WITH_AS(arrays.at("c"), doctest::Contains("a b"), InvariantError);

@@ -16,7 +16,7 @@ TEST_CASE("crc32c: the known answers of RFC 3720 B.4 and the usual check value")
   CHECK(crc32c("") == 0u);
 }
 
-TEST_CASE("crc32c: parts give the CRC of the whole, wherever they are cut") {
+TEST_CASE("crc32c: the CRC of two parts equals the CRC of the whole, for any cut") {
   const std::string bytes = "the quick brown fox jumps over the lazy dog";
   for (size_t cut = 0; cut <= bytes.size(); ++cut)
     CHECK(crc32c(bytes.substr(cut), crc32c(bytes.substr(0, cut))) == crc32c(bytes));

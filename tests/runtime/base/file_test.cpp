@@ -18,7 +18,7 @@ using namespace troupe::test;
 
 namespace {
 
-// Runs the same checks on the real disk and on the one in memory.
+// Runs the same checks on the real disk and on a disk in memory.
 template <class Test>
 void on_each_disk(Test test) {
   TempFolder folder;
@@ -57,7 +57,7 @@ class FileSizeLimit {
 
 }  // namespace
 
-TEST_CASE("disk: write_atomic makes a file, replaces it, and leaves nothing else") {
+TEST_CASE("disk: write_atomic makes or replaces a file and leaves no other file") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     disk.write_atomic(folder + "/a", "one");
     const std::string_view parts[] = {"tw", "", "o"};
@@ -67,7 +67,7 @@ TEST_CASE("disk: write_atomic makes a file, replaces it, and leaves nothing else
   });
 }
 
-TEST_CASE("disk: bytes pass unchanged, zero bytes and an empty file included") {
+TEST_CASE("disk: a file is read as it was written, also with zero bytes and empty") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     const std::string bytes("a\0\xff\n", 4);
     disk.write_atomic(folder + "/a", bytes);
@@ -77,7 +77,7 @@ TEST_CASE("disk: bytes pass unchanged, zero bytes and an empty file included") {
   });
 }
 
-TEST_CASE("disk: append adds to what is there, also through a second opening") {
+TEST_CASE("disk: append adds to an existing file, also when it is opened again") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     disk.open_append(folder + "/a")->append("one,");
     auto file = disk.open_append(folder + "/a");
@@ -89,7 +89,7 @@ TEST_CASE("disk: append adds to what is there, also through a second opening") {
   });
 }
 
-TEST_CASE("disk: directories are made, listed in order, renamed and removed whole") {
+TEST_CASE("disk: directories are made, listed in order, renamed, and removed with their contents") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     disk.make_directory(folder + "/d/e");
     disk.make_directory(folder + "/d/e");
@@ -105,7 +105,7 @@ TEST_CASE("disk: directories are made, listed in order, renamed and removed whol
   });
 }
 
-TEST_CASE("disk: an absent file is named with the reason") {
+TEST_CASE("disk: the error about a missing file has its path and the reason") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     CHECK(io_error_of([&] { disk.read(folder + "/x"); }) == folder + "/x: cannot open: No such file or directory");
     CHECK_THROWS_AS(disk.rename(folder + "/x", folder + "/y"), IoError);
@@ -113,7 +113,7 @@ TEST_CASE("disk: an absent file is named with the reason") {
   });
 }
 
-TEST_CASE("disk: a directory does not take the place of one that holds files") {
+TEST_CASE("disk: a rename does not replace a directory that contains files") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     disk.make_directory(folder + "/new");
     disk.make_directory(folder + "/old");
@@ -123,7 +123,7 @@ TEST_CASE("disk: a directory does not take the place of one that holds files") {
   });
 }
 
-TEST_CASE("disk: a lock is held once, and is free again afterwards") {
+TEST_CASE("disk: a lock is refused while it is held, and is free again afterwards") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     auto lock = disk.lock(folder + "/run.lock");
     CHECK(io_error_of([&] { disk.lock(folder + "/run.lock"); }).find(" is using this folder") != std::string::npos);
@@ -132,7 +132,7 @@ TEST_CASE("disk: a lock is held once, and is free again afterwards") {
   });
 }
 
-TEST_CASE("posix_disk: a lock that another process holds names that process, and ends with it") {
+TEST_CASE("posix_disk: the error about a lock names the process that holds it, and the lock ends with that process") {
   TempFolder folder;
   const std::string path = folder / "run.lock";
   int ready[2], finish[2];
@@ -155,7 +155,7 @@ TEST_CASE("posix_disk: a lock that another process holds names that process, and
   for (int fd : {ready[0], ready[1], finish[0], finish[1]}) ::close(fd);
 }
 
-TEST_CASE("posix_disk: a write that does not fit keeps the old file and leaves no temporary one") {
+TEST_CASE("posix_disk: a write that does not fit on the disk keeps the old file and leaves no temporary file") {
   TempFolder folder;
   posix_disk().write_atomic(folder / "a", "old");
   const std::string big(100'000, 'x');
@@ -169,7 +169,7 @@ TEST_CASE("posix_disk: a write that does not fit keeps the old file and leaves n
   CHECK(posix_disk().list(folder.path()).size() == 1);
 }
 
-TEST_CASE("posix_disk: an append that does not fit adds nothing, and the next one works") {
+TEST_CASE("posix_disk: an append that does not fit on the disk adds nothing, and the next one works") {
   TempFolder folder;
   auto file = posix_disk().open_append(folder / "a");
   file->append("12345678\n");
@@ -182,7 +182,7 @@ TEST_CASE("posix_disk: an append that does not fit adds nothing, and the next on
   CHECK(posix_disk().read(folder / "a") == "12345678\nnext\n");
 }
 
-TEST_CASE("posix_disk: what is no regular file is neither read nor written, by name and at once") {
+TEST_CASE("posix_disk: reading or writing a file that is not a regular file is refused by name") {
   for (const BadFile& bad : kBadFiles) {
     if (bad.name == "an empty file" || bad.name == "a file of the system") continue;  // read as empty
     CAPTURE(bad.name);
@@ -199,7 +199,7 @@ TEST_CASE("posix_disk: what is no regular file is neither read nor written, by n
         "/dev/full: is a device, expected a regular file");
 }
 
-TEST_CASE("posix_disk: a lock is not written through a link") {
+TEST_CASE("posix_disk: a lock file that is a link is refused, and the target of the link is not changed") {
   TempFolder folder;
   posix_disk().write_atomic(folder / "thesis", "all of it");
   std::filesystem::create_symlink(folder / "thesis", folder / "run.lock");
@@ -208,7 +208,7 @@ TEST_CASE("posix_disk: a lock is not written through a link") {
   CHECK(posix_disk().read(folder / "thesis") == "all of it");
 }
 
-TEST_CASE("posix_disk: write_atomic replaces what is in its way, also under the temporary name") {
+TEST_CASE("posix_disk: write_atomic replaces other kinds of files with its name or its temporary name") {
   for (const BadFile& bad : kBadFiles) {
     if (bad.name == "a directory") continue;
     CAPTURE(bad.name);
@@ -220,7 +220,7 @@ TEST_CASE("posix_disk: write_atomic replaces what is in its way, also under the 
   }
 }
 
-TEST_CASE("disk: a file larger than the reader expects is not read") {
+TEST_CASE("disk: a file that is larger than the reader allows is refused") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     disk.write_atomic(folder + "/a", "12345");
     CHECK(disk.read(folder + "/a", 5) == "12345");
@@ -233,14 +233,14 @@ TEST_CASE("disk: a file larger than the reader expects is not read") {
   });
 }
 
-TEST_CASE("disk: something is there whatever a link leads to") {
+TEST_CASE("posix_disk: a link exists even if its target is missing") {
   TempFolder folder;
   CHECK_FALSE(posix_disk().exists(folder / "x"));
   std::filesystem::create_symlink(folder / "none", folder / "x");
   CHECK(posix_disk().exists(folder / "x"));
 }
 
-TEST_CASE("memory_disk: the k-th operation is refused, the old bytes stay, and later ones work") {
+TEST_CASE("memory_disk: a refused operation changes nothing, and later operations work") {
   MemoryDisk disk;
   disk.write_atomic("a", "old");
   disk.set_fault({DiskFault::Kind::refuse, disk.operations() + 1, 1});
@@ -250,7 +250,7 @@ TEST_CASE("memory_disk: the k-th operation is refused, the old bytes stay, and l
   CHECK(disk.read("a") == "newer");
 }
 
-TEST_CASE("memory_disk: a crash cuts the write short and refuses all that follows") {
+TEST_CASE("memory_disk: after a crash the write is incomplete and every later operation is refused") {
   MemoryDisk disk;
   auto file = disk.open_append("a");
   disk.set_fault({DiskFault::Kind::crash, disk.operations(), 1});

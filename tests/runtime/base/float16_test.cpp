@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// A second, plain definition of both formats: sign, exponent, mantissa.
+// A second, simple implementation of both formats from sign, exponent and mantissa.
 struct Format {
   int exponent_bits, mantissa_bits;
   double value_of(uint16_t bits) const {
@@ -66,8 +66,8 @@ int wrong_round_trips() {
   return wrong;
 }
 
-// For each pair of neighbours: the float32 half-way between them, and the neighbours of that. The next power of two
-// takes the place of the neighbour above the largest number.
+// Checks, for each pair of neighbours, the float32 half-way between them and the two float32 next to it. The upper
+// neighbour of the largest number is the next power of two.
 template <class T>
 int wrong_neighbours(float sign) {
   const auto to_bits = [sign](float x) { return static_cast<uint16_t>(rounded<T>(sign * x).bits & 0x7fffu); };
@@ -102,18 +102,20 @@ int falls() {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("float16: each of the 65536 numbers has its value in float32 and comes back", T, Float16, BFloat16) {
+TEST_CASE_TEMPLATE("float16: each of the 65536 numbers has the right value in float32, and converts back to itself", T,
+                   Float16, BFloat16) {
   CHECK(wrong_values<T>() == 0);
   CHECK(wrong_round_trips<T>() == 0);
 }
 
-TEST_CASE_TEMPLATE("float16: float32 is rounded to the nearest, ties to even, subnormal or not", T, Float16, BFloat16) {
+TEST_CASE_TEMPLATE("float16: float32 is rounded to the nearest, ties to even, also subnormal numbers", T, Float16,
+                   BFloat16) {
   CHECK(wrong_neighbours<T>(1.0f) == 0);
   CHECK(wrong_neighbours<T>(-1.0f) == 0);
   CHECK(falls<T>() == 0);
 }
 
-TEST_CASE_TEMPLATE("float16: NaN stays NaN whatever its bits, infinities stay, too large becomes infinity", T, Float16,
+TEST_CASE_TEMPLATE("float16: any NaN stays NaN, infinities stay, and too large numbers become infinity", T, Float16,
                    BFloat16) {
   for (const uint32_t bits : {0x7f800001u, 0x7f801fffu, 0x7fc00000u, 0x7fffffffu, 0xff800001u, 0xffffffffu})
     CHECK(std::isnan(to_float(rounded<T>(std::bit_cast<float>(bits)))));

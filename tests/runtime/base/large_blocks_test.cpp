@@ -69,7 +69,7 @@ TEST_CASE("large_blocks: threads take and give back blocks concurrently") {
   CHECK(blocks.idle_bytes() <= LargeBlocks::kLeastIdle);
 }
 
-TEST_CASE("array: a large one is zero whatever its memory was used for, and slices keep its memory alive") {
+TEST_CASE("array: a large array is zero even in reused memory, and slices keep its memory alive") {
   const int64_t bytes = 3 * static_cast<int64_t>(kMb);
   {
     Array dirty = Array::uninitialized(DType::u8, {bytes});

@@ -24,7 +24,7 @@ size_t lines_in(const std::string& text) { return static_cast<size_t>(std::count
 
 }  // namespace
 
-TEST_CASE("log: a line has time, level, component and text; debug is left out") {
+TEST_CASE("log: a line has time, level, component and text; debug lines are not written") {
   LogToMemory log;
   log_debug("trainer", "hidden");
   log_warn("trainer", "step 3 was not finite");

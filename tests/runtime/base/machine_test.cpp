@@ -110,7 +110,7 @@ TEST_CASE("machine: the limit of open files is raised to the highest that the sy
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST_CASE("machine: the first of its names is its host name") {
+TEST_CASE("machine: the first name is the host name") {
   char name[256] = {};
   REQUIRE(gethostname(name, sizeof name - 1) == 0);
   const std::vector<std::string> names = own_host_names();
@@ -121,7 +121,7 @@ TEST_CASE("machine: the first of its names is its host name") {
   for (size_t i = 2; i < names.size(); ++i) CHECK(names[i].starts_with(label + '.'));
 }
 
-TEST_CASE("machine: this one has a processor and some memory") {
+TEST_CASE("machine: the machine of the test has a processor and some memory") {
   CHECK(processors() >= 1);
   CHECK(available_memory() > kMebi);
 }

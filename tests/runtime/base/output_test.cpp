@@ -58,7 +58,7 @@ std::string without_returns(std::string text) {
 
 }  // namespace
 
-TEST_CASE("output: lines that nobody reads are dropped and counted, and the number is written when it is read again") {
+TEST_CASE("output: lines that are not read are dropped and counted, and the number is written when reading continues") {
   for (Channel channel : {Channel::pipe(), Channel::terminal()}) {
     Output output(channel.in);
     const size_t taken = fill(output);
@@ -132,7 +132,7 @@ TEST_CASE("output: the flags of the descriptor stay as they are") {
   }
 }
 
-TEST_CASE("output: a line stays one line whatever it contains") {
+TEST_CASE("output: a line stays one line, also with control characters") {
   const test::TempFolder folder;
   const int file = ::open((folder / "out").c_str(), O_RDWR | O_CREAT, 0600);
   Output output(file);

@@ -15,7 +15,7 @@ TEST_CASE("task_weights: the worked example for failure counts 3, 0, 1") {
   CHECK(got[2] == doctest::Approx(.285714286));
 }
 
-TEST_CASE("task_weights: no task, no weight; a negative or unknown count is refused") {
+TEST_CASE("task_weights: without tasks there are no weights, and a negative count or NaN is refused") {
   CHECK(task_weights({}).empty());
   CHECK_THROWS_AS(task_weights(std::vector<double>{-1}), InvariantError);
   CHECK_THROWS_AS(task_weights(std::vector<double>{std::nan("")}), InvariantError);
@@ -43,7 +43,7 @@ TEST_CASE("task_sampler: draws tasks in proportion to their weights") {
   for (std::size_t i = 0; i < 3; ++i) CHECK(std::abs(share[i] - want[i]) < .015);  // four standard deviations
 }
 
-TEST_CASE("task_sampler: one task is always drawn") {
+TEST_CASE("task_sampler: a single task is always drawn") {
   Rng rng(6);
   CHECK(TaskSampler(1).sample(rng) == 0);
 }
@@ -58,7 +58,7 @@ TEST_CASE("task_sampler: a restored sampler continues like the saved one") {
   CHECK(restored.save() == saved.save());
 }
 
-TEST_CASE("task_sampler: bytes that are altered, cut or from another sampler are refused and change nothing") {
+TEST_CASE("task_sampler: bytes that are changed, truncated or from another sampler are refused and change nothing") {
   TaskSampler sampler(3, 4);
   sampler.record(0, 0);
   const std::string bytes = sampler.save();

@@ -99,7 +99,7 @@ TEST_CASE("threads: all needed threads run at the same time and have ended after
   require_threads(10);
 }
 
-TEST_CASE("threads: the error about a limit has the number that was started, and those have ended") {
+TEST_CASE("threads: the error about a limit has the number of threads that could start, and those have ended") {
   for (const size_t limit : {0, 1, 7}) {
     CAPTURE(limit);
     LimitedStart limited{.limit = limit};

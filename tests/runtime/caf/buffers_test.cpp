@@ -1,4 +1,4 @@
-// What connections to a port may make a process hold, seen from raw sockets.
+// How much memory connections to a port can make a process allocate, tested with raw sockets.
 #include "runtime/caf/listen.h"
 
 #include <netinet/in.h>
@@ -44,7 +44,7 @@ std::string header(caf::io::basp::message_type operation, uint32_t payload_bytes
   return bytes;
 }
 
-// A peer that introduces itself as a process of its own and announces a message.
+// A raw connection that sends the handshake of a new process and can announce a message.
 class RawPeer {
  public:
   RawPeer(uint16_t port, uint32_t process) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -60,8 +60,7 @@ class RawPeer {
     send(header(caf::io::basp::message_type::client_handshake, static_cast<uint32_t>(node.size()), 0) + node);
   }
   void announce(uint32_t payload_bytes) { send(header(caf::io::basp::message_type::direct_message, payload_bytes, 1)); }
-  // What nobody can read, so that the connection is closed once the whole of it has come. The other side may close
-  // earlier.
+  // Sends an invalid payload, which closes the connection once it is complete. The other side may close it earlier.
   void send_payload(size_t bytes) const {
     const std::string payload(bytes, '\0');
     [[maybe_unused]] const ssize_t sent = ::send(socket_.number(), payload.data(), payload.size(), MSG_NOSIGNAL);
@@ -84,7 +83,8 @@ class RawPeer {
 
 }  // namespace
 
-TEST_CASE("caf_listen: all connections together may announce so many bytes, and one that ends gives its share back") {
+TEST_CASE(
+    "caf_listen: the announced bytes of all connections are limited, and a connection that ends frees its bytes") {
   MemoryDisk log;
   open_log(log.open_append("log"), {.to_stderr = false});
   static const AcceptedMessages none;  // outlives the actor system
@@ -103,14 +103,15 @@ TEST_CASE("caf_listen: all connections together may announce so many bytes, and 
         peers.emplace_back(port, i);
         peers.back().announce(1000);
       }
-      // The order in which the three headers are read is not known: one of them is the first above the limit.
+      // The three headers are read in any order. The last one that is read exceeds the limit.
       const auto end = std::chrono::steady_clock::now() + kPatience;
       int closed = 0;
       while (closed == 0 && std::chrono::steady_clock::now() < end)
         for (const RawPeer& peer : peers) closed += peer.is_closed(std::chrono::milliseconds(10)) ? 1 : 0;
       CHECK(closed == 1);
     }
-    // A peer is closed at its announcement until the ends of the others are noticed; from then on at what it sends.
+    // As long as the ends of the other connections are not noticed, a new peer is closed at its announcement. After
+    // that it is closed at its invalid payload.
     uint32_t process = 100;
     const auto accepted = [&] {
       RawPeer peer(port, process++);

@@ -29,7 +29,8 @@ using Host = caf::node_id::default_data::host_id_type;
 struct Fixture {
   Fixture() {
     register_messages(config);
-    configure(config, {.threads = 1, .network = true, .network_config = {}});  // only then does a process have a name
+    // A process has a node id only with the network.
+    configure(config, {.threads = 1, .network = true, .network_config = {}});
   }
 
   template <class... Values>
@@ -50,7 +51,7 @@ struct Fixture {
     if (std::string why = frames->check(header(kHandshake, 32)); !why.empty()) return why;
     return frames->check(bytes(node(1)));
   }
-  // After the handshake of a new connection.
+  // Sends a frame after the handshake of a new connection.
   std::string send(const Bytes& head, const Bytes& payload) {
     frames.emplace(system(), *accepted, most_bytes);
     REQUIRE(handshake().empty());
@@ -65,7 +66,7 @@ struct Fixture {
     const Bytes payload = bytes(node(1), to, std::vector<caf::strong_actor_ptr>{}, message);
     return send(header(kRouted, payload.size(), 0, 5, 9), payload);
   }
-  // A message with the handle of an actor of that process.
+  // A message with the handle of an actor of the process `number`.
   Bytes direct_with_actor_of(uint8_t process, uint64_t actor) {
     const std::string types = "@<>+@atom+@str+@strong_actor_ptr+@str";
     return bytes(std::vector<caf::strong_actor_ptr>{}, uint16_t{0}, types, caf::ok_atom_v, std::string("info"), actor,
@@ -84,7 +85,7 @@ struct Fixture {
   size_t most_bytes = 1000;
 };
 
-// One message of every type that a listening process takes, none of them empty.
+// One message of every type that a listening process accepts, with all members set.
 std::vector<caf::message> examples() {
   const Array numbers = Array::of<float>({2}, {1, 2});
   const Arrays named{{"state", numbers}};
@@ -110,7 +111,7 @@ std::vector<caf::message> examples() {
   };
 }
 
-// The names on the wire of the types in a message.
+// The type names of a message as they are sent.
 std::string type_of(Fixture& fixture, const caf::message& message) {
   const Bytes bytes = fixture.bytes(message);
   caf::binary_deserializer source{fixture.system(), bytes};
@@ -122,7 +123,7 @@ std::string type_of(Fixture& fixture, const caf::message& message) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "caf_frames: nothing but a whole handshake may come first") {
+TEST_CASE_FIXTURE(Fixture, "caf_frames: a connection must begin with a complete handshake") {
   const std::pair<Bytes, std::string> cases[] = {
       {header(kHandshake, 0), "malformed header"},
       {header(kHandshake, 31), "malformed header"},
@@ -145,7 +146,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: nothing but a whole handshake may come f
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "caf_frames: a handshake names a process that is not this one") {
+TEST_CASE_FIXTURE(Fixture, "caf_frames: a handshake must have the id of another process, and cannot change it") {
   const caf::node_id nodes[] = {{}, caf::make_node_id(0, Host{1}), caf::make_node_id(7, Host{}), system().node()};
   for (const caf::node_id& bad : nodes) {
     frames.emplace(system(), messages_to_run(), 1000);
@@ -166,7 +167,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a handshake names a process that is not 
   CHECK(handshake() == "repeated its handshake");
 }
 
-TEST_CASE_FIXTURE(Fixture, "caf_frames: what troupe's processes send passes") {
+TEST_CASE_FIXTURE(Fixture, "caf_frames: the frames that processes of troupe send are accepted") {
   CHECK(send(header(kHeartbeat, 0), header(kHeartbeat, 0)).empty());
   CHECK(send_direct(direct(caf::make_message(status_atom_v))).empty());
   CHECK(send_direct(direct(caf::make_message(make_error(caf::sec::runtime_error, "a", "b")))).empty());
@@ -180,7 +181,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: what troupe's processes send passes") {
   CHECK(send(header(kDirect, info.size(), 0, 5, server, 1), info).empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "caf_frames: every type that a run or a node takes passes whole and in no other length") {
+TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of every accepted type is accepted with its exact length only") {
   for (const AcceptedMessages* taken : {&messages_to_run(), &messages_to_node()}) {
     accepted = taken;
     std::set<std::string_view> sent;
@@ -203,8 +204,8 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: every type that a run or a node takes pa
   }
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "caf_frames: a run takes what its interfaces name, and a node nothing but requests for workers") {
+TEST_CASE_FIXTURE(
+    Fixture, "caf_frames: a run accepts the messages of its interfaces, a node accepts requests for workers only") {
   CHECK(messages_to_run().types.size() == 13);
   CHECK(messages_to_run().atoms == std::vector<caf::atom_value>{status_atom::value});
   REQUIRE(messages_to_node().types.size() == 1);
@@ -212,7 +213,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(messages_to_node().atoms.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "caf_frames: a run relays requests for actions and their answers, a node relays nothing") {
+TEST_CASE_FIXTURE(Fixture, "caf_frames: a run relays requests for actions and their replies, a node relays nothing") {
   const auto to_other = [&](const caf::message& message) { return send_routed(node(2), message); };
   const Bytes monitor = bytes(node(1), node(2));
   const Bytes down = bytes(node(1), node(2), caf::error{caf::exit_reason::kill});
@@ -234,7 +235,8 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a run relays requests for actions and th
   CHECK(send(header(kDown, down.size(), 0, 9, 0), down) == "sent a message for another process");
 }
 
-TEST_CASE_FIXTURE(Fixture, "caf_frames: a peer names its own actors alone, and so many at a time") {
+TEST_CASE_FIXTURE(Fixture,
+                  "caf_frames: a peer can only send handles of its own actors, and of a limited number at a time") {
   CHECK(send_direct(direct_with_actor_of(1, 7)).empty());
   CHECK(send_direct(direct_with_actor_of(2, 7)) == "sent a message with an actor of another process");
   const Bytes pause = direct(caf::make_message(Pause{}));
@@ -242,13 +244,12 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a peer names its own actors alone, and s
   const auto head = [&](uint64_t actor) { return header(kDirect, pause.size(), 0, actor, 9); };
   REQUIRE(send(head(1), pause).empty());
   for (uint64_t actor = 1; actor <= kMostActorsOfPeer; ++actor) REQUIRE(send_more(head(actor), pause).empty());
-  REQUIRE(send_more(header(kDown, down.size(), 0, 5, 0), down).empty());  // one ends, another comes
+  REQUIRE(send_more(header(kDown, down.size(), 0, 5, 0), down).empty());  // one ends, so that another one is accepted
   CHECK(send_more(head(kMostActorsOfPeer + 1), pause).empty());
   CHECK(send_more(head(kMostActorsOfPeer + 2), pause) == "named more than 16384 actors that have not ended");
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "caf_frames: a message of the largest size takes no memory beyond its own but for some megabytes") {
+TEST_CASE_FIXTURE(Fixture, "caf_frames: checking a message of the largest size takes little additional memory") {
   most_bytes = 32 << 20;
   constexpr int64_t kMore = 64 << 20;
   const auto repeated = [](const Bytes& before, const Bytes& unit, size_t count) {
@@ -264,7 +265,8 @@ TEST_CASE_FIXTURE(Fixture,
     left.insert(left.end(), right.begin(), right.end());
     return left;
   };
-  // A list of unfinished rollouts as short as they can be, one number an array: 29 bytes for some 900 of memory.
+  // A list of the shortest possible unfinished rollouts, with arrays of one number: 29 bytes each, which take about 900
+  // in memory.
   Array one(DType::u8, {});
   const Bytes partial = bytes(uint32_t{0}, uint64_t{0}, uint64_t{0}, one, one, one);
   const size_t partials = (most_bytes - 1000) / partial.size();
@@ -274,12 +276,12 @@ TEST_CASE_FIXTURE(Fixture,
   REQUIRE_FALSE(sink.begin_sequence(number));
   const Bytes reports = joined(joined(head_of(caf::type_name<WorkerReport>::value), bytes(uint64_t{0}, uint64_t{0})),
                                repeated(count, partial, partials));
-  // Tensors without a name or extents: 4 bytes for some 120.
+  // Tensors without a name or extents: 4 bytes each, which take about 120 in memory.
   const Bytes tensor = bytes(uint8_t{0}, std::string(), uint8_t{0}, std::vector<int64_t>{});
   const Bytes signature =
       joined(joined(head_of(caf::type_name<ServeRequest>::value), bytes(uint64_t{0}, InferenceService{})),
              repeated(bytes(uint32_t{1 << 20}), tensor, 1 << 20));
-  // The extents of one array.
+  // An array with as many extents as fit.
   Bytes extents;
   caf::binary_serializer extents_sink{system(), extents};
   number = most_bytes / 2;
@@ -288,14 +290,14 @@ TEST_CASE_FIXTURE(Fixture,
       joined(head_of(caf::type_name<Part>::value), joined(bytes(uint64_t{0}, uint32_t{0}, uint32_t{1}, uint8_t{0}),
                                                           repeated(extents, Bytes(1 << 20), most_bytes / 2 >> 20)));
   for (const Bytes* message : {&reports, &signature, &part}) {
-    std::ofstream("/proc/self/clear_refs") << 5;  // from now on the peak is that of this message
+    std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak, so that it is that of this message
     const auto before = static_cast<int64_t>(resident_bytes());
     CHECK_FALSE(send_direct(*message).empty());
     CHECK(static_cast<int64_t>(peak_resident_bytes()) < before + kMore);
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of another type, or in another name, is refused") {
+TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of another type or with another process as sender is refused") {
   const caf::message others[] = {
       caf::make_message(std::string("text")),
       caf::make_message(caf::link_atom_v, caf::strong_actor_ptr{}),
@@ -303,7 +305,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of another type, or in another
       caf::make_message(Stop{"no"}),
       caf::make_message(caf::exit_msg{{}, caf::exit_reason::kill}),
       caf::make_message(Pause{}, Pause{}),
-      caf::make_message(caf::sys_atom_v, caf::get_atom_v, std::string("info")),  // not by name
+      caf::make_message(caf::sys_atom_v, caf::get_atom_v, std::string("info")),  // not sent to a named actor
   };
   for (const caf::message& other : others) CHECK_FALSE(send_direct(direct(other)).empty());
   const Bytes routed =
@@ -311,12 +313,13 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of another type, or in another
   CHECK(send(header(kRouted, routed.size(), 0, 5, 9), routed) == "sent a message in another process's name");
   const Bytes pause = direct(caf::make_message(Pause{}));
   CHECK_FALSE(send(header(kDirect, pause.size(), 0, 5, 0), pause).empty());
-  CHECK_FALSE(send(header(kDirect, pause.size(), 0, 5, 9, 1), pause).empty());  // by name
+  CHECK_FALSE(send(header(kDirect, pause.size(), 0, 5, 9, 1), pause).empty());  // to a named actor
   CHECK_FALSE(send(header(kDirect, 1001, 0, 5, 9), pause).empty());
   CHECK_FALSE(send(header(kMonitor, 63, 0, 0, 9), pause).empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "caf_frames: a message that is cut, goes on, or lies about a length is refused") {
+TEST_CASE_FIXTURE(Fixture,
+                  "caf_frames: a message that is truncated, too long or has a wrong length inside is refused") {
   const Bytes whole = direct(caf::make_message(JoinRequest{2, "worker", "here", 1}));
   for (size_t size = 1; size < whole.size(); ++size)
     CHECK_FALSE(send_direct({whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size)}).empty());
@@ -327,6 +330,6 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a message that is cut, goes on, or lies 
   part.data = Array(DType::u8, {4});
   Bytes huge = direct(caf::make_message(part));
   REQUIRE(send_direct(huge).empty());
-  huge[huge.size() - 4 - 5] = 0x3f;  // the array claims a gigabyte
+  huge[huge.size() - 4 - 5] = 0x3f;  // the array announces a gigabyte
   CHECK_FALSE(send_direct(huge).empty());
 }

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Nothing announces that an actor is freed, so this looks again and again.
+// CAF does not report when an actor is freed, so this polls.
 bool freed(const caf::actor_addr& address) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (caf::actor_cast<caf::strong_actor_ptr>(address)) {
@@ -29,7 +29,7 @@ bool freed(const caf::actor_addr& address) {
 
 }  // namespace
 
-TEST_CASE("keep_alive: one that was ended leaves nothing in memory, although its next beat is still to come") {
+TEST_CASE("keep_alive: a keep-alive actor that has ended is freed although a beat is pending") {
   caf::actor_system_config config;
   configure(config, {.threads = 1, .network = true, .network_config = {}});
   caf::actor_system system(config);

@@ -43,14 +43,14 @@ struct Listening {
     actor = nullptr;
   }
 
-  // How many other processes CAF keeps something of.
+  // The number of other processes about which CAF keeps data.
   size_t known_processes() {
     std::promise<size_t> known;
     system->middleman().backend().post(
         [&, broker = broker_of(*system)] { known.set_value(running(broker)->spawn_servers.size()); });
     return known.get_future().get();
   }
-  // A connection of a process with that number.
+  // A connection with the handshake of a process with this number.
   Client peer(uint32_t number) {
     std::vector<char> name;
     caf::binary_serializer sink{*system, name};
@@ -70,20 +70,20 @@ struct Listening {
 
 }  // namespace
 
-TEST_CASE("caf_listen: nothing is kept of processes whose connections have ended") {
+TEST_CASE("caf_listen: no data is kept about processes whose connections have ended") {
   Listening listening;
   std::vector<Client> open;
   for (uint32_t number = 1; number <= 200; ++number) open.push_back(listening.peer(number));
   CHECK(eventually([&] { return listening.known_processes() == 200; }));
   while (open.size() > 1) open.pop_back();
   CHECK(eventually([&] { return listening.known_processes() == 1; }));
-  open.push_back(listening.peer(2));  // one that was gone comes again
+  open.push_back(listening.peer(2));  // a process that was gone connects again
   CHECK(eventually([&] { return listening.known_processes() == 2; }));
   open.clear();
   CHECK(eventually([&] { return listening.known_processes() == 0; }));
 }
 
-TEST_CASE("caf_listen: a connection for which no file is left is closed, and later ones are served") {
+TEST_CASE("caf_listen: a connection for which no file descriptor is left is closed, and later ones are served") {
   Listening listening;
   const std::string address = "127.0.0.1:" + std::to_string(listening.port);
   rlimit before{};
@@ -93,7 +93,7 @@ TEST_CASE("caf_listen: a connection for which no file is left is closed, and lat
   std::vector<Descriptor> all;
   for (int file; (file = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) all.emplace_back(file);
   for (int i = 0; i < 3; ++i) {
-    all.pop_back();  // for the client; none is left for the other side
+    all.pop_back();  // frees a descriptor for the client; none is left for the listening side
     Client client(address);
     CHECK(client.connected());
     CHECK(client.is_closed());
@@ -105,17 +105,17 @@ TEST_CASE("caf_listen: a connection for which no file is left is closed, and lat
   CHECK(eventually([&] { return listening.known_processes() == 1; }));
 }
 
-TEST_CASE("caf_listen: a connection that follows an ended one at once is not taken for it") {
+TEST_CASE("caf_listen: a connection right after one that has ended is not confused with it") {
   constexpr uint32_t kPeers = 300;
   Listening listening;
   const std::string address = "127.0.0.1:" + std::to_string(listening.port);
   std::vector<Client> open;
   for (uint32_t number = 1; number <= kPeers; ++number) {
-    Client(address).send("x");  // ends before it has introduced itself
+    Client(address).send("x");  // ends before its handshake
     open.push_back(listening.peer(number));
   }
   open.push_back(listening.peer(kPeers + 1));
   CHECK(eventually([&] { return listening.known_processes() == kPeers + 1; }));
-  open.pop_back();  // is forgotten together with all that have no connection
+  open.pop_back();  // its end also removes the data about all processes without a connection
   CHECK(eventually([&] { return listening.known_processes() == kPeers; }));
 }

@@ -17,14 +17,14 @@ using namespace troupe;
 
 namespace {
 
-// Plain words, not the name of a constant.
+// Checks that the text is a description and not the name of a constant.
 void check_words(const std::string& text) {
   CAPTURE(text);
   CHECK(text.size() > 5);
   CHECK(text.find('_') == std::string::npos);
 }
 
-// A part of an actor system that sees its end.
+// A module of an actor system that records which thread ends the system.
 class EndWitness : public caf::actor_system::module {
  public:
   static inline std::promise<std::thread::id> ended_by;
@@ -42,7 +42,7 @@ void add_witness(caf::actor_system_config& config) {
 
 }  // namespace
 
-TEST_CASE("owned_system: one that was given up is never ended on its owner's thread, whenever its last actor ends") {
+TEST_CASE("owned_system: after a timeout of await_actors the owner's thread does not end the system") {
   for (const bool ends_before : {true, false}) {
     CAPTURE(ends_before);
     EndWitness::ended_by = {};
@@ -68,14 +68,14 @@ TEST_CASE("owned_system: one that was given up is never ended on its owner's thr
   }
 }
 
-TEST_CASE("describe: every error of CAF is told in plain words") {
+TEST_CASE("describe: every error of CAF has a description in plain words") {
   for (int code = 1; code <= static_cast<int>(caf::sec::connection_timeout); ++code)
     check_words(describe(make_error(static_cast<caf::sec>(code))));
   for (int code = 1; code <= static_cast<int>(caf::exit_reason::unreachable); ++code)
     check_words(describe(make_error(static_cast<caf::exit_reason>(code))));
 }
 
-TEST_CASE("describe: a fault is told by its context, or in plain words without one") {
+TEST_CASE("describe: a fault is described by its context, or in plain words if it has none") {
   CHECK(describe(make_error(Fault::bad_message, "workers is 0, expected 1 to 4096")) ==
         "workers is 0, expected 1 to 4096");
   for (int code = 1; code <= static_cast<int>(Fault::incompatible); ++code)

@@ -69,7 +69,7 @@ TEST_CASE("config_conflicts: settings that affect a deterministic run may not ch
   CHECK(conflict(before, other_end) == "");
 }
 
-TEST_CASE("fixed_settings: settings that may change are left out, and sections that contain nothing else") {
+TEST_CASE("fixed_settings: settings that may change are left out, and sections that have no others") {
   CHECK(fixed_settings(R"({"name": "a", "seed": 1, "trainer": {"epochs": 4, "threads": 1}, "stop": {"updates": 5},
                           "env": {"params": {}}, "workers": {"count": 1}})",
                        kSettings) == R"({"seed":1,"trainer":{"epochs":4},"env":{"params":{}}})");

@@ -124,7 +124,7 @@ TEST_CASE("yaml: plain scalars follow the core schema of YAML 1.2") {
   CHECK(read("key:").at("key").is_null());
 }
 
-TEST_CASE("yaml: whole numbers are read exactly, and what would be taken for one is refused") {
+TEST_CASE("yaml: integers are read exactly, and a number that would be rounded to an integer is refused") {
   CHECK(read("9007199254740993.0") == uint64_t{9007199254740993});
   CHECK(read("+1.8446744073709551615e19") == std::numeric_limits<uint64_t>::max());
   CHECK(read("-9007199254740993.0") == int64_t{-9007199254740993});

@@ -41,14 +41,14 @@ struct Fixture {
     run->checkpoints().recover();
     run->keep_best({count, measure, episodes}, keep);
   }
-  // Saved and evaluated at once.
+  // Saves a checkpoint and ranks it by this score.
   void evaluate(uint64_t updates, double score, uint64_t keep = 1, uint64_t episodes = 5) {
     run->save_checkpoint(checkpoint_at(updates), keep, /*evaluated_later=*/true);
     run->rank_checkpoint({updates, score, episodes});
   }
   Updates saved() { return run->checkpoints().list(); }
   Updates ranked() const { return updates_of(read_ranking(disk, "run").scores); }
-  // A run whose checkpoints 1 and 2 are ranked, and whose newest one is 3.
+  // Makes a run whose checkpoints 1 and 2 are ranked, and whose newest one is 3.
   void rank_two() {
     restart(2);
     evaluate(1, 9);
@@ -64,7 +64,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "best checkpoints: the best one stays besides the newest, until a better one comes") {
+TEST_CASE_FIXTURE(
+    Fixture, "best checkpoints: the best checkpoint is kept in addition to the newest, until a better one is ranked") {
   evaluate(10, 5);
   CHECK(read_ranking(disk, "run").scores == std::vector<CheckpointScore>{{10, 5, 5}});
   evaluate(20, 3);
@@ -78,7 +79,7 @@ TEST_CASE_FIXTURE(Fixture, "best checkpoints: the best one stays besides the new
   CHECK(run->ranking() == std::vector<CheckpointScore>{{40, 6, 5}});
 }
 
-TEST_CASE("best checkpoints: as many as asked for, best first, and of equal ones the earlier") {
+TEST_CASE("best checkpoints: the requested number is ranked, best first, and of equal scores the earlier first") {
   Fixture f(2);
   f.evaluate(1, 5);
   f.evaluate(2, 7);
@@ -89,24 +90,25 @@ TEST_CASE("best checkpoints: as many as asked for, best first, and of equal ones
   CHECK(f.ranked() == Updates{2, 3});
   CHECK(f.saved() == Updates{2, 3, 5});
   f.evaluate(6, -1, /*keep=*/0);
-  CHECK(f.saved() == Updates{2, 3, 5, 6});  // all are kept
+  CHECK(f.saved() == Updates{2, 3, 5, 6});  // keep 0 keeps all
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "best checkpoints: one whose evaluation will follow stays until that or a later one has ended") {
+TEST_CASE_FIXTURE(
+    Fixture, "best checkpoints: a checkpoint that will be evaluated is kept until that or a later evaluation ends") {
   run->save_checkpoint(checkpoint_at(1), 1, true);
   run->save_checkpoint(checkpoint_at(2), 1, true);
   run->save_checkpoint(checkpoint_at(3), 1, false);
   run->save_checkpoint(checkpoint_at(4), 1, true);
   CHECK(saved() == Updates{1, 2, 4});
-  run->rank_checkpoint({2, 1, 5});  // that of 1 was left out
+  run->rank_checkpoint({2, 1, 5});  // checkpoint 1 was not evaluated
   CHECK(saved() == Updates{2, 4});
-  run->rank_checkpoint({4, NAN, 0});  // it failed
+  run->rank_checkpoint({4, NAN, 0});  // the evaluation failed
   run->save_checkpoint(checkpoint_at(5), 1, false);
   CHECK(saved() == Updates{2, 5});
 }
 
-TEST_CASE_FIXTURE(Fixture, "best checkpoints: a score that comes before its checkpoint waits for it") {
+TEST_CASE_FIXTURE(Fixture,
+                  "best checkpoints: a score that comes before its checkpoint is used when the checkpoint is saved") {
   evaluate(1, 1);
   run->rank_checkpoint({2, 9, 5});
   CHECK(ranked() == Updates{1});
@@ -115,7 +117,7 @@ TEST_CASE_FIXTURE(Fixture, "best checkpoints: a score that comes before its chec
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "best checkpoints: a resumed run goes on with the ranking, less the checkpoints that are gone") {
+                  "best checkpoints: a resumed run continues the ranking without checkpoints that are missing") {
   evaluate(1, 9);
   evaluate(2, 3);
   restart(1);
@@ -142,7 +144,8 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(saved() == Updates{4, 5});
 }
 
-TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, nothing is ranked, and what was ranked is kept") {
+TEST_CASE_FIXTURE(Fixture,
+                  "best checkpoints: with keep_best 0 no more checkpoints are ranked, and ranked ones are kept") {
   evaluate(1, 9);
   evaluate(2, 3);
   restart(0);
@@ -159,7 +162,7 @@ TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, nothing is ranked, a
   CHECK(ranked() == Updates{1});
 }
 
-TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, a damaged ranking costs no checkpoint either") {
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: with keep_best 0 and a damaged ranking no checkpoint is removed") {
   evaluate(1, 9);
   evaluate(2, 3);
   disk.damage("run/best.json", "{");
@@ -171,7 +174,7 @@ TEST_CASE_FIXTURE(Fixture, "best checkpoints: switched off, a damaged ranking co
   CHECK(saved() == Updates{1, 4});
 }
 
-TEST_CASE("best checkpoints: switched off from the start, only the newest are kept") {
+TEST_CASE("best checkpoints: with keep_best 0 from the start only the newest are kept") {
   Fixture f(0);
   f.evaluate(1, 9);
   f.evaluate(2, 3);
@@ -179,7 +182,7 @@ TEST_CASE("best checkpoints: switched off from the start, only the newest are ke
   CHECK(!f.disk.exists("run/best.json"));
 }
 
-TEST_CASE("best checkpoints: a damaged ranking is named, begins anew, and costs no checkpoint") {
+TEST_CASE("best checkpoints: a damaged ranking is reported and replaced, and no checkpoint is removed") {
   const auto with = [](const std::string& entry) { return R"({"measure": "", "checkpoints": [)" + entry + "]}"; };
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), std::string(R"({"measure": ""})"),
@@ -209,9 +212,9 @@ TEST_CASE("best checkpoints: a damaged ranking is named, begins anew, and costs 
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "best checkpoints: a ranking that is missing costs no checkpoint, however often it resumes") {
+                  "best checkpoints: with a missing ranking no checkpoint is removed, also after several resumes") {
   CHECK(ranked().empty());
-  CHECK(disk.exists("run/best.json"));  // from the start on
+  CHECK(disk.exists("run/best.json"));  // written at the start of the run
   evaluate(1, 9);
   evaluate(2, 3);
   disk.remove("run/best.json");
@@ -230,11 +233,11 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(disk.read("run/best.json").find("unranked") == std::string::npos);
 }
 
-TEST_CASE("best checkpoints: where the newest ones are all that there is, a missing ranking is no loss") {
+TEST_CASE("best checkpoints: if there are only newest checkpoints, a missing ranking gives no warning") {
   for (const uint64_t keep : {0, 2}) {
     CAPTURE(keep);
     Fixture f;
-    f.restart(0);  // switched off
+    f.restart(0);
     f.run->save_checkpoint(checkpoint_at(1), keep);
     f.run->save_checkpoint(checkpoint_at(2), keep);
     f.restart(1, "", keep);
@@ -244,7 +247,7 @@ TEST_CASE("best checkpoints: where the newest ones are all that there is, a miss
   }
 }
 
-TEST_CASE("best checkpoints: a ranked checkpoint that is damaged is named and set aside at a resume") {
+TEST_CASE("best checkpoints: a ranked checkpoint that is damaged is reported and renamed at a resume") {
   Fixture f(2);
   f.evaluate(1, 9);
   f.evaluate(2, 7);
@@ -261,7 +264,7 @@ TEST_CASE("best checkpoints: a ranked checkpoint that is damaged is named and se
   CHECK(updates_of(f.run->ranking()) == Updates{2});
 }
 
-TEST_CASE("best checkpoints: a file that was edited is damaged, and costs no checkpoint") {
+TEST_CASE("best checkpoints: an edited ranking counts as damaged, and no checkpoint is removed") {
   for (const auto& [from, to] : {std::pair<std::string, std::string>{"9.0", "1.0"},
                                  {"\"updates\": 1", "\"updates\": 3"},
                                  {"\"updates\": 2", "\"updates\": 4"},
@@ -280,7 +283,7 @@ TEST_CASE("best checkpoints: a file that was edited is damaged, and costs no che
   }
 }
 
-TEST_CASE("best checkpoints: the ranking of another run, an older one and one without entries cost no checkpoint") {
+TEST_CASE("best checkpoints: with the ranking of another run, or an older one, no checkpoint is removed") {
   struct Case {
     const char* name;
     void (*act)(Fixture& other);
@@ -288,7 +291,7 @@ TEST_CASE("best checkpoints: the ranking of another run, an older one and one wi
   };
   const Case cases[] = {
       {"of a run without checkpoints", [](Fixture& other) { other.restart(2); }, "1, 2"},
-      {"of a run that has evaluated nothing",
+      {"of a run without an evaluation",
        [](Fixture& other) {
          other.restart(2);
          Checkpoint theirs = checkpoint_at(3);
@@ -313,7 +316,7 @@ TEST_CASE("best checkpoints: the ranking of another run, an older one and one wi
            if (updates < 3) other.run->rank_checkpoint({updates, 4, 5});
          }
        },
-       nullptr},  // they are there, and kept because they were ranked
+       nullptr},  // no warning: this ranking ranks 1 and 2, so they are kept
       {"an older one of this run",
        [](Fixture& other) {
          other.restart(2);
@@ -342,7 +345,7 @@ TEST_CASE("best checkpoints: the ranking of another run, an older one and one wi
   }
 }
 
-TEST_CASE("best checkpoints: switched off, the ranking of another run costs no checkpoint either") {
+TEST_CASE("best checkpoints: with keep_best 0 and the ranking of another run no checkpoint is removed") {
   Fixture other, f;
   f.rank_two();
   other.evaluate(10, 5);
@@ -355,7 +358,8 @@ TEST_CASE("best checkpoints: switched off, the ranking of another run costs no c
   CHECK(f.disk.read("run/best.json") == other.disk.read("run/best.json"));
 }
 
-TEST_CASE("best checkpoints: a ranked checkpoint of another run is left as it is, and is not ranked") {
+TEST_CASE(
+    "best checkpoints: a checkpoint that was replaced by one of another run is not changed and leaves the ranking") {
   Fixture f;
   f.rank_two();
   Fixture other;
@@ -376,7 +380,7 @@ TEST_CASE("best checkpoints: a ranked checkpoint of another run is left as it is
   CHECK(f.saved() == Updates{1, 2, 4});
 }
 
-TEST_CASE("best checkpoints: before the first evaluation, a kill between saving and removing protects nothing") {
+TEST_CASE("best checkpoints: after a kill before the first evaluation no old checkpoint is kept as possibly best") {
   bool reached_end = false;
   for (uint64_t at = 0; !reached_end; ++at) {
     CAPTURE(at);
@@ -408,13 +412,13 @@ TEST_CASE_FIXTURE(Fixture, "best checkpoints: evaluations over another number of
   CHECK(saved() == Updates{1, 3});
 }
 
-TEST_CASE_FIXTURE(Fixture, "best checkpoints: other weights under a number that is ranked have no score yet") {
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: a checkpoint saved again with other weights loses its score") {
   evaluate(1, 9);
   Checkpoint again = checkpoint_at(1);
-  run->save_checkpoint(again, 1);  // as a run does whose last steps arrive late
+  run->save_checkpoint(again, 1);  // the same weights, as if the last steps of the run arrived late
   CHECK(ranked() == Updates{1});
   again.model["w"] = Array::of<float>({1}, {7.0f});
-  run->save_checkpoint(again, 1);  // as a run does that went back to an older checkpoint
+  run->save_checkpoint(again, 1);  // other weights, as if the run had resumed from an older checkpoint
   CHECK(ranked().empty());
 }
 
@@ -427,7 +431,7 @@ TEST_CASE_FIXTURE(Fixture, "best checkpoints: a warning names a few of many chec
   CHECK(log().size() < 2000);
 }
 
-TEST_CASE("best checkpoints: killed at any operation, the ranking names only checkpoints that are there") {
+TEST_CASE("best checkpoints: after a kill at any operation every ranked checkpoint exists") {
   bool reached_end = false;
   for (uint64_t at = 0; !reached_end; ++at) {
     CAPTURE(at);
@@ -452,7 +456,7 @@ TEST_CASE("best checkpoints: killed at any operation, the ranking names only che
   }
 }
 
-TEST_CASE("best checkpoints: a disk that refuses at any operation loses no checkpoint that is ranked") {
+TEST_CASE("best checkpoints: if the disk refuses any operation, every ranked checkpoint still exists") {
   for (uint64_t at = 0; at < 20; ++at) {
     CAPTURE(at);
     Fixture f;

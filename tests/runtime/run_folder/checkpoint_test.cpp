@@ -47,8 +47,8 @@ std::string io_error_of(auto action) {
   return "no error";
 }
 
-// A disk in memory on which something happens right after the next listing of a folder, and which does not let one file
-// be read.
+// A disk in memory that calls `after_listing` after the next listing of a folder, and refuses to read the file
+// `refused`.
 class BusyDisk final : public Disk {
  public:
   std::unique_ptr<ReadFile> open_read(const std::string& path) const override {
@@ -79,7 +79,7 @@ class BusyDisk final : public Disk {
   MemoryDisk disk_;
 };
 
-// Stores on a disk in memory; warnings go to a file in memory.
+// A checkpoint store on a disk in memory; warnings go to a file in memory.
 struct Fixture {
   Fixture() { open_log(log_disk.open_append("log"), {LogLevel::info, LogLevel::error, false}); }
   ~Fixture() { close_log(); }
@@ -101,7 +101,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: what was saved comes back, bit for bit") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: a loaded checkpoint equals the saved one bit for bit") {
   store.save(checkpoint_at(150));
   CHECK(store.load(150) == checkpoint_at(150));
   CHECK(store.path_of(150) == "run/checkpoints/000000000150");
@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: what was saved comes back, bit for bit")
         std::vector<std::string>{"extras.safetensors", "model.safetensors", "optimizer.safetensors", "state.json"});
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: NaN among the scalars survives, and an empty checkpoint is one") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: NaN among the scalars is kept, and a checkpoint without tensors can be saved") {
   Checkpoint empty;
   empty.scalars["x"] = NAN;
   store.save(empty);
@@ -117,14 +117,14 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: NaN among the scalars survives, and an e
   CHECK(store.load(0).model.empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: a folder that does not exist holds none") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: a folder that does not exist has no checkpoints") {
   CHECK(store.list().empty());
   CHECK_FALSE(store.load_newest());
   CHECK_FALSE(store.recover());
   store.prune(1, 9);
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: the newest is the largest number, beyond the padding too") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: the newest has the largest number, also above 12 digits") {
   for (uint64_t step : {uint64_t{10}, uint64_t{9}, uint64_t{2'000'000'000'000}}) store.save(checkpoint_at(step));
   disk.write_atomic("run/checkpoints/notes.txt", "mine");
   CHECK(store.list() == std::vector<uint64_t>{9, 10, 2'000'000'000'000});
@@ -149,7 +149,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: prune keeps the newest, and 0 keeps all"
   CHECK(disk.list("run/checkpoints").size() == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: every flipped bit is noticed or changes nothing") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: every flipped bit is detected or changes nothing") {
   store.save(checkpoint_at(1));
   for (const std::string& name : disk.list(store.path_of(1))) {
     const std::string path = store.path_of(1) + '/' + name;
@@ -168,7 +168,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: every flipped bit is noticed or changes 
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: a file that is missing or cut is named, and the one before it is used") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: a missing or truncated file is reported, and the checkpoint before is used") {
   for (const char* name : {"/model.safetensors", "/optimizer.safetensors", "/extras.safetensors", "/state.json"}) {
     for (const int kept_bytes : {-1, 0, 30}) {  // -1: the file is missing
       for (uint64_t step : {1, 2}) store.save(checkpoint_at(step));
@@ -184,7 +184,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: a file that is missing or cut is named, 
   CHECK(log().find("using the checkpoint before it") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: recover sets damaged ones aside, so that prune cannot prefer them") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: recover renames damaged ones, so that prune does not count them") {
   for (uint64_t step : {1, 2, 3}) store.save(checkpoint_at(step));
   flip_bit(store.path_of(3) + "/model.safetensors", 100);
   CHECK(store.recover()->updates == 2);
@@ -194,8 +194,8 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: recover sets damaged ones aside, so that
   CHECK(store.recover()->updates == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "checkpoint: when none can be used, the newest one's problem is the error, and nothing is changed") {
+TEST_CASE_FIXTURE(
+    Fixture, "checkpoint: if none can be used, the error names the problem of the newest, and nothing is changed") {
   for (uint64_t step : {1, 2}) {
     store.save(checkpoint_at(step));
     disk.damage(store.path_of(step) + "/state.json", "[]");
@@ -208,7 +208,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(log().empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: a copy under another number is not used, and set aside") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: a copy with another number is not used, and is renamed") {
   store.save(checkpoint_at(20));
   copy(20, 99);
   copy(20, 7);
@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: a copy under another number is not used,
                    "the checkpoint before it") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: prune counts none above the newest, so that a copy cannot take its place") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: prune does not count copies with a number above the newest") {
   for (uint64_t step : {10, 20, 30}) store.save(checkpoint_at(step));
   copy(20, 99);
   store.prune(2, 30);
@@ -242,7 +242,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: one of a run with other settings is not 
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: settings that an older program wrote are brought up to date first") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: settings of an older version are upgraded before they are compared") {
   CheckpointStore(disk, "run/checkpoints", {R"({"seed":1})", {}}).save(checkpoint_at(1));
   const std::string now = R"({"seed":1,"added":0})";
   CHECK_THROWS_AS(CheckpointStore(disk, "run/checkpoints", {now, {}}).load(1), IoError);
@@ -256,9 +256,9 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: settings that an older program wrote are
         "run/checkpoints/000000000001: is not of this run: seed: unknown key");
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: one of an older program, without settings, is told by its seed") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: one of format 1, without settings, is compared by its seed") {
   store.save(checkpoint_at(1));
-  // What the program before wrote.
+  // state.json as the version with format 1 wrote it.
   const auto as_format_1 = [&](nlohmann::json document) {
     document["format"] = 1;
     document["state"]["config_hash"] = "";
@@ -276,7 +276,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: one of an older program, without setting
         "run/checkpoints/000000000001: is of another run: seed was 18446744073709551615 and is now 3");
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: a file above what the model needs is refused") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: a file that is larger than the model needs is refused") {
   store.save(checkpoint_at(1));
   store.expect_weights(8);
   CHECK_NOTHROW(store.load(1));
@@ -287,7 +287,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: a file above what the model needs is ref
   CHECK(store.load_newest()->updates == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: what is left over of others is not touched") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: other files in the folder are not changed") {
   for (const char* name : {"notes.old", "notes.tmp", "000000000001.txt"})
     disk.write_atomic(std::string("run/checkpoints/") + name, "mine");
   store.save(checkpoint_at(1));
@@ -295,7 +295,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: what is left over of others is not touch
   CHECK(disk.list("run/checkpoints").size() == 4);
 }
 
-TEST_CASE("checkpoint: in the place of a file any other kind is named, at once and without reading it") {
+TEST_CASE("checkpoint: another kind of file in place of one of its files is refused by name") {
   test::TempFolder folder;
   CheckpointStore store(posix_disk(), folder / "checkpoints");
   for (const char* file : {"state.json", "model.safetensors", "optimizer.safetensors", "extras.safetensors"}) {
@@ -306,7 +306,7 @@ TEST_CASE("checkpoint: in the place of a file any other kind is named, at once a
       const std::string path = store.path_of(2) + '/' + file;
       test::replace_by(bad, path);
       std::string error;
-      bool refused = false;  // by the system, which says nothing about the contents
+      bool refused = false;  // the system refused to open the file, so its contents are unknown
       try {
         store.load(2);
       } catch (const IoError& thrown) {
@@ -347,7 +347,8 @@ TEST_CASE("checkpoint: one that the system refuses to read is neither skipped no
     }
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: what is renamed is named in one line each, and replaces nothing") {
+TEST_CASE_FIXTURE(Fixture,
+                  "checkpoint: each renamed checkpoint is reported with one line and replaces no earlier one") {
   for (int round = 0; round < 3; ++round) {
     for (uint64_t step : {1, 2, 3}) store.save(checkpoint_at(step));
     for (uint64_t step : {2, 3}) disk.truncate(store.path_of(step) + "/model.safetensors", 30);
@@ -364,7 +365,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: what is renamed is named in one line eac
   CHECK(disk.list("run/checkpoints").size() == 7);
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: the checksum of the weights tells them from others, without reading them") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: weights_checksum identifies the weights without reading them") {
   const std::string first = store.save(checkpoint_at(1));
   CHECK(store.weights_checksum(1) == first);
   Checkpoint later = checkpoint_at(1);
@@ -381,7 +382,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: the checksum of the weights tells them f
   CHECK(disk.exists(store.path_of(1) + ".damaged"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "checkpoint: an entry of state.json that cannot be right is named with its value") {
+TEST_CASE_FIXTURE(Fixture, "checkpoint: the error about an invalid entry of state.json has its name and value") {
   struct Case {
     const char* entry;
     nlohmann::json value;
@@ -414,7 +415,7 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: an entry of state.json that cannot be ri
   CHECK(io_error_of([&] { store.load(1); }).starts_with(store.path_of(1) + "/state.json:2:15: not valid JSON: "));
 }
 
-TEST_CASE("checkpoint: another kind of file in the place of its folder is named") {
+TEST_CASE("checkpoint: another kind of file in place of its folder is refused by name") {
   test::TempFolder folder;
   CheckpointStore store(posix_disk(), folder / "checkpoints");
   for (const test::BadFile& bad : test::kBadFiles) {
@@ -430,14 +431,14 @@ TEST_CASE("checkpoint: another kind of file in the place of its folder is named"
   }
 }
 
-TEST_CASE("checkpoint: a crash at any operation of a save or prune leaves only whole checkpoints") {
+TEST_CASE("checkpoint: a crash at any operation of a save or prune leaves only complete checkpoints") {
   bool reached_end = false;
   for (uint64_t at = 0; !reached_end; ++at) {
     Fixture f;
     f.store.save(checkpoint_at(1));
     f.store.save(checkpoint_at(2));
     f.disk.set_fault({DiskFault::Kind::crash, f.disk.operations() + at, 1});
-    uint64_t least = 2;  // what must be there afterwards
+    uint64_t least = 2;  // the newest checkpoint must have at least this number afterwards
     try {
       f.store.save(checkpoint_at(3));
       least = 3;
@@ -457,7 +458,7 @@ TEST_CASE("checkpoint: a crash at any operation of a save or prune leaves only w
   }
 }
 
-TEST_CASE("checkpoint: a full disk at any operation keeps what was there, and the next save works") {
+TEST_CASE("checkpoint: after a full disk at any operation there is a checkpoint, and the next save works") {
   for (uint64_t at = 0; at < 16; ++at) {
     Fixture f;
     f.store.save(checkpoint_at(1));
@@ -475,7 +476,7 @@ TEST_CASE("checkpoint: a full disk at any operation keeps what was there, and th
   }
 }
 
-TEST_CASE("checkpoint: the one that is replaced stays until its successor is synced") {
+TEST_CASE("checkpoint: a replaced checkpoint is kept until the new one is synced") {
   int seen = 0;
   for (uint64_t at = 0; at < 16; ++at) {
     CAPTURE(at);
@@ -501,7 +502,7 @@ TEST_CASE("checkpoint: the one that is replaced stays until its successor is syn
   CHECK(seen == 1);
 }
 
-TEST_CASE("checkpoint: saved to a real disk, it is read again") {
+TEST_CASE("checkpoint: it can be saved to a real disk and read again") {
   test::TempFolder folder;
   CheckpointStore store(posix_disk(), folder / "checkpoints");
   store.save(checkpoint_at(1));
@@ -512,7 +513,7 @@ TEST_CASE("checkpoint: saved to a real disk, it is read again") {
   CHECK(posix_disk().list(folder / "checkpoints") == std::vector<std::string>{"000000000002"});
 }
 
-TEST_CASE("checkpoint: beside a trainer that keeps one, the newest is found although the listed one is gone") {
+TEST_CASE("checkpoint: if the trainer replaces the checkpoint during a read, the new one is read") {
   BusyDisk disk;
   CheckpointStore trainer(disk, "run", {}), reader(disk, "run", {});
   trainer.save(checkpoint_at(150));
@@ -525,7 +526,7 @@ TEST_CASE("checkpoint: beside a trainer that keeps one, the newest is found alth
   CHECK(newest->updates == 160);
 }
 
-TEST_CASE("checkpoint: beside a trainer, one that is removed is no damaged one, and the next newest is found") {
+TEST_CASE("checkpoint: one that the trainer removes during a read is not reported as damaged") {
   MemoryDisk log_disk;
   open_log(log_disk.open_append("log"), {LogLevel::info, LogLevel::error, false});
   BusyDisk disk;
@@ -541,7 +542,7 @@ TEST_CASE("checkpoint: beside a trainer, one that is removed is no damaged one, 
   CHECK(log_disk.read("log") == "");
 }
 
-TEST_CASE("checkpoint: beside a trainer that removes each one before it is read, the reading ends") {
+TEST_CASE("checkpoint: if the trainer removes each one before it is read, reading ends with an error") {
   BusyDisk disk;
   CheckpointStore trainer(disk, "run", {}), reader(disk, "run", {});
   uint64_t step = 1;

@@ -1,4 +1,4 @@
-// The weights that a run was given to begin with: RunFolder keeps them, whatever happens to its start.
+// The initial weights of a run (--init-from): RunFolder keeps them, also if the start fails at any point.
 #include "runtime/base/errors.h"
 #include "runtime/base/memory_disk.h"
 #include "runtime/run_folder/run_folder.h"
@@ -21,7 +21,7 @@ std::string config_error_of(const auto& action) {
 
 }  // namespace
 
-TEST_CASE("run_folder: no start that was killed can be resumed without the weights it was given") {
+TEST_CASE("run_folder: a killed start is resumed with its initial weights, or has changed nothing") {
   const auto weights_of = [](float x) {
     return Safetensors{{{"w", Array::of<float>({1}, {x})}}, {{"init_from", std::to_string(x)}}};
   };
@@ -45,7 +45,7 @@ TEST_CASE("run_folder: no start that was killed can be resumed without the weigh
         reached_end = config_error_of([&] { RunFolder(each, "run", kConfig, {}, &given); }) == "no error";
         each.clear_fault();
         if (each.exists("run/config.json")) {
-          // A resume begins with the weights, or the start has not begun yet.
+          // A resume uses the initial weights, or the start has not changed the run yet.
           RunFolder resumed(each, "run", kConfig);
           const bool as_before = before == "a run with new weights"     ? files() <= files_before + 1
                                  : before == "a run with other weights" ? is_kept(resumed, others)
@@ -58,7 +58,7 @@ TEST_CASE("run_folder: no start that was killed can be resumed without the weigh
     }
 }
 
-TEST_CASE("run_folder: weights that are given to a run with a checkpoint are not kept before it is read") {
+TEST_CASE("run_folder: initial weights for a run with a checkpoint are only kept on request") {
   MemoryDisk disk;
   const Safetensors given{{{"w", Array::of<float>({1}, {1.0f})}}, {{"init_from", "a"}}};
   {
@@ -71,7 +71,7 @@ TEST_CASE("run_folder: weights that are given to a run with a checkpoint are not
   CHECK(run.initial_weights()->tensors == given.tensors);
 }
 
-TEST_CASE("run_folder: an init.json that cannot be used is named with the entry") {
+TEST_CASE("run_folder: the error about an invalid init.json names the file and the entry") {
   MemoryDisk disk;
   struct Case {
     const char* text;

@@ -24,7 +24,7 @@ namespace {
 const std::string kConfig =
     R"({"name": "a", "seed": 1, "trainer": {"epochs": 4, "threads": 1}, "stop": {"env_steps": 10}})";
 
-// Settings that may change.
+// Settings with three that may change at a resume.
 const SettingsOfRun kSettings = {[](std::string_view path) {
                                    const bool may =
                                        path == "name" || path == "stop.env_steps" || path == "trainer.threads";
@@ -45,7 +45,7 @@ std::string config_error_of(const auto& action) {
   return "no error";
 }
 
-// What a start does with a folder.
+// Opens the folder as a start of a run does.
 void open_all(const std::string& path) {
   RunFolder run(posix_disk(), path, kConfig);
   run.open_log_file();
@@ -58,8 +58,8 @@ void open_all(const std::string& path) {
   run.begin_metrics(1.0, RunFolder::ResumePoint{0, 0});
 }
 
-// A disk on the network. While `error` is set, it does not answer for metrics and events: nothing is found or can be
-// opened to read.
+// A network disk. While `error` is set, metrics.jsonl and events files seem not to exist and cannot be opened for
+// reading.
 struct UnansweringDisk final : Disk {
   explicit UnansweringDisk(Disk& disk) : disk(disk) {}
 
@@ -98,13 +98,14 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a new one holds the effective config and is not resuming") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: a new folder has the effective config and is not resuming") {
   RunFolder run(disk, "run", kConfig);
   CHECK_FALSE(run.resuming());
   CHECK(disk.read("run/config.json") == kConfig + '\n');
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a second opening while one is open is refused, afterwards it resumes") {
+TEST_CASE_FIXTURE(Fixture,
+                  "run_folder: a folder that is open cannot be opened again, and after it is closed it resumes") {
   {
     RunFolder run(disk, "run", kConfig);
     CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); }) ==
@@ -113,7 +114,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a second opening while one is open is re
   CHECK(RunFolder(disk, "run", kConfig).resuming());
 }
 
-TEST_CASE("run_folder: another process that has the folder is named") {
+TEST_CASE("run_folder: the error about a folder in use has the id of the process that uses it") {
   test::TempFolder folder;
   const std::string path = folder / "run";
   int ready[2];
@@ -136,7 +137,7 @@ TEST_CASE("run_folder: another process that has the folder is named") {
   ::close(ready[1]);
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: until something was trained, other settings take the place of the old ones") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: until something was trained, new settings replace the old ones") {
   const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
   {
     RunFolder run(disk, "run", kConfig);
@@ -153,7 +154,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: until something was trained, other setti
   CHECK_FALSE(RunFolder(disk, "run", changed).replaced_settings());
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a refused resume names every setting that may not change, at most eight") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: a refused resume names the settings that may not change, at most eight") {
   const auto config = [](int value) {
     std::string keys;
     for (char key = 'a'; key < 'k'; ++key) keys += std::string(", \"") + key + "\": " + std::to_string(value);
@@ -169,8 +170,8 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a refused resume names every setting tha
         std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "run_folder: metrics of an update or of no readable kind, and any checkpoint, keep the settings") {
+TEST_CASE_FIXTURE(
+    Fixture, "run_folder: metrics of an update, unreadable metrics and checkpoints of an update fix the settings") {
   const std::string changed = replaced(kConfig, "\"epochs\": 4", "\"epochs\": 8");
   const std::string refusal =
       "run: cannot resume: trainer.epochs was 4 and is now 8; to resume, give it the old value; to begin a new run, "
@@ -201,15 +202,15 @@ TEST_CASE_FIXTURE(Fixture,
             refusal + " (and --init-from run for the weights of this one)");
       continue;
     }
-    // The weights before the first update: the new settings make their own.
+    // A checkpoint before the first update does not fix the settings, and is removed.
     RunFolder run(disk, "run", changed);
     CHECK(run.replaced_settings());
     CHECK(disk.list("run/checkpoints").empty());
   }
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "run_folder: a changed field that matters is refused with both values, and the config stays") {
+TEST_CASE_FIXTURE(
+    Fixture, "run_folder: a changed field that may not change is refused with both values, and the config is kept") {
   {
     RunFolder run(disk, "run", kConfig);
     run.begin_metrics(1.0, std::nullopt);
@@ -227,7 +228,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_NOTHROW(RunFolder(disk, "run", kConfig));
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a field that may change does, and is stored") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: a changed field that may change is stored") {
   {
     RunFolder run(disk, "run", kConfig);
   }
@@ -236,7 +237,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a field that may change does, and is sto
   CHECK(disk.read("run/config.json") == changed + '\n');
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is brought up to date before it is compared") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is upgraded before it is compared") {
   {
     RunFolder run(disk, "run", R"({"seed": 1})");
   }
@@ -244,21 +245,21 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is brought up to date be
   CHECK_NOTHROW(RunFolder(disk, "run", R"({"seed": 1, "added": 0})", {nullptr, upgrade}));
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a damaged config.json is named") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: the error about a damaged config.json has its path and position") {
   disk.write_atomic("run/config.json", "{\"seed\": 1, ");
   CHECK(config_error_of([&] {
           RunFolder(disk, "run", kConfig);
         }).starts_with("run/config.json: cannot resume from this config: the stored config:1:13: not valid JSON"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a folder with other files is left alone") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: a folder with other files is refused and not changed") {
   disk.write_atomic("home/thesis.tex", "x");
   CHECK(config_error_of([&] { RunFolder(disk, "home", kConfig); }) ==
         "home: not a run folder, it holds thesis.tex and no config.json; use an empty or a new folder");
   CHECK(disk.list("home").size() == 1);
 }
 
-TEST_CASE("run_folder: a path that is a file is refused in one line") {
+TEST_CASE("run_folder: a path that is a file is refused") {
   test::TempFolder folder;
   posix_disk().write_atomic(folder / "file", "x");
   const std::string line = config_error_of([&] { RunFolder(posix_disk(), folder / "file", kConfig); });
@@ -266,7 +267,7 @@ TEST_CASE("run_folder: a path that is a file is refused in one line") {
   CHECK(line.find("Not a directory") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a process killed at any operation of the opening leaves a folder that opens") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: after a crash at any operation of the opening the folder can be opened") {
   for (uint64_t at = 0; at < 6; ++at) {
     MemoryDisk each;
     each.set_fault({DiskFault::Kind::crash, at, 1});
@@ -277,7 +278,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a process killed at any operation of the
   }
 }
 
-TEST_CASE("run_folder: another kind of file in the place of one is named and nothing waits for it") {
+TEST_CASE("run_folder: another kind of file in place of one of its files is refused by name") {
   const std::vector<std::string> empty = {"an empty file", "a file of the system"};
   struct Case {
     std::string file;
@@ -287,7 +288,7 @@ TEST_CASE("run_folder: another kind of file in the place of one is named and not
       {"config.json", {}},
       {"epoch", {}},
       {"checkpoints", {"a directory"}},
-      {"run.lock", {"an empty file", "6 GiB of zeros"}},                     // written anew
+      {"run.lock", {"an empty file", "6 GiB of zeros"}},                     // written again
       {"log.txt", {empty[0], empty[1], "6 GiB of zeros", "a broken link"}},  // appended to
       {"metrics.jsonl", {empty[0], empty[1], "6 GiB of zeros"}},             // cut
   };
@@ -308,7 +309,7 @@ TEST_CASE("run_folder: another kind of file in the place of one is named and not
   }
 }
 
-TEST_CASE("run_folder: metrics of any size are cut without reading them into memory") {
+TEST_CASE("run_folder: large metrics are truncated without reading them into memory") {
   test::TempFolder folder;
   const std::string path = folder / "run/metrics.jsonl";
   {
@@ -327,14 +328,14 @@ TEST_CASE("run_folder: metrics of any size are cut without reading them into mem
   CHECK(posix_disk().read(path) == "{\"updates\":1,\"env_steps\":8}\n");
   CHECK(run.metrics_lines() == 1);
 #if defined(__SANITIZE_ADDRESS__)
-  constexpr long kMost = 512 << 10;  // of the file's 1 GiB: the sanitizer keeps up to 256 MiB of freed memory
+  constexpr long kMost = 512 << 10;  // half of the file; the sanitizer keeps up to 256 MiB of freed memory
 #else
   constexpr long kMost = 100 << 10;
 #endif
   CHECK(peak() - before < kMost);
 }
 
-TEST_CASE("run_folder: the owner notices that its folder or its lock is no longer its own, and writes nothing") {
+TEST_CASE("run_folder: after its folder or lock is removed or replaced, the owner writes nothing") {
   struct Case {
     const char* name;
     void (*act)(const std::string& run);
@@ -371,7 +372,7 @@ TEST_CASE("run_folder: the owner notices that its folder or its lock is no longe
   }
 }
 
-TEST_CASE("run_folder: without its lock file a folder in use is refused all the same, until its owner ends") {
+TEST_CASE("run_folder: a folder in use is refused even without its lock file, until its owner ends") {
   test::TempFolder folder;
   {
     RunFolder run(posix_disk(), folder / "run", kConfig);
@@ -382,7 +383,7 @@ TEST_CASE("run_folder: without its lock file a folder in use is refused all the 
   CHECK(RunFolder(posix_disk(), folder / "run", kConfig).resuming());
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: checkpoints without a config are no run to begin in") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: a folder with checkpoints and without a config is refused") {
   CheckpointStore(disk, "run/checkpoints").save({});
   CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); }) ==
         "run: not a run folder, it holds checkpoints and no config.json; use an empty or a new folder");
@@ -403,16 +404,17 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a checkpoint of a run with another seed 
                        IoError);
 }
 
-TEST_CASE_FIXTURE(Fixture, "take_epoch: no start has the epoch of another, with a checkpoint or without") {
+TEST_CASE_FIXTURE(Fixture, "take_epoch: every start gets a new epoch, with and without a checkpoint") {
   RunFolder run(disk, "run", kConfig);
   CHECK(take_epoch(disk, "run", 0) == 0);
-  CHECK(take_epoch(disk, "run", 0) == 1);  // the first left no checkpoint
+  CHECK(take_epoch(disk, "run", 0) == 1);  // the first start wrote no checkpoint
   CHECK(take_epoch(disk, "run", 1) == 2);  // the second one did
-  CHECK(take_epoch(disk, "run", 7) == 7);  // the file was lost once: the checkpoint knows better
+  CHECK(take_epoch(disk, "run", 7) == 7);  // the file has a lower epoch than the checkpoint, as after a loss
   CHECK(take_epoch(disk, "run", 3) == 8);
 }
 
-TEST_CASE_FIXTURE(Fixture, "take_epoch: no start without its epoch on disk; a write that fails uses none up") {
+TEST_CASE_FIXTURE(Fixture,
+                  "take_epoch: a start whose epoch cannot be written is refused, and the next epoch is still new") {
   RunFolder run(disk, "run", kConfig);
   CHECK(take_epoch(disk, "run", 0) == 0);
   const uint64_t before = disk.operations();
@@ -429,7 +431,7 @@ TEST_CASE_FIXTURE(Fixture, "take_epoch: no start without its epoch on disk; a wr
     }
 }
 
-TEST_CASE_FIXTURE(Fixture, "take_epoch: a file that holds something else is named, not guessed at") {
+TEST_CASE_FIXTURE(Fixture, "take_epoch: an epoch file with other contents is refused") {
   RunFolder run(disk, "run", kConfig);
   for (const char* text : {"", "x\n", "3", "3\n4\n", "-1\n", "4294967295\n", "99999999999\n"}) {
     CAPTURE(text);
@@ -454,7 +456,8 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: lines of metrics are counted, also after
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: every line of metrics is there at once") {
+TEST_CASE_FIXTURE(Fixture,
+                  "run_folder: a line of metrics is in the file immediately, and a text of two lines is refused") {
   RunFolder run(disk, "run", kConfig);
   run.begin_metrics(1.0, std::nullopt);
   run.write_metrics(R"({"updates":1})");
@@ -462,7 +465,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: every line of metrics is there at once")
   CHECK_THROWS_AS(run.write_metrics("{\n}"), InvariantError);
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: on resume a torn line and lines past the checkpoint are cut off") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: at a resume an incomplete line and lines after the checkpoint are cut off") {
   struct Case {
     std::string before;
     std::optional<RunFolder::ResumePoint> resume;
@@ -476,7 +479,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: on resume a torn line and lines past the
       {two, {{2, 20}}, two},
       {two + "{\"upd", {{2, 20}}, two},
       {two + line(3, 30) + line(4, 40) + "{\"u", {{2, 20}}, two},
-      {two + line(2, 25), {{2, 20}}, two},  // of the same update, after the checkpoint
+      {two + line(2, 25), {{2, 20}}, two},  // the same update, but after the checkpoint
       {two + "garbage\n\n", {{2, 20}}, two},
       {two, {{0, 0}}, ""},
       {two + line(2, 20), {{2, 20, 2}}, two},
@@ -498,7 +501,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: on resume a torn line and lines past the
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a run without a checkpoint begins anew and keeps the lines of every start") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: a run without a checkpoint starts new metrics and keeps those of every start") {
   for (const std::string start : {"1", "2", "3"}) {
     RunFolder run(disk, "run", kConfig);
     run.begin_metrics(1.0, std::nullopt);
@@ -513,7 +516,8 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a run without a checkpoint begins anew a
   CHECK(metrics() == "{\"updates\":3}\n");
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a summary of a run that has trained is refused without a checkpoint") {
+TEST_CASE_FIXTURE(Fixture,
+                  "run_folder: a folder with the summary of a run that has trained but no checkpoint is refused") {
   const std::string other = replaced(kConfig, "\"name\": \"a\"", "\"name\": \"b\"");
   for (const std::string summary : {R"({"updates": 4})", R"({"env_steps": 4})", "torn", ""}) {
     CAPTURE(summary);
@@ -531,11 +535,11 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a summary of a run that has trained is r
   disk.write_atomic("run/summary.json", std::string(R"({"updates": 0})"));
   CHECK(RunFolder(disk, "run", other, kSettings).resuming());
   disk.write_atomic("run/summary.json", std::string(R"({"updates": 4})"));
-  disk.make_directory("run/checkpoints/000000000004.damaged");  // what it is worth is for recover() to say
+  disk.make_directory("run/checkpoints/000000000004.damaged");  // checked later, by recover()
   CHECK(RunFolder(disk, "run", other, kSettings).resuming());
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a full disk costs lines, is logged once, and the run goes on") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: lines that do not fit on a full disk are lost and counted, with one warning") {
   RunFolder run(disk, "run", kConfig);
   run.begin_metrics(1.0, std::nullopt);
   run.write_metrics("{\"updates\":1}");
@@ -553,14 +557,14 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a full disk costs lines, is logged once,
 
 TEST_CASE_FIXTURE(
     Fixture,
-    "run_folder: after a rename, removal or cut whole lines stay and events go to a new file, with a warning") {
+    "run_folder: after a file is renamed, removed or cut, complete lines are kept and events go to a new file") {
   const std::string one = "{\"updates\":1,\"env_steps\":1}\n", two = "{\"updates\":2,\"env_steps\":2}";
   const auto size = static_cast<int64_t>(one.size());
   struct Change {
     const char* name;
     void (*act)(const std::filesystem::path& file, int64_t bytes);
     int64_t bytes = 0;
-    uint64_t lines = 0;  // that stay
+    uint64_t lines = 0;  // complete lines that are kept
   };
   namespace fs = std::filesystem;
   const auto cut = [](const fs::path& file, int64_t bytes) { fs::resize_file(file, static_cast<uint64_t>(bytes)); };
@@ -613,7 +617,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a torn line that cannot be cut off gets no line behind it") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: after an incomplete line that cannot be cut off no line is appended") {
   RunFolder run(disk, "run", kConfig);
   run.begin_metrics(1.0, std::nullopt);
   for (int i = 0; i < 3; ++i) run.write_metrics("{\"updates\":1}");
@@ -626,7 +630,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a torn line that cannot be cut off gets 
   CHECK(run.lost_writes() == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: metrics that are missing or short at a resume are told, with what is lost") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: a resume with missing metrics logs how many lines are lost") {
   const auto line = [](int updates, int env_steps) {
     return "{\"updates\":" + std::to_string(updates) + ",\"env_steps\":" + std::to_string(env_steps) + "}\n";
   };
@@ -644,7 +648,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: metrics that are missing or short at a r
                         {two, ""},
                         {two + line(3, 30), ""}};
   for (const Case& each : cases) {
-    for (const bool counted : {false, true}) {  // as a deterministic run does
+    for (const bool counted : {false, true}) {  // true as in a deterministic run
       disk = MemoryDisk();
       const std::string path = counted ? "counted" : "run";
       disk.write_atomic(path + "/config.json", kConfig);
@@ -659,7 +663,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: metrics that are missing or short at a r
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a resume says up to which update it has cut metrics off") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: cut_updates() is the last update whose metrics a resume has cut off") {
   const std::string one = "{\"updates\":1,\"env_steps\":10}\n", nine = "{\"updates\":9,\"env_steps\":90}\n";
   for (const auto& [text, updates] :
        {std::pair<std::string, uint64_t>{one, 0}, {one + nine, 9}, {one + nine + "{\"upd", 9}, {one + "x\n", 0}}) {
@@ -674,7 +678,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a resume says up to which update it has 
   }
 }
 
-TEST_CASE("run_folder: a start is refused where a file that is written later is none, and changes nothing") {
+TEST_CASE("run_folder: a start is refused if a file that is written later is not a regular file") {
   for (const char* file : {"summary.json", "endpoints.json", "epoch", "metrics.jsonl", "log.txt"})
     for (const test::BadFile& bad : test::kBadFiles) {
       const bool regular = bad.name == "an empty file" || bad.name == "6 GiB of zeros" ||
@@ -695,7 +699,7 @@ TEST_CASE("run_folder: a start is refused where a file that is written later is 
     }
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a file system that does not answer for a while changes nothing") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: while the file system does not answer, metrics and events are still appended") {
   for (const int error : {ESTALE, EIO, EACCES}) {
     CAPTURE(error);
     disk = MemoryDisk();
@@ -718,8 +722,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a file system that does not answer for a
   }
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "run_folder: a start that cannot read metrics.jsonl is refused, not begun without its lines") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: a start that cannot read metrics.jsonl is refused") {
   UnansweringDisk network(disk);
   disk.write_atomic("run/config.json", kConfig);
   disk.write_atomic("run/metrics.jsonl", std::string("{\"updates\":3,\"env_steps\":30}\n"));
@@ -730,7 +733,7 @@ TEST_CASE_FIXTURE(Fixture,
         }).starts_with("run/metrics.jsonl: cannot open: "));
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: where metrics were begun anew after a checkpoint, later lines are cut off") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: if metrics have only lines after the checkpoint, all are cut off") {
   disk.write_atomic("run/config.json", kConfig);
   disk.write_atomic("run/metrics.jsonl", std::string("{\"updates\":3,\"env_steps\":30}\n"));
   RunFolder run(disk, "run", kConfig);
@@ -739,7 +742,8 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: where metrics were begun anew after a ch
   CHECK(run.metrics_lines() == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: TensorBoard gets a file per process, and a restart mark when resumed") {
+TEST_CASE_FIXTURE(Fixture,
+                  "run_folder: each start writes a new TensorBoard file, with a restart event after a resume") {
   for (const bool resumed : {false, true}) {
     RunFolder run(disk, "run", kConfig);
     CHECK(run.resuming() == resumed);
@@ -752,7 +756,8 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: TensorBoard gets a file per process, and
   CHECK(disk.read("run/" + event_file_name(7.0, 1)) == version + tfrecord(event_restart(7.0, 2049)) + scalar);
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: the summary is replaced whole or not at all; endpoints end with the run") {
+TEST_CASE_FIXTURE(
+    Fixture, "run_folder: the summary is replaced completely or not at all, and endpoints.json is removed at the end") {
   {
     RunFolder run(disk, "run", kConfig);
     run.write_endpoints("{}");
@@ -765,7 +770,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: the summary is replaced whole or not at 
   CHECK_FALSE(disk.exists("run/endpoints.json"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: an old checkpoint that cannot be removed does not make the new one fail") {
+TEST_CASE_FIXTURE(Fixture, "run_folder: if an old checkpoint cannot be removed, the new one is still saved") {
   RunFolder folder(disk, "run", kConfig);
   Checkpoint checkpoint;
   const auto save = [&](uint64_t updates) {
@@ -775,7 +780,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: an old checkpoint that cannot be removed
   save(1);
   const uint64_t begun = disk.operations();
   save(2);
-  const uint64_t last = disk.operations() - begun - 1;  // of the removal
+  const uint64_t last = disk.operations() - begun - 1;  // the last operation of a save is one of the removal
   disk.set_fault({.first = disk.operations() + last, .count = 1});
   save(3);
   disk.clear_fault();

@@ -32,7 +32,7 @@ std::string encoded(const std::map<std::string, Array>& tensors,
   return bytes;
 }
 
-// A file with this header text and this many data bytes.
+// The bytes of a file with this header text and this many data bytes.
 std::string file_of(const std::string& header, size_t data_bytes) {
   const uint64_t length = header.size();
   std::string bytes(8, '\0');
@@ -51,13 +51,13 @@ std::string refusal(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("safetensors: every dtype, a scalar and an empty array come back bit for bit") {
+TEST_CASE("safetensors: arrays of every dtype, a scalar and an empty array are the same after writing and reading") {
   const Safetensors read = parse_safetensors(encoded(one_of_each(), {{"format", "pt"}, {"note", "\u00e9\n"}}), "file");
   CHECK(read.tensors == one_of_each());
   CHECK(read.metadata == std::map<std::string, std::string>{{"format", "pt"}, {"note", "\u00e9\n"}});
 }
 
-TEST_CASE("safetensors: a file without arrays holds an empty object") {
+TEST_CASE("safetensors: the header of a file without arrays is an empty object") {
   CHECK(encoded({}) == file_of("{}      ", 0));
   CHECK(parse_safetensors(encoded({}), "file").tensors.empty());
 }
@@ -71,7 +71,7 @@ TEST_CASE("safetensors: the bytes of a known file") {
   CHECK(bytes.substr(bytes.size() - 10) == std::string("\3\0\0\0\0\0\0\0\1\2", 10));
 }
 
-TEST_CASE("safetensors: names that the format cannot hold are refused") {
+TEST_CASE("safetensors: names that the format does not allow are refused") {
   const Array array(DType::f32, {1});
   CHECK_THROWS_WITH_AS(encoded({{"__metadata__", array}}), "file: a tensor cannot be called __metadata__", IoError);
   CHECK_THROWS_AS(encoded({{"\xff", array}}), IoError);
@@ -84,7 +84,7 @@ TEST_CASE("safetensors: a file cut anywhere is refused") {
   CHECK(refusal(bytes + 'x') != "accepted");
 }
 
-TEST_CASE("safetensors: damaged files give one line that names the cause") {
+TEST_CASE("safetensors: the error about a damaged file is one line with the cause") {
   const std::string a8 = R"("a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]})";
   const auto tensor = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
     return R"({"a":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
@@ -145,7 +145,7 @@ TEST_CASE("safetensors: damaged files give one line that names the cause") {
   }
 }
 
-TEST_CASE("safetensors: random damage is refused or read, and never crashes") {
+TEST_CASE("safetensors: a randomly damaged file is refused or read without a crash") {
   const std::string good = encoded(one_of_each(), {{"k", "v"}});
   Rng rng(7);
   int refused = 0;
@@ -165,14 +165,14 @@ TEST_CASE("safetensors: a refused write keeps the old file") {
   CHECK(read_safetensors(disk, "a").tensors == one_of_each());
 }
 
-TEST_CASE("safetensors: the Python package reads our file and we read its") {
+TEST_CASE("safetensors: the Python package safetensors reads files of troupe, and troupe reads files of the package") {
   if (!test::python_has("safetensors.numpy")) {
     MESSAGE("skipped: ", test::test_python(), " has no package safetensors with numpy");
     return;
   }
   test::TempFolder folder;
   std::map<std::string, Array> tensors = one_of_each();
-  tensors.erase("brains");  // numpy has no such type
+  tensors.erase("brains");  // numpy has no bfloat16
   write_safetensors(posix_disk(), folder / "ours", tensors, {{"made_by", "test"}});
   const auto result = test::run_program(test::test_python() + R"( -c '
 import sys, numpy
@@ -197,7 +197,7 @@ print(len(tensors))
   CHECK(theirs.metadata.at("made_by") == "python");
 }
 
-TEST_CASE("safetensors: PyTorch reads our 16-bit floating-point numbers and we read its") {
+TEST_CASE("safetensors: PyTorch reads 16-bit floating-point numbers of troupe, and troupe reads those of PyTorch") {
   if (!test::python_has("safetensors.torch")) {
     MESSAGE("skipped: ", test::test_python(), " has no package safetensors with torch");
     return;

@@ -56,7 +56,7 @@ std::string verdict_with(auto change) {
 
 }  // namespace
 
-TEST_CASE("console: the block of a run under way") {
+TEST_CASE("console: the block of a running run") {
   const std::vector<std::string> expected = {
       "demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
       "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
@@ -88,7 +88,7 @@ TEST_CASE("console: the block before there is any data") {
   CHECK(console_block("demo", {}, 80) == expected);
 }
 
-TEST_CASE("console: an evaluation, failures and receivers that are behind are shown when there are any") {
+TEST_CASE("console: an evaluation, failures and receivers that are behind are shown if there are any") {
   StatsSnapshot s = running();
   s.evaluation = EvaluationResult{100, 20, 499.5, 1.25, 499, 1.0};
   s.env_failures = {{"CartPole-v1", 3}};
@@ -107,7 +107,7 @@ TEST_CASE("console: workers that were started again are not shown as missing") {
   CHECK(console_line(s).find("  workers 2  ") != std::string::npos);
 }
 
-TEST_CASE("console: what sampling is slow for has a line of its own") {
+TEST_CASE("console: the reason why sampling is slow is on a separate line") {
   StatsSnapshot s = running();
   s.trainer_wait_fraction = 0.63;
   const auto lines = console_block("demo", s, 80);
@@ -118,7 +118,7 @@ TEST_CASE("console: what sampling is slow for has a line of its own") {
 
 namespace {
 
-// Every figure of a snapshot drawn from values that are as long, as small or as odd as they get.
+// A snapshot with random extreme values: long, tiny, negative and non-finite ones.
 StatsSnapshot extreme(Rng& rng) {
   constexpr double kNumbers[] = {kUnknown, INFINITY,  -INFINITY,  0,          -0.0,      1e-300, -1e-300, 0.00012345,
                                  0.5,      -123456.7, 99999.4999, -99998.996, 123456789, 1e18,   1e300,   -1.2345e-7};
@@ -159,11 +159,11 @@ StatsSnapshot extreme(Rng& rng) {
 
 }  // namespace
 
-TEST_CASE("console: 80 columns hold the block and 159 the line, whatever the figures are") {
+TEST_CASE("console: the block fits 80 columns and the line 159, for any figures") {
   Rng rng(1);
   for (int i = 0; i < 20'000; ++i) {
     const StatsSnapshot s = extreme(rng);
-    // 500 columns cut nothing: the lines are this short by themselves.
+    // At 500 columns nothing is cut, so the lines are this short without cutting.
     for (const std::string& line : console_block("a run", s, 500)) CHECK_MESSAGE(display_width(line) <= 80, line);
     const std::string line = console_line(s);
     CHECK_MESSAGE(display_width(line) < 160, line);
@@ -173,7 +173,7 @@ TEST_CASE("console: 80 columns hold the block and 159 the line, whatever the fig
   }
 }
 
-TEST_CASE("console: the line of a run that reports a success rate says when the run will end") {
+TEST_CASE("console: the line of a run with a success rate has the ETA") {
   StatsSnapshot s = running();
   s.success_rate = 0.92;
   for (const uint64_t lost : {0, 64})
@@ -186,7 +186,7 @@ TEST_CASE("console: the line of a run that reports a success rate says when the 
     }
 }
 
-TEST_CASE("console: lines of one run write numbers alike, whatever else is in them") {
+TEST_CASE("console: steps and updates are formatted the same way whatever else is in the line") {
   StatsSnapshot s = running();
   for (const double success : {kUnknown, 0.0, 1.0})
     for (const double eta : {3.0, 3725.0})
@@ -201,7 +201,7 @@ TEST_CASE("console: lines of one run write numbers alike, whatever else is in th
       }
 }
 
-TEST_CASE("console: a long line leaves out what matters least, and abbreviates its numbers where that is not enough") {
+TEST_CASE("console: a long line drops the least important figures, then abbreviates numbers") {
   StatsSnapshot s = running();
   s.env_steps = 1'000'000'000'000;
   s.return_mean = 1e6;
@@ -220,7 +220,7 @@ TEST_CASE("console: a long line leaves out what matters least, and abbreviates i
         "process  workers 10M  lag p95 1 of 1  dropped 123k");
 }
 
-TEST_CASE("console: a low terminal gets the lines that matter most, and never more than it has room for") {
+TEST_CASE("console: a terminal with few rows gets the most important lines, and no more than fit") {
   const std::vector<std::string> expected = {"demo [#######.....] 62 %  0:12  ETA 1:02:05  182 MB",
                                              "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
                                              "  return     421.3 +- 88.1  length 421  success -",
@@ -230,7 +230,7 @@ TEST_CASE("console: a low terminal gets the lines that matter most, and never mo
     CHECK(console_block("demo", running(), 80, height).size() == std::clamp<size_t>(height, 1, 11));
 }
 
-TEST_CASE("console: the figures of the head make room for the run's name") {
+TEST_CASE("console: if the head is too wide, figures are dropped before the run's name is cut") {
   const auto head = [](size_t width) { return console_block("cartpole-long-run-17", running(), width)[0]; };
   CHECK(head(80) == "cartpole-long-run-17 [#######.....] 62 %  0:12  ETA 1:02:05  182 MB");
   CHECK(head(60) == "cartpole-long-run-17 62 %  0:12  ETA 1:02:05  182 MB");
@@ -239,23 +239,23 @@ TEST_CASE("console: the figures of the head make room for the run's name") {
   CHECK(head(5) == "cartp");
 }
 
-TEST_CASE("console: no line is wider than the terminal, and none is cut inside a character or holds control bytes") {
+TEST_CASE("console: no line is wider than the terminal, cut inside a character or has control characters") {
   for (size_t width : {0, 1, 5, 6, 40, 80})
     for (const std::string& line : console_block("\u00e9\u4e16\u754c\U0001F600\x1b[31m", running(), width))
       CHECK(display_width(line) <= width);
   CHECK(display_width("a\u00e9\u4e16\U0001F600\xff") == 7);
   const std::string head = console_block("\u4e16\u754c\u4e16\u754c", running(), 50)[0];
   CHECK(head.starts_with("\u4e16\u754c\u4e16\u754c 62 %"));
-  CHECK(console_block("\u4e16\u754c", running(), 3)[0] == "\u4e16");  // half a wide character does not fit
+  CHECK(console_block("\u4e16\u754c", running(), 3)[0] == "\u4e16");  // the second wide character does not fit
   CHECK(console_block("a\x1b\n", running(), 80)[0].starts_with("a?? ["));
 }
 
-TEST_CASE("console: a block is drawn over the one before it") {
+TEST_CASE("console: a block overwrites the one before it") {
   CHECK(console_redraw({"a", "b"}, 0) == "\r\x1b[2Ka\n\r\x1b[2Kb\n\x1b[J");
   CHECK(console_redraw({"a"}, 2) == "\x1b[2A\r\x1b[2Ka\n\x1b[J");
 }
 
-TEST_CASE("console: one line for a pipe") {
+TEST_CASE("console: the line that is printed to a pipe") {
   StatsSnapshot s = running();
   s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;
   CHECK(console_line(s) ==
@@ -265,7 +265,7 @@ TEST_CASE("console: one line for a pipe") {
   CHECK(console_line({}).find("nan") == std::string::npos);
 }
 
-TEST_CASE("console: small returns have three digits behind the point") {
+TEST_CASE("console: small returns have three digits after the decimal point") {
   StatsSnapshot s = running();
   s.return_mean = 0.9123;
   s.return_std = 0.0456;
@@ -273,22 +273,22 @@ TEST_CASE("console: small returns have three digits behind the point") {
   CHECK(std::ranges::count(console_block("demo", s, 80), "  return     0.912 +- 0.046  length 421  success -") == 1);
 }
 
-TEST_CASE("console: what is dropped are samples that were stale or had no room; lost ones are named apart") {
+TEST_CASE("console: dropped samples do not include lost ones, which have a separate figure") {
   StatsSnapshot s = running();
   CHECK(console_line(s).find("  lost 64  ") != std::string::npos);
   CHECK(console_line(s).ends_with("  dropped 1,000"));
 }
 
-TEST_CASE("console: a small KL is not shown as none") {
+TEST_CASE("console: a small KL is not shown as 0") {
   StatsSnapshot s = running();
-  s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;  // which would leave no room for it
+  s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;  // with these figures the KL would not fit
   s.learner["kl"] = 0.0000123;
   CHECK(console_line(s).find("KL 1.2e-05") != std::string::npos);
   s.learner["kl"] = 0;
   CHECK(console_line(s).find("KL 0.0000") != std::string::npos);
 }
 
-TEST_CASE("console: the end of a run raises no alarm") {
+TEST_CASE("console: after the end of training no bottleneck is shown") {
   StatsSnapshot s = running();
   s.training_ended = true;
   s.workers_up = 0;
@@ -298,7 +298,7 @@ TEST_CASE("console: the end of a run raises no alarm") {
   for (const std::string& line : console_block("demo", s, 80)) CHECK(line.find("bottleneck") == std::string::npos);
 }
 
-TEST_CASE("console: the verdict names what limits the run") {
+TEST_CASE("console: the bottleneck is what limits the run") {
   CHECK(verdict_with([](auto& s) { s.workers_up = 0; }) == "waiting for workers: all have left");
   CHECK(verdict_with([](auto& s) { s.ledger.dropped_stale = 100'000; }) ==
         "waste: 32 % of the samples are dropped, most as stale");
@@ -329,7 +329,7 @@ TEST_CASE("console: the verdict names what limits the run") {
   CHECK(text_of(find_bottleneck(fresh)) == "not known yet: the first rollouts are not complete");
 }
 
-TEST_CASE("console: the verdict names the processes that a run waits for") {
+TEST_CASE("console: the bottleneck names the processes that a run waits for") {
   const auto verdict = [](uint64_t workers, uint64_t joined, uint64_t inference, uint64_t own) {
     StatsSnapshot s = joined > 0 ? running() : StatsSnapshot{};
     s.workers_up = workers;
@@ -346,7 +346,7 @@ TEST_CASE("console: the verdict names the processes that a run waits for") {
   CHECK(verdict(1, 1, 1, 0).starts_with("training: "));
 }
 
-TEST_CASE("console: when nothing is sampled because environments fail, they are the bottleneck") {
+TEST_CASE("console: if nothing is sampled and environments fail, they are the bottleneck") {
   StatsSnapshot fresh;
   fresh.workers_up = 1;
   fresh.env_failures = {{"Maze", 1200}};
@@ -361,7 +361,7 @@ TEST_CASE("console: when nothing is sampled because environments fail, they are 
         .starts_with("environments fail");
   };
   CHECK(failing(0, 0.9));
-  CHECK(!failing(0, 0.1));  // the trainer makes updates, and sampling waits for it
+  CHECK(!failing(0, 0.1));  // the trainer is busy, so sampling waits for it
   CHECK(!failing(5, 0.9));
 }
 
@@ -379,11 +379,11 @@ TEST_CASE("console: a trainer that was busy is not the bottleneck once all envir
   CHECK(verdict(170, 32, 0) == "environments fail: 170 failures, 32 rows left out now, the last: row 3: disk full");
   CHECK(verdict(1, 1, 0) == "environments fail: 1 failure, 1 row left out now, the last: row 3: disk full");
   CHECK(verdict(3, 0, 0) == "environments fail: 3 failures, the last: row 3: disk full");
-  CHECK(verdict(170, 32, 4).starts_with("environments fail: "));  // it trains on what is left
+  CHECK(verdict(170, 32, 4).starts_with("environments fail: "));  // updates train on the remaining samples
   CHECK(verdict(3, 0, 4).starts_with("training: "));
 }
 
-TEST_CASE("console: when samples stop coming without a failure, the verdict says only that") {
+TEST_CASE("console: if no samples arrive and nothing failed, the bottleneck is `no samples`") {
   const auto verdict = [](double waits, double updates_per_second, uint64_t updates) {
     return verdict_with([&](StatsSnapshot& s) {
       s.elapsed_seconds = 100;
@@ -396,11 +396,11 @@ TEST_CASE("console: when samples stop coming without a failure, the verdict says
   CHECK(verdict(0.05, 0, 1000) == "no samples: none for 10 s, and no update; a worker may hang");
   CHECK(verdict(0.2, 0, 1000).starts_with("no samples: "));
   CHECK(verdict(0.05, 5, 1000).starts_with("training: "));
-  CHECK(verdict(0.05, 0, 10).starts_with("training: "));   // an update takes about 10 s
-  CHECK(verdict(0.9, 0, 1000).starts_with("sampling: "));  // rollouts of slow environments are that rare
+  CHECK(verdict(0.05, 0, 10).starts_with("training: "));   // updates of 10 s explain the pause
+  CHECK(verdict(0.9, 0, 1000).starts_with("sampling: "));  // slow environments explain the pause
 }
 
-TEST_CASE("console: numbers") {
+TEST_CASE("console: counts, numbers, seconds and bytes are formatted readably") {
   for (const auto& [value, text] : std::map<uint64_t, std::string>{
            {0, "0"}, {999, "999"}, {1000, "1,000"}, {1234567, "1,234,567"}, {UINT64_MAX, "18,446,744,073,709,551,615"}})
     CHECK(format_count(value) == text);
@@ -424,7 +424,7 @@ TEST_CASE("console: numbers") {
   CHECK(format_bytes(12'345'678'901) == "12 GB");
 }
 
-TEST_CASE("stats_snapshot: an empty one is valid JSON in one line, with null for what is unknown") {
+TEST_CASE("stats_snapshot: an empty snapshot is one line of valid JSON, with null for unknown values") {
   const std::string text = to_json(StatsSnapshot{});
   CHECK(text.find('\n') == std::string::npos);
   const json value = json::parse(text);
@@ -435,7 +435,7 @@ TEST_CASE("stats_snapshot: an empty one is valid JSON in one line, with null for
   CHECK(value["learner"] == json::object());
 }
 
-TEST_CASE("stats_snapshot: every figure is in the JSON, non-finite ones and odd names included") {
+TEST_CASE("stats_snapshot: the JSON is valid with non-finite figures and names that are not UTF-8") {
   StatsSnapshot s = running();
   s.learner["value_loss"] = INFINITY;
   s.env_failures["\xff"] = 2;
@@ -449,7 +449,7 @@ TEST_CASE("stats_snapshot: every figure is in the JSON, non-finite ones and odd 
   CHECK(s.ledger.balances());
 }
 
-TEST_CASE("stats_snapshot: the scalars are the finite numbers by path") {
+TEST_CASE("stats_snapshot: scalars_of gives the finite numbers by their paths") {
   const auto scalars = scalars_of(running());
   CHECK(scalars.at("lag/p95") == 1);
   CHECK(scalars.at("learner/kl") == 0.0123);

@@ -34,7 +34,7 @@ TEST_CASE("stats_protocol: requests with and without their optional fields") {
   CHECK(parse_stats_request(R"({"type":"history"})").last == 100);
 }
 
-TEST_CASE("stats_protocol: what is no request is refused with the cause") {
+TEST_CASE("stats_protocol: an invalid request is refused with the cause") {
   const std::pair<std::string, std::string> cases[] = {
       {"", "request: is empty"},
       {"hello", "request:1:1: not valid JSON"},
@@ -66,7 +66,7 @@ TEST_CASE("stats_protocol: what is no request is refused with the cause") {
   for (const auto& [line, cause] : cases) CHECK_MESSAGE(refusal(line).starts_with(cause), refusal(line));
 }
 
-TEST_CASE("stats_protocol: messages are JSON, whatever the text in them") {
+TEST_CASE("stats_protocol: messages are valid JSON, whatever text they contain") {
   const json hello = json::parse(hello_message("my \"run\"", R"({"seed": 1})"));
   CHECK(hello["protocol"] == 2);
   CHECK(hello["config"]["seed"] == 1);
@@ -74,14 +74,14 @@ TEST_CASE("stats_protocol: messages are JSON, whatever the text in them") {
   CHECK(error_message("a\nb").find('\n') == std::string::npos);
 }
 
-TEST_CASE("stats_history: before the first snapshot there is a message too") {
+TEST_CASE("stats_history: before the first snapshot the reply is a message too") {
   const StatsHistory history(3, 1000);
   CHECK(history.latest_message() == R"({"type":"stats","sequence":0,"stats":null})");
   CHECK(history.has_topic("anything"));
   CHECK(json::parse(history.history_message({}, 1000))["points"].empty());
 }
 
-TEST_CASE("stats_history: what is no object is not kept") {
+TEST_CASE("stats_history: a snapshot that is not an object is not kept") {
   StatsHistory history(3, 1000);
   for (const char* text : {"", "1", "[]", "{", "null", "{\"a\":NaN}"}) CHECK_FALSE(history.add(text));
   CHECK(history.size() == 0);
@@ -104,7 +104,7 @@ TEST_CASE("stats_history: topics are dotted paths, and keys may hold dots") {
     CHECK_FALSE(history.has_topic(topic));
 }
 
-TEST_CASE("stats_history: bounded in number and in bytes, the newest stay") {
+TEST_CASE("stats_history: number and bytes of snapshots are limited, and the newest are kept") {
   StatsHistory few(3, 1000), small(1000, 20);
   for (int i = 1; i <= 10; ++i) {
     few.add("{\"n\":" + std::to_string(i) + "}");
@@ -118,7 +118,7 @@ TEST_CASE("stats_history: bounded in number and in bytes, the newest stay") {
         R"({"type":"history","topic":"n","available":3,"points":[[8,8],[9,9],[10,10]]})");
 }
 
-TEST_CASE("stats_history: last, before and the size of a reply limit what comes back") {
+TEST_CASE("stats_history: `last`, `before` and the size limit of a reply restrict the history") {
   StatsHistory history(100, 10'000);
   for (int i = 1; i <= 10; ++i) history.add("{\"n\":" + std::to_string(10 * i) + "}");
   StatsRequest request;
@@ -130,7 +130,7 @@ TEST_CASE("stats_history: last, before and the size of a reply limit what comes 
   CHECK(json::parse(history.history_message(request, 0))["points"].empty());
 }
 
-TEST_CASE("token_bucket: so many at once, and so many per second") {
+TEST_CASE("token_bucket: it limits the number at once and the number per second") {
   TokenBucket bucket(2, 10);
   const TokenBucket::Clock::time_point start;
   CHECK(bucket.take(1, start));
@@ -141,7 +141,7 @@ TEST_CASE("token_bucket: so many at once, and so many per second") {
   CHECK_FALSE(bucket.take(2.5, start + 100s));
 }
 
-TEST_CASE("stats_http: the two pages, with length and no body for HEAD") {
+TEST_CASE("stats_http: the two pages have their length, and no body for HEAD") {
   const std::string answer = http_response("GET /stats?x HTTP/1.1\r\nHost: localhost", "page", "{}");
   CHECK(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/json"));
   CHECK(answer.find("\r\nContent-Length: 3\r\n") != std::string::npos);
@@ -152,7 +152,7 @@ TEST_CASE("stats_http: the two pages, with length and no body for HEAD") {
   CHECK(head.find("Content-Length: 4\r\n") != std::string::npos);
 }
 
-TEST_CASE("stats_http: everything else gets the right status") {
+TEST_CASE("stats_http: every other request gets the right status") {
   const std::pair<std::string, std::string> cases[] = {{"POST / HTTP/1.1", "405"},
                                                        {"OPTIONS * HTTP/1.1", "405"},
                                                        {"GET /x HTTP/1.1", "404"},
@@ -194,7 +194,7 @@ TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answer
   CHECK(http_response("GET /stats HTTP/1.1\r\nHost: a.example", "p", "{}").find("{}") == std::string::npos);
 }
 
-TEST_CASE("stats_http: what begins like HTTP and what does not") {
+TEST_CASE("stats_http: a line counts as HTTP only if it has the form of a request line") {
   CHECK(is_http_request_line("GET / HTTP/1.1\r"));
   CHECK(is_http_request_line("BREW /pot HTTP/9"));
   for (const char* line :

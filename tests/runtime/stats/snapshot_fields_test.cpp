@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-// One whose figures all have a value.
+// A snapshot in which every figure has a value.
 StatsSnapshot complete() {
   StatsSnapshot s;
   for (double* value :
@@ -33,7 +33,8 @@ const json* at(const json& object, std::string_view path) {
   return dot == std::string_view::npos ? &*found : at(*found, path.substr(dot + 1));
 }
 
-// The paths of the JSON down to what is no object. Objects whose keys are names of the run are empty in complete().
+// The paths of all values in the JSON that are not objects. Objects with keys that depend on the run are empty in
+// complete().
 void collect_paths(const std::string& path, const json& value, std::set<std::string>& paths) {
   if (!value.is_object() || value.empty()) {
     paths.insert(path);
@@ -44,7 +45,7 @@ void collect_paths(const std::string& path, const json& value, std::set<std::str
 
 }  // namespace
 
-TEST_CASE("snapshot_fields: the JSON of a snapshot has the fields of the table, and nothing else") {
+TEST_CASE("snapshot_fields: the JSON of a snapshot has exactly the fields of the table") {
   std::set<std::string> written, listed;
   collect_paths("", json::parse(to_json(complete())), written);
   for (const SnapshotField& field : snapshot_fields()) CHECK(listed.emplace(field.path).second);
@@ -54,7 +55,7 @@ TEST_CASE("snapshot_fields: the JSON of a snapshot has the fields of the table, 
 
 TEST_CASE("snapshot_fields: a field that is always reported has a value from the start") {
   StatsSnapshot first;
-  first.progress = 0;  // a run fills it in every snapshot
+  first.progress = 0;  // a run sets it in every snapshot
   const json empty = json::parse(to_json(first));
   for (const SnapshotField& field : snapshot_fields()) {
     CAPTURE(field.path);
@@ -76,7 +77,7 @@ TEST_CASE("snapshot_fields: a field has no value in a deterministic run exactly 
   }
 }
 
-TEST_CASE("snapshot_fields: the values come from the members of their names") {
+TEST_CASE("snapshot_fields: each field has the value of its member") {
   StatsSnapshot s = complete();
   s.lag_p95 = 7;
   s.ledger.left_over = 8;

@@ -29,7 +29,7 @@ namespace {
 
 constexpr const char* kSnapshot = R"({"env_steps":7,"lag":{"p95":1}})";
 
-// A plain blocking client. A read that takes longer than ten seconds counts as the end, and fails its test.
+// A blocking client. A read that takes longer than ten seconds counts as the end of the connection and fails the test.
 class Client {
  public:
   explicit Client(const StatsSocket& server, int receive_buffer = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -47,7 +47,7 @@ class Client {
   ~Client() { close(); }
 
   bool connected() const { return connected_; }
-  // Sends what can be sent; a peer that has closed is no error here.
+  // Sends the bytes; a connection that the peer has closed is not an error.
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -64,7 +64,7 @@ class Client {
     ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     close();
   }
-  // The next line without its break; empty at the end.
+  // The next line without its line break; empty at the end.
   std::string line() {
     size_t end;
     while ((end = buffer_.find('\n')) == std::string::npos)
@@ -83,7 +83,8 @@ class Client {
     }
     return std::exchange(buffer_, "");
   }
-  // The reason of the error that ends the connection, which must be the last message; else what came instead.
+  // The reason of the error that ends the connection, which must be the last message. Otherwise a text that describes
+  // what came instead.
   std::string closing_error() {
     json last;
     for (json next = message(); !next.is_null(); next = message()) {
@@ -116,11 +117,11 @@ StatsSocketOptions quick_options() {
   return options;
 }
 
-// A server, with its log kept off stderr.
+// A server whose log goes to memory.
 struct Fixture {
   explicit Fixture(StatsSocketOptions options = quick_options()) : server(std::move(options)) {}
 
-  // A client that has said hello, and so is known to be served.
+  // Sends a ping over a new connection. "pong" if it is answered.
   std::string still_serves() {
     Client client(server);
     client.send("{\"type\":\"ping\"}\n");
@@ -130,7 +131,7 @@ struct Fixture {
       if (message["type"] == "pong") return "pong";
     }
   }
-  // Returns when the server has seen `clients` since its start, and that all of them are gone.
+  // Waits until the server has accepted `clients` connections since its start and none is open.
   bool all_gone(uint64_t clients) {
     const auto deadline = std::chrono::steady_clock::now() + 10s;
     const auto gone = [&] { return server.counters().accepted == clients && server.counters().open == 0; };
@@ -161,12 +162,13 @@ std::vector<std::string> blocks_of(const std::string& page, const std::string& k
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: any free port of the loopback interface is found and named") {
+TEST_CASE_FIXTURE(Fixture,
+                  "stats_socket: with port 0 it listens on a free port of the loopback interface and reports it") {
   CHECK(server.port() > 0);
   CHECK(server.address() == "127.0.0.1:" + std::to_string(server.port()));
 }
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: a port that is taken is named with the reason") {
+TEST_CASE_FIXTURE(Fixture, "stats_socket: the error about a port in use has the address and the reason") {
   StatsSocketOptions options;
   options.port = server.port();
   const std::string expected =
@@ -191,7 +193,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends nothing gets hello
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: one that comes later gets the newest snapshot at once") {
+TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that connects later gets the newest snapshot immediately") {
   server.publish(kSnapshot);
   CHECK(still_serves() == "pong");
   Client client(server);
@@ -216,7 +218,8 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: requests are answered in order, also w
   CHECK(client.message()["value"].is_null());
 }
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that has ended its side gets hello and the newest snapshot") {
+TEST_CASE_FIXTURE(Fixture,
+                  "stats_socket: a client that has closed its sending side gets hello and the newest snapshot") {
   server.publish(kSnapshot);
   CHECK(still_serves() == "pong");
   Client client(server);
@@ -226,7 +229,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that has ended its side gets 
   CHECK(client.message().is_null());
 }
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: what is no request ends the connection with one error") {
+TEST_CASE_FIXTURE(Fixture, "stats_socket: an invalid request ends the connection with one error") {
   server.publish(kSnapshot);
   const std::pair<std::string, std::string> cases[] = {
       {"garbage\n", "request:1:1: not valid JSON"},
@@ -255,7 +258,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: what is no request ends the connection
   CHECK(still_serves() == "pong");
 }
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: clients that vanish at any moment leave nothing behind") {
+TEST_CASE_FIXTURE(Fixture, "stats_socket: clients that disconnect at any moment leave no connection and no timer") {
   server.publish(kSnapshot);
   for (const char* bytes : {"", "{\"type\":", "{\"type\":\"ping\"}\n", "GET / HT", "GET / HTTP/1.1\r\n", "garbage\n"}) {
     Client resets(server), closes(server);
@@ -268,11 +271,11 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: clients that vanish at any moment leav
   server.publish(kSnapshot);
   CHECK(still_serves() == "pong");
   const auto start = std::chrono::steady_clock::now();
-  server.stop();  // no timer of theirs is left to wait for
+  server.stop();  // waits for no timer of these clients
   CHECK(std::chrono::steady_clock::now() - start < 900ms);
 }
 
-TEST_CASE("stats_socket: half a line, half a request head, and a client that never goes are closed in time") {
+TEST_CASE("stats_socket: an incomplete line or request head is closed in time, a client that only listens is not") {
   StatsSocketOptions options = quick_options();
   options.line_timeout = 50ms;
   Fixture f(options);
@@ -289,7 +292,7 @@ TEST_CASE("stats_socket: half a line, half a request head, and a client that nev
   CHECK(listens.message()["type"] == "stats");
 }
 
-TEST_CASE("stats_socket: the machine's own name is trusted on a port that other machines can reach, and only there") {
+TEST_CASE("stats_socket: the machine's name is accepted as Host only on a port that other machines can reach") {
   char name[256] = {};
   REQUIRE(gethostname(name, sizeof name - 1) == 0);
   const bool own_is_localhost = std::string_view(name) == "localhost";
@@ -342,7 +345,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a flood of requests ends that connecti
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "stats_socket: of 500 clients 64 are served, every other one is told why, and places become free") {
+                  "stats_socket: of 500 clients 64 are served, the others get an error, until served ones leave") {
   {
     std::vector<std::unique_ptr<Client>> clients;
     for (int i = 0; i < 500; ++i) {
@@ -360,10 +363,10 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(still_serves() == "pong");
 }
 
-TEST_CASE("stats_socket: a client that does not read is dropped with a reason, the others get every snapshot") {
+TEST_CASE("stats_socket: a client that does not read is disconnected with an error, the others get every snapshot") {
   StatsSocketOptions options = quick_options();
   options.max_queued_bytes = 256 << 10;
-  options.linger_timeout = 60s;  // however long the machine keeps the client from reading on
+  options.linger_timeout = 60s;  // so that a busy machine leaves the client enough time to read the error
   Fixture f(options);
   Client slow(f.server, 4096), reader(f.server);
   CHECK(slow.message()["type"] == "hello");
@@ -407,7 +410,8 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: many threads publish, each snapshot is
   CHECK(counters.skipped >= 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: stop sends what is queued, then ends all connections; twice is once") {
+TEST_CASE_FIXTURE(Fixture,
+                  "stats_socket: stop sends queued messages, then ends all connections; a second stop does nothing") {
   Client reader(server), silent(server);
   CHECK(reader.message()["type"] == "hello");
   server.publish(kSnapshot);
@@ -419,7 +423,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: stop sends what is queued, then ends a
   server.publish(kSnapshot);
 }
 
-TEST_CASE("stats_socket: the end does not wait for a client that never reads") {
+TEST_CASE("stats_socket: stop does not wait for a client that never reads") {
   const auto start = std::chrono::steady_clock::now();
   {
     Fixture f;
@@ -449,7 +453,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: the Python client of the protocol page
   CHECK(::pclose(client) == 0);
 }
 
-TEST_CASE("stats_socket: the Python client answers a mistake with one line") {
+TEST_CASE("stats_socket: the Python client reports a mistake with one line") {
   const auto answer = [](const std::string& arguments) {
     return test::run_program(test::test_python() + " examples/stats_client.py " + arguments + " 2>&1");
   };
@@ -467,8 +471,7 @@ TEST_CASE("stats_socket: the Python client answers a mistake with one line") {
   }
 }
 
-TEST_CASE(
-    "protocol page: its Python client is the example, its requests and messages are what the program understands") {
+TEST_CASE("protocol page: its Python client is the example, its requests are accepted, and its messages have a type") {
   const std::string page = file_text("docs/protocol.md");
   REQUIRE(blocks_of(page, "python").size() == 1);
   CHECK(blocks_of(page, "python")[0] == file_text("examples/stats_client.py"));

@@ -22,7 +22,7 @@ std::string hex(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("tfevents: the messages' bytes") {
+TEST_CASE("tfevents: the encoded messages have the expected bytes") {
   CHECK(hex(event_file_version(1.0)) ==
         "09000000000000f03f"
         "1a0d"
@@ -40,8 +40,8 @@ TEST_CASE("tfevents: the messages' bytes") {
         "3a020801");
 }
 
-// The CRCs were taken from the record_writer of the Python package tensorboard for the same bytes.
-TEST_CASE("tfevents: the bytes of a whole record") {
+// The CRCs are those that record_writer of the Python package tensorboard writes for the same bytes.
+TEST_CASE("tfevents: a complete record has the expected bytes") {
   CHECK(hex(tfrecord("abc")) ==
         "0300000000000000"
         "b099490e"
@@ -49,12 +49,12 @@ TEST_CASE("tfevents: the bytes of a whole record") {
         "6e57f121");
 }
 
-TEST_CASE("tfevents: names of files sort by time") {
+TEST_CASE("tfevents: file names are sorted by time") {
   CHECK(event_file_name(1.7e9, 0) == "events.out.tfevents.1700000000.troupe.0");
   CHECK(event_file_name(99.9, 3) == "events.out.tfevents.0000000099.troupe.3");
 }
 
-TEST_CASE("tfevents: a refused write loses that event and no other") {
+TEST_CASE("tfevents: a refused write loses one event only") {
   MemoryDisk disk;
   EventWriter writer(disk.open_append("a"), 1.0);
   disk.set_fault({DiskFault::Kind::refuse, disk.operations(), 1});
@@ -63,7 +63,7 @@ TEST_CASE("tfevents: a refused write loses that event and no other") {
   CHECK(disk.read("a") == tfrecord(event_file_version(1.0)) + tfrecord(event_scalars(1.0, 2, {{"x", 2}})));
 }
 
-TEST_CASE("tfevents: TensorBoard's own reader reads the scalars, and forgets what a resumed run writes anew") {
+TEST_CASE("tfevents: the reader of TensorBoard reads the scalars, and drops those that a resumed run writes again") {
   if (!test::python_has("tensorboard.backend.event_processing.event_accumulator")) {
     MESSAGE("skipped: ", test::test_python(), " has no package tensorboard");
     return;

@@ -20,7 +20,7 @@ std::vector<std::shared_ptr<GroupBackend>> test::backends_under_test() { return 
 
 namespace {
 
-// One receiver, as an inference actor would hold it.
+// A receiver with its slot, as in an inference actor.
 struct Inference {
   Inference(const std::shared_ptr<GroupBackend>& backend, std::shared_ptr<const Signature> signature)
       : slot(std::make_shared<WeightSlot>()), receiver(backend, std::move(signature), slot) {}
@@ -30,7 +30,7 @@ struct Inference {
   WeightReceiver receiver;
 };
 
-// Damages what the receivers get: bit 0 of the last byte of their broadcast number `damaged` (the first is 1), once.
+// Damages the broadcast with the number `damaged` (the first is 1) for receivers, once: flips bit 0 of the last byte.
 class DamagingBackend : public GroupBackend {
  public:
   int damaged = 0;
@@ -72,7 +72,7 @@ class DamagingBackend : public GroupBackend {
   std::shared_ptr<GroupBackend> inner_ = make_in_process_backend();
 };
 
-// A sender and its receivers, stepped by one thread: no wait can succeed later, so every timeout is 0.
+// A sender and its receivers, stepped by one thread. Waiting could not change anything, so every timeout is 0.
 struct Plane {
   explicit Plane(int64_t floats = 100,
                  ChannelOptions options = {.bucket_bytes = 64, .connect_timeout = 0ms, .transfer_timeout = 0ms},
@@ -94,7 +94,7 @@ struct Plane {
   void step_receivers() {
     for (auto& [inference_index, inference] : inferences) inference->receiver.step(0ms);
   }
-  // Steps all of them until the sender has nothing left to do.
+  // Steps sender and receivers until the sender has no more work.
   void settle() {
     while (sender.wait_for_work(0ms)) {
       sender.step();
@@ -117,7 +117,7 @@ struct Plane {
 
 }  // namespace
 
-TEST_CASE("weight_slot: the newest version wins, an older one is refused") {
+TEST_CASE("weight_slot: it holds the newest version, and refuses an older one") {
   const auto signature = signature_of(1);
   WeightSlot slot;
   CHECK(slot.get() == nullptr);
@@ -128,7 +128,7 @@ TEST_CASE("weight_slot: the newest version wins, an older one is refused") {
   CHECK(slot.get()->version == PolicyVersion{1, 0});
 }
 
-TEST_CASE("weight_channel: a published snapshot arrives whole at every receiver and is answered for") {
+TEST_CASE("weight_channel: a published snapshot arrives complete at every receiver and is acknowledged") {
   Plane plane;
   plane.add(1);
   plane.add(2);
@@ -142,7 +142,7 @@ TEST_CASE("weight_channel: a published snapshot arrives whole at every receiver 
   }
 }
 
-TEST_CASE("weight_channel: any size arrives, around the bucket's edges and at none") {
+TEST_CASE("weight_channel: weights of any size arrive, also around multiples of the bucket size and without tensors") {
   for (const int64_t floats : {1, 15, 16, 17, 31, 32, 33, 1000}) {
     Plane plane(floats);
     plane.add(1);
@@ -164,21 +164,22 @@ TEST_CASE("weight_channel: any size arrives, around the bucket's edges and at no
   CHECK(sender.step().did == Sent::delivered);
 }
 
-TEST_CASE("weight_channel: old weights serve until the swap, and as long as somebody holds them") {
+TEST_CASE(
+    "weight_channel: old weights stay in the slot until new ones are complete, and in memory while they are used") {
   Plane plane;
   plane.add(1);
   plane.publish(1);
   plane.settle();
   const WeightsPtr held = plane.inferences[1]->slot->get();
   plane.publish(2);
-  plane.sender.step();  // all of version 2 is under way
+  plane.sender.step();  // version 2 is sent, but not received yet
   CHECK(plane.inferences[1]->slot->get() == held);
   plane.settle();
   CHECK(plane.inferences[1]->number() == 2);
   CHECK(whole(held));
 }
 
-TEST_CASE("weight_sender: without receivers there is no work, and the newest snapshot waits for the first one") {
+TEST_CASE("weight_sender: without receivers there is no work, and the first receiver gets the newest snapshot") {
   Plane plane;
   plane.publish(1);
   plane.publish(2);
@@ -190,7 +191,7 @@ TEST_CASE("weight_sender: without receivers there is no work, and the newest sna
   CHECK(plane.inferences[1]->number() == 2);
 }
 
-TEST_CASE("weight_sender: a late joiner gets the current weights before any new ones") {
+TEST_CASE("weight_sender: a receiver that joins late gets the current weights without a new version") {
   Plane plane;
   plane.add(1);
   plane.publish(1);
@@ -202,7 +203,8 @@ TEST_CASE("weight_sender: a late joiner gets the current weights before any new 
   CHECK(plane.report(1).behind == 0);
 }
 
-TEST_CASE("weight_sender: snapshots published meanwhile collapse into the newest and are counted") {
+TEST_CASE(
+    "weight_sender: of the snapshots published during a transfer only the newest is sent, the others are counted") {
   Plane plane;
   plane.add(1);
   plane.sender.step();
@@ -219,7 +221,8 @@ TEST_CASE("weight_sender: snapshots published meanwhile collapse into the newest
   CHECK(plane.sender.skipped() == 2);
 }
 
-TEST_CASE("weight_sender: the same version twice is one, and a version that goes backwards is our bug") {
+TEST_CASE(
+    "weight_sender: publishing the same version again does nothing, and an older version or other signature throws") {
   Plane plane;
   plane.publish(2);
   CHECK_FALSE(plane.sender.publish(weights_of(plane.signature, {0, 2})));
@@ -236,7 +239,7 @@ TEST_CASE("weight_sender: a receiver with another signature is refused with the 
   CHECK(plane.sender.receivers().empty());
 }
 
-TEST_CASE("weight_sender: a receiver that ended is set aside and the others get their weights in the next generation") {
+TEST_CASE("weight_sender: a receiver that ended is removed, and the others get the weights in the next generation") {
   Plane plane;
   for (const InferenceIndex inference_index : {1, 2, 3}) plane.add(inference_index);
   plane.publish(1);
@@ -254,7 +257,7 @@ TEST_CASE("weight_sender: a receiver that ended is set aside and the others get 
   CHECK(plane.report(2).behind == 1);
 }
 
-TEST_CASE("weight_sender: a receiver that misses the deadline costs the others one deadline, and may come back") {
+TEST_CASE("weight_sender: a receiver that misses the deadline is removed, and may be admitted again") {
   Plane plane;
   plane.add(1);
   plane.add(2);
@@ -262,7 +265,7 @@ TEST_CASE("weight_sender: a receiver that misses the deadline costs the others o
   plane.settle();
   plane.publish(2);
   CHECK(plane.sender.step().did == Sent::sent);
-  plane.inferences[1]->receiver.step(0ms);  // 2 stands still
+  plane.inferences[1]->receiver.step(0ms);  // receiver 2 makes no step
   const SenderStep failed = plane.sender.step();
   CHECK(failed.did == Sent::failed);
   CHECK(failed.lost == std::vector<InferenceIndex>{2});
@@ -273,15 +276,15 @@ TEST_CASE("weight_sender: a receiver that misses the deadline costs the others o
   CHECK(plane.report(2).applied == PolicyVersion{0, 2});
 }
 
-TEST_CASE("weight_sender: an answer of a receiver's former life is not booked to its new one") {
+TEST_CASE("weight_sender: a reply from before a restart of a receiver does not count for the restarted one") {
   Plane plane;
   plane.add(1);
   plane.publish(1);
   plane.sender.step();
   plane.step_receivers();
   plane.sender.step();
-  plane.step_receivers();  // version 1 applied and answered, but not yet collected
-  plane.add(1);            // restarted under the same index
+  plane.step_receivers();  // version 1 is applied and acknowledged, but the sender has not read that yet
+  plane.add(1);            // receiver 1 is restarted
   CHECK(plane.sender.step().did == Sent::delivered);
   CHECK(plane.report(1).applied == std::nullopt);
   plane.settle();
@@ -318,7 +321,7 @@ TEST_CASE("weight_channel: damaged weights are not applied, and the receiver kee
   }
 }
 
-TEST_CASE("weight_channel: a receiver that runs on newer weights refuses older ones") {
+TEST_CASE("weight_channel: a receiver with newer weights refuses older ones") {
   Plane plane;
   plane.add(1);
   plane.inferences[1]->slot->offer(weights_of(plane.signature, {0, 9}));
@@ -328,7 +331,7 @@ TEST_CASE("weight_channel: a receiver that runs on newer weights refuses older o
   CHECK(plane.report(1).trouble == "runs on version 0.9, newer than 0.1");
 }
 
-TEST_CASE("weight_channel: a header is checked field by field") {
+TEST_CASE("weight_channel: every field of a header is checked") {
   const auto signature = signature_of(100);
   const TransferHeader good = make_header(*weights_of(signature, {1, 2}), 128);
   CHECK_FALSE(fault_in(good, *signature));
@@ -351,7 +354,7 @@ TEST_CASE("weight_channel: a header is checked field by field") {
   CHECK(*fault_in(sealed(bad), *signature) == "5 buckets announced, 4 expected");
 }
 
-TEST_CASE("weight_receiver: a message that is no header ends the group, and a new invitation is followed") {
+TEST_CASE("weight_receiver: an invalid header ends the group, and only an invitation to a newer group is accepted") {
   Plane plane;
   WeightReceiver receiver(plane.backend, plane.signature, std::make_shared<WeightSlot>());
   receiver.invite({"in_process", 0, 7, 1, 2});
@@ -367,7 +370,8 @@ TEST_CASE("weight_receiver: a message that is no header ends the group, and a ne
   CHECK(receiver.step(0ms).did == Got::joined);
 }
 
-TEST_CASE("weight_receiver: weights swapped in before the sender went are reported, and the loss after them") {
+TEST_CASE(
+    "weight_receiver: weights that were complete before the sender left are applied, and then its loss is reported") {
   Plane plane;
   WeightReceiver receiver(plane.backend, plane.signature, std::make_shared<WeightSlot>());
   receiver.invite({"in_process", 0, 7, 1, 2});
@@ -386,7 +390,7 @@ TEST_CASE("weight_receiver: weights swapped in before the sender went are report
   CHECK(receiver.step(0ms).did == Got::nothing);
 }
 
-TEST_CASE("weight_channel: both ends can be stopped while they wait for a peer without limit") {
+TEST_CASE("weight_channel: sender and receiver can be stopped while they wait for a peer") {
   Plane plane(100, {.bucket_bytes = 64, .connect_timeout = 60s, .transfer_timeout = 60s});
   plane.add(1);
   plane.publish(1);
@@ -395,7 +399,7 @@ TEST_CASE("weight_channel: both ends can be stopped while they wait for a peer w
   SenderStep sent;
   ReceiverStep first, second;
   {
-    std::jthread sender([&] { sent = plane.sender.step(); });  // the answer never comes
+    std::jthread sender([&] { sent = plane.sender.step(); });  // the reply never comes
     plane.sender.stop();
   }
   WeightReceiver& receiver = plane.inferences[1]->receiver;
@@ -411,7 +415,8 @@ TEST_CASE("weight_channel: both ends can be stopped while they wait for a peer w
   CHECK(second.did == Got::stopped);
 }
 
-TEST_CASE("weight_channel: with threads that run freely versions rise, weights are whole, and all end at the newest") {
+TEST_CASE(
+    "weight_channel: with concurrent threads versions rise, weights are complete, and all receivers get the newest") {
   constexpr uint64_t kLast = 300;
   Plane plane(5000, {.bucket_bytes = 4096, .connect_timeout = 10s, .transfer_timeout = 10s});
   for (const InferenceIndex inference_index : {1, 2, 3}) plane.add(inference_index);

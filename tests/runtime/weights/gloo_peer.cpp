@@ -1,5 +1,6 @@
-// An inference actor's process, for gloo_test: holds a WeightReceiver for a policy of argv[1] floats, is invited by
-// lines "HOST PORT GENERATION RANK SIZE" on standard input, and prints a line for each step. Ends when its input does.
+// The receiver process of gloo_test: a WeightReceiver for a policy of argv[1] floats. It reads invitations from
+// standard input, as lines "HOST PORT GENERATION RANK SIZE", and prints a line for each step. It ends at the end of its
+// input.
 
 #include <iostream>
 #include <string>

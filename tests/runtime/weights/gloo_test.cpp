@@ -1,4 +1,5 @@
-// The weight plane between processes, and the parts of the gloo backend that only processes and addresses can show.
+// Weight transfer between processes, and behaviour of the gloo backend that needs several processes or network
+// addresses.
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -25,7 +26,7 @@ using namespace troupe::test;
 using namespace std::chrono_literals;
 using Did = SenderStep::Did;
 
-TEST_CASE("gloo: what its errors say, without sources, backtrace and guesses") {
+TEST_CASE("gloo: plain_reason removes source files, backtraces and guesses from its errors") {
   const auto reason = [](const char* text) { return plain_reason(std::runtime_error(text)); };
   CHECK(
       reason(
@@ -69,7 +70,7 @@ class Peer {
   }
 
   void send_signal(int number) { kill(pid_, number); }
-  // Ends it and waits until it is gone.
+  // Sends this signal to the process and waits for its end.
   void end(int number) {
     if (pid_ == 0) return;
     kill(pid_, number);
@@ -81,7 +82,7 @@ class Peer {
                              std::to_string(r.rank) + ' ' + std::to_string(r.size) + '\n';
     if (write(to_, line.data(), line.size()) < 0) CHECK(errno == EPIPE);
   }
-  // Reads lines until this one; false when the process ends or is silent first.
+  // Reads lines until this one; false if the process ends or is silent for 20 s before it.
   bool says(const std::string& wanted) {
     while (true) {
       if (const size_t end = text_.find('\n'); end != std::string::npos) {
@@ -105,7 +106,7 @@ class Peer {
   std::string text_;
 };
 
-// A connection to a port of this machine.
+// A connection to a port of the loopback interface.
 class RawConnection {
  public:
   explicit RawConnection(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -127,7 +128,7 @@ class RawConnection {
   int fd_;
 };
 
-// A sender in this process and receivers in their own.
+// A sender in this process and receivers in other processes.
 struct Plane {
   explicit Plane(int64_t count = 1000, ChannelOptions options = {.connect_timeout = 20s, .transfer_timeout = 20s})
       : floats(count),
@@ -142,7 +143,7 @@ struct Plane {
     REQUIRE_FALSE(sender.admit(inference_index, *signature));
   }
   void publish(uint64_t number) { REQUIRE(sender.publish(weights_of(signature, {0, number}))); }
-  // Steps until nothing is left to do, and returns what failed on the way.
+  // Steps the sender until it has no more work, and returns the failed steps.
   std::vector<SenderStep> settle() {
     std::vector<SenderStep> failures;
     while (sender.wait_for_work(0ms))
@@ -158,10 +159,10 @@ struct Plane {
 
 }  // namespace
 
-TEST_CASE("gloo: a connection that stops in the middle of a message holds up nobody, not even the end") {
+TEST_CASE("gloo: a connection that stops in the middle of a message delays neither other clients nor the end") {
   using Bytes = std::vector<uint8_t>;
   const Bytes magic{0x00, 0xCE, 0xF7, 0x85, 0x3C};
-  // A message's kind alone; the begin of a text; a text of 1 GiB.
+  // Nothing; the kind of a message; the beginning of a length; a text of 1 GiB.
   for (const Bytes& rest : {Bytes{}, Bytes{1}, Bytes{1, 200}, Bytes{1, 0, 0, 0, 0x40, 0, 0, 0, 0, 'a'}}) {
     const auto store = GroupStore::listen("127.0.0.1");
     const std::vector<Bytes> beginnings{{0}, magic};
@@ -178,7 +179,7 @@ TEST_CASE("gloo: a connection that stops in the middle of a message holds up nob
   }
 }
 
-TEST_CASE("gloo: weights reach two processes, and a third one that comes later gets the current ones first") {
+TEST_CASE("gloo: weights reach two processes, and a third one that joins later gets the current ones first") {
   Plane plane(3'000'000);
   plane.add(1);
   plane.add(2);
@@ -195,7 +196,7 @@ TEST_CASE("gloo: weights reach two processes, and a third one that comes later g
   for (const ReceiverReport& report : plane.sender.receivers()) CHECK(report.behind == 0);
 }
 
-TEST_CASE("gloo: a receiver killed between transfers is set aside and the next generation goes on") {
+TEST_CASE("gloo: a receiver killed between transfers is removed, and the others get the weights") {
   Plane plane;
   plane.add(1);
   plane.add(2);
@@ -210,13 +211,13 @@ TEST_CASE("gloo: a receiver killed between transfers is set aside and the next g
   CHECK(plane.sender.generation() == 2);
 }
 
-TEST_CASE("gloo: a receiver killed in the middle of a transfer leaves the others whole") {
+TEST_CASE("gloo: after a receiver is killed in the middle of a transfer the others get the weights") {
   Plane plane(25'000'000);
   plane.add(1);
   plane.add(2);
   plane.publish(1);
   plane.settle();
-  plane.peers[2]->send_signal(SIGSTOP);  // holds the transfer open until it is killed
+  plane.peers[2]->send_signal(SIGSTOP);  // so that the transfer is unfinished when it is killed
   plane.publish(2);
   SenderStep failed;
   {
@@ -232,7 +233,7 @@ TEST_CASE("gloo: a receiver killed in the middle of a transfer leaves the others
   CHECK(plane.peers[1]->says("applied 2"));
 }
 
-TEST_CASE("gloo: a frozen receiver costs one deadline, and comes back with the newest weights when admitted again") {
+TEST_CASE("gloo: a frozen receiver is removed after one deadline, and gets the newest weights when admitted again") {
   Plane plane(25'000'000, {.connect_timeout = 20s, .transfer_timeout = 1s});
   plane.add(1);
   plane.add(2);
@@ -251,7 +252,7 @@ TEST_CASE("gloo: a frozen receiver costs one deadline, and comes back with the n
   CHECK(plane.peers[2]->says("applied 2"));
 }
 
-TEST_CASE("gloo: a frozen receiver that cannot join is named, and the others join without it") {
+TEST_CASE("gloo: the error about a frozen receiver that cannot join has its rank, and the others join without it") {
   Plane plane(1000, {.connect_timeout = 1s, .transfer_timeout = 20s});
   plane.add(1);
   plane.add(2);
@@ -280,7 +281,7 @@ TEST_CASE("gloo: stop ends a transfer to a frozen receiver at once") {
   CHECK(last.did == Did::stopped);
 }
 
-TEST_CASE("gloo: a receiver notices that the sender's process is gone") {
+TEST_CASE("gloo: a receiver reports that its sender is gone") {
   auto peer = std::make_unique<Peer>(1000);
   {
     const auto signature = signature_of(1000);
@@ -293,7 +294,7 @@ TEST_CASE("gloo: a receiver notices that the sender's process is gone") {
   CHECK(peer->says("lost"));
 }
 
-TEST_CASE("gloo: an address that is not ours, or every interface, is refused in one line") {
+TEST_CASE("gloo: an address of another machine, and 0.0.0.0, are refused with one line") {
   CHECK_THROWS_WITH_AS(
       make_group_backend("gloo", {"0.0.0.0"})->host(),
       "cannot listen on 0.0.0.0: it means every interface; give the address of one of this machine's interfaces",
@@ -305,7 +306,7 @@ TEST_CASE("gloo: an address that is not ours, or every interface, is refused in 
       ConfigError);
 }
 
-TEST_CASE("gloo: nobody listening is a lost peer within the deadline") {
+TEST_CASE("gloo: joining at a port where nothing listens fails with a lost peer") {
   const auto backend = make_group_backend("gloo", {});
   try {
     backend->join({.host = "127.0.0.1", .port = 1, .generation = 1, .rank = 1, .size = 2}, 200ms);
@@ -316,12 +317,12 @@ TEST_CASE("gloo: nobody listening is a lost peer within the deadline") {
   }
 }
 
-TEST_CASE("process_group: an unknown backend is named with the ones there are") {
+TEST_CASE("process_group: an unknown backend is refused with the list of backends") {
   CHECK_THROWS_WITH_AS(make_group_backend("gluo", {}),
                        "gluo: no such process group backend; there are in_process, gloo and nccl", ConfigError);
 }
 
-TEST_CASE("bench_weights: measures both ways of moving the same bytes") {
+TEST_CASE("bench_weights: measures a bare broadcast and the channel with the same bytes") {
   const WeightsBenchmark result = bench_weights({.bytes = 1 << 20, .repeats = 3});
   CHECK(result.bytes == 1 << 20);
   CHECK(result.repeats == 3);

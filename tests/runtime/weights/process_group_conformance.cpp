@@ -1,4 +1,4 @@
-// One suite for every process group backend; ranks are threads.
+// The test suite that every process group backend passes. Ranks are threads.
 
 #include "tests/runtime/weights/process_group_conformance.h"
 
@@ -18,10 +18,10 @@ using Kind = TransferError::Kind;
 
 namespace {
 
-constexpr auto kPatience = 20s;  // nothing that is meant to succeed waits this long
-constexpr auto kShort = 100ms;   // for what is meant to time out
+constexpr auto kPatience = 20s;  // operations that must succeed never take this long
+constexpr auto kShort = 100ms;   // for operations that must time out
 
-// What one rank saw: "" or the error it ended with.
+// The error with which a rank ended, if any.
 struct Outcome {
   std::optional<TransferError> error;
   std::string unexpected;
@@ -40,7 +40,7 @@ Outcome outcome_of(const std::function<void()>& action) {
 
 using Action = std::function<void(ProcessGroup&)>;
 
-// Runs one action per rank of a group, each in its thread, and returns how each ended.
+// Runs one action per rank of a group, each in a separate thread, and returns how each ended.
 std::vector<Outcome> run_ranks(GroupBackend& backend, uint64_t generation, const std::vector<Action>& actions,
                                std::chrono::milliseconds join_timeout = kPatience) {
   std::vector<Outcome> outcomes(actions.size());
@@ -50,7 +50,7 @@ std::vector<Outcome> run_ranks(GroupBackend& backend, uint64_t generation, const
   rendezvous.size = size;
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank) {
-    if (!actions[rank]) continue;  // this rank never comes
+    if (!actions[rank]) continue;  // this rank never joins
     rendezvous.rank = rank;
     threads.emplace_back([&, rendezvous, rank] {
       outcomes[rank] = outcome_of([&] { actions[rank](*backend.join(rendezvous, join_timeout)); });
@@ -60,8 +60,8 @@ std::vector<Outcome> run_ranks(GroupBackend& backend, uint64_t generation, const
   return outcomes;
 }
 
-// The same actions, but no rank leaves the group before all have ended: one that does may be a lost peer to another
-// whose last message to it was not acknowledged yet.
+// The same actions, but no rank leaves the group before all actions have ended. Another rank, whose last message to it
+// is not acknowledged yet, could otherwise see a lost peer.
 std::vector<Action> leaving_together(std::vector<Action> actions) {
   const auto all_ended = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(actions.size()));
   for (Action& action : actions) {
@@ -108,7 +108,7 @@ void for_each_backend(Test test) {
 
 }  // namespace
 
-TEST_CASE("process_group: a broadcast gives every rank the root's bytes, whatever their number and the root") {
+TEST_CASE("process_group: a broadcast gives every rank the root's bytes, for any number of bytes and any root") {
   for_each_backend([](GroupBackend& backend) {
     for (const size_t bytes : {0, 1, 13, 65537})
       for (const int root : {0, 2}) check_broadcast(backend, 3, root, bytes);
@@ -145,7 +145,7 @@ TEST_CASE("process_group: gather gives the root every rank's bytes in rank order
   });
 }
 
-TEST_CASE("process_group: a group of one needs nobody") {
+TEST_CASE("process_group: a group of one member works") {
   for_each_backend([](GroupBackend& backend) {
     require_clean(run_ranks(backend, 1, {[](ProcessGroup& group) {
                               int value = 7;
@@ -156,7 +156,7 @@ TEST_CASE("process_group: a group of one needs nobody") {
   });
 }
 
-TEST_CASE("process_group: members that never come are named") {
+TEST_CASE("process_group: the error about members that never join has their ranks") {
   for_each_backend([](GroupBackend& backend) {
     const auto outcomes = run_ranks(backend, 1,
                                     {[](ProcessGroup& group) { group.barrier(kShort); },
@@ -169,9 +169,9 @@ TEST_CASE("process_group: members that never come are named") {
   });
 }
 
-TEST_CASE("process_group: a member that is there but silent is a timeout at the root and at the others") {
+TEST_CASE("process_group: a silent member is a timeout at the root and an error at the others") {
   for_each_backend([](GroupBackend& backend) {
-    std::stop_source over;  // the silent rank stays until the other two have given up
+    std::stop_source over;  // the silent rank stays until the other two have timed out
     std::atomic<int> waiting = 2;
     const auto give_up = [&](ProcessGroup&) {
       if (--waiting == 0) over.request_stop();
@@ -205,7 +205,7 @@ TEST_CASE("process_group: a member that is there but silent is a timeout at the 
   });
 }
 
-TEST_CASE("process_group: a member that leaves is a lost peer to those who wait for it, long before their deadline") {
+TEST_CASE("process_group: a member that leaves is reported as a lost peer long before the deadline") {
   for_each_backend([](GroupBackend& backend) {
     const auto start = std::chrono::steady_clock::now();
     const auto outcomes =
@@ -218,7 +218,7 @@ TEST_CASE("process_group: a member that leaves is a lost peer to those who wait 
 }
 
 TEST_CASE(
-    "process_group: a member that leaves in the middle of a large broadcast never costs the others their deadline") {
+    "process_group: if a member leaves in the middle of a large broadcast, the others do not wait for the deadline") {
   for_each_backend([](GroupBackend& backend) {
     constexpr size_t kBytes = 50'000'000;
     std::array<std::vector<uint8_t>, 2> memory{std::vector<uint8_t>(kBytes), std::vector<uint8_t>(kBytes)};
@@ -242,7 +242,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("process_group: a stop ends a wait without limit, whenever it comes") {
+TEST_CASE("process_group: a stop ends a wait without a deadline") {
   for_each_backend([](GroupBackend& backend) {
     for (uint64_t generation = 1; generation <= 5; ++generation) {
       std::stop_source stop;
@@ -270,7 +270,7 @@ TEST_CASE("process_group: a stop ends a wait without limit, whenever it comes") 
   });
 }
 
-TEST_CASE("process_group: after a failure the next generation works in the same processes") {
+TEST_CASE("process_group: after a failure a new group works in the same process") {
   for_each_backend([](GroupBackend& backend) {
     const auto failed =
         run_ranks(backend, 1, {[](ProcessGroup& group) { group.barrier(kPatience); }, [](ProcessGroup&) {}});

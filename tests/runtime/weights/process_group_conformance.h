@@ -1,5 +1,5 @@
 #pragma once
-// What process_group_conformance.cpp asks of the program it is linked into.
+// The function that a program with process_group_conformance.cpp must define.
 
 #include <memory>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace troupe::test {
 
-// A fresh backend of each kind that this program tests and this machine can run.
+// A new backend of each kind that this program tests and this machine can run.
 std::vector<std::shared_ptr<GroupBackend>> backends_under_test();
 
 }  // namespace troupe::test

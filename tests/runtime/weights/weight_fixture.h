@@ -1,5 +1,5 @@
 #pragma once
-// Weights for tests: one float tensor whose elements all hold the version's number.
+// Weights for tests: one float tensor in which every element is the number of the version.
 
 #include <algorithm>
 #include <memory>
@@ -22,7 +22,7 @@ inline WeightsPtr weights_of(const std::shared_ptr<const Signature>& signature, 
   return std::make_shared<const WeightSnapshot>(std::move(snapshot));
 }
 
-// Every element holds the version's number.
+// Whether every element is the number of the version.
 inline bool whole(const WeightsPtr& weights) {
   const Array tensor = weights->tensor(0);
   const auto values = tensor.view<float>();

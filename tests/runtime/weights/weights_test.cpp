@@ -22,7 +22,7 @@ TEST_CASE("weights: tensors start at multiples of 64 bytes and share the flat bl
   CHECK(snapshot.tensor(1).shape() == Shape{});
 }
 
-TEST_CASE("weights: tensors of 16-bit numbers take two bytes an element and differ by their dtype") {
+TEST_CASE("weights: tensors of 16-bit numbers take two bytes per element, and their dtype is part of the signature") {
   const auto of = [](DType dtype) {
     return Signature{{{TensorGroup::policy, "w", {33}, dtype}, {TensorGroup::policy, "x", {1}, dtype}}};
   };
@@ -36,7 +36,7 @@ TEST_CASE("weights: tensors of 16-bit numbers take two bytes an element and diff
         "tensor 0 is policy parameter w bfloat16 [33] here and policy parameter w float16 [33] there");
 }
 
-TEST_CASE("weights: the first difference names tensor, dtype and shape of both sides") {
+TEST_CASE("weights: the first difference has tensor, dtype and shape of both sides") {
   Signature a = two_tensors(), b = two_tensors();
   CHECK_FALSE(a.first_difference(b));
   b.tensors[0].shape = {3, 6};
@@ -53,7 +53,7 @@ TEST_CASE("weights: the first difference names tensor, dtype and shape of both s
   CHECK(*a.first_difference(b) == "tensor 1, buffer n float64 [], is only here");
 }
 
-TEST_CASE("weights: the checksum sees every byte, the order and the length") {
+TEST_CASE("weights: the checksum depends on every byte, on the order and on the length") {
   std::string data(100, 'x');
   const uint64_t whole = checksum_of(data.data(), data.size());
   for (size_t i = 0; i < data.size(); ++i) {
@@ -64,7 +64,7 @@ TEST_CASE("weights: the checksum sees every byte, the order and the length") {
   CHECK(checksum_of(data.data(), 99) != whole);
 }
 
-TEST_CASE("weights: the checksum of pieces is the checksum of the whole") {
+TEST_CASE("weights: the checksum of several pieces equals the checksum of the whole") {
   std::string data(1000, 'x');
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7);
   for (const size_t cut : {0, 1, 63, 64, 640, 999}) {
