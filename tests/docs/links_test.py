@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every link inside the documentation leads to a file, and its anchor to a heading of that file.
+"""Checks that every link in the documentation leads to an existing file, and its anchor to a heading of that file.
 
 Usage: links_test.py [FILE.md...]     without files: README.md, CHANGELOG.md, python/README.md and all pages under docs/
 """
@@ -32,7 +32,7 @@ def default_pages():
 
 
 def text_lines(page):
-    """(number, line) of what is not inside a fenced block or a comment."""
+    """(number, line) of each line that is not inside a fenced block or a comment."""
     with open(page, encoding="utf-8") as file:
         text = re.sub(r"<!--.*?-->", lambda comment: re.sub(r"[^\n]", "", comment.group(0)), file.read(), flags=re.DOTALL)
     fence = None
@@ -47,7 +47,7 @@ def text_lines(page):
 
 
 def anchor_of(heading):
-    """As GitHub makes it: the visible text in lower case, without punctuation, with - for each space."""
+    """The anchor of a heading as GitHub makes it: the visible text in lower case, without punctuation, with - for each space."""
     text = re.sub(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\([^)]*\)", r"\1", heading)  # the text of links
     text = re.sub(r"<[^>]+>", "", text)
     spans = re.split(r"(`[^`]*`)", text)
@@ -83,7 +83,7 @@ def links_of(page):
 
 
 def problem_of(page, target, anchors):
-    """None, or what is wrong with a link. `anchors` remembers those of the pages that were read."""
+    """None, or the problem of a link. `anchors` caches the anchors of the pages that were read."""
     if SCHEME.match(target):
         return None
     path, _, anchor = target.partition("#")
@@ -112,7 +112,7 @@ def broken_links(pages):
 
 class Links(unittest.TestCase):
     def check(self, files):
-        """The problems of a page.md beside other files."""
+        """The problems of page.md in a folder with these files."""
         with tempfile.TemporaryDirectory() as folder:
             for name, text in files.items():
                 path = os.path.join(folder, name)
@@ -162,6 +162,6 @@ class Links(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1].endswith(".md"):
         found = broken_links([os.path.abspath(page) for page in sys.argv[1:]])
-        print("\n".join(found) or "all links lead somewhere")
+        print("\n".join(found) or "all links are valid")
         sys.exit(1 if found else 0)
     unittest.main()

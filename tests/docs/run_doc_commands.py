@@ -4,7 +4,7 @@ folder per file that looks like the repository after a build.
 
 A comment on the line before a block changes that:
   <!-- not run: REASON -->   the block is skipped, and the reason printed
-  <!-- background -->        the block is started and goes on while the following blocks run; it is interrupted (SIGINT) at
+  <!-- background -->        the block runs beside the following blocks; it is interrupted (SIGINT) at
                              the end of the file and must then end with 0 or 130
 
 Usage: run_doc_commands.py BUILD_DIR FILE.md...      exits 1 when a command fails
@@ -31,7 +31,7 @@ class Block:
 
 
 def blocks_of(lines):
-    """The ```sh blocks of a Markdown file. A marker counts when only blank lines lie between it and the block."""
+    """The ```sh blocks of a Markdown file. A marker counts if only blank lines are between it and the block."""
     blocks, block, marker = [], None, None
     for number, line in enumerate(lines, 1):
         if block is not None:
@@ -50,7 +50,7 @@ def blocks_of(lines):
 
 
 def make_folder(folder, build_dir):
-    """What a reader has in front of them: the repository, with build/release built and no runs yet."""
+    """A folder that looks like the repository with build/release built and no runs yet."""
     for name in os.listdir(ROOT):
         if name not in ("build", "runs", ".git"):
             os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
@@ -59,7 +59,7 @@ def make_folder(folder, build_dir):
 
 
 def start(block, folder):
-    # Its own process group, so that what it starts can be stopped with it. ERR names the command that failed.
+    # A separate process group, so that the processes it starts can be stopped with it. The trap ERR prints the command that failed.
     prelude = "set -Eeuo pipefail; trap 'echo \"failed: $BASH_COMMAND\" >&2' ERR\n"
     return subprocess.Popen(["bash", "-c", prelude + block.text], cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True)
 
@@ -72,7 +72,7 @@ def stop(process, number):
 
 
 def run_block(block, folder):
-    """None, or what went wrong."""
+    """None, or a description of the problem."""
     process = start(block, folder)
     try:
         code = process.wait(BLOCK_SECONDS)
@@ -84,7 +84,7 @@ def run_block(block, folder):
 
 
 def end_background(block, process):
-    """None, or what went wrong."""
+    """None, or a description of the problem."""
     if process.poll() is None:
         stop(process, signal.SIGINT)
     try:
@@ -97,7 +97,7 @@ def end_background(block, process):
 
 
 def run_file(path, build_dir):
-    """The number of blocks that failed."""
+    """Runs the blocks of a page. Returns the number of blocks that failed."""
     with open(path, encoding="utf-8") as file:
         blocks = blocks_of(file.readlines())
     failures, background = [], []

@@ -49,7 +49,7 @@ class RunDocCommands(unittest.TestCase):
         self.assertEqual(code, 1)
 
     def test_a_background_block_runs_beside_the_next_and_is_interrupted(self):
-        # A builtin makes the file: a shell that waits for a command of its own forgets an interrupt that comes meanwhile.
+        # A builtin makes the file, because a shell that waits for a command ignores an interrupt that comes in the meantime.
         waiting = "until test -e ready; do :; done"
         code, text = self.run_page(page(("<!-- background -->", ": >ready; exec sleep 100"), ("", waiting)))
         self.assertEqual(code, 0, text)

@@ -29,7 +29,7 @@ struct Bar {
   double least;
 };
 
-// What every seed reaches; the scores measured are in docs/results.md.
+// The score that every seed must reach; the measured scores are in docs/results.md.
 const std::map<std::string, Bar>& bars() {
   static const std::map<std::string, Bar> table = {
       {"advantage_dr_grpo", {"return_mean", 400}},
@@ -94,7 +94,7 @@ TEST_CASE(
   CHECK(scored == wanted);
 }
 
-TEST_CASE("algorithms: each one trains to its score") {
+TEST_CASE("algorithms: each config reaches its score") {
   const char* all = std::getenv("TROUPE_ALL_SEEDS");
   const int seeds = all != nullptr && std::string(all) == "1" ? 3 : 1;
   for (const auto& [name, bar] : bars()) {

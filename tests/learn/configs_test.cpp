@@ -1,5 +1,5 @@
-// Every file of configs/ trains for real and reaches its score: with one seed by default; with TROUPE_ALL_SEEDS=1, with
-// all the seeds and within the seconds that docs/results.md promises. No seed here is one that a config was tuned on.
+// Every file of configs/ is trained and must reach its score: with one seed by default; with TROUPE_ALL_SEEDS=1, with
+// all seeds and within the seconds that docs/results.md states. No seed here is one that a config was tuned on.
 
 #include <algorithm>
 #include <cstdlib>
@@ -54,12 +54,12 @@ void check_ledger(const Json& summary) {
 struct Bar {
   std::string config;
   std::string score = "return_mean";
-  double least = 0;    // every seed reaches this score
+  double least = 0;    // the score that every seed must reach
   int seeds = 5;       // with TROUPE_ALL_SEEDS=1
-  double seconds = 0;  // each run ends within, checked with TROUPE_ALL_SEEDS=1; 0 = no promise
+  double seconds = 0;  // the limit of each run, checked with TROUPE_ALL_SEEDS=1; 0 = no limit
 };
 
-// Returns the summary of the last run.
+// Trains the config with its seeds and checks the scores. Returns the summary of the last run.
 Json check_learns(const Bar& bar) {
   Json summary;
   for (int seed = kFirstSeed; seed < kFirstSeed + (all_seeds() ? bar.seeds : 1); ++seed) {
@@ -91,7 +91,7 @@ TEST_CASE("configs: acrobot swings up in time") {
   check_learns({.config = "acrobot", .least = -100, .seeds = 10, .seconds = 20});
 }
 
-TEST_CASE("configs: pendulum swings up and stays") {
+TEST_CASE("configs: pendulum swings up and stays upright") {
   check_learns({.config = "pendulum", .least = -200, .seeds = 10, .seconds = 20});
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("configs: grid_world_image finds the same paths in an image of the gri
   check_learns({.config = "grid_world_image", .least = 0.98 * grid_world_optimum("{}"), .seconds = 60});
 }
 
-TEST_CASE("configs: cartpole_no_velocity needs a memory, which its LSTM is") {
+TEST_CASE("configs: cartpole_no_velocity is solved by its LSTM, and not without memory") {
   check_learns({.config = "cartpole_no_velocity", .least = 475, .seconds = 60});
   const Json without =
       train("cartpole_no_velocity", kFirstSeed, {"model.kind=mlp", "model.net={}", "model.sequence=0"});
@@ -152,7 +152,7 @@ TEST_CASE("configs: synthetic with faults counts them, continues, and accounts f
   CHECK(summary.at("env_failures").at("Synthetic") > 0);
 }
 
-TEST_CASE("configs: every file has a test here") {
+TEST_CASE("configs: every file has a test in this file") {
   const std::set<std::string> tested = {"cartpole",
                                         "cartpole_no_velocity",
                                         "grid_world_image",
@@ -168,6 +168,6 @@ TEST_CASE("configs: every file has a test here") {
                                         "vtrace_async"};
   std::set<std::string> present;
   for (const auto& entry : std::filesystem::directory_iterator("configs"))
-    if (!entry.is_directory()) present.insert(entry.path().stem().string());  // algorithms/ has a test of its own
+    if (!entry.is_directory()) present.insert(entry.path().stem().string());  // algorithms/ has a separate test
   CHECK(present == tested);
 }

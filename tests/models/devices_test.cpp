@@ -1,4 +1,4 @@
-// Which device a name of a config file means in a process with so many GPUs.
+// The device that a name in a config file means, depending on the number of GPUs of the process.
 #include "models/devices.h"
 
 #include "runtime/base/errors.h"
@@ -6,7 +6,7 @@
 
 using namespace troupe;
 
-TEST_CASE("devices: the CPU is always there, a GPU where its number is below their count") {
+TEST_CASE("devices: the CPU always exists, a GPU exists if its number is below the number of GPUs") {
   for (const int gpus : {0, 1, 2}) {
     CAPTURE(gpus);
     CHECK(has_device("cpu", gpus));
@@ -19,7 +19,7 @@ TEST_CASE("devices: the CPU is always there, a GPU where its number is below the
   }
 }
 
-TEST_CASE("devices: auto is the trainer's device, else the first GPU, else the CPU; a name is itself") {
+TEST_CASE("devices: auto means the trainer's device if it exists, else the first GPU, else the CPU") {
   CHECK(policy_device("auto", "cpu", 2) == "cpu");
   CHECK(policy_device("auto", "cuda:1", 2) == "cuda:1");
   CHECK(policy_device("auto", "cuda:1", 1) == "cuda");
@@ -29,7 +29,7 @@ TEST_CASE("devices: auto is the trainer's device, else the first GPU, else the C
   CHECK(policy_device("cuda:7", "cpu", 0) == "cuda:7");
 }
 
-TEST_CASE("devices: one that is not there is refused with what may be used instead") {
+TEST_CASE("devices: a device that does not exist is refused with one to use instead") {
   const auto error = [](const std::string& setting, const std::string& device, int gpus) -> std::string {
     try {
       require_device(setting, device, gpus);

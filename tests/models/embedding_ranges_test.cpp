@@ -23,7 +23,8 @@ std::vector<ObservationRange> ranges_of(const std::string& encoders, std::vector
 
 }  // namespace
 
-TEST_CASE("embedding_ranges: one range for each observation that an embedding reads, with as many values as it has") {
+TEST_CASE(
+    "embedding_ranges: each observation that an embedding reads has the embedding's number of values as its range") {
   const auto ranges = ranges_of(R"({"tokens": {"kind": "embedding", "values": 5}, "letters": {"kind": "mlp"}})",
                                 {kNumbers, kLetters, kTokens});
   REQUIRE(ranges.size() == 1);
@@ -33,12 +34,12 @@ TEST_CASE("embedding_ranges: one range for each observation that an embedding re
   CHECK(ranges_of(R"({"*": {"kind": "embedding", "values": 5}})", {kLetters, kTokens}).size() == 2);
 }
 
-TEST_CASE("embedding_ranges: bytes need no check where the embedding has all 256 values") {
+TEST_CASE("embedding_ranges: bytes need no check if the embedding has all 256 values") {
   CHECK(ranges_of(R"({"letters": {"kind": "embedding", "values": 256}})", {kLetters}).empty());
   CHECK(ranges_of(R"({"letters": {"kind": "embedding", "values": 255}})", {kLetters}).size() == 1);
 }
 
-TEST_CASE("embedding_ranges: other networks have none") {
+TEST_CASE("embedding_ranges: networks without an embedding have no ranges") {
   EnvSpec spec;
   spec.observations = {kTokens};
   spec.action.bins = {2};

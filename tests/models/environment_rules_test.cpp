@@ -27,7 +27,7 @@ AlgorithmConfig algorithm(void (*change)(AlgorithmConfig&)) {
 
 }  // namespace
 
-TEST_CASE("environment_rules: a recurrent model refuses losses over whole episodes, and says what to set") {
+TEST_CASE("environment_rules: a recurrent model with a loss over whole episodes is refused with what to set instead") {
   EnvSpec env;
   env.id = "Made-up";
   env.observations = {{"state", DType::f32, {3}}};
@@ -60,7 +60,8 @@ TEST_CASE("environment_rules: a recurrent model refuses losses over whole episod
   CHECK(refused("clip", "auto").empty());
 }
 
-TEST_CASE("environment_rules: single steps are drawn unless something needs whole columns, which one line names") {
+TEST_CASE(
+    "environment_rules: drawing single steps is refused if something needs whole columns, and the error names it") {
   const std::pair<AlgorithmConfig, std::string> cases[] = {
       {algorithm([](AlgorithmConfig& a) { a.advantage = "vtrace"; }), "algorithm.advantage \"vtrace\""},
       {algorithm([](AlgorithmConfig& a) { a.advantage = "rloo"; }), "algorithm.advantage \"rloo\""},
@@ -87,7 +88,8 @@ TEST_CASE("environment_rules: single steps are drawn unless something needs whol
 
 namespace {
 
-// What is said about a recurrent model that is trained on chunks of `sequence` steps, 64 of them in a minibatch.
+// The error about a recurrent model that is trained on sequences of `sequence` steps, or "". A super-batch of 1024
+// samples is one minibatch.
 std::string refusal_of_micro_batch(int64_t micro_batch, int64_t sequence, const char* core = "gru") {
   LearnerConfig config;
   config.model.kind = "net";
@@ -108,13 +110,14 @@ std::string refusal_of_micro_batch(int64_t micro_batch, int64_t sequence, const 
 
 }  // namespace
 
-TEST_CASE("environment_rules: a micro-batch holds a chunk of a recurrent model, or is refused") {
+TEST_CASE("environment_rules: a micro-batch smaller than one sequence of a recurrent model is refused") {
   CHECK(refusal_of_micro_batch(15, 16) ==
         "trainer.micro_batch: 15 is less than one sequence of 16 steps (model.sequence), which a recurrent model is "
         "trained "
         "on as a whole; use at least 16, or 0 for the whole minibatch");
   CHECK(refusal_of_micro_batch(1, 2).starts_with("trainer.micro_batch: 1 is less than one sequence of 2 steps"));
-  CHECK(refusal_of_micro_batch(31, 0).find("one sequence of 32 steps") != std::string::npos);  // the default
+  CHECK(refusal_of_micro_batch(31, 0).find("one sequence of 32 steps") !=
+        std::string::npos);  // the default model.sequence
   for (const int64_t micro_batch : {0, 16, 17, 1024}) CHECK(refusal_of_micro_batch(micro_batch, 16).empty());
   CHECK(refusal_of_micro_batch(1, 0, "none").empty());
 }

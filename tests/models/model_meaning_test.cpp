@@ -28,7 +28,7 @@ std::string camera(const std::string& settings) {
   return R"({"encoders": {"camera": {"kind": "conv")" + settings + "}}}";
 }
 
-// What is said of two models for an image whose tensors are the same.
+// The error about two models with equal tensors that read images differently, or "".
 std::string difference(const std::string& source, const std::string& now) {
   try {
     require_same_meaning(net_of(source), net_of(now), kCamera);
@@ -40,7 +40,7 @@ std::string difference(const std::string& source, const std::string& now) {
 
 }  // namespace
 
-TEST_CASE("model_meaning: what a model computes with its tensors must be the same, by the name of the setting") {
+TEST_CASE("model_meaning: a setting that changes what a model computes with its tensors is refused by name") {
   const EnvSpec env = spec_of({{"state", DType::f32, {4}}});
   ModelConfig source, now;
   CHECK_NOTHROW(require_same_meaning(source, now, env));
@@ -56,7 +56,7 @@ TEST_CASE("model_meaning: what a model computes with its tensors must be the sam
                          "was trained with model.kind \"mlp\", this run has \"net\"; give this run the same value",
                          ConfigError);
   }
-  SUBCASE("observation_clip, where observations are normalised") {
+  SUBCASE("observation_clip, if observations are normalised") {
     now.observation_clip = 5;
     CHECK_NOTHROW(require_same_meaning(source, now, env));
     source.normalize_observations = now.normalize_observations = true;
@@ -64,7 +64,7 @@ TEST_CASE("model_meaning: what a model computes with its tensors must be the sam
                          "was trained with model.observation_clip 10, this run has 5; give this run the same value",
                          ConfigError);
   }
-  SUBCASE("what only training uses may differ") {
+  SUBCASE("settings that only training uses may differ") {
     now.policy_gain = 1;
     now.log_std = "scheduled";
     now.log_std_start = -1;
@@ -80,7 +80,7 @@ TEST_CASE("model_meaning: the same layers of model.net must be computed in the s
                     pixels = camera(R"(, "layers": [], "order": "hwc", "hidden": [64])");
   CHECK(difference(flat, pixels) == head + "kind \"mlp\", this run has \"conv\"" + tail);
   CHECK(difference(pixels, flat) == head + "kind \"conv\", this run has \"mlp\"" + tail);
-  CHECK(difference(camera(""), camera(R"(, "order": "chw")")) == "");  // equal extents: the first counts the channels
+  CHECK(difference(camera(""), camera(R"(, "order": "chw")")) == "");  // with equal extents the default order is chw
   const auto layers = [](const std::string& second) {
     return camera(R"(, "layers": [{"channels": 4, "kernel": 3, "padding": 1}, {"channels": 4, "kernel": 1)" + second +
                   R"(}], "hidden": [])");
@@ -91,7 +91,7 @@ TEST_CASE("model_meaning: the same layers of model.net must be computed in the s
   CHECK(difference(layers(""), layers(R"(, "stride": 1)")) == "");
 }
 
-TEST_CASE("model_meaning: whether there is a value trunk counts, also one without layers") {
+TEST_CASE("model_meaning: models with and without a value trunk differ, also if it has no layers") {
   const std::string without = R"({"trunk": [64]})", with = R"({"trunk": [64], "value_trunk": []})";
   CHECK(difference(without, with) ==
         "was trained without model.net.value_trunk [], this run has it; give this run the same");

@@ -9,8 +9,8 @@ using namespace troupe::test;
 
 namespace {
 
-// 3 steps of 2 columns; all of column 0's steps but the last are void, and one of column 1's. Step t * N + n has
-// version 10 - it.
+// 3 steps of 2 columns. Of column 0 only the last step is valid; column 1 has one masked step. Step i = t * N + n has
+// version 10 - i.
 RolloutPtr rollout_with_gaps() {
   auto rollout =
       std::make_shared<Rollout>(*make_rollout({.steps = 3, .columns = 2, .invalid = {{0, 0}, {1, 0}, {1, 1}}}));
@@ -27,7 +27,7 @@ void check_unit(const RolloutUnit& unit, int32_t index, uint32_t samples, uint64
 
 }  // namespace
 
-TEST_CASE("rollout_units: a column holds its valid steps, a sample one of them") {
+TEST_CASE("rollout_units: a column contains its valid steps, a sample is one valid step") {
   const RolloutPtr rollout = rollout_with_gaps();
   const auto columns = units_of(*rollout, UnitKind::column);
   REQUIRE(columns.size() == 2);
@@ -40,7 +40,7 @@ TEST_CASE("rollout_units: a column holds its valid steps, a sample one of them")
   check_unit(samples[2], 5, 1, 5);
 }
 
-TEST_CASE("rollout_units: without a valid step there is no unit, with one there is one") {
+TEST_CASE("rollout_units: a rollout without a valid step has no units, one with a single valid step has one") {
   for (const UnitKind kind : {UnitKind::column, UnitKind::sample}) {
     CHECK(units_of(*make_rollout({.steps = 1, .columns = 1, .invalid = {{0, 0}}}), kind).empty());
     const auto one = units_of(*make_rollout({.steps = 1, .columns = 1, .version = {0, 3}}), kind);
@@ -49,7 +49,7 @@ TEST_CASE("rollout_units: without a valid step there is no unit, with one there 
   }
 }
 
-TEST_CASE("rollout_units: the steps of columns are all of theirs by time, those of samples the samples") {
+TEST_CASE("rollout_units: the steps of columns are in order of time, and the step of a sample is its index") {
   const RolloutPtr rollout = make_rollout({.steps = 3, .columns = 4});
   CHECK(steps_of({rollout, {1, 3}}) == std::vector<int64_t>{1, 3, 5, 7, 9, 11});
   CHECK(steps_of({rollout, {1, 3}, UnitKind::sample}) == std::vector<int64_t>{1, 3});

@@ -39,7 +39,7 @@ std::vector<float> random_floats(size_t count, uint64_t seed, float scale = 1.0f
   return result;
 }
 
-// A head with everything its functions need, for B samples.
+// A head with the inputs and outputs of its functions, for B samples.
 struct Fixture {
   Head head;
   int64_t samples;
@@ -104,7 +104,7 @@ void check_gradients(Fixture f) {
 
 }  // namespace
 
-TEST_CASE("heads: sizes follow the action space") {
+TEST_CASE("heads: the sizes of a head follow from the action space") {
   const Head tokens(discrete({256, 256}, 8));
   CHECK(tokens.outputs() == 8 * 512);
   CHECK(tokens.decisions() == 16);
@@ -113,7 +113,7 @@ TEST_CASE("heads: sizes follow the action space") {
   CHECK(Head(continuous(3)).outputs() == 3);
 }
 
-TEST_CASE("heads: a sampled action has the log-probability that evaluate gives it") {
+TEST_CASE("heads: the log-probability of a sampled action equals that of evaluate") {
   for (const ActionSpec& spec :
        {discrete({2}), discrete({5, 3}, 4), discrete({256}, 2), discrete({6}, 1, true), continuous(3)}) {
     Fixture f(spec, 17);
@@ -169,7 +169,7 @@ TEST_CASE("heads: Gaussian samples have the mean and deviation of the head") {
   CHECK(variance == doctest::Approx(4.0).epsilon(0.05));
 }
 
-TEST_CASE("heads: a sample's action depends on its own seed alone, not on its batch") {
+TEST_CASE("heads: the action of a sample depends on its seed and not on its batch") {
   for (const ActionSpec& spec : {discrete({5, 3}, 2), continuous(2)}) {
     Fixture all(spec, 8), one(spec, 1);
     all.sample();
@@ -182,7 +182,7 @@ TEST_CASE("heads: a sample's action depends on its own seed alone, not on its ba
   }
 }
 
-TEST_CASE("heads: a masked action is never taken and has no probability") {
+TEST_CASE("heads: a masked action is never taken and has probability 0") {
   Fixture f(discrete({4}, 1, true), 1);
   f.outputs = {0.0f, 50.0f, 0.0f, 0.0f};
   f.mask = {1, 0, 1, 0};
@@ -200,7 +200,7 @@ TEST_CASE("heads: a masked action is never taken and has no probability") {
   CHECK(f.discrete_actions[0] == 0);
 }
 
-TEST_CASE("heads: a sample that allows no action is refused by number") {
+TEST_CASE("heads: a sample whose mask allows no action is refused with its number") {
   Fixture f(discrete({2}, 1, true), 3);
   f.mask = {1, 1, 1, 0, 0, 0};
   CHECK_THROWS_WITH(f.sample(), doctest::Contains("sample 2 allows no action"));
@@ -213,7 +213,7 @@ TEST_CASE("heads: evaluating a masked action is refused") {
   CHECK_THROWS_WITH(f.evaluate(), doctest::Contains("sample 1, decision 0: action 0 is masked"));
 }
 
-TEST_CASE("heads: an output that is not finite is refused by sample") {
+TEST_CASE("heads: an output that is not finite is refused with the number of its sample") {
   for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                     -std::numeric_limits<float>::infinity()}) {
     Fixture f(discrete({20}), 3);
@@ -280,7 +280,7 @@ double integrated_kl(double mean, double log_std, double other_mean, double othe
   return result;
 }
 
-// Of every decision, in double; `old` are the parameters of the other policy.
+// The divergence of every decision, in double. `old` are the parameters of the other policy.
 std::vector<double> kl_oracle(const Fixture& f, const ActionSpec& spec, std::span<const float> old) {
   const int64_t decisions = f.head.decisions(), width = f.head.parameter_count(), outputs = f.head.outputs();
   std::vector<double> result;
@@ -340,7 +340,7 @@ void check_kl(Fixture f, const ActionSpec& spec) {
 
 }  // namespace
 
-TEST_CASE("heads: the divergence of two policies is that of sums and integrals, its gradients those of differences") {
+TEST_CASE("heads: the KL divergence agrees with sums and integrals, and its gradients with finite differences") {
   for (const ActionSpec& spec : {discrete({2}), discrete({5, 3}, 2), discrete({40}), continuous(3)})
     check_kl(Fixture(spec, 3), spec);
   const ActionSpec spec = discrete({3, 2}, 1, true);
@@ -356,7 +356,7 @@ TEST_CASE("heads: the divergence of two policies is that of sums and integrals, 
   }
 }
 
-TEST_CASE("heads: the divergence from the policy itself is 0, also where categories have no probability") {
+TEST_CASE("heads: the KL divergence of a policy from itself is 0, also with categories of probability 0") {
   for (const ActionSpec& spec : {discrete({3}), continuous(2)}) {
     Fixture f(spec, 2);
     if (!f.head.continuous()) f.outputs = {1e30f, -1e30f, 0.0f, -200.0f, 100.0f, 0.25f};
@@ -371,7 +371,7 @@ TEST_CASE("heads: the divergence from the policy itself is 0, also where categor
   }
 }
 
-TEST_CASE("heads: what is stored at masked categories and for decisions that were not executed changes no divergence") {
+TEST_CASE("heads: numbers stored for masked categories do not affect the KL divergence") {
   ActionSpec spec = discrete({3}, 1, true);
   Fixture f(spec, 1);
   f.mask = {1, 0, 1};
@@ -385,10 +385,10 @@ TEST_CASE("heads: what is stored at masked categories and for decisions that wer
     CHECK(kl_with(masked) == kl_with(0));
   std::vector<float> kl(1);
   f.head.kl(f.input(), std::vector<float>{std::numeric_limits<float>::quiet_NaN(), 0, 0}, kl);
-  CHECK(std::isnan(kl[0]));  // what counts is not hidden
+  CHECK(std::isnan(kl[0]));  // NaN of an allowed category is not hidden
 }
 
-TEST_CASE("heads: no samples are no error") {
+TEST_CASE("heads: a batch without samples is accepted") {
   Fixture f(discrete({2}), 0);
   f.sample();
   f.evaluate();
@@ -397,7 +397,7 @@ TEST_CASE("heads: no samples are no error") {
 
 namespace {
 
-// A head of two dimensions and four steps, some samples of which ended inside the chunk.
+// A head with two dimensions and chunks of four steps. Some samples ended inside the chunk.
 Fixture cut_short(bool is_continuous) {
   ActionSpec spec = is_continuous ? continuous(2) : discrete({4, 3});
   spec.chunk = 4;
@@ -409,12 +409,12 @@ Fixture cut_short(bool is_continuous) {
 
 }  // namespace
 
-TEST_CASE("heads: gradients of samples that were cut short are those of what was executed") {
+TEST_CASE("heads: gradients of samples that ended inside a chunk agree with finite differences") {
   check_gradients(cut_short(false));
   check_gradients(cut_short(true));
 }
 
-TEST_CASE("heads: decisions that were not executed say nothing and get no gradient, whatever is stored for them") {
+TEST_CASE("heads: decisions that were not executed have log-probability and gradient 0, whatever is stored") {
   for (const bool is_continuous : {false, true}) {
     CAPTURE(is_continuous);
     Fixture all = cut_short(is_continuous), f = cut_short(is_continuous);

@@ -12,7 +12,7 @@ using namespace troupe;
 
 namespace {
 
-// Distance from the exact value in units of the last place of the float next to it.
+// The distance from the exact value, in units in the last place (ULP) of the nearest float.
 double error_in_ulp(float got, double exact) {
   const float rounded = static_cast<float>(exact);
   const float next = std::nextafter(std::abs(rounded), std::numeric_limits<float>::infinity());
@@ -54,7 +54,7 @@ TEST_CASE("vector_math: tanh of 0, infinity and NaN") {
   CHECK(x[4] == 1.0f);
 }
 
-TEST_CASE("vector_math: tanh of a number does not depend on where it stands") {
+TEST_CASE("vector_math: tanh of a number does not depend on its position in the array") {
   std::vector<float> all(101);
   Rng rng(1);
   for (float& x : all) x = 2.0f * rng.normal();
@@ -67,7 +67,7 @@ TEST_CASE("vector_math: tanh of a number does not depend on where it stands") {
   }
 }
 
-TEST_CASE("vector_math: a number that is not finite is found anywhere") {
+TEST_CASE("vector_math: a number that is not finite is found at any position") {
   for (size_t at : {0, 15, 16, 40}) {
     std::vector<float> x(41, 1e38f);
     CHECK(all_finite(x.data(), 41));

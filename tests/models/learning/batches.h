@@ -1,5 +1,5 @@
 #pragma once
-// Made-up environments and rollouts for tests of models: random numbers in every place that a policy or learner reads.
+// Environments and rollouts with random contents for tests of models.
 
 #include <cmath>
 #include <cstdint>
@@ -44,8 +44,8 @@ inline Array random_array(Shape shape, uint64_t key, float scale = 1.0f) {
   return result;
 }
 
-// T x N steps whose actions `policy` took; their stored log-probabilities and the parameters beside them are moved a
-// little, so that ratios differ from 1 and divergences from 0.
+// T x N steps with the actions of `policy`. Noise is added to the stored log-probabilities and policy parameters, so
+// that ratios differ from 1 and KL divergences from 0.
 inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& policy, int64_t steps, int64_t columns,
                                                uint64_t seed, float log_prob_noise = 0.3f) {
   auto rollout = std::make_shared<Rollout>();

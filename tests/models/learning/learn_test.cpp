@@ -1,4 +1,4 @@
-// The learning side alone reaches a stated score: environment, policy, GAE and learner in one thread.
+// Training without actors reaches a stated score: environment, policy, GAE and learner in one thread.
 
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,8 @@ using MakeEnv = std::unique_ptr<Env> (*)(const RunConfig&);
 
 std::unique_ptr<Env> env_of(const RunConfig& config) { return make_env(config.env); }
 
-// Shows which of two choices is right and, five steps later, asks for it; an answer from memory is worth 1.
+// A memory task. The first observation shows which of two actions is right, and the action five steps later gets reward
+// 1 if it is that one.
 struct Recall {
   struct State {
     int32_t cue = 0;
@@ -120,7 +121,7 @@ TEST_CASE("learner: a network of kind net solves CartPole") {
   CHECK(train(config, 150).greedy_return >= 475);
 }
 
-TEST_CASE("learner: a recurrent network remembers what an MLP cannot") {
+TEST_CASE("learner: a recurrent network solves a memory task that an MLP cannot solve") {
   const auto config_of = [](const char* kind) {
     RunConfig config;
     config.seed = 1;

@@ -20,7 +20,7 @@ bool same_model(const Learner& a, const Learner& b) { return a.save().model == b
 
 }  // namespace
 
-TEST_CASE("learner: a policy and a learner of one config agree on the signature and the first weights") {
+TEST_CASE("learner: a policy and a learner of one config have the same signature and initial weights") {
   for (const EnvSpec& spec : {discrete_spec(), continuous_spec(), token_spec(), masked_spec()}) {
     Pair pair(small_config(), spec);
     CHECK_FALSE(pair.policy->signature()->first_difference(*pair.learner->signature()));
@@ -49,7 +49,7 @@ TEST_CASE("learner: micro-batches give the gradient of their whole minibatch") {
   }
 }
 
-TEST_CASE("learner: saved and loaded, it goes on with equal bits") {
+TEST_CASE("learner: after saving and loading the next update is the same bit for bit") {
   RunConfig config = small_config();
   config.trainer.epochs = 2;
   config.trainer.minibatches = 3;
@@ -87,14 +87,14 @@ TEST_CASE("learner: a state that does not fit is refused and changes nothing") {
   CHECK(pair.learner->save().optimizer == good.optimizer);
 }
 
-TEST_CASE("learner: numbers of a state that cannot be right are refused with their tensor, and change nothing") {
+TEST_CASE("learner: a state with invalid numbers is refused with the name of the tensor, and changes nothing") {
   RunConfig config = small_config();
   config.model.normalize_observations = config.model.normalize_returns = true;
   Pair pair(config, discrete_spec());
   update_with(*pair.learner, pair.batch(1));
   const LearnerState good = pair.learner->save();
   const auto refused = [&](const auto& change) {
-    LearnerState bad = good;  // whose arrays share their memory with it
+    LearnerState bad = good;  // its arrays share memory with `good` until they are cloned
     for (auto* const tensors : {&bad.model, &bad.optimizer})
       for (auto& [name, array] : *tensors) array = array.clone();
     change(bad);
@@ -124,7 +124,7 @@ TEST_CASE("learner: numbers of a state that cannot be right are refused with the
   CHECK(pair.learner->save().optimizer == good.optimizer);
 }
 
-TEST_CASE("learner: begins with the weights and normalisers of another one, with a fresh optimizer and counts at 0") {
+TEST_CASE("learner: begin_from takes weights and normalisers of another one, with a new optimizer and counts at 0") {
   RunConfig config = small_config();
   config.model.normalize_observations = config.model.normalize_returns = true;
   Pair former(config, continuous_spec());
@@ -152,7 +152,7 @@ TEST_CASE("learner: weights that do not fit are refused and change nothing") {
   CHECK(pair.learner->save().model == before.model);
 }
 
-TEST_CASE("learner: a loaded snapshot makes the policy act as the learner's weights say, normalisers included") {
+TEST_CASE("learner: a policy that loads a snapshot acts with the learner's weights and normalisers") {
   RunConfig config = small_config();
   config.model.normalize_observations = config.model.normalize_returns = true;
   Pair a(config, discrete_spec()), b(config, discrete_spec());
@@ -166,7 +166,7 @@ TEST_CASE("learner: a loaded snapshot makes the policy act as the learner's weig
   CHECK(a.learner->save().model.at("observation_normalizer.count").view<double>()[0] == 48.0);
 }
 
-TEST_CASE("learner: new units of the value head keep what it says in reward units") {
+TEST_CASE("learner: new statistics of returns do not change the values in reward units") {
   RunConfig config = small_config();
   config.model.normalize_returns = true;
   config.trainer.value_lr = config.trainer.policy_lr = 0.0;
@@ -178,7 +178,7 @@ TEST_CASE("learner: new units of the value head keep what it says in reward unit
   for (int i = 0; i < 5; ++i) CHECK(after.view<float>()[i] == doctest::Approx(before.view<float>()[i]).epsilon(1e-5));
 }
 
-TEST_CASE("learner: a batch with NaN in it is skipped, counted, and changes nothing") {
+TEST_CASE("learner: a minibatch with NaN is skipped and counted, and changes nothing") {
   for (const char* what : {"advantages", "returns", "observations"}) {
     RunConfig config = small_config();
     config.algorithm.normalize_advantages = false;
@@ -186,7 +186,7 @@ TEST_CASE("learner: a batch with NaN in it is skipped, counted, and changes noth
     config.trainer.epochs = 2;
     Pair pair(config, discrete_spec());
     auto rollout = random_rollout(pair.spec, *pair.policy, 2, 4, 1);
-    // One bad sample: in each epoch it spoils the one minibatch that holds it.
+    // One bad sample: in each epoch only the minibatch with this sample is skipped.
     if (std::string(what) == "advantages") rollout->advantages.mutable_view<float>()[3] = nan();
     if (std::string(what) == "returns") rollout->returns.mutable_view<float>()[3] = nan();
     if (std::string(what) == "observations") rollout->observations.at("state").mutable_view<float>()[3] = nan();
@@ -208,7 +208,7 @@ TEST_CASE("learner: a batch with NaN in it is skipped, counted, and changes noth
   CHECK(pair.learner->save().model.at("policy.0.weight") == before.model.at("policy.0.weight"));
 }
 
-TEST_CASE("learner: NaN observations stay out of the normaliser") {
+TEST_CASE("learner: observations with NaN do not affect the normaliser") {
   RunConfig config = small_config();
   config.model.normalize_observations = true;
   Pair pair(config, discrete_spec());
@@ -220,14 +220,14 @@ TEST_CASE("learner: NaN observations stay out of the normaliser") {
   CHECK(std::isfinite(model.at("observation_normalizer.mean").view<double>()[3]));
 }
 
-TEST_CASE("learner: only the columns and the valid steps of a super-batch count") {
+TEST_CASE("learner: only the drawn columns of a super-batch and their valid steps are trained on") {
   RunConfig config = small_config();
   Pair a(config, token_spec()), b(config, token_spec());
   auto all = random_rollout(a.spec, *a.policy, 3, 4, 1);
   all->valid.mutable_view<uint8_t>()[0 * 4 + 2] = 0;
   SuperBatch part = whole_batch(all);
   part.parts[0].indices = {1, 2};
-  // The same five samples as a rollout of their own.
+  // A rollout with only these five samples.
   auto picked = random_rollout(b.spec, *b.policy, 5, 1, 1);
   const int64_t samples[] = {1, 5, 6, 9, 10};
   const auto pick = [&](const Array& from, Array& to) {
@@ -247,7 +247,7 @@ TEST_CASE("learner: only the columns and the valid steps of a super-batch count"
   CHECK(same_model(*a.learner, *b.learner));
 }
 
-TEST_CASE("learner: single samples train as the same steps in whole columns do") {
+TEST_CASE("learner: single samples give the same update as a rollout with exactly these steps") {
   RunConfig config = small_config();
   Pair a(config, token_spec()), b(config, token_spec());
   auto rollout = random_rollout(a.spec, *a.policy, 6, 3, 1);
@@ -261,7 +261,7 @@ TEST_CASE("learner: single samples train as the same steps in whole columns do")
   update_with(*b.learner, whole_batch(rollout));
   CHECK(same_model(*a.learner, *b.learner));
 
-  // Some of two rollouts, against a rollout that holds them alone.
+  // Samples of two rollouts, compared with a rollout of only these samples.
   Pair c(config, token_spec()), d(config, token_spec());
   const auto other = random_rollout(a.spec, *a.policy, 4, 2, 2);
   samples.parts = {{rollout, {2, 9, 10}, UnitKind::sample}, {other, {5}, UnitKind::sample}};
@@ -285,7 +285,7 @@ TEST_CASE("learner: single samples train as the same steps in whole columns do")
   CHECK(same_model(*c.learner, *d.learner));
 }
 
-TEST_CASE("learner: what needs whole columns refuses single samples") {
+TEST_CASE("learner: an estimator that needs whole columns refuses single samples") {
   RunConfig config = small_config();
   config.algorithm.advantage = "vtrace";
   Pair pair(config, discrete_spec());
@@ -301,7 +301,7 @@ TEST_CASE("learner: an empty super-batch trains nothing") {
   CHECK(pair.learner->save().model == before.model);
 }
 
-TEST_CASE("learner: value-only updates leave the policy as it was") {
+TEST_CASE("learner: value-only updates do not change the policy") {
   for (bool shared : {false, true}) {
     RunConfig config = small_config();
     config.trainer.value_only_updates = 1;
@@ -316,15 +316,16 @@ TEST_CASE("learner: value-only updates leave the policy as it was") {
   }
 }
 
-TEST_CASE("learner: epochs stop when the policy has moved past the target") {
+TEST_CASE("learner: epochs stop when the KL exceeds algorithm.target_kl") {
   RunConfig config = small_config();
   config.trainer.epochs = 10;
   config.algorithm.target_kl = 1e-4;
   Pair pair(config, discrete_spec());
-  CHECK(update_with(*pair.learner, pair.batch(1)).epochs == 1);  // the made-up log-probabilities are that far away
+  CHECK(update_with(*pair.learner, pair.batch(1)).epochs ==
+        1);  // the random log-probabilities exceed the target at once
 }
 
-TEST_CASE("learner: a scheduled log_std follows progress and travels with the weights") {
+TEST_CASE("learner: a scheduled log_std follows progress and is part of the snapshot") {
   RunConfig config = small_config();
   config.model.log_std = "scheduled";
   config.model.log_std_start = 0.0;
@@ -348,7 +349,7 @@ TEST_CASE("learner: learning rates warm up, decay and differ between policy and 
   CHECK(second.metrics.at("value_lr") == doctest::Approx(2e-3));
 }
 
-TEST_CASE("learner: the first update of a warm-up learns already, and wsd stays at the peak before it decays") {
+TEST_CASE("learner: the first update of a warm-up has a rate above 0, and wsd stays at the peak before it decays") {
   RunConfig config = small_config();
   config.trainer.lr_schedule = "wsd";
   config.trainer.lr_stable_ratio = 0.5;
@@ -365,7 +366,7 @@ TEST_CASE("learner: the first update of a warm-up learns already, and wsd stays 
   CHECK(rate(1.0) == doctest::Approx(1e-3 * 0.2));
 }
 
-TEST_CASE("learner: every name that a config file may give is known to it") {
+TEST_CASE("learner: it accepts every name that a config file accepts") {
   RunConfig config;
   for (const Field& field : describe(config)) {
     const auto* name = std::get_if<std::string*>(&field.value);
@@ -383,14 +384,14 @@ TEST_CASE("learner: every name that a config file may give is known to it") {
   }
 }
 
-TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever critic the workers had") {
+TEST_CASE("learner: on-policy V-trace with lambda 1 trains like GAE, whatever values the workers stored") {
   RunConfig config = small_config();
   config.algorithm.lambda = 1.0;
   Pair pair(config, discrete_spec());
   auto rollout = random_rollout(pair.spec, *pair.policy, 12, 3, 1, /*log_prob_noise=*/0.0f);
   rollout->terminated.mutable_view<uint8_t>()[4 * 3 + 1] = 1;
   rollout->truncated.mutable_view<uint8_t>()[6 * 3 + 2] = 1;
-  // Values after the last step and at the cut are the policy's own, as a worker would store them.
+  // The values after the last step and at the truncation are those of the policy, as a worker stores them.
   rollout->last_observations.set("state", random_array({3, 5}, 50));
   rollout->final_observations.set("state", random_array({1, 5}, 51));
   rollout->final_steps = Array::of<int32_t>({1, 2}, {6, 2});
@@ -413,7 +414,7 @@ TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever
   gae(in, rollout->advantages.mutable_view<float>(), rollout->returns.mutable_view<float>());
   const UpdateReport by_gae = update_with(*pair.learner, whole_batch(rollout));
 
-  // V-trace makes its own values: the stored ones, of another critic, must not matter.
+  // V-trace computes the values itself, so the stored ones must have no effect.
   for (float& x : rollout->next_values.mutable_view<float>()) x = 1e6f;
   for (float& x : rollout->values.mutable_view<float>()) x = -1e6f;
   config.algorithm.advantage = "vtrace";
@@ -428,7 +429,7 @@ TEST_CASE("learner: on-policy V-trace with lambda 1 trains as GAE does, whatever
       CHECK(y.at(name).view<float>()[i] == doctest::Approx(moment.view<float>()[i]).epsilon(1e-3).scale(1e-4));
 }
 
-TEST_CASE("learner: what a void step holds reaches no other step of a V-trace segment") {
+TEST_CASE("learner: the contents of a masked step do not affect other steps with V-trace") {
   RunConfig config = small_config();
   config.algorithm.advantage = "vtrace";
   Pair a(config, discrete_spec()), b(config, discrete_spec());
@@ -447,7 +448,7 @@ TEST_CASE("learner: what a void step holds reaches no other step of a V-trace se
   CHECK(same_model(*a.learner, *b.learner));
 }
 
-TEST_CASE("make_model: settings that do not fit are refused in one line") {
+TEST_CASE("make_model: invalid settings are refused with their path") {
   const auto refused = [](auto change) {
     RunConfig config = small_config();
     change(config);
@@ -471,8 +472,8 @@ TEST_CASE("make_model: settings that do not fit are refused in one line") {
 
 namespace {
 
-// A batch with episodes that end, so that it falls into sequences. `distance`: how far, at most, the log-probabilities
-// lie from those of the policy.
+// A batch in which episodes end, so that it has several sequences per column. `distance` is the largest additional
+// noise of the log-probabilities.
 SuperBatch episodes_batch(const Pair& pair, uint64_t seed, float distance = 0) {
   auto rollout = random_rollout(pair.spec, *pair.policy, 9, 8, seed);
   Rng rng(seed);
@@ -496,7 +497,7 @@ EnvSpec with_tasks(EnvSpec spec) {
 
 }  // namespace
 
-TEST_CASE("learner: any size of micro-batch gives the gradient of the minibatch, whatever is aggregated") {
+TEST_CASE("learner: any size of micro-batch gives the gradient of the minibatch, for every aggregation") {
   const auto config_of = [](auto change) {
     RunConfig config = small_config();
     config.algorithm.entropy_coef = 0.02;
@@ -546,7 +547,7 @@ TEST_CASE("learner: any size of micro-batch gives the gradient of the minibatch,
   }
 }
 
-TEST_CASE("learner: every estimator and every surrogate takes a step, the same each time") {
+TEST_CASE("learner: a step with any estimator and any surrogate changes the policy, and is reproducible") {
   std::vector<RunConfig> configs;
   for (const AdvantageEntry& entry : advantage_table()) {
     configs.push_back(small_config());
@@ -573,7 +574,7 @@ TEST_CASE("learner: every estimator and every surrogate takes a step, the same e
   }
 }
 
-TEST_CASE("learner: estimates that the trainer makes are not read from rollouts") {
+TEST_CASE("learner: estimates that the trainer computes are not read from rollouts") {
   for (const AdvantageEntry& entry : advantage_table()) {
     CAPTURE(entry.name);
     RunConfig config = small_config();
@@ -596,7 +597,7 @@ TEST_CASE("learner: estimates that the trainer makes are not read from rollouts"
   }
 }
 
-TEST_CASE("learner: sequences without a terminal state are left out when asked to") {
+TEST_CASE("learner: with algorithm.incomplete \"drop\" sequences without a terminal state are not trained on") {
   RunConfig config = small_config();
   config.algorithm.advantage = "grpo";
   config.algorithm.incomplete = "drop";
@@ -613,7 +614,7 @@ TEST_CASE("learner: sequences without a terminal state are left out when asked t
   CHECK((pair.learner->save().optimizer == before.optimizer));
 }
 
-TEST_CASE("learner: sequences of different tasks are not compared") {
+TEST_CASE("learner: with group_by \"task\" only sequences of the same task are compared") {
   RunConfig config = small_config();
   config.algorithm.advantage = "grpo";
   Pair batch(config, with_tasks(discrete_spec()));
@@ -626,7 +627,7 @@ TEST_CASE("learner: sequences of different tasks are not compared") {
                        "algorithm.group_by: \"task\", but made-up has no tasks; use \"batch\"", ConfigError);
 }
 
-TEST_CASE("learner: probabilities of categories are not asked of continuous actions") {
+TEST_CASE("learner: an estimator that needs probabilities of categories refuses continuous actions") {
   RunConfig config = small_config();
   config.algorithm.advantage = "optimal_token_baseline";
   CHECK_THROWS_WITH_AS(make_learner(config, continuous_spec()),
@@ -635,17 +636,17 @@ TEST_CASE("learner: probabilities of categories are not asked of continuous acti
                        ConfigError);
 }
 
-TEST_CASE("learner: with rollout correction, ratios are taken to the policy at the start of the update") {
+TEST_CASE("learner: with rollout correction, ratios are relative to the policy at the start of the update") {
   RunConfig config = small_config();
   config.algorithm.rollout_correction = R"({"is": "token", "is_threshold": 1.1})";
   Pair pair(config, discrete_spec());
   const UpdateReport report = update_with(*pair.learner, episodes_batch(pair, 1, 0.5f));
-  CHECK(report.metrics.at("kl") == doctest::Approx(0.0).epsilon(1e-9));  // the one step starts where the ratio is 1
+  CHECK(report.metrics.at("kl") == doctest::Approx(0.0).epsilon(1e-9));  // in the only step the ratio is 1
   CHECK(report.metrics.at("rollout_kl_k3") > 0.01);
   CHECK(report.metrics.at("rollout_weight_max") > 1.1);
 }
 
-TEST_CASE("learner: an adaptive KL coefficient follows the penalty and is saved") {
+TEST_CASE("learner: an adaptive KL coefficient follows the KL and is saved") {
   RunConfig config = small_config();
   config.algorithm.kl_coef = 0.5;
   config.algorithm.kl_controller = "adaptive";
@@ -654,7 +655,7 @@ TEST_CASE("learner: an adaptive KL coefficient follows the penalty and is saved"
   Pair pair(config, discrete_spec());
   const SuperBatch batch = episodes_batch(pair, 1);
   CHECK(update_with(*pair.learner, batch).metrics.at("kl_coef") == 0.5);
-  // By the samples of the update, not by trainer.super_batch.
+  // The change depends on the samples of the update, not on trainer.super_batch.
   REQUIRE(batch.samples != static_cast<uint64_t>(config.trainer.super_batch));
   const double raised = 0.5 * (1 + 0.2 * static_cast<double>(batch.samples) / 10'000);
   CHECK(update_with(*pair.learner, batch).metrics.at("kl_coef") == doctest::Approx(raised));
@@ -665,7 +666,8 @@ TEST_CASE("learner: an adaptive KL coefficient follows the penalty and is saved"
 
 namespace {
 
-// One in three steps ended inside its chunk of two; `filler` is stored where nothing was executed.
+// In every third step the episode ended inside the chunk of two. `filler` is stored for decisions that were not
+// executed.
 SuperBatch cut_short_batch(Pair& pair, float filler) {
   const SuperBatch batch = episodes_batch(pair, 1, 0.1f);
   auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
@@ -690,7 +692,7 @@ SuperBatch cut_short_batch(Pair& pair, float filler) {
 
 }  // namespace
 
-TEST_CASE("learner: what is stored for decisions that were never executed changes no byte of an update") {
+TEST_CASE("learner: the numbers stored for decisions that were not executed do not change an update") {
   struct Choice {
     const char* advantage;
     const char* surrogate;
@@ -738,7 +740,7 @@ TEST_CASE("learner: what is stored for decisions that were never executed change
   }
 }
 
-TEST_CASE("learner: where all decisions were executed, saying so changes no byte") {
+TEST_CASE("learner: if all decisions were executed, a rollout with `executed` gives the same update as one without") {
   for (const char* ratio : {"joint", "per_dimension"}) {
     RunConfig config = small_config();
     config.algorithm.ratio = ratio;
@@ -753,7 +755,7 @@ TEST_CASE("learner: where all decisions were executed, saying so changes no byte
   }
 }
 
-TEST_CASE("learner: a rollout that executed more steps than a chunk has is refused") {
+TEST_CASE("learner: a rollout with more executed steps than a chunk has is refused") {
   Pair pair(small_config(), token_spec());
   const SuperBatch batch = pair.batch(1);
   auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);

@@ -1,5 +1,5 @@
 #pragma once
-// Environment -> policy -> rollout -> GAE -> learner in one thread, without actors: the plainest loop that can learn.
+// Environment -> policy -> rollout -> GAE -> learner in one thread and without actors: the simplest training loop.
 
 #include <cstdint>
 #include <map>
@@ -144,7 +144,7 @@ class Sampler {
     }
   }
 
-  // The final observations of the rows that were cut off, for write_finals().
+  // Stores the final observations of truncated rows for write_finals().
   void note_finals(const std::string& name, const Array& array) {
     for (int64_t i = 0; i < env_->rows(); ++i)
       if (step_.truncated.view<uint8_t>()[i]) finals_[name].push_back(array.at(i).clone());
@@ -178,7 +178,7 @@ class Sampler {
   uint64_t seed_;
   EnvStep step_;
   Recurrence recurrence_;
-  Array state_, starts_;  // with a recurrent model
+  Array state_, starts_;  // only with a recurrent model
   uint64_t decisions_ = 0;
   std::vector<double> episode_return_, finished_;
   std::vector<std::pair<int64_t, float>> cut_values_;

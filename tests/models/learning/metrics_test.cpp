@@ -1,4 +1,4 @@
-// The table of metrics says of every one when a learner reports it.
+// The table of metrics has, for each metric, when a learner reports it.
 #include "models/learning/metrics.h"
 
 #include <functional>
@@ -15,7 +15,7 @@ using namespace troupe::test;
 
 namespace {
 
-// The names in the table, by when they are reported.
+// The names in the table, grouped by when they are reported.
 std::map<std::string, std::set<std::string>> documented() {
   std::map<std::string, std::set<std::string>> result;
   for (const Metric& metric : metric_table()) result[std::string(metric.when)].emplace(metric.name);
@@ -36,7 +36,7 @@ std::set<std::string> reported(const std::function<void(RunConfig&)>& change, co
 
 }  // namespace
 
-TEST_CASE("metrics: a learner reports each metric when the table says so, and nothing else") {
+TEST_CASE("metrics: a learner reports exactly the metrics of the table, each when the table says so") {
   const auto table = documented();
   const std::map<std::string, std::set<std::string>> seen = {
       {"always", reported([](RunConfig&) {})},

@@ -1,4 +1,4 @@
-// The optimizer beside frozen parameters; that its steps are Adam's is checked in oracle_test.cpp.
+// The optimizer with frozen parameters. oracle_test.cpp compares its steps with Adam.
 #include "models/learning/optimizer.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Signature signature_of(bool with_frozen) {
   return result;
 }
 
-// Weights, the same ones for a name, with their optimizer.
+// Weights with their optimizer. The initial weights of a tensor depend only on its name.
 struct Training {
   WeightBlock weights;
   Optimizer optimizer;
@@ -64,7 +64,7 @@ TrainerConfig trainer_config() {
 
 }  // namespace
 
-TEST_CASE("optimizer: frozen parameters stay as they are and change nothing for the others") {
+TEST_CASE("optimizer: frozen parameters do not change and do not affect the others") {
   Training with(trainer_config(), true), without(trainer_config(), false);
   const Array base = with.weights.save().at("base");
   for (uint64_t step = 0; step < 20; ++step) CHECK(with.step(step, step % 3 != 0) == without.step(step, step % 3 != 0));
@@ -91,7 +91,7 @@ TEST_CASE("optimizer: frozen parameters have no moments in a saved state") {
   CHECK_THROWS_WITH_AS(second.optimizer.load(more, state.second), "optimizer: 7 tensors, expected 6", ConfigError);
 }
 
-TEST_CASE("optimizer: a model of which everything is frozen takes steps that change nothing") {
+TEST_CASE("optimizer: if everything is frozen, a step changes nothing") {
   WeightBlock weights(Signature{{{TensorGroup::frozen, "base", {4}, DType::f32}}});
   std::ranges::fill(weights.floats("base"), 2.0f);
   Optimizer optimizer(trainer_config(), weights);

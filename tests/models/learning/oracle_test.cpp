@@ -1,4 +1,5 @@
-// The learner's gradients and steps against the same loss written with LibTorch's autograd, modules and optimizer.
+// The learner's gradients and steps compared with the same loss written with LibTorch's autograd, modules and
+// optimizer.
 
 #include <cmath>
 #include <functional>
@@ -74,7 +75,7 @@ std::pair<torch::Tensor, torch::Tensor> distribution(const TensorMap& p, const E
   return {torch::cat(log_probs, 1), entropy};
 }
 
-// KL(behaviour || current) in closed form [B, D], from the parameters that the rollout carries.
+// KL(behaviour || current) in closed form [B, D], from the policy parameters in the rollout.
 torch::Tensor divergence(const TensorMap& p, const EnvSpec& spec, const Rollout& rollout,
                          const torch::Tensor& outputs) {
   const int64_t samples = outputs.size(0), decisions = spec.action.decisions();
@@ -206,7 +207,7 @@ TEST_CASE("learner: the gradients of every loss setting are those of autograd") 
   }
 }
 
-TEST_CASE("learner: the closed-form divergence leaves masked actions out, and is the metric and the penalty") {
+TEST_CASE("learner: the closed-form KL divergence ignores masked actions, and is used as metric and as penalty") {
   RunConfig config = small_config();
   config.algorithm.kl = "full";
   config.algorithm.kl_coef = 0.5;

@@ -1,5 +1,5 @@
-// Training on chunks of steps with recurrent state: against a plain PPO loss in double precision, and what the network
-// says about a whole rollout against what it said while it acted.
+// Training of recurrent models, compared with a simple PPO loss in double precision; and the outputs of the network for
+// a whole rollout, compared with its outputs while it acted.
 
 #include <cmath>
 #include <numeric>
@@ -83,8 +83,8 @@ torch::Tensor input_of_core(const TensorMap& p, const torch::Tensor& observation
   return linear(p, "trunk.0", linear(p, "encoder.state.0", observations).tanh()).tanh();
 }
 
-// The PPO loss of a rollout, step by step over whole columns: at the beginning of each chunk the state is the recorded
-// one, and after `burn_in` steps no gradient reaches back. Only valid steps after the burn-in have a loss.
+// The PPO loss of a rollout, step by step over whole columns. Each chunk begins with the recorded state, and gradients
+// do not flow back into the first `burn_in` steps. Only valid steps after the burn-in have a loss.
 torch::Tensor recurrent_ppo_loss(const TensorMap& p, const RunConfig& config, const Rollout& rollout, bool lstm) {
   const int64_t steps = rollout.steps(), columns = rollout.columns(), length = config.model.sequence;
   const auto grid = [&](const Array& array) { return tensor_of(array).to(torch::kDouble); };
@@ -128,7 +128,7 @@ int64_t state_size_of(bool lstm) { return lstm ? 2 * kSize : kSize; }
 
 }  // namespace
 
-TEST_CASE("recurrent: the gradients of a learner are those of the loss unrolled by hand") {
+TEST_CASE("recurrent: the gradients of a learner equal those of a loss unrolled in a plain loop") {
   struct Case {
     int64_t steps, columns, sequence, burn_in;
   };
@@ -139,7 +139,7 @@ TEST_CASE("recurrent: the gradients of a learner are those of the loss unrolled 
       config.trainer.max_grad_norm = 0.0;
       const auto learner = make_learner(config, discrete_spec());
       const auto rollout = random_recurrent_rollout(steps, columns, sequence, state_size_of(lstm), 11);
-      rollout->valid.mutable_view<uint8_t>()[2 * columns] = 0;  // an environment failed, so another episode follows
+      rollout->valid.mutable_view<uint8_t>()[2 * columns] = 0;  // the environment failed, and a new episode follows
       rollout->starts.mutable_view<uint8_t>()[3 * columns] = 1;
       TensorMap parameters;
       for (const auto& [name, array] : learner->save().model)
@@ -200,7 +200,7 @@ TEST_CASE("recurrent: chunks without a sample are left out, and a batch without 
   CHECK(update_with(*learner, whole_batch(rollout)).steps == 1);
 }
 
-TEST_CASE("recurrent: an adaptive KL coefficient moves by the samples after the burn-in") {
+TEST_CASE("recurrent: the change of an adaptive KL coefficient depends on the number of samples after the burn-in") {
   RunConfig config = recurrent_config("gru", 8, 4, 1);
   config.algorithm.kl_coef = 0.5;
   config.algorithm.kl_controller = "adaptive";
@@ -208,13 +208,14 @@ TEST_CASE("recurrent: an adaptive KL coefficient moves by the samples after the 
   config.algorithm.kl_horizon = 10'000;
   const auto learner = make_learner(config, discrete_spec());
   const auto rollout = random_recurrent_rollout(8, 5, 4, kSize, 5);
-  // A burn-in step and one after it are not valid: of 2 chunks of 5 columns, 3 steps each, 29 samples are left.
+  // Of 2 chunks x 5 columns x 3 steps after the burn-in, 29 samples are left: one burn-in step and one later step are
+  // masked.
   for (const int64_t sample : {1, 6}) rollout->valid.mutable_view<uint8_t>()[static_cast<size_t>(sample)] = 0;
   CHECK(update_with(*learner, whole_batch(rollout)).metrics.at("kl_coef") == 0.5);
   CHECK(learner->save().scalars.at("kl_coef") == doctest::Approx(0.5 * (1 + 0.2 * 29 / 10'000)).epsilon(1e-12));
 }
 
-TEST_CASE("recurrent: some columns of a rollout are trained on as if they were all of it") {
+TEST_CASE("recurrent: training on some columns of a rollout equals training on a rollout of only these columns") {
   const RunConfig config = recurrent_config("lstm", 8, 4);
   const auto a = make_learner(config, discrete_spec()), b = make_learner(config, discrete_spec());
   const auto all = random_recurrent_rollout(8, 4, 4, 2 * kSize, 6);
@@ -237,7 +238,7 @@ TEST_CASE("recurrent: some columns of a rollout are trained on as if they were a
   CHECK((a->save().model == b->save().model));
 }
 
-TEST_CASE("recurrent: a rollout with other states is refused and named") {
+TEST_CASE("recurrent: a rollout whose recurrent states do not fit is refused") {
   const RunConfig config = recurrent_config("lstm", 8, 4);
   const auto learner = make_learner(config, discrete_spec());
   const auto refused = [&](auto change) {
@@ -251,7 +252,7 @@ TEST_CASE("recurrent: a rollout with other states is refused and named") {
   refused([](Rollout& r) { r.chunk_states = Array(DType::f32, {2, 2, kSize}); });
 }
 
-TEST_CASE("recurrent: over a whole rollout the network says what it said while it acted, also after cuts") {
+TEST_CASE("recurrent: the outputs for a whole rollout equal those while acting, also after truncations") {
   RunConfig config;
   config.env.id = "GridWorld";
   config.env.params = R"({"size": 5, "max_episode_steps": 7})";
@@ -263,7 +264,7 @@ TEST_CASE("recurrent: over a whole rollout the network says what it said while i
   const EnvSpec spec = env->spec();
   const auto policy = make_policy(config, spec);
   Sampler sampler(config, *policy, std::move(env), 2);
-  sampler.collect(24);  // so that episodes are under way when the rollout begins
+  sampler.collect(24);  // so that the rollout begins inside episodes
   const RolloutPtr rollout = sampler.collect(24);
   REQUIRE(rollout->final_steps.dim(0) > 3);
 
@@ -296,10 +297,10 @@ TEST_CASE("recurrent: over a whole rollout the network says what it said while i
 
 namespace {
 
-// What the network says about a rollout, in double precision, step by step over whole columns.
+// The outputs of the network for a rollout, in double precision, step by step over whole columns.
 struct Unrolled {
   torch::Tensor values, log_probs;  // [T, N]
-  torch::Tensor next_values;        // [T, N] the rollout's, but for those of observations after a last step or a cut
+  torch::Tensor next_values;        // [T, N] from the rollout, except after the last step and after truncations
 };
 
 Unrolled unroll(const TensorMap& p, const RunConfig& config, const Rollout& rollout, bool lstm) {
@@ -362,7 +363,8 @@ std::pair<std::vector<double>, std::vector<double>> vtrace_targets(const Algorit
   return {targets, advantages};
 }
 
-// Episodes that end, are cut off (at the end of a chunk, of the rollout and before a void step) and begin again.
+// A rollout with a terminated episode, a masked step, and truncations: inside and at the end of a chunk, before a
+// masked step and at the end of the rollout.
 std::shared_ptr<Rollout> cut_rollout(int64_t state_size) {
   const auto rollout = random_recurrent_rollout(8, 5, 4, state_size, 17);
   const auto set = [](Array& flags, int64_t t, int64_t n, uint8_t value) {
@@ -390,7 +392,7 @@ std::shared_ptr<Rollout> cut_rollout(int64_t state_size) {
 
 }  // namespace
 
-TEST_CASE("recurrent: V-trace targets and ratios are those of the network unrolled by hand") {
+TEST_CASE("recurrent: V-trace targets and log-probabilities equal those of a network unrolled in a plain loop") {
   for (const bool lstm : {true, false}) {
     for (const bool device_form : {false, true}) {
       CAPTURE(lstm);
@@ -437,7 +439,7 @@ TEST_CASE("recurrent: V-trace targets and ratios are those of the network unroll
   }
 }
 
-TEST_CASE("recurrent: V-trace and a rollout correction learn with finite figures") {
+TEST_CASE("recurrent: an update with V-trace or a rollout correction has finite metrics") {
   for (const bool vtrace : {true, false}) {
     RunConfig config = recurrent_config("lstm", 8, 4, 1);
     config.env.id = "GridWorld";
@@ -460,13 +462,13 @@ TEST_CASE("recurrent: V-trace and a rollout correction learn with finite figures
       INFO(name);
       CHECK(std::isfinite(value));
     }
-    // Nothing has moved yet, so the weights say what the behaviour policy said.
+    // The weights have not changed yet, so the policy equals the behaviour policy.
     CHECK(report.metrics.at("kl") == doctest::Approx(0.0).epsilon(1e-5));
     if (!vtrace) CHECK(report.metrics.at("rollout_kl") == doctest::Approx(0.0).epsilon(1e-5));
   }
 }
 
-TEST_CASE("recurrent: two ranks with chunks of their own are one with the chunks of both") {
+TEST_CASE("recurrent: two ranks with different chunks train like one learner with the chunks of both") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
     RunConfig config = recurrent_config("lstm", 8, 4, 1);

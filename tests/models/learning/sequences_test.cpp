@@ -17,7 +17,7 @@ using namespace troupe::test;
 
 namespace {
 
-// Rollouts with random ends and failures, staged with whole columns.
+// Rollouts with random ends of episodes and masked steps, staged as whole columns.
 struct Staged {
   EnvSpec spec = discrete_spec();
   std::vector<std::shared_ptr<Rollout>> rollouts;
@@ -54,7 +54,7 @@ std::vector<int64_t> iota(int64_t n) {
 
 }  // namespace
 
-TEST_CASE("sequences: every valid step is in exactly one, in the order of time, and nothing crosses an end") {
+TEST_CASE("sequences: every valid step is in exactly one sequence, in order of time, and no sequence crosses an end") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const Staged staged(seed);
     const StagedSamples& b = *staged.samples;
@@ -76,7 +76,7 @@ TEST_CASE("sequences: every valid step is in exactly one, in the order of time, 
       }
       const int64_t last = sequence.back();
       CHECK(all.complete[i] == (terminated[last] || (cut_is_end && truncated[last])));
-      // It could not have been longer.
+      // The sequence has the largest possible length.
       const int64_t next = last + rollout->columns;
       if (!terminated[last] && !truncated[last] && next < rollout->first_sample + rollout->steps * rollout->columns)
         CHECK(b.valid.view<uint8_t>()[next] == 0);
@@ -87,7 +87,7 @@ TEST_CASE("sequences: every valid step is in exactly one, in the order of time, 
   }
 }
 
-TEST_CASE("sequences: an epoch holds each once, and minibatches are cut nearest to equal") {
+TEST_CASE("sequences: an epoch has each sequence once, and minibatches have nearly equal sizes") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const Staged staged(seed);
     const Sequences all = cut_sequences(*staged.samples, false);
@@ -120,7 +120,7 @@ TEST_CASE("sequences: an epoch holds each once, and minibatches are cut nearest 
   }
 }
 
-TEST_CASE("minibatch: samples on their own are cut as evenly as can be") {
+TEST_CASE("minibatch: minibatches of single samples differ by at most one sample") {
   const std::vector<int64_t> samples = iota(10);
   const EpochOrder order = shuffled(samples, 3);
   std::vector<int64_t> sizes;
@@ -178,7 +178,7 @@ TEST_CASE("sequence advantages: the critic's value of the first state is ReMax's
   }
 }
 
-TEST_CASE("rollout weights: at token level the clamped ratio of the joint action, and 0 where there is no sample") {
+TEST_CASE("rollout weights: at token level they are the clamped ratio of the joint action, and 0 for masked steps") {
   Staged staged(7);
   StagedSamples& b = *staged.samples;
   const Sequences all = cut_sequences(b, false);

@@ -1,4 +1,4 @@
-// Every encoder by its own description: a new one needs no line here.
+// Tests every encoder from its description in the table, so a new encoder needs no change here.
 
 #include "models/networks/encoders/encoder_table.h"
 
@@ -27,7 +27,7 @@ const ArraySpec kObservations[] = {
 
 Json value_of(const ObjectSetting& key);
 
-// An object with every key that is described.
+// An object with all described keys.
 Json object_of(std::span<const ObjectSetting> keys) {
   Json result = Json::object();
   for (const ObjectSetting& key : keys) result[std::string(key.setting.key)] = value_of(key);
@@ -63,7 +63,7 @@ std::string refusal(const Json& net, const ArraySpec& observation) {
   return "";
 }
 
-// What the reader says to these settings of an encoder, for each observation; "" where it accepts them.
+// The error of the reader about these settings of an encoder, for each observation; "" if it accepts them.
 std::vector<std::string> refusals_of_encoder(const Json& settings) {
   std::vector<std::string> result;
   for (const ArraySpec& observation : kObservations)
@@ -79,7 +79,7 @@ std::set<std::string> keys_of(std::span<const ObjectSetting> keys) {
 
 }  // namespace
 
-TEST_CASE("encoder table: the reader and the schema accept every name, with every key that is described") {
+TEST_CASE("encoder table: reader and schema accept every encoder with all its described keys") {
   const Json schema = net_schema()["properties"]["encoders"]["additionalProperties"];
   CHECK(schema["properties"]["kind"]["enum"] == Json(encoder_names()));
   CHECK(encoder_names().size() == encoder_kinds().size());
@@ -98,7 +98,7 @@ TEST_CASE("encoder table: the reader and the schema accept every name, with ever
   }
 }
 
-TEST_CASE("encoder table: an encoder reads the keys that it describes, and no others") {
+TEST_CASE("encoder table: an encoder reads exactly the keys that it describes") {
   for (const EncoderKind& kind : encoder_kinds()) {
     CAPTURE(kind.name);
     bool built = false;
@@ -122,7 +122,7 @@ TEST_CASE("encoder table: an encoder reads the keys that it describes, and no ot
 
 namespace {
 
-// Whether a property of the schema describes the key as this kind has it.
+// Whether a property of the schema agrees with this key of this kind.
 bool describes(const Json& property, const EncoderKind& kind, const ObjectSetting& key) {
   const std::string text = property.at("description");
   if (text.find(kind.name) > text.find(':')) return false;
@@ -148,7 +148,7 @@ TEST_CASE("encoder table: the schema gives the limits and the default of every k
   }
 }
 
-TEST_CASE("net_layout: the reader accepts every key that is described, beside all others") {
+TEST_CASE("net_layout: the reader accepts all described keys together") {
   const Json net = object_of(net_keys());
   CHECK(refusal(net, kObservations[1]) == "");
   const Json schema = net_schema();

@@ -1,5 +1,5 @@
 #pragma once
-// A network like model.kind "mlp" without hidden layers, whose tensors have names of its own.
+// A network like model.kind "mlp" without hidden layers, but with other names of the tensors.
 
 #include <memory>
 #include <string>
@@ -53,7 +53,7 @@ inline std::string linear_name(std::string name) {
   return name;
 }
 
-// `config` is of an mlp without hidden layers.
+// `config` must describe an mlp without hidden layers.
 inline std::shared_ptr<const NetworkDefinition> linear_network(const ModelConfig& config, const EnvSpec& env) {
   NetworkLayout layout = network_layout(config, env);
   for (NetworkTensor& tensor : layout.tensors) tensor.name = linear_name(tensor.name);

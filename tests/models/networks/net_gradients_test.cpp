@@ -1,4 +1,4 @@
-// The network of model.kind "net" against the same network written down with torch's own functions.
+// The network of model.kind "net" compared with the same network written with functions of torch.
 
 #include "models/networks/net.h"
 
@@ -19,8 +19,7 @@ constexpr double kTolerance = 1e-6;
 struct Outputs {
   torch::Tensor policy, values, state;
 };
-// One input after the other through plain functions: parameters, inputs (bytes as numbers from 0 to 255), state,
-// starts.
+// A reference network: a function of parameters, inputs (bytes as numbers from 0 to 255), state and starts.
 using Reference = std::function<Outputs(const TensorMap&, const std::vector<torch::Tensor>&, const torch::Tensor&,
                                         const torch::Tensor&)>;
 
@@ -76,7 +75,7 @@ void check_against(const Reference& reference, const ModelConfig& config, const 
 
 torch::Tensor trunk(const TensorMap& p, const torch::Tensor& x) { return linear(p, "trunk.0", x).tanh(); }
 
-// A core of torch's own cells; `features` [L * C, I].
+// A core of cells of torch; `features` [L * C, I].
 Outputs run_cells(const TensorMap& p, bool lstm, const torch::Tensor& features, torch::Tensor state,
                   const torch::Tensor& starts) {
   const int64_t steps = starts.size(0), sequences = starts.size(1);
@@ -103,7 +102,7 @@ Outputs run_cells(const TensorMap& p, bool lstm, const torch::Tensor& features, 
 
 }  // namespace
 
-TEST_CASE("net: outputs and gradients of convolutions are those of torch, for both orders of an image") {
+TEST_CASE("net: outputs and gradients of convolutions equal those of torch, for both orders of an image") {
   struct Image {
     Shape shape;
     int64_t kernel, stride, padding;
@@ -131,7 +130,7 @@ TEST_CASE("net: outputs and gradients of convolutions are those of torch, for bo
   }
 }
 
-TEST_CASE("net: outputs and gradients of nature are those of torch") {
+TEST_CASE("net: outputs and gradients of the encoder `nature` equal those of torch") {
   const Reference reference = [](const TensorMap& p, const auto& inputs, const auto&, const auto&) {
     torch::Tensor x = conv(p, "encoder.frames.0", inputs[0] * (1.0 / 255.0), 4, 0).tanh();
     x = conv(p, "encoder.frames.1", x, 2, 0).tanh();
@@ -144,7 +143,7 @@ TEST_CASE("net: outputs and gradients of nature are those of torch") {
     check_against(reference, net_config(json), env_of({{"frames", DType::u8, shape}}), 1, 3, 5);
 }
 
-TEST_CASE("net: outputs and gradients of embeddings and an mlp side by side are those of torch") {
+TEST_CASE("net: outputs and gradients of embeddings combined with an mlp equal those of torch") {
   const std::string json = R"({"encoders": {"tokens": {"kind": "embedding", "values": 5, "size": 3},
                                             "*": {"kind": "mlp", "hidden": [6, 4]}}, "trunk": [7]})";
   const Reference reference = [](const TensorMap& p, const auto& inputs, const auto&, const auto&) {
@@ -161,7 +160,7 @@ TEST_CASE("net: outputs and gradients of embeddings and an mlp side by side are 
                     17, seed);
 }
 
-TEST_CASE("net: outputs and gradients of an unrolled LSTM and GRU are those of torch's cells") {
+TEST_CASE("net: outputs and gradients of an unrolled LSTM and GRU equal those of cells of torch") {
   for (const bool lstm : {true, false}) {
     const std::string json =
         std::string(R"({"encoders": {"*": {"kind": "mlp", "hidden": [6]}}, "trunk": [], "core": )") +
@@ -175,7 +174,7 @@ TEST_CASE("net: outputs and gradients of an unrolled LSTM and GRU are those of t
   }
 }
 
-TEST_CASE("net: a value trunk begins at the encoders, and behind a recurrent core") {
+TEST_CASE("net: a value trunk reads the encoders, or the recurrent core if there is one") {
   const EnvSpec spec = env_of({{"state", DType::f32, {4}}});
   const std::string trunks = R"("encoders": {"*": {"kind": "mlp", "hidden": []}}, "trunk": [8], "value_trunk": [6])";
   const Reference separate = [](const TensorMap& p, const auto& inputs, const auto&, const auto&) {
@@ -183,7 +182,7 @@ TEST_CASE("net: a value trunk begins at the encoders, and behind a recurrent cor
   };
   check_against(separate, net_config('{' + trunks + '}'), spec, 1, 11, 1);
   const Reference behind = [](const TensorMap& p, const auto& inputs, const auto& state, const auto& starts) {
-    TensorMap open = p;  // the heads hand on what they read
+    TensorMap open = p;  // with heads that pass their inputs through
     const int64_t size = p.at("core.weight_hh").size(1);
     for (const char* head : {"policy.head", "value.head"}) {
       open[std::string(head) + ".weight"] = torch::eye(size, torch::kFloat);

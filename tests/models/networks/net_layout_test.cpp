@@ -55,7 +55,7 @@ std::string mistake_in(const ModelConfig& config, const EnvSpec& spec = spec_of(
 
 }  // namespace
 
-TEST_CASE("net_layout: without settings, images get convolutions and everything else an mlp") {
+TEST_CASE("net_layout: by default images get convolutions and other observations an mlp") {
   const auto shapes = shapes_of("{}", spec_of({kImage, kNumbers, kTokens}));
   const std::map<std::string, std::string> wanted = {
       {"encoder.image.0.bias", "[32]"},  {"encoder.image.0.weight", "[32, 3, 3, 3]"},
@@ -101,7 +101,7 @@ TEST_CASE("net_layout: trunk, core and value trunk") {
   CHECK(network_layout(net_of("{}"), spec).state_size == 0);
 }
 
-TEST_CASE("net_layout: first values are orthogonal, and an LSTM's forget gate begins with a bias of 1") {
+TEST_CASE("net_layout: initial weights are orthogonal, and the initial bias of an LSTM's forget gate is 1") {
   const WeightBlock weights =
       initial_weights(net_of(R"({"core": {"kind": "lstm", "size": 6}})"), spec_of({kNumbers}), 3);
   const auto recurrent = weights.floats("core.weight_hh");  // [24, 6]: orthonormal columns
@@ -124,7 +124,7 @@ TEST_CASE("net_layout: first values are orthogonal, and an LSTM's forget gate be
   CHECK(squares / 320 == doctest::Approx(1.0));
 }
 
-TEST_CASE("net_layout: what is wrong is named by its path") {
+TEST_CASE("net_layout: the error about a mistake has its path") {
   std::string kinds;
   for (const std::string_view name : encoder_names()) kinds += (kinds.empty() ? "" : ", ") + std::string(name);
   const std::pair<const char*, std::string> cases[] = {

@@ -1,4 +1,4 @@
-// Policies and learners with networks of model.kind "net", on the environments that there are.
+// Policies and learners with networks of model.kind "net", on the built-in environments.
 
 #include <cmath>
 #include <string>
@@ -68,7 +68,7 @@ void check_model(const RunConfig& config) {
     INFO(name);
     CHECK(std::isfinite(value));
   }
-  // Saved, loaded and published, the weights say the same.
+  // Weights that were saved, loaded and published give the same outputs.
   const auto other = make_learner(config, spec);
   other->load(learner->save());
   const auto fresh = make_policy(config, spec);
@@ -107,7 +107,7 @@ TEST_CASE("net: every built-in environment has a recurrent network that acts and
   }
 }
 
-TEST_CASE("net: a recurrent policy names the state that a request lacks") {
+TEST_CASE("net: the error about a request without a recurrent state names what is missing") {
   const RunConfig config = config_of("CartPole-v1", R"({"core": {"kind": "gru", "size": 8}})");
   const auto policy = make_policy(config, make_env(config.env)->spec());
   ActInput input = first_observations(config, 8);
@@ -119,7 +119,7 @@ TEST_CASE("net: a recurrent policy names the state that a request lacks") {
   CHECK_THROWS_WITH_AS(policy->act(input), "starts of episodes are [0], expected [4]", InvariantError);
 }
 
-TEST_CASE("net: a start makes the state of a request count as zeros") {
+TEST_CASE("net: for a row that starts an episode the state of a request is replaced by zeros") {
   const RunConfig config = config_of("CartPole-v1", R"({"core": {"kind": "lstm", "size": 8}})");
   const auto policy = make_policy(config, make_env(config.env)->spec());
   ActInput input = first_observations(config, 16);
@@ -132,7 +132,7 @@ TEST_CASE("net: a start makes the state of a request count as zeros") {
   CHECK_FALSE(policy->act(input).state == zeros.state);
 }
 
-TEST_CASE("net: settings that recurrence rules out are refused") {
+TEST_CASE("net: settings that a recurrent model does not support are refused") {
   const auto refused = [](auto change) {
     RunConfig config = config_of("CartPole-v1", R"({"core": {"kind": "lstm"}})");
     change(config);

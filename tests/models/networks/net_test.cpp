@@ -1,4 +1,5 @@
-// The network of model.kind "net" against itself: step by step, over the starts of episodes, in parts.
+// Consistency of the network of model.kind "net": whole sequences and single steps, starts of episodes, partial
+// batches.
 
 #include "models/networks/net.h"
 
@@ -35,7 +36,7 @@ NetworkInput steps_of(const NetworkInput& input, int64_t begin, int64_t count, c
 
 }  // namespace
 
-TEST_CASE("net: unrolled over many steps, it says what it says step by step") {
+TEST_CASE("net: the outputs for a whole sequence equal those of single steps") {
   const EnvSpec spec = env_of({{"state", DType::f32, {4}}, {"image", DType::u8, {6, 6, 2}}});
   for (const char* json : {kLstm, kGru}) {
     for (const uint64_t seed : {1, 2, 3}) {
@@ -60,7 +61,7 @@ TEST_CASE("net: unrolled over many steps, it says what it says step by step") {
   }
 }
 
-TEST_CASE("net: nothing leaks over the start of an episode inside a sequence") {
+TEST_CASE("net: neither outputs nor gradients depend on steps before the start of an episode") {
   const EnvSpec spec = env_of({{"state", DType::f32, {4}}});
   const int64_t steps = 8, sequences = 3, start = 5;
   for (const char* json : {kLstm, kGru}) {
@@ -69,7 +70,7 @@ TEST_CASE("net: nothing leaks over the start of an episode inside a sequence") {
     input.starts = torch::zeros({steps, sequences}, torch::kBool);
     input.starts[start].fill_(true);
     const int64_t before = start * sequences, after = (steps - start) * sequences;
-    // Only what comes after the start has a loss: the gradients are those of a batch without the steps before it.
+    // Only steps after the start have a loss, so the gradients equal those of a batch without the steps before it.
     const auto gradients = [&](const NetworkInput& from, int64_t samples) {
       model.network->forward(from, true);
       torch::Tensor a = torch::zeros({samples, 3}), b = torch::zeros({samples, 1});
@@ -104,7 +105,7 @@ TEST_CASE("net: nothing leaks over the start of an episode inside a sequence") {
   }
 }
 
-TEST_CASE("net: the state before a start has no gradient, and that without one has") {
+TEST_CASE("net: the initial state has no gradient if the first step is a start, else it has one") {
   NetModel model(net_config(kLstm), env_of({{"state", DType::f32, {4}}}), 6);
   NetworkInput input = random_sequences(model, 3, 2, 6);
   input.starts.fill_(false);
@@ -116,7 +117,7 @@ TEST_CASE("net: the state before a start has no gradient, and that without one h
   CHECK(input.state.grad()[1].abs().max().item<float>() > 0.0f);
 }
 
-TEST_CASE("net: gradients add up over backward passes in the memory of the weights' gradients") {
+TEST_CASE("net: gradients of several backward passes are added up") {
   const EnvSpec spec = env_of({{"image", DType::u8, {3, 8, 8}}});
   NetModel model(net_config("{}"), spec, 1);
   const std::vector<torch::Tensor> samples = random_inputs(model, 6, 1);
@@ -143,7 +144,7 @@ TEST_CASE("net: gradients add up over backward passes in the memory of the weigh
 
 namespace {
 
-// The network of `whole` with the same weights, in which the tensors whose names begin with one of `frozen` are frozen.
+// A network like `whole` with the same weights. Tensors whose names begin with one of `frozen` are frozen.
 struct FrozenNet {
   NetPlan plan;
   WeightBlock weights;
@@ -167,7 +168,7 @@ struct FrozenNet {
 
 }  // namespace
 
-TEST_CASE("net: frozen tensors are computed with and get no gradients; those of the others stay the same") {
+TEST_CASE("net: frozen tensors affect the outputs but get no gradients, and the other gradients stay the same") {
   const EnvSpec spec = env_of({{"state", DType::f32, {4}}, {"image", DType::u8, {6, 6, 2}}});
   const std::vector<std::vector<std::string>> cases = {{"encoder.image.0.weight"},
                                                        {"encoder", "core.weight_hh"},
@@ -198,7 +199,7 @@ TEST_CASE("net: frozen tensors are computed with and get no gradients; those of 
   }
 }
 
-TEST_CASE("net: an undefined gradient stands for zeros, and inputs of inference mode are taken") {
+TEST_CASE("net: an undefined gradient counts as zeros, and inputs from inference mode are accepted") {
   NetModel model(net_config(R"({"value_trunk": [4]})"), env_of({{"state", DType::f32, {4}}}), 2);
   std::vector<torch::Tensor> inputs;
   {
@@ -214,7 +215,7 @@ TEST_CASE("net: an undefined gradient stands for zeros, and inputs of inference 
   CHECK(model.device.gradient("encoder.state.0.weight").abs().max().item<float>() > 0.0f);
 }
 
-TEST_CASE("net: an image of 16-bit floating-point numbers is read as the numbers it holds") {
+TEST_CASE("net: an image of 16-bit floating-point numbers gives the same outputs as one of float32") {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const auto env = [](DType type) { return env_of({{"image", type, {6, 6, 2}}}); };
     const std::string conv = R"({"encoders": {"image": {"kind": "conv"}}})";
@@ -226,7 +227,7 @@ TEST_CASE("net: an image of 16-bit floating-point numbers is read as the numbers
   }
 }
 
-TEST_CASE("net: a number that is no value of an embedding makes its own sample NaN") {
+TEST_CASE("net: a number outside the values of an embedding makes only its own sample NaN") {
   const std::string json = R"({"encoders": {"token": {"kind": "embedding", "values": 3}}})";
   NetModel model(net_config(json), env_of({{"token", DType::i32, {}}}), 1);
   const torch::Tensor tokens = torch::tensor({0, 3, 2, -1}, torch::kInt);
@@ -234,7 +235,7 @@ TEST_CASE("net: a number that is no value of an embedding makes its own sample N
   for (int64_t sample = 0; sample < 4; ++sample) CHECK(output.values[sample].isnan().item<bool>() == (sample % 2 == 1));
 }
 
-TEST_CASE("net: a forward sees new weights, and one without samples gives none") {
+TEST_CASE("net: a forward pass uses changed weights, and accepts a batch without samples") {
   NetModel model(net_config(kLstm), env_of({{"state", DType::f32, {4}}, {"image", DType::u8, {6, 6, 2}}}), 2);
   const NetworkInput input = random_sequences(model, 1, 4, 2);
   const torch::Tensor before = model.network->forward(input, false).policy.clone();

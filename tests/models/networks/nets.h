@@ -1,5 +1,5 @@
 #pragma once
-// Networks of model.kind "net" on made-up environments, with random weights and inputs.
+// Networks of model.kind "net" for test environments, with random weights and inputs.
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -38,7 +38,7 @@ inline ModelConfig net_config(const std::string& json, const std::string& activa
   return config;
 }
 
-// A network whose weights are the first ones of `seed`, each moved a little, so that no bias is 0.
+// A network with the initial weights of `seed` plus noise, so that no bias is 0.
 struct NetModel {
   ModelConfig config;
   EnvSpec spec;
@@ -60,7 +60,7 @@ struct NetModel {
     }
   }
 
-  // The parameters in another precision, as leaves of a graph of their own.
+  // Copies of the parameters in another precision, as leaves of a new graph.
   TensorMap parameters(at::ScalarType type) const {
     TensorMap result;
     for (const NetworkTensor& tensor : layout.tensors)

@@ -10,7 +10,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
-TEST_CASE("policy: weights of another signature or of another size are refused and the old ones kept") {
+TEST_CASE("policy: weights with another signature or size are refused, and the old weights are kept") {
   Pair pair(small_config(), discrete_spec()), other(small_config(), masked_spec());
   const Array before = pair.policy->act(one_input(pair.spec, 2)).log_probs;
   CHECK_THROWS_WITH_AS(pair.policy->load(*other.learner->snapshot({0, 3})),
@@ -24,7 +24,7 @@ TEST_CASE("policy: weights of another signature or of another size are refused a
   CHECK(pair.policy->act(one_input(pair.spec, 2)).log_probs == before);
 }
 
-TEST_CASE("policy: one that has loaded no weights acts with the learner's first ones") {
+TEST_CASE("policy: a policy that has loaded no weights acts with the initial weights of the learner") {
   RunConfig config = small_config();
   config.model.normalize_observations = config.model.normalize_returns = true;
   const Pair pair(config, continuous_spec());
@@ -38,7 +38,7 @@ TEST_CASE("policy: one that has loaded no weights acts with the learner's first 
   CHECK(valued->values(input.observations) == loaded->values(input.observations));
 }
 
-TEST_CASE("policy: a row with numbers that are not finite is named") {
+TEST_CASE("policy: the error about numbers that are not finite has the number of the row") {
   Pair pair(small_config(), discrete_spec());
   ActInput input = one_input(pair.spec, 4);
   input.observations.at("state").mutable_view<float>()[2 * 5 + 1] = nan();
@@ -46,7 +46,7 @@ TEST_CASE("policy: a row with numbers that are not finite is named") {
   CHECK_THROWS_WITH(pair.policy->values(input.observations), doctest::Contains("row 2 is not finite"));
 }
 
-TEST_CASE("policy: an observation of the wrong shape or type is named") {
+TEST_CASE("policy: an observation of the wrong shape is refused by name") {
   Pair pair(small_config(), discrete_spec());
   ActInput input = one_input(pair.spec, 4);
   input.observations.set("state", Array(DType::f32, {4, 6}));
@@ -67,7 +67,7 @@ TEST_CASE("policy: a row acts the same in a batch of any size") {
   }
 }
 
-TEST_CASE("policy: bytes are read as numbers from 0 to 1, after the arrays before them") {
+TEST_CASE("policy: bytes are read as numbers from 0 to 1, in the order of the spec") {
   EnvSpec spec = discrete_spec();
   spec.observations = {{"image", DType::u8, {2, 2}}, {"state", DType::f32, {1}}};
   EnvSpec flat = discrete_spec();
@@ -79,7 +79,7 @@ TEST_CASE("policy: bytes are read as numbers from 0 to 1, after the arrays befor
   CHECK(policy->act(mixed).values.view<float>()[0] == doctest::Approx(plain->act(numbers).values.view<float>()[0]));
 }
 
-TEST_CASE("policy: 16-bit floating-point numbers are read as the numbers they are") {
+TEST_CASE("policy: 16-bit floating-point observations give the same outputs as float32") {
   EnvSpec spec = discrete_spec();
   spec.observations = {{"half", DType::f16, {2}}, {"brain", DType::bf16, {3}}};
   EnvSpec flat = discrete_spec();
@@ -92,7 +92,7 @@ TEST_CASE("policy: 16-bit floating-point numbers are read as the numbers they ar
   CHECK(policy->act(mixed).values == plain->act(numbers).values);
 }
 
-TEST_CASE("policy: the parameters of its distributions come when asked for, and say what the actions were drawn from") {
+TEST_CASE("policy: requested policy parameters give the log-probabilities of the actions") {
   for (const EnvSpec& spec : {token_spec(), continuous_spec()}) {
     Pair pair(small_config(), spec);
     ActInput input = one_input(spec, 5);
@@ -102,7 +102,7 @@ TEST_CASE("policy: the parameters of its distributions come when asked for, and 
     const ActOutput output = pair.policy->act(input);
     CHECK(output.actions == without.actions);
     CHECK(output.policy_parameters.shape() == Shape{5, spec.action.policy_parameters()});
-    // The log-probabilities of the actions follow from the parameters alone.
+    // Computes the log-probabilities of the actions from the parameters.
     const Head head(spec.action);
     std::vector<float> outputs, log_std, log_probs(5 * head.decisions()), entropy(5);
     for (int64_t row = 0; row < 5; ++row) {
@@ -126,7 +126,7 @@ TEST_CASE("policy: the parameters of its distributions come when asked for, and 
   }
 }
 
-TEST_CASE("policy: no rows give no actions") {
+TEST_CASE("policy: a request without rows gives no actions and no values") {
   Pair pair(small_config(), continuous_spec());
   CHECK(pair.policy->act(one_input(pair.spec, 0)).actions.shape() == Shape{0, 1, 2});
   CHECK(pair.policy->values(one_input(pair.spec, 0).observations).size() == 0);

@@ -18,7 +18,7 @@ bool all_zero(Replica& replica) {
 
 }  // namespace
 
-TEST_CASE("replica: first weights are drawn when they are required, on the device too") {
+TEST_CASE("replica: initial weights are drawn when they are first required, also on the device") {
   const RunConfig config = small_config();
   const EnvSpec spec = continuous_spec();
   for (const bool own_memory : {false, true}) {
@@ -31,7 +31,7 @@ TEST_CASE("replica: first weights are drawn when they are required, on the devic
   }
 }
 
-TEST_CASE("replica: where weights were loaded none are drawn") {
+TEST_CASE("replica: if weights were loaded, no initial weights are drawn") {
   const RunConfig config = small_config();
   const EnvSpec spec = continuous_spec();
   const WeightBlock others = initial_weights(config.model, spec, config.seed + 1);
@@ -47,7 +47,7 @@ TEST_CASE("replica: where weights were loaded none are drawn") {
   }
 }
 
-TEST_CASE("replica: one that refused weights draws its own") {
+TEST_CASE("replica: after refused weights the initial weights are drawn") {
   const RunConfig config = small_config();
   const EnvSpec spec = continuous_spec();
   Replica replica(config, spec, at::kCPU, /*with_gradients=*/true);
@@ -57,7 +57,7 @@ TEST_CASE("replica: one that refused weights draws its own") {
   CHECK((replica.weights.save() == initial_weights(config.model, spec, config.seed).save()));
 }
 
-TEST_CASE("replica: whatever a learner does first, it begins with the weights of its seed") {
+TEST_CASE("replica: a learner starts with the weights of its seed, whether it first saves, publishes or trains") {
   const RunConfig config = small_config();
   const EnvSpec spec = discrete_spec();
   const auto weights = initial_weights(config.model, spec, config.seed).save();

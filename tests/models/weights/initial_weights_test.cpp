@@ -1,4 +1,4 @@
-// Which tensors a model can begin with, and what is said of the first one that does not fit.
+// Checks of tensors with which a model shall begin, and the error about the first one that does not fit.
 #include "models/weights/initial_weights.h"
 
 #include <limits>
@@ -33,7 +33,7 @@ struct Model {
   ModelConfig config;
 };
 
-// What is refused, or nothing.
+// The error, or "" if the tensors are accepted.
 std::string misfit(const Signature& model, const Tensors& tensors) {
   try {
     check_initial_weights(model, tensors);
@@ -50,11 +50,11 @@ TEST_CASE("initial_weights: tensors of the same names, shapes and dtypes fit, wh
   CHECK(misfit(model.signature(), model.tensors()) == "");
   CHECK(misfit(model.signature(), model.tensors(8)) == "");
   Model scheduled;
-  scheduled.config.log_std = "scheduled";  // a buffer of the same name
+  scheduled.config.log_std = "scheduled";  // then log_std is a buffer with the same name
   CHECK(misfit(scheduled.signature(), model.tensors()) == "");
 }
 
-TEST_CASE("initial_weights: the first tensor that is missing, left over, or of another shape or dtype is named") {
+TEST_CASE("initial_weights: the error names the first tensor that is missing, unknown, or of another shape or dtype") {
   const Model model;
   Model wider, plain;
   wider.config.hidden = {5};
@@ -88,7 +88,7 @@ TEST_CASE("initial_weights: numbers that are not finite and impossible statistic
   }
 }
 
-TEST_CASE("initial_weights: statistics that overflow are refused, large ones are not") {
+TEST_CASE("initial_weights: statistics that overflow are refused, large ones are accepted") {
   const Model model;
   const auto with = [&](const std::string& name, double x) {
     Tensors tensors = model.tensors();

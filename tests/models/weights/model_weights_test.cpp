@@ -1,4 +1,4 @@
-// Which tensors a model has, in which order, and which of them are trained.
+// The tensors of a model, their order and their groups.
 #include "models/weights/model_weights.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ std::vector<std::string> texts_of(const Signature& signature) {
 
 }  // namespace
 
-TEST_CASE("model_weights: the value function's own layers are its group, what it shares is the policy's") {
+TEST_CASE("model_weights: layers of the value function only are in group value, shared layers in group policy") {
   ModelConfig mlp;
   auto groups = groups_of(mlp);
   CHECK(groups.at("policy.1.weight") == TensorGroup::policy);
@@ -60,7 +60,7 @@ TEST_CASE("model_weights: the value function's own layers are its group, what it
   CHECK(groups.at("value.0.weight") == TensorGroup::value);
 }
 
-TEST_CASE("model_weights: the spread of actions is trained unless it follows a schedule, statistics never are") {
+TEST_CASE("model_weights: log_std is trained unless it follows a schedule, statistics are never trained") {
   ModelConfig config;
   CHECK(groups_of(config).at(kLogStd) == TensorGroup::policy);
   config.log_std = "scheduled";
@@ -95,7 +95,7 @@ TEST_CASE("model_weights: tensors are sorted by group, then by name") {
   CHECK(texts_of(model_signature(layout, config, env_spec())) == wanted);
 }
 
-TEST_CASE("model_weights: first values do not depend on what is trained") {
+TEST_CASE("model_weights: initial weights do not depend on which tensors are trained") {
   ModelConfig config;
   config.hidden = {4};
   NetworkLayout layout = network_layout(config, env_spec());
@@ -104,7 +104,7 @@ TEST_CASE("model_weights: first values do not depend on what is trained") {
   CHECK((initial_weights(layout, config, env_spec(), 5).save() == trained));
 }
 
-TEST_CASE("weight_block: groups follow each other, and what is trained comes first") {
+TEST_CASE("weight_block: groups are contiguous, and trained tensors come first") {
   const WeightBlock block(Signature{{{TensorGroup::policy, "a", {3, 7}, DType::f32},
                                      {TensorGroup::policy, "b", {}, DType::f32},
                                      {TensorGroup::frozen, "c", {17}, DType::f32},

@@ -1,4 +1,4 @@
-// Whole updates of a learner in the device form, on the CPU, against the host form.
+// Complete updates of a learner in the device form, computed on the CPU, compared with the host form.
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +36,7 @@ void check_same(const UpdateReport& device, const UpdateReport& host, double tol
   }
 }
 
-// One step from the same weights: differences are those of rounding alone.
+// Compares one update of both forms from the same weights. Differences are due to rounding only.
 void check_update(const RunConfig& config, const EnvSpec& spec, const SuperBatch& batch, double tolerance = 2e-5) {
   const auto host = learner_of(config, spec, false), device = learner_of(config, spec, true);
   const UpdateReport a = update_with(*device, batch, 0.25), b = update_with(*host, batch, 0.25);
@@ -44,7 +44,7 @@ void check_update(const RunConfig& config, const EnvSpec& spec, const SuperBatch
   check_learners(*device, *host, tolerance);
 }
 
-// A batch in which episodes end, so that it falls into sequences.
+// A rollout in which episodes end, so that it has several sequences per column.
 std::shared_ptr<Rollout> episodes_rollout(const RunConfig& config, const EnvSpec& spec, uint64_t seed) {
   const auto policy = make_policy(config, spec);
   auto rollout = random_rollout(spec, *policy, 9, 8, seed);
@@ -61,7 +61,7 @@ std::vector<EnvSpec> all_specs() { return {discrete_spec(), continuous_spec(), t
 
 }  // namespace
 
-TEST_CASE("device form: an update is that of the host form, whatever the actions") {
+TEST_CASE("device form: an update equals that of the host form, for every kind of actions") {
   for (const EnvSpec& spec : all_specs()) {
     RunConfig config = small_config();
     config.trainer.epochs = 2;
@@ -79,7 +79,7 @@ TEST_CASE("device form: an update is that of the host form, whatever the actions
   }
 }
 
-TEST_CASE("device form: log_std that follows a schedule is that of the update") {
+TEST_CASE("device form: an update uses the scheduled log_std of its progress") {
   RunConfig config = small_config();
   config.model.log_std = "scheduled";
   config.model.log_std_end = -2.0;
@@ -117,7 +117,7 @@ TEST_CASE("device form: every estimator and every surrogate trains as in the hos
   }
 }
 
-TEST_CASE("device form: decisions that were not executed are left out, whatever is stored for them") {
+TEST_CASE("device form: decisions that were not executed are ignored, whatever is stored for them") {
   for (const bool is_continuous : {false, true}) {
     for (const char* ratio : {"joint", "per_dimension"}) {
       RunConfig config = small_config();
@@ -146,7 +146,7 @@ TEST_CASE("device form: decisions that were not executed are left out, whatever 
   }
 }
 
-TEST_CASE("device form: several updates on environments stay close to the host form's") {
+TEST_CASE("device form: several updates on environments stay close to those of the host form") {
   const auto grid_world = [] {
     RunConfig config;
     config.env.id = "GridWorld";
@@ -180,7 +180,7 @@ TEST_CASE("device form: several updates on environments stay close to the host f
   }
 }
 
-TEST_CASE("device form: batches of no sample and of one sample, and samples that are all rejected") {
+TEST_CASE("device form: batches without samples, with one sample and with only rejected samples are accepted") {
   for (const EnvSpec& spec : all_specs()) {
     RunConfig config = small_config();
     config.algorithm.normalize_advantages = false;
@@ -199,7 +199,7 @@ TEST_CASE("device form: batches of no sample and of one sample, and samples that
   }
 }
 
-TEST_CASE("device form: a batch with NaN in it is skipped and changes neither weights nor moments") {
+TEST_CASE("device form: a batch with NaN is skipped and changes neither weights nor moments") {
   for (const char* what : {"advantages", "returns", "observations"}) {
     RunConfig config = small_config();
     config.algorithm.normalize_advantages = false;
@@ -224,7 +224,7 @@ TEST_CASE("device form: a batch with NaN in it is skipped and changes neither we
   }
 }
 
-TEST_CASE("device form: a sample without finite outputs costs the steps that hold it alone, as in the host form") {
+TEST_CASE("device form: a sample with non-finite outputs makes only its own minibatch skip, as in the host form") {
   for (const EnvSpec& spec : all_specs()) {
     RunConfig config = small_config();
     config.algorithm.normalize_advantages = false;
@@ -246,7 +246,7 @@ TEST_CASE("device form: a sample without finite outputs costs the steps that hol
   }
 }
 
-TEST_CASE("device form: a state saved by one form continues in the other") {
+TEST_CASE("device form: each form can continue from a state saved by the other") {
   for (const bool from_device : {false, true}) {
     RunConfig config = small_config();
     config.model.normalize_observations = config.model.normalize_returns = true;
@@ -262,7 +262,7 @@ TEST_CASE("device form: a state saved by one form continues in the other") {
   }
 }
 
-TEST_CASE("device form: a staged batch has memory of its own") {
+TEST_CASE("device form: a staged batch does not share memory with its rollouts") {
   const RunConfig config = small_config();
   const EnvSpec spec = discrete_spec();
   const auto policy = make_policy(config, spec);
@@ -276,7 +276,7 @@ TEST_CASE("device form: a staged batch has memory of its own") {
   CHECK((learner->save().model == other->save().model));
 }
 
-TEST_CASE("device form: an action that is not possible is refused when the batch is staged") {
+TEST_CASE("device form: a masked or unknown action is refused when the batch is staged") {
   const RunConfig config = small_config();
   for (const EnvSpec& spec : {discrete_spec(), masked_spec()}) {
     const auto policy = make_policy(config, spec);
@@ -292,7 +292,7 @@ TEST_CASE("device form: an action that is not possible is refused when the batch
     }
     CHECK_THROWS_WITH_AS(learner->stage(whole_batch(rollout)), doctest::Contains("sample 1, decision 0: action"),
                          InvariantError);
-    rollout->valid.mutable_view<uint8_t>()[1] = 0;  // what a failed environment did counts for nothing
+    rollout->valid.mutable_view<uint8_t>()[1] = 0;  // the action of a masked step is not checked
     CHECK_NOTHROW(learner->stage(whole_batch(rollout)));
   }
 }

@@ -1,5 +1,5 @@
-// The device form of the loss against the host form: every surrogate with every head, KL estimate and aggregation, the
-// rest drawn at random.
+// The device form of the loss compared with the host form: every surrogate with every head, KL estimate and
+// aggregation. Other settings are random.
 
 #include <algorithm>
 #include <cmath>
@@ -90,15 +90,15 @@ Said on_device(const Case& c) {
   return {loss.report(result, figures, c.totals, c.settings), result.outputs, result.values, result.log_std};
 }
 
-// The largest difference as a share of the largest number. `terms`: at most how large the numbers are that were added
-// up.
+// The largest difference divided by the largest number, or by `terms` if that is larger: an upper bound of the terms of
+// a sum.
 double distance(const torch::Tensor& a, const torch::Tensor& b, double terms = 0) {
   if (!a.defined() || a.numel() == 0) return a.defined() == b.defined() ? 0.0 : 1.0;
   return (a - b).abs().max().item<double>() / std::max({b.abs().max().item<double>(), terms, 1e-12});
 }
 
-// Sums and means of numbers of both signs are compared as parts of the numbers that they are made of: those of order 1,
-// times a ratio where ratios are large.
+// In sums and means of numbers with both signs, terms can cancel. So differences are compared with the size of the
+// terms, which is about 1 times the largest ratio.
 void check_report(const LossReport& a, const LossReport& b) {
   const double size = std::max(1.0, b.surrogate.ratio_max);
   const auto same = [&](double x, double y, double terms) {
@@ -113,13 +113,13 @@ void check_report(const LossReport& a, const LossReport& b) {
                       &SurrogateSums::clamped_squared, &SurrogateSums::ratio_max, &SurrogateSums::ratio_min})
     same(x.*member, y.*member, 1e-6);
   same(x.log_ratio_squared, y.log_ratio_squared, std::sqrt(y.count * y.log_ratio_squared));
-  same(x.k3, y.k3, 0.1 * y.count);  // ratio - 1 - log(ratio), of numbers close to 1
+  same(x.k3, y.k3, 0.1 * y.count);  // ratio - 1 - log(ratio), where terms nearly cancel for ratios close to 1
   for (auto member : {&SurrogateSums::count, &SurrogateSums::clipped, &SurrogateSums::clipped_lower,
                       &SurrogateSums::outside, &SurrogateSums::dead, &SurrogateSums::saturated})
     CHECK(x.*member == y.*member);
 }
 
-// Gradients agree to 1e-5, but for a few in which terms nearly cancel each other in float32, and to 1e-4 in these.
+// Gradients agree to 1e-5. In a few of them terms nearly cancel in float32, and these agree to 1e-4.
 struct Agreement {
   int gradients = 0, close = 0;
 
@@ -138,7 +138,7 @@ void check_case(const Case& c, Agreement& agreement) {
   check_report(device.report, host.report);
 }
 
-// Every surrogate, and what its parameters switch.
+// Every surrogate, and the variants that its parameters select.
 const std::vector<std::pair<std::string, std::string>>& surrogates() {
   static const auto result = [] {
     std::vector<std::pair<std::string, std::string>> all;
@@ -186,7 +186,7 @@ TEST_CASE("device loss: every surrogate of the table has a device form") {
   CHECK(find_device_surrogate("unheard-of") == nullptr);
 }
 
-TEST_CASE("device loss: gradients and report are those of the host form, whatever is combined") {
+TEST_CASE("device loss: gradients and report equal those of the host form, for random combinations of settings") {
   uint64_t seed = 0;
   Agreement agreement;
   for (const auto& [surrogate, parameters] : surrogates()) {
@@ -213,7 +213,7 @@ TEST_CASE("device loss: gradients and report are those of the host form, whateve
   CHECK(agreement.close >= 0.995 * agreement.gradients);
 }
 
-TEST_CASE("device loss: what is not finite shows in the report, and nothing else is hidden by it") {
+TEST_CASE("device loss: a non-finite output or return makes the loss non-finite, and a non-finite log_std is refused") {
   for (const EnvSpec& spec : heads()) {
     Rng rng(1);
     Case c(spec, random_settings(rng), 5);

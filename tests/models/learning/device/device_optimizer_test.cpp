@@ -1,5 +1,5 @@
-// The device form of the optimizer against the host form: trajectories, skipped steps, and states that pass from one to
-// the other.
+// The device form of the optimizer compared with the host form: trajectories, skipped steps, and states that one form
+// saves and the other loads.
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,7 @@ RunConfig optimizer_config() {
   return config;
 }
 
-// Two replicas of the same weights, one with each form.
+// Two replicas of the same weights, one for each form.
 struct Optimizers {
   RunConfig config;
   Replica host_replica, device_replica;
@@ -87,7 +87,7 @@ void check_close(const Tensors& a, const Tensors& b) {
 
 }  // namespace
 
-TEST_CASE("device optimizer: 50 steps are those of the host form, with clipping, decay and value-only steps") {
+TEST_CASE("device optimizer: 50 steps equal those of the host form, with clipping, decay and value-only steps") {
   for (const double decay : {0.0, 0.1}) {
     RunConfig config = optimizer_config();
     config.trainer.weight_decay = decay;
@@ -108,7 +108,7 @@ TEST_CASE("device optimizer: 50 steps are those of the host form, with clipping,
   }
 }
 
-TEST_CASE("device optimizer: a norm that is not finite leaves weights, moments and step counts as they were") {
+TEST_CASE("device optimizer: with a non-finite norm, weights, moments and step counts do not change") {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Optimizers both(optimizer_config());
     both.draw_gradients(1);
@@ -122,7 +122,7 @@ TEST_CASE("device optimizer: a norm that is not finite leaves weights, moments a
   }
 }
 
-TEST_CASE("device optimizer: a state saved by one form is taken up by the other") {
+TEST_CASE("device optimizer: each form can continue from a state saved by the other") {
   Optimizers both(optimizer_config());
   for (uint64_t step = 0; step < 5; ++step) {
     both.draw_gradients(step);
@@ -144,7 +144,7 @@ TEST_CASE("device optimizer: a state saved by one form is taken up by the other"
   CHECK((saved(both.device) == next));
 }
 
-TEST_CASE("device optimizer: frozen parameters stay as they are, on the device and in the host's weights") {
+TEST_CASE("device optimizer: frozen parameters do not change, on the device and in the host's weights") {
   const TrainerConfig config = optimizer_config().trainer;
   WeightBlock weights(Signature{{{TensorGroup::policy, "actor", {3, 7}, DType::f32},
                                  {TensorGroup::value, "critic", {5}, DType::f32},

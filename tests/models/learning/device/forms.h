@@ -1,5 +1,5 @@
 #pragma once
-// Learners in the two forms of an update, and how far they are from each other.
+// Learners in the two forms of an update, and the distance between their results.
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ inline std::unique_ptr<Learner> learner_of(const RunConfig& config, const EnvSpe
   return make_policy_learner(config, spec, {.reducer = std::move(reducer), .device_form = device_form});
 }
 
-// The largest difference as a share of the largest number, over all tensors.
+// The largest difference divided by the largest number, over all tensors.
 inline double distance(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b) {
   REQUIRE(a.size() == b.size());
   double result = 0;

@@ -1,4 +1,4 @@
-// Several learners that train the same weights, each with samples of its own.
+// Data-parallel training: several learners train the same weights, each with different samples.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ using namespace troupe::test;
 
 namespace {
 
-// With everything that has a sum over ranks.
+// Settings in which every kind of sum over ranks occurs.
 RunConfig rank_config() {
   RunConfig config = small_config();
   config.algorithm.normalize_advantages = true;
@@ -39,14 +39,14 @@ std::shared_ptr<Rollout> rollout_of(const RunConfig& config, const EnvSpec& spec
   return random_rollout(spec, *policy, steps, columns, seed, noise);
 }
 
-// Every third sample is no decision.
+// Masks every third step.
 std::shared_ptr<Rollout> with_void_steps(std::shared_ptr<Rollout> rollout) {
   const auto valid = rollout->valid.mutable_view<uint8_t>();
   for (size_t i = 0; i < valid.size(); i += 3) valid[i] = 0;
   return rollout;
 }
 
-// Of the chunks of actions only every `whole`-th was executed to its end, so that samples differ in their ratios.
+// Only every `whole`-th action chunk was executed to its end, so that samples differ in their number of ratios.
 std::shared_ptr<Rollout> with_cut_chunks(std::shared_ptr<Rollout> rollout, const EnvSpec& spec, size_t whole) {
   rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
   const auto executed = rollout->executed.mutable_view<int32_t>();
@@ -56,7 +56,7 @@ std::shared_ptr<Rollout> with_cut_chunks(std::shared_ptr<Rollout> rollout, const
 
 }  // namespace
 
-TEST_CASE("ranks: two with half of a batch each are one with the whole batch") {
+TEST_CASE("ranks: two ranks with half of a batch each train like one learner with the whole batch") {
   for (const bool device_form : {false, true}) {
     for (const EnvSpec& spec : {continuous_spec(), discrete_spec()}) {
       CAPTURE(device_form);
@@ -73,7 +73,7 @@ TEST_CASE("ranks: two with half of a batch each are one with the whole batch") {
   }
 }
 
-TEST_CASE("ranks: nor does it matter how the valid samples of a batch are divided among them") {
+TEST_CASE("ranks: the result does not depend on how the valid samples of a batch are divided among the ranks") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
     const RunConfig config = rank_config();
@@ -87,7 +87,7 @@ TEST_CASE("ranks: nor does it matter how the valid samples of a batch are divide
   }
 }
 
-TEST_CASE("ranks: ratios of decisions are counted over all ranks, beside the samples") {
+TEST_CASE("ranks: with a ratio per dimension, means are over the decisions of all ranks") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
     RunConfig config = rank_config();
@@ -100,7 +100,7 @@ TEST_CASE("ranks: ratios of decisions are counted over all ranks, beside the sam
   }
 }
 
-TEST_CASE("ranks: the KL of all samples ends the epochs, on both ranks at once") {
+TEST_CASE("ranks: the KL of all samples ends the epochs, on both ranks in the same epoch") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
     RunConfig config = rank_config();
@@ -113,7 +113,7 @@ TEST_CASE("ranks: the KL of all samples ends the epochs, on both ranks at once")
     };
     const double low = kl_of(calm), high = kl_of(wild);
     REQUIRE(low < 0.1 * high);
-    for (const double share : {0.1, 0.9}) {  // of the way from one rank's KL to the other's
+    for (const double share : {0.1, 0.9}) {  // position of the target between the KL of the two ranks
       config.algorithm.target_kl = low + share * (high - low);
       Trainers trainers(config, spec, device_form);
       trainers.update({calm, wild});
@@ -137,7 +137,7 @@ TEST_CASE("ranks: the adaptive KL penalty follows the KL of all samples") {
   }
 }
 
-TEST_CASE("ranks: one that has nothing to train on takes part") {
+TEST_CASE("ranks: a rank with nothing to train on takes part in every step") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
     const RunConfig config = rank_config();
@@ -156,7 +156,7 @@ TEST_CASE("ranks: one that has nothing to train on takes part") {
   }
 }
 
-TEST_CASE("ranks: an update with nothing to train on anywhere ends after the first sum") {
+TEST_CASE("ranks: if no rank has anything to train on, the update ends after the first sum") {
   for (const bool device_form : {false, true}) {
     Trainers trainers(rank_config(), discrete_spec(), device_form);
     trainers.update({SuperBatch{}, SuperBatch{}});
@@ -165,7 +165,7 @@ TEST_CASE("ranks: an update with nothing to train on anywhere ends after the fir
   }
 }
 
-TEST_CASE("ranks: one with fewer samples than minibatches makes as many steps as the other") {
+TEST_CASE("ranks: a rank with fewer samples than minibatches makes as many steps as the other") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
     RunConfig config = rank_config();
@@ -179,7 +179,7 @@ TEST_CASE("ranks: one with fewer samples than minibatches makes as many steps as
   }
 }
 
-TEST_CASE("ranks: what they call is what the interface says") {
+TEST_CASE("ranks: both make the calls that GradientReducer documents") {
   for (const bool device_form : {false, true}) {
     RunConfig config = rank_config();
     config.trainer.minibatches = 2;
@@ -197,7 +197,7 @@ TEST_CASE("ranks: what they call is what the interface says") {
   }
 }
 
-TEST_CASE("ranks: incomplete sequences that are dropped on one rank alone leave it in step") {
+TEST_CASE("ranks: a rank that drops incomplete sequences makes as many steps as the other") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
     RunConfig config = rank_config();
@@ -215,7 +215,7 @@ TEST_CASE("ranks: incomplete sequences that are dropped on one rank alone leave 
   }
 }
 
-TEST_CASE("ranks: a step that one of them cannot use is skipped by both") {
+TEST_CASE("ranks: a step with NaN on one rank is skipped by both") {
   for (const bool device_form : {false, true}) {
     RunConfig config = rank_config();
     config.model.normalize_returns = false;
@@ -233,7 +233,7 @@ TEST_CASE("ranks: a step that one of them cannot use is skipped by both") {
   }
 }
 
-TEST_CASE("ranks: moments of streams are those of the joined stream") {
+TEST_CASE("ranks: the merged moments of the ranks equal those of all their numbers") {
   TwoRanks ranks;
   const std::vector<float> numbers = {1e6f, 1e6f + 1, 1e6f + 5, 1e6f - 3, 1e6f + 2};
   const auto moments_of = [&](size_t begin, size_t end) {
@@ -253,7 +253,7 @@ TEST_CASE("ranks: moments of streams are those of the joined stream") {
   CHECK(mine[1].mean == 0);
 }
 
-TEST_CASE("ranks: alone, nothing changes") {
+TEST_CASE("ranks: with a single rank the sums change nothing") {
   const auto reducer = single_rank();
   std::array moments = {Moments{3, 0.1, 0.7}};
   merge_over_ranks(*reducer, moments);

@@ -15,7 +15,7 @@ namespace troupe::test {
 
 inline bool flip(Rng& rng, float probability) { return rng.uniform() < probability; }
 
-// Samples of a minibatch as both forms take them; everything that a setting asks for is drawn.
+// Samples of a minibatch in the format of both forms, with random values for everything that the settings need.
 struct Case {
   EnvSpec spec;
   Head head;
@@ -81,7 +81,7 @@ struct Case {
     }
   }
 
-  // Ratios near 1 or far from it, as the old log-probabilities say.
+  // Random old log-probabilities, for ratios near 1 or far from it.
   void draw_samples(Rng& rng) {
     const size_t decisions = static_cast<size_t>(samples * head.decisions());
     std::vector<float> entropy(static_cast<size_t>(samples));
@@ -105,7 +105,7 @@ struct Case {
   }
 
   void draw_sequences(Rng& rng) {
-    const float share = flip(rng, 0.1f) ? 0.0f : 0.7f;  // all rejected, or some
+    const float share = flip(rng, 0.1f) ? 0.0f : 0.7f;  // the share that is not rejected: none, or 70 %
     const bool cut = choice.per_decision && !executed.empty();
     if (cut || flip(rng, 0.5f))
       for (int64_t i = 0; i < samples * per_sample; ++i)

@@ -1,5 +1,5 @@
 #pragma once
-// Two learners that train the same weights, each with samples of its own, beside one that has the samples of both.
+// Two learners that train the same weights with different samples, and a third one with the samples of both.
 
 #include <array>
 #include <barrier>
@@ -17,16 +17,16 @@
 
 namespace troupe::test {
 
-// Two ranks in one process. A call that the other rank does not make, or makes with another size, throws on both.
+// Two ranks in one process. If the ranks make different calls, or calls of different sizes, both throw.
 class TwoRanks {
  public:
   std::shared_ptr<GradientReducer> rank(size_t number) { return std::make_shared<Rank>(*this, number); }
-  // Before calls of both ranks; a rank that makes no more of them leaves.
+  // `begin` comes before the calls of both ranks. A rank calls `leave` after its last call.
   void begin() { barrier_ = std::make_unique<std::barrier<>>(2); }
   void leave() { barrier_->arrive_and_drop(); }
 
   std::array<std::vector<std::string>, 2> calls;  // "sum 4", "reduce 26" of each rank
-  std::array<std::vector<int64_t>, 2> samples;    // of each rank's reduce()
+  std::array<std::vector<int64_t>, 2> samples;    // the samples of each reduce() of a rank
 
  private:
   struct Rank final : GradientReducer {
@@ -62,7 +62,7 @@ class TwoRanks {
   std::array<size_t, 2> made_{};
 };
 
-// Two ranks and one learner with the samples of both, all of the same weights.
+// Two ranks and one learner with the samples of both, all with the same weights.
 struct Trainers {
   RunConfig config;
   EnvSpec spec;
@@ -100,7 +100,7 @@ struct Trainers {
     check_ranks();
   }
 
-  // Both ranks have done the same.
+  // Checks that both ranks made the same calls and have the same state.
   void check_ranks() {
     CHECK(ranks.calls[0] == ranks.calls[1]);
     CHECK((learners[0]->save().model == learners[1]->save().model));
@@ -111,7 +111,7 @@ struct Trainers {
     CHECK(reports[0].skipped == reports[1].skipped);
   }
 
-  // They are the learner that had the samples of both.
+  // Checks that the ranks agree with the learner that has the samples of both.
   void check_joined() {
     const LearnerState ours = learners[0]->save(), wanted = one->save();
     CHECK(distance(ours.model, wanted.model) < 1e-5);

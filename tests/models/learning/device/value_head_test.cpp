@@ -1,4 +1,4 @@
-// The value head by the names that the network's layout gives it.
+// Value heads whose tensors have other names in the layout of the network.
 
 #include <map>
 #include <string>
@@ -32,7 +32,7 @@ std::map<std::string, Array> renamed(const std::map<std::string, Array>& tensors
 
 }  // namespace
 
-TEST_CASE("value head: a network that names it differently is trained as the same network under the usual names") {
+TEST_CASE("value head: the names of its tensors do not affect training") {
   const RunConfig config = linear_config();
   for (const EnvSpec& spec : {discrete_spec(), continuous_spec()}) {
     for (const bool device_form : {false, true}) {
@@ -53,7 +53,7 @@ TEST_CASE("value head: a network that names it differently is trained as the sam
   }
 }
 
-TEST_CASE("value head: new statistics of returns leave its values as they are, in reward units") {
+TEST_CASE("value head: new statistics of returns do not change its values in reward units") {
   const RunConfig config = linear_config();
   const EnvSpec spec = discrete_spec();
   const auto definition = linear_network(config.model, spec);
