@@ -302,61 +302,61 @@ TEST_CASE("inference_host: the pause doubles each time the inference actor ends 
 
 namespace {
 
-struct Told {
+struct Received {
   std::vector<Invitation> invitations;
   std::vector<ReceiverLost> lost;
 };
 
-InferenceMember::behavior_type silent_host(InferenceMember::pointer, Told* told) {
-  return {[told](const Invitation& invitation) { told->invitations.push_back(invitation); }, [](const Expelled&) {},
-          [](const Stop&) {}};
+InferenceMember::behavior_type silent_host(InferenceMember::pointer, Received* received) {
+  return {[received](const Invitation& invitation) { received->invitations.push_back(invitation); },
+          [](const Expelled&) {}, [](const Stop&) {}};
 }
 
 caf::typed_actor<caf::reacts_to<ReceiverLost>>::behavior_type loss_listener(
-    caf::typed_actor<caf::reacts_to<ReceiverLost>>::pointer, Told* told) {
-  return {[told](const ReceiverLost& lost) { told->lost.push_back(lost); }};
+    caf::typed_actor<caf::reacts_to<ReceiverLost>>::pointer, Received* received) {
+  return {[received](const ReceiverLost& lost) { received->lost.push_back(lost); }};
 }
 
 }  // namespace
 
 TEST_CASE("publisher: a receiver that never answers is removed, and the loss is reported once") {
   OneThread thread;
-  Told told;
+  Received received;
   const auto signature = signature_of(kFloats);
   auto context = std::make_shared<RunContext>();
   context->threads = false;
   const auto backend = make_in_process_backend();
   context->make_group_backend = [backend](const std::string&) { return backend; };
   const PublisherActor actor = thread.system().spawn(
-      publisher, PublisherDependencies{context, signature, thread.system().spawn(loss_listener, &told)});
+      publisher, PublisherDependencies{context, signature, thread.system().spawn(loss_listener, &received)});
   caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 3})});
-  caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "127.0.0.1"});
-  REQUIRE(thread.until([&] { return !told.lost.empty(); }));
-  REQUIRE(told.invitations.size() == 1);
-  CHECK(told.invitations[0].inference_index == 5);
-  CHECK(told.invitations[0].rendezvous.rank == 1);
-  CHECK(told.lost[0].inference_index == 5);
-  CHECK(told.lost[0].why.find("rank 1") != std::string::npos);
+  caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &received), "127.0.0.1"});
+  REQUIRE(thread.until([&] { return !received.lost.empty(); }));
+  REQUIRE(received.invitations.size() == 1);
+  CHECK(received.invitations[0].inference_index == 5);
+  CHECK(received.invitations[0].rendezvous.rank == 1);
+  CHECK(received.lost[0].inference_index == 5);
+  CHECK(received.lost[0].why.find("rank 1") != std::string::npos);
   caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 4})});
   thread.settle();
-  CHECK(told.lost.size() == 1);
+  CHECK(received.lost.size() == 1);
   caf::anon_send(actor, Stop{"the test ends"});
   thread.settle();
 }
 
 TEST_CASE("publisher: if no backend can be made, a remote receiver is reported lost with the reason") {
   OneThread thread;
-  Told told;
+  Received received;
   auto context = std::make_shared<RunContext>();
   context->threads = false;
   context->make_group_backend = [](const std::string& address) -> std::shared_ptr<GroupBackend> {
     throw ConfigError(address + ": cannot be bound");
   };
   const PublisherActor actor = thread.system().spawn(
-      publisher, PublisherDependencies{context, signature_of(1), thread.system().spawn(loss_listener, &told)});
-  caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &told), "10.1.1.1"});
-  REQUIRE(thread.until([&] { return !told.lost.empty(); }));
-  CHECK(told.lost[0].why.find("10.1.1.1: cannot be bound") != std::string::npos);
+      publisher, PublisherDependencies{context, signature_of(1), thread.system().spawn(loss_listener, &received)});
+  caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &received), "10.1.1.1"});
+  REQUIRE(thread.until([&] { return !received.lost.empty(); }));
+  CHECK(received.lost[0].why.find("10.1.1.1: cannot be bound") != std::string::npos);
   caf::anon_send(actor, Stop{"the test ends"});
   thread.settle();
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests run_doc_commands.py on small pages."""
+"""Tests run_doc_commands.py with small pages."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-// Batched<> itself, with rows that misbehave.
+// Tests of Batched<> with rows that fail in different ways.
 
 #include "envs/batched.h"
 
@@ -17,7 +17,7 @@ using namespace troupe::test;
 
 namespace {
 
-// Counts steps; at step `at` it misbehaves as its options say.
+// Counts steps. At step `at` it fails as its options say.
 class Moody {
  public:
   enum class Mood { fine, throws, throws_int, nan_reward, infinite_observation, wrong_dtype, reset_throws };
@@ -64,7 +64,7 @@ class Moody {
   const Options* options_;
 };
 
-struct Pair {  // two rows: the first acts 0 and stays fine, the second acts 1
+struct Pair {  // two rows: action 0 of the first never fails, action 1 of the second fails
   Batched<Moody> env;
   EnvStep step;
   Pair(Moody::Options options, int32_t limit = 0) : env(Moody::spec(limit), 2, options) {
@@ -90,7 +90,7 @@ size_t allocations = 0;
 [[gnu::noinline]] void operator delete(void* place, size_t) noexcept { std::free(place); }
 #endif
 
-TEST_CASE("batched: a row that throws fails alone, with one line of limited length, and is restarted") {
+TEST_CASE("batched: if a row throws, only this row fails, with a one-line error, and it is restarted") {
   Pair pair({.mood = Moody::Mood::throws});
   pair.advance();
   pair.advance();
@@ -292,7 +292,7 @@ TEST_CASE("batched: a row whose mask allows no action fails and is restarted") {
   }
 }
 
-TEST_CASE("batched: an invalid spec is reported as its author's mistake, in one line") {
+TEST_CASE("batched: the error about an invalid spec is one line and names the mistake") {
   using Change = std::function<void(EnvSpec&)>;
   const auto build = [](const Change& change, int64_t rows = 1) {
     EnvSpec spec = Moody::spec(1);

@@ -1,4 +1,4 @@
-// docs/environments.md shows code of this repository, and names every environment and parameter.
+// Checks that docs/environments.md shows the code of this repository and names every environment and parameter.
 
 #include <fstream>
 #include <sstream>

@@ -9,7 +9,7 @@ using namespace troupe;
 
 namespace {
 
-// Observes a token that the action selects.
+// An environment whose observation is the token that the action selects.
 class Tokens {
  public:
   enum Action : int32_t { next, too_large, negative, throws, ends, ends_too_large };

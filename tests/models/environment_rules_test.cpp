@@ -116,8 +116,8 @@ TEST_CASE("environment_rules: a micro-batch smaller than one sequence of a recur
         "trained "
         "on as a whole; use at least 16, or 0 for the whole minibatch");
   CHECK(refusal_of_micro_batch(1, 2).starts_with("trainer.micro_batch: 1 is less than one sequence of 2 steps"));
-  CHECK(refusal_of_micro_batch(31, 0).find("one sequence of 32 steps") !=
-        std::string::npos);  // the default model.sequence
+  // 32 is the default of model.sequence.
+  CHECK(refusal_of_micro_batch(31, 0).find("one sequence of 32 steps") != std::string::npos);
   for (const int64_t micro_batch : {0, 16, 17, 1024}) CHECK(refusal_of_micro_batch(micro_batch, 16).empty());
   CHECK(refusal_of_micro_batch(1, 0, "none").empty());
 }

@@ -25,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Captures what this process writes to stderr while it exists, with the log set up as in a node.
+// While an object exists, it captures what this process writes to stderr. The log is set up as in a node.
 class CapturedErrors {
  public:
   CapturedErrors() : before_(dup(STDERR_FILENO)) {
@@ -67,7 +67,7 @@ struct Ids {
   TempFolder folder;
 };
 
-// Not even as a zombie.
+// Whether the process exists, zombies included.
 bool exists(pid_t id) { return kill(id, 0) == 0; }
 
 }  // namespace
@@ -176,7 +176,7 @@ TEST_CASE("child_processes: every way to close inherited descriptors keeps the f
   }
 }
 
-TEST_CASE("child_processes: stop interrupts a start, and gives the processes that were started its patience") {
+TEST_CASE("child_processes: stop interrupts a start, and waits for the started processes as long as for others") {
   CapturedErrors errors;
   const Ids ids;
   ChildProcesses children;
@@ -235,7 +235,7 @@ TEST_CASE("child_processes: children are stopped even if nobody reads stderr") {
   CHECK(!exists(ids.all().at(0)));
 }
 
-TEST_CASE("child_processes: none outlives the process that started it") {
+TEST_CASE("child_processes: no child outlives the process that started it") {
   const Ids ids;
   const pid_t parent = fork();
   if (parent == 0) {
@@ -262,7 +262,7 @@ TEST_CASE("child_processes: 300 children start, write and end") {
   CHECK(errors.count(": hello\n") == 300);
 }
 
-TEST_CASE("child_processes: more than it can have are refused with the limit") {
+TEST_CASE("child_processes: more children than the limit are refused with the limit") {
   CapturedErrors errors;
   ChildProcesses children;
   rlimit before{};

@@ -1,4 +1,4 @@
-// The real program: help, and the exit codes and messages with which commands refuse mistakes.
+// Tests of the program itself: help, and the exit codes and messages with which commands refuse mistakes.
 #include "tests/support/run_command.h"
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
@@ -61,7 +61,7 @@ TEST_CASE("troupe: a value that looks like an option is refused") {
   });
 }
 
-TEST_CASE("troupe: these tests know every command") {
+TEST_CASE("troupe: the list of commands in this file is complete") {
   Words names;
   for (const Command& command : all_commands()) names.emplace_back(command.name);
   CHECK(names == kCommands);
@@ -78,7 +78,7 @@ TEST_CASE("troupe: the overview lists every command, those for maintainers under
   CHECK(run_troupe({"-h"}).exit_code == 0);
 }
 
-TEST_CASE("troupe: help --markdown prints the page of all commands, and only alone") {
+TEST_CASE("troupe: help --markdown prints the page of all commands, unless a command is given") {
   const CommandResult result = run_troupe({"help", "--markdown"});
   CHECK(result.exit_code == 0);
   CHECK(result.out.starts_with("# Commands\n"));
@@ -107,7 +107,7 @@ TEST_CASE("troupe: version prints one line") {
   CHECK(run_troupe({"--version"}).out == result.out);
 }
 
-TEST_CASE("troupe: wrong commands and options end in one line") {
+TEST_CASE("troupe: wrong commands and options give a one-line error") {
   check_all({
       {{}, "no command, `troupe --help` lists them"},
       {{""}, "\"\" is not a command, `troupe --help` lists them"},
@@ -161,7 +161,7 @@ TEST_CASE("troupe: wrong commands and options end in one line") {
   });
 }
 
-TEST_CASE("troupe: wrong numbers end in one line") {
+TEST_CASE("troupe: wrong numbers give a one-line error") {
   check_all({
       {{"train", "cartpole", "--seed", "x"}, "--seed: \"x\"" + kSeedRange},
       {{"train", "cartpole", "--seed", ""}, "--seed: \"\"" + kSeedRange},
@@ -196,7 +196,7 @@ TEST_CASE("troupe: wrong numbers end in one line") {
   });
 }
 
-TEST_CASE("troupe: wrong addresses end in one line") {
+TEST_CASE("troupe: wrong addresses give a one-line error") {
   const std::string listening = " has no port, expected HOST:PORT or a port, like 127.0.0.1:5555 or 5555";
   check_all({
       {{"worker", "--conect", "h:1"}, "worker: --conect: unknown option, did you mean --connect?"},

@@ -33,7 +33,8 @@ TEST_CASE("command reference: it has a section for every command and a row for e
   }
 }
 
-TEST_CASE("command reference: every command has exit codes, which rise, and 2 for a mistake in the command") {
+TEST_CASE(
+    "command reference: every command lists its exit codes in ascending order, with 2 for a mistake in the command") {
   for (const Command& command : all_commands()) {
     CAPTURE(command.name);
     int before = -1;
@@ -49,7 +50,7 @@ TEST_CASE("command reference: every command has exit codes, which rise, and 2 fo
   }
 }
 
-TEST_CASE("command reference: the examples of a command are accepted by it") {
+TEST_CASE("command reference: each command accepts its examples") {
   for (const Command& command : all_commands()) {
     std::istringstream lines{std::string(command.examples)};
     for (std::string line; std::getline(lines, line);) {

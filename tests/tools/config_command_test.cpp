@@ -1,4 +1,4 @@
-// The real program: troupe config, and the checks that it shares with troupe train.
+// Tests of the program itself: troupe config, and the checks that it shares with troupe train.
 #include <filesystem>
 
 #include "tests/support/test.h"
@@ -36,7 +36,7 @@ TEST_CASE("troupe: config accepts the folder of a run in place of its config.jso
   CHECK(run_troupe({"config", config}).out == result.out);
 }
 
-TEST_CASE("troupe: an unknown environment or parameter ends in one line before anything starts") {
+TEST_CASE("troupe: an unknown environment or parameter gives a one-line error before anything starts") {
   const Folder folder;
   const std::string file = folder.file("run.json", "{}");
   check_all({
@@ -83,7 +83,7 @@ TEST_CASE("troupe: config checks what train checks, parameters of evaluations in
   CHECK(run_troupe({"config", "pendulum", "--set", "model.log_std_start=-1"}).exit_code == 0);
 }
 
-TEST_CASE("troupe: an unknown name is refused as unknown, whether it would have an effect or not") {
+TEST_CASE("troupe: an unknown name is refused as unknown, also for a setting without effect") {
   const Folder folder;
   const std::string file = folder.file("run.json", "{}");
   const std::string kl = " (known: k1, abs, k2, k3, low_var_kl, full, kl, mse, each also with a + at the end)";
@@ -157,7 +157,7 @@ TEST_CASE("troupe: config --fields lists the names of estimators and surrogates 
         std::string::npos);
 }
 
-TEST_CASE("troupe: more threads than processors are a warning, with a line each") {
+TEST_CASE("troupe: more threads than processors give one warning line per setting") {
   const CommandResult result =
       run_troupe({"config", "cartpole", "--set", "trainer.threads=1000", "--set", "workers.count=4096"});
   CHECK(result.exit_code == 0);

@@ -1,4 +1,4 @@
-// The real program: troupe envs.
+// Tests of the program itself: troupe envs.
 #include <nlohmann/json.hpp>
 
 #include "tests/support/test.h"

@@ -28,7 +28,7 @@ TEST_CASE("metrics reference: it has one row for every field of a snapshot and e
   }
 }
 
-TEST_CASE("metrics reference: every metric has a unit and a meaning, and a group stands together") {
+TEST_CASE("metrics reference: every metric has a unit and a meaning, and the metrics of a group are adjacent") {
   std::set<std::string_view> groups;
   std::string_view group;
   const auto check = [&](std::string_view name, std::string_view of, std::string_view unit, std::string_view when,

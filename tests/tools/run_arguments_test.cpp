@@ -1,4 +1,4 @@
-// The real program: config files and run folders as arguments of train, config, eval and play.
+// Tests of the program itself: config files and run folders as arguments of train, config, eval and play.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
-TEST_CASE("troupe: wrong config files and folders end in one line before anything starts") {
+TEST_CASE("troupe: wrong config files and folders give a one-line error before anything starts") {
   const Folder folder;
   const std::string empty = folder.file("empty.json", "");
   const std::string typo = folder.file("typo.json", R"({"algorithm": {"gama": 0.9}})");

@@ -94,7 +94,7 @@ TEST_CASE("eval: one episode is enough, and text and JSON agree") {
   CHECK(text.out.find("episodes 1\n") != std::string::npos);
 }
 
-TEST_CASE("eval: names a damaged checkpoint and uses the one before it; ends if all are damaged") {
+TEST_CASE("eval: reports a damaged checkpoint and uses the one before it; ends if all are damaged") {
   const Run run;
   overwrite(run.checkpoint(3) + "/model.safetensors", "no tensors");
   const CommandResult result = run_troupe({"eval", run.path, "--json"});
@@ -108,7 +108,7 @@ TEST_CASE("eval: names a damaged checkpoint and uses the one before it; ends if 
                              run.checkpoint(3) + "/model.safetensors: damaged: 10 bytes, "));
 }
 
-TEST_CASE("eval and play: refuse anything but a run with a checkpoint, in one line") {
+TEST_CASE("eval and play: refuse anything but a run with a checkpoint, with a one-line error") {
   const test::TempFolder folder;
   const std::string run = folder / "run";
   std::filesystem::create_directories(run);
@@ -138,7 +138,7 @@ TEST_CASE("eval: a checkpoint that was made with other settings than config.json
                           run.checkpoint(3) + ": is of another run: model.hidden was [64,64] and is now [32]\n");
 }
 
-TEST_CASE("eval and play: a copy of a checkpoint under another number is named and not used") {
+TEST_CASE("eval and play: a copy of a checkpoint with another number is reported and not used") {
   const Run run;
   std::filesystem::copy(run.checkpoint(1), run.checkpoint(99), std::filesystem::copy_options::recursive);
   CHECK(run.eval().at("updates") == 3);
@@ -148,10 +148,10 @@ TEST_CASE("eval and play: a copy of a checkpoint under another number is named a
     CHECK(result.err.find(run.checkpoint(99) + ": holds the checkpoint of update 1, expected that of update 99") !=
           std::string::npos);
   }
-  CHECK(std::filesystem::exists(run.checkpoint(99)));  // they only read
+  CHECK(std::filesystem::exists(run.checkpoint(99)));  // eval and play rename nothing
 }
 
-TEST_CASE("eval and the end of train say that the environment fails in every episode, with its error") {
+TEST_CASE("eval and train report with its error that the environment fails in every episode") {
   const test::TempFolder folder;
   const std::string run = folder / "run";
   const CommandResult trained =
@@ -180,7 +180,7 @@ TEST_CASE("eval: JSON is valid UTF-8, whatever the bytes of the folder's name") 
     const CommandResult result = run_troupe({"eval", copy, "--json", "--episodes", "1"});
     CAPTURE(result.err);
     CHECK(result.exit_code == 0);
-    CHECK(json::accept(result.out));  // which refuses bytes that are not UTF-8
+    CHECK(json::accept(result.out));  // accept() refuses bytes that are not UTF-8
   }
 }
 

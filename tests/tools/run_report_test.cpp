@@ -109,7 +109,7 @@ TEST_CASE("finished_run: a run that resumes before the update after which it end
     CHECK(line_of(damaged, 4).empty());
 }
 
-TEST_CASE("run_report: a run that ends before its first report has what it resumed from, or what it wrote") {
+TEST_CASE("run_report: the summary has the last recorded counts, or those at the resume if nothing was recorded") {
   ReplayStart start;
   start.version = {1, 8};
   start.env_steps = 100;
@@ -127,7 +127,7 @@ TEST_CASE("run_report: a run that ends before its first report has what it resum
   CHECK(recorded.summary()["env_steps"] == 160);
 }
 
-TEST_CASE("run_report: a checkpoint says how many lines of metrics there are") {
+TEST_CASE("run_report: a checkpoint records how many lines of metrics there are at least") {
   Fixture f;
   f.report->record(f.at(10));
   f.report->record(f.at(20));
@@ -196,7 +196,7 @@ TEST_CASE("run_report: the summary has totals over all starts, and the figures o
   CHECK(summary["last_start"] == json::parse(R"({"wall_seconds": 10.0, "env_steps": 60, "updates": 2})"));
 }
 
-TEST_CASE("run_report: a deterministic checkpoint keeps the line that is held back") {
+TEST_CASE("run_report: a deterministic checkpoint includes the line that is not written yet") {
   Fixture f;
   f.config.deterministic = true;
   f.report.emplace(f.folder, nullptr, f.config, f.start);

@@ -11,30 +11,30 @@ using namespace troupe;
 
 namespace {
 
-// The messages for these signals, which arrive before and after the end of the command.
-std::vector<int> told(const std::vector<int>& before, const std::vector<int>& after) {
+// The signals that are reported when some arrive before and others after the end of the command.
+std::vector<int> reported_signals(const std::vector<int>& before, const std::vector<int>& after) {
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
-  std::vector<int> heard;
+  std::vector<int> reported;
   {
     StopSignals signals;
     signals.begin([&](int signal) {
-      heard.push_back(signal);
+      reported.push_back(signal);
       return "";
     });
     for (const int signal : before) kill(getpid(), signal);
     if (!before.empty()) CHECK(signals.wait());
     signals.end();
     for (const int signal : after) kill(getpid(), signal);
-  }  // all of them were handled
+  }  // all signals were handled
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-  return heard;
+  return reported;
 }
 
 }  // namespace
 
 TEST_CASE("stop signals: the first is reported, and none after the end of the command") {
-  CHECK(told({SIGTERM}, {SIGINT}) == std::vector<int>{SIGTERM});
-  CHECK(told({}, {SIGTERM}).empty());
-  CHECK(told({}, {SIGINT, SIGUSR1}).empty());
+  CHECK(reported_signals({SIGTERM}, {SIGINT}) == std::vector<int>{SIGTERM});
+  CHECK(reported_signals({}, {SIGTERM}).empty());
+  CHECK(reported_signals({}, {SIGINT, SIGUSR1}).empty());
 }

@@ -1,4 +1,4 @@
-// The real program: mistakes that troupe train refuses before anything starts.
+// Tests of the program itself: mistakes that troupe train refuses before anything starts.
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 
@@ -17,7 +17,7 @@ TEST_CASE("troupe: train refuses a run folder if its path, or the beginning of i
   });
 }
 
-TEST_CASE("troupe: train --init-from says what it accepts where it is given something else") {
+TEST_CASE("troupe: the error of train --init-from about a wrong source says what is accepted") {
   const Folder folder;
   const std::string yaml = folder.file("lstm.yaml", "model: {kind: net}\n"), json = folder.file("my.json", "{}"),
                     damaged = folder.file("model.safetensors", "model: {kind: net}\n"),
@@ -39,7 +39,7 @@ TEST_CASE("troupe: train --init-from says what it accepts where it is given some
   CHECK(broken.err.starts_with("troupe: --init-from: " + damaged + ": not a valid safetensors file: "));
 }
 
-TEST_CASE("troupe: train refuses a run that does not fit into memory, naming the setting, and config warns") {
+TEST_CASE("troupe: if a run does not fit into memory, train refuses it with the setting, and config warns") {
   const std::vector<std::pair<Words, std::string>> cases = {
       {{"--set", "model.hidden=[65536,65536]"}, "model.hidden: [65536, 65536] needs at least "},
       {{"--set", "trainer.super_batch=1000000000", "--set", "stop.env_steps=1000000000000"},
@@ -65,7 +65,7 @@ TEST_CASE("troupe: train refuses a run that does not fit into memory, naming the
   }
 }
 
-TEST_CASE("troupe: a deterministic run has no address to listen on") {
+TEST_CASE("troupe: a deterministic run refuses addresses to listen on") {
   check_all({
       {{"train", "cartpole", "--set", "deterministic=true", "--listen", "0.0.0.0:5555"},
        "--listen: 0.0.0.0:5555 has no effect with deterministic true; leave it out"},

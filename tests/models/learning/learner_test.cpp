@@ -321,8 +321,8 @@ TEST_CASE("learner: epochs stop when the KL exceeds algorithm.target_kl") {
   config.trainer.epochs = 10;
   config.algorithm.target_kl = 1e-4;
   Pair pair(config, discrete_spec());
-  CHECK(update_with(*pair.learner, pair.batch(1)).epochs ==
-        1);  // the random log-probabilities exceed the target at once
+  // The noise of the stored log-probabilities exceeds the target at once.
+  CHECK(update_with(*pair.learner, pair.batch(1)).epochs == 1);
 }
 
 TEST_CASE("learner: a scheduled log_std follows progress and is part of the snapshot") {
@@ -433,7 +433,7 @@ TEST_CASE("learner: the contents of a masked step do not affect other steps with
   RunConfig config = small_config();
   config.algorithm.advantage = "vtrace";
   Pair a(config, discrete_spec()), b(config, discrete_spec());
-  const auto voided = [&](float garbage) {
+  const auto with_masked_step = [&](float garbage) {
     auto rollout = random_rollout(a.spec, *a.policy, 6, 2, 1);
     rollout->valid.mutable_view<uint8_t>()[2 * 2 + 1] = 0;
     for (int64_t i = 0; i < 5; ++i)
@@ -442,9 +442,9 @@ TEST_CASE("learner: the contents of a masked step do not affect other steps with
       ((*rollout).*member).mutable_view<float>()[2 * 2 + 1] = garbage;
     return whole_batch(rollout);
   };
-  CHECK(a.learner->stage(voided(1.0f))->samples == 11);
-  CHECK(update_with(*a.learner, voided(1.0f)).steps == 1);
-  CHECK(update_with(*b.learner, voided(nan())).steps == 1);
+  CHECK(a.learner->stage(with_masked_step(1.0f))->samples == 11);
+  CHECK(update_with(*a.learner, with_masked_step(1.0f)).steps == 1);
+  CHECK(update_with(*b.learner, with_masked_step(nan())).steps == 1);
   CHECK(same_model(*a.learner, *b.learner));
 }
 
@@ -744,14 +744,14 @@ TEST_CASE("learner: if all decisions were executed, a rollout with `executed` gi
   for (const char* ratio : {"joint", "per_dimension"}) {
     RunConfig config = small_config();
     config.algorithm.ratio = ratio;
-    Pair said(config, token_spec()), unsaid(config, token_spec());
-    const SuperBatch batch = unsaid.batch(1);
+    Pair with(config, token_spec()), without(config, token_spec());
+    const SuperBatch batch = without.batch(1);
     auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
     rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
     std::ranges::fill(rollout->executed.mutable_view<int32_t>(), 2);
-    update_with(*said.learner, whole_batch(rollout));
-    update_with(*unsaid.learner, batch);
-    CHECK(same_model(*said.learner, *unsaid.learner));
+    update_with(*with.learner, whole_batch(rollout));
+    update_with(*without.learner, batch);
+    CHECK(same_model(*with.learner, *without.learner));
   }
 }
 

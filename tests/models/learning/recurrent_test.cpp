@@ -278,11 +278,11 @@ TEST_CASE("recurrent: the outputs for a whole rollout equal those while acting, 
   for (const int64_t samples_per_pass : {1, 20, 4096}) {
     const BatchTensors tensors = {replica.tensors_of(staged.inputs), replica.tensors_of(staged.bootstrap_inputs),
                                   tensor_view(chunks.states), tensor_view(chunks.starts)};
-    const BatchOutputs batch_said = run_batch(forward, replica, staged, chunks, tensors, samples_per_pass);
-    const auto said = floats_of(batch_said.values), bootstraps = floats_of(batch_said.bootstraps);
+    const BatchOutputs batch_outputs = run_batch(forward, replica, staged, chunks, tensors, samples_per_pass);
+    const auto computed = floats_of(batch_outputs.values), bootstraps = floats_of(batch_outputs.bootstraps);
     const auto values = rollout->values.view<float>(), next = rollout->next_values.view<float>();
     for (size_t sample = 0; sample < values.size(); ++sample)
-      CHECK(said[sample] == doctest::Approx(values[sample]).epsilon(1e-5));
+      CHECK(computed[sample] == doctest::Approx(values[sample]).epsilon(1e-5));
     REQUIRE(bootstraps.size() == staged.bootstrap_samples.size());
     CHECK(bootstraps.size() == static_cast<size_t>(6 + rollout->final_steps.dim(0)));
     const auto terminated = rollout->terminated.view<uint8_t>(), truncated = rollout->truncated.view<uint8_t>();
@@ -335,7 +335,7 @@ Unrolled unroll(const TensorMap& p, const RunConfig& config, const Rollout& roll
 
 // Equation 1 of IMPALA as a recurrence, with every bound at 1: value targets and policy advantages, [T * N].
 std::pair<std::vector<double>, std::vector<double>> vtrace_targets(const AlgorithmConfig& algorithm, const Rollout& r,
-                                                                   const Unrolled& said) {
+                                                                   const Unrolled& unrolled) {
   const int64_t steps = r.steps(), columns = r.columns();
   const auto flag = [&](const Array& flags, int64_t t, int64_t n) {
     return flags.view<uint8_t>()[static_cast<size_t>(t * columns + n)] != 0;
@@ -349,11 +349,11 @@ std::pair<std::vector<double>, std::vector<double>> vtrace_targets(const Algorit
       const auto i = static_cast<size_t>(t * columns + n), j = i + static_cast<size_t>(columns);
       const bool ended = flag(r.terminated, t, n) || flag(r.truncated, t, n);
       const bool linked = t + 1 < steps && !ended && flag(r.valid, t + 1, n);
-      const double value = number(said.values, t, n), reward = number(rewards, t, n);
-      const double next = linked                     ? number(said.values, t + 1, n)
+      const double value = number(unrolled.values, t, n), reward = number(rewards, t, n);
+      const double next = linked                     ? number(unrolled.values, t + 1, n)
                           : flag(r.terminated, t, n) ? 0.0
-                                                     : number(said.next_values, t, n);
-      const double rho = std::min(1.0, std::exp(number(said.log_probs, t, n) - number(behaviour, t, n)));
+                                                     : number(unrolled.next_values, t, n);
+      const double rho = std::min(1.0, std::exp(number(unrolled.log_probs, t, n) - number(behaviour, t, n)));
       targets[i] = value + rho * (reward + algorithm.gamma * next - value);
       if (linked) targets[i] += algorithm.gamma * algorithm.lambda * rho * (targets[j] - next);
       const double weight = algorithm.vtrace_adv == "pg_rho" ? rho : 1.0;
@@ -406,8 +406,8 @@ TEST_CASE("recurrent: V-trace targets and log-probabilities equal those of a net
       TensorMap parameters;
       for (const auto& [name, array] : replica.weights.save()) parameters[name] = tensor_of(array).to(torch::kDouble);
       const RolloutPtr rollout = cut_rollout(state_size_of(lstm));
-      const Unrolled said = unroll(parameters, config, *rollout, lstm);
-      const auto [targets, advantages] = vtrace_targets(config.algorithm, *rollout, said);
+      const Unrolled unrolled = unroll(parameters, config, *rollout, lstm);
+      const auto [targets, advantages] = vtrace_targets(config.algorithm, *rollout, unrolled);
 
       const AlgorithmChoice choice = choose_algorithm(config.algorithm);
       const auto reducer = single_rank();
@@ -430,7 +430,7 @@ TEST_CASE("recurrent: V-trace targets and log-probabilities equal those of a net
       for (const int64_t sample : batch.trained) {
         CAPTURE(sample);
         const auto i = static_cast<size_t>(sample);
-        const double log_prob = said.log_probs[sample / 5][sample % 5].item<double>();
+        const double log_prob = unrolled.log_probs[sample / 5][sample % 5].item<double>();
         CHECK(prepared.start.policy.log_probs[i] == doctest::Approx(log_prob).epsilon(1e-5));
         CHECK(batch.returns.view<float>()[i] == doctest::Approx(targets[i]).epsilon(1e-5));
         CHECK(prepared.advantages.values[i] == doctest::Approx(advantages[i]).epsilon(1e-5));

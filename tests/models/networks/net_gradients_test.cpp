@@ -46,8 +46,8 @@ void check_against(const Reference& reference, const ModelConfig& config, const 
     input.state = random_tensor({sequences, size}, seed + 1);
     input.starts = random_tensor({steps, sequences}, seed + 2) > 1.0;
   }
-  const NetworkOutput said = model.network->forward(input, true);
-  const torch::Tensor a = random_tensor({samples, said.policy.size(1)}, seed + 3),
+  const NetworkOutput actual = model.network->forward(input, true);
+  const torch::Tensor a = random_tensor({samples, actual.policy.size(1)}, seed + 3),
                       b = random_tensor({samples, 1}, seed + 4);
   model.device.zero_gradients();
   model.network->backward(a, b);
@@ -62,9 +62,9 @@ void check_against(const Reference& reference, const ModelConfig& config, const 
 
   CAPTURE(config.net);
   CAPTURE(seed);
-  CHECK(relative_error(said.policy, wanted.policy) < kTolerance);
-  CHECK(relative_error(said.values, wanted.values) < kTolerance);
-  if (size > 0) CHECK(relative_error(said.state, wanted.state) < kTolerance);
+  CHECK(relative_error(actual.policy, wanted.policy) < kTolerance);
+  CHECK(relative_error(actual.values, wanted.values) < kTolerance);
+  if (size > 0) CHECK(relative_error(actual.state, wanted.state) < kTolerance);
   for (const auto& [name, parameter] : parameters) {
     INFO(name);
     REQUIRE(parameter.grad().defined());

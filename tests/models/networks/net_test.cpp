@@ -179,10 +179,10 @@ TEST_CASE("net: frozen tensors affect the outputs but get no gradients, and the 
       NetModel whole(net_config(json), spec, 4);
       FrozenNet part(whole, frozen);
       const NetworkInput input = random_sequences(whole, 3, 4, 9);
-      const NetworkOutput wanted = whole.network->forward(input, true), said = part.network.forward(input, true);
-      CHECK(relative_error(said.policy, wanted.policy) < kTolerance);
-      CHECK(relative_error(said.values, wanted.values) < kTolerance);
-      const torch::Tensor a = random_tensor({12, said.policy.size(1)}, 5), b = random_tensor({12, 1}, 6);
+      const NetworkOutput wanted = whole.network->forward(input, true), actual = part.network.forward(input, true);
+      CHECK(relative_error(actual.policy, wanted.policy) < kTolerance);
+      CHECK(relative_error(actual.values, wanted.values) < kTolerance);
+      const torch::Tensor a = random_tensor({12, actual.policy.size(1)}, 5), b = random_tensor({12, 1}, 6);
       whole.network->backward(a, b);
       part.network.backward(a, b);
       for (const NetworkTensor& tensor : part.plan.layout.tensors) {

@@ -110,17 +110,17 @@ TEST_CASE("policy: requested policy parameters give the log-probabilities of the
       outputs.insert(outputs.end(), of_row.begin(), of_row.begin() + head.outputs());
       log_std.assign(of_row.begin() + head.outputs(), of_row.end());
     }
-    HeadInput said;
-    said.samples = 5;
-    said.outputs = outputs;
-    said.log_std = log_std;
+    HeadInput head_input;
+    head_input.samples = 5;
+    head_input.outputs = outputs;
+    head_input.log_std = log_std;
     ActionsView actions;
     if (head.continuous())
       actions.continuous = output.actions.view<float>();
     else
       actions.discrete = output.actions.view<int32_t>();
     HeadScratch scratch;
-    head.evaluate(said, actions, log_probs, entropy, scratch);
+    head.evaluate(head_input, actions, log_probs, entropy, scratch);
     for (size_t i = 0; i < log_probs.size(); ++i)
       CHECK(log_probs[i] == doctest::Approx(output.log_probs.view<float>()[i]).epsilon(1e-6));
   }

@@ -140,8 +140,8 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a connection must begin with a complete 
   };
   for (const auto& [bytes, why] : cases) {
     frames.emplace(system(), messages_to_run(), 1000);
-    const std::string said = frames->check(bytes);
-    CHECK_MESSAGE(said.find(why) != std::string::npos, said);
+    const std::string error = frames->check(bytes);
+    CHECK_MESSAGE(error.find(why) != std::string::npos, error);
     CHECK_FALSE(frames->introduced());
   }
 }

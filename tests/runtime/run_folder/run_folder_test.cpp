@@ -656,9 +656,9 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a resume with missing metrics logs how m
       RunFolder run(disk, path, kConfig);
       const size_t logged = log().size();
       run.begin_metrics(1.0, counted ? RunFolder::ResumePoint{2, 20, 2} : RunFolder::ResumePoint{2, 20, {}, 2});
-      const std::string told = log().substr(logged);
-      CHECK(told.empty() == each.warning.empty());
-      CHECK_MESSAGE(told.find(each.warning) != std::string::npos, told);
+      const std::string lines = log().substr(logged);
+      CHECK(lines.empty() == each.warning.empty());
+      CHECK_MESSAGE(lines.find(each.warning) != std::string::npos, lines);
     }
   }
 }

@@ -30,12 +30,12 @@ torch::Tensor matrix(const std::vector<T>& values, int64_t samples) {
 }
 torch::Tensor column(const std::vector<float>& values) { return matrix(values, 1).view({-1}); }
 
-struct Said {
+struct LossResult {
   LossReport report;
   torch::Tensor outputs, values, log_std;
 };
 
-Said on_host(const Case& c) {
+LossResult on_host(const Case& c) {
   PolicyLoss loss(c.choice, 0.5, 20, c.head);
   LossInput in;
   in.head = {c.samples, c.outputs, c.log_std, c.mask, c.executed};
@@ -50,12 +50,12 @@ Said on_host(const Case& c) {
   in.kept = c.kept;
   in.offsets = c.offsets;
   std::vector<float> outputs(c.outputs.size()), values(c.values.size()), log_std(c.log_std.size(), 0.0f);
-  Said said;
-  said.report = loss.compute(in, c.totals, c.settings, {outputs, values, log_std});
-  said.outputs = matrix(outputs, c.samples);
-  said.values = column(values);
-  if (!log_std.empty()) said.log_std = column(log_std);
-  return said;
+  LossResult result;
+  result.report = loss.compute(in, c.totals, c.settings, {outputs, values, log_std});
+  result.outputs = matrix(outputs, c.samples);
+  result.values = column(values);
+  if (!log_std.empty()) result.log_std = column(log_std);
+  return result;
 }
 
 DeviceLossInput device_input(const Case& c, const DeviceHead& head) {
@@ -81,7 +81,7 @@ DeviceLossInput device_input(const Case& c, const DeviceHead& head) {
   return in;
 }
 
-Said on_device(const Case& c) {
+LossResult on_device(const Case& c) {
   const DeviceHead head(c.head, torch::kCPU);
   const DevicePolicyLoss loss(c.choice, 0.5, 20, head);
   const DeviceLossResult result = loss.compute(device_input(c, head), c.totals, c.settings);
@@ -131,7 +131,7 @@ struct Agreement {
 };
 
 void check_case(const Case& c, Agreement& agreement) {
-  const Said host = on_host(c), device = on_device(c);
+  const LossResult host = on_host(c), device = on_device(c);
   agreement.add(distance(device.outputs, host.outputs));
   agreement.add(distance(device.values, host.values));
   agreement.add(distance(device.log_std, host.log_std, host.outputs.abs().sum(0).max().item<double>()));

@@ -40,7 +40,7 @@ std::shared_ptr<Rollout> rollout_of(const RunConfig& config, const EnvSpec& spec
 }
 
 // Masks every third step.
-std::shared_ptr<Rollout> with_void_steps(std::shared_ptr<Rollout> rollout) {
+std::shared_ptr<Rollout> with_masked_steps(std::shared_ptr<Rollout> rollout) {
   const auto valid = rollout->valid.mutable_view<uint8_t>();
   for (size_t i = 0; i < valid.size(); i += 3) valid[i] = 0;
   return rollout;
@@ -80,7 +80,7 @@ TEST_CASE("ranks: the result does not depend on how the valid samples of a batch
     const EnvSpec spec = continuous_spec();
     Trainers trainers(config, spec, device_form);
     trainers.update({whole_batch(rollout_of(config, spec, 6, 4, 1)),
-                     whole_batch(with_void_steps(rollout_of(config, spec, 4, 2, 2)))});
+                     whole_batch(with_masked_steps(rollout_of(config, spec, 4, 2, 2)))});
     CHECK(trainers.ranks.samples[0] == std::vector<int64_t>{24, 24, 24});
     CHECK(trainers.ranks.samples[1] == std::vector<int64_t>{5, 5, 5});
     trainers.check_joined();
