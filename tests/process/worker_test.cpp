@@ -148,7 +148,7 @@ TEST_CASE("worker: Ctrl-C ends a worker process with 130, and the run continues"
   REQUIRE(run.goes_on());
   worker->signal(SIGINT);
   CHECK(worker->wait().value_or(-1) == 130);
-  CHECK(eventually([&] { return log_count(run.folder(), " left in order") == 2; }));
+  CHECK(eventually([&] { return log_count(run.folder(), " left normally") == 2; }));
   CHECK(run.goes_on());
   check_balanced_end(run);
 }
