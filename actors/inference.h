@@ -1,8 +1,8 @@
 #pragma once
 // InferenceActor: holds a policy replica, batches requests by size or deadline, and answers each request at most once.
-// There is no answer to a request that its client has replaced by a newer one, or whose client is gone. Detached.
-// When a forward fails, each request of the batch is computed alone, and one that fails alone is answered with the
-// error text; the actor goes on. New weights are swapped in between batches.
+// A request gets no answer if its client has replaced it by a newer one or is gone. When the forward of a batch fails,
+// each of its requests is computed alone, and one that fails again is answered with the text of the error. New weights
+// are loaded between batches. Detached.
 
 #include <map>
 #include <memory>
@@ -31,9 +31,10 @@ struct InferenceState {
     RequestBatcher::ClientId id;
     ActRequest request;
   };
-  // Who sends requests is told apart by its address: a worker's number is what it says itself.
+  // A client is identified by the address of its actor. The worker number in a request is not reliable: the client
+  // chooses it.
   struct Client {
-    uint64_t number = 0;                      // in the batcher's ids
+    uint64_t number = 0;                      // `worker` in the batcher's ids
     std::optional<uint64_t> worker;           // of its last request
     RequestBatcher::Clock::time_point heard;  // when it sent its last message
   };
@@ -51,8 +52,8 @@ struct InferenceState {
   std::map<uint64_t, Pending> pending;        // by ticket
   std::map<caf::actor_addr, Client> clients;  // watched
   uint64_t next_client = 0;
-  uint64_t timer = 0;  // generation of the one deadline message under way; 0 = none
-  uint64_t timers = 0;
+  uint64_t timer = 0;               // number of the pending deadline message; 0 = none
+  uint64_t timers = 0;              // deadline messages sent so far
   InferenceReport report;           // cumulative counts
   std::vector<int32_t> batch_rows;  // since the last report
   std::vector<float> latency_us;

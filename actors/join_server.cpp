@@ -27,7 +27,7 @@ JoinServerActor::behavior_type join_server(JoinServerActor::stateful_pointer<Joi
         return StatusReply{"starting", {}, 0};
       },
       [self](begin_atom, const caf::actor& supervisor) {
-        // Whoever reaches the join server can send this too; the first is ours.
+        // Only this process sends it: a peer that does is disconnected (actors/network_messages.cpp).
         if (!self->state.supervisor) self->state.supervisor = caf::actor_cast<SupervisorActor>(supervisor);
       },
   };

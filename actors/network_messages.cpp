@@ -10,7 +10,8 @@ namespace troupe {
 
 namespace {
 
-// What a signature of an interface takes: one value, which for an atom is its type. Another signature does not compile.
+// Adds the input of one handler of an interface to the list: a message or an atom. A handler with several arguments
+// does not compile, because FrameCheck finds a message by the name of a single type.
 template <class Signature>
 struct Input;
 

@@ -97,7 +97,8 @@ void check_unused_settings(const ModelConfig& m, const AlgorithmConfig& a, const
   require_effect("model.log_std_end", m.log_std_end, d.log_std_end, continuous, discrete, "");
   require_effect("algorithm.ratio", a.ratio, e.ratio, env.action.decisions() > 1,
                  "env.id \"" + env.id + "\", whose actions have one dimension and one step", "");
-  // The entropy of a Gaussian depends on its deviation alone, which a schedule sets.
+  // The entropy of a Gaussian depends only on its standard deviation. If a schedule sets that, an entropy bonus has no
+  // gradient.
   const bool learned_entropy = !(continuous && m.log_std == "scheduled");
   const std::string scheduled = "model.log_std \"scheduled\", which sets the entropy of continuous actions";
   const std::string learn = "set model.log_std to \"state_independent\"";

@@ -8,8 +8,8 @@ void describe(CheckpointConfig& c, Fields& fields) {
         {.elsewhere = kWords<"save_freq">});
   s.add(c.keep, "keep", between(0, 1e6), "how many of the newest checkpoints are kept; 0 = all");
   s.add(c.keep_best, "keep_best", between(0, 1000),
-        "how many of the best-scoring checkpoints to keep in addition to keep; every evaluated policy is then saved. "
-        "Evaluations: every evaluation.every_updates, and at the end of the run",
+        "how many of the best-scoring checkpoints are kept in addition to the newest ones; 0 = none. Above 0, every "
+        "evaluated policy is saved: one every evaluation.every_updates updates, and the last one",
         {.elsewhere = kWords<"save_top_k">});
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Every setting of a run, with its default. Plain values; read once before any actor starts (actors/config/config.h),
-// then constant. Each section belongs to the folder that uses it, where its key, limits and help are listed once more;
-// nothing else knows the keys.
+// Every setting of a run, with its default. Plain values, which never change while a process uses them.
+// actors/config/config.h reads them from a config. Each section is a struct in a header `*_config.h`; the source beside
+// that header gives the key, limits and help of each member.
 
 #include <cstdint>
 #include <string>

@@ -9,10 +9,10 @@
 namespace troupe {
 
 struct StatsConfig {
-  std::chrono::milliseconds interval{2000};
-  int64_t every_updates = 10;  // deterministic runs, which have no clock: updates between reports
-  int64_t window = 100;        // episodes over which returns are averaged
-  int64_t history = 2000;      // snapshots kept for clients that ask for history
+  std::chrono::milliseconds interval{2000};  // between reports; not used in deterministic runs
+  int64_t every_updates = 10;                // in place of `interval` in deterministic runs: updates between reports
+  int64_t window = 100;                      // episodes over which returns are averaged
+  int64_t history = 2000;                    // snapshots kept for clients that ask for history
   friend bool operator==(const StatsConfig&, const StatsConfig&) = default;
 };
 

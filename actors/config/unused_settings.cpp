@@ -1,6 +1,6 @@
-// Settings that another setting switches off must keep their defaults, so that nobody waits for an effect that never
-// comes. The ones that the environment or a table of algorithms/ decides about are in models/environment_rules.cpp and
-// algorithms/common/algorithm_choice.cpp.
+// A setting that has no effect because of another setting must have its default. A user who sets it would otherwise
+// expect an effect that it cannot have. models/environment_rules.cpp has the rules that depend on the environment,
+// algorithms/common/algorithm_choice.cpp those that depend on the tables of algorithms/.
 
 #include "actors/config/unused_settings.h"
 #include "runtime/config/setting_rules.h"
@@ -69,8 +69,8 @@ void check_course(const RunConfig& c, const RunConfig& d) {
                  schedule, "set trainer.lr_schedule to \"wsd\"");
 }
 
-// Settings of the network and of the clock stay allowed in deterministic runs: `deterministic: true` is added to a
-// config as it is.
+// Settings of the network and of timers are accepted in deterministic runs, although they have no effect there: a user
+// can add `deterministic: true` to a config without changing anything else.
 void check_outside(const RunConfig& c, const RunConfig& d) {
   require_effect("stats.every_updates", c.stats.every_updates, d.stats.every_updates, c.deterministic,
                  "deterministic false", "use stats.interval_ms");

@@ -9,11 +9,11 @@
 
 namespace troupe {
 
-// What a masked step does to the sum. verl (github.com/volcengine/verl) is the reference for REINFORCE++ (Hu 2025,
-// arXiv:2501.03262).
+// What a masked step does to the sum. `reset` is REINFORCE++ (Hu 2025, arXiv:2501.03262) as implemented by verl
+// (github.com/volcengine/verl).
 enum class MaskedReturn : uint8_t {
   skip = 0,   // its reward is ignored and it adds no discount, as in gae()
-  reset = 1,  // the sum restarts before it: the carry of REINFORCE++ (below), a_t = gamma m_{t+1}
+  reset = 1,  // the sums of earlier steps contain nothing from it on: G_t = r_t + gamma m_{t+1} G_{t+1}, m the mask
 };
 
 // Arrays are [T, B], or [B, T] when layout is rows. Optional arrays are marked "optional".
@@ -24,7 +24,7 @@ struct ReturnInput {
   FlagView terminated;  // optional; an episode ends here, terminated or truncated
   FlagView mask;        // optional; 0 = masked
   MaskedReturn masked = MaskedReturn::skip;
-  Outside outside = Outside::zero;  // carry with reset: reward + gamma * (the sum after it), the value that verl leaves
+  Outside outside = Outside::zero;  // at masked steps. carry with reset: r_t + gamma m_{t+1} G_{t+1}, as in verl
   float gamma = 1.0f;               // in [0, 1]
   FloatView gammas;                 // optional; one per step, instead of gamma
   std::span<const float> bootstrap;  // [B] the sum after the last step, or empty = 0

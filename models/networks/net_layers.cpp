@@ -18,8 +18,8 @@ at::Tensor image_of(const at::Tensor& samples, bool channels_last) {
 
 at::Tensor flat(const at::Tensor& x) { return x.dim() > 2 ? x.flatten(1) : x.dim() == 1 ? x.unsqueeze(1) : x; }
 
-// An unknown number gives NaN, which is refused later with the index of the sample, as NaN in an observation is: on a
-// GPU an index out of range would end the process.
+// A number that has no vector gives NaN: on a GPU, an index out of range would end the process. NaN is refused later,
+// as in an observation, by an error that names the sample.
 at::Tensor embed(const at::Tensor& weight, const at::Tensor& samples) {
   const int64_t values = weight.size(0);
   const at::Tensor numbers = flat(samples).to(at::kLong);

@@ -95,7 +95,7 @@ std::string expected(const Setting& setting);
 std::string range_text(const Setting& setting);
 // "integer", "number", "boolean", "string", "array of integer", "duration" or "object".
 std::string type_text(const Setting& setting);
-// Its effect, and what null means: "in place of clip below 1; unset: clip".
+// Its effect, and what null means: "importance ratios below 1 - clip_low are clipped; unset: the surrogate's own".
 std::string help_text(const Setting& setting);
 // Whether `key` is its key or one of its aliases.
 bool is_called(const Setting& setting, std::string_view key);

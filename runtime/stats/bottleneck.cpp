@@ -8,12 +8,12 @@ namespace troupe {
 
 namespace {
 
-constexpr double kBusyTrainer = 0.1;    // below this wait fraction the trainer sets the pace,
-constexpr double kHungryTrainer = 0.3;  // above this one sampling does
+constexpr double kBusyTrainer = 0.1;    // wait fraction below which the trainer limits the run
+constexpr double kHungryTrainer = 0.3;  // wait fraction above which sampling does
 constexpr double kMuchDropped = 0.05;   // of the samples produced
-constexpr double kLongUpdate = 3;       // seconds: of such updates, 10 s can pass without one
+constexpr double kLongUpdate = 3;       // seconds; where updates are longer, 10 s may pass without the end of one
 
-// Why sampling is slow, by what made the batches leave.
+// What would make sampling faster, by the reason for which most batches left.
 std::string sampling_advice(const StatsSnapshot& s) {
   const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
   if (batches == 0) return "";
@@ -22,12 +22,11 @@ std::string sampling_advice(const StatsSnapshot& s) {
   return "workers wait for their actions: more workers or groups";
 }
 
-// Whether no samples have come for 10 s, or none at all. Unknown counts as no.
+// Whether no samples have come in the last 10 s, or none since the run began. An unknown rate does not count as 0.
 bool nothing_comes(const StatsSnapshot& s) { return s.env_steps == 0 || s.env_steps_per_second == 0; }
 
-// Whether the trainer has work although no samples come: it makes updates of what replay holds, or its updates are so
-// long that none ends within 10 s. The share of its time that it waits is that of the whole run, so it says nothing of
-// the last 10 s.
+// Whether the trainer works although no samples come: it trains on what replay holds, or its updates are so long that
+// none ends within 10 s. The wait fraction alone does not tell, because it is an average since the start of the run.
 bool trains(const StatsSnapshot& s) {
   if (s.updates == 0 || !(s.trainer_wait_fraction < kHungryTrainer)) return false;
   const double busy_seconds = s.elapsed_seconds * (1 - s.trainer_wait_fraction);
@@ -41,8 +40,8 @@ std::string failures_text(const StatsSnapshot& s) {
          "the last: " + fitted(s.last_error, 60);
 }
 
-// No samples come because environments fail. Rows that are left out tell that they fail now; failures without them may
-// be old, and then a trainer that works is what sampling waits for.
+// Whether no samples come because environments fail. If rows are left out, environments fail now. Otherwise the
+// failures may be old; while the trainer works, sampling may simply be waiting for it.
 bool environments_fail(const StatsSnapshot& s) {
   return env_failures_of(s) > 0 && nothing_comes(s) && (s.quarantined > 0 || !trains(s));
 }
@@ -65,16 +64,17 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
   return total;
 }
 
-// The cases, of which the first that holds is the verdict:
-//   training has ended      none: workers and inference leave then
-//   environments fail       no samples come, because environments fail: how many failures, how many rows are left out
-//   waiting for ...         no worker or no inference actor is there
-//   not known yet           the first rollouts or the first update are not complete
-//   no samples              none for 10 s while the trainer has nothing to do, although it was busy before: a worker
-//                           hangs in a step. Where the trainer has waited much all along, that is `sampling`
+// The verdict is the first of these that holds:
+//   (empty)                 training has ended, so the lack of workers and inference actors is normal
+//   environments fail       no samples come because environments fail; says how many failures and rows left out
+//   waiting for ...         there is no worker or no inference actor
+//   not known yet           the first rollouts are not complete
+//   no samples              none for 10 s, and the trainer has nothing to do although it was busy before: a worker may
+//                           hang in a step. If the trainer has waited much since the start, the verdict is `sampling`
 //   waste                   many samples are dropped
-//   unknown                 a deterministic run
-//   sampling, training, none   by the share of its time that the trainer waits
+//   not known yet           the first update is not complete
+//   unknown                 a deterministic run, which reports no times
+//   sampling, training, none   by the trainer's wait fraction
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.training_ended) return {};
   if (environments_fail(s)) return {"environments fail", failures_text(s), ""};

@@ -8,8 +8,8 @@
 namespace troupe {
 
 struct Bottleneck {
-  std::string what;    // "sampling", "waiting for workers": at most 34 columns; empty once training has ended
-  std::string why;     // what that rests on: "the trainer waits 63 % of the time"; may be empty
+  std::string what;    // the verdict, like "sampling": at most 34 columns; empty once training has ended
+  std::string why;     // its reason, like "the trainer waits 63 % of the time"; may be empty
   std::string advice;  // what would help; may be empty
 };
 
@@ -19,7 +19,7 @@ Bottleneck find_bottleneck(const StatsSnapshot& snapshot);
 // batch_size".
 std::string text_of(const Bottleneck& bottleneck);
 
-// All failures of environments, whatever their environment.
+// The number of failures of all environments.
 uint64_t env_failures_of(const StatsSnapshot& snapshot);
 
 }  // namespace troupe

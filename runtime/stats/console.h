@@ -12,14 +12,14 @@
 
 namespace troupe {
 
-// The block for a terminal, of at most `height` lines (at least one) and `width` columns. 80 columns hold all of it,
-// whatever the figures are; only names and what the bottleneck rests on may be cut. Where `height` is too small, the
-// least important lines are left out.
+// The block for a terminal, of at most `height` lines (at least one) and `width` columns. With 80 columns or more, no
+// figure is cut; only names and the reason for the bottleneck may be. If `height` is too small, the least important
+// lines are left out.
 std::vector<std::string> console_block(const std::string& run, const StatsSnapshot& snapshot, size_t width,
                                        size_t height = SIZE_MAX);
 
-// The bytes that draw `lines` over a block of `lines_before` lines whose end is where the cursor is; 0 for the first
-// block.
+// The bytes that draw `lines` over the previous block, which has `lines_before` lines (0: there is none) and ends at
+// the cursor.
 std::string console_redraw(const std::vector<std::string>& lines, size_t lines_before);
 
 // The whole report in one line of fewer than kLineColumns columns, for logs and pipes. Steps, steps per second,

@@ -27,7 +27,7 @@ def batch(rng, rows, steps, groups=3):
 
 
 def without_singles(data):
-    """The same, but with at least two rows in every group (for grpo_passk), if there are two rows."""
+    """A copy whose groups have at least two rows each, which grpo_passk needs. A single row stays a group of its own."""
     data = dict(data)
     data["groups"] = data["groups"] % max(len(data["groups"]) // 2, 1)
     counts = collections.Counter(data["groups"].tolist())
@@ -37,7 +37,7 @@ def without_singles(data):
     return data
 
 
-# --- The oracle, in float64, with the equations of docs/algorithms/sequences.md: rows of (advantages, returns).
+# --- The reference: plain loops in float64 for the equations of docs/algorithms/sequences.md.
 
 
 def whitened(rows, mask):
@@ -68,7 +68,7 @@ def skipping_gae(rewards, values, mask, gamma, lam):
 
 
 def outcome(name, scores, lengths, groups, params):
-    """One number per row."""
+    """The advantage of each row, for estimators that give all steps of a row the same one."""
     out = np.zeros(len(scores))
     for row, score in enumerate(scores):
         peers = np.flatnonzero(groups == groups[row])

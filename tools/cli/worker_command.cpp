@@ -31,7 +31,8 @@ Options read_flags(Flags& flags) {
   return options;
 }
 
-// Of the command and its hosts. A host whose environment does not return from a step can end after the command.
+// Used by the command and its hosts. A host can end after run_workers(), which waits at most kFarewell for a step of an
+// environment.
 struct Shared {
   StopSignals signals;
   std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
