@@ -10,7 +10,7 @@ void run_deterministically(caf::actor_system& system, const SupervisorActor& sup
                            const std::function<bool()>& interrupted) {
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   bool told = false;
-  // In the order in which they were sent, then the next timer; false when there is neither.
+  // Delivers the oldest message or, if there is none, triggers the next timer. False if there is neither.
   const auto step = [&] { return scheduler.try_run_once() || scheduler.trigger_timeout(); };
   while (!ended) {
     const bool stop = interrupted();

@@ -50,7 +50,7 @@ Evaluation summarize(const EvaluatorState& st) {
 
 Evaluation failed(const EvaluatorState& st, const std::string& error) {
   const std::string line = "the evaluation of version " + st.job.weights->version.text() + " failed: " + error;
-  st.job.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command shows how the last one failed
+  st.job.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's error
   Evaluation result = summarize(st);
   result.error = error;
   return result;
@@ -103,7 +103,7 @@ EvaluatorActor::behavior_type evaluator(Self self, RunContextPtr context, StatsA
   return {
       [self](const EvaluateMessage& job) {
         auto& st = self->state;
-        if (st.waiting.weights && st.waiting.last) return;  // nothing comes after the last one
+        if (st.waiting.weights && st.waiting.last) return;  // a later one must not replace the last evaluation
         st.waiting = job;
         st.next_asker = self->current_sender();
         if (!st.job.weights) start(self);

@@ -23,12 +23,12 @@ using Pending = InferenceState::Pending;
 
 constexpr std::chrono::milliseconds kReportInterval{500};
 constexpr size_t kMaxLatencies = 4096;  // kept between two reports
-constexpr uint64_t kOpenRequests = 16;  // of the largest size, that may be under way in parts at a time
-// After its last message: how long a client's unfinished request in parts is kept, and how long the client itself. The
-// parts of a request follow each other at once, and a worker without an answer asks again after 10 s.
+constexpr uint64_t kOpenRequests = 16;  // limit on incomplete requests in parts, if all have the largest size
+// How long an incomplete request in parts, and the client itself, are kept after the client's last message. The parts
+// of a request follow each other at once, and a worker without an answer asks again after 10 s.
 constexpr std::chrono::seconds kPartsKept{10}, kClientKept{60};
 
-// The arrays of several requests, one after the other; no copy when there is only one.
+// The concatenation along the first dimension; no copy when there is only one array.
 Array concatenate(const std::vector<const Array*>& parts) {
   if (parts.size() == 1) return *parts.front();
   int64_t rows = 0;
@@ -52,8 +52,8 @@ Arrays concatenate(const std::vector<const Arrays*>& parts) {
   return result;
 }
 
-// What requests that come in parts may hold together: senders are not bounded in number, and one that may send no more
-// asks again.
+// Limit on the bytes of all incomplete requests in parts. The number of senders has no limit. A part over the limit is
+// dropped, and its sender repeats the request.
 uint64_t most_open_bytes(const RunContext& context) {
   return std::max<uint64_t>(kMaxArrayBytes,
                             kOpenRequests * most_bytes_of_request(context.config, context.spec, context.recurrence));
@@ -181,7 +181,7 @@ void run_batch(Self self, LeaveReason reason) {
   note_batch(st, reason, rows, self->clock().now() - requests.front().arrived);
 }
 
-// Lets batches leave while any must, then makes sure the deadline of the oldest request wakes us.
+// Computes all batches that are due. Then schedules a message for the deadline of the oldest request that remains.
 void run_ready(Self self) {
   auto& st = self->state;
   if (!st.version) return;
@@ -192,7 +192,7 @@ void run_ready(Self self) {
   self->scheduled_send(self, *deadline, due_atom_v, st.timer);
 }
 
-// The sender of the message at hand, watched from its first one.
+// The client that sent the current message. A new one is monitored.
 InferenceState::Client& sending_client(Self self) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
@@ -209,8 +209,9 @@ bool waits(const InferenceState& st, const InferenceState::Client& client) {
   return std::ranges::any_of(st.pending, [&](const auto& entry) { return entry.second.id.worker == client.number; });
 }
 
-// A client of a third process talks by way of the run, and CAF does not report the loss of the connection behind it. So
-// what is held for a client that stays silent is freed. One that was inside a long step and asks again is a new client.
+// Frees what is held for clients that stay silent. The run relays the messages of workers in other processes, and CAF
+// does not report the loss of the connection behind the relay. A client that was only inside a long step becomes a new
+// client with its next request.
 void forget_silent(Self self) {
   auto& st = self->state;
   const auto now = self->clock().now();
@@ -228,7 +229,7 @@ void forget_silent(Self self) {
 
 void on_request(Self self, const ActRequest& request) {
   auto& st = self->state;
-  if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
+  if (!self->current_sender()) return;  // the connection is already lost: a reply would reach nobody
   InferenceState::Client& client = sending_client(self);
   const Pending pending{self->current_sender(), {client.number, request.group}, request};
   if (const auto error = misfit(st.context->spec, st.context->recurrence, request)) {
@@ -244,32 +245,32 @@ void on_request(Self self, const ActRequest& request) {
          "a request of " + std::to_string(rows) + " rows exceeds inference.max_batch");
     return;
   }
-  if (replaced) st.pending.erase(*replaced);  // asked again: only the newest request is answered
+  if (replaced) st.pending.erase(*replaced);  // the client has asked again: only its newest request is answered
   st.pending.emplace(ticket, pending);
   run_ready(self);
 }
 
 void on_part(Self self, const Part& part) {
-  if (!self->current_sender()) return;  // its connection is lost already: there is nobody to answer
-  sending_client(self);                 // whose parts are freed when it ends
+  if (!self->current_sender()) return;  // the connection is already lost: a reply would reach nobody
+  sending_client(self);                 // monitors it, so that its parts are freed when it ends
   ActRequest request;
   try {
     TROUPE_CHECK(part.of == PartOf::request, static_cast<int>(part.of));
     const auto whole = self->state.parts.add(self->current_sender()->address(), part);
     if (!whole) return;
     request = deserialize<ActRequest>(self->system(), *whole);
-  } catch (const std::exception& e) {  // whoever sent it asks again
+  } catch (const std::exception& e) {  // no reply: the sender asks again after a time
     const std::string who = process_of(self->current_sender()->node());
     return self->state.log.warn("a request of a worker of " + who + " is dropped: " + e.what());
   }
   on_request(self, request);
 }
 
-// A client speaks for itself alone; actors of the run's own process also for a worker that they know to be gone.
+// A client can only pause its own requests. Actors of the run's process can also pause those of a worker that is gone.
 void on_pause(Self self, const Pause& pause) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
-  if (!sender) return;  // its connection is lost already
+  if (!sender) return;  // the connection is already lost
   if (const auto own = st.clients.find(sender->address()); own != st.clients.end()) {
     own->second.heard = self->clock().now();
     st.batcher->pause({own->second.number, pause.group});
@@ -346,7 +347,7 @@ InferenceActor::behavior_type inference_actor(Self self, RunContextPtr context, 
       },
       [self, context](beat_atom) {
         report(self);
-        if (!context->deterministic) forget_silent(self);  // in a deterministic run every client is of this process
+        if (!context->deterministic) forget_silent(self);  // in a deterministic run, all clients are in this process
         beat_after(self, *context, kReportInterval);
       },
       [self, name](const SaveMessage& save) {

@@ -11,7 +11,7 @@ namespace {
 
 using Self = InferenceHostActor::stateful_pointer<InferenceHostState>;
 
-// Ends what belongs to the present membership; requests that wait are answered with an error.
+// Ends the actors of the present membership. The inference actor answers pending requests with an error.
 void stop_serving(Self self, const std::string& why) {
   auto& st = self->state;
   if (st.receiver) st.receiver->stop();
@@ -26,7 +26,7 @@ void stop_serving(Self self, const std::string& why) {
   st.serving = false;
 }
 
-// Everything is in place to receive before the run hears of it.
+// Makes the receiver and the actors first and then asks the run for weights, so that none come too early.
 void start_serving(Self self, const Welcome& welcome) {
   auto& st = self->state;
   ServeRequest request{welcome.member, {}, {}, {}};

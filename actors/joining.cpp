@@ -12,8 +12,8 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{3000};
-// A membership this long, and ten times as long as the pause before it, was a success: the next pause is the first
-// again.
+// After a membership of at least this time, and of at least ten times the pause before it, the pauses begin again with
+// the shortest.
 constexpr std::chrono::milliseconds kLived{10'000};
 
 std::string host_name() {
@@ -53,7 +53,7 @@ std::optional<std::chrono::milliseconds> next_pause(Joining& joining, std::chron
 std::chrono::milliseconds attempt_deadline(Joining& joining, std::chrono::steady_clock::time_point now) {
   if (!joining.lost_at) joining.lost_at = now;
   const std::chrono::milliseconds patience = patience_of(joining), most = kJoinDeadline;
-  if (patience.count() == 0) return most;  // one attempt
+  if (patience.count() == 0) return most;  // only one attempt is made
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*joining.lost_at + patience - now);
   return std::clamp(left, kLeastJoinDeadline, most);
 }

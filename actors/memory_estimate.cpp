@@ -30,8 +30,8 @@ double decision_bytes(const EnvSpec& env) {
          count(env.action.decisions()) * 2 * kFloat;
 }
 
-// One sample of a rollout (models/rollout.h): three numbers, three flags and a version more, with action chunks the
-// steps that were executed, what the algorithm asks for, and its share of a recurrent model's states.
+// One sample of a rollout (models/rollout.h): the decision, three numbers, three flags, a version, the executed steps
+// of an action chunk, the extras of the algorithm, and a part of the states that a recurrent model stores.
 double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
   const double executed = env.action.chunk > 1 ? kInt : 0;
   const RolloutExtras extras = rollout_extras(config.algorithm);
@@ -44,13 +44,15 @@ double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
   return decision_bytes(env) + 3 * kFloat + 3 + 8 + executed + asked_for + states;
 }
 
-// The same as staged for the trainer, with targets, order and what they are made from.
+// One sample as staged for the trainer: the decision, nine numbers (targets and their inputs), and its place in the
+// order.
 double staged_bytes(const EnvSpec& env) { return decision_bytes(env) + 9 * kFloat + 8; }
 
-// One row of an environment's step: present and final observations.
+// One row of an EnvStep: current and final observations.
 double step_bytes(const EnvSpec& env) { return 2 * observation_bytes(env); }
 
-// Weights, gradients and two moments of the learner; the published snapshot; the replicas of inference and evaluation.
+// Weights, gradients and two moments of the learner, the published snapshot, and the replicas of the evaluator and of
+// each inference actor.
 MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
   const Signature signature = model_signature(config.model, env);
   double bytes = 0;
@@ -62,7 +64,7 @@ MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
           "weights, gradients, moments and copies of the model", bytes * (6 + count(config.inference.count))};
 }
 
-// A super-batch in replay and staged, and what the network keeps of a forward that a backward follows.
+// A super-batch in replay and staged, and the activations that the network keeps for a backward on the CPU.
 MemoryNeed of_super_batch(const RunConfig& config, const EnvSpec& env) {
   const TrainerConfig& t = config.trainer;
   const double rows = t.micro_batch > 0 ? count(t.micro_batch) : count(t.super_batch / t.minibatches);
@@ -73,7 +75,7 @@ MemoryNeed of_super_batch(const RunConfig& config, const EnvSpec& env) {
           count(t.super_batch) * (rollout_bytes(config, env) + staged_bytes(env)) + forward};
 }
 
-// A current rollout in every group of every worker. The entry names the setting that is furthest from its default.
+// One rollout in every group of every worker. The entry names the setting that is largest relative to its default.
 MemoryNeed of_workers(const RunConfig& config, const EnvSpec& env) {
   const RunConfig d;
   const std::array<std::pair<const char*, std::array<int64_t, 2>>, 4> factors = {{
@@ -98,7 +100,7 @@ MemoryNeed of_evaluation(const RunConfig& config, const EnvSpec& env) {
           count(rows) * step_bytes(env)};
 }
 
-// Samples that replay may hold, also when workers are faster than the trainer.
+// The most samples that replay may hold. A run reaches this only if workers are faster than the trainer.
 MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
   const ReplayConfig& r = config.replay;
   auto samples = static_cast<double>(replay_capacity(r, static_cast<uint64_t>(config.trainer.super_batch)));

@@ -15,9 +15,10 @@ uint64_t samples_per_rollout(const RunConfig& config) {
   return static_cast<uint64_t>(config.rollout.length) * static_cast<uint64_t>(config.env.rows);
 }
 
-// What a sample takes in the arrays with one number a step, those of its episode and of final_steps included.
+// At most this many bytes of a sample are in arrays with one number per step, those of its episode and final_steps
+// included.
 constexpr size_t kColumnBytes = 64;
-// Names, shapes and counts.
+// Limit for names, shapes and counts.
 constexpr size_t kNamesBytes = size_t{1} << 20;
 
 // Of one row.
@@ -34,14 +35,15 @@ Misfit check(const std::string& name, const Array& array, DType dtype, const Sha
          std::string(name_of(dtype)) + shape.text();
 }
 
-// Of an array that may be empty and is float32 if it is not.
+// Checks an array that is empty or float32.
 Misfit check_finite(const std::string& name, const Array& array) {
   if (array.empty() || std::ranges::all_of(array.view<float>(), [](float x) { return std::isfinite(x); }))
     return std::nullopt;
   return name + " are not finite";
 }
 
-// Each [leading..., ...] as the environment gives them, and no others.
+// Checks that the arrays are exactly those of the environment's observations, each with the dimensions `leading` in
+// front.
 Misfit check(const EnvSpec& spec, const Arrays& arrays, std::initializer_list<int64_t> leading) {
   if (arrays.size() != spec.observations.size()) return "it has " + std::to_string(arrays.size()) + " observations";
   for (const ArraySpec& wanted : spec.observations) {
@@ -84,13 +86,13 @@ Misfit check_shapes(const EnvSpec& spec, int64_t steps, int64_t rows, const Roll
   return check(spec, r.observations, {steps, rows});
 }
 
-// An array that is there only in a run that asks for it.
+// Checks an array that only some runs have: `wanted` says whether this one does.
 Misfit check_extra(const std::string& name, bool wanted, const Array& array, DType dtype, const Shape& shape) {
   if (wanted) return check(name, array, dtype, shape);
   return array.empty() ? Misfit() : name + " is given, but the run does not use it";
 }
 
-// What only some estimators take from rollouts.
+// Checks the arrays that only some estimators need.
 Misfit check_extras(const RunConfig& config, const EnvSpec& spec, int64_t steps, int64_t rows, const Rollout& r) {
   const RolloutExtras extras = rollout_extras(config.algorithm);
   const Shape grid{steps, rows};
@@ -114,7 +116,7 @@ Misfit check_extras(const RunConfig& config, const EnvSpec& spec, int64_t steps,
   return check(spec, r.final_observations, {finals});
 }
 
-// Recurrent state, where the model has any.
+// Checks the recurrent state, which must be absent if the model has none.
 Misfit check_state(const Recurrence& recurrence, int64_t steps, int64_t rows, const Rollout& r) {
   if (recurrence.state_size == 0)
     return r.starts.empty() && r.chunk_states.empty() ? Misfit() : "it has the states of a recurrent model";
@@ -127,7 +129,7 @@ Misfit check_state(const Recurrence& recurrence, int64_t steps, int64_t rows, co
   return check_finite("chunk_states", r.chunk_states);
 }
 
-// Discrete actions are within their bins and, where they are samples, allowed by their mask.
+// Checks that discrete actions are within their bins and, at valid steps, allowed by their mask.
 Misfit check_actions(const ActionSpec& spec, const Rollout& r) {
   if (spec.kind == ActionKind::continuous) return std::nullopt;
   const auto valid = r.valid.view<uint8_t>();
@@ -179,7 +181,7 @@ Misfit check_counts(const ActionSpec& spec, PolicyVersion newest, const Rollout&
   return std::nullopt;
 }
 
-// Recurrent state of the rows that a request is for, and where their episodes begin.
+// Checks the recurrent states of a request's rows, and the flags where episodes begin.
 Misfit check_state(int64_t state_size, const ActRequest& request) {
   const auto rows = static_cast<int64_t>(request.rows);
   const auto fits = [](const Array& array, DType dtype, const Shape& shape) {
@@ -199,14 +201,14 @@ Misfit check_state(int64_t state_size, const ActRequest& request) {
   return check_finite("recurrent states of the values", request.value_state);
 }
 
-// An array of a reply; empty where it would have no elements.
+// Checks an array of a reply, which is empty if its shape has no elements.
 Misfit check_given(const std::string& name, const Array& array, DType dtype, const Shape& shape) {
   if (shape.elements() == 0)
     return array.empty() ? Misfit() : name + " are given, but the request did not ask for them";
   return check(name, array, dtype, shape);
 }
 
-// Discrete actions are within their bins.
+// Checks that discrete actions are within their bins.
 Misfit check_range(const ActionSpec& spec, const Array& actions) {
   if (actions.empty() || spec.kind == ActionKind::continuous) return std::nullopt;
   const auto action = actions.view<int32_t>();
@@ -273,7 +275,7 @@ Misfit misfit(const RunConfig& config, const WorkerHello& hello) {
 }
 
 Misfit misfit(const RunConfig& config, const EnvSpec& spec, const WorkerReport& report) {
-  // Two rollouts of a group can be under way at the end of one and the beginning of the next.
+  // A group can have two partial rollouts: one that waits for its last values, and the next one.
   const auto groups = static_cast<uint64_t>(config.workers.groups);
   if (report.partial.size() > 2 * groups) return std::to_string(report.partial.size()) + " rollouts under way";
   for (const PartialRollout& partial : report.partial) {
@@ -315,11 +317,11 @@ bool is_taken(const NumberHolders& holders, const caf::actor_addr& sender, uint6
 size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence) {
   const auto& action = spec.action;
   const size_t masks = action.masked ? static_cast<size_t>(action.mask_size()) : 0;
-  const size_t actions = static_cast<size_t>(action.decisions()) * 2 * sizeof(float);  // with their log-probabilities
+  const size_t actions = static_cast<size_t>(action.decisions()) * 2 * sizeof(float);  // and log-probabilities
   const auto parameters = rollout_extras(config.algorithm).policy_parameters
                               ? static_cast<size_t>(action.policy_parameters()) * sizeof(float)
                               : 0;
-  // Each sample's observation, and its final one where every episode ends at once.
+  // Twice the observation: if every episode has one step, each sample also has a final observation.
   const size_t sample = 2 * observation_bytes(spec) + masks + actions + parameters + kColumnBytes;
   const auto rows = static_cast<size_t>(config.env.rows);
   const int64_t states = recurrence.sequence > 0 ? config.rollout.length / recurrence.sequence : 0;
@@ -337,7 +339,7 @@ size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec, const
 size_t most_bytes_of_reply(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence) {
   const ActionSpec& action = spec.action;
   const auto parameters = rollout_extras(config.algorithm).policy_parameters ? action.policy_parameters() : 0;
-  // Actions and their log-probabilities, the value, those of a final and of a last observation, state and parameters.
+  // Actions and log-probabilities; the values of the current, a final and a last observation; state and parameters.
   const auto numbers = static_cast<size_t>(2 * action.decisions() + 3 + recurrence.state_size + parameters);
   return static_cast<size_t>(config.env.rows) * numbers * sizeof(float) + kNamesBytes;
 }

@@ -108,7 +108,8 @@ PublisherActor::behavior_type publisher(Self self, PublisherDependencies depende
       [self](const ReceiverGone& gone) {
         auto& st = self->state;
         if (st.remote.erase(gone.inference_index) == 0) return;
-        if (st.sender) st.sender->remove(gone.inference_index);  // from here, so that a step under way ends early
+        // The plane handles the message only after its current step; this ends the step early.
+        if (st.sender) st.sender->remove(gone.inference_index);
         self->send(st.plane, gone);
         drive(self);
       },

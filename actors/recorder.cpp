@@ -57,7 +57,7 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
         } catch (const std::exception& e) {
           written.error = e.what();
           const std::string line = "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what();
-          message.last ? log_info("recorder", line) : log_error("recorder", line);  // the command shows the last one's
+          message.last ? log_info("recorder", line) : log_error("recorder", line);  // the command prints the last error
         }
         self->send(supervisor, written);
       },

@@ -18,9 +18,9 @@ namespace {
 using Self = ReplayActor::stateful_pointer<ReplayState>;
 
 constexpr std::chrono::milliseconds kRecountInterval{500};
-// A checkpoint that waits for that longer is written at once, and once more with the final counts.
+// The last checkpoint waits for the final counts. If that takes longer than this, it is also written at once.
 constexpr std::chrono::milliseconds kCheckpointWaits{300};
-constexpr size_t kErrorBytes = 1000;  // of an environment's error that are kept
+constexpr size_t kErrorBytes = 1000;  // length to which the error of an environment is cut
 
 void grant(Self self) {
   if (self->state.training_ended) return;
@@ -48,7 +48,7 @@ Ledger balanced_ledger(const ReplayStore& store) {
   return ledger;
 }
 
-// As balanced_ledger(), and counts the stored samples anew, which takes longer.
+// As balanced_ledger(), but also counts the stored samples and compares, which takes longer.
 Ledger recounted_ledger(const ReplayStore& store) {
   const Ledger ledger = balanced_ledger(store);
   TROUPE_CHECK(ledger.waiting == store.count_waiting(), ledger.text(), store.count_waiting());
@@ -71,7 +71,8 @@ void report(Self self, std::optional<UpdateMessage> update = std::nullopt) {
   self->send(st.stats, std::move(report));
 }
 
-// The counts of this moment: all updates that the checkpoint holds were counted before.
+// Adds the current counts. They include every update that the checkpoint contains, because the trainer sends the
+// checkpoint after its updates.
 void send_checkpoint(Self self, CheckpointMessage message) {
   auto& st = self->state;
   message.ledger = recounted_ledger(*st.store);
@@ -80,7 +81,7 @@ void send_checkpoint(Self self, CheckpointMessage message) {
   self->send(st.stats, std::move(message));
 }
 
-// Once nobody is left who could make samples: the counts are final, in the last checkpoint and in the last report.
+// Call it when no worker is left, so that the counts are final. They go into the last checkpoint and the last report.
 void close_counts(Self self) {
   auto& st = self->state;
   st.store->close();
@@ -90,7 +91,7 @@ void close_counts(Self self) {
   if (st.stopping) self->quit();
 }
 
-// Training has ended, or the run stops: the workers leave.
+// Call it when training has ended or the run stops. Waits at most kFarewell for the workers to end.
 void await_workers(Self self) {
   auto& st = self->state;
   if (st.store->closed()) return;
@@ -118,17 +119,17 @@ void on_due(Self self) {
   close_counts(self);
 }
 
-// How a worker went.
+// How a worker ended.
 struct Leave {
-  bool in_order = false;  // it stopped as it was told to
-  bool failed = false;    // it ended with an error of its own
+  bool in_order = false;  // it was told to stop and did
+  bool failed = false;    // it ended with an error, but not because it was killed or lost its connection
 };
 
 Leave leave_of(const caf::error& reason) {
   return {.in_order = !reason, .failed = reason && reason.category() != caf::atom("exit")};
 }
 
-// The worker of `source`, if there is one, makes no more samples.
+// Removes the worker with the address `source`, if there is one.
 void forget_worker(Self self, const caf::actor_addr& source, Leave how) {
   auto& st = self->state;
   const auto it = st.worker_of.find(source);
@@ -168,25 +169,25 @@ void on_gone(Self self, const WorkerGone& gone) {
   if (!st.store->closed()) serve(self);
 }
 
-// A message of another process that does not fit the run: that peer loses it, replay goes on.
+// Warns that a message of another process, which does not fit the run, is ignored.
 void drop(const std::string& what, const std::string& why) { log_warn("replay", what + " is dropped: " + why); }
 
-// Whether the message at hand comes from this worker.
+// Whether the current message comes from this worker.
 bool is_from(Self self, uint64_t worker) {
   if (!self->current_sender()) return false;
   const auto it = self->state.worker_of.find(self->current_sender()->address());
   return it != self->state.worker_of.end() && it->second == worker;
 }
 
-// Whether the sender of the message at hand may not have that number.
+// Whether the number belongs to another actor than the sender of the current message.
 bool is_taken(Self self, const NumberHolders& holders, uint64_t number) {
   return troupe::is_taken(holders, self->current_sender()->address(), number);
 }
 
 bool is_remote(Self self) { return self->current_sender()->node() != self->node(); }
 
-// The worker that sent the message at hand sends what does not fit the run: it is told to end, and what it has under
-// way is lost. Were only the message dropped, its credits would never come back.
+// Ends the worker that sent the current message, because the message does not fit the run. Its partial rollouts are
+// lost. If replay only dropped the message, the worker's credits would never come back.
 void expel(Self self, uint64_t worker, const std::string& why) {
   log_warn("replay", "worker " + std::to_string(worker) + " is expelled: " + why);
   const CreditHolder handle = self->state.workers.at(worker);
@@ -195,17 +196,17 @@ void expel(Self self, uint64_t worker, const std::string& why) {
   if (!self->state.store->closed()) serve(self);
 }
 
-// The sender's hello does not make it a worker of the run. It is told to end: it would wait for credits for ever.
+// Refuses a hello. The sender is told to end, because it would wait for credits for ever.
 void turn_away(Self self, uint64_t worker, const std::string& why) {
   drop("the hello of worker " + std::to_string(worker), why);
-  if (self->state.worker_of.contains(self->current_sender()->address())) return;  // it has another number, and works
+  if (self->state.worker_of.contains(self->current_sender()->address())) return;  // it works under another number
   self->send_exit(caf::actor_cast<caf::actor>(self->current_sender()), make_error(Fault::bad_message, why));
 }
 
 void on_hello(Self self, const WorkerHello& hello) {
   auto& st = self->state;
   if (!self->current_sender() || st.training_ended || st.stopping)
-    return;  // its connection is lost already, or nobody needs it
+    return;  // the connection is already lost, or the run needs no more workers
   if (st.gone_workers.contains(hello.worker)) return;
   if (const auto why = misfit(st.context->config, hello)) return turn_away(self, hello.worker, *why);
   if (is_taken(self, st.worker_of, hello.worker))
@@ -261,7 +262,7 @@ void on_stop(Self self) {
 void on_rollout(Self self, const RolloutMessage& message) {
   auto& st = self->state;
   const Rollout& rollout = *message.rollout;
-  if (!is_from(self, rollout.worker)) return;  // the worker is gone, or somebody else speaks in its name
+  if (!is_from(self, rollout.worker)) return;  // the worker is gone, or another process uses its number
   if (is_remote(self))
     if (const auto why =
             misfit(st.context->config, st.context->spec, st.context->recurrence, st.store->version(), rollout))
@@ -298,7 +299,7 @@ void on_applied(Self self, const Applied& applied) {
 
 void on_part(Self self, const Part& part) {
   auto& st = self->state;
-  if (!self->current_sender()) return;  // its connection is lost already
+  if (!self->current_sender()) return;  // the connection is already lost
   const auto sender = st.worker_of.find(self->current_sender()->address());
   if (sender == st.worker_of.end()) return;
   RolloutMessage rollout;
@@ -329,8 +330,8 @@ ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const
   const RunConfig& config = context->config;
   st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed,
                    start.ledger, start.env_steps, start.uncounted);
-  // Not in a deterministic run: there a run that is made longer must have admitted what one that was long from the
-  // start has.
+  // Not in a deterministic run: if its stop.env_steps is raised at a resume, it must have granted the same credits as a
+  // run that had the higher limit from the start.
   if (!context->deterministic && config.stop.env_steps > 0)
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;
@@ -355,7 +356,7 @@ ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const
       [self](const Part& part) { on_part(self, part); },
       [self](const WorkerReport& report) { on_report(self, report); },
       [self, watch_sampling](const EnvironmentsFailing& failing) {
-        // Also from a worker that never joined, because its environments could not be made.
+        // Accepted also from a worker that has not sent a hello, because its environments could not be made.
         if (!self->current_sender() || is_taken(self, self->state.worker_of, failing.worker)) return;
         self->state.sampling.failing(failing.worker, printable(failing.error, kErrorBytes), self->clock().now());
         watch_sampling();

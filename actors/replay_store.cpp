@@ -13,12 +13,11 @@ namespace troupe {
 namespace {
 
 constexpr uint32_t kCreditsPerGroup = 2;  // one rollout in progress, and one that can start without a round trip
-// Upper bound of max_reuse in admission: without it, a full buffer with a large max_reuse would train on the same
-// samples forever.
+// Upper bound of max_reuse when credits are granted: without it, a full buffer with a large max_reuse would get no new
+// samples for very long.
 constexpr uint64_t kPlannedUses = 64;
-// Updates after which one more super-batch may wait. At first the environments run two ahead of the trainer and no
-// more, so that a run with a large lag cap neither makes most of its samples with its first weights nor passes its
-// limits before it has trained.
+// Updates after which replay may hold one more super-batch. At first it holds at most two. Otherwise a run with a large
+// lag cap would make most of its samples with its first weights, or pass stop.env_steps before it has trained.
 constexpr uint64_t kUpdatesPerSuperBatch = 4;
 
 }  // namespace
@@ -34,7 +33,7 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
       ledger_(ledger),
       env_steps_(env_steps),
       uncounted_(uncounted) {
-  // Samples that waited in a process that ended are lost.
+  // These samples waited in the process that wrote the checkpoint, and ended with it.
   ledger_.lost_in_crash += ledger_.waiting;
   ledger_.waiting = 0;
   trained_before_ = ledger_.trained;
@@ -136,15 +135,15 @@ bool ReplayStore::may_grant(uint64_t samples) const {
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   const uint64_t last_use = version_.number + (queued + samples - 1) / super_batch_;
   if (fits && last_use <= *served + bound) return true;
-  // Rows that failed can leave a super-batch a few samples short of what was promised: grant more rather than wait
-  // forever.
+  // Failed rows make fewer samples than their credits promised. If a super-batch lacks only these, grant more: the
+  // trainer would wait forever.
   const uint64_t first_use = version_.number + queued / super_batch_;
   return promised == 0 && stored_samples_ < super_batch_ && first_use <= *served + bound;
 }
 
 std::vector<CreditGrant> ReplayStore::grant() {
   std::map<uint64_t, uint32_t> granted;
-  // Round robin, starting after the worker that got the last credit, until no worker may have another.
+  // Round robin, starting after the worker that got the last credit, until no worker may get another.
   for (bool any = true; any && !workers_.empty();) {
     any = false;
     auto it = workers_.upper_bound(last_granted_);
@@ -210,8 +209,8 @@ void ReplayStore::drop_stale() {
   });
 }
 
-// Units of different sizes may not fill the capacity exactly. The remaining samples must still make a super-batch, else
-// the buffer would stay short of one forever.
+// Removes the oldest units to make room. Units have different sizes, so they may not fill the capacity exactly; but
+// together with the incoming samples they must still make a super-batch, or training would stop.
 void ReplayStore::evict_for(uint64_t incoming) {
   while (!units_.empty() && stored_samples_ + incoming > capacity_ &&
          stored_samples_ + incoming >= super_batch_ + units_.front().get().samples) {

@@ -61,9 +61,9 @@ void check_counts(const Checkpoint& checkpoint, uint64_t steps_per_sample) {
   if (updates != checkpoint.updates)
     throw ConfigError("its scalar updates is " + std::to_string(updates) + ", expected " +
                       std::to_string(checkpoint.updates) + " like state.updates");
-  if (!checkpoint.scalars.contains("ledger.produced")) return;  // an older program's
+  if (!checkpoint.scalars.contains("ledger.produced")) return;  // an older program wrote it
   const uint64_t produced = saved_count(checkpoint, "ledger.produced");
-  const uint64_t most = produced * steps_per_sample;  // of two numbers far below 2^64
+  const uint64_t most = produced * steps_per_sample;  // cannot overflow: both factors are small
   if (checkpoint.env_steps < produced || checkpoint.env_steps > most)
     throw ConfigError(
         "its state.env_steps is " + std::to_string(checkpoint.env_steps) + ", expected " +
@@ -81,7 +81,7 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   ReplayStart start;
   start.version = {checkpoint.version.epoch + 1, checkpoint.version.number};
   start.env_steps = checkpoint.env_steps;
-  // An older program's checkpoint lacks some.
+  // A checkpoint that an older program wrote lacks some of them.
   for_each_count(start.ledger, start.totals, start.uncounted, [&](const char* name, uint64_t& count) {
     if (checkpoint.scalars.contains(name)) count = saved_count(checkpoint, name);
   });

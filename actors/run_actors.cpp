@@ -18,7 +18,7 @@ namespace {
 using Self = SupervisorSelf;
 using State = SupervisorState;
 
-// The supervisor as the receiver of one kind of message.
+// The handle of the supervisor for actors that send it only this message.
 template <class Message>
 caf::typed_actor<caf::reacts_to<Message>> told(Self self) {
   return SupervisorActor(self);

@@ -40,7 +40,7 @@ void SamplingWatch::forget_the_absent(Clock::time_point now) {
 
 std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
   if (patience_.count() == 0 || !failing_since_ || now - *failing_since_ < patience_) return std::nullopt;
-  if (workers_.empty() && now - last_failure_ > kNew) return std::nullopt;  // nobody is there who fails
+  if (workers_.empty() && now - last_failure_ > kNew) return std::nullopt;  // no worker is left that could fail
   const bool hopeful = std::ranges::any_of(workers_, [&](const auto& entry) {
     const Worker& worker = entry.second;
     const bool fails = worker.failed && (deterministic_ || now - *worker.failed <= kSilence);

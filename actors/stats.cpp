@@ -13,7 +13,7 @@ namespace {
 
 using Self = StatsActor::stateful_pointer<StatsState>;
 
-// A point of the curves.
+// Sends a point of the curves.
 void record(Self self, const RecorderActor& recorder) {
   self->send(recorder,
              SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->take_point(self->clock().now())),
@@ -26,8 +26,8 @@ void show(Self self, const RecorderActor& recorder) {
                              /*shown=*/true});
 }
 
-// Whether the sender of the message at hand is the worker or receiver of that number. The first one that states a
-// number has it until it ends.
+// Whether the sender of the current message is the worker or receiver with that number. A number belongs to the first
+// sender that uses it, until that one ends.
 bool is_from(Self self, NumberHolders& holders, uint64_t number) {
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender || is_taken(holders, sender->address(), number)) return false;
@@ -55,7 +55,7 @@ StatsActor::behavior_type stats_actor(Self self, RunContextPtr context, Recorder
   guard(self);
   self->state.core = std::make_unique<StatsCore>(context->config, context->spec.reports_success,
                                                  context->started.value_or(self->clock().now()), start);
-  self->state.core->begin_training(self->clock().now());  // the supervisor starts both
+  self->state.core->begin_training(self->clock().now());  // the supervisor starts stats and training together
   const auto interval = context->config.stats.interval;
   if (const std::string* state = context->state_of("stats"))
     restoring([&] { self->state.core->load(*state, self->clock().now()); });

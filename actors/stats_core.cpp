@@ -25,7 +25,7 @@ double percentile(const std::deque<T>& values, double p) {
   return static_cast<double>(sorted[k]);
 }
 
-// The smallest lag that at least a share p of the samples do not exceed.
+// The smallest lag that at least a fraction p of the samples do not exceed.
 double lag_percentile(const LagCounts& counts, double p) {
   uint64_t total = 0, seen = 0;
   for (const auto& [lag, count] : counts) total += count;

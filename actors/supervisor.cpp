@@ -23,7 +23,7 @@ namespace {
 using Self = SupervisorSelf;
 using Phase = SupervisorState::Phase;
 
-// Every actor rests: they report, and then the trainer goes on.
+// Deterministic runs: no actor has a message left. They report, and then the trainer begins the next update.
 void on_idle(Self self) {
   auto& st = self->state;
   TROUPE_CHECK(st.phase == Phase::running, "nothing is left to do, and the run has not ended");
@@ -44,13 +44,14 @@ void save(Self self) {
   self->send(st.recorder, ActorState{"supervisor", save_children(self)});
 }
 
-// In a deterministic run the workers never rest again, so its trainer would wait for its turn for ever.
+// Stops the trainer, so that the run ends with a checkpoint. In a deterministic run the actors are never idle again and
+// the trainer would wait for that for ever, so the run ends at once.
 void on_sampling_failed(Self self, const std::string& error) {
   auto& st = self->state;
   if (st.phase != Phase::running || !st.outcome.error.empty()) return;
   st.outcome.reason = "environments fail";
   if (st.context->deterministic) return fail(self, error);
-  log_info("supervisor", error);  // the command shows it, when the run has ended
+  log_info("supervisor", error);  // only info: the command prints it when the run has ended
   st.outcome.error = error;
   self->send(st.trainer, Stop{st.outcome.reason});
 }
@@ -78,13 +79,13 @@ void begin(Self self) {
   }
 }
 
-// After an exception nobody can lead the run any more: ends every child at once, without a last checkpoint, and tells
-// on_end why.
+// Called after an exception in the supervisor. Ends every child at once, without a last checkpoint, and calls on_end
+// with the error.
 caf::error abandon(Self self, const std::exception_ptr& failure) {
   auto& st = self->state;
   const caf::error fault = fault_of_exception(failure);
   const std::string error = "the supervisor failed: " + describe(fault);
-  log_info("supervisor", error);  // the command shows it, when the run has ended
+  log_info("supervisor", error);  // only info: the command prints it when the run has ended
   if (st.outcome.error.empty()) st.outcome.error = error;
   if (st.outcome.reason.empty()) st.outcome.reason = "failed";
   const auto end = [self](const auto& child) {
@@ -113,13 +114,13 @@ SupervisorActor::behavior_type supervisor(Self self, RunContextPtr context, RunD
   self->state.context = context;
   self->state.dependencies = std::move(dependencies);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
-  begin(self);  // before any message: who joins or stops the run at once finds it complete
+  begin(self);  // before the first message, which may be a join or a stop and needs all actors of the run
   return {
       [self](const JoinRequest& request) { return join(self, request); },
       [self](const ServeRequest& request) { return serve(self, request); },
       [self](const Serving& serving) { on_serving(self, serving.inference_index); },
       [self](const ReceiverLost& lost) {
-        // Once the children have been told to stop, their ends are waited for.
+        // While the run stops, the supervisor waits for the end of each child: it must not forget one here.
         const auto& st = self->state;
         const auto it = st.inference.find(lost.inference_index);
         if (st.phase == Phase::stopping || it == st.inference.end() || it->second.local) return;

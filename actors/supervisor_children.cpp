@@ -24,7 +24,7 @@ void spawn_worker(Self self, uint64_t id, const InferenceService& inference, con
   st.members[actor.address()] = {id, actor, true, restarts};
 }
 
-// Deterministic runs: writes the children and the restarts of each as bytes, and reads them back.
+// What a checkpoint of a deterministic run holds of each child. The list of numbers are its RestartLimit::ages().
 using SavedInference = std::pair<InferenceIndex, std::vector<int64_t>>;
 using SavedWorker = std::pair<std::pair<uint64_t, InferenceIndex>, std::vector<int64_t>>;  // with its inference actor
 

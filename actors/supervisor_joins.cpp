@@ -45,7 +45,7 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
                       "nothing joins as \"" + printable(request.kind) + "\", expected worker or inference");
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
   if (!self->current_sender())
-    return make_error(Fault::peer_gone, "the worker's connection is lost");  // nobody hears this
+    return make_error(Fault::peer_gone, "the worker's connection is lost");  // reaches nobody
   if (request.kind == "inference") return join_inference(self, request);
   const uint64_t id = st.next_worker++;
   auto handle = caf::actor_cast<MemberActor>(self->current_sender());

@@ -39,7 +39,7 @@ std::string after(std::chrono::milliseconds pause) {
   return pause.count() == 0 ? "" : " in " + std::to_string(pause.count()) + " ms";
 }
 
-// Every restarted child has a new number; `what` names the last one.
+// A restarted child gets a new number; `what` names the last one.
 std::string too_many(const std::string& what, const caf::error& reason) {
   return what + " and its predecessors ended " + std::to_string(RestartLimit::kMost + 1) + " times within " +
          std::to_string(RestartLimit::kWindow.count()) + " minutes, the last time with: " + describe(reason);
@@ -58,7 +58,8 @@ void replace_inference(Self self, InferenceIndex inference_index, const caf::err
   restart(self, *pause, {true, inference_index});
 }
 
-// An inference actor in another process may not see that a worker in a third one is gone, and would wait for it.
+// An inference actor in another process may not notice the loss of a worker. Without these pauses its batches would
+// wait for requests of that worker.
 void excuse(Self self, uint64_t worker) {
   auto& st = self->state;
   const std::optional<InferenceIndex> inference_index = st.placement.inference_of(worker);
@@ -146,7 +147,7 @@ void on_down(Self self, const caf::down_msg& down) {
       return fail(self, std::string(actor.name) + " ended: " + describe(down.reason));
   if (st.phase != Phase::running) return;
   const bool own = down.source.node() == self->node();
-  if (own && fault_of(down.reason) == Fault::not_restored)  // a replacement would start from scratch: not the same run
+  if (own && fault_of(down.reason) == Fault::not_restored)  // a replacement would begin without the saved state
     return fail(self, "the checkpoint does not fit: " + describe(down.reason));
   const auto inference = std::ranges::find_if(
       st.inference, [&](const auto& entry) { return entry.second.service.address() == down.source; });

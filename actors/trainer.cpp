@@ -30,7 +30,7 @@ double time_used(Self self) {
   return time_progress(self->state.context->config.stop, elapsed(self), self->state.start);
 }
 
-// Progress of the run, for the schedules.
+// Progress of the run in [0, 1], for the schedules.
 double progress(Self self) {
   const auto& st = self->state;
   return run_progress(st.context->config.stop, st.env_steps, st.version.number, time_used(self));
@@ -51,7 +51,7 @@ bool due(uint64_t number, int64_t every) {
   return every > 0 && number > 0 && number % static_cast<uint64_t>(every) == 0;
 }
 
-// With checkpoint.keep_best, any evaluated policy may be the best.
+// With checkpoint.keep_best every evaluated policy is saved, because it may turn out to be one of the best.
 bool checkpoint_due(const TrainerState& st) {
   const RunConfig& config = st.context->config;
   return due(st.version.number, config.checkpoint.every_updates) ||
@@ -92,7 +92,7 @@ void ask(Self self) {
   self->send(self->state.peers.prefetcher, next_atom_v);
 }
 
-// Work between two updates.
+// Starts an evaluation if one is due, and asks for the next super-batch.
 void go_on(Self self, WeightsPtr weights) {
   auto& st = self->state;
   const RunConfig& config = st.context->config;

@@ -17,8 +17,8 @@ namespace {
 using Self = WeightPlaneActor::stateful_pointer<WeightPlaneState>;
 using std::chrono::milliseconds;
 
-// Without threads nothing can happen while this actor blocks, so it does not block: receivers get this much time of the
-// actor clock between sending and collecting their answers.
+// If all actors share one thread, receivers cannot answer while this actor blocks. Instead of blocking, it gives them
+// this much time of the actor clock between the sending of weights and the collection of their answers.
 constexpr milliseconds kAnswerTime{20};
 
 std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signature> signature,

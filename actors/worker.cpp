@@ -31,7 +31,7 @@ class WorkerPortToActors : public WorkerPort {
 
   void ask(ActRequest request) override {
     const InferenceService& inference = self_->state.peers.inference;
-    if (inference) deliver(inference, std::move(request));  // else one that comes is asked again
+    if (inference) deliver(inference, std::move(request));  // otherwise retry_all() sends it to the next one
   }
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
@@ -67,7 +67,7 @@ void send_report(Self self, WorkerReport report) {
     st.port->report(report);
   else
     self->send(st.peers.replay, report);
-  report.partial.clear();  // counted by replay
+  report.partial.clear();  // only replay needs it
   self->send(st.peers.stats, std::move(report));
 }
 
@@ -82,7 +82,7 @@ void send_failing(Self self, uint64_t worker, const std::string& error) {
   self->send(self->state.peers.replay, EnvironmentsFailing{worker, error.substr(0, kMostErrorBytes)});
 }
 
-// At the first failure of an environment and then from time to time.
+// Logs the first failure of an environment, and later ones at most once in kBetweenFailureLines.
 void log_failures(Self self, const std::string& name) {
   auto& st = self->state;
   const WorkerReport report = st.core->report();
@@ -95,14 +95,15 @@ void log_failures(Self self, const std::string& name) {
 
 bool is_of_run(Self self) { return self->state.peers.replay.node() == self->node(); }
 
-// As a user can find it.
+// A name by which a user can find the process.
 std::string name_of_inference(Self self, const caf::node_id& node) {
   if (node == self->node()) return "the inference actor of this process";
   return (node == self->state.peers.replay.node() ? "the inference actor of the run, " : "the inference ") +
          process_of(node);
 }
 
-// Once when requests have gone unanswered, at most once in kBetweenFailureLines, and once when answers come again.
+// Logs once when requests stay without an answer, at most once in kBetweenFailureLines, and once when answers come
+// again.
 void log_silence(Self self, const std::string& name) {
   auto& st = self->state;
   const uint32_t beats = st.core->beats_without_answer();
@@ -120,15 +121,15 @@ void log_silence(Self self, const std::string& name) {
   st.silence_logged = beats > 0;
 }
 
-// Inference refuses a request of this worker for the second time in a row: its environment is another one than the
-// run's. Asking again would never help, and a worker that keeps its credits can hold up all others.
+// Ends the worker because inference refused its requests twice in a row: its environment differs from the run's. Asking
+// again cannot help, and a worker that keeps its credits can block all others.
 void end_refused(Self self, const ActReply& reply) {
   report(self, /*last=*/true);
   self->quit(make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +
                                                  " (is the environment the same as in the run's program?)"));
 }
 
-// The worker asks again at once, so this is told from time to time.
+// Logs at most once in kBetweenFailureLines, because the worker asks again soon.
 void log_failed_forward(Self self, const std::string& name, const std::string& why) {
   auto& st = self->state;
   const auto now = self->clock().now();
@@ -137,20 +138,22 @@ void log_failed_forward(Self self, const std::string& name, const std::string& w
   log_warn(name, why + "; the worker asks again");
 }
 
-// Inference has failed too often on a request. Its environments may be well, but make no step.
+// Ends the worker because inference has failed too often on one request. It counts as a worker whose environments fail,
+// because they make no step.
 void end_failed(Self self, uint64_t worker, const std::string& error) {
   report(self, /*last=*/true);
   send_failing(self, worker, error);
   self->quit(make_error(Fault::forward_failed, error));
 }
 
-// Call it behind report(): replay first hears of the steps that were made.
+// Call it after report(): replay must first count the steps that were made.
 void report_failing(Self self, uint64_t worker) {
   if (const auto error = self->state.core->failing()) send_failing(self, worker, *error);
 }
 
-// What inference has sent is of no use. An inference process that serves a worker of the run's own process is told to
-// end, which the supervisor logs; workers of other processes have no say over it.
+// Inference has sent an invalid message. If this worker is in the run's process and the inference actor is not, that
+// actor is told to end, and the supervisor logs its end. A worker in another process only logs it: it must not be able
+// to end inference actors.
 void refuse_inference(Self self, const std::string& name, const std::string& why) {
   const caf::strong_actor_ptr sender = self->current_sender();
   if (!sender) return;
@@ -160,7 +163,8 @@ void refuse_inference(Self self, const std::string& name, const std::string& why
     log_failed_forward(self, name, name_of_inference(self, sender->node()) + ": " + why);
 }
 
-// The environment of a worker in the run's process is the run's.
+// Handles a refused request; returns whether the worker has ended. In the run's process the worker's environment is the
+// run's own, so a refusal by another process is that process's fault.
 bool is_refused(Self self, const std::string& name, const ActReply& reply) {
   if (reply.fault != Fault::bad_message || !self->state.core->awaits(reply)) return false;
   const caf::strong_actor_ptr& sender = self->current_sender();
@@ -185,14 +189,16 @@ void on_reply(Self self, const RunContext& context, uint64_t worker, const std::
     return end_failed(self, worker, failed.what());
   }
   if (!context.deterministic || !self->state.core->failing()) return;
-  report(self);  // its turn would never come
+  // In a deterministic run a beat comes when all actors are idle, which they never are while requests or environments
+  // fail.
+  report(self);
   report_failing(self, worker);
 }
 
 void on_part(Self self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
-  // A worker waits for the replies of one inference actor alone; what comes in parts from others would be too late.
+  // The worker waits only for its current inference actor. Parts from a former one are too late.
   if (!sender || !st.peers.inference || sender->address() != st.peers.inference.address()) return;
   ActReply reply;
   try {
@@ -208,7 +214,7 @@ void on_part(Self self, const RunContext& context, uint64_t worker, const std::s
 
 void replace_inference(Self self, uint64_t worker, const InferenceService& inference) {
   auto& st = self->state;
-  // The old one may live on: it must not wait for us.
+  // The old one may still serve other workers, and its batches must not wait for this one.
   for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
   if (st.peers.inference) st.parts.forget(st.peers.inference.address());
   st.peers.inference = inference;
@@ -216,7 +222,8 @@ void replace_inference(Self self, uint64_t worker, const InferenceService& infer
   st.core->retry_all();
 }
 
-// The last reports of a worker that ends with an error, also when its environments could not even be made.
+// Sends the last reports of a worker that ends with an error. It may have no core, if its environments could not be
+// made.
 void report_end(Self self, uint64_t worker, const caf::error& fault) {
   auto& st = self->state;
   if (fault_of(fault) == Fault::not_restored) return;
@@ -251,7 +258,7 @@ WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
   self->set_down_handler([self](const caf::down_msg& down) {
-    // The supervisor replaces an inference actor of a living run and tells us; the end of replay is the end of the run.
+    // If the inference actor ended, the supervisor sends a new one. If replay ended, the run has ended.
     self->state.parts.forget(down.source);
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
   });
@@ -282,7 +289,7 @@ WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint
       [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
       [self, worker](const InferenceReplaced& replaced) { replace_inference(self, worker, replaced.inference); },
       [self](const Stop&) {
-        report(self, /*last=*/true);  // of what it leaves unfinished
+        report(self, /*last=*/true);  // includes its partial rollouts
         self->quit();
       },
   };

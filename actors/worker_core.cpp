@@ -17,7 +17,8 @@ namespace {
 constexpr std::chrono::milliseconds kFirstRetry{10};
 constexpr std::chrono::milliseconds kLongestRetry{1000};
 
-// A void row's action is thrown away, but the policy needs one it may choose.
+// Allows all actions of rows that failed. Their actions are not executed, but the policy needs at least one that is
+// allowed.
 void allow_all_where_void(EnvStep& step) {
   if (step.action_mask.empty()) return;
   const auto failed = step.failed.view<uint8_t>();
@@ -58,7 +59,7 @@ uint64_t WorkerCore::samples_per_rollout() const {
   return static_cast<uint64_t>(config_.rollout.length * groups_.front()->env->rows());
 }
 
-// Begins the first rollout: the environment writes its present observations into it.
+// Makes the writer of the first rollout, into which the environment writes its current observations.
 void WorkerCore::first_rollout(Group& group) {
   group.current =
       std::make_unique<RolloutWriter>(group.env->spec(), config_.rollout.length, group.env->rows(), recurrence_);
@@ -170,7 +171,7 @@ bool WorkerCore::awaits(const ActReply& reply) const {
 }
 
 std::optional<std::string> WorkerCore::on_reply(const ActReply& reply) {
-  if (!awaits(reply)) return std::nullopt;  // an answer to a request that was asked again
+  if (!awaits(reply)) return std::nullopt;  // the reply to a request that has been repeated since
   Group& group = *groups_[reply.group];
   group.beats_silent = 0;
   if (reply.fault != Fault::none) {
@@ -206,7 +207,7 @@ void WorkerCore::retry_failed(Group& group, Fault fault, const std::string& erro
   port_.retry_later(group.id, std::min(delay, kLongestRetry));
 }
 
-// Puts the extra values where they belong, and closes the full rollout once its last values are known.
+// Writes the extra values into their rollouts, and closes a full rollout once its last values are known.
 void WorkerCore::take_values(Group& group, const ActReply& reply) {
   const auto extra = reply.extra_values.empty() ? std::span<const float>() : reply.extra_values.view<float>();
   for (size_t i = 0; i < group.value_uses.size(); ++i) {
@@ -265,7 +266,8 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   }
 }
 
-// The next request after a step: the next actions if the rollout goes on or another may start, else the last values.
+// Sends the next request after a step: for the next actions if the rollout continues or another may start, otherwise
+// for the last values.
 void WorkerCore::go_on(Group& group) {
   if (!group.closing) {
     ask(group, /*with_actions=*/true, /*with_last=*/false);
@@ -298,7 +300,7 @@ void WorkerCore::revive(uint32_t id, uint32_t row) {
   go_on(group);
 }
 
-// Every failure comes with an error.
+// Counts failures by their errors: every failure adds one to step.errors.
 void WorkerCore::note_errors(const EnvStep& step) {
   report_.env_failures += step.errors.size();
   if (!step.errors.empty()) report_.last_error = step.errors.front();

@@ -1,4 +1,4 @@
-// WorkerCore::save and load: a worker of a deterministic run, as bytes.
+// WorkerCore::save and load: the state of a worker of a deterministic run, as bytes.
 #include <cstring>
 #include <stdexcept>
 
@@ -53,10 +53,10 @@ void WorkerCore::load(Group& group, const std::string& bytes) {
   group.returns.assign(returns.view<float>().begin(), returns.view<float>().end());
   TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
   group.env->load(env);
-  // The observations are saved, not asked for again: a row that failed shows what it was restarted with.
+  // Not from Env::observe(): the saved observation of a row that failed is the one with which it was restarted.
   first_rollout(group);
   put_rows(group.step.observations, 0, observations);
-  if (action_mask.bytes() > 0)  // an empty array has no address
+  if (action_mask.bytes() > 0)  // the data of an empty array may be null, which memcpy must not get
     std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());
 }
 

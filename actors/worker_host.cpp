@@ -17,7 +17,7 @@ void stop_worker(Self self, const std::string& why) {
   st.worker = nullptr;
 }
 
-// The run's process relays messages between workers and inference processes.
+// Makes CAF send messages to an inference process through the run, which relays them: there is no direct connection.
 void reach_through_run(Self self, const InferenceService& inference) {
   const JoinService& server = self->state.joining.server;  // null if the host has left the run meanwhile
   if (inference && server) route_through(self->system(), server.node(), inference.node());

@@ -33,9 +33,9 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   }
   Seen& seen = workers_[report.worker];
   WorkerReport kept = report;
-  kept.partial.clear();  // counted by replay
+  kept.partial.clear();  // not needed here: replay counts it
   kept.last_error = printable(report.last_error, kErrorBytes);
-  // Every report repeats the worker's last error.
+  // Every report repeats the worker's last error, so an old one must not replace a newer one of another worker.
   const bool new_error = kept.last_error != seen.report.last_error || kept.env_failures > seen.report.env_failures;
   if (new_error && !kept.last_error.empty()) last_error_ = kept.last_error;
   seen.report = std::move(kept);
@@ -43,9 +43,9 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   return std::nullopt;
 }
 
-// The counts that base_ already includes of a worker that reports for the first time or after a silence. If the worker
-// is unknown but its number is not above closed_, its counts may have been closed, so all of them are taken as
-// included.
+// The part of a worker's counts that base_ already includes, when the worker reports for the first time or after a
+// silence. If the worker is unknown and its number is not above closed_, base_ may include its counts, so all of them
+// are treated as included: they must not be counted twice.
 WorkerTable::Counts WorkerTable::closed_of(const WorkerReport& report) const {
   if (const auto it = silent_.find(report.worker); it != silent_.end()) return it->second.closed;
   return closed_ && report.worker <= *closed_ ? counts_of(report) : Counts{};
@@ -58,7 +58,8 @@ uint64_t WorkerTable::open(const Counts& counts, const Counts& closed, uint64_t 
   return counts.*count - std::min(counts.*count, closed.*count);
 }
 
-// A deterministic run keeps all reports: they are its state, and none comes from another process.
+// A deterministic run keeps all reports: they are part of its state, and there are few, because it has no workers in
+// other processes.
 void WorkerTable::set_silent_apart(Clock::time_point now) {
   if (config_.deterministic || now - set_apart_at_ < kQuiet) return;
   set_apart_at_ = now;

@@ -32,7 +32,7 @@ bool has_every_section(const Json& root) {
   return std::ranges::all_of(kSectionsOfFormat1, [&](const char* section) { return root.contains(section); });
 }
 
-// Numbers that stood for "unset" become null.
+// Replaces the numbers that meant "unset" by null.
 void upgrade_from_1(Json& root) {
   const auto algorithm = root.find("algorithm");
   if (algorithm == root.end() || !algorithm->is_object()) return;
@@ -42,7 +42,7 @@ void upgrade_from_1(Json& root) {
   }
 }
 
-// Brings the tree of a config to the current format, in which it does not say its number.
+// Converts a config to the current format and removes its key "format".
 void upgrade(Json& root, const std::string& name, ConfigSource source) {
   constexpr Setting kFormat = {
       .key = "format", .kind = Setting::Kind::integer, .low = 1, .high = static_cast<double>(kConfigFormat)};
@@ -67,7 +67,7 @@ RunConfig config_of(Json root, const std::string& name, ConfigSource source) {
   return config;
 }
 
-// Whether some line is like the first ones of a YAML file: "env:" or "seed: 3".
+// Whether some line looks like YAML: "env:" or "seed: 3".
 bool looks_like_yaml(const std::string& text) {
   if (text.find_first_of("{[") < text.find(':')) return false;
   static const std::regex key_line("[A-Za-z_]{1,100}:( [^\n]{0,200})?");
@@ -110,7 +110,7 @@ RunConfig load_config(const std::string& path, ConfigSource source) {
     const std::string text = posix_disk().read(path, kMaxFileBytes);
     return is_yaml(path) ? parse_yaml_config(text, shown_path) : parse_config(text, shown_path, source);
   } catch (const IoError& refused) {
-    throw ConfigError(shown_path + std::string(refused.what()).substr(path.size()));  // ": what is wrong"
+    throw ConfigError(shown_path + std::string(refused.what()).substr(path.size()));  // the text begins with the path
   }
 }
 
@@ -123,7 +123,7 @@ void apply_override(RunConfig& config, const std::string& assignment) {
 }
 
 std::string to_json(const RunConfig& config) {
-  RunConfig copy = config;  // fields point to members that may be written
+  RunConfig copy = config;  // describe() needs members that it may write
   return "{\n  \"format\": " + std::to_string(kConfigFormat) + ',' + fields_json(describe(copy)).substr(1);
 }
 

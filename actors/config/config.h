@@ -1,6 +1,7 @@
 #pragma once
 // Reading and writing RunConfig as JSON, strictly: unknown keys, duplicate keys, wrong types, out-of-range numbers and
-// NaN are refused with the JSON path, the value given and what would be right. Pure functions; any thread.
+// NaN are refused with the JSON path, the value given and what would be right. A duration is a number in the unit that
+// ends its key, like timeout_us. Pure functions; any thread.
 
 #include <string>
 #include <string_view>
@@ -14,27 +15,28 @@ namespace troupe {
 
 // Every setting of `config`, in file order.
 Fields describe(RunConfig& config);
-// The same in words, with the defaults.
+// The same as texts, with the defaults.
 std::vector<SettingInfo> describe_fields();
 
-// What "format" says in the configs that this program writes. In format 1, which does not say its number,
-// algorithm.clip_low, clip_high and dual_clip were numbers, and counted as unset at 0.2, 0.2 and 0.
+// The value of "format" in configs that this program writes. Configs of format 1 have no such key. In them,
+// algorithm.clip_low, clip_high and dual_clip were always numbers, and 0.2, 0.2 and 0 meant unset.
 inline constexpr int64_t kConfigFormat = 2;
 
-// Where a config without "format" comes from.
+// Where a config comes from, which tells the format of one without "format".
 enum class ConfigSource {
-  user,  // it is of the current format, unless it has every section of format 1, as only programs write it
-  run,   // a run folder or checkpoint: it is of format 1
+  user,  // the current format, unless it has every section of format 1: then an older program wrote it
+  run,   // a run folder or checkpoint: format 1
 };
 
-// The config in `text`, which is JSON, with comments if it is a user's; `name` (a file name) begins every error. Throws
-// ConfigError.
+// The config in `text`, which is JSON; comments are accepted from a user only. Every error begins with `name`, a file
+// name. Throws ConfigError.
 RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source = ConfigSource::user);
-// The same of YAML (runtime/config/yaml.h).
+// The same for YAML (runtime/config/yaml.h).
 RunConfig parse_yaml_config(const std::string& text, const std::string& name);
-// Whether a path ends like config files: in .json, .yaml or .yml.
+// Whether a path ends in .json, .yaml or .yml.
 bool is_config_file_name(std::string_view path);
-// The config in a file, which is YAML if its name says so. Throws ConfigError also when the file cannot be read.
+// The config in a file, which is YAML if its name ends in .yaml or .yml. Throws ConfigError also when the file cannot
+// be read.
 RunConfig load_config(const std::string& path, ConfigSource source = ConfigSource::user);
 // A config that an older program wrote, with the fields added since at their defaults. Throws ConfigError.
 std::string upgrade_config(const std::string& text);
@@ -45,10 +47,7 @@ std::string to_json(const RunConfig& config);
 // JSON Schema (draft 2020-12) of a config file.
 std::string json_schema();
 
-// What a run folder has to know of the settings: how an older config is read, and which settings may change at a
-// resume.
+// For the run folder: how to read an older config, and which settings may change at a resume.
 SettingsOfRun settings_of_run();
-
-// Durations are JSON numbers in the unit that ends their key: timeout_us, heartbeat_ms.
 
 }  // namespace troupe

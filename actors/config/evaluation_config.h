@@ -12,7 +12,7 @@ struct EvaluationConfig {
   int64_t every_updates = 0;  // updates between evaluations during training; 0 = only the final evaluation
   int64_t episodes = 100;
   int64_t rows = 50;            // sub-environments stepped together
-  std::string device = "auto";  // as inference.device
+  std::string device = "auto";  // values as in inference.device
   // JSON object: environment parameters that override those of env.params in evaluations.
   std::string env_params = "{}";
   friend bool operator==(const EvaluationConfig&, const EvaluationConfig&) = default;

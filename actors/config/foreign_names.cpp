@@ -17,7 +17,7 @@ constexpr std::string_view kEvaluationSeed =
 constexpr std::string_view kConvolutions =
     "expected \"net\", which reads images with convolutions; model.net.encoders describes them";
 
-// Of Stable-Baselines3, CleanRL, RLlib and of other sections of ours.
+// Names in Stable-Baselines3, CleanRL, RLlib, and likely guesses.
 constexpr Hint kHints[] = {
     {.name = "batch_size", .advice = kMinibatchSize},
     {.name = "minibatch_size", .advice = kMinibatchSize},
@@ -53,7 +53,7 @@ constexpr Hint kHints[] = {
     {.name = "value_trunk", .path = "model.net.value_trunk"},
 };
 
-// What a name on the command line stands for.
+// The settings that a name on the command line means, or advice about it; empty if neither is known.
 Meaning meant_by(const Fields& fields, const std::string& name) {
   const bool inside = std::ranges::any_of(fields, [&](const Field& field) {
     return field.setting.kind == Setting::Kind::object && name.starts_with(field.path + '.');

@@ -12,7 +12,7 @@ namespace troupe {
 struct InferenceConfig {
   int64_t count = 1;                        // inference actors inside the trainer's process
   int64_t batch_size = 64;                  // rows at which a batch leaves at once
-  int64_t max_batch = 4096;                 // rows no batch exceeds
+  int64_t max_batch = 4096;                 // largest number of rows in a batch
   std::chrono::microseconds timeout{2000};  // age of the oldest request at which a batch leaves
   int64_t threads = 1;                      // compute threads of one forward
   std::string device = "auto";              // "auto", "cpu", "cuda", "cuda:N"; see models/devices.h

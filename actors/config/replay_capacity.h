@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// Used when the capacity is not given: a lag cap above this does not make the default capacity larger.
+// Limit of the default capacity, in super-batches: a large lag cap does not make it larger.
 constexpr int64_t kMostSuperBatches = 16;
 
 // replay.capacity, or the default if it is 0.

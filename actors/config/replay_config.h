@@ -13,7 +13,7 @@ struct ReplayConfig {
   std::string mode = "consume_once";  // or "reuse"
   int64_t capacity = 0;               // samples held at most; 0 = max_policy_lag + 2 super-batches, at most 16
   int64_t max_policy_lag = 1;   // updates between the weights that made a sample and its use; 0 = synchronous on-policy
-  std::string draw = "column";  // what is drawn as one: a column of a rollout, or a "sample"
+  std::string draw = "column";  // the unit that is drawn: a "column" of a rollout, or a "sample"
   int64_t max_reuse = 4;        // "reuse" only: updates that may use one sample
   friend bool operator==(const ReplayConfig&, const ReplayConfig&) = default;
 };

@@ -42,7 +42,7 @@ struct RunConfig {
   NetworkConfig network;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 
-  // The settings that models and learners are made of.
+  // The settings from which models and learners are made.
   operator LearnerConfig() const { return {seed, rollout.length, model, algorithm, trainer}; }  // NOLINT
 };
 

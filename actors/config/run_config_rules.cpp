@@ -1,4 +1,5 @@
-// The rules between fields. Each refuses a run that would hang, waste its data or silently ignore a setting.
+// The rules between settings. Each refuses a run that would hang, waste its data, learn nothing or silently ignore a
+// setting.
 
 #include <algorithm>
 #include <cmath>
@@ -33,7 +34,7 @@ double highest_of(std::string_view path) {
   return highest_of(describe(defaults), path);
 }
 
-// "use at least 4096, or 0": the first half only where the field's range holds that value.
+// "use at least 4096, or 0"; only "use 0" if 4096 is outside the range of the field.
 std::string use_at_least(std::string_view path, int64_t least, const std::string& otherwise) {
   const bool in_range = static_cast<double>(least) <= highest_of(path);
   if (!in_range) return "use " + otherwise;
@@ -80,9 +81,9 @@ void check_inference(const RunConfig& c) {
                ", or raise inference.max_batch");
 }
 
-// Workers are admitted whole rollouts, at most (lag + 1) super-batches ahead of the trainer. Rounding down to whole
-// rollouts leaves up to rollout - gcd(rollout, super_batch) samples unmade; when the lag does not cover them, some
-// update never fills.
+// Workers get credits for whole rollouts, at most (lag + 1) super-batches ahead of the trainer. Rounding down to whole
+// rollouts can leave rollout - gcd(rollout, super_batch) of these samples unmade. If that is more than lag
+// super-batches, some super-batch is never filled and the run hangs.
 void check_rollouts(const RunConfig& c) {
   const int64_t rollout = c.rollout.length * c.env.rows;
   const int64_t super_batch = c.trainer.super_batch;
@@ -136,7 +137,7 @@ void check_algorithm(const RunConfig& c) {
   if (a.kl_controller == "adaptive" && a.kl_coef == 0)
     refuse("algorithm.kl_coef", a.kl_coef,
            "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
-  const int64_t spare = c.replay.draw == "column" ? c.rollout.length - 1 : 0;  // of batches made of whole columns
+  const int64_t spare = c.replay.draw == "column" ? c.rollout.length - 1 : 0;  // beyond super_batch, if whole columns are drawn
   const int64_t most_samples = c.trainer.super_batch + spare;
   const double least_horizon = static_cast<double>(most_samples) / 5;  // a fifth: see algorithms/losses/kl.h
   if (a.kl_controller == "adaptive" && a.kl_horizon <= least_horizon)
@@ -159,8 +160,7 @@ void check_algorithm(const RunConfig& c) {
                "; raise that, or use 0");
 }
 
-// What the policy and the losses see must be neither flattened to nothing nor beyond what 32-bit floats can square and
-// sum.
+// Scaled rewards and clipped observations must not vanish, and 32-bit floats must be able to square and sum rewards.
 void check_scales(const RunConfig& c) {
   constexpr double kLeastScale = 1e-6, kMostScale = 1e6, kLeastClip = 0.01;
   if (c.env.reward_scale < kLeastScale || c.env.reward_scale > kMostScale)
@@ -173,7 +173,7 @@ void check_scales(const RunConfig& c) {
            "leaves nothing of the observations; use at least " + text(kLeastClip) + ", like 10");
 }
 
-// Most updates the run can make, or -1 when its limits do not say.
+// The largest number of updates that the run can make, or -1 if its limits do not bound it.
 int64_t most_updates(const RunConfig& c) {
   const bool counts_samples = c.stop.env_steps > 0 && c.replay.mode == "consume_once";
   const int64_t by_steps = counts_samples ? c.stop.env_steps / c.trainer.super_batch : -1;

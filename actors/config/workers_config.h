@@ -14,7 +14,7 @@ struct WorkersConfig {
   int64_t groups = 2;            // vector environments per worker: one steps while the other waits for its actions
   int64_t quarantine_after = 5;  // failures in a row after which a sub-environment is left out
   std::chrono::milliseconds restart_backoff{100};  // pause after a failure, doubled at each further one in a row
-  // Time without a step of any environment, while all of them fail, after which the run ends; 0 = it goes on for ever.
+  // The run ends when all environments have failed for this time without a step of any; 0 = it never ends for this.
   std::chrono::milliseconds failure_timeout{60'000};
   friend bool operator==(const WorkersConfig&, const WorkersConfig&) = default;
 };

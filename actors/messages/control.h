@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-// Messages of the protocol with other numbers are refused at the join.
+// A process with another number is refused when it joins a run or sends a SpawnRequest.
 constexpr uint32_t kProtocolVersion = 6;
 
 struct Stop {
@@ -31,14 +31,14 @@ struct Stop {
 
 using ActClient = caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Part>>;
 using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
-// What workers see of an inference actor, of replay and of stats.
+// The interfaces of an inference actor, of replay and of stats for workers.
 using InferenceService = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
 using ReplayService =
     caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
                      caf::reacts_to<WorkerReport>, caf::reacts_to<EnvironmentsFailing>, caf::reacts_to<Applied>>;
 using StatsService =
     caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<InferenceReport>, caf::reacts_to<Applied>>;
-// What the run tells an inference process.
+// The interface of an inference process for the run.
 using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts_to<Expelled>, caf::reacts_to<Stop>>;
 
 struct JoinRequest {
@@ -52,11 +52,11 @@ struct JoinRequest {
   }
 };
 
-// The answer to a join: who you are, what the run is, whom to talk to.
+// The answer to a JoinRequest: the member's number, the config of the run, and the actors to send to.
 struct Welcome {
   uint64_t member = 0;         // the worker's number, or the inference index
   std::string config;          // JSON
-  InferenceService inference;  // for workers; none while no inference actor serves: InferenceReplaced will bring one
+  InferenceService inference;  // for workers; null while no inference actor serves: InferenceReplaced follows
   ReplayService replay;
   StatsService stats;
 
@@ -65,7 +65,7 @@ struct Welcome {
   }
 };
 
-// The worker's inference actor ended; this one takes its place.
+// To a worker: use this inference actor from now on. The former one ended, or had more workers than this one.
 struct InferenceReplaced {
   InferenceService inference;
 
@@ -74,12 +74,12 @@ struct InferenceReplaced {
   }
 };
 
-// An inference process has made its policy and asks for weights. Refused when its policy is another one.
+// An inference process has made its policy and asks for weights. Refused if its model differs from the run's.
 struct ServeRequest {
   InferenceIndex inference_index = 0;
   InferenceService inference;
   Signature signature;
-  std::string address;  // by which it reached the run, numeric
+  std::string address;  // numeric address of the run at which the process reached it
 
   template <class I> friend typename I::result_type inspect(I& f, ServeRequest& x) {
     return f(caf::meta::type_name("ServeRequest"), x.inference_index, x.inference, x.signature, x.address);

@@ -31,7 +31,7 @@ struct Credits {
   }
 };
 
-// The types of models/rollout.h, which knows nothing of CAF.
+// These are for types of models/rollout.h, which does not include CAF.
 template <class I> typename I::result_type inspect(I& f, Episodes& x) {
   return f(caf::meta::type_name("Episodes"), x.returns, x.lengths, x.success);
 }
@@ -60,14 +60,14 @@ struct RolloutMessage {
   }
 };
 
-// What a worker says of itself, at intervals: cumulative counts.
+// The report of a worker about itself, sent at intervals. Its counts are cumulative.
 struct WorkerReport {
   uint64_t worker = 0;
   uint64_t env_steps = 0;
   std::vector<PartialRollout> partial;  // by group, the older of a group first
   bool last = false;                    // the worker ends with this report and makes no further step
   uint64_t requests = 0;
-  uint64_t retries = 0;  // requests asked again after an error or silence
+  uint64_t retries = 0;  // requests repeated after an error or without an answer
   uint64_t env_failures = 0;
   uint64_t quarantined = 0;  // rows left out now
   uint64_t rss_bytes = 0;
@@ -79,8 +79,8 @@ struct WorkerReport {
   }
 };
 
-// A worker whose environments all failed when they were last stepped, at intervals while that lasts, and a worker that
-// ends with an error. `error` is the last one.
+// Sent by a worker at intervals while the last step of each of its environments has failed, and by a worker that ends
+// with an error. `error` is the last error.
 struct EnvironmentsFailing {
   uint64_t worker = 0;
   std::string error;

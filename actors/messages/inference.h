@@ -1,5 +1,5 @@
 #pragma once
-// Inference plane: what workers, evaluators and inference actors say to each other. These messages cross the network.
+// Inference plane: requests of workers to inference actors, and the replies. These messages cross the network.
 
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-// One vector environment asks for actions (rows may be 0) and for values of other observations (final ones, or those
-// after a rollout's end).
+// A request of one vector environment for actions (rows may be 0), and for values of other observations: final ones,
+// and those after the end of a rollout.
 struct ActRequest {
   uint64_t id = 0;  // chosen by the client, echoed in the reply
   uint64_t worker = 0;
@@ -22,8 +22,8 @@ struct ActRequest {
   Array action_mask;          // [N, M] uint8, or empty
   Array seeds;                // [N] int64
   Arrays value_observations;  // each [F, ...], or empty
-  // With a recurrent model, as in ActInput; the states before the value observations are those after the steps that led
-  // to them.
+  // With a recurrent model, as in ActInput. value_state holds the states after the steps that led to the value
+  // observations.
   Array state;        // [N, S] float32
   Array starts;       // [N] uint8
   Array value_state;  // [F, S] float32
@@ -53,7 +53,7 @@ struct ActReply {
   }
 };
 
-// A client has nothing to ask until its next request.
+// Batches must not wait for this client until its next request.
 struct Pause {
   uint64_t worker = 0;
   uint32_t group = 0;
@@ -63,7 +63,7 @@ struct Pause {
   }
 };
 
-// Which message the parts make together.
+// The message that the parts form together.
 enum class PartOf : uint8_t { request = 0, reply = 1, rollout = 2, report = 3 };
 
 // A piece of an ActRequest, ActReply, RolloutMessage or WorkerReport that is too large for one message

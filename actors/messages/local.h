@@ -1,5 +1,5 @@
 #pragma once
-// What actors of one process say to each other. These messages never cross the network; most carry shared pointers.
+// Messages between actors of one process. They never cross the network; most carry shared pointers.
 
 #include <cstdint>
 #include <map>
@@ -24,7 +24,7 @@ struct WeightsMessage {
   WeightsPtr weights;
 };
 
-// The weight plane stands; a receiver was just admitted to it.
+// From the weight plane: its sender has admitted a receiver.
 struct PlaneReady {
   std::shared_ptr<WeightSender> sender;
 };
@@ -34,20 +34,20 @@ struct PlaneStep {
   std::shared_ptr<const SenderStep> step;
 };
 
-// For the publisher: send weights to this one too.
+// To the publisher and the weight plane: send weights to this receiver too.
 struct ReceiverJoined {
   InferenceIndex inference_index = 0;
   InferenceMember host;
-  std::string address;  // by which it reached the run
+  std::string address;  // numeric address of the run at which the receiver's process reached it
 };
 
-// From the publisher: weights no longer reach this one.
+// From the publisher: this receiver gets no more weights.
 struct ReceiverLost {
   InferenceIndex inference_index = 0;
   std::string why;
 };
 
-// This worker is gone: its process has joined again, under another number.
+// To replay: this worker is gone. Its process has joined again under another number.
 struct WorkerGone {
   uint64_t worker = 0;
 
@@ -78,8 +78,8 @@ struct UpdateMessage {
 // Samples of one super-batch by their lag.
 using LagCounts = std::map<uint64_t, uint64_t>;
 
-// What replay has counted at one moment. It sends one at every rollout, update, and worker that joins or leaves, and
-// every 500 ms.
+// The counts of replay at one moment. It sends a report after every rollout and update, whenever a worker joins or
+// leaves, and every 500 ms.
 struct ReplayReport {
   Ledger ledger;
   uint64_t env_steps = 0;      // of the samples that the ledger counts as produced
@@ -94,7 +94,7 @@ struct ReplayReport {
   std::optional<UpdateMessage> update;  // the one that is counted with this report
 };
 
-// Totals over all starts of a run, as far as replay does not count them. A checkpoint keeps them.
+// Totals over all starts of a run that replay does not count. Checkpoints contain them.
 struct StatsTotals {
   double elapsed_seconds = 0;
   uint64_t episodes = 0;
@@ -121,8 +121,8 @@ struct EvaluateMessage {
   bool last = false;
 };
 
-// Everything a checkpoint holds of the learner, and where the run stands. The trainer sends it to replay, behind its
-// updates; replay adds its counts and passes it on to stats, which adds the totals and passes it on to the recorder.
+// The contents of a checkpoint. The trainer fills in the learner and sends it to replay after its updates. Replay adds
+// its counts and sends it to stats, which adds the totals and sends it to the recorder.
 struct CheckpointMessage {
   std::shared_ptr<const LearnerState> learner;
   PolicyVersion version;
@@ -139,36 +139,36 @@ struct CheckpointWritten {
   std::string error;  // empty = complete on disk
 };
 
-// What an actor of a deterministic run adds to the next checkpoint, by its name.
+// To the recorder, in deterministic runs: the state of the actor with this name, for the next checkpoint.
 struct ActorState {
   std::string name;
   std::string bytes;
 };
 
-// Deterministic runs: leave your state with the recorder, for the next checkpoint.
+// In deterministic runs: send your state to the recorder, for the next checkpoint.
 struct SaveMessage {
   caf::typed_actor<caf::reacts_to<ActorState>> recorder;
 };
 
-// For the run's sink: a point of the curves, or what people and programs that watch the run are shown.
+// For the run's sink: a point of the curves or, if `shown`, a report for the console and the statistics port.
 struct SnapshotMessage {
   std::shared_ptr<const StatsSnapshot> snapshot;
   bool shown = false;
 };
 
-// From replay: no environment of the run makes a step any more.
+// From replay: all environments fail, and none has made a step for workers.failure_timeout_ms.
 struct SamplingFailed {
   std::string error;
 };
 
-// The pause before a worker or an inference actor is started again is over. `ended` is the number of the worker it
-// replaces, or the inference index.
+// The pause before the restart of a worker or an inference actor is over. `ended` is the number of the worker, or the
+// index of the inference actor, that it replaces.
 struct RestartDue {
   bool inference = false;
   uint64_t ended = 0;
 };
 
-// The trainer stopped: it reached a limit, was asked to, or cannot go on (error not empty).
+// The trainer has ended: it reached a limit, was told to stop, or failed (error not empty).
 struct TrainingEnded {
   PolicyVersion version;
   std::string reason;

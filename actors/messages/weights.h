@@ -1,5 +1,5 @@
 #pragma once
-// Weight plane: how inference processes come to weights, and what they report. These messages cross the network.
+// Weight plane: how inference processes get weights, and what they report. These messages cross the network.
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ struct Applied {
   }
 };
 
-// This inference actor is gone, or no longer counts.
+// This inference actor is gone or was removed from the run: it gets no weights, and nothing waits for it.
 struct ReceiverGone {
   InferenceIndex inference_index = 0;
 
@@ -31,7 +31,7 @@ struct ReceiverGone {
   }
 };
 
-// To the inference process of that actor: come to this group and receive.
+// To the process of this inference actor: join this process group to receive weights.
 struct Invitation {
   InferenceIndex inference_index = 0;
   Rendezvous rendezvous;
@@ -41,7 +41,7 @@ struct Invitation {
   }
 };
 
-// To the inference process of that actor: it missed a transfer and was set aside; it may join again.
+// To the process of this inference actor: the run has removed it, for the reason `why`. It may join again.
 struct Expelled {
   InferenceIndex inference_index = 0;
   std::string why;
@@ -51,7 +51,7 @@ struct Expelled {
   }
 };
 
-// From an inference process: it has weights, workers may ask it.
+// From an inference process: it has weights and can answer requests of workers.
 struct Serving {
   InferenceIndex inference_index = 0;
 
