@@ -72,32 +72,39 @@ constexpr std::array kFields = {
                   "share of the trainer's time spent waiting for data, since the start of the process",
                   of<&S::trainer_wait_fraction>},
     SnapshotField{kLag, "lag.p50", "updates", kTrained,
-                  "median policy lag: updates between the policy that made a sample and "
-                  "the one trained on it, over the samples of the last 100 super-batches",
+                  "median policy lag over the samples of the last 100 super-batches: updates between the policy that "
+                  "chose the action and the one trained on the sample; with `replay.draw` `column`, each sample counts "
+                  "with the largest lag of its column",
                   of<&S::lag_p50>},
     SnapshotField{kLag, "lag.p95", "updates", kTrained, "95th percentile of the same", of<&S::lag_p95>},
     SnapshotField{kLag, "lag.max", "updates", kTrained, "maximum of the same", of<&S::lag_max>},
     SnapshotField{kLag, "lag.bound", "updates", kAlways,
                   "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_bound>},
     SnapshotField{kLedger, "ledger.produced", "samples", kAlways,
-                  "samples made; always the sum of the next six entries of the ledger", of_ledger<&Ledger::produced>},
+                  "over all starts: arrived at the replay buffer in a rollout, or were in an unfinished rollout when "
+                  "their worker ended; always the sum of the next six entries",
+                  of_ledger<&Ledger::produced>},
     SnapshotField{kLedger, "ledger.trained", "samples", kAlways,
                   "were in the super-batch of at least one update that did not fail; includes those that the update "
                   "leaves out (`algorithm.incomplete` `drop`, `model.burn_in`)",
                   of_ledger<&Ledger::trained>},
-    SnapshotField{kLedger, "ledger.dropped_stale", "samples", kAlways, "dropped because they exceeded the lag cap",
+    SnapshotField{kLedger, "ledger.dropped_stale", "samples", kAlways,
+                  "exceeded the lag cap when a super-batch was drawn, before any update had used them",
                   of_ledger<&Ledger::dropped_stale>},
     SnapshotField{kLedger, "ledger.dropped_full", "samples", kAlways,
-                  "dropped because the replay buffer had no room for them", of_ledger<&Ledger::dropped_full>},
+                  "had no room in the replay buffer, or were evicted from it before any update had used them",
+                  of_ledger<&Ledger::dropped_full>},
     SnapshotField{kLedger, "ledger.lost_in_crash", "samples", kAlways,
-                  "lost because a worker, its process or connection, the trainer's process, or an update failed; an "
-                  "update fails when all its optimizer steps are skipped because they are not finite",
+                  "were in an unfinished rollout of a worker that crashed or lost its connection, waited in a trainer "
+                  "process that ended without a last checkpoint, or were in an update that failed; an update fails "
+                  "when all its optimizer steps are skipped because they are not finite",
                   of_ledger<&Ledger::lost_in_crash>},
     SnapshotField{kLedger, "ledger.left_over", "samples", kAlways,
-                  "were in rollouts that were unfinished when their worker was stopped or training ended, or were not "
-                  "used before it ended",
+                  "were in an unfinished rollout of a worker that was stopped, or had not been used by an update when "
+                  "training ended",
                   of_ledger<&Ledger::left_over>},
-    SnapshotField{kLedger, "ledger.waiting", "samples", kAlways, "are in the replay buffer or in the trainer now",
+    SnapshotField{kLedger, "ledger.waiting", "samples", kAlways,
+                  "are in the replay buffer or in the trainer now, and no update has used them yet",
                   of_ledger<&Ledger::waiting>},
     SnapshotField{kLedger, "uncounted_at_most", "samples", kAlways,
                   "over all starts: the most samples that crashed workers may have made and that no count includes",

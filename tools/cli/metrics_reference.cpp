@@ -30,8 +30,9 @@ constexpr std::string_view kUpdates = R"(
 These cover all updates since the line or message before. "Several updates" says how their values become one figure; values that are not
 finite are left out, except from the newest. Without an update since, the figures are repeated.
 
-r is the importance ratio of a sample: its probability under the trained policy divided by that under the old one. The old policy is the one
-that acted; with `algorithm.rollout_correction` it is the policy at the start of the update. A is the advantage.
+A token is a sample with `algorithm.ratio` `joint`, the default, and one component of its action with `per_dimension`. r is the importance
+ratio of a token: its probability under the trained policy divided by that under the old policy. The old policy is the one that acted; with
+`algorithm.rollout_correction` it is the policy at the start of the update. A is the advantage.
 [algorithms/metrics.md](algorithms/metrics.md) has the formulas, and the names that the Python functions use.
 )";
 
@@ -42,7 +43,7 @@ struct GroupText {
 constexpr std::array kGroupTexts = {
     GroupText{"Policy lag", "[How to read it](reading_a_run.md#policy-lag)."},
     GroupText{"Sample ledger",
-              "What became of every sample. [How to read it](reading_a_run.md#sample-ledger), and "
+              "What happened to every sample. [How to read it](reading_a_run.md#sample-ledger), and "
               "[why some samples may be in no count](run_folder.md#samples-that-nobody-counted)."},
     GroupText{"Inference", "[What to do about the batches](reading_a_run.md#sampling)."},
     GroupText{"Advantages and value targets",
@@ -51,9 +52,9 @@ constexpr std::array kGroupTexts = {
               "Means over the optimizer steps of an update's last epoch; `ratio_max` and `ratio_min` are extremes. "
               "Absent if no step of that epoch was applied."},
     GroupText{"Rollout correction",
-              "Of all samples of the super-batch. l is the logarithm of a token's probability under the policy at the "
-              "start of the update, minus that under the policy that acted. [The "
-              "correction](algorithms/corrections.md) explains the weights and the rejected tokens."},
+              "Of all samples of the super-batch. l is the log-probability of a token under the policy at the start of "
+              "the update, minus that under the policy that acted. [corrections.md](algorithms/corrections.md) "
+              "explains the weights and the rejected tokens."},
 };
 
 void begin_group(std::string& page, std::string_view level, std::string_view group, std::string_view columns,
