@@ -14,7 +14,7 @@ def address_of(array) -> int:
     return array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
 
 
-def test_the_numbers_of_every_form_arrive(rng, form):
+def test_an_array_of_every_form_keeps_its_numbers(rng, form):
     expected = oracles.numbers(rng, 3, 5)
     argument = Call(x=oracles.given(expected, form)).floats("x")
     assert argument.dtype == "float32" and argument.shape == (3, 5)
@@ -22,12 +22,12 @@ def test_the_numbers_of_every_form_arrive(rng, form):
 
 
 @pytest.mark.parametrize("form", [f for f in ("numpy", "torch", "torch_grad", "torch_offset") if f in oracles.FORMS])
-def test_what_lies_as_wanted_is_not_copied(rng, form):
+def test_an_array_with_the_wanted_layout_is_not_copied(rng, form):
     array = oracles.given(oracles.numbers(rng, 3, 5), form)
     assert address_of(Call(x=array).floats("x").array) == address_of(array)
 
 
-def test_rows_at_a_distance_are_not_copied_when_the_kernel_walks_them(torch):
+def test_strided_rows_are_not_copied_if_the_kernel_accepts_strides(torch):
     for wide in (np.zeros((4, 10), np.float32), torch.zeros(4, 10)):
         narrow = wide[::2, 3:7]
         assert address_of(Call(x=narrow).floats("x", layout="rows").array) == address_of(narrow)
@@ -53,7 +53,7 @@ def test_records_with_odd_strides_are_copied():
     np.testing.assert_array_equal(Call(x=records["x"]).floats("x", layout="any").array, [1, 2, 3, 4])
 
 
-def test_bfloat16_stays_where_the_kernel_reads_it(torch):
+def test_bfloat16_is_not_converted_if_the_kernel_reads_it(torch):
     x, y = torch.ones(2, dtype=torch.bfloat16), torch.ones(2)
     call = Call(x=x, y=y, z=None)
     assert call.float_dtype("x", "z") == "bfloat16" and call.float_dtype("x", "y") == "float32"
@@ -71,21 +71,21 @@ def test_flags_are_read_in_place_or_compared_with_zero(torch):
     assert address_of(Call(m=mask).flags("m").array) == address_of(mask)
 
 
-def test_integers_refuse_fractions():
+def test_fractions_are_refused_as_integers():
     assert Call(x=[3, 4]).integers("x").dtype == "int64"
     assert Call(x=[]).integers("x").shape == (0,)
     with pytest.raises(ValueError, match=r"x: dtype float64, expected integers"):
         Call(x=[3.5]).integers("x")
 
 
-def test_families_do_not_mix(torch):
+def test_torch_and_numpy_arrays_cannot_be_mixed(torch):
     with pytest.raises(ValueError, match=r"values: is a torch tensor on cpu, but rewards is a numpy array"):
         Call(rewards=np.zeros(2), mask=None, values=torch.zeros(2))
     assert isinstance(Call(x=torch.zeros(2), y=[1, 2]).floats("y").array, torch.Tensor)
     assert isinstance(Call(x=[1, 2]).floats("x").array, np.ndarray)
 
 
-def test_unusable_arrays_are_named(torch):
+def test_unusable_arrays_are_refused_by_name(torch):
     for bad, message in [
         ("text", r"x: dtype str\d+, expected real numbers"),
         (np.array([1j]), r"x: dtype complex128, expected real numbers"),
@@ -100,7 +100,7 @@ def test_unusable_arrays_are_named(torch):
             Call(x=bad).floats("x")
 
 
-def test_broadcasting_only_where_asked():
+def test_arguments_are_broadcast_only_with_broadcast():
     call = Call(x=np.zeros((2, 3)), y=5.0, z=np.ones((2, 1)))
     x = call.floats("x")
     np.testing.assert_array_equal(call.floats("y", like=x, broadcast=True).array, np.full((2, 3), 5.0))
@@ -129,8 +129,8 @@ def test_a_view_keeps_its_memory():
     assert alive() is None
 
 
-def test_the_core_checks_again():
-    """A mistake in the Python layer is a ValueError, not a crash."""
+def test_the_core_checks_its_arguments_too():
+    """A mistake in the Python layer gives a ValueError and no crash."""
     good = np.zeros((2, 3), np.float32)
 
     def view(name="x", array=good, dtype=None, strides=(3, 1), shape=(2, 3), writable=True):
@@ -167,7 +167,7 @@ def test_the_core_checks_again():
 
 
 @pytest.mark.parametrize("library", ["numpy", "list", "torch"])
-def test_integers_that_int64_lacks_are_refused_unwrapped(library):
+def test_integers_beyond_int64_are_refused_with_their_value(library):
     lengths = np.array([3, 2**63 + 5], np.uint64)
     if library == "torch":
         lengths = pytest.importorskip("torch").from_numpy(lengths)

@@ -14,7 +14,7 @@ LENGTHS = [100, 900, 50, 950, 400, 600]
 
 @functools.total_ordering
 class Part:
-    """The items of one part, ordered by sum, then number of items, then the items in the order of insertion."""
+    """The items of one part. Parts are ordered by sum, then by number of items, then by the items in the order of insertion."""
 
     def __init__(self, items=()):
         self.items = list(items)  # (index, value)
@@ -30,7 +30,7 @@ class Part:
 
 
 def largest_differencing(values, k, equal_size):
-    """The largest differencing method, literally: a list of states, each of k parts in descending order, searched completely."""
+    """The largest differencing method, as defined: a list of states, each of k parts in descending order, searched completely."""
     items = sorted(enumerate(values), key=lambda item: (item[1], item[0]))
     width = k if equal_size else 1
     states = [
@@ -65,7 +65,7 @@ def test_karmarkar_karp_is_largest_differencing_list_for_list(rng, largest):
         ]
 
 
-def test_partitions_are_never_better_than_the_best(rng):
+def test_partitions_are_never_better_than_the_optimum(rng):
     """Differencing is a heuristic: compared with all possible partitions, it may be worse, but never better."""
     for _ in range(20):
         values = rng.integers(1, 50, size=7).tolist()
@@ -99,7 +99,7 @@ def test_a_hundred_thousand_lengths():
     assert max(sums) - min(sums) <= 2 and sums == sorted(sums, reverse=True)
 
 
-def test_lengths_come_in_any_form(torch):
+def test_lengths_may_be_lists_arrays_or_tensors(torch):
     for lengths in (LENGTHS, tuple(LENGTHS), np.array(LENGTHS, np.int32), torch.tensor(LENGTHS), np.array(LENGTHS)[::1]):
         assert ta.balanced_partitions(lengths, 2) == [[0, 2, 3, 4], [1, 5]]
     assert ta.karmarkar_karp([], 2) == [[], []]
@@ -157,7 +157,7 @@ def test_micro_batches_hold_every_row_once_and_keep_the_cap(rng, balance):
             assert cost == sorted(cost, reverse=True)
 
 
-def test_the_cap_is_kept_unless_verl_is_followed():
+def test_the_cap_holds_except_with_verl_compat():
     assert [len(rows) for rows in ta.micro_batches([1100] * 3, 1700)] == [1, 1, 1]
     assert [len(rows) for rows in ta.micro_batches([1100] * 3, 1700, verl_compat=True)] == [2, 1]
 
@@ -170,7 +170,7 @@ def test_micro_batches_beyond_the_rows_are_empty():
         ta.micro_batches([10, 30], 100, maximum_over_ranks=lambda own: 4, verl_compat=True)
 
 
-def test_an_error_of_the_callback_comes_out():
+def test_an_error_of_the_callback_is_raised():
     def fail(own):
         raise KeyError("no such rank")
 
@@ -243,6 +243,6 @@ def test_statistics():
         (lambda: ta.restore_order([[0], "x"]), "index_lists: 'x', expected an integer"),
     ],
 )
-def test_bad_arguments_are_named(call, message):
+def test_bad_arguments_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()

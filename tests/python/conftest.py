@@ -5,13 +5,13 @@ import pytest
 
 @pytest.fixture
 def rng(request):
-    """Random numbers that depend only on the test's name."""
+    """A random generator whose seed is the name of the test."""
     return np.random.default_rng(list(request.node.nodeid.encode()))
 
 
 @pytest.fixture(params=oracles.FORMS)
 def form(request):
-    """Every form in which an array may be passed (oracles.given)."""
+    """Each form in which an array may be passed (oracles.given)."""
     return request.param
 
 

@@ -82,7 +82,7 @@ def test_the_scan_family_reaches_its_kernels(rng, fake, layout):
         assert fake.calls[-1][2] == fake.needed and bool(fake.calls[-1][1]) == bool(fake.needed)
 
 
-def test_offsets_stay_on_the_host(rng, fake):
+def test_offsets_are_not_moved_to_the_gpu(rng, fake):
     rewards = torch.from_numpy(oracles.numbers(rng, 9))
     returns = ta.reward_to_go(rewards, gamma=0.5, offsets=torch.tensor([0, 4, 4, 9]))
     expected = ta.reward_to_go(rewards.numpy(), gamma=0.5, offsets=[0, 4, 4, 9])
@@ -102,7 +102,7 @@ def test_without_the_kernels_the_error_says_how_to_build_them(monkeypatch):
         ta.gae(torch.zeros(2, 3), torch.zeros(2, 3), gamma=1, lam=1)
 
 
-def test_other_functions_go_by_way_of_the_host(rng, monkeypatch):
+def test_other_functions_copy_their_tensors_to_the_host(rng, monkeypatch):
     moves = []
     move = torch.Tensor.to
     monkeypatch.setattr(torch.Tensor, "to", lambda x, *a, **k: (moves.append(a), move(x, *a, **k))[1])
@@ -116,7 +116,7 @@ def test_other_functions_go_by_way_of_the_host(rng, monkeypatch):
     assert moves.count(("cpu",)) == 2 and (torch.device("cpu"),) in moves
 
 
-def test_gradients_pass_over_the_host(monkeypatch):
+def test_gradients_flow_through_the_copy_on_the_host(monkeypatch):
     declare_gpu(monkeypatch)
 
     def doubled(x):
@@ -128,7 +128,7 @@ def test_gradients_pass_over_the_host(monkeypatch):
     assert bool((x.grad == 2).all())
 
 
-def test_the_first_copy_to_the_host_is_warned_of_once_per_function(monkeypatch):
+def test_copying_to_the_host_gives_one_warning_per_function(monkeypatch):
     declare_gpu(monkeypatch)
     functions = [_devices.on_host(inspect.unwrap(ta.whiten)), _devices.on_host(inspect.unwrap(ta.overlong_penalty))]
     with warnings.catch_warnings(record=True) as caught:
@@ -144,7 +144,7 @@ def test_the_first_copy_to_the_host_is_warned_of_once_per_function(monkeypatch):
     assert messages[1].startswith("troupe.algorithms.overlong_penalty: ")
 
 
-def test_what_runs_on_the_gpu_is_not_copied_to_the_host(monkeypatch):
+def test_functions_with_a_gpu_form_do_not_copy_to_the_host(monkeypatch):
     declare_gpu(monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

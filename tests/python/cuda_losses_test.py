@@ -36,13 +36,13 @@ def test_gaussians_stay_on_the_gpu():
     assert ta.gaussian_logprob(x, x, x).is_cuda and ta.gaussian_kl(x, x, x, x).requires_grad
 
 
-def test_what_has_no_form_for_the_gpu_warns_and_works_on_the_host():
+def test_a_function_without_gpu_form_warns_and_computes_on_the_host():
     x = torch.zeros(4, 8, device="cuda")
     with pytest.warns(UserWarning, match="whiten: is not implemented for the GPU"):
         assert ta.whiten(x).is_cuda
 
 
-def test_devices_do_not_mix():
+def test_tensors_on_different_devices_are_refused():
     x = torch.zeros(2, 3, device="cuda")
     with pytest.raises(ValueError, match="old_logp: is a torch tensor on cpu, but logp is a torch tensor on cuda:0"):
         ta.policy_loss("clip", x, x.cpu(), x)

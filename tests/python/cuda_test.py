@@ -119,7 +119,7 @@ def test_slices_at_any_address(rng):
         both(ta.gae, given, gamma=0.99, lam=0.95, layout="TB")
 
 
-def test_look_back_repeats(rng):
+def test_look_back_with_closed_tiles_is_deterministic(rng):
     rewards, values = torch.randn(2, 3, 400003, device="cuda")
     expected = ta.gae(rewards.cpu(), values.cpu(), gamma=1, lam=1)[0]
     closed = ta.gae(rewards, values, gamma=0.9, lam=0.9)[0]
@@ -129,7 +129,7 @@ def test_look_back_repeats(rng):
         assert torch.equal(ta.gae(rewards, values, gamma=0.9, lam=0.9)[0], closed)
 
 
-def test_it_runs_on_the_current_stream(rng):
+def test_kernels_run_on_the_current_stream(rng):
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(10**8)
@@ -139,7 +139,7 @@ def test_it_runs_on_the_current_stream(rng):
     equal(returns, ta.reward_to_go(rewards.cpu(), gamma=0.5))
 
 
-def test_devices_do_not_mix():
+def test_tensors_on_different_devices_are_refused():
     with pytest.raises(ValueError, match="values: is a torch tensor on cpu, but rewards is a torch tensor on cuda:0"):
         ta.gae(torch.zeros(2, 3, device="cuda"), torch.zeros(2, 3), gamma=1, lam=1)
     with pytest.raises(ValueError, match="another argument is on cuda:0"):

@@ -57,19 +57,19 @@ def test_logits(rng, compare, monkeypatch, dtype, chunk):
     compare(loss_cases.logit_cases(rng, dtype), tolerance=2e-6 if dtype != torch.bfloat16 else 8e-3)
 
 
-def test_every_name_has_its_rule():
+def test_every_surrogate_and_kl_estimate_has_a_device_form():
     assert surrogates.RULES.keys() == ta.SURROGATES.keys()
     plain = {name.removesuffix("+") for name in KLName.__args__}
     assert elements._KL.keys() == plain - {"full"}
 
 
-def test_its_functions_have_the_names_of_the_kernels():
+def test_the_device_functions_have_the_names_of_the_kernels():
     from troupe import _core
 
     assert all(hasattr(_core, name) for name in _device.__all__)
 
 
-def test_numpy_arrays_stay_with_the_kernels(on_device, rng):
+def test_numpy_arrays_are_computed_by_the_kernels(on_device, rng):
     x = rng.normal(size=(2, 3)).astype(np.float32)
     assert isinstance(ta.policy_loss("clip", x, x, x)[0], np.float32)
 

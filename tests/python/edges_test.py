@@ -77,7 +77,7 @@ def test_advantages_of_packed_sequences(rng):
         ta.policy_loss("clip", logp, old, np.zeros(4), **options)
 
 
-def test_a_gradient_goes_to_the_first_argument_alone(rng):
+def test_only_the_first_argument_gets_a_gradient(rng):
     def leaf():
         return torch.from_numpy(oracles.numbers(rng, 3, 4)).requires_grad_()
 
@@ -121,7 +121,7 @@ def test_ignored_labels_have_no_gradient_and_agree_with_cross_entropy(rng, dtype
     assert (spoiled.grad[labels == -100] == 0).all() and spoiled.grad.isfinite().all()
 
 
-def test_labels_outside_are_named_with_their_place():
+def test_the_error_about_a_label_out_of_range_has_its_index():
     logits = np.zeros((2, 3, 4), np.float32)
     for labels, options, message in [
         ([[0, 1, 2], [3, 4, 0]], {}, r"labels: 4 at index \(1, 1\), expected integers in \[0, 4\) or -100 \(ignore_index\)"),
@@ -142,7 +142,7 @@ def test_labels_outside_are_named_with_their_place():
         ta.logprobs_entropy(logits, np.zeros((2, 3), int), ignore_index=1.5)
 
 
-def test_wrong_shapes_are_one_line():
+def test_the_error_about_a_wrong_shape_is_one_line():
     x, wrong = np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32)
     for call in (
         lambda: ta.policy_loss("clip", x, wrong, x),

@@ -187,7 +187,7 @@ def test_an_estimator_takes_every_form(rng, form, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_stands_at_masked_tokens_changes_no_byte(rng, name):
+def test_values_at_masked_tokens_do_not_change_the_result(rng, name):
     data = without_singles(batch(rng, 8, 9))
     spoiled = {
         key: oracles.spoiled(rng, value, data["mask"]) if value.shape == data["mask"].shape and key != "mask" else value
@@ -210,7 +210,7 @@ def test_rows_of_different_lengths(rng, name):
         np.testing.assert_allclose(actual, desired[inside], rtol=1e-5, atol=1e-6)
 
 
-def test_group_labels_may_be_anything_hashable(rng, torch):
+def test_group_labels_may_be_any_hashable_values(rng, torch):
     rewards, mask = oracles.numbers(rng, 4, 3), np.ones((4, 3), bool)
     want = ta.advantages("grpo", rewards, mask, [0, 1, 0, 1])[0]
     for labels in (["a", "b", "a", "b"], [(1, 2), None, (1, 2), None], np.array([7, -2**40, 7, -2**40]), np.array(["x", "y"] * 2)):
@@ -240,7 +240,7 @@ def test_aliases_and_the_table_agree():
     assert ta.advantage_estimators()["gae"]["parameters"]["outside"]["expected"] == "one of: zero, carry"
 
 
-def test_settings_may_be_scalars_of_numpy_and_torch(rng, torch):
+def test_parameters_may_be_scalars_of_numpy_and_torch(rng, torch):
     data = batch(rng, 3, 4)
     want = ta.advantages("gae", **data, gamma=0.5, lam=1, whiten=False)[0]
     for gamma, lam, whiten in ((np.float64(0.5), np.int64(1), np.False_), (torch.tensor(0.5), np.float32(1), False)):
@@ -280,7 +280,7 @@ def test_settings_may_be_scalars_of_numpy_and_torch(rng, torch):
         ("grpo", {"rewards": np.ones(4), "mask": None, "offsets": [0, 3]}, r"offsets: \[0, 3\], expected ascending integers from 0 to 4"),
     ],
 )
-def test_bad_arguments_are_named(rng, name, changes, message):
+def test_bad_arguments_are_refused_by_name(rng, name, changes, message):
     data = batch(rng, 3, 4) | changes
     if "offsets" in changes and data["rewards"].ndim == 1:
         data = {key: data[key] for key in ("rewards", "mask", "groups", "offsets")}
@@ -362,7 +362,7 @@ def test_whitening_few_elements():
             ta.whiten([3.0, 4.0], mask, strict=True)
 
 
-def test_whitening_is_not_disturbed_by_masked_elements_or_a_large_mean(rng):
+def test_whitening_is_accurate_with_masked_elements_and_a_large_mean(rng):
     x, mask = oracles.numbers(rng, 50), np.arange(50) % 3 > 0
     junk = np.where(mask, x, np.nan)
     np.testing.assert_array_equal(
@@ -373,7 +373,7 @@ def test_whitening_is_not_disturbed_by_masked_elements_or_a_large_mean(rng):
     np.testing.assert_allclose(ta.whiten(x, mask, scale=False), x - x[mask].mean(), atol=1e-6)
 
 
-def test_whitening_leaves_its_argument_alone(torch):
+def test_whitening_does_not_change_its_argument(torch):
     x = torch.tensor([1.0, 2.0, 3.0])
     ta.whiten(x)
     assert x.tolist() == [1, 2, 3]
@@ -398,7 +398,7 @@ result = [ta.whiten(x[part], mask[part], variant=v, group=whole).tolist() for v 
         np.testing.assert_allclose(joined, ta.whiten(x, mask, variant=variant), rtol=1e-6)
 
 
-def test_whitening_refuses_what_does_not_fit():
+def test_whitening_refuses_wrong_arguments():
     with pytest.raises(ValueError, match=r"^mask: shape \(3,\), expected \(2,\), the shape of x"):
         ta.whiten([1, 2], [1, 1, 1])
     with pytest.raises(ValueError, match=r"^variant: unknown 'vrel', did you mean 'verl'\?"):
@@ -437,7 +437,7 @@ def test_shaping_in_its_other_forms(rng):
     np.testing.assert_array_equal(clipped[mask].clip(0, 1), clipped[mask])
 
 
-def test_shaping_ignores_masked_places(rng):
+def test_shaping_ignores_masked_tokens(rng):
     scores, kl, mask = oracles.numbers(rng, 5), oracles.numbers(rng, 5, 6), oracles.gappy_mask(rng, 5, 6)
     spoiled = ta.shape_rewards(scores, mask, kl=oracles.spoiled(rng, kl, mask), kl_coef=1)
     assert spoiled.tobytes() == ta.shape_rewards(scores, mask, kl=kl, kl_coef=1).tobytes()
@@ -455,7 +455,7 @@ def test_shaping_ignores_masked_places(rng):
         ({"scores": np.ones(4)}, r"scores: shape \(4,\), expected \(2,\) or \(2, 3\), the shape of mask"),
     ],
 )
-def test_shaping_refuses_what_does_not_fit(arguments, message):
+def test_shaping_refuses_wrong_arguments(arguments, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         ta.shape_rewards(**({"scores": np.ones(2), "mask": np.ones((2, 3))} | arguments))
 
@@ -550,7 +550,7 @@ def test_every_schedule_equals_its_formula(rng):
         ({"step": "5"}, "step: '5', expected a number"),
     ],
 )
-def test_bad_schedules_are_named(arguments, message):
+def test_bad_schedules_are_refused_by_name(arguments, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         ta.learning_rate(**({"kind": "cosine", "step": 1, "peak": 1, "total": 10} | arguments))
 

@@ -33,8 +33,8 @@ def test_pip_installs_a_package_that_works(tmp_path):
 
     # numpy and the build tools come from the interpreter that runs this test, so no network is needed.
     packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (Path(packages) / "lent.pth").write_text("\n".join(sorted(lent)) + "\n")
+    shared = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (Path(packages) / "shared.pth").write_text("\n".join(sorted(shared)) + "\n")
     # Without CUDA, because nvcc takes minutes.
     options = ["--no-build-isolation", "--no-deps", "--no-index", "-C", "cmake.define.TROUPE_CUDA=OFF"]
     run(python, "-m", "pip", "install", *options, str(ROOT / "python"))

@@ -46,7 +46,7 @@ def test_values_and_gradients_agree_with_torch(rng, dtype, shape):
         assert torch.allclose(given.grad.double(), want_logits.grad, rtol=rounding, atol=rounding * 1e-2 + 1e-7)
 
 
-def test_only_one_of_the_two_used(rng):
+def test_only_one_of_the_two_results_used(rng):
     logits, labels = batch(rng, 4)
     for which in (0, 1):
         given, want = logits.clone().requires_grad_(), logits.double().requires_grad_()
@@ -55,7 +55,7 @@ def test_only_one_of_the_two_used(rng):
         assert torch.allclose(given.grad.double(), want.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_logits_that_lie_apart_are_read_in_place(rng):
+def test_strided_logits_are_read_in_place(rng):
     logits, labels = batch(rng, 3, 6)
     for given, wanted in [
         (logits[:, :-1], labels[:, 1:]),
@@ -122,7 +122,7 @@ def test_minus_infinity_is_probability_zero(rng):
     assert torch.isfinite(given.grad).all() and (given.grad[:, ::3] == 0).all()
 
 
-def test_what_does_not_fit_is_named(rng):
+def test_wrong_arguments_are_refused_by_name(rng):
     logits, labels = batch(rng, 3, 4)
     for arguments, message in [
         ((logits, labels[:, :3]), r"labels: shape \(3, 3\), expected \(3, 4\)"),
@@ -194,7 +194,7 @@ def test_full_kl_from_logits(rng):
         assert torch.allclose(given.grad.double(), want_p.grad, rtol=rounding, atol=1e-6)
 
 
-def test_kl_refuses_what_does_not_fit():
+def test_kl_refuses_wrong_arguments():
     with pytest.raises(ValueError, match="name: unknown 'k33', did you mean 'k3'"):
         ta.kl("k33", [0.0], [0.0])
     with pytest.raises(ValueError, match=r"ref_logp: shape \(2,\), expected \(1,\)"):
@@ -259,7 +259,7 @@ print(json.dumps(run(64)))
 """
 
 
-@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer's memory counts too")
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer's own memory would be counted")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("differentiate", [False, True])
 def test_no_memory_beyond_a_chunk(dtype, differentiate):

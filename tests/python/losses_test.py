@@ -77,14 +77,14 @@ def test_per_token_losses_and_their_gradient(rng, name):
     logp, old, adv, mask = b.given()
     loss, _ = ta.policy_loss(name, logp, old, adv, mask, reduction="none")
     assert torch.allclose(loss.double(), want, rtol=1e-5, atol=1e-6)
-    if name not in ("geo_mean", "gspo"):  # whose losses depend on the other tokens
+    if name not in ("geo_mean", "gspo"):  # the losses of these depend on the other tokens
         outer = torch.randn_like(loss)
         loss.backward(outer)
         want.backward(outer.double())
         assert torch.allclose(logp.grad.double(), want_logp.grad, rtol=2e-5, atol=1e-6)
 
 
-def test_every_name_and_alias_is_accepted_and_the_issue_of_a_typo_is_named(rng):
+def test_every_name_and_alias_is_accepted_and_a_typo_gets_a_suggestion(rng):
     logp, old, adv, mask = Batch(rng).given(grad=False)
     for name, entry in ta.SURROGATES.items():
         loss, _ = ta.policy_loss(name, logp, old, adv, mask)
@@ -287,7 +287,7 @@ def test_cispo_bounds_and_forms(rng):
         ({"name": "cispo", "form": "both"}, 'form: "both" is unknown, expected one of: logp, ratio'),
     ],
 )
-def test_what_does_not_fit_is_named(change, message):
+def test_wrong_arguments_are_refused_by_name(change, message):
     arguments = {
         "name": "clip",
         "logp": np.zeros((2, 3)),
@@ -299,7 +299,7 @@ def test_what_does_not_fit_is_named(change, message):
         ta.policy_loss(**arguments)
 
 
-def test_wrong_offsets_are_named():
+def test_wrong_offsets_are_refused_by_name():
     for offsets in ([0, 3], [1, 6], [0, 4, 2, 6], []):
         with pytest.raises(ValueError, match="offsets"):
             ta.policy_loss("clip", np.zeros(6), np.zeros(6), np.zeros(6), offsets=np.array(offsets, int))
@@ -367,7 +367,7 @@ def test_explained_variance():
     assert ta.value_loss(np.full(4, 2.5), returns)[1]["explained_variance"] == 0
 
 
-def test_value_loss_refuses_what_does_not_fit():
+def test_value_loss_refuses_wrong_arguments():
     zeros = np.zeros((2, 3))
     for change, message in [
         ({"clip": 0.2}, "old_values: None, expected an array, which clip=0.2 needs"),
@@ -414,7 +414,7 @@ def test_rollout_correction_methods():
     assert kept.tolist() == [[False, False], [True, True]]
 
 
-def test_rollout_correction_refuses_what_does_not_fit():
+def test_rollout_correction_refuses_wrong_arguments():
     zeros = np.zeros((2, 3))
     for change, message in [
         ({"rollout_is": "tokens"}, "rollout_is: unknown 'tokens', did you mean 'token'"),

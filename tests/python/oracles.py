@@ -56,7 +56,7 @@ def given(array: np.ndarray, form: str):
 
 
 def flags(array: np.ndarray, form: str):
-    """Flags for use with an array of the named form: of the same library."""
+    """Flags in the same library as an array of the named form."""
     array = np.asarray(array, bool)
     if form == "list":
         return array.tolist()
@@ -87,7 +87,7 @@ def gappy_mask(rng: np.random.Generator, rows: int, steps: int) -> np.ndarray:
 
 
 def spoiled(rng: np.random.Generator, array: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """A copy with NaN and infinities in the masked places."""
+    """A copy with NaN and infinities at masked elements."""
     junk = rng.choice(np.array([np.nan, np.inf, -np.inf], np.float32), size=array.shape)
     return np.where(mask, array, junk)
 

@@ -17,7 +17,7 @@ def same(got, want):
     np.testing.assert_equal(tuple(got), tuple(want))
 
 
-def test_names_that_mean_the_same_are_accepted():
+def test_equivalent_names_of_other_libraries_are_accepted():
     want = ta.gae(X, Y, gamma=0.9, lam=0.8, bootstrap=[1.0, 2.0])
     same(ta.gae(X, Y, gamma=0.9, gae_lambda=0.8, last_values=[1.0, 2.0]), want)
     same(ta.gae(reward=X, state_value=Y, gamma=0.9, lmbda=0.8, bootstrap_value=[1.0, 2.0]), want)
@@ -62,14 +62,14 @@ def test_names_that_mean_the_same_are_accepted():
         (lambda: ta.policy_loss("clip", X, Y, X, cliprnge=0.2), "cliprnge: clip has no such parameter"),
     ],
 )
-def test_other_names_are_answered(call, message):
+def test_the_error_about_another_name_suggests_the_right_one(call, message):
     with pytest.raises(ValueError, match=message) as caught:
         call()
     assert isinstance(caught.value, TypeError) or message.startswith("name")
     assert "\n" not in str(caught.value)
 
 
-def test_the_tables_name_arguments_that_exist():
+def test_every_name_in_the_tables_is_an_existing_argument():
     for function in {*_peers.NAMES, *_peers.ANSWERS}:
         parameters = inspect.signature(getattr(ta, function)).parameters
         more = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -78,6 +78,6 @@ def test_the_tables_name_arguments_that_exist():
         assert not set(aliases) & set(parameters) and not set(answers) & (set(parameters) | set(aliases))
 
 
-def test_a_missing_argument_is_named():
+def test_the_error_about_a_missing_argument_names_it():
     with pytest.raises(TypeError, match="gamma.*lam"):
         ta.gae(X, Y)

@@ -13,7 +13,7 @@ pytest.importorskip("gymnasium", reason="Gymnasium is not installed (tools/requi
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "ppo.py"
 
 
-def test_ppo_learns_the_same(tmp_path):
+def test_ppo_has_the_same_returns(tmp_path):
     runs = {}
     for parts in ("torch", "troupe"):
         file = tmp_path / f"{parts}.json"

@@ -57,7 +57,7 @@ def test_gae_equals_the_plain_loop(rng, form, layout, outside):
         oracles.close(turn(oracles.as_numpy(ta.lambda_returns(*arguments, **settings), form)), want[1])
 
 
-def test_memory_in_either_order_is_read_in_place_and_gives_the_same(torch, rng):
+def test_row_major_and_column_major_memory_is_read_in_place_with_equal_results(torch, rng):
     rewards, values, options = problem(rng, (6, 40), mask=True, bootstrap=True)
     want = oracles.gae_general(rewards, values, 0.9, 0.8, **options)
     as_columns = {name: torch.from_numpy(np.ascontiguousarray(x.T)).T if x.ndim == 2 else torch.from_numpy(x)
@@ -84,7 +84,7 @@ def test_one_dimension_is_one_sequence(rng):
     oracles.close(got[1], want[1][0])
 
 
-def test_packed_sequences_equal_each_on_its_own(torch, rng):
+def test_packed_sequences_equal_single_sequences(torch, rng):
     lengths = [5, 0, 1, 40, 17, 0, 64]
     offsets = np.cumsum([0, *lengths])
     rewards, values, options = problem(rng, (1, offsets[-1]), mask=True, terminated=True)
@@ -115,7 +115,7 @@ def test_gamma_and_lambda_of_every_step(rng):
 
 
 @pytest.mark.parametrize("outside", ["zero", "carry"])
-def test_what_stands_at_masked_steps_changes_no_byte(rng, outside):
+def test_values_at_masked_steps_do_not_change_the_result(rng, outside):
     rewards, values, options = problem(rng, (40, 100), mask=True, next_values=True)
     mask = options["mask"]
     clean = ta.gae(rewards, values, gamma=0.9, lam=0.8, outside=outside, **options)
@@ -129,7 +129,7 @@ def test_what_stands_at_masked_steps_changes_no_byte(rng, outside):
     assert to_go[0].tobytes() == to_go[1].tobytes()
 
 
-def test_the_mask_may_be_of_any_kind(torch, rng):
+def test_the_mask_may_have_any_dtype(torch, rng):
     rewards, values, options = problem(rng, (4, 30), mask=True)
     want = ta.gae(rewards, values, gamma=0.9, lam=0.8, **options)[0]
     for dtype in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.bfloat16):
@@ -139,7 +139,7 @@ def test_the_mask_may_be_of_any_kind(torch, rng):
 
 
 @pytest.mark.parametrize("chunk_size", [1, 2, 7, 128, 100000])
-def test_the_chunk_form_gives_the_same(rng, chunk_size):
+def test_the_chunked_form_gives_the_same_result(rng, chunk_size):
     """The chunked form as in slime: local products with a triangular matrix, then a carry from chunk to chunk."""
     rewards, values = oracles.numbers(rng, 3, 100), oracles.numbers(rng, 3, 100)
     weight, size = 0.9 * 0.8, min(chunk_size, 100)
@@ -209,14 +209,14 @@ def test_vtrace_equals_its_definition(rng, form, q_mix):
             oracles.close(oracles.as_numpy(y, form).T, z)
 
 
-def test_vtrace_of_impala():
+def test_vtrace_of_the_impala_example():
     t = np.arange(5.0)
     got = ta.vtrace(5 * (t / 5 - 0.5), 0.9, t, t, 1.0, rho_bar=3.7, pg_rho_bar=2.2)
     np.testing.assert_allclose(got[0], [0.200181852, 2.709682447, 8.51362793, 11.932396575, 7.33], rtol=1e-6)
     np.testing.assert_allclose(got[1], [0.200181852, 1.709682447, 6.51362793, 10.876614223, 1.98], rtol=1e-6)
 
 
-def test_vtrace_on_policy_is_gae_and_nothing_passes_a_discount_of_zero(rng):
+def test_vtrace_on_policy_is_gae_and_a_discount_of_zero_cuts_a_sequence(rng):
     rewards, values, bootstrap = oracles.numbers(rng, 40, 6), oracles.numbers(rng, 40, 6), oracles.numbers(rng, 6)
     vs, _ = ta.vtrace(np.zeros((40, 6)), 0.9, rewards, values, bootstrap, lam=0.8)
     oracles.close(vs, ta.gae(rewards, values, gamma=0.9, lam=0.8, bootstrap=bootstrap, layout="TB")[1])
@@ -227,21 +227,21 @@ def test_vtrace_on_policy_is_gae_and_nothing_passes_a_discount_of_zero(rng):
         assert np.isfinite(x[:21]).all() and np.isnan(x[21:]).all()
 
 
-def test_no_bound_is_none_or_infinity(rng):
+def test_none_and_infinity_mean_no_bound(rng):
     arrays = [oracles.numbers(rng, 20, 3) for _ in range(3)]
     none = ta.vtrace(arrays[0], 0.9, *arrays[1:], 0.0, rho_bar=None, c_bar=None, pg_rho_bar=None)
     infinite = ta.vtrace(arrays[0], 0.9, *arrays[1:], 0.0, rho_bar=np.inf, c_bar=float("inf"), pg_rho_bar=1e30)
     assert none[0].tobytes() == infinite[0].tobytes() and none[1].tobytes() == infinite[1].tobytes()
 
 
-def test_arguments_are_left_alone_and_results_need_no_gradient(torch):
+def test_arguments_are_not_changed_and_results_need_no_gradient(torch):
     rewards, values = torch.ones(2, 3, requires_grad=True), torch.ones(2, 3)
     before = values.clone()
     advantages, returns = ta.gae(rewards, values, gamma=1, lam=1)
     assert torch.equal(values, before) and not advantages.requires_grad and advantages.dtype == torch.float32
 
 
-def test_threads_and_instruction_sets_change_no_byte_of_time_major_results():
+def test_time_major_results_do_not_depend_on_threads_and_instruction_sets():
     script = (
         "import sys, numpy as np, troupe.algorithms as ta; r = np.random.default_rng(1).normal(size=(300, 700, 2));"
         "out = [ta.gae(r[..., 0].copy(), r[..., 1].copy(), gamma=.99, lam=.95, layout='TB', threads=n) for n in (1, 3)];"

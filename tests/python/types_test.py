@@ -1,4 +1,4 @@
-"""Names and results, as type checkers and callers see them."""
+"""Literal types, named results and annotations of the public functions."""
 
 import inspect
 import typing
@@ -11,7 +11,7 @@ from troupe.algorithms import types
 X = np.zeros((2, 3), np.float32)
 
 
-def test_the_literals_are_the_names_of_the_tables():
+def test_the_literal_types_contain_the_names_of_the_tables():
     surrogates = [n for name, entry in ta.SURROGATES.items() for n in (name, *entry["aliases"])]
     assert list(typing.get_args(types.SurrogateName)) == surrogates
     estimators = [n for name, entry in ta.advantage_estimators().items() for n in (name, *entry["aliases"])]
@@ -37,7 +37,7 @@ def test_every_literal_is_accepted():
         ta.balance_ranks([1, 2], 2, balance=balance)
 
 
-def test_results_have_names_and_unpack():
+def test_results_have_names_and_can_be_unpacked():
     scan = {"gamma": 0.9, "lam": 0.9}
     for result, fields in [
         (ta.gae(X, X, **scan), ("advantages", "returns")),
@@ -52,6 +52,6 @@ def test_results_have_names_and_unpack():
         assert all(getattr(result, name) is part for name, part in zip(fields, result, strict=True))
 
 
-def test_annotations_are_those_of_the_functions():
+def test_annotations_agree_with_the_functions():
     annotations = {name: inspect.signature(getattr(ta, name)).return_annotation for name in ("gae", "policy_loss", "logprobs_entropy")}
     assert annotations == {"gae": "Advantages", "policy_loss": "Loss", "logprobs_entropy": "LogprobsEntropy"}
