@@ -136,7 +136,7 @@ TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the
 
   const std::string interrupted = folder / "interrupted";
   TrainProcess process(interrupted, settings(1'000'000) + set({"evaluation.every_updates=0"}));
-  REQUIRE(process.goes_on(1));
+  REQUIRE(process.makes_updates(1));
   REQUIRE(process.interrupt().value_or(-1) == 130);
   CHECK(has(refusal({"troupe", "eval", interrupted, "--checkpoint", "best"}),
             ": has no best checkpoint: evaluation.every_updates is 0, and the evaluation at the end of the run was not "

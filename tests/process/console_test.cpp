@@ -128,7 +128,7 @@ TEST_CASE("console: a worker whose output is closed joins, samples and ends with
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0"}));
   Process worker(redirected(">&- 2>&-", "sh", {"troupe", "worker", "--connect", run.workers_at()}));
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(worker.wait().value_or(-1) == 0);
 }

@@ -97,7 +97,7 @@ TEST_CASE("curves: an interrupted run continues its curves and totals when it re
   double seconds = 0;
   for (int start = 1; start <= 3; ++start) {
     TrainProcess run(folder / "run", set({"stop.env_steps=0", "stop.updates=1000000"}));
-    REQUIRE(run.goes_on(5));
+    REQUIRE(run.makes_updates(5));
     CHECK(run.interrupt().value_or(-1) == 130);
     check_lines(run.folder());
     check_ends(run.folder(), run.process().out());
@@ -117,13 +117,13 @@ TEST_CASE("curves: when a killed run resumes, its curves are cut at the checkpoi
   const Words settings{"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=3"};
   {
     TrainProcess run(folder / "run", set(settings));
-    REQUIRE(run.goes_on(10));
+    REQUIRE(run.makes_updates(10));
     run.process().signal(SIGKILL);
     CHECK(run.process().wait() == 128 + SIGKILL);
   }
   std::filesystem::remove(folder / "run/endpoints.json");
   TrainProcess run(folder / "run", set(settings));
-  REQUIRE(run.goes_on(5));
+  REQUIRE(run.makes_updates(5));
   CHECK(run.interrupt().value_or(-1) == 130);
   check_lines(run.folder());
   check_ends(run.folder(), run.process().out());

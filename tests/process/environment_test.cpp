@@ -67,7 +67,7 @@ TEST_CASE("environment: an evaluation whose step does not return does not delay 
   const Words stalled_evaluation =
       set({R"(evaluation.env_params={"stall_probability": 1, "stall_ms": 3600000})", "evaluation.every_updates=1"});
   TrainProcess run(folder / "run", kEndless + synthetic(R"("stall_ms": 0)") + stalled_evaluation);
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   run.process().signal(SIGTERM);
   CHECK(run.process().wait(kEnd).value_or(-1) == 130);
   CHECK(log_has(run.folder(), "the evaluator did not stop"));
@@ -95,7 +95,7 @@ TEST_CASE("environment: workers of one process whose environments sleep do not w
                            "trainer.minibatches=1", "replay.max_policy_lag=4"});
   TrainProcess run(folder / "run", kEndless + sleeps + small + set({"workers.count=0"}));
   const auto worker = start_worker(run.workers_at(), workers);
-  REQUIRE(run.goes_on(3));
+  REQUIRE(run.makes_updates(3));
   double fastest = 0;
   REQUIRE(eventually([&] {
     const Json rate = metrics_of(run.folder()).at("env_steps_per_second");

@@ -197,13 +197,13 @@ TEST_CASE("run folder: after a folder was moved away, its run ends and a new run
   TempFolder folder;
   const std::string path = folder / "run";
   TrainProcess first(path, kEndless);
-  REQUIRE(first.goes_on(1));
+  REQUIRE(first.makes_updates(1));
   fs::rename(path, path + ".gone");
   TrainProcess second(path, kEndless);
   CHECK(first.process().wait().value_or(-1) == 1);
   CHECK(has(first.process().err(), path + ": was "));
   CHECK(fs::exists(path + "/endpoints.json"));  // of the second run
-  CHECK(second.goes_on(3));
+  CHECK(second.makes_updates(3));
   CHECK(second.interrupt().value_or(-1) == 130);
 }
 

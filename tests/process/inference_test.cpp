@@ -140,13 +140,13 @@ TEST_CASE("inference: a recurrent run continues when its only inference process 
   const auto worker = start_worker(run.workers_at());
   const auto first = start_inference(run.workers_at());
   REQUIRE(serves(run, 0));
-  REQUIRE(run.goes_on(5));
+  REQUIRE(run.makes_updates(5));
   first->signal(SIGKILL);
   REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 0 is gone"); }));
   const auto second = start_inference(run.workers_at());
   REQUIRE(serves(run, 1));
   CHECK(keeps_serving(run, 1));
-  CHECK(run.goes_on(5));
+  CHECK(run.makes_updates(5));
   check_end(run);
   CHECK_MESSAGE(second->wait().value_or(-1) == 0, second->err());
   CHECK_MESSAGE(worker->wait().value_or(-1) == 0, worker->err());
@@ -179,7 +179,7 @@ TEST_CASE("inference: when an inference process is killed, the inference actor o
   REQUIRE(keeps_serving(run, 1));
   inference->signal(SIGKILL);
   REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 is gone"); }));
-  CHECK(run.goes_on(5));
+  CHECK(run.makes_updates(5));
   check_end(run);
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("inference: after the last inference process is killed the run prints 
   TrainProcess run(folder / "run", kUntilStopped + set({"inference.count=0"}));
   const auto inference = start_inference(run.workers_at());
   REQUIRE(serves(run, 0));
-  REQUIRE(run.goes_on(2));
+  REQUIRE(run.makes_updates(2));
   inference->signal(SIGKILL);
   CHECK(eventually([&] {
     const std::string out = run.process().out();
@@ -213,7 +213,7 @@ TEST_CASE(
   REQUIRE(keeps_serving(run, 1));
   frozen->signal(SIGSTOP);
   REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 is gone"); }));
-  CHECK(run.goes_on(5));
+  CHECK(run.makes_updates(5));
   const auto late = start_inference(run.workers_at());
   REQUIRE(serves(run, 2));
   CHECK(keeps_serving(run, 2));
@@ -221,7 +221,7 @@ TEST_CASE(
   REQUIRE(serves(run, 3));
   CHECK(keeps_serving(run, 3));
   CHECK(keeps_serving(run, 2));
-  CHECK(run.goes_on(5));
+  CHECK(run.makes_updates(5));
   CHECK(count_of(run.folder(), "weights_behind", 3) <= 3);
   check_end(run);
   CHECK_MESSAGE(frozen->wait().value_or(-1) == 0, frozen->err());
@@ -244,7 +244,7 @@ TEST_CASE("inference: a worker that was frozen until its connection was lost is 
     REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") > joined; }));
   }
   CHECK(keeps_serving(run, 0));
-  CHECK(run.goes_on(5));
+  CHECK(run.makes_updates(5));
   check_end(run);
 }
 
@@ -255,7 +255,7 @@ TEST_CASE("inference: Ctrl-C ends a process with 130 and not the run; an address
   REQUIRE(serves(run, 1));
   inference->signal(SIGINT);
   CHECK(inference->wait().value_or(-1) == 130);
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   const std::string address = run.workers_at();
   check_end(run);
   const CommandLine nobody({"troupe", "inference", "--connect", address, "--wait", "0"});

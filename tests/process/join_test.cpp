@@ -43,7 +43,7 @@ std::unique_ptr<Process> start(const std::string& command, const std::string& ad
 // Checks for this long that the run makes updates.
 void drive(const TrainProcess& run, std::chrono::seconds time) {
   const Clock::time_point begin = Clock::now();
-  while (Clock::now() - begin < time) REQUIRE(run.goes_on(1));
+  while (Clock::now() - begin < time) REQUIRE(run.makes_updates(1));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ TEST_CASE("joining: workers and inference processes that start before the run wa
     CHECK(has(process->err(), address + ": cannot connect: Connection refused (has the run started?)"));
   }
   TrainProcess run(folder / "run", kRemoteOnly + set({"inference.count=0"}) + Words{"--listen", address});
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(worker->out() == "worker 0: joined cartpole (CartPole-v1) at " + address + "\n");
   CHECK(inference->out() == "inference 0: joined cartpole (CartPole-v1) at " + address + "\n");
   CHECK(run.interrupt().value_or(-1) == 130);
@@ -108,7 +108,7 @@ TEST_CASE("joining: the error about a wrong address names what answers there and
       CHECK(refused.out == "");
       CHECK(refused.err == "troupe: --connect " + address + why + '\n');
     }
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(!log_has(run.folder(), "connection"));  // the run logs no problem of its own
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("joining: if a lost run does not return within --wait, a process ends 
   TrainProcess run(folder / "run", kRemoteOnly + set({"inference.count=0"}));
   const auto worker = start("worker", run.workers_at(), {"--wait", "1"});
   const auto inference = start("inference", run.workers_at(), {"--wait", "1"});
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   run.process().signal(SIGKILL);
   for (Process* process : {worker.get(), inference.get()}) {
     CHECK(process->wait().value_or(-1) == 1);
@@ -158,13 +158,13 @@ TEST_CASE("joining: workers and inference processes join again when a killed run
     const std::string workers_at = run->workers_at();
     const auto worker = start("worker", workers_at, {"--count", "2"}), inference = start("inference", workers_at);
     for (int kills = 0; kills < 3; ++kills) {
-      REQUIRE(run->goes_on(4));
+      REQUIRE(run->makes_updates(4));
       run->process().signal(SIGKILL);
       REQUIRE(run->process().wait().value_or(-1) == 137);
       run = std::make_unique<TrainProcess>(at, line);
       CHECK(run->workers_at() == workers_at);
     }
-    REQUIRE(run->goes_on(4));
+    REQUIRE(run->makes_updates(4));
     CHECK(run->interrupt().value_or(-1) == 130);
     CHECK(balances(run->summary().at("ledger")));
     CHECK(worker->wait().value_or(-1) == 0);
@@ -188,7 +188,7 @@ TEST_CASE("joining: a resumed run whose last port is taken logs that and listens
                 "port " + std::to_string(port_of(before)) +
                     ", on which the last start of this run listened, is taken; its workers must be started again"));
   const auto worker = start("worker", run.workers_at());
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(worker->wait().value_or(-1) == 0);
 }

@@ -98,7 +98,7 @@ TEST_CASE("node: each worker is a process; one that crashes is reported and repl
   CHECK(after.size() == 3);
   CHECK(!after.contains(victim));
   CHECK(std::ranges::count_if(after, [&](pid_t id) { return before.contains(id); }) == 2);
-  CHECK(it.run.goes_on());
+  CHECK(it.run.makes_updates());
   CHECK(it.run.interrupt().value_or(-1) == 130);
   CHECK(balances(it.run.summary().at("ledger")));
 }
@@ -109,7 +109,7 @@ TEST_CASE("node: a worker that was ended with TERM is not replaced") {
   kill(*children_of(it.node).begin(), SIGTERM);
   CHECK(eventually([&] { return children_of(it.node).size() == 1; }));
   CHECK(eventually([&] { return has(it.node.process().err(), "ended with exit code 130"); }));
-  CHECK(it.run.goes_on());
+  CHECK(it.run.makes_updates());
   CHECK(it.joined() == 2);
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("node: the workers end and are reaped when their run ends, and the nod
   TrainProcess next(folder / "next", kRun);
   REQUIRE(eventually([&] { return !metrics_of(next.folder()).is_null(); }));
   CHECK(it.node.spawn(1, next.workers_at()).exit_code == 0);
-  CHECK(next.goes_on());
+  CHECK(next.makes_updates());
 }
 
 TEST_CASE("node: no worker outlives the node, whether KILL, TERM or INT ends it") {
@@ -184,7 +184,7 @@ TEST_CASE("node: 64 workers join one run") {
   TempFolder folder;
   Sampling it(folder / "run", 64);
   CHECK(children_of(it.node).size() == 64);
-  CHECK(it.run.goes_on());
+  CHECK(it.run.makes_updates());
   it.node.process().signal(SIGTERM);
   CHECK(it.node.process().wait().value_or(-1) == 130);
 }
@@ -228,5 +228,5 @@ TEST_CASE("node: after an address that does not answer the node still starts wor
   CHECK(refused.exit_code == 2);
   CHECK(has(refused.err, silent.text() + ": cannot connect: no answer in time"));
   CHECK(node.spawn(1, run.workers_at()).exit_code == 0);
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
 }

@@ -28,7 +28,7 @@ const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 TEST_CASE("ports: a peer with another protocol number is refused by the run") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
-  REQUIRE(run.goes_on());  // before that, a run refuses workers
+  REQUIRE(run.makes_updates());  // before that, a run refuses workers
   Peer peer;
   const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(server);
@@ -44,7 +44,7 @@ TEST_CASE("ports: a peer with another protocol number is refused by the run") {
 TEST_CASE("ports: messages without a sender end neither the run nor an actor of it") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
-  REQUIRE(run.goes_on());  // before that, a run refuses workers
+  REQUIRE(run.makes_updates());  // before that, a run refuses workers
   Peer peer;
   const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(server);
@@ -61,7 +61,7 @@ TEST_CASE("ports: messages without a sender end neither the run nor an actor of 
   self->request(*server, kPatience, status_atom_v)
       .receive([&](const StatusReply& r) { state = r.state; }, [](const caf::error&) {});
   CHECK(state == "running");
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(!has(run.process().err(), "ended:"));
 }
@@ -91,7 +91,7 @@ InferenceService::behavior_type nonsense(InferenceService::pointer self, std::at
 TEST_CASE("ports: errors that a peer sends to the actors of a run end none of them") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   Peer peer;
   const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(server);
@@ -107,7 +107,7 @@ TEST_CASE("ports: errors that a peer sends to the actors of a run end none of th
   CHECK(eventually([&] { return log_count(run.folder(), "reports is ignored") == 4; }));
   const std::string line = "an error that process " + std::to_string(getpid()) + " reports is ignored: ";
   CHECK(log_count(run.folder(), line) == 4);
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(!has(run.process().err(), "ended:"));
   CHECK(!has(run.process().err(), "***"));
@@ -116,7 +116,7 @@ TEST_CASE("ports: errors that a peer sends to the actors of a run end none of th
 TEST_CASE("ports: an inference process whose replies do not fit is removed, and its workers continue with another") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=2", "network.transfer_timeout_ms=10000"}));
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   Peer peer;
   const auto server = peer.system->middleman().remote_actor<JoinService>("127.0.0.1", port_of(run.workers_at()));
   REQUIRE(server);
@@ -138,7 +138,7 @@ TEST_CASE("ports: an inference process whose replies do not fit is removed, and 
     return log_has(run.folder(), "inference process 1 is gone (a reply does not fit its request: actions is ");
   }));
   CHECK(answered >= 1);
-  CHECK(run.goes_on(3));
+  CHECK(run.makes_updates(3));
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(!has(run.process().err(), "ended:"));
 }

@@ -58,7 +58,7 @@ TEST_CASE("ports: garbage at the ports of the weight transfer neither stops the 
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"inference.count=0", "replay.max_policy_lag=4"}));
   Process inference({"troupe", "inference", "--connect", run.workers_at()});
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   std::set<uint16_t> ports = ports_of(run.process());
   CHECK(ports.erase(port_of(run.workers_at())) == 1);
   CHECK(ports.erase(port_of(run.stats_at())) == 1);
@@ -73,7 +73,7 @@ TEST_CASE("ports: garbage at the ports of the weight transfer neither stops the 
         Client(address).send(store_client(query, length));
     Client(address).send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     Client(address).reset();
-    CHECK(run.goes_on());
+    CHECK(run.makes_updates());
   }
   for (Process* process : {&run.process(), &inference}) {
     const std::string err = process->err();
@@ -90,7 +90,7 @@ TEST_CASE("ports: garbage, silent connections and floods neither stop a run nor 
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0", "replay.max_policy_lag=4"}));
   const auto worker = start_worker(run.workers_at());
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   const uint64_t before = run.process().peak_resident_bytes();
   std::vector<Client> silent;
   for (const std::string& address : {run.workers_at(), run.stats_at()}) {
@@ -102,11 +102,11 @@ TEST_CASE("ports: garbage, silent connections and floods neither stop a run nor 
     Client(address).send(caf_header(kClientHandshake, 100'000, 1) + random_bytes(1000, 7));
     for (int operation = 0; operation < 12; ++operation)
       Client(address).send(caf_header(static_cast<uint8_t>(operation), 64, 3) + random_bytes(10'000, 8));
-    CHECK(run.goes_on());
+    CHECK(run.makes_updates());
   }
   const auto late = start_worker(run.workers_at());
   CHECK(eventually([&] { return log_count(run.folder(), " joined from") == 2; }));
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(!log_has(run.folder(), " ended: "));  // no worker was lost
   CHECK(run.process().peak_resident_bytes() < before + (256 << 20));
   CHECK(run.interrupt().value_or(-1) == 130);
@@ -118,7 +118,7 @@ TEST_CASE("ports: garbage, silent connections and floods neither stop a run nor 
 TEST_CASE("ports: no header of a CAF message ends a run or a node, whatever its operation, length and data") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   NodeProcess node;
   Client(run.workers_at()).send(caf_header(kClientHandshake, 0, 0));
   CHECK(eventually([&] { return log_has(run.folder(), " is closed: it sent a handshake with a malformed header"); }));
@@ -134,7 +134,7 @@ TEST_CASE("ports: no header of a CAF message ends a run or a node, whatever its 
           REQUIRE(client.connected());
           client.send(caf_header(operation, length, data) + std::string(std::min(length, 64U), '\0'));
         }
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(!node.process().exit_code());
   CHECK(log_has(run.folder(), "is closed: it began with a server's handshake instead of its handshake"));
   CHECK(log_count(run.folder(), " is closed: ") < 100);  // a flood does not fill the log
@@ -178,7 +178,7 @@ TEST_CASE("ports: an address on which a program cannot listen is refused with th
 TEST_CASE("ports: a header that announces a large payload closes its connection and allocates no memory for it") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   for (const uint32_t bytes : {0xffffffffU, 0x40000000U, 0x00100000U}) {
     for (const uint64_t version : {1, 2, 3, 4}) {
       Client client(run.workers_at());
@@ -188,7 +188,7 @@ TEST_CASE("ports: a header that announces a large payload closes its connection 
     }
   }
   CHECK(log_has(run.folder(), "announced a payload of 4294967295 bytes for its handshake; the limit is 32"));
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(run.process().peak_resident_bytes() < kMuchMemory);
   CHECK(run.interrupt().value_or(-1) == 130);
 }

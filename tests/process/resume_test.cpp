@@ -44,7 +44,7 @@ TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same command res
   uint64_t updates = 0, env_steps = 0;
   {
     TrainProcess run(folder / "run", kEndless);
-    REQUIRE(run.goes_on(3));
+    REQUIRE(run.makes_updates(3));
     CHECK(run.interrupt().value_or(-1) == 130);
     const Json summary = run.summary();
     REQUIRE(summary.is_object());
@@ -144,7 +144,7 @@ TEST_CASE("train: until a run has trained or saved anything, a start may change 
 TEST_CASE("train: a stopped run prints the signal and the command that resumes it, and logs the signal") {
   TempFolder folder;
   TrainProcess run(folder / "a run", kEndless);
-  REQUIRE(run.goes_on(1));
+  REQUIRE(run.makes_updates(1));
   run.process().signal(SIGTERM);
   CHECK(run.process().wait().value_or(-1) == 130);
   // Without a terminal there is no hint about a second Ctrl-C.
@@ -245,7 +245,7 @@ TEST_CASE("train: a run with reuse reuses samples after a resume too, at most re
   uint64_t updates = 0, trained = 0;
   {
     TrainProcess run(folder / "run", kEndless + settings);
-    REQUIRE(run.goes_on(8));
+    REQUIRE(run.makes_updates(8));
     CHECK(run.interrupt().value_or(-1) == 130);
     updates = run.summary().at("updates");
     trained = run.summary().at("ledger").at("trained");
@@ -267,13 +267,13 @@ TEST_CASE("train: every start has a new epoch, also after a start that was kille
   const Words settings = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"});
   for (const char* epoch : {"0\n", "1\n"}) {
     TrainProcess run(folder / "run", settings);
-    REQUIRE(run.goes_on(1));
+    REQUIRE(run.makes_updates(1));
     CHECK(text_of(folder / "run/epoch") == epoch);
     run.process().signal(SIGKILL);
     REQUIRE(run.process().wait().value_or(-1) == 137);
   }
   TrainProcess run(folder / "run", settings);
-  REQUIRE(run.goes_on(1));
+  REQUIRE(run.makes_updates(1));
   REQUIRE(run.interrupt().value_or(-1) == 130);
   CHECK(state_of(folder / "run").at("epoch") == 2);
 }
@@ -292,7 +292,7 @@ TEST_CASE("train: a damaged newest checkpoint is reported, and the run resumes f
   TrainProcess run(folder / "run", kEndless);
   CHECK(has(run.process().out(), "resuming at update " + std::to_string(steps[steps.size() - 2])));
   CHECK(has(run.process().err(), damaged));
-  CHECK(run.goes_on(1));
+  CHECK(run.makes_updates(1));
   CHECK(run.interrupt().value_or(-1) == 130);
 }
 
@@ -342,7 +342,7 @@ TEST_CASE("train: if new checkpoints cannot be written, the one before is kept, 
 TEST_CASE("train: a folder or a port that is in use, or a fixed setting that changed, is refused with one line") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless);
-  REQUIRE(run.goes_on(1));
+  REQUIRE(run.makes_updates(1));
   CHECK(has(refusal(train_line(folder / "run", kEndless)), std::to_string(run.process().id())));
   CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--listen", run.workers_at()})),
             "--listen " + run.workers_at()));
@@ -350,7 +350,7 @@ TEST_CASE("train: a folder or a port that is in use, or a fixed setting that cha
   CHECK(has(refusal(train_line(folder / "other", kEndless + Words{"--listen", "192.0.2.1:0"})), "--listen 192.0.2.1"));
   CHECK(!std::filesystem::exists(folder / "other"));
   CHECK(has(refusal(train_line("/proc/run", kEndless)), "/proc/run"));
-  CHECK(run.goes_on(1));
+  CHECK(run.makes_updates(1));
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(has(refusal(train_line(folder / "run", kEndless + set({"algorithm.gamma=0.5"}))), " and is now 0.5"));
 }

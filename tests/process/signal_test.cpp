@@ -56,7 +56,7 @@ TEST_CASE("signals: each stop signal makes a run write a checkpoint and end with
   for (const int number : kStopSignals) {
     CAPTURE(number);
     TrainProcess run(folder / std::to_string(number), kEndless);
-    REQUIRE(run.goes_on(1));
+    REQUIRE(run.makes_updates(1));
     run.process().signal(number);
     check_stopped(run.process(), run.folder());
   }
@@ -67,7 +67,7 @@ TEST_CASE("signals: several stop signals at once end a run normally, with its ch
   for (const int first : kStopSignals) {
     CAPTURE(first);
     TrainProcess run(folder / std::to_string(first), kEndless);
-    REQUIRE(run.goes_on(1));
+    REQUIRE(run.makes_updates(1));
     run.process().signal(first);
     for (const int number : kStopSignals) run.process().signal(number);
     for (const int number : kStopSignals) run.process().signal(number);
@@ -145,7 +145,7 @@ TEST_CASE("signals: a run that a second INT ends removes endpoints.json and prin
   REQUIRE(eventually([&] {
     TrainProcess run(folder / std::to_string(attempts++),
                      kEndless + stalled_evaluation + set({"checkpoint.every_updates=1"}));
-    REQUIRE(run.goes_on());
+    REQUIRE(run.makes_updates());
     REQUIRE(eventually([&] {
       run.process().signal(SIGINT);
       return run.process().exit_code().has_value();
@@ -177,7 +177,7 @@ TEST_CASE("signals: workers, inference processes and nodes end with 130 at each 
       CHECK(process.wait().value_or(-1) == 130);
     }
   }
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   run.process().signal(SIGTERM);
   check_stopped(run.process(), run.folder());
 }
@@ -208,9 +208,9 @@ TEST_CASE("signals: a worker started with HUP ignored continues at HUP and ends 
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + set({"workers.count=0"}));
   Process worker(ignoring("HUP", {"troupe", "worker", "--connect", run.workers_at()}));
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   worker.signal(SIGHUP);
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   worker.signal(SIGTERM);
   CHECK(worker.wait().value_or(-1) == 130);
   CHECK(run.interrupt().value_or(-1) == 130);

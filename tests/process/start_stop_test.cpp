@@ -36,7 +36,7 @@ TEST_CASE("start and stop: INT and TERM end a worker process with 130 at any tim
   for (size_t cycle = 1; cycle <= 12; ++cycle) {
     const auto worker = start_worker(run.workers_at(), cycle % 3 == 0 ? 2 : 1);
     REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") >= cycle + cycle / 3; }));
-    if (cycle % 2 == 0) REQUIRE(run.goes_on());  // while it samples, or right after it joined
+    if (cycle % 2 == 0) REQUIRE(run.makes_updates());  // while it samples, or right after it joined
     CHECK_MESSAGE(end_of(*worker, cycle % 4 == 0 ? SIGINT : SIGTERM) == 130, "cycle " << cycle);
     CHECK(worker->err() == "");
   }

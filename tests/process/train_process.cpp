@@ -123,7 +123,7 @@ TrainProcess::TrainProcess(const std::string& folder, const Words& more, std::op
   stats_at_ = endpoints.at("stats");
 }
 
-bool TrainProcess::goes_on(uint64_t count) const {
+bool TrainProcess::makes_updates(uint64_t count) const {
   const uint64_t begin = updates();
   return eventually([&] { return updates() >= begin + count; });
 }

@@ -49,7 +49,7 @@ class TrainProcess {
   std::string stats_at() const { return stats_at_; }
   uint64_t updates() const { return updates_of(folder_); }
   // Waits until the run has made at least `count` more updates; false at the deadline.
-  bool goes_on(uint64_t count = 2) const;
+  bool makes_updates(uint64_t count = 2) const;
   // Sends INT (Ctrl-C) and waits for the end. The result is the exit code.
   std::optional<int> interrupt();
   Json summary() const { return json_of(folder_ + "/summary.json"); }

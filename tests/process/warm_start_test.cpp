@@ -294,7 +294,7 @@ TEST_CASE("warm start: after a kill before the first checkpoint the run begins w
   const Words endless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"}) + kStill;
   {
     TrainProcess killed(run, endless + from(former.run));
-    REQUIRE(killed.goes_on(1));
+    REQUIRE(killed.makes_updates(1));
     killed.process().signal(SIGKILL);
     REQUIRE(killed.process().wait().value_or(-1) == 137);
   }
@@ -303,12 +303,12 @@ TEST_CASE("warm start: after a kill before the first checkpoint the run begins w
   for (const Words& source : {from(former.run), Words{}}) {
     TrainProcess again(run, endless + source);
     CHECK(has(again.process().out(), "beginning with the weights of "));
-    REQUIRE(again.goes_on(1));
+    REQUIRE(again.makes_updates(1));
     again.process().signal(SIGKILL);
     REQUIRE(again.process().wait().value_or(-1) == 137);
   }
   TrainProcess last(run, endless);
-  REQUIRE(last.goes_on(1));
+  REQUIRE(last.makes_updates(1));
   REQUIRE(last.interrupt().value_or(-1) == 130);
   CHECK(is_near(tensors_of(model_of(run, checkpoints_of(run).back())), given));
 }
@@ -319,7 +319,7 @@ TEST_CASE("warm start: a damaged or missing init.safetensors is refused, and is 
   const Words endless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"}) + kStill;
   {
     TrainProcess killed(run, endless + from(former.run));
-    REQUIRE(killed.goes_on(1));
+    REQUIRE(killed.makes_updates(1));
     killed.process().signal(SIGKILL);
     REQUIRE(killed.process().wait().value_or(-1) == 137);
   }
@@ -346,7 +346,7 @@ TEST_CASE("warm start: a damaged or missing init.safetensors is refused, and is 
     CHECK(has(error, "; restore it, give --init-from " + former.run + " again, or use another run folder\n"));
     {
       TrainProcess again(run, endless + from(former.run));
-      REQUIRE(again.goes_on(1));
+      REQUIRE(again.makes_updates(1));
       CHECK(has(again.process().out(), "beginning with the weights of "));
       again.process().signal(SIGKILL);
       REQUIRE(again.process().wait().value_or(-1) == 137);

@@ -64,7 +64,7 @@ TEST_CASE("worker: 64 worker processes together need less than 2 GB") {
   std::vector<std::unique_ptr<Process>> workers;
   for (int i = 0; i < 64; ++i) workers.push_back(start_worker(run.workers_at()));
   REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 64; }));
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   double megabytes = 0;
   for (const auto& worker : workers) megabytes += static_cast<double>(worker->resident_bytes()) / 1e6;
   MESSAGE("64 workers: " << megabytes << " MB (target 2000)");
@@ -80,7 +80,7 @@ TEST_CASE("worker: after workers are killed and replaced one by one the ledger b
   std::vector<std::unique_ptr<Process>> workers;
   for (int i = 0; i < 3; ++i) workers.push_back(start_worker(run.workers_at()));
   for (size_t kills = 1; kills <= 8; ++kills) {
-    REQUIRE(run.goes_on());
+    REQUIRE(run.makes_updates());
     auto& victim = workers[kills % workers.size()];
     victim->signal(SIGKILL);
     REQUIRE(victim->wait().value_or(-1) == 137);
@@ -89,7 +89,7 @@ TEST_CASE("worker: after workers are killed and replaced one by one the ledger b
     REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 3 + kills; }));
   }
   REQUIRE(eventually([&] { return workers_up(run.folder()) == 3; }));
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   check_balanced_end(run);
   for (const auto& worker : workers) CHECK(worker->wait().value_or(-1) == 0);
 }
@@ -98,11 +98,11 @@ TEST_CASE("worker: after its only worker is killed the run continues with a new 
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly);
   auto first = start_worker(run.workers_at());
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   first->signal(SIGKILL);
   REQUIRE(eventually([&] { return log_has(run.folder(), "worker 0 ended"); }));
   auto second = start_worker(run.workers_at());
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   check_balanced_end(run);
 }
 
@@ -111,16 +111,16 @@ TEST_CASE("worker: a frozen worker counts as gone, and joins again after SIGCONT
   TrainProcess run(folder / "run",
                    kRemoteOnly + kRoomForMany + set({"network.heartbeat_ms=200", "network.peer_timeout_ms=1000"}));
   const auto frozen = start_worker(run.workers_at());
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   const auto other = start_worker(run.workers_at());
   REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
   frozen->signal(SIGSTOP);
   REQUIRE(eventually([&] { return log_has(run.folder(), "worker 0 ended"); }));
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   frozen->signal(SIGCONT);
   CHECK(eventually([&] { return log_has(run.folder(), "worker 2 joined"); }));
   CHECK(eventually([&] { return workers_up(run.folder()) == 2; }));
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   check_balanced_end(run);
   CHECK(frozen->wait().value_or(-1) == 0);
   CHECK(other->wait().value_or(-1) == 0);
@@ -130,12 +130,12 @@ TEST_CASE("worker: a worker loses a frozen run, and joins it again after SIGCONT
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + set({"network.heartbeat_ms=200", "network.peer_timeout_ms=1000"}));
   const auto worker = start_worker(run.workers_at());
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   run.process().signal(SIGSTOP);
   REQUIRE(eventually([&] { return has(worker->err(), "joining again"); }));
   run.process().signal(SIGCONT);
   CHECK(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   check_balanced_end(run);
 }
 
@@ -145,11 +145,11 @@ TEST_CASE("worker: Ctrl-C ends a worker process with 130, and the run continues"
   const auto worker = start_worker(run.workers_at(), 2);
   REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 2; }));
   const auto other = start_worker(run.workers_at());
-  REQUIRE(run.goes_on());
+  REQUIRE(run.makes_updates());
   worker->signal(SIGINT);
   CHECK(worker->wait().value_or(-1) == 130);
   CHECK(eventually([&] { return log_count(run.folder(), " left normally") == 2; }));
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   check_balanced_end(run);
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("node: its workers sample for a run and end with it, and the node serv
     CHECK(started.exit_code == 0);
     CHECK(started.out == "3 workers started on " + node.address() + "\n");
     CHECK(eventually([&] { return log_count(run.folder(), " joined from") == 3; }));
-    CHECK(run.goes_on());
+    CHECK(run.makes_updates());
     check_balanced_end(run);
   }
   CHECK(node.process().exit_code() == std::nullopt);
@@ -180,7 +180,7 @@ TEST_CASE("node: after a node and its workers are killed, the run continues with
   REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 4; }));
   node.process().signal(SIGKILL);
   CHECK(eventually([&] { return log_count(run.folder(), " ended: ") == 3; }));
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   check_balanced_end(run);
 }
 
@@ -205,6 +205,6 @@ TEST_CASE("spawn: an address where no run or no node answers gives a one-line er
   refused(spawn(run.workers_at(), run.workers_at()), "--node " + run.workers_at());
   refused(spawn(run.stats_at(), run.workers_at()), "--node " + run.stats_at());
   CHECK(node.spawn(1, run.workers_at()).exit_code == 0);
-  CHECK(run.goes_on());
+  CHECK(run.makes_updates());
   CHECK(run.interrupt().value_or(-1) == 130);
 }
