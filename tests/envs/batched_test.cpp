@@ -18,11 +18,11 @@ using namespace troupe::test;
 namespace {
 
 // Counts steps. At step `at` it fails as its options say.
-class Moody {
+class Faulty {
  public:
-  enum class Mood { fine, throws, throws_int, nan_reward, infinite_observation, wrong_dtype, reset_throws };
+  enum class Failure { none, throws, throws_int, nan_reward, infinite_observation, wrong_dtype, reset_throws };
   struct Options {
-    Mood mood = Mood::fine;
+    Failure failure = Failure::none;
     int32_t at = 2;
     bool* healed = nullptr;  // if true, resets no longer throw
   };
@@ -31,10 +31,10 @@ class Moody {
   };
   State state;
 
-  explicit Moody(const Options& options) : options_(&options) {}
+  explicit Faulty(const Options& options) : options_(&options) {}
   static EnvSpec spec(int32_t limit, int32_t chunk = 1) {
     EnvSpec spec;
-    spec.id = "Moody";
+    spec.id = "Faulty";
     spec.observations = {{"count", DType::f32, {1}}};
     spec.action.bins = {2};
     spec.action.chunk = chunk;
@@ -42,21 +42,22 @@ class Moody {
     return spec;
   }
   void reset(Rng&) {
-    if (options_->mood == Mood::reset_throws && !*options_->healed) throw std::runtime_error("no licence");
+    if (options_->failure == Failure::reset_throws && !*options_->healed) throw std::runtime_error("no licence");
     state.count = 0;
   }
   RowStep step(int32_t action, Rng&) {
     ++state.count;
     const bool now = state.count == options_->at && action == 1;
-    if (now && options_->mood == Mood::throws) throw std::runtime_error("first\nsecond " + std::string(1000, 'x'));
-    if (now && options_->mood == Mood::throws_int) throw 7;
-    return {.reward = now && options_->mood == Mood::nan_reward ? NAN : 1.0f,
+    if (now && options_->failure == Failure::throws)
+      throw std::runtime_error("first\nsecond " + std::string(1000, 'x'));
+    if (now && options_->failure == Failure::throws_int) throw 7;
+    return {.reward = now && options_->failure == Failure::nan_reward ? NAN : 1.0f,
             .terminated = state.count == 5,
             .success = true};
   }
   void observe(RowWriter out) const {
-    if (options_->mood == Mood::wrong_dtype && state.count > 0) out.array<uint8_t>();
-    const bool now = options_->mood == Mood::infinite_observation && state.count == options_->at;
+    if (options_->failure == Failure::wrong_dtype && state.count > 0) out.array<uint8_t>();
+    const bool now = options_->failure == Failure::infinite_observation && state.count == options_->at;
     out.array<float>()[0] = now ? INFINITY : static_cast<float>(state.count);
   }
 
@@ -65,9 +66,9 @@ class Moody {
 };
 
 struct Pair {  // two rows: action 0 of the first never fails, action 1 of the second fails
-  Batched<Moody> env;
+  Batched<Faulty> env;
   EnvStep step;
-  Pair(Moody::Options options, int32_t limit = 0) : env(Moody::spec(limit), 2, options) {
+  Pair(Faulty::Options options, int32_t limit = 0) : env(Faulty::spec(limit), 2, options) {
     step = EnvStep::allocate(env.spec(), 2);
     env.reset(1, 0, step);
   }
@@ -91,7 +92,7 @@ size_t allocations = 0;
 #endif
 
 TEST_CASE("batched: if a row throws, only this row fails, with a one-line error, and it is restarted") {
-  Pair pair({.mood = Moody::Mood::throws});
+  Pair pair({.failure = Faulty::Failure::throws});
   pair.advance();
   pair.advance();
   CHECK(pair.failed(0) == 0);
@@ -108,15 +109,15 @@ TEST_CASE("batched: if a row throws, only this row fails, with a one-line error,
 }
 
 TEST_CASE("batched: unknown exceptions, NaN, infinity and wrong dtypes are failures with specific errors") {
-  const std::vector<std::pair<Moody::Mood, std::string>> cases{
-      {Moody::Mood::throws_int, "unknown type"},
-      {Moody::Mood::nan_reward, "reward nan is not finite"},
-      {Moody::Mood::infinite_observation, "observation count is not finite"},
-      {Moody::Mood::wrong_dtype, "written as uint8"}};
-  for (const auto& [mood, text] : cases) {
-    Pair pair({.mood = mood});
+  const std::vector<std::pair<Faulty::Failure, std::string>> cases{
+      {Faulty::Failure::throws_int, "unknown type"},
+      {Faulty::Failure::nan_reward, "reward nan is not finite"},
+      {Faulty::Failure::infinite_observation, "observation count is not finite"},
+      {Faulty::Failure::wrong_dtype, "written as uint8"}};
+  for (const auto& [failure, text] : cases) {
+    Pair pair({.failure = failure});
     pair.advance();
-    if (mood != Moody::Mood::wrong_dtype) pair.advance();
+    if (failure != Faulty::Failure::wrong_dtype) pair.advance();
     CHECK(pair.failed(1) == 1);
     CHECK(pair.step.rewards.view<float>()[1] == 0.0f);
     CHECK(pair.count(1) == 0.0f);
@@ -181,7 +182,7 @@ TEST_CASE("batched: observations may have any floating-point dtype, and infinity
 
 TEST_CASE("batched: a row that cannot start shows zeros, is retried at every step, and recovers") {
   bool healed = false;
-  Pair pair({.mood = Moody::Mood::reset_throws, .healed = &healed});
+  Pair pair({.failure = Faulty::Failure::reset_throws, .healed = &healed});
   CHECK(pair.failed(0) == 1);
   CHECK(pair.failed(1) == 1);
   CHECK(pair.step.errors.size() == 2);
@@ -202,7 +203,7 @@ TEST_CASE("batched: a row that cannot start shows zeros, is retried at every ste
 
 TEST_CASE("batched: if a row cannot restart after an episode, its last step is invalid") {
   bool healed = true;
-  Pair pair({.mood = Moody::Mood::reset_throws, .healed = &healed});
+  Pair pair({.failure = Faulty::Failure::reset_throws, .healed = &healed});
   for (int t = 0; t < 4; ++t) pair.advance();
   healed = false;
   pair.advance();
@@ -226,7 +227,7 @@ TEST_CASE("batched: the time limit truncates, and a terminal state at the limit 
 }
 
 TEST_CASE("batched: a chunk stops at the end of the episode and sums the executed rewards") {
-  Batched<Moody> env(Moody::spec(0, 3), 1, {});
+  Batched<Faulty> env(Faulty::spec(0, 3), 1, {});
   EnvStep step = EnvStep::allocate(env.spec(), 1);
   env.reset(1, 0, step);
   const Array actions(DType::i32, {1, 3, 1});
@@ -240,7 +241,7 @@ TEST_CASE("batched: a chunk stops at the end of the episode and sums the execute
 }
 
 TEST_CASE("batched: a failure inside a chunk makes the whole chunk invalid") {
-  Batched<Moody> env(Moody::spec(0, 3), 1, {.mood = Moody::Mood::throws});
+  Batched<Faulty> env(Faulty::spec(0, 3), 1, {.failure = Faulty::Failure::throws});
   EnvStep step = EnvStep::allocate(env.spec(), 1);
   env.reset(1, 0, step);
   env.step(Array::of<int32_t>({1, 3, 1}, {1, 1, 1}), step);
@@ -295,10 +296,10 @@ TEST_CASE("batched: a row whose mask allows no action fails and is restarted") {
 TEST_CASE("batched: the error about an invalid spec is one line and names the mistake") {
   using Change = std::function<void(EnvSpec&)>;
   const auto build = [](const Change& change, int64_t rows = 1) {
-    EnvSpec spec = Moody::spec(1);
+    EnvSpec spec = Faulty::spec(1);
     spec.id = "Broken";
     change(spec);
-    Batched<Moody> env(spec, rows, {});
+    Batched<Faulty> env(spec, rows, {});
   };
   build([](EnvSpec&) {});
   CHECK_THROWS_AS(build([](EnvSpec&) {}, 0), InvariantError);
@@ -309,7 +310,7 @@ TEST_CASE("batched: the error about an invalid spec is one line and names the mi
   };
   const auto shaped = [](const Shape& shape) { return [shape](EnvSpec& spec) { spec.observations[0].shape = shape; }; };
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::string name = Moody::spec(1).observations[0].name;
+  const std::string name = Faulty::spec(1).observations[0].name;
   struct Case {
     Change change;
     std::string text;

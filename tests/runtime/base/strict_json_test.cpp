@@ -28,7 +28,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("strict_json: whole numbers of 64 bits are read exactly, however they are written") {
+TEST_CASE("strict_json: 64-bit integers are read exactly in any notation") {
   for (const char* text : {"9007199254740993", "9007199254740993.0", "9007199254740993.000e0", "9.007199254740993e15",
                            "90071992547409930e-1", "0.009007199254740993e18"})
     CHECK_MESSAGE(read(text) == uint64_t{9007199254740993}, text);

@@ -61,7 +61,7 @@ TEST_CASE("setting: a value that does not fit is refused with what would be acce
     CHECK_THROWS_AS(checked(kCount, not_finite, "here"), ConfigError);
   }
   for (const double refused : {std::nan(""), -HUGE_VAL}) CHECK_THROWS_AS(checked(kBound, refused, "here"), ConfigError);
-  CHECK(std::get<double>(checked(kBound, HUGE_VAL, "here")) == HUGE_VAL);  // no upper limit: "not bounded at all"
+  CHECK(std::get<double>(checked(kBound, HUGE_VAL, "here")) == HUGE_VAL);  // infinity means no upper limit
 }
 
 TEST_CASE("setting: default, help and schema follow from the description") {
