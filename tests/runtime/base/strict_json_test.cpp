@@ -40,7 +40,7 @@ TEST_CASE("strict_json: 64-bit integers are read exactly in any notation") {
     CHECK_MESSAGE(read(zero) == 0.0, zero);
 }
 
-TEST_CASE("strict_json: a number that would be taken for a whole one is refused with both") {
+TEST_CASE("strict_json: a number that would be rounded to an integer is refused with both numbers") {
   CHECK(refusal(R"({"seed": 1e-400})") == "x.json: seed: 1e-400 cannot be represented, the nearest number is 0.0");
   CHECK(refusal(R"({"a": {"b": [1, 2.00000000000000000001]}})") ==
         "x.json: a.b: 2.00000000000000000001 cannot be represented, the nearest number is 2.0");
