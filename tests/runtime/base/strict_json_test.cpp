@@ -51,7 +51,7 @@ TEST_CASE("strict_json: a number that would be rounded to an integer is refused 
   CHECK(refusal(R"({"x": 0.)" + std::string(100'000, '0') + "1}").size() < 200);
 }
 
-TEST_CASE("strict_json: other numbers are the nearest double, and so is every number that a program has written") {
+TEST_CASE("strict_json: other numbers are read as the nearest double, and written doubles are read exactly") {
   for (const char* text : {"0.1", "1e30", "1e23", "123456789.5", "4.9e-324", "1.7976931348623157e308"})
     CHECK(read(text) == std::strtod(text, nullptr));
   Rng rng(derive_key(1, "numbers"));
@@ -67,7 +67,7 @@ TEST_CASE("strict_json: other numbers are the nearest double, and so is every nu
   }
 }
 
-TEST_CASE("strict_json: a file that a program has written and that is damaged is named, with the place") {
+TEST_CASE("strict_json: the error about a damaged stored file has its path and position") {
   CHECK_THROWS_WITH_AS(parse_stored("{\n  1", "run/state.json"),
                        doctest::Contains("run/state.json:2:3: not valid JSON: "), IoError);
   CHECK_THROWS_WITH_AS(parse_stored("", "run/state.json"), "run/state.json: is empty, expected a JSON value", IoError);
