@@ -53,7 +53,8 @@ void WorkerCore::load(Group& group, const std::string& bytes) {
   group.returns.assign(returns.view<float>().begin(), returns.view<float>().end());
   TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
   group.env->load(env);
-  // Not from Env::observe(): the saved observation of a row that failed is the one with which it was restarted.
+  // Not from Env::observe(), which writes zeros for a row that is inactive because it failed. Its last step wrote the
+  // first observation of its next episode.
   first_rollout(group);
   put_rows(group.step.observations, 0, observations);
   if (action_mask.bytes() > 0)  // the data of an empty array may be null, which memcpy must not get

@@ -70,7 +70,7 @@ void check_course(const RunConfig& c, const RunConfig& d) {
 }
 
 // Settings of the network and of timers are accepted in deterministic runs, although they have no effect there: a user
-// can add `deterministic: true` to a config without changing anything else.
+// who adds `deterministic: true` to a config need not remove them.
 void check_outside(const RunConfig& c, const RunConfig& d) {
   require_effect("stats.every_updates", c.stats.every_updates, d.stats.every_updates, c.deterministic,
                  "deterministic false", "use stats.interval_ms");

@@ -76,7 +76,7 @@ class Bootstraps {
  public:
   explicit Bootstraps(const EnvSpec& env) : env_(env) {}
 
-  // Whole columns.
+  // Adds those of a part of whole columns, whose samples begin at `first_sample` in the batch.
   void add(const RolloutUnits& part, int64_t first_sample) {
     const Rollout& rollout = *part.rollout;
     const auto columns = static_cast<int64_t>(part.indices.size());

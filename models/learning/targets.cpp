@@ -114,7 +114,7 @@ Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, 
   const auto values = batch.values.view<float>(), returns = batch.returns.view<float>();
   const int64_t width = prepared.advantages.per_sample;
   std::vector<float> sampled_advantages, sampled_values, sampled_returns;
-  std::vector<uint8_t> counted;  // of the advantages, where there is one per decision and not all were executed
+  std::vector<uint8_t> counted;  // which advantages belong to executed decisions; empty = all
   for (int64_t sample : batch.trained) {
     if (width > 1 && !batch.executed.empty())
       for (int64_t c = 0; c < width; ++c) counted.push_back(c < batch.decisions_of(sample));
