@@ -10,7 +10,7 @@ namespace troupe {
 
 namespace {
 
-// Rows of the table that an embedding looks values up in.
+// The number of rows of an embedding's table.
 int64_t values_of(const NetLayer& embedding, const NetworkLayout& layout) {
   const std::string table = embedding.name + ".weight";
   const auto found =

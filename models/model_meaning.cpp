@@ -19,7 +19,8 @@ void require_same(const std::string& setting, const T& source, const T& now) {
                     "; give this run the same value");
 }
 
-// The layers have the same tensors. Convolutions are counted as in "layers".
+// Throws unless the two lists of layers compute the same. Their tensors have been compared before. An error counts
+// convolutions as the setting "layers" does.
 void require_same_layers(const std::string& encoder, const std::vector<NetLayer>& source,
                          const std::vector<NetLayer>& now) {
   const auto reads_image = [](const std::vector<NetLayer>& layers) {

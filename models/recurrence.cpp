@@ -12,7 +12,7 @@ namespace {
 
 // Long enough for most memory tasks; longer ones cost time, because the steps of a sequence follow each other.
 constexpr int64_t kLongestByDefault = 32;
-// A gradient through fewer steps teaches little memory: such sequences have to be asked for.
+// Gradients through fewer steps teach little memory, so shorter sequences are never chosen by default.
 constexpr int64_t kShortestByDefault = 8;
 
 int64_t default_sequence(int64_t rollout_length) {

@@ -144,7 +144,7 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     const auto it = worker_of_.find(down->source.id());
     if (it == worker_of_.end()) return;
     worker_left(it->second, replay_.training_ended || !down->reason);
-    // Samples that it had not reported are not counted anywhere, also after the last update.
+    // Samples that it has not reported are never counted, also if it ends after the last update.
     replay_.inexact |= static_cast<bool>(down->reason);
     worker_of_.erase(it);
   } else if (const auto* checkpoint = content_of<CheckpointMessage>(element)) {
@@ -156,7 +156,7 @@ void Checker::inference_takes(caf::actor_id id, caf::mailbox_element& element) {
   InferenceAccount& account = inference_[id];
   if (const auto* request = content_of<ActRequest>(element)) {
     const caf::actor_id client = sender_of(element);
-    if (client == 0) return;  // its connection is lost, so no answer is due
+    if (client == 0) return;  // its connection is lost, so it gets no answer
     account.open[{client, request->group}] = {request->id, client};
     if (!account.asked.emplace(client, request->id).second)
       world_.violate(name_of(id) + " is asked request " + std::to_string(request->id) + " twice");

@@ -103,7 +103,7 @@ void Checker::quiet() {
     if (!pointer || !known.initialized) continue;
     if (known.kind == "inference") {
       const InferenceState& state = *inference_of(pointer->get());
-      // An answer that its client did not live to take still counts as open here.
+      // An answer whose client ended before it arrived still counts as open here.
       const auto& open = inference_[id].open;
       const auto owed = static_cast<size_t>(std::ranges::count_if(open, [this](const auto& entry) {
         const auto client = actors_.find(entry.second.client);

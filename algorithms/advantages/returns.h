@@ -24,9 +24,9 @@ struct ReturnInput {
   FlagView terminated;  // optional; an episode ends here, terminated or truncated
   FlagView mask;        // optional; 0 = masked
   MaskedReturn masked = MaskedReturn::skip;
-  Outside outside = Outside::zero;  // at masked steps. carry with reset: r_t + gamma m_{t+1} G_{t+1}, as in verl
-  float gamma = 1.0f;               // in [0, 1]
-  FloatView gammas;                 // optional; one per step, instead of gamma
+  Outside outside = Outside::zero;   // at masked steps. carry with reset: r_t + gamma m_{t+1} G_{t+1}, as in verl
+  float gamma = 1.0f;                // in [0, 1]
+  FloatView gammas;                  // optional; one per step, instead of gamma
   std::span<const float> bootstrap;  // [B] the sum after the last step, or empty = 0
   Layout layout = Layout::time;
   std::span<const int64_t> offsets;  // as in GaeInput

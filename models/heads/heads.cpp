@@ -22,7 +22,7 @@ struct Softmax {
   float sum;
 };
 
-// Throws when the mask forbids everything.
+// Throws when the mask forbids all bins.
 Softmax softmax_weights(const float* logits, const uint8_t* mask, int64_t bins, int64_t sample, float* weights) {
   float largest = kLowest;
   if (mask == nullptr) {
@@ -45,7 +45,7 @@ int64_t inverse_cdf(const float* weights, int64_t bins, float sum, float u) {
   const float target = u * sum;
   float cumulative = 0.0f;
   int64_t j = 0, last_possible = 0;
-  // Whole blocks before the one that holds it; the very last bins are looked at one by one.
+  // Skips whole blocks before the one that contains the bin. The last bins are checked one by one.
   for (; j + 2 * kLanes <= bins; j += kLanes) {
     const float block = sum_of(weights + j, kLanes);
     if (cumulative + block > target) break;
@@ -124,7 +124,7 @@ int64_t Head::executed(const HeadInput& input, int64_t sample) const {
   return count;
 }
 
-// One sample at a time, so that it is in the cache for what follows.
+// Checks one sample at a time, so that it is in the cache for the computation that follows.
 void Head::check_sample(const HeadInput& input, int64_t sample) const {
   if (!all_finite(input.outputs.data() + sample * outputs_, outputs_))
     throw NotFinite("policy output of sample " + std::to_string(sample) + " is not finite");

@@ -28,7 +28,7 @@ namespace {
   for (int64_t i = 0; i < count; ++i) out[i] = exp_of_nonpositive(x[i] - largest);
 }
 
-// The same loops for one width of vector unit.
+// The loops, compiled for one instruction set.
 struct Loops {
   void (*tanh)(float*, int64_t);
   void (*exp)(const float*, float, int64_t, float*);

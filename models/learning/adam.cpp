@@ -41,7 +41,7 @@ void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std
 
 namespace {
 
-// Of a moment that check_tensor() has accepted.
+// Checks the numbers of a moment that check_tensor() has accepted.
 void check_numbers(const std::string& name, const Array& moment, bool squared) {
   for (const float x : moment.view<float>())
     if (!std::isfinite(x) || (squared && x < 0))

@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-// The values of bootstrap observations, those that follow the same step of their chunks together.
+// Computes the values of bootstrap observations. Those that follow the same step of their chunks are one batch.
 void run_bootstraps(ChunkForward& forward, Replica& replica, const StagedSamples& staged, const Chunks& chunks,
                     const BatchTensors& batch, int64_t chunks_per_pass, BatchOutputs& result) {
   const std::vector<ChunkStep> places = chunk_steps(chunks, staged.count);

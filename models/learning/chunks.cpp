@@ -26,7 +26,7 @@ void check_rollout(const Rollout& rollout, const Recurrence& recurrence) {
                          rollout.starts.shape().text() + ", expected uint8 " + starts.text());
 }
 
-// Appends the chunks of one rollout: for one period of L steps after the other, those of all its columns.
+// Appends the chunks of one rollout: the first L steps of all its columns, then the next L steps, and so on.
 void add_rollout(const RolloutUnits& part, const StagedRollout& staged, int64_t length, Chunks& out) {
   const Rollout& rollout = *part.rollout;
   uint8_t* starts = out.starts.mutable_view<uint8_t>().data() + staged.first_sample;

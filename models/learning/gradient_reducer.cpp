@@ -23,7 +23,8 @@ double sum_over_ranks(GradientReducer& reducer, double number) {
   return number;
 }
 
-// First the mean of all, then the squared deviations from it, so that nothing cancels.
+// First sums for the common mean, then the squared deviations from it: computed from sums of squares, the variance
+// would lose digits.
 void merge_over_ranks(GradientReducer& reducer, std::span<Moments> moments) {
   if (reducer.ranks() == 1) return;
   std::vector<double> totals, squares;

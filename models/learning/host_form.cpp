@@ -70,7 +70,8 @@ std::optional<HostForm::OutputGradients> HostForm::add_loss(const UpdateSettings
   return OutputGradients{matrix_of(output_gradients_, replica_.head.outputs()), matrix_of(value_gradients_, 1)};
 }
 
-// Those of the parameter, to be added to; of a log_std that follows a schedule, memory that nobody reads.
+// The gradient of log_std, to which the loss adds. If log_std is not a parameter but follows a schedule: memory whose
+// contents are not used.
 std::span<float> HostForm::log_std_gradients() {
   if (!replica_.head.continuous()) return {};
   const auto size = static_cast<size_t>(replica_.head.decisions());

@@ -18,7 +18,7 @@ double mean_of(std::span<const float> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// What `read` gives; nothing where the figures that it reads are missing.
+// The result of `read`; nothing if the figures that it reads are missing.
 template <class Read>
 Value of_targets(const Figures& f, Read read) {
   return f.targets ? Value(read(*f.targets)) : Value();
@@ -32,7 +32,7 @@ Value of_loss(const Figures& f, Read read) {
   return f.epoch.steps > 0 ? Value(read(f.epoch.loss)) : Value();
 }
 
-// Functions for the table, each from a member.
+// Functions for the table, each of which reads one member.
 template <double OffPolicyMetrics::* member>
 Value correction(const Figures& f) {
   return of_correction(f, [](const OffPolicyMetrics& m) { return m.*member; });

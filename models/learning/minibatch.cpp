@@ -20,7 +20,7 @@ std::span<const T> gather(std::span<const T> source, std::span<const int64_t> sa
   return out;
 }
 
-// Numbers per sample of what is kept for all samples.
+// The number of entries per sample, if `source` has entries for all samples.
 template <class T>
 int64_t width_of(const std::vector<T>& source, int64_t samples) {
   return samples == 0 ? 0 : static_cast<int64_t>(source.size()) / samples;
@@ -73,7 +73,7 @@ namespace {
 std::vector<int64_t> permutation(std::span<const int64_t> indices, uint64_t key) {
   std::vector<int64_t> result(indices.begin(), indices.end());
   Rng rng(key);
-  // Fisher-Yates. Multiply-shift leaves a bias below size / 2^32, far under what a shuffle could show.
+  // Fisher-Yates. The bias of multiply-shift is below size / 2^32, too small to matter here.
   for (uint64_t i = result.size(); i > 1; --i) std::swap(result[i - 1], result[(rng.next_u32() * i) >> 32]);
   return result;
 }

@@ -37,13 +37,13 @@ class PolicyLearner final : public Learner {
   void load(const LearnerState& state) override;
 
  private:
-  // What an epoch trains on.
+  // The data of an epoch.
   struct Epoch {
     const StagedUpdate& batch;
     const Sequences& sequences;
     std::span<const uint8_t> is_trained;
   };
-  // What the epochs of an update did.
+  // The results of the epochs of an update.
   struct Trained {
     double samples = 0;                    // that each epoch trained on, of all ranks
     EpochReport last;                      // of the last epoch
@@ -64,7 +64,7 @@ class PolicyLearner final : public Learner {
   AlgorithmChoice choice_;
   Recurrence recurrence_;
   std::shared_ptr<GradientReducer> reducer_;
-  mutable Replica replica_;  // whose first weights are drawn when they are first needed
+  mutable Replica replica_;  // draws its first weights when they are first needed
   std::unique_ptr<UpdateForm> form_;
   double kl_coef_;
   uint64_t updates_ = 0;
@@ -207,7 +207,8 @@ std::vector<StepTotals> PolicyLearner::count_over_ranks(std::span<const SampleRa
   return result;
 }
 
-// What decides how training goes on, which all ranks must do in the same way.
+// Makes the measured KL the same on all ranks. It decides on early stopping and on the coefficient of the penalty, in
+// which ranks must not differ.
 void PolicyLearner::merge_kl_over_ranks(LossReport& epoch) {
   if (reducer_->ranks() == 1) return;
   SurrogateDiagnostics& measured = epoch.diagnostics;
@@ -225,7 +226,7 @@ EpochOrder PolicyLearner::epoch_order(const Epoch& epoch, uint64_t key) const {
   return choice_.whole_sequences ? shuffled(epoch.sequences, key) : shuffled(epoch.batch.staged.trained, key);
 }
 
-// Called after the update, with the samples that it trained on: its own penalty had the coefficient from before.
+// Called after the update, with the samples that it trained on. The new coefficient counts from the next update on.
 void PolicyLearner::adapt_kl(const Trained& trained, bool trained_policy) {
   const AlgorithmConfig& algorithm = config_.algorithm;
   if (algorithm.kl_controller != "adaptive" || !trained_policy || trained.last.steps == 0) return;

@@ -161,8 +161,9 @@ double PolicyLoss::aggregate_loss(const LossInput& input, std::span<const float>
   return aggregate(loss, TokenSequences(offsets_), input.kept, sequence_weights_);
 }
 
-// Adds the gradient of the penalty; returns its aggregate. The samples come from the behaviour policy, so what they
-// estimate without bias is KL(behaviour || current): the derivative with respect to the reference is the negative one.
+// Adds the gradient of the penalty; returns its aggregate. The samples come from the behaviour policy, so they estimate
+// KL(behaviour || current) without bias. The current policy is the second argument, and the derivative with respect to
+// it has the opposite sign.
 double PolicyLoss::add_kl(const LossInput& input, double kl_coef) {
   kl_.resize(new_.size());
   kl_gradients_.resize(new_.size());

@@ -8,7 +8,7 @@ namespace troupe {
 
 namespace {
 
-// What an estimator reads, sequence after sequence.
+// The input of an estimator, sequence after sequence.
 struct Tokens {
   std::vector<int64_t> offsets;
   std::vector<int64_t> first{0};  // token of each sample of the sequences, and the number of tokens

@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-// Steps [begin, begin + count) of a rollout's arrays, seen as [T * N, ...], that follow each other in the batch too.
+// Steps [begin, begin + count) of a rollout's arrays, viewed as [T * N, ...], which are also adjacent in the batch.
 struct Run {
   int64_t begin;
   int64_t count;

@@ -34,7 +34,7 @@ SampleEvaluation HostEvaluation::evaluate(const StagedSamples& batch, std::span<
   LossInput input = minibatch_.action_input(batch, samples);
   const std::vector<size_t> lost = non_finite_rows(said.outputs, samples.size());
   input.head.outputs = said.outputs;
-  if (!lost.empty()) {  // the head refuses them
+  if (!lost.empty()) {  // the head does not accept such rows
     finite_outputs_.assign(said.outputs.begin(), said.outputs.end());
     fill_rows(finite_outputs_, lost, samples.size(), 0.0f);
     input.head.outputs = finite_outputs_;

@@ -22,7 +22,7 @@ std::vector<uint8_t> executed_decisions(const StagedSamples& batch, int64_t deci
   return result;
 }
 
-// With the values and probabilities of the current weights.
+// V-trace with the values and probabilities of the current weights.
 void make_vtrace_targets(const AlgorithmConfig& algorithm, int64_t decisions, const Start& start,
                          const CurrentNetwork& network, StagedSamples& batch) {
   std::ranges::copy(start.values, batch.values.mutable_view<float>().begin());

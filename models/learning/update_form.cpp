@@ -14,7 +14,7 @@ namespace {
 
 at::Tensor pick(const at::Tensor& samples, const at::Tensor& positions) { return samples.index_select(0, positions); }
 
-// The samples at `positions` of a tensor like `like`, and 0 everywhere else.
+// A tensor of the shape of `like` with the samples at `positions`, and 0 elsewhere.
 at::Tensor spread(const at::Tensor& samples, const at::Tensor& positions, const at::Tensor& like) {
   return at::zeros(like.sizes(), samples.options()).index_copy_(0, positions, samples);
 }

@@ -9,7 +9,7 @@ UpdateSettings update_settings(const LearnerConfig& config, uint64_t updates, do
   const AlgorithmConfig& algorithm = config.algorithm;
   const double decay = decay_factor(find_learning_rate_kind(trainer.lr_schedule), progress, trainer.lr_min_ratio,
                                     trainer.lr_stable_ratio);
-  // Counted from 1: an update at rate 0 would waste its samples.
+  // Updates count from 1 here: at count 0 the learning rate would be 0, and the update would waste its samples.
   const double factor = decay * warmup_factor(static_cast<double>(updates + 1), static_cast<double>(trainer.lr_warmup));
   UpdateSettings result;
   result.rates = {trainer.policy_lr * factor, trainer.value_lr * factor};

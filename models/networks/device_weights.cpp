@@ -25,7 +25,7 @@ DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gr
   if (with_gradients) gradients_ = at::zeros_like(trained(parameters_));
 }
 
-// The block's own memory.
+// The parameters in the block's own memory.
 at::Tensor DeviceWeights::host_parameters() const {
   const std::span<float> host = block_.parameters();
   return at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::TensorOptions().dtype(at::kFloat));

@@ -19,7 +19,7 @@ float number_of(T x) {
 float number_of(Float16 x) { return to_float(x); }
 float number_of(BFloat16 x) { return to_float(x); }
 
-// One array [samples, width] into columns [offset, offset + width) of out [samples, features].
+// Copies an array [samples, width], times `unit`, into columns of `out`, whose rows have `features` numbers.
 template <class T>
 void copy_features(const Array& array, float unit, float* out, int64_t features) {
   const T* sample = array.view<T>().data();
@@ -46,7 +46,7 @@ void scale_features(const FeatureScaling& scaling, int64_t first, int64_t sample
   const float clip = scaling.clip > 0.0f ? scaling.clip : std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < samples; ++i) {
     float* sample = values + i * features;
-    // Written so that NaN passes through: what is wrong with an observation must show, not be clipped away.
+    // Written so that NaN stays NaN: clipping must not hide an invalid observation.
     for (int64_t j = 0; j < features; ++j) {
       const float x = (sample[j] - mean[j]) * inverse_std[j];
       sample[j] = x > clip ? clip : (x < -clip ? -clip : x);

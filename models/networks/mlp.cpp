@@ -121,8 +121,8 @@ void Mlp::backward(const at::Tensor& policy_gradients, const at::Tensor& value_g
   if (shared_ && !trunk_.empty() && top.defined()) run_back(trunk_, top, false);
 }
 
-// dL/dW += gradient^T input. Few inputs are multiplied the other way around: MKL is five times slower on a result of
-// few columns than on one of few rows.
+// dL/dW += gradient^T input. With few inputs the transposed product is computed: MKL takes five times as long for a
+// result with few columns as for one with few rows.
 void Mlp::add_weight_gradient(Layer& layer, const at::Tensor& gradient) const {
   constexpr int64_t kFewInputs = 32;
   const int64_t inputs = layer.weight.size(1), outputs = layer.weight.size(0);

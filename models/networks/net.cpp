@@ -50,7 +50,7 @@ NetworkOutput Net::forward(const NetworkInput& input, bool backward_follows) {
 at::Tensor Net::values(const NetworkInput& input) {
   const c10::InferenceMode guard;
   const at::Tensor encoded = encode(input);
-  const bool own_trunk = value_trunk_ && !core_;  // which needs nothing of the policy's
+  const bool own_trunk = value_trunk_ && !core_;  // then values do not need the policy's trunk
   return run_values(encoded, own_trunk ? at::Tensor() : run_trunk(input, encoded).features);
 }
 
@@ -58,7 +58,7 @@ void Net::backward(const at::Tensor& policy_gradients, const at::Tensor& value_g
   TROUPE_CHECK(policy_.defined() && (policy_.requires_grad() || values_.requires_grad()));
   torch::autograd::variable_list outputs, gradients;
   const auto add = [&](const at::Tensor& output, const at::Tensor& gradient) {
-    if (!gradient.defined() || !output.requires_grad()) return;  // what only frozen parameters lead to
+    if (!gradient.defined() || !output.requires_grad()) return;  // it depends on frozen parameters only
     outputs.push_back(output);
     gradients.push_back(gradient);
   };

@@ -35,7 +35,7 @@ constexpr ObjectSetting kValueTrunk = optional_key(integers_key(
     "value_trunk", 1, kMostUnits, "units of separate layers for the value; by default the policy's layers serve both"));
 constexpr ObjectSetting kNetKeys[] = {kEncoders, kTrunk, kCore, kValueTrunk};
 
-// Throws unless every observation with settings exists and "*" stands for at least one.
+// Throws unless every observation with settings exists and "*" matches at least one.
 void check_observations(StrictObject& encoders, const EnvSpec& env) {
   std::vector<std::string> names;
   for (const ArraySpec& observation : env.observations) names.push_back(observation.name);
@@ -75,7 +75,7 @@ void check_settings_of_kind(const StrictObject& settings, const EncoderKind& kin
   }
 }
 
-// The encoder of one observation; returns how many features it gives.
+// Adds the encoder of one observation; returns the number of its features.
 int64_t add_encoder(NetPlan& plan, StrictObject& encoders, const EnvSpec& env, size_t index) {
   const ArraySpec& observation = env.observations[index];
   const bool named = encoders.has(observation.name);
@@ -104,7 +104,7 @@ int64_t add_encoders(NetPlan& plan, StrictObject encoders, const EnvSpec& env) {
   return features;
 }
 
-// Returns the layers' last width.
+// Adds the layers of a trunk; returns the width of the last one.
 int64_t add_trunk(NetPlan& plan, const std::string& prefix, const std::vector<int64_t>& units, int64_t features,
                   TensorGroup group, std::vector<NetLayer>& out) {
   LayerStack layers(plan.layout, prefix, {features}, group);
@@ -113,16 +113,16 @@ int64_t add_trunk(NetPlan& plan, const std::string& prefix, const std::vector<in
   return layers.width();
 }
 
-// First values: orthogonal matrices of gain 1 and biases 0, as Huang et al. 2022, "The 37 Implementation Details of
-// Proximal Policy Optimization" (iclr-blog-track.github.io/2022/03/25/ppo-implementation-details), has them for LSTMs;
-// the LSTM's forget gate begins with a bias of 1 (Jozefowicz et al. 2015, "An Empirical Exploration of Recurrent
-// Network Architectures", proceedings.mlr.press/v37/jozefowicz15.html), so that memory lasts while nothing is learnt
-// yet.
+// Adds the recurrent core. Its initial values are orthogonal matrices of gain 1 and biases 0, as for the LSTMs of Huang
+// et al. 2022, "The 37 Implementation Details of Proximal Policy Optimization"
+// (iclr-blog-track.github.io/2022/03/25/ppo-implementation-details). The LSTM's forget gate begins with a bias of 1, so
+// that memory lasts before anything is learnt (Jozefowicz et al. 2015, "An Empirical Exploration of Recurrent Network
+// Architectures", proceedings.mlr.press/v37/jozefowicz15.html).
 int64_t add_core(NetPlan& plan, StrictObject settings, int64_t features) {
   const std::string kind = settings.choice(kCoreKind);
   plan.core = kind == "lstm" ? Core::lstm : kind == "gru" ? Core::gru : Core::none;
   if (plan.core == Core::none && settings.has(kCoreSize)) {
-    settings.finish();  // "type" in place of "kind", for one
+    settings.finish();  // reports keys that are wrong, like "type" in place of "kind"
     if (!settings.has(kCoreKind))
       throw ConfigError(settings.path_of("kind") + ": is missing, but " + settings.path_of("size") +
                         " is given; use \"lstm\" or \"gru\"");

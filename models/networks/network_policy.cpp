@@ -75,7 +75,7 @@ class NetworkPolicy final : public Policy {
   }
 
  private:
-  // Throws, and then changes nothing, when they are of another signature.
+  // If the weights have another signature, throws and changes nothing.
   void take(const WeightSnapshot& weights) {
     replica_.load(weights);
     follow_weights();

@@ -20,15 +20,15 @@ RecurrentCore::Output RecurrentCore::run(const at::Tensor& x, const at::Tensor& 
   const int64_t sequences = state.size(0), steps = sequences == 0 ? 1 : x.size(0) / sequences;
   TROUPE_CHECK(x.size(0) == steps * sequences, x.size(0), sequences);
   TROUPE_CHECK(!starts.defined() || (starts.size(0) == steps && starts.size(1) == sequences), steps, sequences);
-  // unbind, not select: the gradient of a select is as large as what it selects from, which would make this quadratic
-  // in the steps.
+  // unbind, not select: the gradient of each select is as large as the whole tensor, so the time would be quadratic in
+  // the number of steps.
   const auto sums =
       at::linear(x, input_weight_, input_bias_).view({steps, sequences, gates_of(kind_) * size_}).unbind(0);
   std::vector<at::Tensor> hidden = state.split(size_, 1), outputs;
   for (int64_t t = 0; t < steps; ++t) {
     if (starts.defined()) {
       const at::Tensor start = starts.select(0, t).unsqueeze(1);
-      // Not a product with 0: what came before may be NaN.
+      // Not a product with 0, which would keep NaN of the state before.
       for (at::Tensor& each : hidden) each = each.masked_fill(start, 0);
     }
     hidden = step(sums[static_cast<size_t>(t)], hidden);

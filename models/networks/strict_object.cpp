@@ -92,7 +92,7 @@ std::vector<std::string> StrictObject::unknown_keys() const {
 void StrictObject::finish() const {
   const std::vector<std::string> unknown = unknown_keys();
   const bool wants_kind = std::ranges::find(asked_, "kind") != asked_.end() && !value_->contains("kind");
-  if (!unknown.empty() && unknown.front() == "type" && wants_kind)  // what other libraries call it
+  if (!unknown.empty() && unknown.front() == "type" && wants_kind)  // the name of "kind" in other libraries
     refuse(path_of("type"), "unknown key, did you mean " + path_of("kind") + '?');
   if (!unknown.empty()) throw ConfigError(unknown_key(path_, unknown.front(), path_, asked_));
   if (!missing_.empty()) throw ConfigError(missing_);

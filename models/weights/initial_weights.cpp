@@ -12,7 +12,7 @@ namespace troupe {
 
 namespace {
 
-// Statistics of normalisers beyond these overflow: the sums in float64, or what is computed from them in float32.
+// Larger statistics of normalisers would overflow, in the float64 sums or in the float32 numbers computed from them.
 constexpr double kLargestMean = 1e30;
 constexpr double kLargestVariance = kLargestMean * kLargestMean;
 constexpr double kLargestCount = 9007199254740992;  // 2^53: one more sample would change nothing

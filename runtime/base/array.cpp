@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::align_val_t kAlignment{LargeBlocks::kAlignment};
 
-// With AddressSanitizer each block is new, so that it detects a use after free.
+// AddressSanitizer finds a use after free only if blocks are not reused.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kRecycle = false;
 #else

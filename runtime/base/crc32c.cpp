@@ -11,7 +11,7 @@ static_assert(std::endian::native == std::endian::little, "words are read as the
 
 namespace {
 
-// table[k][b]: the CRC of byte b followed by k zero bytes, so that eight bytes take one step ("slicing by 8").
+// table[k][b] is the CRC of byte b followed by k zero bytes. With it, one step processes eight bytes ("slicing by 8").
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 constexpr Tables make_tables() {

@@ -32,7 +32,7 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// "a directory"; nothing for a regular file.
+// The kind of a file that is not a regular one, like "a directory"; nullptr for a regular file.
 const char* other_kind(mode_t mode) {
   if (S_ISREG(mode)) return nullptr;
   if (S_ISDIR(mode)) return "a directory";
@@ -50,12 +50,11 @@ void require_regular(const std::string& path, const struct stat& status) {
 // A file or directory that this process has open.
 class OpenFile {
  public:
-  // Opening never waits. Without O_DIRECTORY the path must lead to a regular file, or to nothing where `flags` allow
-  // that.
+  // Opening never waits. Without O_DIRECTORY the path must lead to a regular file, or to nothing if `flags` create it.
   OpenFile(const std::string& path, int flags, const char* problem) : path_(path) {
     const bool directory = (flags & O_DIRECTORY) != 0;
     struct stat status{};
-    // Looked at before it is opened, because opening a device can do something.
+    // Checked before it is opened, because opening a device can have an effect.
     const bool there = ((flags & O_NOFOLLOW) != 0 ? ::lstat : ::stat)(path.c_str(), &status) == 0;
     if (there && !directory) require_regular(path, status);
     int fd = -1;
@@ -87,7 +86,7 @@ class OpenFile {
     if (::fsync(get()) != 0) throw IoError(path_, "cannot sync", errno);
   }
 
-  // Closes now and reports what only close() can know (a full network file system).
+  // Closes now and reports errors that only close() shows, such as a full network file system.
   void close() {
     if (::close(descriptor_.release()) != 0 && errno != EINTR) throw IoError(path_, "cannot close", errno);
   }
@@ -97,7 +96,7 @@ class OpenFile {
   Descriptor descriptor_;
 };
 
-// Makes a rename or a new name in `directory` survive a power cut. File systems that cannot sync a directory say
+// Makes a rename or a new name in `directory` survive a power cut. File systems that cannot sync a directory fail with
 // EINVAL.
 void sync_directory(const std::string& directory) {
   const OpenFile open(directory, O_RDONLY | O_DIRECTORY, "cannot open directory");
@@ -119,7 +118,7 @@ class PosixReadFile final : public ReadFile {
           ::pread(file_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw IoError(file_.path(), "cannot read", errno);
-      if (got == 0) break;  // it was cut meanwhile
+      if (got == 0) break;  // the file has become shorter
       done += static_cast<size_t>(got);
     }
     bytes.resize(done);
@@ -157,7 +156,8 @@ class PosixAppendFile final : public AppendFile {
   off_t torn_at_ = -1;  // where a part of a failed write begins that could not be cut off; -1 = nowhere
 };
 
-// Whether another holder has it. File systems that cannot lock a directory say so with other numbers.
+// Whether another process or object holds the lock. A file system that cannot lock directories fails with another error
+// number, which counts as not locked.
 bool is_locked(const OpenFile& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
 
 constexpr const char* kInUse = " is using this folder; end it first, or use another folder";
@@ -185,7 +185,7 @@ class PosixFileLock final : public FileLock {
     const struct stat mine = held.status();
     struct stat now{};
     if (::stat(held.path().c_str(), &now) != 0) {
-      if (errno != ENOENT && errno != ENOTDIR) return;  // a file system that does not answer says nothing about it
+      if (errno != ENOENT && errno != ENOTDIR) return;  // the file system does not answer: the lock may still be there
       throw LockLost(held.path(),
                      "was removed or renamed while this process was using it; nothing more is written there");
     }
@@ -218,7 +218,7 @@ class PosixDisk final : public Disk {
     struct stat status{};
     if (::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) require_regular(path, status);
     const std::string temporary = temporary_name(path);
-    ::unlink(temporary.c_str());  // whatever a killed process or somebody else left there
+    ::unlink(temporary.c_str());  // a killed process may have left one
     try {
       OpenFile file(temporary, O_WRONLY | O_CREAT | O_EXCL, "cannot open");
       for (std::string_view part : parts) file.write_all(part);
@@ -254,7 +254,7 @@ class PosixDisk final : public Disk {
   void make_directory(const std::string& path) override {
     std::error_code error;
     std::filesystem::create_directories(path, error);
-    // Folders above it are made too, so that none is missing: /proc and the like answer so.
+    // The folders above it are created too, so none is missing. File systems like /proc fail with this error.
     if (error == std::errc::no_such_file_or_directory)
       throw IoError(path, "cannot make directory: the file system there accepts no new folders");
     if (error) throw IoError(path, "cannot make directory", error.value());

@@ -8,8 +8,8 @@ namespace troupe {
 
 namespace {
 
-// Rounds up by at most an eighth, so that a block can be reused for nearly the same size. Untouched pages take no
-// memory.
+// Rounds up by at most an eighth, so that a block can be reused for a similar size. Pages that are never written take
+// no memory.
 size_t rounded(size_t bytes) {
   const size_t step = std::bit_floor(std::max(bytes, LargeBlocks::kLeast)) / 8;
   return (bytes + step - 1) / step * step;

@@ -21,8 +21,8 @@ struct MemoryDisk::Contents {
   uint64_t operations TROUPE_GUARDED_BY(mutex) = 0;
   bool unsynced TROUPE_GUARDED_BY(mutex) = false;  // the last counted operation must fail to sync
 
-  // Counts an operation on `path`; throws if it is refused. True if the process crashes in it: then the caller does
-  // half of the operation and calls crash().
+  // Counts an operation on `path`; throws if the operation has to fail. Returns true if the process has to crash in it:
+  // then the caller does half of the operation and calls crash().
   bool crashes_now(const std::string& path) TROUPE_REQUIRES(mutex) {
     const uint64_t index = operations++;
     unsynced = false;

@@ -105,7 +105,7 @@ bool Output::put(std::string_view text, bool counted) {
     if (!begun && counted) dropped_ += lines_in(text);
     if (!std::exchange(dropping_, true))
       trouble_ = error_ == 0 ? "is not read" : "cannot be written: " + std::generic_category().message(error_);
-    return begun && error_ == 0;  // the rest follows before the next text
+    return begun && error_ == 0;  // the rest is written before the next text
   }
 }
 

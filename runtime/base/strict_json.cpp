@@ -45,7 +45,7 @@ std::string reason_of(std::string what) {
   return what;
 }
 
-// What people write that JSON does not have, judged by the word around the offending byte.
+// Advice about a frequent mistake, judged by the word around the offending byte; empty if none fits.
 std::string hint_for(std::string_view text, size_t position, JsonComments comments) {
   const auto in_word = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   size_t at = std::min(position == 0 ? 0 : position - 1, text.size());
@@ -66,8 +66,8 @@ std::string hint_for(std::string_view text, size_t position, JsonComments commen
   return "";
 }
 
-// The digits of the whole number that `text` spells, without its sign; nothing where it is not whole or has more digits
-// than any 64 bits hold.
+// The digits of the whole number that `text` represents, without its sign; nullopt if it is not whole or has more
+// digits than a 64-bit number.
 std::optional<std::string> whole_digits(std::string_view text) {
   constexpr long kMostDigits = 20;
   const size_t exponent_at = text.find_first_of("eE");
@@ -145,7 +145,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     return around.value->get_ref<Json::object_t&>().emplace_back(around.key, std::move(value)).second;
   }
 
-  // Whether the error is a bracket that closes an object or array behind a comma. Behind a value it would be no error.
+  // Whether the error is a bracket that closes an object or array directly after a comma.
   bool follows_comma(size_t position, const std::string& reason) const {
     if (open_.empty() || position == 0 || position > text_.size()) return false;
     const Json& around = *open_.back().value;

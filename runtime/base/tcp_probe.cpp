@@ -25,7 +25,7 @@ std::string numeric(const addrinfo& at) {
   return unknown == 0 ? text : "";
 }
 
-// 0 if the connection is accepted, else an errno value.
+// 0 if the connection is accepted, otherwise an errno value.
 int try_connect(const addrinfo& at, Clock::time_point until) {
   const Descriptor socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.number() < 0) return errno;

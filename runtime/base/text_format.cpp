@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-// One character of UTF-8 text and the columns it takes; bytes that are none, and control characters, become "?".
+// One character of UTF-8 text and the columns it takes. Invalid bytes and control characters become "?".
 struct Glyph {
   std::string bytes;
   size_t columns = 1;

@@ -17,7 +17,7 @@ namespace {
 namespace basp = caf::io::basp;
 using basp::message_type;
 
-constexpr uint32_t kMaxHandshakes = 2;  // one at once, one to choose between two connections
+constexpr uint32_t kMaxHandshakes = 2;  // the first frame, and one that chooses between two connections
 constexpr uint8_t kMaxErrorTexts = 8;
 
 const char* name_of(message_type operation) {
@@ -35,8 +35,8 @@ const char* name_of(message_type operation) {
 
 std::string without_article(const std::string& name) { return name.substr(name.find(' ') + 1); }
 
-constexpr std::string_view kNodeInfoRequest = "@atom+@atom+@str";  // request that CAF nodes exchange on connecting,
-constexpr std::string_view kNodeInfo = "@atom+@str+@strong_actor_ptr+@str";  // and the answer
+constexpr std::string_view kNodeInfoRequest = "@atom+@atom+@str";            // CAF's request after connecting
+constexpr std::string_view kNodeInfo = "@atom+@str+@strong_actor_ptr+@str";  // and its answer
 const uint64_t kSpawnServer = static_cast<uint64_t>(caf::atom("SpawnServ"));
 
 bool is_node_id(const NodeIdBytes& node) {

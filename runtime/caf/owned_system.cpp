@@ -10,8 +10,8 @@ constexpr std::chrono::milliseconds kGrace{500};
 
 }  // namespace
 
-// Body of the thread. The thread starts with the system, because a process at its thread limit must still be able to
-// end.
+// Body of the thread that ends the system. It is started together with the system: at the end, a process may have
+// reached its limit of threads.
 void OwnedSystem::Shared::end_when_told() {
   bool await_actors = false;
   {

@@ -35,7 +35,7 @@ std::string in_words(caf::exit_reason reason) {
   }
 }
 
-// What CAF reports of a connection or a request. The address stands before it.
+// An error of CAF for a connection or a request, in words that follow an address.
 std::string in_words(caf::sec code) {
   switch (code) {
     case caf::sec::cannot_connect_to_node: return "the connection was refused";
@@ -64,7 +64,7 @@ std::string in_words(caf::sec code) {
   }
 }
 
-// For a fault without a context.
+// Text for a fault without a context.
 std::string in_words(Fault fault) {
   switch (fault) {
     case Fault::forward_failed: return "the policy failed to compute actions";
@@ -110,7 +110,7 @@ Fault fault_of(const caf::error& error) {
 }
 
 std::string process_of(const caf::node_id& node) {
-  if (!node) return "process " + std::to_string(::getpid());  // a system without connections has no name
+  if (!node) return "process " + std::to_string(::getpid());  // the node id is invalid if the system has no network
   const std::string text = to_string(node);
   return "process " + text.substr(text.rfind('#') + 1);
 }

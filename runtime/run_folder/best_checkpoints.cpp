@@ -22,7 +22,7 @@ constexpr const char* kComponent = "best checkpoints";
 constexpr uint64_t kMaxBytes = 16 << 20;
 
 constexpr const char* kSetAside = "/best.json.damaged";
-constexpr size_t kNamed = 8;  // of a list, in a message
+constexpr size_t kNamed = 8;  // items of a list that a message names
 
 bool is_better(const CheckpointScore& a, const CheckpointScore& b) {
   return a.return_mean != b.return_mean ? a.return_mean > b.return_mean : a.updates < b.updates;
@@ -94,7 +94,7 @@ std::string text_of(const CheckpointScore& score) {
 
 std::string text_of_step(uint64_t step) { return std::to_string(step); }
 
-// At most kNamed of them.
+// The texts of the first kNamed items, and the number of the others.
 template <class Items, class Text>
 std::string joined(const Items& items, Text text) {
   std::string result;
@@ -169,8 +169,8 @@ void BestCheckpoints::take_up(const Ranking& before, const SavedCheckpoints& sav
   protect_unknown(before, saved);
 }
 
-// Whoever wrote the file knew every checkpoint up to the newest one that it names. Those that it may not know become
-// unranked, with a warning that names them.
+// The process that wrote the file knew every checkpoint up to the newest one that the file names. Checkpoints that it
+// may not have known become unranked, with a warning that names them.
 void BestCheckpoints::protect_unknown(const Ranking& before, const SavedCheckpoints& saved) {
   const bool known = before.newest && std::ranges::find(saved.all, before.newest->first) != saved.all.end() &&
                      saved.weights(before.newest->first) == before.newest->second;
@@ -186,7 +186,7 @@ void BestCheckpoints::protect_unknown(const Ranking& before, const SavedCheckpoi
                joined(added, text_of_step));
 }
 
-// The damaged file is kept under another name, for who wants to repair it.
+// The damaged file is kept under another name, so that a user can repair it.
 void BestCheckpoints::begin_anew(const std::string& problem, const std::vector<uint64_t>& not_newest) {
   current_.unranked.insert(not_newest.begin(), not_newest.end());
   std::string text = problem + (by_.count == 0 ? "" : "; the ranking begins anew");
@@ -205,7 +205,7 @@ void BestCheckpoints::begin_anew(const std::string& problem, const std::vector<u
   log_warn(kComponent, text);
 }
 
-// Nothing is ranked, so the file stays as it is and goes on protecting what it names.
+// Nothing is ranked any more. The file stays as it is and still protects the checkpoints that it names.
 void BestCheckpoints::keep_ranked(const Ranking& before, const SavedCheckpoints& saved) {
   current_ = before;
   written_ = before;
@@ -233,7 +233,7 @@ void BestCheckpoints::add(uint64_t updates, bool awaited, const std::string& wei
 
 void BestCheckpoints::rank(const CheckpointScore& score, const std::optional<std::string>& weights) {
   if (by_.count == 0) return;
-  awaited_.erase(awaited_.begin(), awaited_.upper_bound(score.updates));  // they come in order, and some are left out
+  awaited_.erase(awaited_.begin(), awaited_.upper_bound(score.updates));  // evaluations end in order; some are skipped
   if (!std::isfinite(score.return_mean)) return;
   if (weights)
     insert(score, *weights);
@@ -252,7 +252,7 @@ void BestCheckpoints::insert(const CheckpointScore& score, const std::string& we
   ranking.pop_back();
 }
 
-// When the disk refuses, the checkpoints of the file stay until it can be replaced.
+// If the write fails, kept() still protects the checkpoints that the file names, until it can be replaced.
 void BestCheckpoints::write() {
   if (by_.count == 0 || written_ == current_) return;
   try {

@@ -25,7 +25,7 @@ using nlohmann::json;
 
 constexpr uint64_t kTensorsPerWeight = 4;  // an optimizer's file holds at most that many times the weights
 constexpr size_t kNameDigits = 12;
-constexpr int kMostListings = 100;  // of a folder whose checkpoints are removed faster than they are read
+constexpr int kMostListings = 100;  // attempts to find a checkpoint, if a trainer removes each while it is read
 constexpr const char* kStateFile = "/state.json";
 constexpr const char* kOldSuffix = ".old";          // the checkpoint that save() is replacing
 constexpr const char* kDamagedSuffix = ".damaged";  // renamed by recover() or check()
@@ -110,7 +110,7 @@ std::map<std::string, Array> read_tensors(const Disk& disk, const std::string& d
   return parse_safetensors(bytes, path).tensors;
 }
 
-// Why a checkpoint is not of the owner's run; empty when it is.
+// The settings that show that a checkpoint is of another run than the owner's; empty if there are none.
 std::vector<SettingChange> foreign(const json& document, const CheckpointOwner& owner) {
   if (owner.settings.empty()) return {};
   if (!document.contains("settings"))
@@ -131,7 +131,8 @@ void check_owner(const json& document, const CheckpointOwner& owner, const std::
   if (!conflicts.empty()) throw ForeignCheckpoint(directory, "is of another run: " + conflicts.front().sentence());
 }
 
-// What state.json holds, where it is that of the owner's checkpoint after `step` updates.
+// Reads state.json into `checkpoint` and returns it. Throws IoError unless it is that of the owner's checkpoint after
+// `step` updates.
 json read_own_state(const Disk& disk, const std::string& directory, uint64_t step, const CheckpointOwner& owner,
                     Checkpoint& checkpoint) {
   const std::string path = directory + kStateFile;
@@ -147,7 +148,7 @@ json read_own_state(const Disk& disk, const std::string& directory, uint64_t ste
   return document;
 }
 
-// What `read` gives, which reads files of a checkpoint.
+// Calls `read`, which reads files of a checkpoint, and returns its result. Makes its errors understandable.
 template <class Read>
 auto reading(const std::string& directory, Read read) {
   try {
@@ -207,7 +208,7 @@ std::string CheckpointStore::save(const Checkpoint& checkpoint) {
   return files[kModelFile]["crc32c"].get<std::string>();
 }
 
-// After a failed save. Where the new checkpoint is in place and only its directory could not be synced, the old one
+// Call it after a failed save. If the new checkpoint is in place and only the sync of its directory failed, the old one
 // stays beside it until the next save or recover().
 void CheckpointStore::undo_save(const std::string& target) {
   const std::string old = target + kOldSuffix;
@@ -215,7 +216,7 @@ void CheckpointStore::undo_save(const std::string& target) {
     disk_->remove(temporary_name(target));
     if (!disk_->exists(target) && disk_->exists(old)) disk_->rename(old, target);
   } catch (const IoError&) {
-    // The disk refuses this too: recover() will do it. The first error says why.
+    // recover() will try again. The caller reports the first error, which is the cause.
   }
 }
 
@@ -260,7 +261,7 @@ CheckpointStore::Newest CheckpointStore::find_newest() const {
   throw IoError(folder_, "each checkpoint was removed while it was read; raise checkpoint.keep of the run");
 }
 
-// Nothing when a trainer removed one of them since they were listed: there is a newer one by now.
+// nullopt when a trainer has removed one of them since they were listed: list again, there is a newer one.
 std::optional<CheckpointStore::Newest> CheckpointStore::find_newest(const std::vector<uint64_t>& steps) const {
   Newest result;
   for (auto step = steps.rbegin(); step != steps.rend() && !result.checkpoint; ++step) {
@@ -287,7 +288,7 @@ std::optional<Checkpoint> CheckpointStore::load_newest() const {
 void CheckpointStore::remove_leftovers() {
   for (const std::string& name : disk_->list(folder_)) {
     const std::string stem = name.substr(0, name.find('.'));
-    if (!step_of_name(stem)) continue;  // not ours
+    if (!step_of_name(stem)) continue;  // this program did not write it
     const std::string path = folder_ + '/' + name, target = folder_ + '/' + stem;
     if (is_temporary_name(name)) disk_->remove(path);
     if (name != stem + kOldSuffix) continue;
@@ -327,14 +328,15 @@ std::optional<std::string> CheckpointStore::check(uint64_t step) {
 
 void CheckpointStore::prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared) {
   std::vector<uint64_t> steps = list();
-  std::erase_if(steps, [&](uint64_t step) { return step > newest; });  // not ours: recover() set ours aside
+  // Such a checkpoint is not of this run: recover() has left none above the newest.
+  std::erase_if(steps, [&](uint64_t step) { return step > newest; });
   if (keep == 0 || steps.size() <= keep) return;
   for (size_t i = 0; i < steps.size() - keep; ++i)
     if (!spared.contains(steps[i])) remove(steps[i]);
 }
 
 void CheckpointStore::remove(uint64_t step) {
-  // Renamed first: a removal that is cut short must not leave a checkpoint without some of its files.
+  // Renamed first: if the removal is interrupted, no checkpoint must be left that lacks some of its files.
   const std::string path = path_of(step);
   disk_->rename(path, temporary_name(path));
   disk_->remove(temporary_name(path));

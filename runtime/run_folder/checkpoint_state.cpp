@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kFormat = 2;
-constexpr int kOldestFormat = 1;              // has no settings; its seed alone tells it from another run's
+constexpr int kOldestFormat = 1;              // has no settings; only its seed shows of which run it is
 constexpr uint64_t kMaxStateBytes = 1 << 20;  // of state.json
 
 // JSON has no NaN and no infinities: they are written as strings.
@@ -42,7 +42,7 @@ std::string crc_of(const json& document) {
   return text;
 }
 
-// nlohmann/json would convert -1 and 1.5.
+// Refuses -1 and 1.5, which nlohmann/json would convert.
 uint64_t count_in(const json& state, const char* key, uint64_t most, const std::string& path) {
   const auto found = state.find(key);
   if (found == state.end()) throw IoError(path, std::string("state.") + key + " is missing");

@@ -31,11 +31,11 @@ constexpr const char* kInitialSourceFile = "/init.json";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr uint64_t kMaxEpochBytes = 64;
 
-// What a run folder may hold before its config is there: a process killed at the start leaves these.
+// The files that a run folder without config.json may contain: a process that was killed at the start leaves them.
 constexpr std::string_view kOwnNames[] = {"run.lock",  "log.txt",       "config.json.tmp",     "init.safetensors",
                                           "init.json", "init.json.tmp", "init.safetensors.tmp"};
 
-// "trainer.epochs was 4 and is now 8, seed was 1 and is now 2", with the number of those that are left out.
+// "trainer.epochs was 4 and is now 8, seed was 1 and is now 2", and the number of further changes.
 std::string sentences_of(const std::vector<SettingChange>& conflicts) {
   constexpr size_t kNamed = 8;
   std::string text;
@@ -127,7 +127,7 @@ void RunFolder::remove_endpoints() const {
     lock_->check();
     disk_->remove(path_ + kEndpointsFile);
   } catch (const LockLost&) {
-    // They are another process's by now.
+    // The folder, and so this file, now belongs to another process.
   } catch (const IoError& error) {
     log_warn(kComponent, error.what());
   }
@@ -152,7 +152,7 @@ void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& s
     if (!conflicts.empty()) replace_settings(conflicts);
     config_before_ = std::move(stored);
   }
-  // Where there may be a checkpoint, the owner looks first whether it can be used.
+  // If there may be a checkpoint, the caller first finds out whether it can be used, and keeps the weights only if not.
   if (initial != nullptr && disk_->list(path_ + "/checkpoints").empty()) {
     keep_initial_weights(*initial);
     keeps_initial_ = true;
@@ -160,8 +160,8 @@ void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& s
   disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
 }
 
-// A run that ended has written a checkpoint before its summary. Throws ConfigError when the summary tells of updates
-// and there is none.
+// Throws ConfigError when there is a summary of a trained run but no checkpoint. A run that ends writes its checkpoint
+// before the summary, so somebody has removed it.
 void RunFolder::require_checkpoint_of_summary() const {
   const std::string path = path_ + kSummaryFile, folder = path_ + "/checkpoints";
   if (!disk_->exists(path) || !disk_->list(folder).empty()) return;
@@ -173,7 +173,7 @@ void RunFolder::require_checkpoint_of_summary() const {
                     path + " to begin anew");
 }
 
-// Throws ConfigError when something was made with the old settings.
+// Accepts changed settings if the run has not trained yet, and throws ConfigError otherwise.
 void RunFolder::replace_settings(const std::vector<SettingChange>& conflicts) {
   const bool trained = metrics_.has_updates();
   const bool saved = !disk_->list(path_ + "/checkpoints").empty();
@@ -263,7 +263,7 @@ void RunFolder::keep_initial_weights(const Safetensors& weights) {
   if (keeps_initial_) return;
   try {
     lock_->check();
-    disk_->remove(path_ + kInitialSourceFile);  // of other weights: it must not stand beside these after a kill
+    disk_->remove(path_ + kInitialSourceFile);  // describes other weights: after a kill it must not be beside these
     write_safetensors(*disk_, path_ + kInitialWeightsFile, weights.tensors, weights.metadata);
     disk_->write_atomic(path_ + kInitialSourceFile, json(weights.metadata).dump(2) + '\n');
   } catch (const IoError& error) {

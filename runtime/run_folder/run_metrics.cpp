@@ -19,11 +19,11 @@ using nlohmann::json;
 constexpr const char* kComponent = "run folder";
 constexpr const char* kMetricsFile = "/metrics.jsonl";
 constexpr const char* kChanged = ": was renamed, removed or cut during the run";
-constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; longer ones are not ours
+constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; this program writes no longer ones
 constexpr uint64_t kBlockBytes = 16 << 10;   // metrics.jsonl can be larger than memory: it is read in blocks
 
-// Whether a line of metrics.jsonl is of a moment after the one from which the run goes on. A line that cannot be read
-// is.
+// Whether a line of metrics.jsonl is later than the point from which the run resumes. True for a line that cannot be
+// read.
 bool is_after(std::string_view line, const RunMetrics::ResumePoint& resume) {
   const json value = json::parse(line, nullptr, false);
   if (!value.is_object()) return true;
@@ -33,14 +33,14 @@ bool is_after(std::string_view line, const RunMetrics::ResumePoint& resume) {
   return exceeds("updates", resume.updates) || exceeds("env_steps", resume.env_steps);
 }
 
-// The updates in a line of metrics.jsonl, 0 where it has none.
+// The number of updates in a line of metrics.jsonl; 0 if it has none.
 uint64_t updates_in(std::string_view line) {
   const json value = json::parse(line, nullptr, false);
   const bool has = value.is_object() && value.contains("updates") && value["updates"].is_number_unsigned();
   return has ? value["updates"].get<uint64_t>() : 0;
 }
 
-// Where the line begins that the byte before `end` is in.
+// The position at which the line with the byte before `end` begins.
 uint64_t begin_of_line(const ReadFile& file, uint64_t end) {
   while (end > 0) {
     const uint64_t begin = end - std::min(end, kBlockBytes);
@@ -67,9 +67,9 @@ Lines first_lines(const ReadFile& file, uint64_t end, uint64_t max_count) {
   return lines;
 }
 
-// Bytes of the lines up to the moment from which the run resumes, which come before all others.
+// The size of the first part of the file, up to the last line that is not later than the point of the resume.
 uint64_t bytes_until(const ReadFile& file, const RunMetrics::ResumePoint& resume) {
-  uint64_t end = begin_of_line(file, file.size());  // a last line without its end is torn
+  uint64_t end = begin_of_line(file, file.size());  // a last line without a line break is incomplete
   while (end > 0) {
     const uint64_t begin = begin_of_line(file, end - 1);
     if (end - begin <= kMaxLineBytes && !is_after(file.read(begin, end - begin), resume)) break;
@@ -78,7 +78,7 @@ uint64_t bytes_until(const ReadFile& file, const RunMetrics::ResumePoint& resume
   return end;
 }
 
-// The updates in the last whole line behind the first `begin` bytes, 0 where it cannot be read.
+// The number of updates in the last whole line after the first `begin` bytes; 0 if there is none or it cannot be read.
 uint64_t last_updates(const ReadFile& file, uint64_t begin) {
   const uint64_t end = begin_of_line(file, file.size());
   if (end <= begin) return 0;
@@ -86,8 +86,8 @@ uint64_t last_updates(const ReadFile& file, uint64_t begin) {
   return last < begin || end - last > kMaxLineBytes ? 0 : updates_in(file.read(last, end - last));
 }
 
-// The file, or null where there is none. Throws IoError for a broken link, and when the file system does not answer:
-// that says nothing about the file.
+// The file, or null if there is none. Throws IoError for a broken link, and when the file system does not answer, since
+// the file may then exist.
 std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& path) {
   try {
     return disk.open_read(path);
@@ -122,7 +122,7 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
   if (!resume) return;
   Lines kept;
   if (file && resume->lines) kept = first_lines(*file, file->size(), *resume->lines);
-  // Without a count, or where the file is not the one that was counted.
+  // There is no count, or the file has fewer lines, so it is not the one that was counted.
   if (file && (!resume->lines || kept.count < *resume->lines))
     kept = first_lines(*file, bytes_until(*file, *resume), std::numeric_limits<uint64_t>::max());
   lines_ = kept.count;
@@ -138,7 +138,7 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
                              std::to_string(resume->updates) + "; the others are lost");
 }
 
-// To the first free one of metrics.jsonl.1, metrics.jsonl.2 and so on.
+// Renames the file to the first free one of metrics.jsonl.1, metrics.jsonl.2 and so on.
 void RunMetrics::set_aside() {
   const std::string path = folder_ + kMetricsFile;
   former_ = free_name(*disk_, path);
@@ -158,7 +158,7 @@ void RunMetrics::best_effort(const std::string& file, Losses& losses, const std:
   losses.in_a_row = 0;
 }
 
-// 0 when it cannot be read.
+// The size of a file; 0 when it cannot be read.
 uint64_t RunMetrics::size_of(const std::string& path) const {
   try {
     return disk_->open_read(path)->size();
@@ -167,17 +167,17 @@ uint64_t RunMetrics::size_of(const std::string& path) const {
   }
 }
 
-// Whether a file that held that many bytes is gone, or holds fewer.
+// Whether a file that had this many bytes is gone, or has fewer.
 bool RunMetrics::was_replaced(const std::string& path, uint64_t bytes) const {
   try {
     const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
     return !file || file->size() < bytes;
   } catch (const IoError&) {
-    return false;  // the write will say why
+    return false;  // the write that follows reports the error
   }
 }
 
-// Cuts off what does not end a line. The number of lines that are left, 0 without a file.
+// Removes an incomplete last line. Returns the number of lines that are left; 0 without a file.
 uint64_t RunMetrics::cut_to_whole_lines(const std::string& path) {
   const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
   if (!file) return 0;
@@ -189,7 +189,7 @@ uint64_t RunMetrics::cut_to_whole_lines(const std::string& path) {
 void RunMetrics::open_lines() {
   const std::string path = folder_ + kMetricsFile;
   if (file_ && was_replaced(path, line_bytes_)) {
-    lines_ = cut_to_whole_lines(path);  // when the disk refuses, the next write tries again
+    lines_ = cut_to_whole_lines(path);  // if this throws, the next write tries again
     file_.reset();
     log_warn(kComponent, path + kChanged + "; " +
                              (lines_ == 0 ? "a new file is begun"
@@ -211,7 +211,8 @@ void RunMetrics::write_line(const std::string& json_line) {
   });
 }
 
-// To the first free name of this start. A name is never used twice: readers would go on in the middle of the new file.
+// Chooses the first free file name of this start. A name is never used twice: a reader would continue at its old
+// position in the new file.
 void RunMetrics::name_events() {
   do events_path_ = folder_ + '/' + event_file_name(events_start_, events_index_++);
   while (disk_->exists(events_path_));

@@ -50,7 +50,7 @@ struct Entry {
   uint64_t end = 0;
 };
 
-// Text of the file as an error shows it.
+// A text from the file as an error shows it.
 std::string quoted(const std::string& text) { return '"' + printable(text) + '"'; }
 
 [[noreturn]] void fail(const std::string& problem) { throw std::runtime_error(problem); }
@@ -77,7 +77,7 @@ Shape parse_shape(const json& value) {
   return Shape(extents);
 }
 
-// Bytes of an array, or nothing when they do not fit 63 bits.
+// The size of an array in bytes; nullopt if it does not fit into 63 bits.
 std::optional<uint64_t> bytes_of(DType dtype, const Shape& shape) {
   int64_t bytes = static_cast<int64_t>(size_of(dtype));
   for (int64_t extent : shape)
@@ -143,7 +143,7 @@ std::map<std::string, std::string> parse_metadata(const json& header) {
   return metadata;
 }
 
-// The header's text; `bytes` becomes what follows it.
+// The text of the header; afterwards `bytes` is the rest of the file.
 std::string_view split_header(std::string_view& bytes) {
   if (bytes.size() < kLengthBytes)
     fail("truncated: " + std::to_string(bytes.size()) + " bytes, the header's length takes 8");

@@ -46,7 +46,7 @@ bool environments_fail(const StatsSnapshot& s) {
   return env_failures_of(s) > 0 && nothing_comes(s) && (s.quarantined > 0 || !trains(s));
 }
 
-// Nothing can be sampled while one of these is missing.
+// The verdict when there is no worker or no inference actor, without which nothing can be sampled.
 Bottleneck missing_processes(const StatsSnapshot& s) {
   const bool waits_for_process = s.inference_up == 0 && s.inference_own == 0;
   if (s.workers_up == 0 && waits_for_process) return {"waiting for workers and inference", "neither is connected", ""};

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-// With `format` for the number.
+// The rate as text, written by `format`; "-" if it is unknown.
 std::string rate(double per_second, std::string (*format)(uint64_t) = format_short) {
   if (!std::isfinite(per_second)) return "-";
   return format(static_cast<uint64_t>(std::clamp(std::round(per_second), 0.0, 1e18)));
@@ -21,7 +21,7 @@ std::string compact_lag(double lag) {
   return lag >= 0 && lag < 1e18 ? format_compact(static_cast<uint64_t>(std::llround(lag))) : format_compact_figure(lag);
 }
 
-// KL and the like, which matter also when they are small.
+// For figures like KL, whose small values matter too.
 std::string small_figure(double value) {
   if (!std::isfinite(value) || value == 0 || (std::abs(value) >= 0.001 && std::abs(value) < 1000))
     return format_figure(value, 4);
@@ -30,7 +30,7 @@ std::string small_figure(double value) {
   return text;
 }
 
-// Returns of tasks with rewards below 1 differ behind the point. `of`: which mean decides.
+// Small returns need more decimals. `of` is the mean return, which decides on their number.
 std::string return_figure(double value, double of) { return format_figure(value, std::abs(of) < 10 ? 3 : 1); }
 
 std::string share(uint64_t part, uint64_t whole) {
@@ -54,7 +54,8 @@ std::string progress_bar(double progress, size_t width) {
   return '[' + std::string(filled, '#') + std::string(width - filled, '.') + ']';
 }
 
-// The figures beside the name make room for it, the least important first.
+// The name of the run and the figures of the first line. If the width is too small, figures are left out to make room
+// for the name, the least important first.
 std::string head_line(const std::string& run, const StatsSnapshot& s, size_t width) {
   constexpr size_t kBarWidth = 12;
   std::vector<std::string> figures = {progress_bar(s.progress, kBarWidth) + ' ' + format_percent(s.progress),
@@ -151,7 +152,7 @@ std::string advice_line(const StatsSnapshot& s) {
   return advice.empty() ? "" : "             " + advice;
 }
 
-// A line of the block. Where there is no room for all, those with the highest rank are left out.
+// A line of the block. If there is no room for all, those with the highest rank are left out.
 struct BlockLine {
   int rank;
   std::string text;
@@ -225,7 +226,7 @@ std::vector<std::string> console_block(const std::string& run, const StatsSnapsh
 std::string console_redraw(const std::vector<std::string>& lines, size_t lines_before) {
   std::string out = lines_before > 0 ? "\x1b[" + std::to_string(lines_before) + "A" : "";
   for (const std::string& line : lines) out += "\r\x1b[2K" + line + '\n';
-  // A block that has become shorter leaves nothing of the old one below.
+  // Clears what is left of a longer old block.
   return out + "\x1b[J";
 }
 
@@ -233,7 +234,7 @@ std::string console_line(const StatsSnapshot& s) {
   const std::vector<LineItem> items = line_items(s);
   constexpr int kHighestRank = 7, kFailures = 1;
   std::string line = joined(items, /*compact=*/false, kHighestRank);
-  // Numbers are abbreviated only where failures would be left out otherwise, so that the lines of a run are alike.
+  // Numbers are abbreviated only if failures would be left out otherwise, so that most lines of a run look alike.
   for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= kFailures; --rank)
     line = joined(items, /*compact=*/false, rank);
   for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= 0; --rank)

@@ -66,8 +66,8 @@ std::vector<std::string_view> header_values(std::string_view head, std::string_v
   return values;
 }
 
-// Whether every line of the head behind the first, up to an empty one, is a header: a name of token characters, then a
-// colon. A name with white space before the colon, or a folded line, means different things to different readers (RFC
+// Whether every line of the head after the first, up to an empty one, is a header: a name of token characters, then a
+// colon. White space before the colon and folded lines are refused, because programs interpret them differently (RFC
 // 9112, 5.1 and 5.2).
 bool are_headers(std::string_view head) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
@@ -91,7 +91,7 @@ bool is_address(int family, std::string_view text) {
   return inet_pton(family, std::string(text).c_str(), &address) == 1;
 }
 
-// Whether `text` is empty or ":" with a port, or with nothing, behind it.
+// Whether `text` is empty, ":" or ":" and a port.
 bool is_port(std::string_view text) {
   if (text.empty() || text == ":") return true;
   uint16_t port = 0;
@@ -99,7 +99,8 @@ bool is_port(std::string_view text) {
   return text[0] == ':' && error == std::errc() && end == text.data() + text.size();
 }
 
-// Whether "HOST" or "HOST:PORT" names this machine in a way that no other party's DNS can.
+// Whether "HOST" or "HOST:PORT" has an IP address, localhost or a name of this machine. An attacker's DNS server could
+// make any other name lead to this machine.
 bool is_trusted_host(std::string_view authority, const std::vector<std::string>& own_hosts) {
   std::string_view host = authority, port;
   if (authority.starts_with('[')) {

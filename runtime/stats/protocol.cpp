@@ -17,10 +17,10 @@ using nlohmann::ordered_json;
 constexpr size_t kMaxTopicBytes = 256;
 constexpr uint64_t kMaxLast = 100'000;
 
-// Text of a peer may be no UTF-8; it must not make our own message fail.
+// Text from a peer may not be UTF-8. Invalid bytes are replaced, because dump() would throw otherwise.
 std::string dump(const ordered_json& message) { return message.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-// The value at a dotted path. Keys may hold dots themselves: the longest key that fits is tried first.
+// The value at a dotted path. Keys may contain dots themselves: the longest key that fits is tried first.
 const json* find_topic(const json& object, std::string_view topic) {
   for (size_t end = topic.size(); end != std::string_view::npos && end > 0 && object.is_object();
        end = topic.rfind('.', end - 1)) {
@@ -109,7 +109,7 @@ StatsHistory::StatsHistory(size_t max_snapshots, size_t max_bytes)
 StatsHistory::~StatsHistory() = default;
 
 bool StatsHistory::add(const std::string& snapshot) {
-  // Kept in the order of its keys; the parsed copy is for looking up topics.
+  // Parsed with the order of its keys for sending; the other copy is for looking up topics.
   const ordered_json value = ordered_json::parse(snapshot, nullptr, false);
   if (!value.is_object()) return false;
   std::string text = dump(value);

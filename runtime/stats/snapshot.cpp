@@ -25,7 +25,7 @@ ordered_json json_of(const StatsSnapshot& s) {
   return result;
 }
 
-// Names of receivers and environments may come from other machines and be no UTF-8.
+// Names of receivers and environments may come from other machines and may not be UTF-8: invalid bytes are replaced.
 std::string dump(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

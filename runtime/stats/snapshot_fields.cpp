@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using S = StatsSnapshot;
 
-// Functions for the table, each from a member.
+// Functions for the table, each of which reads one member.
 template <auto member>
 Json of(const S& s) {
   return s.*member;

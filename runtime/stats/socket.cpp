@@ -23,7 +23,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr size_t kMaxPending = 16;                      // published snapshots that the thread has not taken yet
-constexpr size_t kMaxRefused = 256;                     // clients beyond max_clients that are told so and waited for
+constexpr size_t kMaxRefused = 256;                     // clients beyond max_clients that get time to read an error
 constexpr std::chrono::milliseconds kStopTime{500};     // for clients to read what is queued at the end
 constexpr std::chrono::milliseconds kAcceptPause{200};  // after accept() failed, as when no descriptors are left
 
@@ -99,8 +99,9 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
   if (refuse) session->refuse(too_many);
 }
 
-// For floods: a line fits into the empty buffer of a new connection, so it need not be waited for. What the client has
-// sent is read first, because closing with unread bytes would reset the connection and could take the line with it.
+// Refuses a client without waiting, for floods of connections: one line fits into the empty buffer of a new connection.
+// What the client has sent is read first, because closing with unread bytes would reset the connection, and the client
+// could lose the line.
 void StatsSocket::Server::turn_away(tcp::socket socket, const std::string& reason) {
   error_code ended;
   socket.non_blocking(true, ended);

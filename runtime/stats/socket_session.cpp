@@ -24,7 +24,7 @@ void StatsSocket::Server::Session::start() {
 
 void StatsSocket::Server::Session::read() {
   socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](error_code error, size_t bytes) {
-    if (!self->socket_.is_open()) return;  // closed while this result was on its way
+    if (!self->socket_.is_open()) return;  // closed since this operation completed
     if (error == asio::error::eof)
       self->client_ended();
     else if (error)
@@ -44,8 +44,8 @@ void StatsSocket::Server::Session::received(size_t bytes) {
   if (socket_.is_open()) read();
 }
 
-// A client that has nothing more to say still gets what it asked for; a silent one gets `hello` and the newest
-// snapshot.
+// The client has shut down its side of the connection. It still gets the answers to its requests; without any request
+// it gets `hello` and the newest snapshot.
 void StatsSocket::Server::Session::client_ended() {
   if (sent_all_) return close();
   if (mode_ == Mode::undecided && !closing_) begin_lines();
@@ -150,7 +150,7 @@ void StatsSocket::Server::Session::send(Message message) {
   if (queue_.size() == 1) write();
 }
 
-// The client sent something that is no request.
+// Answers invalid input of the client with an error.
 void StatsSocket::Server::Session::fail(const std::string& reason) {
   ++server_->errors_;
   refuse(reason);
@@ -161,7 +161,7 @@ void StatsSocket::Server::Session::refuse(const std::string& reason) {
   error_code ignored;
   const tcp::endpoint peer = socket_.remote_endpoint(ignored);
   server_->log_.warn("client " + (ignored ? "that is gone" : peer.address().to_string()) + " closed: " + reason);
-  if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());  // the first is under way
+  if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());  // the first is being written
   queue_.push_back(line_of(error_message(reason)));
   if (queue_.size() == 1) write();
   finish(true);
@@ -189,8 +189,8 @@ void StatsSocket::Server::Session::written() {
   if (!queue_.empty()) return write();
   if (!closing_ || sent_all_) return;
   if (!linger_) return close();
-  // Closing with unread bytes would reset the connection and could take the answer with it: read on until the client
-  // closes.
+  // Closing with unread bytes would reset the connection, and the client could lose the answer. So the session reads
+  // until the client closes.
   sent_all_ = true;
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);

@@ -11,7 +11,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the weight plane sends headers as they lie in memory");
 
-// Enough to keep the connection busy while a bucket is checked; more would only pin memory in the backends.
+// Buckets in flight: enough to keep the connection busy while one is checked. More would only pin memory in the
+// backends.
 constexpr size_t kInFlight = 16;
 
 uint64_t checksum_of_header(const TransferHeader& header) {
@@ -29,7 +30,7 @@ WeightSlot::Offer WeightSlot::offer(WeightsPtr weights) {
   const MutexLock lock(mutex_);
   if (weights_ && weights->version == weights_->version) return Offer::same;
   if (weights_ && weights->version < weights_->version) return Offer::older;
-  weights_.swap(weights);  // the old snapshot, if this was its last owner, is freed by the parameter, after the lock
+  weights_.swap(weights);  // the parameter now owns the old snapshot and frees it after the lock is released
   return Offer::applied;
 }
 

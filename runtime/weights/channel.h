@@ -1,7 +1,7 @@
 #pragma once
-// What both ends of the weight plane share: the slot that holds a policy's weights, the options, and the bytes on the
-// wire. A transfer is a transaction: header, buckets into a second buffer, seal, swap, acknowledgement. See sender.h
-// and receiver.h for the two ends.
+// For both ends of the weight plane: the slot that holds a policy's weights, the options, and the wire format. A
+// transfer is a transaction: header, buckets into a second buffer, seal, swap, acknowledgement. See sender.h and
+// receiver.h for the two ends.
 
 #include <chrono>
 #include <optional>
@@ -63,7 +63,7 @@ struct TransferSeal {
 enum class TransferStatus : uint32_t { applied = 1, same = 2, older = 3, corrupt = 4 };
 struct TransferAnswer {
   TransferStatus status{};  // 0 is no answer
-  uint32_t epoch = 0;       // the version the receiver runs on now
+  uint32_t epoch = 0;       // of the version in the receiver's slot
   uint64_t number = 0;
 };
 static_assert(sizeof(TransferAnswer) == 16);

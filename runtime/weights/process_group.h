@@ -81,8 +81,7 @@ class ProcessGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Whether the group is still good after a wait that timed out, so that a wait may be a poll. Only "in_process" groups
-  // are.
+  // Whether the group can be used after a wait that timed out, so that a caller can poll. True only for "in_process".
   virtual bool survives_timeout() const { return false; }
 
   // Starts to copy the root's bytes into every other rank's buffer of the same size; several may be pending; wait
@@ -109,11 +108,12 @@ class GroupBackend {
  public:
   virtual ~GroupBackend() = default;
   virtual std::string_view name() const = 0;
-  // Where members find each other when rank 0 is in this process; starts to listen at the first call. The generation,
-  // rank and size are the caller's to fill in. Throws ConfigError when the address cannot be bound.
+  // The address at which members find each other when rank 0 is in this process; starts to listen at the first call.
+  // The caller fills in generation, rank and size. Throws ConfigError when the address cannot be bound.
   virtual Rendezvous host() = 0;
-  // A member of the group. May block until every member has come; a backend that does not notices a missing member at
-  // the first exchange. Every later operation ends early with TransferError::Kind::stopped once `stop` is triggered.
+  // Makes this caller a member of the group. May block until every member has joined; a backend that does not block
+  // reports a missing member at the first exchange. Every later operation ends early with TransferError::Kind::stopped
+  // once `stop` is triggered.
   virtual std::unique_ptr<ProcessGroup> join(const Rendezvous& rendezvous, std::chrono::milliseconds timeout,
                                              std::stop_token stop = {}) = 0;
 };

@@ -1,10 +1,10 @@
-// A broadcast is a send to every other rank rather than Gloo's own tree: a send can be aborted from another thread, it
-// tells which rank is late or lost, and it needs no hand-over to Gloo's worker threads.
+// A broadcast is a send to every other rank rather than Gloo's own tree: a send can be aborted from another thread, its
+// failure shows which rank is late or lost, and it needs no hand-over to Gloo's worker threads.
 //
-// Gloo does not tell an operation that has begun to move bytes when its connection breaks (gloo/transport/tcp/pair.cc,
-// Pair::signalException walks the operations still queued): it would wait for its deadline. It does tell a receive that
-// is still queued. So each connection carries one receive that is never answered, and a thread that waits for it to
-// fail.
+// When a connection breaks, Gloo does not fail an operation that has begun to move bytes (gloo/transport/tcp/pair.cc:
+// Pair::signalException visits only operations that are still queued). Such an operation would wait for its deadline.
+// A receive that is still queued does fail. So each connection has one receive that is never answered, and a thread
+// that waits for it to fail.
 
 #include "runtime/weights/process_group_gloo.h"
 
@@ -120,7 +120,7 @@ class GlooGroup : public ProcessGroup {
     }
   }
 
-  // Everything that is late when the deadline passes is named; a broken connection is reported at once.
+  // A timeout names every rank that is late. A broken connection is reported at once.
   void finish(std::vector<PeerWork>& works, milliseconds timeout) {
     const Deadline deadline(timeout);
     {
@@ -175,8 +175,8 @@ class GlooGroup : public ProcessGroup {
   void lose(int other, const std::string& error) {
     const MutexLock lock(mutex_);
     lost_[other] = error;
-    // At a timeout Gloo itself closes all connections; whoever waits knows by then, and must still tell late from
-    // answered.
+    // At a timeout, Gloo itself closes all connections. finish() then knows of the timeout and still has to find out
+    // which ranks are late, so the other operations must not be aborted.
     if (waiting_until_ && waiting_until_->passed()) return;
     for (const PeerWork& peer : pending_)
       if (peer.rank == other) peer.work->abort();
@@ -207,7 +207,7 @@ class GlooGroup : public ProcessGroup {
   std::optional<Deadline> waiting_until_ TROUPE_GUARDED_BY(mutex_);         // of the newest wait
   std::byte never_written_{};
   std::vector<Work> unanswered_;
-  const std::stop_callback<std::function<void()>> on_stop_;  // these two use the others
+  const std::stop_callback<std::function<void()>> on_stop_;  // these two use the members above
   std::vector<std::jthread> watchers_;
 };
 

@@ -1,4 +1,4 @@
-// Ranks are threads (or turns of one thread) that pass copies through queues.
+// Ranks are threads, or one thread that acts for each rank in turn. They pass copies through queues.
 
 #include <condition_variable>
 #include <deque>
@@ -168,8 +168,8 @@ class InProcessBackend : public GroupBackend {
   }
 
  private:
-  // A room is kept after its members have left, so that one who comes later finds them gone, until a later generation
-  // begins.
+  // A room is kept until a later generation begins, also after its members have left: a member that joins late must
+  // find out that the others are gone.
   std::shared_ptr<Room> room_of(const Rendezvous& r) {
     const MutexLock lock(mutex_);
     std::erase_if(rooms_,

@@ -49,7 +49,7 @@ class Communicator {
     throw TransferError(Kind::peer_lost, {}, std::string(what) + ": " + ncclGetErrorString(result));
   }
 
-  // True when the communicator itself has no call under way; throws when it has failed.
+  // True when the communicator itself has no pending call; throws when it has failed.
   bool idle() const {
     ncclResult_t state = ncclSuccess;
     check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
@@ -193,7 +193,7 @@ class NcclGroup : public ProcessGroup {
       if (staged && !is_root) copy(buffer.data, memory, buffer.bytes, cudaMemcpyDeviceToHost);
       check_cuda(cudaEventRecord(staging_.done, group_.stream_), "cudaEventRecord");
     }
-    // Ends the kernel, so that the memory is nobody's but the caller's.
+    // Ends the kernel, so that only the caller uses the memory from now on.
     void cancel() {
       group_.communicator_->abort();
       cudaStreamSynchronize(group_.stream_);

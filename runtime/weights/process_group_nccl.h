@@ -1,7 +1,8 @@
 #pragma once
 // The "nccl" backend: device memory between GPUs, written against nccl.h itself so that it needs no CUDA build of
 // LibTorch. Host memory is accepted too: a few KiB travel through the rendezvous store (a header, an answer), more is
-// staged on the device. Rank r of a process uses its current CUDA device; NCCL wants another device for each rank.
+// staged on the device. A rank uses the current CUDA device of its process; NCCL requires a different device for each
+// rank.
 
 #include <memory>
 #include <string>

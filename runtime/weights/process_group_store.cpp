@@ -24,12 +24,13 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = TransferError::Kind;
 
-// Between two looks for a key: c10d's own wait cannot be stopped, and logs each time that it ends without the key.
+// Pauses between two checks for a key. c10d's own wait is not used: it cannot be stopped, and it logs a message each
+// time it ends without the key.
 constexpr milliseconds kFirstPause{1}, kLongestPause{20};
 
-// The event-driven server bounds what a client may send and never waits for one. The other one reads each message to
-// its end, so a client that stops in the middle of one stops all others; only PyTorch 2.4 gets it, whose event-driven
-// server takes no listening socket, and a PyTorch that was built without libuv.
+// The event-driven server limits what a client may send, and never waits for a client. The other server reads each
+// message to its end, so a client that stops in the middle of one blocks all others. It is used only with PyTorch 2.4,
+// whose event-driven server cannot take over a listening socket, and with a PyTorch that was built without libuv.
 constexpr bool kEventDriven = TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 5;
 
 [[noreturn]] void refuse_address(const std::string& address, const std::string& why) {
@@ -39,7 +40,7 @@ constexpr bool kEventDriven = TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// nullptr and `error` when the name means nothing.
+// nullptr, and the reason in `error`, when the name cannot be resolved.
 AddressList resolve(const std::string& host, uint16_t port, std::string& error) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -1,7 +1,7 @@
 #pragma once
 // GroupStore: the small key-value store through which the members of a group find each other (c10d's TCPStore). One
 // process listens; each member has its own connection, used from one thread. Only for the backends in
-// runtime/process_group_*.
+// runtime/weights/process_group_*.
 
 #include <chrono>
 #include <memory>

@@ -86,7 +86,8 @@ ReceiverStep WeightReceiver::receive(std::chrono::milliseconds idle) {
   try {
     group_->gather(&answer, nullptr, sizeof answer, 0, deadline.left());
   } catch (const TransferError& error) {
-    // The swap stands, and must be reported: a sender that misses the answer sends again, and that will be "unchanged".
+    // The new weights are in the slot, so this step must report them. If the sender misses the answer, it sends them
+    // again, and that transfer will only be `unchanged`.
     if (result.did != Did::applied) throw;
     group_.reset();
     lost_after_swap_ = error.what();

@@ -158,7 +158,7 @@ SenderStep WeightSender::collect() {
     for (size_t i = 0; i < ranks_.size(); ++i) {
       const TransferAnswer& answer = answers[i + 1];
       Member* member = member_at(ranks_[i]);
-      if (!member) continue;  // removed, or admitted anew, while the answer was under way
+      if (!member) continue;  // removed or admitted again before its answer came
       const PolicyVersion now{answer.epoch, answer.number};
       if (answer.status == TransferStatus::applied || answer.status == TransferStatus::same) {
         member->applied = now;
@@ -198,7 +198,7 @@ SenderStep WeightSender::fail(const TransferError& error) {
   return result;
 }
 
-// The member that holds that rank, unless it has been removed or admitted anew since.
+// The member that holds that rank; nullptr if it has been removed or admitted again since.
 WeightSender::Member* WeightSender::member_at(const RankHolder& holder) {
   const auto found = members_.find(holder.inference_index);
   return found != members_.end() && found->second.admission == holder.admission ? &found->second : nullptr;

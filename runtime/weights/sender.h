@@ -1,8 +1,8 @@
 #pragma once
 // WeightSender: the trainer's end of the weight plane. It keeps the newest snapshot, the list of receivers and their
 // group, and brings every receiver up to the newest version. A receiver that misses a deadline or breaks its connection
-// is set aside, so that it costs the others one deadline, and the group is rebuilt without it under the next
-// generation; it comes back by being admitted again.
+// is removed, and the group is rebuilt without it under the next generation. So it costs the others at most one
+// deadline. It can be admitted again.
 //
 // Everything but step() and wait_for_work() may be called from any thread and returns at once; those two belong to one
 // thread:
@@ -27,7 +27,7 @@ struct ReceiverReport {
   enum class State : uint8_t {
     waiting,    // admitted, not in a group yet
     connected,  // in the group
-    lost,       // set aside; `trouble` says why
+    lost,       // removed from the group; `trouble` says why
   };
   InferenceIndex inference_index = 0;
   State state = State::waiting;
@@ -46,7 +46,7 @@ struct SenderStep {
     stopped,
   };
   Did did = Did::nothing;
-  std::vector<InferenceIndex> lost;  // set aside in this step
+  std::vector<InferenceIndex> lost;  // removed from the group in this step
   std::string error;                 // empty with `failed` when a member was removed
 };
 

@@ -1,7 +1,7 @@
 #include "runtime/weights/weights.h"
 
-// The state has a size only with this; the library is linked, so that it can choose AVX2 or AVX-512 where the machine
-// has them.
+// Makes XXH3's state a complete type, which can be a member. The functions come from the linked library and not from
+// the header, because only the library can choose AVX2 or AVX-512 at run time (xxh_x86dispatch.h).
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)

@@ -1,5 +1,5 @@
 #pragma once
-// What travels on the weight plane: the signature (which tensors, in which order) and a snapshot (their bytes, one flat
+// What the weight plane sends: a signature (which tensors, in which order) and a snapshot (their bytes, one flat
 // block). Immutable once made; shared between threads by pointer.
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-// The role of a tensor in training. The numbers travel between processes.
+// The role of a tensor in training. The numbers are part of the protocol between processes.
 enum class TensorGroup : uint8_t {
   policy = 0,  // a parameter that is trained with the policy's learning rate
   value = 1,   // a parameter of the value function, which has a learning rate of its own

@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kHalfLogTwoPi = 0.91893853320467274f;
 
-// Kept finite, so that 0 times it is 0.
+// Replaces infinity by the largest finite number, so that 0 * x is 0.
 at::Tensor finite(const at::Tensor& x) {
   return x.clamp(std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
 }
@@ -69,7 +69,7 @@ DeviceHead::Evaluation DeviceHead::evaluate(const DeviceHeadInput& input, const 
   return result;
 }
 
-// The loops of Head::evaluate(): logits minus the largest, so that no exponential overflows.
+// Computes the same as Head::evaluate(). The largest logit is subtracted, so that no exponential overflows.
 DeviceHead::Evaluation DeviceHead::evaluate_discrete(const DeviceHeadInput& input, const at::Tensor& actions) const {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Evaluation result;

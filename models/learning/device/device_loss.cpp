@@ -17,10 +17,10 @@ namespace troupe {
 
 namespace {
 
-// What follows the surrogate's sums in the figures of a result.
+// The places of the figures that follow the surrogate's sums in a result.
 enum Figure : int64_t {
   kOutputs = kSurrogateSums,  // 0, or NaN when one is not finite
-  kLogStdFigure,              // likewise
+  kLogStdFigure,              // the same for log_std
   kPolicyLoss,                // aggregate
   kKl,                        // aggregate
   kEntropy,                   // sum over samples
@@ -62,7 +62,7 @@ DevicePolicyLoss::Tokens DevicePolicyLoss::tokens_of(const DeviceLossInput& inpu
                                                      const DeviceHead::Evaluation& evaluation) const {
   const auto per_token = [&](const at::Tensor& log_probs) {
     if (per_sample_ > 1) return log_probs.reshape({-1});
-    // What is stored for decisions that were not executed may be anything.
+    // The stored numbers of decisions that were not executed may have any value.
     return (evaluation.cut.defined() ? log_probs.masked_fill(evaluation.cut, 0) : log_probs).sum(1);
   };
   Tokens result;
@@ -81,7 +81,7 @@ DevicePolicyLoss::Tokens DevicePolicyLoss::tokens_of(const DeviceLossInput& inpu
   return result;
 }
 
-// What the steps of one computation share.
+// Data of one computation, shared by its steps.
 struct DevicePolicyLoss::Call {
   const DeviceLossInput& input;
   const LossTotals& totals;

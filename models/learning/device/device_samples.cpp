@@ -30,7 +30,8 @@ at::Tensor place(const std::vector<T>& numbers, int64_t samples, at::Device devi
   return numbers.empty() ? at::Tensor() : upload(std::span<const T>(numbers), device).view({samples, -1});
 }
 
-// On a device, an index out of range would end the process, and an impossible action would be trained on.
+// Checks actions on the host. On a device, an index out of range would end the process, and training on an action that
+// its mask forbids would not be noticed.
 void check_actions(const StagedSamples& samples, const Head& head) {
   if (head.continuous()) return;
   const auto actions = samples.actions.view<int32_t>();
@@ -79,7 +80,7 @@ void scale_on_device(const InputEncoder& encoder, const FeatureScaling& scaling,
       return upload(std::span<const float>(all).subspan(static_cast<size_t>(first), features), inputs[i].device());
     };
     inputs[i].sub_(of_input(scaling.mean)).mul_(of_input(scaling.inverse_std));
-    if (scaling.clip > 0.0f) inputs[i].clamp_(-scaling.clip, scaling.clip);  // which keeps NaN
+    if (scaling.clip > 0.0f) inputs[i].clamp_(-scaling.clip, scaling.clip);  // clamp_ keeps NaN
   }
 }
 

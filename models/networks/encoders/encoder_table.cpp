@@ -54,7 +54,7 @@ const ObjectSetting& encoder_kind_key() {
 
 namespace {
 
-// One meaning of a key: the kinds that share it, and what they have as its default.
+// One meaning of a key: the kinds that share it, and the default of each.
 struct Meaning {
   Json schema;  // without description and default
   std::string help;

@@ -45,7 +45,7 @@ void LayerStack::conv(const ConvSettings& settings, const std::string& path) {
   layout_.units += shape_.elements();
 }
 
-// First values with mean square 1, as torch.nn.Embedding has them.
+// The initial values have a mean square of 1, as in torch.nn.Embedding.
 void LayerStack::embedding(int64_t values, int64_t size) {
   const NetLayer& layer = add(NetLayer::Kind::embedding);
   const double gain = std::sqrt(static_cast<double>(std::max(values, size)));
