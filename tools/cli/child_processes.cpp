@@ -38,12 +38,12 @@ using Clock = std::chrono::steady_clock;
 using Command = std::shared_ptr<const std::vector<std::string>>;
 
 constexpr size_t kLongestLine = 4000;  // bytes; a longer line is written in pieces that fit into PIPE_BUF
-// Reads of kLongestLine bytes from one child before it is the next one's turn. More than a pipe holds.
+// Reads of kLongestLine bytes from one child before the next child is read. Together more than a pipe holds.
 constexpr int kReadsAtOnce = 32;
 constexpr const char* kEnding = "the node is stopping";
-constexpr std::chrono::milliseconds kLook{1000};  // between checks of the children on a system without pidfd_open
+constexpr std::chrono::milliseconds kLook{1000};  // between checks for ended children, where pidfd_open fails
 
-// Each takes two descriptors; the rest is for the node's own files and connections.
+// The largest number of children. Each takes two descriptors; kOwnFiles are for the node's own files and connections.
 size_t most_children() {
   constexpr uint64_t kOwnFiles = 32;
   const uint64_t files = std::max(raise_open_files(), kOwnFiles + 2);
@@ -196,7 +196,7 @@ void ChildProcesses::Loop::wait_for_something() {
   std::vector<pollfd> watched{{wake_.number(), POLLIN, 0}};
   std::optional<Clock::time_point> until;
   const auto no_later_than = [&](Clock::time_point time) { until = until ? std::min(*until, time) : time; };
-  // Only open ones: poll() fails if the list is longer than the limit on open files.
+  // Only open descriptors: poll() fails if the list is longer than the limit on open files.
   const auto watch = [&](const Descriptor& descriptor) {
     if (descriptor.number() >= 0) watched.push_back({descriptor.number(), POLLIN, 0});
   };
@@ -257,7 +257,7 @@ void ChildProcesses::Loop::stop_when_asked() {
   }
 }
 
-// Starts one process. Why it could not; empty if it runs.
+// Starts one process. Returns the reason why it could not; empty if it runs.
 std::string ChildProcesses::Loop::start_one(const Command& command, const RestartLimit& restarts) {
   if (children_.size() + resting_.size() >= most_)
     return "the node already runs " + format_counted(most_, "worker") + ", its maximum" +
@@ -305,7 +305,7 @@ void ChildProcesses::Loop::pass_on(Child& child, std::string_view text) {
   }
 }
 
-// Whether the child has ended.
+// Removes the zombie of a child that has ended, and handles its end. False if the child still runs.
 bool ChildProcesses::Loop::reap(Child& child) {
   int status = 0;
   const pid_t id = waitpid(child.id, &status, WNOHANG);

@@ -22,7 +22,7 @@ bool is_among(uint64_t step, const std::vector<uint64_t>& steps) {
   return std::ranges::find(steps, step) != steps.end();
 }
 
-// The newest of them where there are many.
+// The numbers as text; only the newest ones if there are many.
 std::string numbers_of(const std::vector<uint64_t>& steps) {
   constexpr size_t kNamed = 20;
   const size_t left_out = steps.size() - std::min(steps.size(), kNamed);
@@ -79,7 +79,7 @@ Checkpoint load_best(const std::string& run, const RunConfig& config, const Chec
     try {
       return load_ranked(run, best, checkpoints);
     } catch (const IoError&) {
-      // A trainer may have found a better one and removed this: it writes best.json first.
+      // A trainer that found a better one may have removed this one. It wrote best.json before that, so read it again.
       const Best before = std::exchange(best, best_of(run, config));
       if (best != before) continue;
       if (is_among(best.updates, checkpoints.list())) throw;

@@ -15,9 +15,9 @@ namespace troupe {
 
 namespace {
 
-constexpr rlim_t kMostTried = 1 << 20;  // the limit can be a billion
+constexpr rlim_t kMostTried = 1 << 20;  // the limit on open files can be a billion, which would take too long
 
-// The descriptor that a name in /proc/self/fd stands for; -1 for "." and "..".
+// The number of the descriptor with this name in /proc/self/fd; -1 for "." and "..".
 int number_of(const char* name) {
   int number = 0;
   for (; *name != 0; ++name) {

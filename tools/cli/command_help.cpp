@@ -7,8 +7,8 @@
 namespace troupe {
 namespace {
 
-constexpr size_t kIndent = 24;     // of what an option means
-constexpr size_t kCodeIndent = 7;  // of when an exit code is returned
+constexpr size_t kIndent = 24;     // of the meanings of options
+constexpr size_t kCodeIndent = 7;  // of the meanings of exit codes
 
 bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 

@@ -28,7 +28,7 @@ void add_overview(const std::vector<Command>& commands, std::string& page) {
   }
 }
 
-// The end of a help text, "(default: 1)", is a column of its own.
+// A help text without its end "(default: 1)", which has a column of its own.
 struct Meaning {
   std::string text, fallback;
 };
@@ -74,7 +74,7 @@ CommandTexts texts_of(const Command& command) {
   Flags flags(command.name, command.summary, {"--help"});
   try {
     command.parse(flags);
-  } catch (const Flags::HelpAsked&) {  // once everything is declared
+  } catch (const Flags::HelpAsked&) {  // thrown after the command has declared all its flags
   }
   return flags.texts();
 }

@@ -57,7 +57,7 @@ void print_fields() {
                   each.help + (each.source.empty() ? "" : " (" + each.source + ')'));
 }
 
-// The config file may be meant for another machine, so what does not fit this one is a warning.
+// The config may be meant for another machine, so settings that do not fit this machine only cause warnings.
 void print_effective(const Options& options) {
   const RunConfig config = load_run_config(options.config, options.overrides);
   std::cout << to_json(config);

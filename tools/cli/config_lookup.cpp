@@ -22,8 +22,8 @@ bool is_within(const fs::path& path, const fs::path& folder) {
   return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
 
-// The folder of the built-in config files: the one installed with the program, or the source's for a program in its
-// build folder.
+// The folder of the built-in config files: the one installed with the program, or that of the source tree if the
+// program is in its build folder.
 fs::path config_folder() {
   std::error_code failed;
   const fs::path program = program_folder(), build = fs::canonical(TROUPE_BUILD_DIR, failed);
@@ -47,7 +47,8 @@ bool is_file(const fs::path& path) {
   return fs::exists(path, failed) && !fs::is_directory(path, failed);
 }
 
-// A deterministic run that is resumed continues in the middle of its episodes.
+// Throws ConfigError if the environment cannot save its state. A deterministic run needs that, because it resumes in
+// the middle of its episodes.
 void require_saveable(Env& env) {
   EnvStep step = EnvStep::allocate(env.spec(), env.rows());
   env.reset(0, 0, step);
@@ -67,7 +68,7 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   return env;
 }
 
-// Everything that training requires of the environment.
+// Checks all that training requires of the environment.
 void check_environment(const RunConfig& config) {
   const std::unique_ptr<Env> env = usable_environment(config);
   check_unused_settings(config.model, config.algorithm, env->spec());
@@ -154,7 +155,7 @@ std::string inside_a_run(const fs::path& path) {
   return "";
 }
 
-// For a checkpoint given in place of a config file.
+// The error for a checkpoint that is given in place of a config file.
 [[noreturn]] void refuse_checkpoint(const std::string& name, const CheckpointPath& checkpoint) {
   const std::string run = printable(checkpoint.run, 200), shown = printable(name, 200);
   throw ConfigError(shown + ": is a checkpoint of the run " + run + "; give " + run +

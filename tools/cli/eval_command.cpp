@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// With the run's own seed and number of episodes these are the episodes of the run's evaluation.
+// With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations.
 EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed) {
   const int64_t rows = std::min(run.context->config.evaluation.rows, episodes);
   EpisodePlayer player(run.context->make_evaluation_env(rows), derive_key(seed, "evaluation"), episodes,

@@ -23,7 +23,7 @@ bool is_of_finished_run(const Json& summary, uint64_t updates) {
          evaluation.is_object() && !evaluation.contains("error");
 }
 
-// Null, or no object, where it cannot be read.
+// The contents of summary.json; not a JSON object if it cannot be read.
 Json summary_of(const RunFolder& folder) {
   try {
     const std::string text = posix_disk().read(folder.path() + "/summary.json");
@@ -34,7 +34,7 @@ Json summary_of(const RunFolder& folder) {
 }
 
 bool ended_normally(const RunFolder& folder, uint64_t updates) {
-  if (posix_disk().exists(folder.path() + "/endpoints.json")) return false;  // a start was killed later
+  if (posix_disk().exists(folder.path() + "/endpoints.json")) return false;  // a later start was killed
   return is_of_finished_run(summary_of(folder), updates);
 }
 

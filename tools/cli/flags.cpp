@@ -15,7 +15,7 @@
 namespace troupe {
 namespace {
 
-// "--seed", ...: the options there are, for a suggestion.
+// The names of all options, like "--seed", for a suggestion.
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
@@ -23,7 +23,7 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
-// Our text for an error line of CLI11, which begins with the option's name.
+// The text that replaces an error line of CLI11, which begins with the option's name.
 std::string in_our_words(const std::string& line) {
   const std::string option = line.substr(0, line.find(':'));
   if (line.find("missing") != std::string::npos) return option + ": needs a value";
@@ -50,8 +50,8 @@ void check_values(const CLI::App& app) {
 
 std::string see_help(const CLI::App& app) { return "`troupe " + app.get_name() + " --help`"; }
 
-// What to write for an option, or a word without --set, that is a setting; empty for anything else. The value of an
-// option may also be the next word, which is not looked for.
+// Advice for an option, or a word without --set, that is the name of a setting; empty for anything else. If the option
+// has no "=", its value may be the next word, which is not known here: the advice then says VALUE.
 std::string setting_advice(const CLI::App& app, std::string_view word) {
   if (app.get_option_no_throw("--set") == nullptr) return "";
   const size_t begin = word.find_first_not_of('-'), equals = word.find('=');

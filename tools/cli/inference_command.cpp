@@ -20,7 +20,7 @@
 namespace troupe {
 namespace {
 
-// Shared by the command and its host, which can end after the command.
+// Used by the command and its host, which can end after the command.
 struct Shared {
   StopSignals signals;
   std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();

@@ -93,7 +93,8 @@ std::optional<RunConfig> config_in(const fs::path& run) {
   return load_config(path, ConfigSource::run);
 }
 
-// The settings in a checkpoint. Older programs wrote none there: then those of the run whose folder it is in.
+// The settings in a checkpoint. If an older program wrote the checkpoint, it has none: then those of the run whose
+// folder it is in.
 std::optional<RunConfig> config_of_checkpoint(const fs::path& checkpoint) {
   const std::string settings = read_checkpoint_settings(posix_disk(), checkpoint);
   if (!settings.empty()) return parse_config(settings, checkpoint / "state.json", ConfigSource::run);
@@ -101,7 +102,7 @@ std::optional<RunConfig> config_of_checkpoint(const fs::path& checkpoint) {
   return folder.filename() == "checkpoints" ? config_in(folder.parent_path()) : std::nullopt;
 }
 
-// The config for a file that a run has written, if it is still in the run folder or in a copy of it.
+// The config of the run that wrote a file, if the file is still in the run folder or in a copy of it.
 std::optional<RunConfig> config_of_file(const fs::path& file, const Safetensors& contents) {
   const fs::path folder = fs::absolute(file).parent_path();
   if (contents.metadata.contains(kGiven)) return config_in(folder);
@@ -114,7 +115,7 @@ std::optional<RunConfig> config_of_file(const fs::path& file, const Safetensors&
   }
 }
 
-// Throws ConfigError when the system does not tell whether the file exists.
+// Throws ConfigError if it cannot be found out whether the file exists.
 void require_access(const fs::path& path) {
   std::error_code failed;
   if (fs::status(path, failed).type() == fs::file_type::none)
@@ -153,7 +154,7 @@ Found find_weights(const std::string& path) {
   if (fs::exists(fs::path(path) / "state.json", failed))
     return {read_checkpoint_model(posix_disk(), path), path + kModelFile, config_of_checkpoint(path)};
   if (const auto checkpoint = checkpoint_path(path)) return of_run(checkpoint->run, checkpoint->which);
-  const bool is_json = fs::path(path).extension() == ".json";  // the config.json of a run, for one
+  const bool is_json = fs::path(path).extension() == ".json";  // such as the config.json of a run
   if (fs::is_directory(path, failed) || !fs::exists(path, failed) || is_json) {
     require_run(path);
     return of_run(path, "newest");
@@ -199,7 +200,8 @@ InitialWeights read_kept(const std::string& run, const Source& source) {
   return std::move(*kept);
 }
 
-// For a run that was killed before its first update: its settings may have changed since it began.
+// Checks that the kept weights fit the model. The settings of a run that was killed before its first update may have
+// changed since it began.
 void check_kept(const InitialWeights& kept, const std::string& run, const ModelConfig& model, const EnvSpec& env) {
   const Found found{kept.tensors, run + kInitFile, config_in(run)};
   try {
@@ -257,7 +259,8 @@ std::vector<uint64_t> checkpoints_of(const std::string& run) {
                     "; leave --init-from out to resume it, or begin a new run with --run DIR");
 }
 
-// For a run that began from `source` and has not trained yet. The weights whose copy must be written again, if any.
+// Checks the weights that a run keeps, if it began from `source` and has not trained yet. Returns the weights whose
+// copy must be written again, if any.
 std::optional<InitialWeights> check_source(const Source& source, const std::string& init_from, const std::string& run,
                                            const ModelConfig& model, const EnvSpec& env) {
   InitialWeights kept;
@@ -307,7 +310,7 @@ std::string init_from_of_settings(const std::string& config) {
   try {
     const std::optional<Source> source = read_initial_source(posix_disk(), folder);
     return source ? printable(value_of(*source, kGiven), kShownPath) : "";
-  } catch (const ConfigError&) {  // damaged, which matters to that run alone
+  } catch (const ConfigError&) {  // the file is damaged, which is a problem of that run only
     return "";
   }
 }

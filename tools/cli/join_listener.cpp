@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint64_t kMaxEndpointsBytes = 1 << 16;
 
-// The port on which a start of this run listened that was killed, so that its workers find this start; nothing when
-// there is none. endpoints.json is removed at an orderly end.
+// The address at which an earlier, killed start of this run listened. If this start listens there too, the workers find
+// it. Nothing if no start was killed: endpoints.json is removed at a normal end.
 std::optional<Address> address_left_behind(const std::string& folder, const std::string& host) {
   try {
     const std::string text = posix_disk().read(folder + "/endpoints.json", kMaxEndpointsBytes);
@@ -33,10 +33,10 @@ std::optional<Address> address_left_behind(const std::string& folder, const std:
 }
 
 constexpr size_t kMessageOverhead = 1 << 20;
-constexpr size_t kLargestMessages = 64;  // at a time, where memory is scarce
+constexpr size_t kLargestMessages = 64;  // that the buffers hold together at least, even if memory is scarce
 
-// What peers may make this process hold. Arrays above network.chunk_bytes come in parts; beside them a message has
-// lists, like those of the episodes that ended, which can be larger than small arrays.
+// The limits on memory that peers can make this process use. Arrays above network.chunk_bytes come in parts. A message
+// also has lists, such as those of ended episodes, which can be larger than its arrays.
 ListenLimits limits_of(const NetworkConfig& network) {
   const size_t message = 4 * static_cast<size_t>(network.chunk_bytes) + kMessageOverhead;
   return {.message_bytes = message,

@@ -26,7 +26,7 @@ namespace {
 
 std::atomic<const char*> current_step = "starting";
 
-// LibTorch has no exception type for it.
+// Judged by the text too, because LibTorch has no exception type for this.
 bool is_out_of_memory(const std::exception& failure) {
   const std::string_view what = failure.what();
   return dynamic_cast<const std::bad_alloc*>(&failure) != nullptr || what.find("can't allocate memory") != what.npos ||
@@ -93,8 +93,7 @@ int exit_code_of(const std::function<int()>& body) {
 }  // namespace
 
 int run_program(const std::function<int()>& body) {
-  // A file that reaches the limit of `ulimit -f` is then an error of its write, like a full disk, and does not end the
-  // process.
+  // A write beyond the limit of `ulimit -f` then fails, like one to a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   hold_standard_descriptors();
   const int code = exit_code_of(body);

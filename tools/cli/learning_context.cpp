@@ -15,7 +15,7 @@ PolicyDevices devices_of_run(const RunConfig& config) {
   PolicyDevices devices;
   devices.evaluation = policy_device(config.evaluation.device, config.trainer.device, gpus);
   std::vector<NamedDevice> needed{{"trainer.device", config.trainer.device}, {"evaluation.device", devices.evaluation}};
-  if (config.inference.count > 0) {  // else other processes run inference
+  if (config.inference.count > 0) {  // otherwise other processes run inference
     devices.inference = policy_device(config.inference.device, config.trainer.device, gpus);
     needed.push_back({"inference.device", devices.inference});
   }

@@ -1,4 +1,4 @@
-// `troupe metrics`: what the figures of a run mean.
+// `troupe metrics`: lists the figures of a run with their meanings.
 
 #include <iostream>
 #include <string>

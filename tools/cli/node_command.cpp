@@ -43,9 +43,9 @@ constexpr std::chrono::seconds kDeadline{5};
 constexpr size_t kRequestBytes = 16 << 10;
 constexpr size_t kConnections = 256;
 constexpr std::chrono::milliseconds kPatience =
-    kFarewell + std::chrono::milliseconds(500);  // with workers, when the node stops
+    kFarewell + std::chrono::milliseconds(500);  // how long workers get to end when the node stops
 
-constexpr uint32_t kMostAtOnce = 32;  // requests for which the node is connecting to the run, on a thread each
+constexpr uint32_t kMostAtOnce = 32;  // requests whose runs the node connects to at a time, each with a thread
 
 struct NodeState {
   static inline const char* name = "node";

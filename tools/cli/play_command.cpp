@@ -31,8 +31,8 @@ sigset_t stop_signals() {
   return set;
 }
 
-// Prints frames: on a terminal each in the place of the last, slowly enough to watch; elsewhere one below the other, as
-// fast as they come.
+// Prints frames. On a terminal, each replaces the one before, slowly enough to watch. Elsewhere, each is printed below
+// the one before, without a pause.
 class Screen {
  public:
   Screen() : terminal_(isatty(STDOUT_FILENO) != 0) {}

@@ -26,7 +26,7 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// nlohmann writes NaN and infinities as null.
+// The evaluation as JSON, in which nlohmann writes NaN and infinities as null.
 Json evaluation_of(const Evaluation& e) {
   Json result{{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
               {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
@@ -74,8 +74,8 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
       console_(console),
       terminal_(isatty(STDOUT_FILENO) != 0) {
   if (held != nullptr) held_ = Line{env_steps_of(*held), wall_clock(), *held};
-  if (!config.deterministic) written_ = start.env_steps;  // at least: the lines up to there were kept
-  // Until there is a report, this is what the run has done.
+  if (!config.deterministic) written_ = start.env_steps;  // metrics.jsonl has the lines up to this point
+  // The state of the run until the first report.
   last_.env_steps = start.env_steps;
   last_.updates = start.version.number;
   last_.ledger = start.ledger;
@@ -140,7 +140,7 @@ void RunReport::show(const StatsSnapshot& snapshot) {
   }
 }
 
-// The actors of a deterministic run have no clock; its console uses the real one.
+// Snapshots of a deterministic run contain no times. For the console they are computed from the real clock.
 StatsSnapshot RunReport::with_times(StatsSnapshot s) {
   const auto now = std::chrono::steady_clock::now();
   const double span = std::chrono::duration<double>(now - std::exchange(reported_, now)).count();

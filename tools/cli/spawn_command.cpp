@@ -43,7 +43,7 @@ int run_spawn(const Options& options) {
   return with_network(1, /*more=*/1, {}, [&](caf::actor_system& system) {
     caf::scoped_actor self(system);
     std::string error;
-    bool mistake = true;  // of the user: exit code 2; otherwise something failed: exit code 1
+    bool mistake = true;  // of the user, so exit code 2; otherwise the node failed, so exit code 1
     const SpawnRequest request{kProtocolVersion, static_cast<uint32_t>(options.workers), options.run.host,
                                options.run.port};
     const auto node_port = options.node.port;

@@ -44,7 +44,7 @@ std::string signal_name(int signal) {
 }
 
 void hold_stop_signals() {
-  // Shells start background jobs with INT ignored. Here it asks to stop nevertheless.
+  // Shells start background jobs with INT ignored. It must still be able to stop this process.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_DFL);
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -89,7 +89,7 @@ void StopSignals::State::quit() const {
       _exit(kExitInterrupted);
     }).detach();
   } catch (const std::system_error&) {
-    _exit(kExitInterrupted);  // without a thread, nothing limits the time
+    _exit(kExitInterrupted);  // without the thread, nothing would limit the time
   }
   if (at_quit) print_error(at_quit());
   _exit(kExitInterrupted);

@@ -53,7 +53,7 @@ void open_stats(std::optional<StatsSocket>& socket, const Address& address, cons
   }
 }
 
-// The name of this machine; empty where it has none.
+// The name of this machine; empty if it has none.
 std::string host_name() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
@@ -70,7 +70,8 @@ void announce(RunFolder& folder, const Address& workers, const Address& stats) {
       nlohmann::json{{"pid", getpid()}, {"workers", workers.text()}, {"stats", stats.text()}}.dump(2));
 }
 
-// A new run with the settings of another one begins with new weights, even if the other run did not.
+// Tells the user that a new run with the settings of another one begins with new weights, although the other run began
+// with given ones.
 void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
   if (folder.resuming() || !options.init_from.empty()) return;
   const std::string source = init_from_of_settings(find_config(options.config));
@@ -108,7 +109,7 @@ bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals)
   return interrupted;
 }
 
-// The same with the actors on this thread.
+// The same for a deterministic run, whose actors run on this thread.
 bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, const StopSignals& signals,
                   const bool& ended) {
   bool interrupted = false;
@@ -134,7 +135,7 @@ int close_run(const RunOutcome& outcome, const std::string& summary_error, bool 
   return interrupted ? kExitInterrupted : 0;
 }
 
-// What CAF and LibTorch cannot start or open later. Throws ConfigError.
+// Throws ConfigError if the system does not allow the files, threads and memory that CAF and LibTorch need later.
 void require_resources(const RunConfig& config) {
   // The run has about 20 files open, and a few more while it writes a checkpoint. Half of all are for workers and
   // inference processes that connect (runtime/caf/listen.h), a quarter for clients of the statistics.

@@ -24,18 +24,18 @@ struct Beginning {
   std::optional<RunFolder::ResumePoint> resume;
 };
 
-// A deterministic run loses nothing when it is resumed: it keeps its epoch and the state of every actor.
+// Restores what only a deterministic run keeps at a resume: its epoch and the state of every actor.
 void restore_actors(const Checkpoint& checkpoint, RunContext& context, Beginning& beginning) {
   if (!checkpoint.scalars.contains(kMetricsLines))
     throw ConfigError("it does not hold the state of a deterministic run's actors; use another run folder");
   context.states = checkpoint.extras;
   beginning.start.version = checkpoint.version;
   beginning.resume->lines = saved_count(checkpoint, kMetricsLines);
-  if (const std::string* held = context.state_of(kMetricsHeld))  // it will be written again
+  if (const std::string* held = context.state_of(kMetricsHeld))  // RunReport writes this line again
     beginning.resume->tensorboard_step = static_cast<int64_t>(env_steps_of(*held));
 }
 
-// The checkpoint to resume from; nothing when none was written.
+// The checkpoint to resume from; nothing if there is none.
 std::optional<Checkpoint> recover(RunFolder& folder, const Learner& learner) {
   CheckpointStore& checkpoints = folder.checkpoints();
   checkpoints.expect_weights(learner.signature()->total_bytes());
@@ -142,7 +142,7 @@ void tell_lost(const RunFolder& folder, uint64_t updates) {
   print_line(line);
 }
 
-// Schedules end with the run, so a run that is made longer or shorter has other values from now on.
+// Warns that schedules change: they depend on the end of the run, which is now at another point.
 void tell_moved_schedules(const RunConfig& config, const std::vector<SettingChange>& changes) {
   const std::string lr = config.trainer.lr_schedule;
   const bool others = config.algorithm.entropy_coef_end >= 0 || config.model.log_std == "scheduled";
@@ -161,17 +161,17 @@ std::vector<SettingChange> changes_of(const RunFolder& folder, const RunConfig& 
   return changed_settings(folder.config_before(), to_json(config));
 }
 
-// The ranking, the epoch and the metrics of this start.
+// Begins the ranking, the epoch and the metrics of this start.
 void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& context, Beginning& beginning) {
   folder.keep_best({static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params,
                     static_cast<uint64_t>(config.evaluation.episodes)},
                    static_cast<uint64_t>(config.checkpoint.keep));
-  // Nobody outlives a deterministic run, and its bytes must not depend on how often it was started.
+  // A deterministic run has no peers that could outlive it, and its results must not depend on the number of starts.
   if (!context.deterministic)
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   folder.begin_metrics(wall_time, beginning.resume);
-  // A deterministic run makes them again.
+  // A deterministic run makes the same updates again, so it loses none.
   if (beginning.resume && !context.deterministic) tell_lost(folder, beginning.resume->updates);
   if (const auto& former = folder.former_metrics()) {
     const std::string line =

@@ -18,7 +18,7 @@
 namespace troupe {
 namespace {
 
-// A command of troupe, with the work in place of the check.
+// A command of troupe that does the work, where troupe itself only checks the flags.
 template <auto read, auto run>
 Command done(Command command) {
   command.parse = read_then_run<read, run>;
