@@ -156,13 +156,15 @@ void note_batch(InferenceState& st, LeaveReason reason, int64_t rows, Clock::dur
 // computed does not fail those of other clients.
 void compute(Self self, const std::vector<Pending>& batch) {
   auto& st = self->state;
+  std::optional<Forward> forward;
   try {
-    answer(self, batch, run_forward(*st.policy, *st.context, batch));
-    return;
+    forward = run_forward(*st.policy, *st.context, batch);
   } catch (const std::exception& e) {
     ++st.report.failed;
     if (batch.size() == 1) return fail(self, batch.front(), Fault::forward_failed, e.what());
   }
+  // Outside the try block: requests that have been answered must not be computed and answered again.
+  if (forward) return answer(self, batch, *forward);
   for (const Pending& pending : batch) compute(self, {pending});
 }
 

@@ -57,7 +57,10 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
         } catch (const std::exception& e) {
           written.error = e.what();
           const std::string line = "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what();
-          message.last ? log_info("recorder", line) : log_error("recorder", line);  // the command prints the last error
+          if (message.last)
+            log_info("recorder", line);  // the command prints the last error
+          else
+            log_error("recorder", line);
         }
         self->send(supervisor, written);
       },

@@ -349,7 +349,10 @@ void ReplayStore::load(const std::string& bytes) {
     *stored.back() = {rollouts[i].rollout, entries.at(i)};
   }
   units_.clear();
-  for (const auto& [rollout, entry] : units) units_.push_back({stored.at(rollout), entry});
+  for (const auto& [rollout, entry] : units) {
+    TROUPE_CHECK(entry < entries.at(rollout).size(), rollout, entry);
+    units_.push_back({stored.at(rollout), entry});
+  }
 }
 
 uint64_t ReplayStore::count_waiting() const {

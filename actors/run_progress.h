@@ -10,8 +10,8 @@ namespace troupe {
 
 // Progress towards `stop.seconds`, in [0, 1], after `seconds` of the current start; 0 without that limit. `start` holds
 // the progress of earlier starts. The limit applies to each start separately: a resumed start continues from the
-// progress of the interrupted one and reaches 1 at its own limit. If the earlier start used up its time, the run counts
-// as one of both times together, as with a larger stop.env_steps.
+// progress of the interrupted one and reaches 1 at its own limit. If the earlier start reached its limit, the
+// progress is that of one run as long as both starts together: it falls, as after an increase of stop.env_steps.
 double time_progress(const StopConfig& stop, double seconds, const ReplayStart& start);
 
 // Progress of the run, in [0, 1]: the largest over all its limits. `time` is the result of time_progress().

@@ -11,7 +11,9 @@ namespace troupe {
 void stop_all(SupervisorSelf self);
 // Call when a child that was told to stop has ended, or when the supervisor no longer waits for it.
 void on_left(SupervisorSelf self, const caf::actor_addr& child);
+// Stops all children once the run has ended and its last checkpoint, evaluation and report are complete.
 void stop_when_complete(SupervisorSelf self);
+// Ends the run with an error, and stops all children. Only the first error counts.
 void fail(SupervisorSelf self, const std::string& error);
 // Stops waiting for children that may be blocked: workers and the evaluator may be inside an environment step.
 void on_farewell_over(SupervisorSelf self);

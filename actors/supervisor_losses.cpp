@@ -121,6 +121,7 @@ void on_restart_due(Self self, const RestartDue& due) {
   auto& st = self->state;
   if (st.phase != Phase::running) return;
   auto resting = (due.inference ? st.resting_inference : st.resting_workers).extract(due.ended);
+  TROUPE_CHECK(!resting.empty(), due.ended);
   if (!due.inference) return spawn_worker(self, resting.mapped());
   const InferenceIndex inference_index = st.next_inference_index++;
   spawn_inference(self, inference_index, resting.mapped());

@@ -1,6 +1,7 @@
 #include "actors/worker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/scheduled_actor.hpp>
@@ -168,14 +169,13 @@ void refuse_inference(Self self, const std::string& name, const std::string& why
 bool is_refused(Self self, const std::string& name, const ActReply& reply) {
   if (reply.fault != Fault::bad_message || !self->state.core->awaits(reply)) return false;
   const caf::strong_actor_ptr& sender = self->current_sender();
-  const bool misjudged = is_of_run(self) && sender && sender->node() != self->node();
-  if (misjudged)
+  if (is_of_run(self) && sender && sender->node() != self->node()) {
     refuse_inference(self, name, "it refuses a request of " + name + " of the run: " + reply.error);
-  else if (self->state.refused)
-    end_refused(self, reply);
-  else
-    return !(self->state.refused = true);  // the request may have been damaged on its way: the worker asks once more
-  return !misjudged;
+    return false;
+  }
+  if (!std::exchange(self->state.refused, true)) return false;  // it may have been damaged on its way: ask once more
+  end_refused(self, reply);
+  return true;
 }
 
 void on_reply(Self self, const RunContext& context, uint64_t worker, const std::string& name, const ActReply& reply) {

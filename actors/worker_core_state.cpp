@@ -51,12 +51,16 @@ void WorkerCore::load(Group& group, const std::string& bytes) {
     group.recurrent.load(state, starts);
   }
   group.returns.assign(returns.view<float>().begin(), returns.view<float>().end());
-  TROUPE_CHECK(static_cast<int64_t>(group.returns.size()) == group.env->rows(), whose, group.returns.size());
+  const auto rows = static_cast<size_t>(group.env->rows());
+  TROUPE_CHECK(group.returns.size() == rows && group.lengths.size() == rows && group.tasks.size() == rows &&
+                   group.failures.size() == rows,
+               whose, rows);
   group.env->load(env);
   // Not from Env::observe(), which writes zeros for a row that is inactive because it failed. Its last step wrote the
   // first observation of its next episode.
   first_rollout(group);
   put_rows(group.step.observations, 0, observations);
+  TROUPE_CHECK(action_mask.bytes() == group.step.action_mask.bytes(), whose, action_mask.bytes());
   if (action_mask.bytes() > 0)  // the data of an empty array may be null, which memcpy must not get
     std::memcpy(group.step.action_mask.mutable_data(), action_mask.data(), action_mask.bytes());
 }

@@ -72,10 +72,10 @@ struct Scenario {
   double clock = 0.01;  // time passes while messages are waiting
   double kill_worker = 0, kill_inference = 0, kill_essential = 0, crash = 0, interrupt = 0, cut = 0, kill_node = 0,
          stall = 0, disk = 0;
-  // Probabilities per call.
+  // Probabilities per call of an environment, a policy or a learner; row_broken and row_fails per row.
   double row_broken = 0, row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0,
          learner_throws = 0, load_fails = 0;
-  uint32_t max_faults = 8;   // largest number of faults of the first group
+  uint32_t max_faults = 8;   // limit on the faults per scheduler step, without those of the clock
   uint32_t max_endings = 2;  // faults that end the process
 
   std::string text() const;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times the losses of the Python package, forward and backward, in turns with the same losses written with torch operations.
+"""Times the losses of the Python package, forward and backward, alternating with the same losses written with torch operations.
 
     PYTHONPATH=build/release/python tools/time_losses.py [--seconds 20] [--json]
 
-512 x 2048 tokens and 64 x 32064 logits, one thread. Ratios are medians over the turns of torch's time by ours.
+512 x 2048 tokens and 64 x 32064 logits, one thread. Ratios are medians of torch's time divided by ours.
 """
 
 import argparse

@@ -24,14 +24,6 @@ namespace {
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr size_t kShownPath = 200;  // bytes of a file's name in an error
 
-constexpr std::array kSectionsOfFormat1 = {"env",        "workers",    "rollout", "inference", "replay",
-                                           "model",      "algorithm",  "trainer", "stop",      "stats",
-                                           "evaluation", "checkpoint", "network"};
-
-bool has_every_section(const Json& root) {
-  return std::ranges::all_of(kSectionsOfFormat1, [&](const char* section) { return root.contains(section); });
-}
-
 // Replaces the numbers that meant "unset" by null.
 void upgrade_from_1(Json& root) {
   const auto algorithm = root.find("algorithm");
@@ -47,7 +39,7 @@ void upgrade(Json& root, const std::string& name, ConfigSource source) {
   constexpr Setting kFormat = {
       .key = "format", .kind = Setting::Kind::integer, .low = 1, .high = static_cast<double>(kConfigFormat)};
   const auto found = root.find("format");
-  int64_t format = source == ConfigSource::run || has_every_section(root) ? 1 : kConfigFormat;
+  int64_t format = source == ConfigSource::run ? 1 : kConfigFormat;
   if (found != root.end()) {
     format = std::get<int64_t>(read_value(kFormat, *found, name + ": format"));
     root.erase(found);

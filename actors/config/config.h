@@ -24,7 +24,7 @@ inline constexpr int64_t kConfigFormat = 2;
 
 // Where a config comes from, which tells the format of one without "format".
 enum class ConfigSource {
-  user,  // the current format, unless it has every section of format 1: then an older program wrote it
+  user,  // the current format
   run,   // a run folder or checkpoint: format 1
 };
 

@@ -25,7 +25,7 @@ class RunningNormalizer {
   // Adds another stream (Chan, Golub, LeVeque 1979, Stanford report STAN-CS-79-773).
   void merge(const RunningNormalizer& other);
 
-  // Population variance of feature i; 1 with fewer than two samples, so that an unused normalizer changes nothing.
+  // Population variance of feature i; 1 with fewer than two samples.
   double variance(int64_t i) const;
   // out = clamp((in - mean) / sqrt(variance + epsilon), -clip, clip), [B, O]; clip 0 = no clipping. `in` and `out` may
   // be the same array.

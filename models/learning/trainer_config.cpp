@@ -4,6 +4,9 @@
 
 namespace troupe {
 
+// Optimizers compute with float32: a larger decay would become 1 there.
+constexpr double kLargestDecay = 0.9999999;
+
 void describe(TrainerConfig& c, Fields& fields) {
   const Section s(fields, "trainer", "models/learning");
   s.add(c.super_batch, "super_batch", between(1, 1e9),
@@ -30,9 +33,9 @@ void describe(TrainerConfig& c, Fields& fields) {
         "lr_schedule wsd: fraction of the run at the peak learning rate");
   s.add(c.lr_warmup, "lr_warmup", between(0, kMostCount),
         "updates over which the learning rate rises: the k-th has k / lr_warmup of it; 0 = no warm-up");
-  s.add(c.adam_beta1, "adam_beta1", below(0, 1), "decay of Adam's first moment");
-  s.add(c.adam_beta2, "adam_beta2", below(0, 1), "decay of Adam's second moment");
-  s.add(c.adam_epsilon, "adam_epsilon", above(0, 1), "added to Adam's denominator");
+  s.add(c.adam_beta1, "adam_beta1", between(0, kLargestDecay), "decay of Adam's first moment");
+  s.add(c.adam_beta2, "adam_beta2", between(0, kLargestDecay), "decay of Adam's second moment");
+  s.add(c.adam_epsilon, "adam_epsilon", between(1e-30, 1), "added to Adam's denominator");
   s.add(c.weight_decay, "weight_decay", between(0, 10), "decoupled weight decay");
   s.add(c.max_grad_norm, "max_grad_norm", between(0, 1e9),
         "gradients with a larger norm are scaled down to this norm; 0 = off");

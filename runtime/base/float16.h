@@ -1,6 +1,6 @@
 #pragma once
-// Float16 and BFloat16: the two floating-point formats of 16 bits, as bits, with exact conversions from and to float32.
-// They are for storage; computations use float32. Pure functions; any thread.
+// Float16 and BFloat16: the two floating-point formats of 16 bits, as bits. The conversion to float32 is exact; the one
+// from float32 rounds. They are for storage; computations use float32. Pure functions; any thread.
 
 #include <bit>
 #include <cstdint>
@@ -29,7 +29,7 @@ inline float to_float(Float16 x) {
 }
 
 // The nearest number of the format; of two equally near ones, that with an even mantissa; infinity beyond the largest.
-// NaN becomes a quiet NaN. There are no branches, so that loops vectorise.
+// NaN becomes a quiet NaN. to_bfloat16() has no branches, so that loops vectorise.
 [[gnu::always_inline]] inline BFloat16 to_bfloat16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;

@@ -41,7 +41,10 @@ Descriptor connect_to_address(const std::string& address, uint16_t port) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* first = nullptr;
-  if (::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &first) != 0) return {};
+  if (::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &first) != 0) {
+    errno = EADDRNOTAVAIL;
+    return {};
+  }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(first, &::freeaddrinfo);
   Descriptor socket(::socket(first->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.number() < 0) return {};
@@ -72,7 +75,7 @@ caf::error await_greeting(const std::string& address, uint16_t port, Clock::time
   char bytes[kFirstBytes];
   const ssize_t count = ::recv(socket.number(), bytes, sizeof bytes, 0);
   if (count > 0) return judge({bytes, static_cast<size_t>(count)});
-  if (count < 0 && errno == ECONNREFUSED) return make_error(Fault::peer_gone, std::generic_category().message(errno));
+  if (count < 0 && errno != ECONNRESET) return make_error(Fault::peer_gone, std::generic_category().message(errno));
   return make_error(Fault::not_ready,
                     "it closed the connection at once: another program, or a troupe process that has as many "
                     "connections as it takes");

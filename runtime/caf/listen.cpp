@@ -236,19 +236,19 @@ class GuardedDoorman : public caf::io::doorman {
 uint16_t detail::listen(caf::actor_system& system, const caf::strong_actor_ptr& actor, std::set<std::string> interface,
                         const std::string& host, uint16_t port, const AcceptedMessages& messages,
                         const ListenLimits& limits) {
-  int socket = -1;
+  Descriptor socket;
   try {
-    socket = open_listener(host, port);
+    socket = Descriptor(open_listener(host, port));
   } catch (const IoError& refused) {
     throw ConfigError(std::string("--listen ") + refused.what());
   }
-  const auto bound = network::local_port_of_fd(socket);
+  const auto bound = network::local_port_of_fd(socket.number());
   TROUPE_CHECK(bound, host);
   auto shared = std::make_shared<Port>(limits, messages);
   shared->limits.connections = std::min<size_t>(limits.connections, raise_open_files() / 2);
   auto& middleman = system.middleman();
   caf::io::doorman_ptr doorman = caf::make_counted<GuardedDoorman>(
-      dynamic_cast<network::default_multiplexer&>(middleman.backend()), socket, shared);
+      dynamic_cast<network::default_multiplexer&>(middleman.backend()), socket.release(), shared);
   // What middleman().publish() does with a doorman of its own.
   const auto broker = caf::actor_cast<caf::actor>(broker_of(system));
   caf::anon_send(broker, caf::publish_atom::value, std::move(doorman), *bound, actor, std::move(interface));

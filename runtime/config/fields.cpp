@@ -5,14 +5,11 @@
 #include "runtime/base/errors.h"
 
 namespace troupe {
-namespace {
 
 std::string_view section_of(std::string_view path) {
   const size_t dot = path.rfind('.');
   return dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
 }
-
-}  // namespace
 
 std::string_view Field::section() const { return section_of(path); }
 
@@ -28,7 +25,7 @@ void Section::put(FieldValue value, std::string_view key, Setting setting, std::
   setting.unset = more.unset;
   setting.elsewhere = more.elsewhere;
   setting.owner = owner_;
-  setting.change = more.change == Change::never ? change_ : more.change;
+  setting.change = more.change.value_or(change_);
   fields_.push_back({std::string(name_) + (name_.empty() ? "" : ".") + std::string(key), setting, value});
 }
 

@@ -61,7 +61,7 @@ class Section {
   struct More {
     std::string_view unset = {};
     std::span<const std::string_view> elsewhere = {};
-    Change change = Change::never;
+    std::optional<Change> change = {};  // default: that of the section
   };
 
   // The kind of the setting follows from the member; `accepts` has its limits.
@@ -85,6 +85,9 @@ class Section {
   std::string_view name_, owner_;
   Change change_;
 };
+
+// The part of a path before its last dot; empty at the top level.
+std::string_view section_of(std::string_view path);
 
 // The field of that path, or nullptr.
 const Field* find_field(const Fields& fields, std::string_view path);

@@ -7,11 +7,6 @@
 namespace troupe {
 namespace {
 
-std::string_view section_of(std::string_view path) {
-  const size_t dot = path.rfind('.');
-  return dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
-}
-
 std::string_view key_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 bool is_object_or_inside(const Fields& fields, std::string_view path) {

@@ -1,4 +1,4 @@
-// Settings of a config file as text: the writer, the list in words and the JSON schema.
+// Settings of a config file as text: the writer, the list of settings for `troupe config` and the JSON schema.
 
 #include <nlohmann/json.hpp>
 

@@ -164,19 +164,19 @@ void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& s
 // before the summary, so somebody has removed it.
 void RunFolder::require_checkpoint_of_summary() const {
   const std::string path = path_ + kSummaryFile, folder = path_ + "/checkpoints";
-  if (!disk_->exists(path) || !disk_->list(folder).empty()) return;
-  const json summary = json::parse(disk_->read(path), nullptr, false);
-  const bool untrained = summary.is_object() && summary.contains("updates") && summary["updates"] == 0;
-  if (untrained) return;
+  if (!disk_->exists(path) || !checkpoints_.list().empty()) return;
+  const json summary = json::parse(disk_->read(path, kMaxConfigBytes), nullptr, false);
+  const bool readable = summary.is_object() && summary.contains("updates");
+  if (readable && summary["updates"] == 0) return;
   throw ConfigError(folder + ": holds no checkpoint, but " + path +
-                    " is of a run that has trained; restore the checkpoints, use another run folder, or remove " +
-                    path + " to begin anew");
+                    (readable ? " is of a run that has trained" : " cannot be read, so the run may have trained") +
+                    "; restore the checkpoints, use another run folder, or remove " + path + " to begin anew");
 }
 
 // Accepts changed settings if the run has not trained yet, and throws ConfigError otherwise.
 void RunFolder::replace_settings(const std::vector<SettingChange>& conflicts) {
   const bool trained = metrics_.has_updates();
-  const bool saved = !disk_->list(path_ + "/checkpoints").empty();
+  const bool saved = !checkpoints_.list().empty();
   const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0};  // the weights before the first update
   if (trained || (saved && !only_first))
     throw ConfigError(path_ + ": cannot resume: " + sentences_of(conflicts) + "; to resume, " +

@@ -1,5 +1,5 @@
 """Losses, divergences and distributions compared with PyTorch's. Torch computes in float64; the tolerance is the rounding of float32
-results, 1e-5 relative and 1e-6 absolute, unless a test says otherwise."""
+results, 1e-5 relative and 1e-6 absolute, unless a test gives others."""
 
 import numpy as np
 import oracles

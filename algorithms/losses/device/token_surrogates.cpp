@@ -31,8 +31,9 @@ void bound_ratio(Job& job, const ParameterValues& p) {
   job.lowest_log_ratio = std::max(-kMaxLogRatio, log_of(p.number_or("ratio_min", 1e-30)));
   job.highest_log_ratio = std::min(kMaxLogRatio, log_of(p.number_or("ratio_max", 1e30)));
   if (!(job.lowest_log_ratio < job.highest_log_ratio))
-    throw ConfigError("ratio_min: " + std::to_string(p.number("ratio_min")) + " with ratio_max " +
-                      std::to_string(p.number("ratio_max")) + ", expected less than ratio_max");
+    throw ConfigError("ratio_min: the log of the ratio would be limited to " + std::to_string(job.lowest_log_ratio) +
+                      " to " + std::to_string(job.highest_log_ratio) +
+                      ", expected ratio_min below ratio_max and both within exp(-20) to exp(20)");
 }
 
 }  // namespace

@@ -238,7 +238,7 @@ TEST_CASE("yaml: aliases that multiply are refused, and so is one inside its own
   CHECK(refusal("a: &a [1, *a]\n") == "run.yaml:1:11: an alias inside of what it stands for");
 }
 
-TEST_CASE("yaml: very deep or long texts are refused or read quickly") {
+TEST_CASE("yaml: very deep texts are refused, and long ones are read") {
   for (const char* open : {"[", "{a: ", "- ", "? "})
     CHECK(refusal(nested(open, "", "", 200'000)).starts_with("run.yaml:"));
   CHECK(refusal("a: " + std::string(1 << 20, '1')) == "");
