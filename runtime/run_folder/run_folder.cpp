@@ -164,7 +164,7 @@ void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& s
 // before the summary, so somebody has removed it.
 void RunFolder::require_checkpoint_of_summary() const {
   const std::string path = path_ + kSummaryFile, folder = path_ + "/checkpoints";
-  if (!disk_->exists(path) || !checkpoints_.list().empty()) return;
+  if (!disk_->exists(path) || has_saved()) return;
   const json summary = json::parse(disk_->read(path, kMaxConfigBytes), nullptr, false);
   const bool readable = summary.is_object() && summary.contains("updates");
   if (readable && summary["updates"] == 0) return;
@@ -173,10 +173,18 @@ void RunFolder::require_checkpoint_of_summary() const {
                     "; restore the checkpoints, use another run folder, or remove " + path + " to begin anew");
 }
 
+// Whether checkpoints/ has a checkpoint, also one that was set aside as damaged; not what an interrupted write left,
+// nor what somebody else put there.
+bool RunFolder::has_saved() const {
+  return std::ranges::any_of(disk_->list(path_ + "/checkpoints"), [](const std::string& name) {
+    return !name.empty() && name.front() >= '0' && name.front() <= '9' && !name.ends_with(".tmp");
+  });
+}
+
 // Accepts changed settings if the run has not trained yet, and throws ConfigError otherwise.
 void RunFolder::replace_settings(const std::vector<SettingChange>& conflicts) {
   const bool trained = metrics_.has_updates();
-  const bool saved = !checkpoints_.list().empty();
+  const bool saved = has_saved();
   const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0};  // the weights before the first update
   if (trained || (saved && !only_first))
     throw ConfigError(path_ + ": cannot resume: " + sentences_of(conflicts) + "; to resume, " +

@@ -116,6 +116,7 @@ class RunFolder {
   void refuse_foreign_folder() const;
   void refuse_other_kinds() const;
   void require_checkpoint_of_summary() const;
+  bool has_saved() const;
   void prune();
   void replace_settings(const std::vector<SettingChange>& conflicts);
 

@@ -525,10 +525,14 @@ TEST_CASE_FIXTURE(Fixture,
     disk.write_atomic("run/config.json", kConfig);
     disk.write_atomic("run/metrics.jsonl", std::string("{\"updates\":4}\n"));
     disk.write_atomic("run/summary.json", summary);
+    disk.make_directory("run/checkpoints/notes");             // not ours
+    disk.make_directory("run/checkpoints/000000000004.tmp");  // left by an interrupted write
+    const std::string why = summary.find("updates") != std::string::npos
+                                ? " is of a run that has trained"
+                                : " cannot be read, so the run may have trained";
     CHECK(config_error_of([&] { RunFolder(disk, "run", other); }) ==
-          "run/checkpoints: holds no checkpoint, but run/summary.json is of a run that has trained; restore the "
-          "checkpoints, use "
-          "another run folder, or remove run/summary.json to begin anew");
+          "run/checkpoints: holds no checkpoint, but run/summary.json" + why +
+              "; restore the checkpoints, use another run folder, or remove run/summary.json to begin anew");
     CHECK(disk.read("run/config.json") == kConfig);
     CHECK(metrics() == "{\"updates\":4}\n");
   }
