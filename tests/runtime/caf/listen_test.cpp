@@ -14,6 +14,7 @@
 #include "actors/messages.h"
 #include "actors/network_messages.h"
 #include "runtime/base/descriptor.h"
+#include "runtime/base/process_stats.h"
 #include "runtime/caf/broker.h"
 #include "runtime/caf/system.h"
 #include "tests/process/raw_connection.h"
@@ -118,4 +119,24 @@ TEST_CASE("caf_listen: a connection right after one that has ended is not confus
   CHECK(eventually([&] { return listening.known_processes() == kPeers + 1; }));
   open.pop_back();  // its end also removes the data about all processes without a connection
   CHECK(eventually([&] { return listening.known_processes() == kPeers; }));
+}
+
+TEST_CASE("caf_listen: memory for announced messages goes back to the system when their connections end") {
+  constexpr uint8_t kDirectMessage = 2;
+  constexpr uint32_t kAnnounced = 17'000'000, kPeers = 20;
+  Listening listening;
+  std::string header = caf_header(kDirectMessage, kAnnounced, 1);
+  header.back() = 6;  // number of the receiver
+  const uint64_t before = resident_bytes();
+  // The second time, the allocator keeps what it frees unless it is told not to.
+  for (uint32_t wave = 0; wave < 2; ++wave) {
+    std::vector<Client> open;
+    for (uint32_t i = 0; i < kPeers; ++i) {
+      open.push_back(listening.peer(wave * kPeers + i + 1));
+      open.back().send(header + "begin");
+    }
+    CHECK(eventually([&] { return resident_bytes() > before + uint64_t{kPeers} * kAnnounced / 2; }));
+    open.clear();
+    CHECK(eventually([&] { return resident_bytes() < before + 2 * uint64_t{kAnnounced}; }));
+  }
 }
