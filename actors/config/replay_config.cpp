@@ -5,7 +5,7 @@ namespace troupe {
 void describe(ReplayConfig& c, Fields& fields) {
   const Section s(fields, "replay", "actors");
   s.add(c.mode, "mode", one_of(kWords<"consume_once", "reuse">),
-        "consume_once: each sample is used in exactly one update; reuse: a bounded FIFO buffer, from which samples are "
+        "consume_once: each sample is used in at most one update; reuse: a bounded FIFO buffer, from which samples are "
         "drawn repeatedly");
   s.add(c.draw, "draw", one_of(kWords<"column", "sample">),
         "column: the rollout.length steps of a row are drawn together; sample: single steps are drawn, so that an "

@@ -51,7 +51,10 @@ void check_importance_weights(const AlgorithmConfig& a, const AlgorithmConfig& d
                     instead = "set algorithm.advantage to \"vtrace\"";
   require_effect("algorithm.rho_bar", a.rho_bar, d.rho_bar, used, other, instead);
   require_effect("algorithm.c_bar", a.c_bar, d.c_bar, used, other, instead);
-  require_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.pg_rho_bar, used, other, instead);
+  const bool weighted = a.vtrace_adv == "pg_rho";
+  require_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.pg_rho_bar, used && weighted,
+                 used ? "algorithm.vtrace_adv " + in_quotes(a.vtrace_adv) : other,
+                 used ? "set algorithm.vtrace_adv to \"pg_rho\"" : instead);
   require_effect("algorithm.vtrace_adv", a.vtrace_adv, d.vtrace_adv, used, other, instead);
   if (used && a.rho_bar < a.c_bar)
     refuse("algorithm.rho_bar", number_text(a.rho_bar),

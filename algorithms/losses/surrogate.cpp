@@ -125,10 +125,7 @@ void bound_ratio(SurrogateJob& job, const ParameterValues& p) {
   const auto log_of = [](double ratio) { return static_cast<float>(std::log(ratio)); };
   job.lowest_log_ratio = std::max(-kMaxLogRatio, log_of(p.number_or("ratio_min", 1e-30)));
   job.highest_log_ratio = std::min(kMaxLogRatio, log_of(p.number_or("ratio_max", 1e30)));
-  if (!(job.lowest_log_ratio < job.highest_log_ratio))
-    throw ConfigError("ratio_min: the log of the ratio would be limited to " + std::to_string(job.lowest_log_ratio) +
-                      " to " + std::to_string(job.highest_log_ratio) +
-                      ", expected ratio_min below ratio_max and both within exp(-20) to exp(20)");
+  if (!(job.lowest_log_ratio < job.highest_log_ratio)) refuse_ratio_bounds(p);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "algorithms/losses/surrogate_table.h"
 
 #include <array>
+#include <cmath>
+#include <string>
 #include <vector>
 
 #include "algorithms/common/names.h"
@@ -255,6 +257,15 @@ Surrogate make_surrogate(std::string_view name, std::string_view path) {
   }
   find_name(path, name, names);  // throws
   throw InvariantError("known name not found: " + std::string(name));
+}
+
+void refuse_ratio_bounds(const ParameterValues& parameters) {
+  const auto shown = [&](const char* key) {
+    const double value = parameters.number(key);
+    return std::isnan(value) ? "unset" : std::to_string(value);
+  };
+  throw ConfigError("ratio_min: " + shown("ratio_min") + " with ratio_max " + shown("ratio_max") +
+                    ", expected less than ratio_max, and both within exp(-20) to exp(20)");
 }
 
 }  // namespace troupe

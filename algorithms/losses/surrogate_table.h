@@ -21,4 +21,7 @@ SurrogateSums geo_mean_surrogate(const SurrogateInput&, const ParameterValues&, 
 SurrogateSums clip_cov_surrogate(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 SurrogateSums kl_cov_surrogate(const SurrogateInput&, const ParameterValues&, const SurrogateOutput&);
 
+// Throws ConfigError: ratio_min and ratio_max leave no ratio between them.
+[[noreturn]] void refuse_ratio_bounds(const ParameterValues& parameters);
+
 }  // namespace troupe

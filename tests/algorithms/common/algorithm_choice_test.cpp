@@ -247,6 +247,9 @@ TEST_CASE("algorithm choice: errors for names and parameters contain the path") 
       {{"rho_bar=2"},
        "algorithm.rho_bar: 2 has no effect with algorithm.advantage \"gae\"; set algorithm.advantage to \"vtrace\", or "
        "remove algorithm.rho_bar (default 1)"},
+      {{"advantage=vtrace", "pg_rho_bar=2"},
+       "algorithm.pg_rho_bar: 2 has no effect with algorithm.vtrace_adv \"unweighted\"; set algorithm.vtrace_adv to "
+       "\"pg_rho\", or remove algorithm.pg_rho_bar (default 1)"},
       {{"advantage=grpo", "vtrace_adv=pg_rho"},
        "algorithm.vtrace_adv: \"pg_rho\" has no effect with algorithm.advantage \"grpo\"; set algorithm.advantage to "
        "\"vtrace\", or remove algorithm.vtrace_adv (default \"unweighted\")"},
