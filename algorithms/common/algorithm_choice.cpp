@@ -254,9 +254,16 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
                        static_cast<float>(config.huber_delta)};
   result.kl = find_kl(config.kl);
   result.correction = choose_correction(config);
-  if (result.correction && run.importance_weights && config.vtrace_adv == "pg_rho")
-    refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
-           "and algorithm.rollout_correction both weight advantages by the importance ratio; remove one of them");
+  if (run.importance_weights && config.vtrace_adv == "pg_rho") {
+    if (result.correction)
+      refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
+             "and algorithm.rollout_correction both weight advantages by the importance ratio; remove one of them");
+    if (result.surrogate.entry->has_ratio)
+      refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
+             "and algorithm.surrogate " + in_quotes(config.surrogate) +
+                 " both weight advantages by the importance ratio; remove algorithm.vtrace_adv, or set "
+                 "algorithm.surrogate to \"reinforce\" or \"gpg\"");
+  }
   result.whole_sequences =
       result.surrogate.entry->needs == SurrogateNeeds::sequence || result.aggregation != Aggregation::token_mean;
   result.sequences = result.whole_sequences || run.sequences || result.correction;
@@ -325,6 +332,8 @@ void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch) {
                " compares all samples of a minibatch; use 0");
 }
 
+std::span<const Setting> correction_settings() { return kCorrectionParameters; }
+
 std::vector<ChoiceParameters> algorithm_parameters() {
   std::vector<ChoiceParameters> all;
   const auto add = [&](const char* path, std::string_view choice, std::span<const Setting> settings) {
@@ -346,56 +355,6 @@ std::vector<ChoiceParameters> algorithm_parameters() {
   }
   add("algorithm.rollout_correction", "", kCorrectionParameters);
   return all;
-}
-
-namespace {
-
-// A schema condition: if the section has one of these names, then its parameters are these.
-Json condition(const char* key, const char* params, const std::vector<std::string>& names, bool is_default,
-               std::span<const Setting> parameters) {
-  Json test = {{"properties", {{key, {{"enum", names}}}}}};
-  if (!is_default) test["required"] = {key};
-  return {{"if", test}, {"then", {{"properties", {{params, object_schema(parameters)}}}}}};
-}
-
-}  // namespace
-
-std::string algorithm_schema(const std::string& schema) {
-  Json root = Json::parse(schema);
-  Json& section = root["properties"]["algorithm"];
-  Json& properties = section["properties"];
-  Json all_of = Json::array();
-  std::vector<std::string> names;
-  for (const AdvantageEntry& entry : advantage_table()) {
-    std::vector<std::string> own = {std::string(entry.name)};
-    for (const std::string_view alias : entry.aliases) own.emplace_back(alias);
-    names.insert(names.end(), own.begin(), own.end());
-    const auto parameters = entry.run.sequences ? entry.parameters : std::span<const Setting>();
-    all_of.push_back(
-        condition("advantage", "advantage_params", own, entry.name == AlgorithmConfig().advantage, parameters));
-  }
-  properties["advantage"].erase("pattern");
-  properties["advantage"]["enum"] = names;
-  names.clear();
-  Json modes = Json::object();
-  for (const SurrogateEntry& entry : surrogate_table()) {
-    std::vector<std::string> own = {std::string(entry.name)};
-    for (const SurrogateAlias& alias : entry.aliases)
-      if (!alias.name.empty()) own.emplace_back(alias.name);
-    for (const std::string& name : own) modes[name] = object_schema(entry.parameters);
-    names.insert(names.end(), own.begin(), own.end());
-    all_of.push_back(condition("surrogate", "surrogate_params", own, entry.name == "clip", entry.parameters));
-  }
-  properties["kl"].erase("pattern");
-  properties["kl"]["enum"] = kl_names();
-  properties["surrogate"].erase("pattern");
-  properties["surrogate"]["enum"] = names;
-  properties["clip_config"]["properties"] = modes;
-  properties["clip_config"]["additionalProperties"] = false;
-  Json correction = object_schema(kCorrectionParameters);
-  properties["rollout_correction"].update(correction);
-  section["allOf"] = all_of;
-  return root.dump(2) + '\n';
 }
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 // before it starts anything. Plain values.
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +77,9 @@ bool needs_groups(const AlgorithmChoice& choice);
 
 // Whether the estimator needs the probabilities of all actions, not only of the sampled ones.
 bool needs_probabilities(const AlgorithmChoice& choice);
+
+// The parameters of `algorithm.rollout_correction`.
+std::span<const Setting> correction_settings();
 
 // The parameters that belong to one name, for help and documentation.
 struct ChoiceParameters {

@@ -92,6 +92,7 @@ struct SurrogateEntry {
   SurrogateNeeds needs;
   Aggregation aggregation;  // the default for this surrogate
   SurrogateFunction function;
+  bool has_ratio = true;  // whether the loss contains the importance ratio
 };
 
 // Every surrogate under its name in a config file (`algorithm.surrogate`).

@@ -228,11 +228,11 @@ constexpr std::array kTable = {
     SurrogateEntry{"cispo", Aliases{Alias{"cispo_clip"}, {"is_clip"}, {"is_weight_clip"}}, kCispoParameters, kToken,
                    kTokenMean, cispo_surrogate},
     SurrogateEntry{"gspo", {}, kGspoParameters, kSequence, kSeqMean, gspo_surrogate},
-    SurrogateEntry{"gpg", {}, kPlainParameters, kToken, kTokenMean, log_prob_surrogate},
+    SurrogateEntry{"gpg", {}, kPlainParameters, kToken, kTokenMean, log_prob_surrogate, false},
     SurrogateEntry{"clip_cov", Aliases{Alias{"clip-cov"}}, kClipCovParameters, kBatch, kTokenMean, clip_cov_surrogate},
     SurrogateEntry{"kl_cov", Aliases{Alias{"kl-cov"}}, kKlCovParameters, kBatch, kTokenMean, kl_cov_surrogate},
     SurrogateEntry{"geo_mean", Aliases{Alias{"gmpo"}}, kGeoMeanParameters, kSequence, kSeqMean, geo_mean_surrogate},
-    SurrogateEntry{"reinforce", {}, kPlainParameters, kToken, kTokenMean, log_prob_surrogate},
+    SurrogateEntry{"reinforce", {}, kPlainParameters, kToken, kTokenMean, log_prob_surrogate, false},
     SurrogateEntry{"gipo", Aliases{Alias{"log_gauss_clip"}}, kGipoParameters, kToken, kTokenMean, gipo_surrogate},
     SurrogateEntry{"none", Aliases{Alias{"no_clip"}}, kPlainParameters, kToken, kTokenMean, unclipped_surrogate},
 };

@@ -284,6 +284,10 @@ TEST_CASE("algorithm choice: errors for names and parameters contain the path") 
       {{"advantage=vtrace", "vtrace_adv=pg_rho", "rollout_correction.is=token"},
        "algorithm.vtrace_adv: \"pg_rho\" and algorithm.rollout_correction both weight advantages by the importance "
        "ratio; remove one of them"},
+      {{"advantage=vtrace", "vtrace_adv=pg_rho"},
+       "algorithm.vtrace_adv: \"pg_rho\" and algorithm.surrogate \"clip\" both weight advantages by the importance "
+       "ratio; remove algorithm.vtrace_adv, or set algorithm.surrogate to \"reinforce\" or \"gpg\""},
+      {{"advantage=vtrace", "vtrace_adv=pg_rho", "pg_rho_bar=2", "surrogate=reinforce"}, ""},
   };
   for (const auto& [overrides, error] : cases) {
     CAPTURE(overrides);
