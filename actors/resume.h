@@ -1,5 +1,5 @@
 #pragma once
-// How a run goes on from a checkpoint: what is written beside the learner's state, and what a new process makes of it.
+// How a run resumes from a checkpoint: what is saved beside the learner's state, and what a new process reads from it.
 // Plain functions.
 
 #include <cstdint>

@@ -30,9 +30,9 @@ class SamplingWatch {
       : patience_(patience), deterministic_(deterministic) {}
 
   void joined(uint64_t worker, Clock::time_point now);
-  // `failed`: it ended with an error and will be started again, so the time goes on. Otherwise it left the run: it was
-  // stopped, killed, or its connection was lost. When the last one leaves, the time begins anew with the next that
-  // comes.
+  // `failed`: it ended with an error and will be started again, so the time since the last step keeps counting.
+  // Otherwise it left the run: it was stopped, killed, or its connection was lost. After the last worker has left, the
+  // time starts at 0 when the next one joins.
   void left(uint64_t worker, bool failed);
   // A worker has made this many environment steps since it began.
   void stepped(uint64_t worker, uint64_t env_steps);

@@ -19,25 +19,28 @@ void require_same(const std::string& setting, const T& source, const T& now) {
                     "; give this run the same value");
 }
 
-// Throws unless the two lists of layers compute the same. Their tensors have been compared before. An error counts
-// convolutions as the setting "layers" does.
+std::string text_of(const NetLayer& layer) {
+  switch (layer.kind) {
+    case NetLayer::Kind::image: return std::string("an image in the order ") + (layer.channels_last ? "hwc" : "chw");
+    case NetLayer::Kind::conv:
+      return "a convolution with stride " + std::to_string(layer.stride) + " and padding " +
+             std::to_string(layer.padding);
+    case NetLayer::Kind::embedding: return "an embedding";
+    case NetLayer::Kind::linear: return "a linear layer";
+  }
+  TROUPE_CHECK(false, "layer kind", static_cast<int>(layer.kind));
+}
+
+// Throws unless the two lists of layers compute the same. Their tensors have been compared before.
 void require_same_layers(const std::string& encoder, const std::vector<NetLayer>& source,
                          const std::vector<NetLayer>& now) {
-  const auto reads_image = [](const std::vector<NetLayer>& layers) {
-    return std::ranges::any_of(layers, [](const NetLayer& each) { return each.kind == NetLayer::Kind::image; });
+  if (source == now) return;
+  const size_t i = static_cast<size_t>(std::ranges::mismatch(source, now).in1 - source.begin());
+  const auto text = [i](const std::vector<NetLayer>& layers) {
+    return i < layers.size() ? text_of(layers[i]) : std::string("missing");
   };
-  require_same(encoder + ".kind", std::string(reads_image(source) ? "conv" : "mlp"),
-               std::string(reads_image(now) ? "conv" : "mlp"));
-  const auto order = [](const NetLayer& image) { return std::string(image.channels_last ? "hwc" : "chw"); };
-  size_t convolutions = 0;
-  for (size_t i = 0; i < std::min(source.size(), now.size()); ++i) {
-    const NetLayer &before = source[i], &after = now[i];
-    if (before.kind == NetLayer::Kind::image) require_same(encoder + ".order", order(before), order(after));
-    if (before.kind != NetLayer::Kind::conv) continue;
-    const std::string layer = encoder + ".layers[" + std::to_string(convolutions++) + ']';
-    require_same(layer + ".stride", before.stride, after.stride);
-    require_same(layer + ".padding", before.padding, after.padding);
-  }
+  throw ConfigError("was trained with " + encoder + ", whose layer " + std::to_string(i) + " is " + text(source) +
+                    "; in this run it is " + text(now) + "; give this run the same encoder");
 }
 
 void require_same_net(const ModelConfig& source, const ModelConfig& now, const EnvSpec& env) {

@@ -37,7 +37,7 @@ class Network {
   // [B, 1] only the values, which may cost less.
   virtual at::Tensor values(const NetworkInput& input) = 0;
   // Adds to the gradients of the parameters, from dL/dpolicy and dL/dvalues of the last forward(). An undefined
-  // gradient stands for zeros.
+  // gradient counts as zeros.
   virtual void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) = 0;
 };
 

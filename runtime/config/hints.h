@@ -17,12 +17,12 @@ struct Hint {
   // A path, like "env.name"; without a dot a key in any section; or a setting and a text that it does not accept, like
   // "model.kind=lstm".
   std::string_view name;
-  std::string_view path = {};    // what it stands for: a setting, or a place inside one that is an object
-  std::string_view advice = {};  // where it stands for no setting: what to do
+  std::string_view path = {};    // the setting that it means, or a key inside a setting that is an object
+  std::string_view advice = {};  // if it means no setting: what to do instead
 };
 using Hints = std::span<const Hint>;
 
-// What an exact name stands for: settings, advice, or neither.
+// What an exact name means: settings, advice, or neither.
 struct Meaning {
   std::vector<std::string> paths;
   std::string advice;

@@ -49,7 +49,8 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // Whether a run was here before; it goes on from checkpoints().recover(), or from the start when that gives nothing.
+  // Whether a run was here before; it continues from checkpoints().recover(), or begins
+  // anew when that gives nothing.
   bool resuming() const { return resuming_; }
   // Whether the settings took the place of conflicting ones that the folder held, because nothing was trained yet.
   bool replaced_settings() const { return replaced_; }
@@ -79,7 +80,7 @@ class RunFolder {
   // log.txt, for open_log(). Throws ConfigError.
   std::unique_ptr<AppendFile> open_log_file();
 
-  // Where a resumed run goes on.
+  // Where a resumed run continues.
   using ResumePoint = RunMetrics::ResumePoint;
   // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and
   // what lies past the resume point. Without a resume point, a metrics.jsonl with lines is renamed. `wall_time` is in

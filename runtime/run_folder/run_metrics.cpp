@@ -150,7 +150,7 @@ void RunMetrics::best_effort(const std::string& file, Losses& losses, const std:
     write();
   } catch (const IoError& error) {
     ++losses.total;
-    if (losses.in_a_row++ == 0) log_error(kComponent, std::string(error.what()) + "; the run goes on without it");
+    if (losses.in_a_row++ == 0) log_error(kComponent, std::string(error.what()) + "; the run continues without it");
     return;
   }
   if (losses.in_a_row > 0)

@@ -19,7 +19,7 @@ class RunMetrics {
  public:
   RunMetrics(Disk& disk, std::string folder) : disk_(&disk), folder_(std::move(folder)) {}
 
-  // Where a resumed run goes on.
+  // Where a resumed run continues.
   struct ResumePoint {
     // Lines of metrics.jsonl with larger "updates" or "env_steps" are cut off, they will be written again.
     uint64_t updates = 0;

@@ -28,13 +28,18 @@ void WeightReceiver::stop() {
 }
 
 ReceiverStep WeightReceiver::step(std::chrono::milliseconds idle) {
+  for (;;)
+    if (std::optional<ReceiverStep> done = try_step(idle)) return *std::move(done);
+}
+
+std::optional<ReceiverStep> WeightReceiver::try_step(std::chrono::milliseconds idle) {
   std::optional<Rendezvous> invitation;
   std::stop_token leave;
   {
     const MutexLock lock(mutex_);
     if (!group_ && !lost_after_swap_)
       changed_.wait_for(mutex_, idle, [this]() TROUPE_REQUIRES(mutex_) { return invitation_ || stopped_; });
-    if (stopped_) return {Did::stopped, nullptr, {}};
+    if (stopped_) return ReceiverStep{Did::stopped, nullptr, {}};
     invitation = std::exchange(invitation_, std::nullopt);
     if (invitation) leave_ = {};
     leave = leave_.get_token();
@@ -42,16 +47,16 @@ ReceiverStep WeightReceiver::step(std::chrono::milliseconds idle) {
   const auto lost = std::exchange(lost_after_swap_, std::nullopt);
   try {
     if (invitation) return join(*invitation, leave);
-    if (lost) return {Did::lost, nullptr, *lost};
+    if (lost) return ReceiverStep{Did::lost, nullptr, *lost};
     return group_ ? receive(idle) : ReceiverStep{};
   } catch (const TransferError& error) {
     group_.reset();
     {
       const MutexLock lock(mutex_);
-      if (stopped_) return {Did::stopped, nullptr, {}};
-      if (!invitation_) return {Did::lost, nullptr, error.what()};
+      if (stopped_) return ReceiverStep{Did::stopped, nullptr, {}};
+      if (!invitation_) return ReceiverStep{Did::lost, nullptr, error.what()};
     }
-    return step(idle);
+    return std::nullopt;
   }
 }
 

@@ -47,6 +47,8 @@ class WeightReceiver {
   void stop();
 
  private:
+  // Nothing when the transfer failed but an invitation has come meanwhile.
+  std::optional<ReceiverStep> try_step(std::chrono::milliseconds idle);
   ReceiverStep join(const Rendezvous& invitation, std::stop_token leave);
   ReceiverStep receive(std::chrono::milliseconds idle);
   bool begins(TransferHeader& header, std::chrono::milliseconds idle);

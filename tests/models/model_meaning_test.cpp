@@ -73,21 +73,25 @@ TEST_CASE("model_meaning: a setting that changes what a model computes with its 
 }
 
 TEST_CASE("model_meaning: the same layers of model.net must be computed in the same way") {
-  const std::string head = "was trained with model.net.encoders.camera.", tail = "; give this run the same value";
+  const std::string head = "was trained with model.net.encoders.camera, whose layer ",
+                    tail = "; give this run the same encoder";
   CHECK(difference(camera(R"(, "order": "hwc")"), camera(R"(, "order": "chw")")) ==
-        head + "order \"hwc\", this run has \"chw\"" + tail);
+        head + "0 is an image in the order hwc; in this run it is an image in the order chw" + tail);
   const std::string flat = R"({"encoders": {"camera": {"kind": "mlp", "hidden": [64]}}})",
                     pixels = camera(R"(, "layers": [], "order": "hwc", "hidden": [64])");
-  CHECK(difference(flat, pixels) == head + "kind \"mlp\", this run has \"conv\"" + tail);
-  CHECK(difference(pixels, flat) == head + "kind \"conv\", this run has \"mlp\"" + tail);
+  CHECK(difference(flat, pixels) == head + "0 is a linear layer; in this run it is an image in the order hwc" + tail);
+  CHECK(difference(pixels, flat) == head + "0 is an image in the order hwc; in this run it is a linear layer" + tail);
   CHECK(difference(camera(""), camera(R"(, "order": "chw")")) == "");  // with equal extents the default order is chw
   const auto layers = [](const std::string& second) {
     return camera(R"(, "layers": [{"channels": 4, "kernel": 3, "padding": 1}, {"channels": 4, "kernel": 1)" + second +
                   R"(}], "hidden": [])");
   };
   CHECK(difference(layers(R"(, "stride": 2)"), layers(R"(, "stride": 3)")) ==
-        head + "layers[1].stride 2, this run has 3" + tail);
-  CHECK(difference(layers(""), layers(R"(, "padding": 1)")) == head + "layers[1].padding 0, this run has 1" + tail);
+        head + "2 is a convolution with stride 2 and padding 0; in this run it is a convolution with stride 3 and " +
+            "padding 0" + tail);
+  CHECK(difference(layers(""), layers(R"(, "padding": 1)")) ==
+        head + "2 is a convolution with stride 1 and padding 0; in this run it is a convolution with stride 1 and " +
+            "padding 1" + tail);
   CHECK(difference(layers(""), layers(R"(, "stride": 1)")) == "");
 }
 

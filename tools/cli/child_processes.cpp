@@ -190,6 +190,7 @@ void ChildProcesses::Loop::run() {
     }
     restart_those_due();
   }
+  take_requests();  // one that came just before stop(): it is told that the node is ending
 }
 
 void ChildProcesses::Loop::wait_for_something() {

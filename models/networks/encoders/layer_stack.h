@@ -23,6 +23,8 @@ struct NetLayer {
   bool channels_last = false;  // image: the samples are [H, W, C]
   int64_t stride = 1;          // conv
   int64_t padding = 0;         // conv: zeros around the image
+
+  friend bool operator==(const NetLayer&, const NetLayer&) = default;
 };
 
 struct ConvSettings {

@@ -71,8 +71,8 @@ TEST_CASE("learner: a state that does not fit is refused and changes nothing") {
   const LearnerState good = pair.learner->save();
   LearnerState bad = good;
   bad.model["value.head.bias"] = Array(DType::f32, {2});
-  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "model tensor value.head.bias: is float32 [2], expected float32 [1]",
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(pair.learner->load(bad),
+                       "tensor value.head.bias is float32 [2], this run's model has float32 [1]", ConfigError);
   bad = good;
   bad.optimizer.erase("second.policy.0.bias");
   CHECK_THROWS_WITH_AS(pair.learner->load(bad), "optimizer tensor second.policy.0.bias: missing, expected float32 [16]",
@@ -80,6 +80,9 @@ TEST_CASE("learner: a state that does not fit is refused and changes nothing") {
   bad = good;
   bad.scalars.erase("updates");
   CHECK_THROWS_WITH_AS(pair.learner->load(bad), "learner state: updates is missing", ConfigError);
+  bad = good;
+  bad.scalars["kl_coef"] = -1;
+  CHECK_THROWS_WITH_AS(pair.learner->load(bad), "learner state: kl_coef is -1, expected a number >= 0", ConfigError);
   bad = good;
   bad.model["extra"] = Array(DType::f32, {1});
   CHECK_THROWS_AS(pair.learner->load(bad), ConfigError);

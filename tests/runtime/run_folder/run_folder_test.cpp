@@ -555,7 +555,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: lines that do not fit on a full disk are
   run.write_scalars(1.0, 3, {{"x", 1}});
   CHECK(run.lost_writes() == 5);
   CHECK(metrics() == "{\"updates\":1}\n{\"updates\":3}\n");
-  CHECK(log().find("metrics.jsonl: cannot write: No space left on device; the run goes on") != std::string::npos);
+  CHECK(log().find("metrics.jsonl: cannot write: No space left on device; the run continues") != std::string::npos);
   CHECK(log().find("metrics.jsonl: writable again, 4 writes were lost") != std::string::npos);
 }
 
