@@ -10,13 +10,15 @@ LAYERS = {
     "runtime": (),
     "envs": ("runtime",),
     "algorithms": ("runtime",),
-    "models": ("runtime", "envs", "algorithms"),
-    "actors": ("runtime", "envs", "algorithms", "models"),
-    "sim": ("runtime", "envs", "algorithms", "models", "actors"),
+    "text": ("runtime",),
+    "tasks": ("runtime",),
+    "models": ("runtime", "envs", "algorithms", "text"),
+    "actors": ("runtime", "envs", "algorithms", "text", "tasks", "models"),
+    "sim": ("runtime", "envs", "algorithms", "text", "tasks", "models", "actors"),
     "python": ("runtime", "algorithms"),
-    "examples": ("runtime", "envs", "algorithms", "models", "actors"),
-    "tools": ("runtime", "envs", "algorithms", "models", "actors", "sim"),
-    "tests": ("runtime", "envs", "algorithms", "models", "actors", "sim", "tools"),
+    "examples": ("runtime", "envs", "algorithms", "text", "tasks", "models", "actors"),
+    "tools": ("runtime", "envs", "algorithms", "text", "tasks", "models", "actors", "sim"),
+    "tests": ("runtime", "envs", "algorithms", "text", "tasks", "models", "actors", "sim", "tools"),
 }
 
 # (what is included, where it is allowed, why). The patterns match at the beginning.
@@ -34,6 +36,8 @@ RULES = [
     (r"runtime/base/strict_json\.h", r".*\.cpp$", "includes the JSON library; only in sources"),
     (r"spdlog/|fmt/", r"runtime/base/log\.cpp$", "the log library stays behind runtime/base/log.h"),
     (r"pybind11/", r"python/src/", "Python stays in python/"),
+    (r"pcre2\.h", r"text/split_pattern\.cpp$", "regular expressions stay behind text/split_pattern.h"),
+    (r"utf8proc\.h", r"text/normalizer\.cpp$", "Unicode data stays behind text/normalizer.h"),
     (r"doctest/", r"tests/support/", "include tests/support/test.h"),
 ]
 

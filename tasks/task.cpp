@@ -1,0 +1,62 @@
+#include "tasks/task.h"
+
+#include <algorithm>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr uint64_t kHeldOutOneIn = 8;
+// make_task() has checked that each split has at least about 1 prompt of 100, so that this many are never needed.
+constexpr int kMaxProposals = 100'000;
+
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kWhiteSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
+}
+
+}  // namespace
+
+Split split_of(std::string_view text) {
+  return derive_key(0, text) % kHeldOutOneIn == 0 ? Split::held_out : Split::train;
+}
+
+Prompt Task::draw(Rng& rng, Split split) const {
+  for (int i = 0; i < kMaxProposals; ++i) {
+    Prompt prompt = propose(rng);
+    if (split_of(prompt.text) == split) return prompt;
+  }
+  TROUPE_CHECK(false, kMaxProposals, static_cast<int>(split));
+  return {};
+}
+
+Score Task::score(const Prompt& prompt, std::string_view answer) const {
+  const std::string_view text = trimmed(answer);
+  if (text.empty() || text.size() > kMaxAnswerBytes || !is_right(prompt, text)) return {};
+  return {.reward = 1, .right = true};
+}
+
+void require_both_splits(const Task& task, const std::string& path) {
+  constexpr int kPrompts = 1000, kFewest = 10;
+  Rng rng(derive_key(0, "tasks/both_splits"));
+  int held_out = 0;
+  for (int i = 0; i < kPrompts; ++i) held_out += split_of(task.propose(rng).text) == Split::held_out ? 1 : 0;
+  if (held_out < kFewest || held_out > kPrompts - kFewest)
+    throw ConfigError(path + ": gives " + std::to_string(held_out) + " held-out prompts of " +
+                      std::to_string(kPrompts) + ", expected at least " + std::to_string(kFewest) +
+                      " of each split; choose parameters with more different prompts");
+}
+
+std::string characters_of(std::string_view text) {
+  std::string characters(text);
+  std::ranges::sort(characters);
+  characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
+  return characters;
+}
+
+}  // namespace troupe

@@ -1,0 +1,70 @@
+#pragma once
+// Task: a source of prompts whose answers are checked by code. Tasks are created by make_task() (tasks/make_task.h) and
+// never change after that; any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/rng.h"
+
+namespace troupe {
+
+struct Prompt {
+  std::string text;           // what the model is asked
+  std::string truth;          // what score() needs to check an answer
+  std::string demonstration;  // a right answer, for supervised training
+};
+
+struct Score {
+  double reward = 0;  // in [0, 1]
+  bool right = false;
+};
+
+// Every prompt of a task belongs to one of the two, so that prompts of an evaluation never occur in training.
+enum class Split : uint8_t { train, held_out };
+
+// The split of a prompt: held out if derive_key(0, TEXT) (runtime/base/rng.h) is a multiple of 8, so about one prompt
+// of 8.
+Split split_of(std::string_view text);
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  // The next prompt of this split. The same task and the same state of `rng` give the same prompt on every machine.
+  Prompt draw(Rng& rng, Split split) const;
+
+  // A prompt of either split.
+  virtual Prompt propose(Rng& rng) const = 0;
+
+  // The score of an answer to a prompt of this task. An answer may be any bytes: what is not a right answer gets
+  // {0, false}. White space before and after an answer does not count.
+  Score score(const Prompt& prompt, std::string_view answer) const;
+
+  // The characters of all prompts and demonstrations, each once; all are ASCII.
+  virtual std::string alphabet() const = 0;
+  // Upper limits of all prompts and demonstrations, in bytes, which are characters.
+  virtual size_t max_prompt_length() const = 0;
+  virtual size_t max_answer_length() const = 0;
+
+ private:
+  // Whether the answer, without white space around it and at most kMaxAnswerBytes long, is right.
+  virtual bool is_right(const Prompt& prompt, std::string_view answer) const = 0;
+};
+
+// Longer answers are wrong; no right answer of any task is as long.
+inline constexpr size_t kMaxAnswerBytes = 1024;
+
+// Throws ConfigError "PATH: ..." if fewer than 1 in 100 prompts of the task belong to one of the splits, as with very
+// few different prompts.
+void require_both_splits(const Task& task, const std::string& path);
+
+// The characters of the texts, each once, sorted.
+std::string characters_of(std::string_view text);
+
+}  // namespace troupe

@@ -1,0 +1,35 @@
+#include "text/chat_template.h"
+
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+
+namespace {
+
+std::string message(std::string_view role, std::string_view content) {
+  return "<|im_start|>" + std::string(role) + '\n' + std::string(content) + "<|im_end|>\n";
+}
+
+}  // namespace
+
+ChatTemplate chat_template_of(std::string_view name) {
+  if (name == "none") return ChatTemplate::none;
+  if (name == "chatml") return ChatTemplate::chatml;
+  throw ConfigError("tokenizer.chat_template: \"" + printable(name) + "\" is unknown, expected one of: none, chatml");
+}
+
+std::string prompt_text(ChatTemplate chat, std::string_view user, std::string_view system) {
+  if (chat == ChatTemplate::none) {
+    if (!system.empty())
+      throw ConfigError("tokenizer.chat_template: none has no place for the system text \"" + printable(system) +
+                        "\", expected chatml");
+    return std::string(user);
+  }
+  const std::string first = system.empty() ? "" : message("system", system);
+  return first + message("user", user) + "<|im_start|>assistant\n";
+}
+
+std::string_view end_of_answer(ChatTemplate chat) { return chat == ChatTemplate::chatml ? "<|im_end|>" : ""; }
+
+}  // namespace troupe

@@ -1,0 +1,96 @@
+#include "text/make_tokenizer.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/suggest.h"
+#include "runtime/config/setting_rules.h"
+#include "text/bpe_tokenizer.h"
+#include "text/char_tokenizer.h"
+#include "text/chat_template.h"
+#include "text/tokenizer_json.h"
+
+namespace troupe {
+
+namespace {
+
+// The files of known vocabularies have up to 20 MB.
+constexpr uint64_t kMaxFileBytes = 64 << 20;
+
+std::string read_file(const std::string& path) {
+  try {
+    return posix_disk().read(path, kMaxFileBytes);
+  } catch (const IoError& error) {
+    throw ConfigError(std::string("tokenizer.path: ") + error.what());
+  }
+}
+
+std::unique_ptr<Tokenizer> make_char(const TokenizerConfig& config) {
+  for (const auto& [path, value] : {std::pair<const char*, const std::string*>{"tokenizer.path", &config.path},
+                                    {"tokenizer.bos", &config.bos},
+                                    {"tokenizer.eos", &config.eos},
+                                    {"tokenizer.pad", &config.pad}})
+    require_effect(path, *value, std::string(), false, "tokenizer.kind char", "set tokenizer.kind to bpe");
+  return std::make_unique<CharTokenizer>(config.alphabet);
+}
+
+// The id of a special token: the one the config names, else the one the file beside tokenizer.json names, else
+// `otherwise`.
+std::optional<int32_t> special_id(const BpeTokenizer& tokenizer, const std::string& setting, const std::string& name,
+                                  const std::string& file, std::optional<int32_t> otherwise) {
+  const bool given = !setting.empty();
+  std::optional<std::string> token;
+  if (given)
+    token = setting;
+  else if (posix_disk().exists(file))
+    token = special_token_of(read_file(file), file, name + "_token");
+  if (!token) return otherwise;
+  const auto id = tokenizer.id_of(*token);
+  const std::string path = given ? "tokenizer." + name : file + ": " + name + "_token";
+  if (!id) throw ConfigError(path + ": \"" + printable(*token) + "\" is not a token of the vocabulary");
+  if (otherwise && *id != *otherwise)
+    throw ConfigError(path + ": \"" + printable(*token) + "\" has the id " + std::to_string(*id) +
+                      ", but the post_processor of tokenizer.json puts the id " + std::to_string(*otherwise) +
+                      " before a prompt, expected the same token");
+  return id;
+}
+
+std::unique_ptr<Tokenizer> make_bpe(const TokenizerConfig& config) {
+  require_effect("tokenizer.alphabet", config.alphabet, std::string(), false, "tokenizer.kind bpe",
+                 "set tokenizer.kind to char");
+  if (config.path.empty()) throw ConfigError("tokenizer.path: \"\" is empty, expected the path of a tokenizer.json");
+  std::error_code ignored;
+  std::filesystem::path file = config.path;
+  if (std::filesystem::is_directory(file, ignored)) file /= "tokenizer.json";
+  const std::string beside = (file.parent_path() / "tokenizer_config.json").string();
+  auto tokenizer = std::make_unique<BpeTokenizer>(read_tokenizer_json(read_file(file.string()), file.string()));
+  tokenizer->set_special({.bos = special_id(*tokenizer, config.bos, "bos", beside, tokenizer->bos()),
+                          .eos = special_id(*tokenizer, config.eos, "eos", beside, std::nullopt),
+                          .pad = special_id(*tokenizer, config.pad, "pad", beside, std::nullopt)});
+  return tokenizer;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
+  struct Entry {
+    const char* kind;
+    std::unique_ptr<Tokenizer> (*make)(const TokenizerConfig& config);
+  };
+  static constexpr Entry kTable[] = {{"char", make_char}, {"bpe", make_bpe}};
+  for (const Entry& entry : kTable) {
+    if (config.kind != entry.kind) continue;
+    std::unique_ptr<Tokenizer> tokenizer = entry.make(config);
+    if (chat_template_of(config.chat_template) == ChatTemplate::chatml)
+      for (const char* token : {"<|im_start|>", "<|im_end|>"})
+        if (!tokenizer->id_of(token))
+          throw ConfigError("tokenizer.chat_template: chatml needs the token \"" + std::string(token) +
+                            "\", which the vocabulary does not have, expected none");
+    return tokenizer;
+  }
+  throw ConfigError("tokenizer.kind: \"" + printable(config.kind) + "\" is unknown, expected one of: char, bpe");
+}
+
+}  // namespace troupe

@@ -1,0 +1,15 @@
+#pragma once
+// The table of tokenizers. Any thread.
+
+#include <memory>
+
+#include "text/tokenizer.h"
+#include "text/tokenizer_config.h"
+
+namespace troupe {
+
+// The tokenizer of the config. Reads files for kind bpe. Throws ConfigError for a setting or a file that is not
+// accepted: "tokenizer.path: ..." or "FILE: json.path: ...".
+std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config);
+
+}  // namespace troupe
