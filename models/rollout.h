@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/answers.h"
 #include "runtime/base/array.h"
 #include "runtime/base/version.h"
 
@@ -72,6 +73,8 @@ struct Rollout {
   Array starts;        // [T, N] uint8
   Array chunk_states;  // [T / L, N, S] float32
   Episodes episodes;   // those whose last step is a valid step of this rollout
+  // In a token run: what the rollout holds instead of all arrays above.
+  Answers answers;
 
   int64_t steps() const { return values.dim(0); }
   int64_t columns() const { return values.dim(1); }
@@ -91,6 +94,7 @@ struct PartialRollout {
 enum class UnitKind : uint8_t {
   column = 0,  // index n: the valid steps of column n
   sample = 1,  // index t * N + n: one valid step
+  group = 2,   // index g: all answers to prompt g
 };
 
 // Some units of one rollout.

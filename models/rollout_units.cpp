@@ -17,9 +17,28 @@ void add_step(const Rollout& rollout, int64_t step, RolloutUnit& unit) {
   ++unit.samples;
 }
 
+// One unit per prompt.
+std::vector<RolloutUnit> groups_of(const Answers& answers) {
+  std::vector<RolloutUnit> result(static_cast<size_t>(answers.groups()));
+  const auto group = answers.group.view<int32_t>();
+  const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
+  for (size_t i = 0; i < result.size(); ++i) result[i].index = static_cast<int32_t>(i);
+  for (size_t a = 0; a < group.size(); ++a) {
+    RolloutUnit& unit = result[static_cast<size_t>(group[a])];
+    const auto tokens =
+        version.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a]));
+    const auto oldest = static_cast<uint64_t>(std::ranges::min(tokens));
+    unit.oldest = unit.samples == 0 ? oldest : std::min(unit.oldest, oldest);
+    ++unit.samples;
+  }
+  std::erase_if(result, [](const RolloutUnit& unit) { return unit.samples == 0; });
+  return result;
+}
+
 }  // namespace
 
 std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind) {
+  if (kind == UnitKind::group) return groups_of(rollout.answers);
   const int64_t steps = rollout.steps(), columns = rollout.columns();
   TROUPE_CHECK(steps * columns <= std::numeric_limits<int32_t>::max(), steps, columns);
   std::vector<RolloutUnit> result(static_cast<size_t>(kind == UnitKind::column ? columns : steps * columns));
@@ -31,6 +50,7 @@ std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind) {
 }
 
 std::vector<int64_t> steps_of(const RolloutUnits& selection) {
+  TROUPE_CHECK(selection.kind != UnitKind::group, "groups have no steps");
   const Rollout& rollout = *selection.rollout;
   const int64_t steps = rollout.steps(), columns = rollout.columns();
   const bool whole_columns = selection.kind == UnitKind::column;

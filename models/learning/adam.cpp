@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/base/errors.h"
+#include "runtime/config/setting.h"
 
 namespace troupe {
 
@@ -90,6 +91,14 @@ double saved_count(const std::map<std::string, double>& scalars, const std::stri
   if (!(value >= 0.0) || value != std::floor(value) || value > 0x1.0p53)
     throw ConfigError("learner state: " + name + " is " + std::to_string(value) + ", expected a count");
   return value;
+}
+
+double saved_kl_coef(const std::map<std::string, double>& scalars, double initial) {
+  const auto saved = scalars.find("kl_coef");
+  if (saved == scalars.end()) return initial;
+  if (!std::isfinite(saved->second) || saved->second < 0)
+    throw ConfigError("learner state: kl_coef is " + number_text(saved->second) + ", expected a number >= 0");
+  return saved->second;
 }
 
 }  // namespace troupe

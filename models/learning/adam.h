@@ -67,5 +67,8 @@ class OptimizerState {
 
 // The whole number called `name` in saved scalars. Throws ConfigError when it is missing or not a whole number.
 double saved_count(const std::map<std::string, double>& scalars, const std::string& name);
+// The coefficient of the KL penalty in saved scalars; `initial` when they have none. Throws ConfigError when it is not
+// a number >= 0.
+double saved_kl_coef(const std::map<std::string, double>& scalars, double initial);
 
 }  // namespace troupe

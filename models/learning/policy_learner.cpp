@@ -16,7 +16,6 @@
 #include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
-#include "runtime/config/setting.h"
 
 namespace troupe {
 
@@ -256,10 +255,7 @@ void PolicyLearner::load(const LearnerState& state) {
   check_initial_weights(*signature(), state.model);
   check_moments(replica_.weights, state.optimizer, state.scalars);
   const double updates = saved_count(state.scalars, "updates");
-  const auto saved_coef = state.scalars.find("kl_coef");
-  const double kl_coef = saved_coef == state.scalars.end() ? config_.algorithm.kl_coef : saved_coef->second;
-  if (!std::isfinite(kl_coef) || kl_coef < 0)
-    throw ConfigError("learner state: kl_coef is " + number_text(kl_coef) + ", expected a number >= 0");
+  const double kl_coef = saved_kl_coef(state.scalars, config_.algorithm.kl_coef);
 
   replica_.load(state.model);
   form_->optimizer().load(state.optimizer, state.scalars);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/errors.h"
 #include "tests/actors/rollouts.h"
+#include "tests/models/lm/answers.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -57,4 +58,24 @@ TEST_CASE("rollout_units: the steps of columns are in order of time, and the ste
   for (const int32_t wrong : {-1, 4}) CHECK_THROWS_AS(steps_of({rollout, {wrong}}), InvariantError);
   CHECK(steps_of({rollout, {11}, UnitKind::sample}) == std::vector<int64_t>{11});
   for (const int32_t wrong : {-1, 12}) CHECK_THROWS_AS(steps_of({rollout, {wrong}, UnitKind::sample}), InvariantError);
+}
+
+TEST_CASE("rollout_units: a group is the answers to a prompt, and as old as its oldest token") {
+  const auto rollout = random_answers(6, 20, 8);
+  const Answers& answers = rollout->answers;
+  const auto groups = units_of(*rollout, UnitKind::group);
+  REQUIRE(groups.size() == 6);
+  const auto group = answers.group.view<int32_t>();
+  const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
+  for (int32_t g = 0; g < 6; ++g) {
+    uint32_t samples = 0;
+    int64_t oldest = 100;
+    for (size_t a = 0; a < group.size(); ++a) {
+      if (group[a] != g) continue;
+      ++samples;
+      for (int64_t t = offsets[a]; t < offsets[a + 1]; ++t) oldest = std::min(oldest, version[static_cast<size_t>(t)]);
+    }
+    check_unit(groups[static_cast<size_t>(g)], g, samples, static_cast<uint64_t>(oldest));
+  }
+  CHECK_THROWS_AS(steps_of({rollout, {0}, UnitKind::group}), InvariantError);
 }

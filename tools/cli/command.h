@@ -1,9 +1,9 @@
 #pragma once
 // A command of troupe. One that needs no LibTorch is one file, tools/cli/NAME_command.cpp, which defines
-// `Command NAME_command()`, a line in the table in tools/cli/commands.cpp and one in tools/CMakeLists.txt. One that computes with tensors has two
-// files: NAME_command.h with its flags and with the checks that the program troupe makes before LibTorch is loaded, and
-// NAME_command.cpp with the rest, which the program troupe-learn runs; it also has a line in the table in
-// tools/cli/troupe_learn.cpp.
+// `Command NAME_command()`, a line in the table in tools/cli/commands.cpp and one in tools/CMakeLists.txt. One that
+// computes with tensors has two files: NAME_command.h with its flags and with the checks that the program troupe makes
+// before LibTorch is loaded, and NAME_command.cpp with the rest, which the program troupe-learn runs; it also has a
+// line in the table in tools/cli/troupe_learn.cpp.
 
 #include <functional>
 #include <string_view>

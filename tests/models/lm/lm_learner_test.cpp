@@ -1,0 +1,203 @@
+// The learner and the generator of language models together: what one samples the other trains on.
+
+#include "models/lm/lm_learner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/lm/lm_generator.h"
+#include "runtime/base/errors.h"
+#include "tests/models/lm/answers.h"
+#include "tests/models/lm/tiny_models.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+LearnerConfig config_of(uint64_t seed) {
+  LearnerConfig config;
+  config.seed = seed;
+  config.algorithm.advantage = "grpo";
+  config.trainer.epochs = 1;
+  config.trainer.minibatches = 1;
+  config.trainer.lr_schedule = "constant";
+  return config;
+}
+
+// `count` answers of `tokens` tokens to a prompt, sampled one step after the other.
+void sample(Generator& generator, const std::vector<int32_t>& prompt, int32_t prompt_slot,
+            std::vector<std::vector<int32_t>>& answers, std::vector<std::vector<float>>& log_probs, int64_t tokens) {
+  std::vector<TokenDraw> first;
+  for (size_t a = 0; a < answers.size(); ++a) first.push_back({derive_key(5, "answer", a), 0, false});
+  const GeneratorPart whole{.prompt = prompt_slot, .tokens = prompt, .draws = first};
+  std::vector<DrawnToken> drawn = generator.compute({&whole, 1});
+  for (int64_t step = 0;; ++step) {
+    for (size_t a = 0; a < answers.size(); ++a) {
+      answers[a].push_back(drawn[a].token);
+      log_probs[a].push_back(drawn[a].log_prob);
+    }
+    if (step + 1 == tokens) return;
+    std::vector<std::vector<TokenDraw>> draws;
+    std::vector<GeneratorPart> parts;
+    for (size_t a = 0; a < answers.size(); ++a) draws.push_back({{derive_key(5, "answer", a), step + 1, false}});
+    for (size_t a = 0; a < answers.size(); ++a)
+      parts.push_back({.prompt = prompt_slot,
+                       .answer = static_cast<int32_t>(answers.size() - 1 - a),
+                       .tokens = std::span(answers[a]).last(1),
+                       .before = step,
+                       .prompt_tokens = static_cast<int64_t>(prompt.size()),
+                       .draws = draws[a]});
+    drawn = generator.compute(parts);
+  }
+}
+
+RolloutPtr sampled_rollout(const LmShape& shape, Generator& generator, int64_t prompts) {
+  std::vector<int32_t> ids, tokens, group;
+  std::vector<int64_t> prompt_offsets{0}, offsets{0}, version;
+  std::vector<float> log_probs, rewards;
+  std::vector<uint8_t> flags;
+  for (int64_t g = 0; g < prompts; ++g) {
+    const std::vector<int32_t> prompt = random_ids(shape, 3 + g, static_cast<uint64_t>(g));
+    std::vector<std::vector<int32_t>> answers(3);
+    std::vector<std::vector<float>> probs(3);
+    sample(generator, prompt, static_cast<int32_t>(g % 2), answers, probs, 1 + 2 * g);
+    ids.insert(ids.end(), prompt.begin(), prompt.end());
+    prompt_offsets.push_back(static_cast<int64_t>(ids.size()));
+    for (size_t a = 0; a < answers.size(); ++a) {
+      tokens.insert(tokens.end(), answers[a].begin(), answers[a].end());
+      log_probs.insert(log_probs.end(), probs[a].begin(), probs[a].end());
+      version.resize(tokens.size(), 1);
+      offsets.push_back(static_cast<int64_t>(tokens.size()));
+      group.push_back(static_cast<int32_t>(g));
+      rewards.push_back(static_cast<float>(a));
+      flags.push_back(1);
+    }
+  }
+  auto rollout = std::make_shared<Rollout>();
+  rollout->answers = {array_of(ids),   array_of(prompt_offsets), array_of(tokens),  array_of(offsets),
+                      array_of(group), array_of(log_probs),      array_of(version), array_of(rewards),
+                      array_of(flags), array_of(flags)};
+  return rollout;
+}
+
+LmGeneratorOptions slots(double temperature, int threads) {
+  return {.prompt_slots = 2,
+          .prompt_tokens = 11,
+          .answer_slots = 3,
+          .answer_tokens = 13,
+          .temperature = temperature,
+          .threads = threads};
+}
+
+}  // namespace
+
+TEST_CASE("lm_learner: answers trained with the weights that sampled them have a ratio of exactly 1") {
+  for (const LmFamily family : kFamilies)
+    for (const double temperature : {1.0, 0.7}) {
+      const LmShape shape = tiny_shape(family, 3);
+      for (const int64_t micro : {0, 9}) {
+        const auto learner = make_lm_learner(
+            config_of(2), shape,
+            {.seed = 2, .temperature = temperature, .answer_tokens = 13, .micro_batch_tokens = micro, .threads = 2});
+        const auto generator = make_lm_generator(shape, slots(temperature, 1));
+        generator->load(*learner->snapshot({1, 0}));
+        const auto staged = learner->stage(whole(sampled_rollout(shape, *generator, 5)));
+        const UpdateReport report = learner->update(*staged, 0);
+        CHECK(report.steps == 1);
+        CHECK(report.metrics.at("ratio_min") == 1.0);
+        CHECK(report.metrics.at("ratio_max") == 1.0);
+        CHECK(report.metrics.at("kl") == 0.0);
+        CHECK(report.metrics.at("grad_norm") > 0.0);
+      }
+    }
+}
+
+TEST_CASE("lm_learner: another temperature, or other weights, give other ratios") {
+  const LmShape shape = tiny_shape(LmFamily::llama, 3);
+  const auto learner = make_lm_learner(config_of(2), shape, {.seed = 2, .temperature = 1.0, .answer_tokens = 13});
+  const auto other = make_lm_learner(config_of(2), shape, {.seed = 3, .temperature = 1.0, .answer_tokens = 13});
+  for (const double temperature : {1.0, 0.5}) {
+    const auto generator = make_lm_generator(shape, slots(temperature, 1));
+    generator->load(*(temperature == 1.0 ? other : learner)->snapshot({1, 0}));
+    const auto staged = learner->stage(whole(sampled_rollout(shape, *generator, 5)));
+    CHECK(learner->update(*staged, 0).metrics.at("kl") > 0.0);
+  }
+}
+
+TEST_CASE("lm_learner: a restored learner continues with the same bits") {
+  const LmShape shape = tiny_shape(LmFamily::qwen3, 4);
+  LearnerConfig config = config_of(5);
+  config.trainer.epochs = 2;
+  config.trainer.minibatches = 2;
+  config.algorithm.kl_coef = 0.1;
+  config.algorithm.kl_controller = "adaptive";
+  const AnswerTrainerOptions options{.seed = 5, .answer_tokens = 13};
+  const auto first = make_lm_learner(config, shape, options), second = make_lm_learner(config, shape, options);
+  const auto update = [&](Learner& learner, uint64_t seed) {
+    return learner.update(*learner.stage(whole(random_answers(6, shape.vocabulary, seed))), 0.1);
+  };
+  update(*first, 1);
+  second->load(first->save());
+  CHECK(update(*first, 2).metrics == update(*second, 2).metrics);
+  const LearnerState a = first->save(), b = second->save();
+  CHECK(a.model == b.model);
+  CHECK(a.optimizer == b.optimizer);
+  CHECK(a.scalars == b.scalars);
+}
+
+TEST_CASE("lm_learner: a state that does not fit is refused and changes nothing") {
+  const LmShape shape = tiny_shape(LmFamily::llama, 4);
+  const auto learner = make_lm_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
+  const LearnerState good = learner->save();
+  LearnerState bad = good;
+  bad.model.at("model.norm.weight") = Array(DType::f32, {1});
+  CHECK_THROWS_AS(learner->load(bad), ConfigError);
+  bad = good;
+  bad.optimizer.erase("first.model.norm.weight");
+  CHECK_THROWS_AS(learner->load(bad), ConfigError);
+  CHECK(learner->save().model == good.model);
+}
+
+TEST_CASE("lm_learner: a log-probability that is not finite skips the step") {
+  const LmShape shape = tiny_shape(LmFamily::llama, 4);
+  const auto learner = make_lm_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
+  const LearnerState before = learner->save();
+  auto rollout = random_answers(3, shape.vocabulary, 1);
+  rollout->answers.log_probs.mutable_view<float>()[0] = std::nanf("");
+  const UpdateReport report = learner->update(*learner->stage(whole(rollout)), 0);
+  CHECK(report.failed());
+  CHECK(learner->save().model == before.model);
+}
+
+TEST_CASE("lm_generator: a prompt and an answer that exceed the model's positions are refused") {
+  LmShape shape = tiny_shape(LmFamily::llama, 4);
+  shape.max_positions = 20;
+  CHECK_THROWS_WITH_AS(make_lm_generator(shape, {.prompt_tokens = 12, .answer_tokens = 9}),
+                       "a prompt of 12 tokens and an answer of 9 exceed the model's 20 positions", ConfigError);
+}
+
+TEST_CASE("lm_generator: draws follow the distribution, and greedy draws take the most likely token") {
+  const LmShape shape = tiny_shape(LmFamily::qwen2, 6);
+  const auto learner = make_lm_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
+  const auto generator = make_lm_generator(shape, slots(1.0, 1));
+  generator->load(*learner->snapshot({1, 0}));
+  const std::vector<int32_t> prompt = random_ids(shape, 4, 1);
+  std::vector<TokenDraw> draws;
+  constexpr size_t kDraws = 20000;
+  for (size_t i = 0; i < kDraws; ++i) draws.push_back({i, 0, false});
+  draws.push_back({0, 0, true});
+  const GeneratorPart part{.prompt = 0, .tokens = prompt, .draws = draws};
+  const std::vector<DrawnToken> drawn = generator->compute({&part, 1});
+  std::vector<double> counts(static_cast<size_t>(shape.vocabulary)), probability(counts.size());
+  for (size_t i = 0; i < kDraws; ++i) {
+    ++counts[static_cast<size_t>(drawn[i].token)];
+    probability[static_cast<size_t>(drawn[i].token)] = std::exp(drawn[i].log_prob);
+  }
+  for (size_t v = 0; v < counts.size(); ++v) {
+    const double expected = kDraws * probability[v];
+    CHECK(std::abs(counts[v] - expected) <= 5 * std::sqrt(expected + 1));
+  }
+  CHECK(probability[static_cast<size_t>(drawn.back().token)] == std::ranges::max(probability));
+}

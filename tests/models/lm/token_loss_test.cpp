@@ -1,0 +1,122 @@
+#include "models/lm/token_loss.h"
+
+#include <cmath>
+
+#include "algorithms/common/algorithm_config.h"
+#include "runtime/base/rng.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+// Three answers of 3, 1 and 4 tokens.
+struct Tokens {
+  std::vector<int64_t> offsets{0, 3, 4, 8};
+  std::vector<float> log_probs, entropy, behaviour, advantages;
+
+  explicit Tokens(uint64_t seed) {
+    Rng rng(derive_key(seed, "tokens"));
+    for (int i = 0; i < 8; ++i) {
+      behaviour.push_back(-0.5f - rng.uniform());
+      log_probs.push_back(behaviour.back() + 0.3f * rng.normal());
+      entropy.push_back(rng.uniform());
+      advantages.push_back(rng.normal());
+    }
+  }
+  TokenLossInput input() const { return {log_probs, entropy, behaviour, behaviour, advantages, {}, {}, offsets}; }
+};
+
+constexpr TokenCounts kAll{.tokens = 8, .sequences = 3};
+
+double loss_of(TokenLoss& loss, const TokenLossInput& input, const LossSettings& settings) {
+  std::vector<float> a(input.log_probs.size()), b(a.size());
+  return loss.compute(input, kAll, settings, {a, b}).loss;
+}
+
+AlgorithmChoice choice_of(const std::string& aggregation, const std::string& surrogate = "clip") {
+  AlgorithmConfig config;
+  config.aggregation = aggregation;
+  config.surrogate = surrogate;
+  return choose_algorithm(config);
+}
+
+}  // namespace
+
+TEST_CASE("token_loss: gradients are those of the loss") {
+  const LossSettings settings{.entropy_coef = 0.3, .kl_coef = 0.7, .train_policy = true, .key = 0};
+  for (const char* aggregation : {"token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"})
+    for (const char* surrogate : {"clip", "reinforce", "none"}) {
+      CAPTURE(aggregation);
+      CAPTURE(surrogate);
+      TokenLoss loss(choice_of(aggregation, surrogate), 5);
+      Tokens tokens(3);
+      std::vector<float> log_probs(8), entropy(8);
+      loss.compute(tokens.input(), kAll, settings, {log_probs, entropy});
+      for (size_t i = 0; i < 8; ++i) {
+        const auto slope = [&](std::vector<float>& values) {
+          const float middle = values[i], step = 1e-3f;
+          values[i] = middle + step;
+          const double above = loss_of(loss, tokens.input(), settings);
+          values[i] = middle - step;
+          const double below = loss_of(loss, tokens.input(), settings);
+          values[i] = middle;
+          return (above - below) / (2 * step);
+        };
+        CHECK(log_probs[i] == doctest::Approx(slope(tokens.log_probs)).epsilon(0.02).scale(0.1));
+        CHECK(entropy[i] == doctest::Approx(slope(tokens.entropy)).epsilon(0.02).scale(0.1));
+      }
+    }
+}
+
+TEST_CASE("token_loss: parts of a minibatch add up to the whole") {
+  const LossSettings settings{.entropy_coef = 0.3, .kl_coef = 0.7, .train_policy = true, .key = 0};
+  for (const char* aggregation : {"token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"}) {
+    TokenLoss loss(choice_of(aggregation), 5);
+    const Tokens tokens(4);
+    std::vector<float> all(8), entropy(8);
+    const LossReport whole = loss.compute(tokens.input(), kAll, settings, {all, entropy});
+    LossReport merged;
+    for (const auto& [first, count, offsets] :
+         {std::tuple(0, 3, std::vector<int64_t>{0, 3}), {3, 5, std::vector<int64_t>{0, 1, 5}}}) {
+      const auto part = [&, first = first, count = count](const std::vector<float>& values) {
+        return std::span(values).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+      };
+      std::vector<float> log_probs(static_cast<size_t>(count)), d_entropy(log_probs.size());
+      merged.merge(loss.compute({part(tokens.log_probs),
+                                 part(tokens.entropy),
+                                 part(tokens.behaviour),
+                                 part(tokens.behaviour),
+                                 part(tokens.advantages),
+                                 {},
+                                 {},
+                                 offsets},
+                                kAll, settings, {log_probs, d_entropy}));
+      for (size_t i = 0; i < log_probs.size(); ++i) CHECK(log_probs[i] == all[static_cast<size_t>(first) + i]);
+    }
+    CHECK(merged.loss == doctest::Approx(whole.loss));
+    CHECK(merged.entropy == doctest::Approx(whole.entropy));
+    CHECK(merged.kl == doctest::Approx(whole.kl));
+    CHECK(merged.surrogate.count == whole.surrogate.count);
+  }
+}
+
+TEST_CASE("token_loss: tokens that are not kept have no gradient, whatever their numbers are") {
+  const LossSettings settings{.entropy_coef = 0.3, .kl_coef = 0.7, .train_policy = true, .key = 0};
+  TokenLoss loss(choice_of("token-mean"), 5);
+  Tokens tokens(5);
+  const std::vector<uint8_t> kept{1, 0, 1, 0, 1, 1, 1, 1};
+  TokenLossInput input = tokens.input();
+  input.kept = kept;
+  std::vector<float> log_probs(8), entropy(8);
+  const TokenCounts totals{.tokens = 6, .sequences = 2};
+  const double before = loss.compute(input, totals, settings, {log_probs, entropy}).loss;
+  for (const size_t i : {1, 3}) tokens.log_probs[i] = tokens.entropy[i] = tokens.advantages[i] = std::nanf("");
+  const double after = loss.compute(input, totals, settings, {log_probs, entropy}).loss;
+  CHECK(before == after);
+  for (size_t i = 0; i < 8; ++i) {
+    CHECK(std::isfinite(log_probs[i]));
+    CHECK((log_probs[i] != 0) == (kept[i] != 0));
+    CHECK((entropy[i] != 0) == (kept[i] != 0));
+  }
+}

@@ -1,0 +1,18 @@
+#include "tests/models/lm/wide_kernels.h"
+
+#if defined(__AVX2__)
+
+#define TROUPE_LM_LANES 16
+#include "models/lm/kernels/all_kernels.h"
+
+namespace troupe::test {
+const LmKernels* lm_kernels_wide() { return &kTable; }
+}  // namespace troupe::test
+
+#else
+
+namespace troupe::test {
+const LmKernels* lm_kernels_wide() { return nullptr; }
+}  // namespace troupe::test
+
+#endif
