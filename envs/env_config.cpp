@@ -9,9 +9,10 @@ void describe(EnvConfig& c, Fields& fields) {
   s.add_object(c.params, "params", "the environment's own parameters");
   s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together by one group of a worker",
         {.elsewhere = kWords<"num_envs", "n_envs">});
-  s.add(c.chunk, "chunk", between(0, 1024),
-        "environment steps executed per action; 0 = the environment's default, which is 1 for most",
-        {.elsewhere = kWords<"frame_skip">});
+  s.add(
+      c.chunk, "chunk", between(0, 1024),
+      "environment steps executed per action, each with an action of its own; 0 = the environment's default, which is "
+      "1 for most");
   s.add(c.reward_scale, "reward_scale", above(0, 1e9),
         "rewards are multiplied by this before training uses them; reports show unscaled returns");
   s.add(c.max_abs_reward, "max_abs_reward", between(0, 1e9),

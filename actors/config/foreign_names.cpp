@@ -14,6 +14,9 @@ constexpr std::string_view kEvaluationActions =
 constexpr std::string_view kEvaluationSeed =
     "there is no such setting: evaluations follow seed; `troupe eval RUN --seed N` evaluates with another one";
 
+constexpr std::string_view kFrameSkip =
+    "there is no such setting: repeat the action in your environment; env.chunk is a sequence of different actions";
+
 constexpr std::string_view kConvolutions =
     "expected \"net\", which reads images with convolutions; model.net.encoders describes them";
 
@@ -25,6 +28,8 @@ constexpr Hint kHints[] = {
     {.name = "device", .path = "trainer.device"},
     {.name = "cuda", .path = "trainer.device"},
     {.name = "env.name", .path = "env.id"},
+    {.name = "frame_skip", .advice = kFrameSkip},
+    {.name = "env_frameskip", .advice = kFrameSkip},
     {.name = "env.kwargs", .path = "env.params"},
     {.name = "env_kwargs", .path = "env.params"},
     {.name = "algorithm.name", .path = "algorithm.surrogate"},

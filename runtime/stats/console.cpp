@@ -102,7 +102,7 @@ std::string inference_line(const StatsSnapshot& s) {
 
 std::string batches_line(const StatsSnapshot& s) {
   const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
-  return "  batches    " + share(s.batches_full, batches) + " left full, " + share(s.batches_timeout, batches) +
+  return "  batches    " + share(s.batches_full, batches) + " full, " + share(s.batches_timeout, batches) +
          " on timeout, " + share(s.batches_all_waiting, batches) + " with all workers waiting";
 }
 

@@ -125,9 +125,9 @@ TEST_CASE("keep_best: without an evaluation there is no best checkpoint, and the
   const std::string begin = "troupe: " + run + ": has no best checkpoint: ";
   for (const char* command : {"eval", "play"})
     CHECK(refusal({"troupe", command, run, "--checkpoint", "best"}) ==
-          begin + "checkpoint.keep_best is 0, so none was kept\n");
+          begin + "checkpoint.keep_best was 0 in this run; set it to 1 or more before training\n");
   CHECK(has(refusal(train_line(folder / "warm", {"--init-from", run + "/checkpoints/best"})),
-            "checkpoint.keep_best is 0, so none was kept\n"));
+            "checkpoint.keep_best was 0 in this run; set it to 1 or more before training\n"));
   CHECK(!fs::exists(folder / "warm"));
   CHECK(refusal({"troupe", "eval", run, "--checkpoint", "7"}) ==
         "troupe: " + run + ": has no checkpoint after 7 updates, those that it has are after: 3\n");

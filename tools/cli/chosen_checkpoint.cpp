@@ -34,8 +34,9 @@ std::string numbers_of(const std::vector<uint64_t>& steps) {
 
 std::string why_no_best(const std::string& run, const RunConfig& config) {
   if (!has_ranking(posix_disk(), run))
-    return config.checkpoint.keep_best == 0 ? "checkpoint.keep_best is 0, so none was kept"
-                                            : run + "/best.json is missing";
+    return config.checkpoint.keep_best == 0
+               ? "checkpoint.keep_best was 0 in this run; set it to 1 or more before training"
+               : run + "/best.json is missing";
   if (config.evaluation.every_updates == 0)
     return "evaluation.every_updates is 0, and the evaluation at the end of the run was not made";
   return "no evaluation of a checkpoint has ended (evaluation.every_updates " +
