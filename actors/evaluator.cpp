@@ -8,7 +8,6 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "runtime/base/log.h"
-#include "runtime/base/rng.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -21,17 +20,11 @@ using Asker = caf::typed_actor<caf::reacts_to<Evaluation>>;
 constexpr int kStepsPerSlice = 64;
 
 void begin(EvaluatorState& st) {
-  st.player.reset();
-  const EvaluationConfig& config = st.context->config.evaluation;
-  if (!st.policy) {
+  if (!st.player) {
     st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
-    const RunContext& context = *st.context;
-    st.policy = context.make_evaluation_policy ? context.make_evaluation_policy() : context.make_policy();
+    st.player = make_evaluation_player(st.context);
   }
-  st.policy->load(*st.job.weights);
-  st.player.emplace(st.context->make_evaluation_env(std::min(config.rows, config.episodes)),
-                    derive_key(st.context->config.seed, "evaluation"), config.episodes,
-                    st.context->recurrence.state_size);
+  st.player->begin(*st.job.weights, st.context->config.seed, st.context->config.evaluation.episodes);
 }
 
 Evaluation summarize(const EvaluatorState& st) {
@@ -82,7 +75,7 @@ void slice(Self self) {
   auto& st = self->state;
   if (!st.job.weights) return;
   try {
-    for (int i = 0; i < kStepsPerSlice && !st.player->complete(); ++i) st.player->step(*st.policy);
+    for (int i = 0; i < kStepsPerSlice && !st.player->complete(); ++i) st.player->step();
   } catch (const std::exception& e) {
     finish(self, failed(st, e.what()));
     return;

@@ -4,9 +4,8 @@
 // can be stopped.
 
 #include <memory>
-#include <optional>
 
-#include "actors/episode_player.h"
+#include "actors/evaluation_player.h"
 #include "actors/messages.h"
 #include "actors/run_context.h"
 
@@ -16,8 +15,7 @@ struct EvaluatorState {
   static inline const char* name = "evaluator";
   RunContextPtr context;
   StatsActor stats;
-  std::unique_ptr<Policy> policy;
-  std::optional<EpisodePlayer> player;      // of the current job
+  std::unique_ptr<EvaluationPlayer> player;
   EvaluateMessage job;                      // the current job, if job.weights is set
   EvaluateMessage waiting;                  // the newest request that arrived during it
   caf::strong_actor_ptr asker, next_asker;  // who gets the result

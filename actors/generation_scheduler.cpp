@@ -133,6 +133,8 @@ std::vector<Generation> GenerationScheduler::step(Generator& generator, uint64_t
   plan();
   if (parts_.empty()) return {};
   const std::vector<DrawnToken> drawn = generator.compute(parts_);
+  last_rows_ = 0;
+  for (const GeneratorPart& part : parts_) last_rows_ += static_cast<int64_t>(part.tokens.size());
   size_t next = 0;
   for (size_t i = 0; i < uses_.size(); ++i) {
     Active& active = *uses_[i].active;

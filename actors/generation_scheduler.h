@@ -52,6 +52,8 @@ class GenerationScheduler {
   // Requests that are not done, and answers that have a slot.
   size_t requests() const { return waiting_.size() + active_.size(); }
   int64_t slots_in_use() const { return slots_in_use_; }
+  // Tokens that the last step computed.
+  int64_t last_rows() const { return last_rows_; }
 
   // Computes one step with the weights of this version number, and returns the requests that are done with it. When the
   // generator throws, nothing has changed.
@@ -88,7 +90,7 @@ class GenerationScheduler {
   std::deque<GenerationRequest> waiting_;
   std::deque<std::unique_ptr<Active>> active_;  // oldest first
   std::vector<int32_t> free_prompts_, free_answers_;
-  int64_t slots_in_use_ = 0;
+  int64_t slots_in_use_ = 0, last_rows_ = 0;
   // Of the current step.
   std::vector<GeneratorPart> parts_;
   std::vector<Use> uses_;

@@ -327,6 +327,7 @@ InferenceActor::behavior_type inference_actor(Self self, RunContextPtr context, 
   beat_after(self, *context, kReportInterval);
   return {
       [self](const ActRequest& request) { on_request(self, request); },
+      [](const GenerateRequest&) {},  // of another kind of run
       [self](const Part& part) { on_part(self, part); },
       [self](const Pause& pause) { on_pause(self, pause); },
       [self](const WeightsMessage& message) {

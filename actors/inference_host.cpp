@@ -1,6 +1,6 @@
 #include "actors/inference_host.h"
 
-#include "actors/inference.h"
+#include "actors/spawn.h"
 #include "actors/weight_plane.h"
 #include "actors/weight_receiver_actor.h"
 #include "runtime/base/log.h"
@@ -37,8 +37,8 @@ void start_serving(Self self, const Welcome& welcome) {
     st.inference_index = welcome.member;
     st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), context->signature,
                                                    std::make_shared<WeightSlot>(), channel_options(*context));
-    st.inference = spawn_on(self->system(), context->threads, inference_actor, context, st.inference_index,
-                            InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
+    st.inference = spawn_inference_on(self->system(), context, st.inference_index,
+                                      InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
     st.receiver_actor = spawn_on(
         self->system(), context->threads, weight_receiver_actor, st.receiver, st.inference_index,
         WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, context->threads);

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "actors/config/replay_capacity.h"
+#include "actors/token_run.h"
 #include "algorithms/common/algorithm_choice.h"
+#include "models/lm/lm_config.h"
 #include "models/networks/inputs.h"
 #include "models/recurrence.h"
 #include "models/weights/model_weights.h"
@@ -113,6 +115,17 @@ MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
   return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
 }
 
+// Weights, gradients, two moments and a packed copy of the trainer; a snapshot; and weights and a packed copy of every
+// generator.
+MemoryNeed of_language_model(const RunConfig& config) {
+  const std::shared_ptr<const TokenRun> run = make_token_run(config);
+  const LmShape shape =
+      lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
+  const double copies = 6 + 2 * count(config.inference.count);
+  return {"model.decoder", config.model.decoder, "weights, gradients, moments and copies of the model",
+          count(lm_parameter_count(shape)) * kFloat * copies};
+}
+
 MemoryNeed of_history(const RunConfig& config) {
   constexpr double kSnapshotBytes = 2000;  // as JSON
   return {"stats.history", setting_text(config.stats.history), "snapshots for clients of the statistics",
@@ -122,10 +135,12 @@ MemoryNeed of_history(const RunConfig& config) {
 }  // namespace
 
 std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env) {
+  if (is_token_run(config)) return {of_language_model(config)};
   return {of_weights(config, env), of_super_batch(config, env), of_workers(config, env), of_evaluation(config, env)};
 }
 
 std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env) {
+  if (is_token_run(config)) return {of_history(config)};
   return {of_replay(config, env), of_history(config)};
 }
 

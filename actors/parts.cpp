@@ -76,10 +76,14 @@ Message deserialize(caf::actor_system& system, const std::vector<char>& bytes) {
 template std::vector<char> serialize(caf::actor_system&, const RolloutMessage&);
 template std::vector<char> serialize(caf::actor_system&, const ActRequest&);
 template std::vector<char> serialize(caf::actor_system&, const ActReply&);
+template std::vector<char> serialize(caf::actor_system&, const GenerateRequest&);
+template std::vector<char> serialize(caf::actor_system&, const GenerateReply&);
 template std::vector<char> serialize(caf::actor_system&, const WorkerReport&);
 template RolloutMessage deserialize(caf::actor_system&, const std::vector<char>&);
 template ActRequest deserialize(caf::actor_system&, const std::vector<char>&);
 template ActReply deserialize(caf::actor_system&, const std::vector<char>&);
+template GenerateRequest deserialize(caf::actor_system&, const std::vector<char>&);
+template GenerateReply deserialize(caf::actor_system&, const std::vector<char>&);
 template WorkerReport deserialize(caf::actor_system&, const std::vector<char>&);
 
 namespace {
@@ -98,7 +102,9 @@ size_t payload_bytes(const RolloutMessage& message) {
   return bytes_of(r.observations, r.action_mask, r.actions, r.log_probs, r.executed, r.values, r.next_values, r.rewards,
                   r.terminated, r.truncated, r.valid, r.version, r.advantages, r.returns, r.task, r.policy_parameters,
                   r.last_observations, r.final_observations, r.final_steps, r.starts, r.chunk_states) +
-         bytes_of(r.episodes);
+         bytes_of(r.episodes) +
+         bytes_of(r.answers.prompts, r.answers.prompt_offsets, r.answers.tokens, r.answers.offsets, r.answers.group,
+                  r.answers.log_probs, r.answers.version, r.answers.rewards, r.answers.right, r.answers.finish);
 }
 
 size_t payload_bytes(const ActRequest& request) {
@@ -110,6 +116,12 @@ size_t payload_bytes(const ActReply& reply) {
   return bytes_of(reply.actions, reply.log_probs, reply.values, reply.extra_values, reply.state,
                   reply.policy_parameters) +
          reply.error.size();
+}
+
+size_t payload_bytes(const GenerateRequest& request) { return bytes_of(request.prompt, request.keys); }
+
+size_t payload_bytes(const GenerateReply& reply) {
+  return bytes_of(reply.tokens, reply.offsets, reply.log_probs, reply.version, reply.finish) + reply.error.size();
 }
 
 size_t payload_bytes(const WorkerReport& report) {

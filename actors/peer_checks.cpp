@@ -12,6 +12,7 @@ namespace {
 using Misfit = std::optional<std::string>;
 
 uint64_t samples_per_rollout(const RunConfig& config) {
+  if (is_token_run(config)) return static_cast<uint64_t>(config.generation.answers);
   return static_cast<uint64_t>(config.rollout.length) * static_cast<uint64_t>(config.env.rows);
 }
 

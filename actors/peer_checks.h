@@ -11,6 +11,7 @@
 
 #include "actors/config/run_config.h"
 #include "actors/messages.h"
+#include "actors/token_run.h"
 #include "envs/env.h"
 #include "models/recurrence.h"
 
@@ -28,6 +29,13 @@ std::optional<std::string> misfit(const EnvSpec& spec, const Recurrence& recurre
 std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence,
                                   const ActRequest& request, const ActReply& reply);
 
+// Token runs.
+std::optional<std::string> misfit(const RunConfig& config, const TokenRun& tokens, const GenerateRequest& request);
+// `reply` is without a fault.
+std::optional<std::string> misfit(const TokenRun& tokens, const GenerateRequest& request, const GenerateReply& reply);
+std::optional<std::string> misfit(const RunConfig& config, const TokenRun& tokens, PolicyVersion newest,
+                                  const Rollout& rollout);
+
 // Rows of a request of which only the values are needed.
 int64_t value_rows(const ActRequest& request);
 
@@ -41,5 +49,8 @@ size_t most_bytes_of_rollout(const RunConfig& config, const EnvSpec& spec, const
 size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence);
 size_t most_bytes_of_reply(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence);
 size_t most_bytes_of_report(const RunConfig& config);
+size_t most_bytes_of_rollout(const RunConfig& config, const TokenRun& tokens);
+size_t most_bytes_of_request(const RunConfig& config, const TokenRun& tokens);
+size_t most_bytes_of_reply(const RunConfig& config, const TokenRun& tokens);
 
 }  // namespace troupe

@@ -259,13 +259,29 @@ void on_stop(Self self) {
   await_workers(self);
 }
 
+std::optional<std::string> misfit_of(const RunContext& context, PolicyVersion newest, const Rollout& rollout) {
+  if (context.tokens) return misfit(context.config, *context.tokens, newest, rollout);
+  return misfit(context.config, context.spec, context.recurrence, newest, rollout);
+}
+
+size_t most_bytes_of_rollout(const RunContext& context) {
+  if (context.tokens) return most_bytes_of_rollout(context.config, *context.tokens);
+  return most_bytes_of_rollout(context.config, context.spec, context.recurrence);
+}
+
+// As the config says; in a token run, the groups of answers.
+ReplayConfig replay_config(const RunContext& context) {
+  ReplayConfig config = context.config.replay;
+  if (context.tokens) config.draw = "group";
+  return config;
+}
+
 void on_rollout(Self self, const RolloutMessage& message) {
   auto& st = self->state;
   const Rollout& rollout = *message.rollout;
   if (!is_from(self, rollout.worker)) return;  // the worker is gone, or another process uses its number
   if (is_remote(self))
-    if (const auto why =
-            misfit(st.context->config, st.context->spec, st.context->recurrence, st.store->version(), rollout))
+    if (const auto why = misfit_of(*st.context, st.store->version(), rollout))
       return expel(self, rollout.worker, "a rollout does not fit the run: " + *why);
   st.store->push(message.rollout);
   if (rollout.samples > 0) st.sampling.sampled();
@@ -328,16 +344,15 @@ ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const
   guard(self);
   auto& st = self->state;
   const RunConfig& config = context->config;
-  st.store.emplace(config.replay, static_cast<uint64_t>(config.trainer.super_batch), start.version, config.seed,
-                   start.ledger, start.env_steps, start.uncounted);
+  st.store.emplace(replay_config(*context), static_cast<uint64_t>(config.trainer.super_batch), start.version,
+                   config.seed, start.ledger, start.env_steps, start.uncounted);
   // Not in a deterministic run: if its stop.env_steps is raised at a resume, it must have granted the same credits as a
   // run that had the higher limit from the start.
   if (!context->deterministic && config.stop.env_steps > 0)
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;
   st.stats = stats;
-  st.parts = PartAssembler(
-      std::max(most_bytes_of_rollout(config, context->spec, context->recurrence), most_bytes_of_report(config)));
+  st.parts = PartAssembler(std::max(most_bytes_of_rollout(*context), most_bytes_of_report(config)));
   st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic);
   const auto watch_sampling = [self, supervisor] {
     auto& st = self->state;

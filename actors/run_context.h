@@ -11,6 +11,7 @@
 
 #include "actors/config/run_config.h"
 #include "actors/messages.h"
+#include "actors/token_run.h"
 #include "envs/env.h"
 #include "models/policy.h"
 #include "models/recurrence.h"
@@ -20,6 +21,7 @@ namespace troupe {
 
 struct RunContext {
   RunConfig config;
+  std::shared_ptr<const TokenRun> tokens;  // of a token run; null = a run on an environment, which has all that follows
   EnvSpec spec;
   Recurrence recurrence;
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
@@ -31,6 +33,9 @@ struct RunContext {
   std::function<std::unique_ptr<Policy>()> make_policy;
   // The same for evaluations, which may use another device. Empty: evaluations use make_policy.
   std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
+  // Token runs: a generator for inference actors or, smaller, for evaluations. Empty in a process that only hosts
+  // workers.
+  std::function<std::unique_ptr<Generator>()> make_generator;
   // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
   // Makes a backend for the weight plane; its members connect to this process at `address`. Empty if this process

@@ -4,10 +4,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/inference.h"
 #include "actors/run_actors.h"
+#include "actors/spawn.h"
 #include "actors/state_bytes.h"
-#include "actors/worker.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -18,8 +17,7 @@ using Self = SupervisorSelf;
 
 void spawn_worker(Self self, uint64_t id, const InferenceService& inference, const RestartLimit& restarts) {
   auto& st = self->state;
-  WorkerActor actor = spawn_on(self->system(), st.context->threads, rollout_worker, st.context, id,
-                               WorkerPeers{inference, st.replay, st.stats});
+  WorkerActor actor = spawn_worker_on(self->system(), st.context, id, WorkerPeers{inference, st.replay, st.stats});
   self->monitor(actor);
   st.members[actor.address()] = {id, actor, true, restarts};
 }
@@ -59,8 +57,8 @@ std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
 
 void spawn_inference(Self self, InferenceIndex inference_index, const RestartLimit& restarts) {
   auto& st = self->state;
-  InferenceActor actor = spawn_on(self->system(), st.context->threads, inference_actor, st.context, inference_index,
-                                  InferencePeers{st.publisher, st.replay, st.stats});
+  InferenceActor actor = spawn_inference_on(self->system(), st.context, inference_index,
+                                            InferencePeers{st.publisher, st.replay, st.stats});
   self->monitor(actor);
   st.inference[inference_index] = {actor, actor, {}, true, restarts};
 }

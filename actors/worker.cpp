@@ -267,6 +267,7 @@ WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint
   drop_strange_messages(self, name);
   return {
       [self, context, worker, name](const ActReply& reply) { on_reply(self, *context, worker, name, reply); },
+      [](const GenerateReply&) {},  // of another kind of run
       [self, context, worker, name](const Part& part) { on_part(self, *context, worker, name, part); },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
       [self, context, worker, name](begin_atom) {

@@ -1,6 +1,6 @@
 #include "actors/worker_host.h"
 
-#include "actors/worker.h"
+#include "actors/spawn.h"
 #include "runtime/caf/route.h"
 
 namespace troupe {
@@ -29,8 +29,8 @@ void start_worker(Self self, const Welcome& welcome) {
   RunContextPtr context;
   try {
     context = st.make_context(welcome.config);
-    st.worker = spawn_on(self->system(), context->threads, rollout_worker, context, welcome.member,
-                         WorkerPeers{welcome.inference, welcome.replay, welcome.stats});
+    st.worker = spawn_worker_on(self->system(), context, welcome.member,
+                                WorkerPeers{welcome.inference, welcome.replay, welcome.stats});
   } catch (const std::exception& e) {
     return fail_joining(self, e.what());
   }

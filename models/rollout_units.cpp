@@ -65,8 +65,8 @@ std::vector<int64_t> steps_of(const RolloutUnits& selection) {
 }
 
 UnitKind unit_kind(std::string_view draw) {
-  TROUPE_CHECK(draw == "column" || draw == "sample", draw);
-  return draw == "column" ? UnitKind::column : UnitKind::sample;
+  TROUPE_CHECK(draw == "column" || draw == "sample" || draw == "group", draw);
+  return draw == "column" ? UnitKind::column : draw == "sample" ? UnitKind::sample : UnitKind::group;
 }
 
 }  // namespace troupe

@@ -4,6 +4,8 @@
 
 namespace troupe {
 
+bool is_token_run(const RunConfig& config) { return config.model.kind == kDecoderKind; }
+
 Fields describe(RunConfig& c) {
   Fields fields;
   const Section s(fields, "", "actors");
@@ -27,6 +29,10 @@ Fields describe(RunConfig& c) {
   describe(c.checkpoint, fields);
   describe(c.stats, fields);
   describe(c.network, fields);
+  describe(c.task, fields);
+  describe(c.tokenizer, fields);
+  describe(c.generation, fields);
+  describe(c.warmup, fields);
   return fields;
 }
 

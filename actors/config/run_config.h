@@ -8,6 +8,7 @@
 
 #include "actors/config/checkpoint_config.h"
 #include "actors/config/evaluation_config.h"
+#include "actors/config/generation_config.h"
 #include "actors/config/inference_config.h"
 #include "actors/config/replay_config.h"
 #include "actors/config/rollout_config.h"
@@ -20,6 +21,8 @@
 #include "models/learning/trainer_config.h"
 #include "models/networks/model_config.h"
 #include "runtime/caf/network_config.h"
+#include "tasks/task_config.h"
+#include "text/tokenizer_config.h"
 
 namespace troupe {
 
@@ -40,11 +43,19 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   StatsConfig stats;
   NetworkConfig network;
+  // Of token runs.
+  TaskConfig task;
+  TokenizerConfig tokenizer;
+  GenerationConfig generation;
+  WarmupConfig warmup;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 
   // The settings from which models and learners are made.
   operator LearnerConfig() const { return {seed, rollout.length, model, algorithm, trainer}; }  // NOLINT
 };
+
+// Whether the run trains a language model on a task, instead of a policy on an environment.
+bool is_token_run(const RunConfig& config);
 
 // Cross-field rules. Throws ConfigError naming both fields, both values and what would be right. Assumes that each
 // field is within its own range, which the reader has checked.

@@ -10,6 +10,7 @@
 #include "actors/config/config.h"
 #include "actors/config/replay_capacity.h"
 #include "actors/config/run_config.h"
+#include "actors/config/token_rules.h"
 #include "actors/config/unused_settings.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "runtime/base/text_format.h"
@@ -240,11 +241,14 @@ void check_network(const NetworkConfig& n) {
 }  // namespace
 
 void validate(const RunConfig& config) {
+  check_token_settings(config);
   check_unused_settings(config);
   check_batches(config);
-  check_inference(config);
-  check_rollouts(config);
-  check_replay(config);
+  if (!is_token_run(config)) {
+    check_inference(config);
+    check_rollouts(config);
+    check_replay(config);
+  }
   check_algorithm(config);
   check_scales(config);
   check_stop(config);

@@ -19,7 +19,7 @@
 namespace troupe {
 
 // A process with another number is refused when it joins a run or sends a SpawnRequest.
-constexpr uint32_t kProtocolVersion = 6;
+constexpr uint32_t kProtocolVersion = 7;
 
 struct Stop {
   std::string reason;
@@ -29,10 +29,11 @@ struct Stop {
   }
 };
 
-using ActClient = caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<Part>>;
+using ActClient = caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<GenerateReply>, caf::reacts_to<Part>>;
 using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 // The interfaces of an inference actor, of replay and of stats for workers.
-using InferenceService = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
+using InferenceService = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<GenerateRequest>,
+                                          caf::reacts_to<Part>, caf::reacts_to<Pause>>;
 using ReplayService =
     caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
                      caf::reacts_to<WorkerReport>, caf::reacts_to<EnvironmentsFailing>, caf::reacts_to<Applied>>;

@@ -35,11 +35,16 @@ struct Credits {
 template <class I> typename I::result_type inspect(I& f, Episodes& x) {
   return f(caf::meta::type_name("Episodes"), x.returns, x.lengths, x.success);
 }
+template <class I> typename I::result_type inspect(I& f, Answers& x) {
+  return f(caf::meta::type_name("Answers"), x.prompts, x.prompt_offsets, x.tokens, x.offsets, x.group, x.log_probs,
+           x.version, x.rewards, x.right, x.finish);
+}
 template <class I> typename I::result_type inspect(I& f, Rollout& x) {
   return f(caf::meta::type_name("Rollout"), x.worker, x.group, x.sequence, x.epoch, x.oldest, x.newest, x.samples,
            x.env_steps, x.observations, x.action_mask, x.actions, x.log_probs, x.executed, x.values, x.next_values,
            x.rewards, x.terminated, x.truncated, x.valid, x.version, x.advantages, x.returns, x.last_observations,
-           x.final_observations, x.final_steps, x.task, x.starts, x.chunk_states, x.policy_parameters, x.episodes);
+           x.final_observations, x.final_steps, x.task, x.starts, x.chunk_states, x.policy_parameters, x.episodes,
+           x.answers);
 }
 template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {
   return f(caf::meta::type_name("PartialRollout"), x.group, x.samples, x.env_steps, x.episodes);

@@ -53,6 +53,37 @@ struct ActReply {
   }
 };
 
+// Token runs: a request for answers to a prompt. A request that is sent again with the same id is answered once.
+struct GenerateRequest {
+  uint64_t id = 0;  // chosen by the client, echoed in the reply
+  uint64_t worker = 0;
+  uint32_t group = 0;
+  Array prompt;  // [P] int32 token ids
+  Array keys;    // [n] int64, one per answer: the key of its random stream
+
+  template <class I> friend typename I::result_type inspect(I& f, GenerateRequest& x) {
+    return f(caf::meta::type_name("GenerateRequest"), x.id, x.worker, x.group, x.prompt, x.keys);
+  }
+};
+
+struct GenerateReply {
+  uint64_t id = 0;
+  uint32_t group = 0;
+  uint32_t epoch = 0;  // of the policy versions
+  Array tokens;        // [T] int32, answer after answer
+  Array offsets;       // [n + 1] int64
+  Array log_probs;     // [T] float32
+  Array version;       // [T] int64 policy version number
+  Array finish;        // [n] uint8, a value of Finish
+  Fault fault = Fault::none;
+  std::string error;
+
+  template <class I> friend typename I::result_type inspect(I& f, GenerateReply& x) {
+    return f(caf::meta::type_name("GenerateReply"), x.id, x.group, x.epoch, x.tokens, x.offsets, x.log_probs, x.version,
+             x.finish, x.fault, x.error);
+  }
+};
+
 // Batches must not wait for this client until its next request.
 struct Pause {
   uint64_t worker = 0;
@@ -66,8 +97,8 @@ struct Pause {
 // The message that the parts form together.
 enum class PartOf : uint8_t { request = 0, reply = 1, rollout = 2, report = 3 };
 
-// A piece of an ActRequest, ActReply, RolloutMessage or WorkerReport that is too large for one message
-// (actors/parts.h).
+// A piece of an ActRequest, ActReply, GenerateRequest, GenerateReply, RolloutMessage or WorkerReport that is too large
+// for one message (actors/parts.h).
 struct Part {
   PartOf of = PartOf::request;
   uint64_t stream = 0;

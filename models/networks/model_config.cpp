@@ -3,13 +3,26 @@
 #include "models/networks/network_kinds.h"
 
 namespace troupe {
+namespace {
+
+constexpr auto kModelKinds = [] {
+  std::array<std::string_view, std::size(kNetworkNames) + 1> kinds;
+  std::ranges::copy(kNetworkNames, kinds.begin());
+  kinds.back() = kDecoderKind;
+  return kinds;
+}();
+
+}  // namespace
 
 void describe(ModelConfig& c, Fields& fields) {
   const Section s(fields, "model", "models/networks");
-  s.add(c.kind, "kind", one_of(kNetworkNames), "the network: mlp, or what model.net describes");
+  s.add(c.kind, "kind", one_of(kModelKinds),
+        "the network: mlp, what model.net describes, or for a task the language model of model.decoder");
   s.add(c.hidden, "hidden", between(1, kMostUnits), "units of each hidden layer; [] = a linear model",
         {.elsewhere = kWords<"net_arch", "fcnet_hiddens">});
   s.add_object(c.net, "net", "kind net: encoders by observation, trunk, core and value_trunk (docs/models.md)");
+  s.add_object(c.decoder, "decoder",
+               "kind decoder: the shape of the language model, with the keys of a config.json of transformers");
   s.add(c.sequence, "sequence", between(0, 65536),
         "recurrent core: length of the sequences of consecutive steps it is trained on, a divisor of rollout.length; "
         "0 = the largest divisor from 8 to 32, or all of a shorter rollout",

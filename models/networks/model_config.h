@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/config/fields.h"
@@ -12,11 +13,16 @@ namespace troupe {
 // Units of a layer, channels of a convolution, numbers of an embedding.
 inline constexpr int64_t kMostUnits = 65536;
 
+// The model.kind of token runs.
+inline constexpr std::string_view kDecoderKind = "decoder";
+
 struct ModelConfig {
-  std::string kind = "mlp";                // or "net"
+  std::string kind = "mlp";                // or "net", "decoder"
   std::vector<int64_t> hidden = {64, 64};  // "mlp" only
   // "net" only: JSON object with encoders, trunk and core; its keys are checked by models/networks/net_layout.h.
   std::string net = "{}";
+  // "decoder" only: JSON object with the shape of a language model; its keys are checked by models/lm/lm_config.h.
+  std::string decoder = "{}";
   int64_t sequence = 0;  // steps of a sequence that a recurrent network learns from; 0 = chosen from rollout.length
   int64_t burn_in = 0;   // steps at the beginning of a sequence that only bring its state up to date
   std::string activation = "tanh";      // "tanh", "relu", "elu", "gelu", "silu"

@@ -22,6 +22,7 @@ inline std::string setting_text(const std::vector<int64_t>& values) {
   return '[' + text + ']';
 }
 inline std::string setting_text(std::chrono::milliseconds value) { return std::to_string(value.count()); }
+inline std::string setting_text(std::chrono::microseconds value) { return std::to_string(value.count()); }
 
 // Throws "trainer.micro_batch: 600 is larger than ...": path, value and `what`.
 template <class T>

@@ -59,7 +59,7 @@ SilentHost::behavior_type silent_host(SilentHost::stateful_pointer<SilentHostSta
 
 // An inference process that ignores every message.
 InferenceService::behavior_type silent_service() {
-  return {[](const ActRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
+  return {[](const ActRequest&) {}, [](const GenerateRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
 }
 InferenceMember::behavior_type silent_member() {
   return {[](const Invitation&) {}, [](const Expelled&) {}, [](const Stop&) {}};

@@ -83,7 +83,7 @@ InferenceService::behavior_type nonsense(InferenceService::pointer self, std::at
             self->send(caf::actor_cast<ActClient>(self->current_sender()), std::move(reply));
             ++*answered;
           },
-          [](const Part&) {}, [](const Pause&) {}};
+          [](const GenerateRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
 }
 
 }  // namespace

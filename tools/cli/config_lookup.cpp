@@ -4,9 +4,11 @@
 #include <filesystem>
 
 #include "actors/config/config.h"
+#include "actors/token_run.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "envs/make_env.h"
 #include "models/environment_rules.h"
+#include "models/lm/lm_config.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
@@ -68,8 +70,15 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   return env;
 }
 
+// Refuses a task, a tokenizer and a model that do not fit each other.
+void check_tokens(const RunConfig& config) {
+  const std::shared_ptr<const TokenRun> run = make_token_run(config);
+  lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
+}
+
 // Checks all that training requires of the environment.
 void check_environment(const RunConfig& config) {
+  if (is_token_run(config)) return check_tokens(config);
   const std::unique_ptr<Env> env = usable_environment(config);
   check_unused_settings(config.model, config.algorithm, env->spec());
   check_draw(config.replay.draw, config.algorithm, recurrence_of(config, env->spec()));
@@ -219,6 +228,7 @@ std::string find_config(const std::string& name) {
 }
 
 EnvSpec environment_of(const RunConfig& config) {
+  if (is_token_run(config)) return {};
   EnvConfig one_row = config.env;
   one_row.rows = 1;
   return make_env(one_row)->spec();
@@ -266,7 +276,10 @@ void require_room_for_folder(const TrainOptions& options, const RunConfig& confi
 RunConfig load_stored_config(const std::string& path) {
   const RunConfig config = load_config(path, ConfigSource::run);
   try {
-    usable_environment(config);
+    if (is_token_run(config))
+      check_tokens(config);
+    else
+      usable_environment(config);
   } catch (const ConfigError& mistake) {
     throw ConfigError(path + ": " + mistake.what());
   }

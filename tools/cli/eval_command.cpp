@@ -5,9 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/episode_player.h"
+#include "actors/evaluation_player.h"
 #include "runtime/base/output.h"
-#include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
 #include "tools/cli/launch.h"
@@ -20,16 +19,15 @@ using Json = nlohmann::ordered_json;
 
 // With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations.
 EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed) {
-  const int64_t rows = std::min(run.context->config.evaluation.rows, episodes);
-  EpisodePlayer player(run.context->make_evaluation_env(rows), derive_key(seed, "evaluation"), episodes,
-                       run.context->recurrence.state_size);
-  while (!player.complete()) player.step(*run.policy);
-  return player.summary();
+  const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(run.context);
+  player->begin(*run.weights, seed, episodes);
+  while (!player->complete()) player->step();
+  return player->summary();
 }
 
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
-  std::cout << printable(folder, std::string::npos) << ": " << run.context->config.env.id << " after "
+  std::cout << printable(folder, std::string::npos) << ": " << run.context->spec.id << " after "
             << format_counted(run.version.number, "update") << ", " << format_counted(run.env_steps, "environment step")
             << '\n'
             << "episodes " << format_count(s.episodes) << '\n'
@@ -50,7 +48,7 @@ int run_eval(const EvalOptions& options) try {
     print_text(options.run_dir, run, s);
     return 0;
   }
-  const Json result{{"run", options.run_dir},        {"env", config.env.id},         {"seed", seed},
+  const Json result{{"run", options.run_dir},        {"env", run.context->spec.id},  {"seed", seed},
                     {"updates", run.version.number}, {"env_steps", run.env_steps},   {"episodes", s.episodes},
                     {"return_mean", s.return_mean},  {"return_std", s.return_std},   {"return_min", s.return_min},
                     {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};

@@ -7,6 +7,7 @@
 #include "models/weights/model_weights.h"
 #include "runtime/base/log.h"
 #include "runtime/weights/process_group.h"
+#include "tools/cli/token_context.h"
 
 namespace troupe {
 
@@ -41,6 +42,14 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   if (config.deterministic) compute_reproducibly();
   auto context = std::make_shared<RunContext>();
   context->config = config;
+  context->threads = !config.deterministic;
+  context->deterministic = config.deterministic;
+  // Snapshots of the weights are in host memory, whatever the trainer's device is.
+  context->make_group_backend = [](const std::string& address) { return make_group_backend("gloo", {address}); };
+  if (is_token_run(config)) {
+    add_generators(*context);
+    return context;
+  }
   EnvConfig one = config.env;
   one.rows = 1;
   context->spec = make_env(one)->spec();
@@ -57,13 +66,11 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   context->make_policy = policies_on(devices.inference);
   context->make_evaluation_policy = policies_on(devices.evaluation);
   context->use_threads = set_compute_threads;
-  context->threads = !config.deterministic;
-  context->deterministic = config.deterministic;
-  // Snapshots of the weights are in host memory, whatever the trainer's device is.
-  context->make_group_backend = [](const std::string& address) { return make_group_backend("gloo", {address}); };
   return context;
 }
 
-std::unique_ptr<Learner> learner_of(const RunContext& context) { return make_learner(context.config, context.spec); }
+std::unique_ptr<Learner> learner_of(const RunContext& context) {
+  return context.tokens ? token_learner_of(context) : make_learner(context.config, context.spec);
+}
 
 }  // namespace troupe

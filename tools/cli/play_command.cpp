@@ -15,6 +15,7 @@
 #include "runtime/stats/console.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/terminal.h"
+#include "tools/cli/token_context.h"
 #include "tools/cli/trained_run.h"
 
 namespace troupe {
@@ -78,6 +79,8 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
   EnvConfig one = run.context->config.env;
   one.rows = 1;
   const std::unique_ptr<Env> env = run.context->make_env(one);
+  const std::unique_ptr<Policy> policy = run.context->make_evaluation_policy();
+  policy->load(*run.weights);
   EnvStep step = EnvStep::allocate(env->spec(), 1);
   LikelyActions actions(run.context->recurrence.state_size, 1);
   env->reset(derive_key(run.context->config.seed, "play"), 0, step);
@@ -87,7 +90,7 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
     uint64_t failures = 0;
     for (bool over = false; !over;) {
       if (!screen.show(title(episode, episodes, steps, score), env->render(0))) return false;
-      env->step(actions.next(*run.policy, env->spec(), step), step);
+      env->step(actions.next(*policy, env->spec(), step), step);
       if (step.failed.view<uint8_t>()[0] != 0) {
         const std::string error = step.errors.empty() ? "" : step.errors.front();
         const bool now = step.failed.view<uint8_t>()[0] == static_cast<uint8_t>(Failed::now);
@@ -114,6 +117,10 @@ int run_play(const PlayOptions& options) try {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: threads inherit it
   const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
+  if (run.context->tokens) {
+    print_answers(*run.context, *run.weights, options.episodes);
+    return 0;
+  }
   Screen screen;
   return play(run, options.episodes, screen) || !std::cout ? 0 : kExitInterrupted;
 } catch (const EnvironmentFailed& failure) {

@@ -162,7 +162,9 @@ void RunReport::close_with(const std::string& line) {
 }
 
 std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double run_seconds) const {
-  Json summary{{"env", config_.env.id}, {"seed", config_.seed}, {"reason", reason_of(outcome)}};
+  Json summary{{"env", is_token_run(config_) ? config_.task.name : config_.env.id},
+               {"seed", config_.seed},
+               {"reason", reason_of(outcome)}};
   if (!outcome.error.empty()) summary["error"] = outcome.error;
   summary["wall_seconds"] = run_seconds;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;

@@ -203,6 +203,8 @@ int begin_and_train(Start& run) {
                      .network_config = config.network},
                     register_messages);
   const std::string path = run_folder_of(run.options, config);
+  if (run.context->tokens && !run.options.init_from.empty())
+    throw ConfigError("--init-from: cannot be used in token runs yet; remove it");
   const std::optional<InitialWeights> initial =
       read_init_from(run.options.init_from, path, config.model, run.context->spec);
   std::optional<JoinListener> listener;

@@ -14,6 +14,7 @@
 #include "runtime/config/fixed_settings.h"
 #include "tools/cli/finished_run.h"
 #include "tools/cli/run_report.h"
+#include "tools/cli/token_context.h"
 
 namespace troupe {
 namespace {
@@ -187,7 +188,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
                                            RunContext& context, const std::optional<InitialWeights>& initial) {
   open_log(folder.open_log_file());
   log_info("train",
-           config.env.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
+           context.spec.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
   const std::vector<SettingChange> changes = changes_of(folder, config);
   Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && initial) refuse_to_resume(*initial, folder.path());
@@ -199,6 +200,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (beginning.resume) tell_moved_schedules(config, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
+  if (!beginning.resume && context.tokens) warm_up(context, learner);
   tell_sequence(config, context.recurrence);
   begin_files(folder, config, context, beginning);
   return beginning.start;

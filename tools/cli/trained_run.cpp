@@ -1,7 +1,7 @@
 #include "tools/cli/trained_run.h"
 
 #include "models/weights/initial_weights.h"
-#include "models/weights/model_weights.h"
+#include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 #include "tools/cli/chosen_checkpoint.h"
@@ -17,17 +17,15 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
       learning_context(config, {.evaluation = device_elsewhere(device, config, "evaluation.device")});
   context->use_threads(static_cast<int>(config.inference.threads));
 
-  WeightBlock weights(model_signature(config.model, context->spec));
+  WeightBlock weights(*context->signature);
   const auto [checkpoint, path] = load_checkpoint(folder, config, which, weights.signature()->total_bytes());
-  TrainedRun run{context, context->make_evaluation_policy(), checkpoint.version, checkpoint.env_steps};
   try {
     weights.load(checkpoint.model);
     check_initial_weights(*weights.signature(), checkpoint.model);
-    run.policy->load(*weights.snapshot(checkpoint.version));
   } catch (const ConfigError& misfit) {
     throw ConfigError(path + ": " + misfit.what());
   }
-  return run;
+  return {context, weights.snapshot(checkpoint.version), checkpoint.version, checkpoint.env_steps};
 }
 
 std::string not_finite_line(const std::string& folder, const std::string& which, const NotFinite& failure) {

@@ -12,7 +12,7 @@ namespace troupe {
 
 struct TrainedRun {
   std::shared_ptr<const RunContext> context;
-  std::unique_ptr<Policy> policy;  // with the weights of the checkpoint
+  WeightsPtr weights;  // of the checkpoint
   PolicyVersion version;
   uint64_t env_steps = 0;
 };

@@ -15,12 +15,18 @@
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/token_context.h"
 
 namespace troupe {
 
 RunContextPtr worker_context(const std::string& run, const std::string& config) {
   auto context = std::make_shared<RunContext>();
   context->config = parse_config(config, "the run's config");
+  if (is_token_run(context->config)) {
+    add_tokens(*context);
+    context->threads = false;
+    return context;
+  }
   require_environment_of(run, context->config.env.id);
   EnvConfig one = context->config.env;
   one.rows = 1;

@@ -1,0 +1,124 @@
+// The checks of peer_checks.h for token runs.
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/peer_checks.h"
+
+namespace troupe {
+
+namespace {
+
+using Misfit = std::optional<std::string>;
+
+// Limit for names, shapes and counts.
+constexpr size_t kNamesBytes = size_t{1} << 20;
+
+Misfit check(const char* name, const Array& array, DType dtype, int64_t count) {
+  if (array.dtype() == dtype && array.shape() == Shape{count}) return std::nullopt;
+  return std::string(name) + " is " + std::string(name_of(array.dtype())) + array.shape().text() + ", expected " +
+         std::string(name_of(dtype)) + Shape{count}.text();
+}
+
+Misfit check_ids(const char* name, const Array& ids, const TokenRun& tokens) {
+  const int32_t vocabulary = tokens.tokenizer->vocabulary_size();
+  for (const int32_t id : ids.view<int32_t>())
+    if (id < 0 || id >= vocabulary)
+      return std::string(name) + ": token " + std::to_string(id) + ", expected 0 to " + std::to_string(vocabulary - 1);
+  return std::nullopt;
+}
+
+// Offsets of `count` parts of `total` elements, each with 1 to `most`.
+Misfit check_offsets(const char* name, const Array& array, int64_t count, int64_t total, int64_t most) {
+  if (auto error = check(name, array, DType::i64, count + 1)) return error;
+  const auto offsets = array.view<int64_t>();
+  if (offsets.front() != 0 || offsets.back() != total) return std::string(name) + " do not cover the tokens";
+  for (size_t i = 0; i + 1 < offsets.size(); ++i)
+    if (offsets[i + 1] <= offsets[i] || offsets[i + 1] - offsets[i] > most)
+      return std::string(name) + ": a part is empty or has more than " + std::to_string(most) + " tokens";
+  return std::nullopt;
+}
+
+struct Tokens {
+  const Array &tokens, &offsets, &log_probs, &version, &finish;
+};
+
+Misfit check_answers(const TokenRun& run, int64_t answers, const Tokens& t) {
+  if (t.tokens.dtype() != DType::i32 || t.tokens.rank() != 1) return "tokens are not a list of int32";
+  const int64_t count = t.tokens.size();
+  if (auto error = check_offsets("offsets", t.offsets, answers, count, run.answer_tokens)) return error;
+  if (auto error = check("log_probs", t.log_probs, DType::f32, count)) return error;
+  if (auto error = check("version", t.version, DType::i64, count)) return error;
+  if (auto error = check("finish", t.finish, DType::u8, answers)) return error;
+  if (auto error = check_ids("tokens", t.tokens, run)) return error;
+  const auto finite = [](float x) { return std::isfinite(x) && x <= 0; };
+  if (!std::ranges::all_of(t.log_probs.view<float>(), finite)) return "log_probs are not finite, or above 0";
+  if (std::ranges::any_of(t.version.view<int64_t>(), [](int64_t version) { return version < 0; }))
+    return "a version is negative";
+  if (std::ranges::any_of(t.finish.view<uint8_t>(), [](uint8_t finish) { return finish > 1; }))
+    return "finish is neither 0 nor 1";
+  return std::nullopt;
+}
+
+}  // namespace
+
+Misfit misfit(const RunConfig& config, const TokenRun& tokens, const GenerateRequest& request) {
+  if (request.prompt.dtype() != DType::i32 || request.prompt.rank() != 1) return "prompt is not a list of int32";
+  if (request.prompt.empty() || request.prompt.size() > tokens.prompt_tokens)
+    return "the prompt has " + std::to_string(request.prompt.size()) + " tokens, expected 1 to " +
+           std::to_string(tokens.prompt_tokens);
+  if (auto error = check_ids("prompt", request.prompt, tokens)) return error;
+  return check("keys", request.keys, DType::i64, config.generation.answers);
+}
+
+Misfit misfit(const TokenRun& tokens, const GenerateRequest& request, const GenerateReply& reply) {
+  return check_answers(tokens, request.keys.size(),
+                       {reply.tokens, reply.offsets, reply.log_probs, reply.version, reply.finish});
+}
+
+Misfit misfit(const RunConfig& config, const TokenRun& tokens, PolicyVersion newest, const Rollout& rollout) {
+  const Answers& a = rollout.answers;
+  const int64_t answers = config.generation.answers;
+  if (auto error = check_answers(tokens, answers, {a.tokens, a.offsets, a.log_probs, a.version, a.finish}))
+    return error;
+  if (a.prompts.dtype() != DType::i32 || a.prompts.rank() != 1) return "prompts are not a list of int32";
+  if (auto error = check_offsets("prompt_offsets", a.prompt_offsets, 1, a.prompts.size(), tokens.prompt_tokens))
+    return error;
+  if (auto error = check_ids("prompts", a.prompts, tokens)) return error;
+  if (auto error = check("group", a.group, DType::i32, answers)) return error;
+  if (auto error = check("rewards", a.rewards, DType::f32, answers)) return error;
+  if (auto error = check("right", a.right, DType::u8, answers)) return error;
+  if (std::ranges::any_of(a.group.view<int32_t>(), [](int32_t group) { return group != 0; }))
+    return "an answer belongs to another prompt";
+  if (!std::ranges::all_of(a.rewards.view<float>(), [](float x) { return std::isfinite(x); }))
+    return "rewards are not finite";
+  if (auto error = check("returns", rollout.episodes.returns, DType::f32, answers)) return error;
+  if (auto error = check("lengths", rollout.episodes.lengths, DType::i32, answers)) return error;
+  if (auto error = check("success", rollout.episodes.success, DType::u8, answers)) return error;
+  const auto count = static_cast<uint64_t>(answers);
+  if (rollout.samples != count || rollout.env_steps != count)
+    return std::to_string(rollout.samples) + " samples, expected " + std::to_string(count);
+  const auto version = a.version.view<int64_t>();
+  if (static_cast<uint64_t>(std::ranges::min(version)) != rollout.oldest ||
+      static_cast<uint64_t>(std::ranges::max(version)) != rollout.newest)
+    return "its versions are not those of its tokens";
+  if (newest < PolicyVersion{rollout.epoch, rollout.newest}) return "it comes from a version that does not exist yet";
+  return std::nullopt;
+}
+
+size_t most_bytes_of_request(const RunConfig& config, const TokenRun& tokens) {
+  return static_cast<size_t>(tokens.prompt_tokens) * sizeof(int32_t) +
+         static_cast<size_t>(config.generation.answers) * sizeof(int64_t) + kNamesBytes;
+}
+
+size_t most_bytes_of_reply(const RunConfig& config, const TokenRun& tokens) {
+  constexpr size_t kTokenBytes = sizeof(int32_t) + sizeof(float) + sizeof(int64_t), kAnswerBytes = 32;
+  const size_t answer = static_cast<size_t>(tokens.answer_tokens) * kTokenBytes + kAnswerBytes;
+  return static_cast<size_t>(config.generation.answers) * answer + kNamesBytes;
+}
+
+size_t most_bytes_of_rollout(const RunConfig& config, const TokenRun& tokens) {
+  return most_bytes_of_request(config, tokens) + most_bytes_of_reply(config, tokens);
+}
+
+}  // namespace troupe

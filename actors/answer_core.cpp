@@ -1,0 +1,149 @@
+#include "actors/answer_core.h"
+
+#include <algorithm>
+
+#include "actors/peer_checks.h"
+#include "runtime/base/rng.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstRetry{10};
+constexpr std::chrono::milliseconds kLongestRetry{1000};
+
+template <class T>
+Array array_of(const std::vector<T>& values) {
+  return Array::of<T>({static_cast<int64_t>(values.size())}, std::span<const T>(values));
+}
+
+}  // namespace
+
+AnswerCore::AnswerCore(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker,
+                       AnswerPort& port)
+    : config_(config), tokens_(std::move(tokens)), worker_(worker), port_(port) {
+  report_.worker = worker;
+  groups_.resize(static_cast<size_t>(config.workers.groups));
+  for (size_t g = 0; g < groups_.size(); ++g) groups_[g].id = static_cast<uint32_t>(g);
+}
+
+void AnswerCore::add_credits(uint32_t count) {
+  credits_ += count;
+  for (Group& group : groups_)
+    if (credits_ > 0 && !group.waits) start(group);
+}
+
+void AnswerCore::start(Group& group) {
+  --credits_;
+  const uint64_t key = derive_key(config_.seed, "prompt", worker_, next_prompt_++);
+  Rng rng(key);
+  group.prompt = tokens_->task->draw(rng, Split::train);
+  std::vector<int64_t> keys;
+  for (int64_t a = 0; a < config_.generation.answers; ++a)
+    keys.push_back(static_cast<int64_t>(derive_key(key, "answer", static_cast<uint64_t>(a))));
+  group.request = {.id = next_request_++,
+                   .worker = worker_,
+                   .group = group.id,
+                   .prompt = array_of(tokens_->encode(group.prompt)),
+                   .keys = array_of(keys)};
+  group.waits = true;
+  group.failed_attempts = 0;
+  send(group);
+}
+
+void AnswerCore::send(Group& group) {
+  group.beats_waiting = 0;
+  ++report_.requests;
+  port_.ask(group.request);
+}
+
+bool AnswerCore::awaits(const GenerateReply& reply) const {
+  return reply.group < groups_.size() && groups_[reply.group].waits && groups_[reply.group].request.id == reply.id;
+}
+
+void AnswerCore::fail(Group& group, const std::string& error) {
+  report_.last_error = "inference failed: " + error;
+  const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.failed_attempts++, 7));
+  port_.retry_later(group.id, std::min(delay, kLongestRetry));
+}
+
+std::optional<std::string> AnswerCore::on_reply(const GenerateReply& reply) {
+  if (!awaits(reply)) return std::nullopt;  // the reply to a request that has been answered
+  Group& group = groups_[reply.group];
+  if (reply.fault != Fault::none) {
+    fail(group, reply.error);
+    return std::nullopt;
+  }
+  if (auto why = misfit(*tokens_, group.request, reply)) {
+    fail(group, "the reply does not fit the request: " + *why);
+    return why;
+  }
+  group.waits = false;
+  port_.push(score(group, reply));
+  if (credits_ > 0) start(group);
+  return std::nullopt;
+}
+
+RolloutPtr AnswerCore::score(const Group& group, const GenerateReply& reply) {
+  const auto offsets = reply.offsets.view<int64_t>(), version = reply.version.view<int64_t>();
+  const auto tokens = reply.tokens.view<int32_t>();
+  const int64_t count = reply.offsets.size() - 1;
+  auto rollout = std::make_shared<Rollout>();
+  rollout->worker = worker_;
+  rollout->group = group.id;
+  rollout->sequence = sequence_++;
+  rollout->epoch = reply.epoch;
+  rollout->oldest = static_cast<uint64_t>(std::ranges::min(version));
+  rollout->newest = static_cast<uint64_t>(std::ranges::max(version));
+  rollout->samples = rollout->env_steps = static_cast<uint64_t>(count);
+  std::vector<float> rewards;
+  std::vector<uint8_t> right;
+  std::vector<int32_t> lengths;
+  for (size_t a = 0; a < static_cast<size_t>(count); ++a) {
+    const auto answer =
+        tokens.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a]));
+    const Score score = tokens_->task->score(group.prompt, tokens_->decode(answer));
+    rewards.push_back(static_cast<float>(score.reward));
+    right.push_back(score.right ? 1 : 0);
+    lengths.push_back(static_cast<int32_t>(answer.size()));
+  }
+  rollout->answers = {.prompts = group.request.prompt,
+                      .prompt_offsets = array_of(std::vector<int64_t>{0, group.request.prompt.size()}),
+                      .tokens = reply.tokens,
+                      .offsets = reply.offsets,
+                      .group = Array(DType::i32, {count}),
+                      .log_probs = reply.log_probs,
+                      .version = reply.version,
+                      .rewards = array_of(rewards),
+                      .right = array_of(right),
+                      .finish = reply.finish};
+  rollout->episodes = {rollout->answers.rewards, array_of(lengths), rollout->answers.right};
+  report_.env_steps += static_cast<uint64_t>(count);
+  return rollout;
+}
+
+void AnswerCore::retry(uint32_t group) {
+  if (group >= groups_.size() || !groups_[group].waits) return;
+  ++report_.retries;
+  send(groups_[group]);
+}
+
+void AnswerCore::retry_all() {
+  for (const Group& group : groups_) retry(group.id);
+}
+
+void AnswerCore::beat() {
+  for (Group& group : groups_)
+    if (group.waits && ++group.beats_waiting >= kPatienceBeats) retry(group.id);
+}
+
+std::optional<std::string> AnswerCore::failing() const {
+  bool any = false;
+  for (const Group& group : groups_) {
+    if (!group.waits) continue;
+    if (group.failed_attempts < kFailingAttempts) return std::nullopt;
+    any = true;
+  }
+  return any ? std::optional(report_.last_error) : std::nullopt;
+}
+
+}  // namespace troupe

@@ -1,0 +1,77 @@
+#pragma once
+// AnswerCore: what a worker of a token run does, without the actor: draws prompts, asks for answers, scores them and
+// pushes them as rollouts, against credits. Several prompts are in progress at a time, one per group. One thread.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/token_run.h"
+
+namespace troupe {
+
+class AnswerPort {
+ public:
+  virtual ~AnswerPort() = default;
+  virtual void ask(GenerateRequest request) = 0;
+  virtual void push(RolloutPtr rollout) = 0;
+  // Ask the core to retry(group) after this long.
+  virtual void retry_later(uint32_t group, std::chrono::milliseconds delay) = 0;
+};
+
+class AnswerCore {
+ public:
+  AnswerCore(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker, AnswerPort& port);
+
+  void add_credits(uint32_t count);
+  // Takes the answer to a group's request. An answer that does not fit the request counts as one that failed; the
+  // result is then why.
+  std::optional<std::string> on_reply(const GenerateReply& reply);
+  // Whether it is the answer to an outstanding request.
+  bool awaits(const GenerateReply& reply) const;
+  // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
+  void retry(uint32_t group);
+  void retry_all();
+  // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls. Inference answers a request
+  // once, however often it comes.
+  void beat();
+  static constexpr uint32_t kPatienceBeats = 10;
+
+  uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
+  uint64_t samples_per_rollout() const { return static_cast<uint64_t>(config_.generation.answers); }
+  // The last error, when inference has failed kFailingAttempts times on the requests of all groups that wait for it.
+  std::optional<std::string> failing() const;
+  static constexpr uint32_t kFailingAttempts = 10;
+  WorkerReport report() const { return report_; }
+
+ private:
+  struct Group {
+    uint32_t id = 0;
+    bool waits = false;  // for the answer to `request`
+    Prompt prompt;
+    GenerateRequest request;
+    uint32_t failed_attempts = 0;
+    uint32_t beats_waiting = 0;
+  };
+
+  void start(Group& group);
+  void send(Group& group);
+  void fail(Group& group, const std::string& error);
+  RolloutPtr score(const Group& group, const GenerateReply& reply);
+
+  RunConfig config_;
+  std::shared_ptr<const TokenRun> tokens_;
+  uint64_t worker_;
+  AnswerPort& port_;
+  std::vector<Group> groups_;
+  uint32_t credits_ = 0;
+  uint64_t next_request_ = 1;
+  uint64_t next_prompt_ = 0;
+  uint64_t sequence_ = 0;
+  WorkerReport report_;
+};
+
+}  // namespace troupe

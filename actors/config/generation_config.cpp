@@ -1,0 +1,30 @@
+#include "actors/config/generation_config.h"
+
+namespace troupe {
+
+void describe(GenerationConfig& c, Fields& fields) {
+  const Section s(fields, "generation", "actors");
+  s.add(c.answers, "answers", between(1, 1024), "answers sampled to each prompt (n)",
+        {.elsewhere = kWords<"num_generations", "n_samples_per_prompt", "group_size">});
+  s.add(c.max_tokens, "max_tokens", between(0, 65536),
+        "most tokens of an answer, its end token included; 0 = as many as the longest right answer of the task needs",
+        {.elsewhere = kWords<"max_completion_length", "max_response_length", "max_new_tokens", "response_length">});
+  s.add(c.temperature, "temperature", above(0, 100), "of sampling; log-probabilities are those at this temperature");
+  s.add(c.prompt_slots, "prompt_slots", between(1, 65536), "prompts that one inference actor works on at a time");
+  s.add(c.answer_slots, "answer_slots", between(1, 65536), "answers that one inference actor works on at a time",
+        {.elsewhere = kWords<"max_num_seqs">});
+  s.add(c.prefill_tokens, "prefill_tokens", between(1, 1'000'000), "most tokens of prompts computed in one step",
+        {.elsewhere = kWords<"max_num_batched_tokens">});
+}
+
+void describe(WarmupConfig& c, Fields& fields) {
+  const Section s(fields, "warmup", "actors");
+  s.add(c.steps, "steps", between(0, 10'000'000),
+        "optimizer steps on demonstrations of the task before the first update; 0 = none");
+  s.add(c.batch, "batch", between(1, 65536), "demonstrations per step");
+  s.add(c.learning_rate, "learning_rate", above(0, 10), "learning rate of these steps");
+  s.add(c.pass_at_1, "pass_at_1", between(0, 1),
+        "ends the warm-up early, once this share of 64 held-out prompts is answered right; 0 = never early");
+}
+
+}  // namespace troupe

@@ -1,0 +1,76 @@
+// The rules for token runs: which settings they do not have, and those between the settings that they have.
+
+#include "actors/config/token_rules.h"
+
+#include "actors/config/config.h"
+#include "runtime/config/setting_rules.h"
+
+namespace troupe {
+namespace {
+
+// Throws unless the settings of token runs have their defaults.
+void check_without_tokens(const RunConfig& c, const RunConfig& d) {
+  const std::string other = "model.kind \"" + c.model.kind + '"', instead = "set model.kind to \"decoder\"";
+  const auto unused = [&](const char* path, const auto& value, const auto& fallback) {
+    require_effect(path, value, fallback, false, other, instead);
+  };
+  unused("model.decoder", c.model.decoder, d.model.decoder);
+  unused("task.name", c.task.name, d.task.name);
+  unused("task.params", c.task.params, d.task.params);
+  unused("tokenizer.kind", c.tokenizer.kind, d.tokenizer.kind);
+  unused("tokenizer.path", c.tokenizer.path, d.tokenizer.path);
+  unused("tokenizer.alphabet", c.tokenizer.alphabet, d.tokenizer.alphabet);
+  unused("generation.answers", c.generation.answers, d.generation.answers);
+  unused("generation.max_tokens", c.generation.max_tokens, d.generation.max_tokens);
+  unused("generation.temperature", c.generation.temperature, d.generation.temperature);
+  unused("generation.prompt_slots", c.generation.prompt_slots, d.generation.prompt_slots);
+  unused("generation.answer_slots", c.generation.answer_slots, d.generation.answer_slots);
+  unused("generation.prefill_tokens", c.generation.prefill_tokens, d.generation.prefill_tokens);
+  unused("warmup.steps", c.warmup.steps, d.warmup.steps);
+}
+
+// Throws unless the settings that token runs do not use have their defaults.
+void check_without_environment(const RunConfig& c, const RunConfig& d) {
+  const std::string other = "model.kind \"decoder\"", instead = "set model.kind to \"mlp\" or \"net\"";
+  const auto unused = [&](const char* path, const auto& value, const auto& fallback) {
+    require_effect(path, value, fallback, false, other, instead);
+  };
+  unused("env.id", c.env.id, d.env.id);
+  unused("env.params", c.env.params, d.env.params);
+  unused("env.rows", c.env.rows, d.env.rows);
+  unused("env.chunk", c.env.chunk, d.env.chunk);
+  unused("env.reward_scale", c.env.reward_scale, d.env.reward_scale);
+  unused("env.max_abs_reward", c.env.max_abs_reward, d.env.max_abs_reward);
+  unused("rollout.length", c.rollout.length, d.rollout.length);
+  unused("inference.batch_size", c.inference.batch_size, d.inference.batch_size);
+  unused("inference.timeout_us", c.inference.timeout, d.inference.timeout);
+  unused("inference.max_batch", c.inference.max_batch, d.inference.max_batch);
+  unused("replay.draw", c.replay.draw, d.replay.draw);
+  unused("model.hidden", c.model.hidden, d.model.hidden);
+  unused("model.net", c.model.net, d.model.net);
+  unused("model.activation", c.model.activation, d.model.activation);
+  unused("model.normalize_observations", c.model.normalize_observations, d.model.normalize_observations);
+  unused("model.normalize_returns", c.model.normalize_returns, d.model.normalize_returns);
+  unused("evaluation.rows", c.evaluation.rows, d.evaluation.rows);
+  unused("evaluation.env_params", c.evaluation.env_params, d.evaluation.env_params);
+  unused("trainer.micro_batch", c.trainer.micro_batch, d.trainer.micro_batch);
+}
+
+}  // namespace
+
+void check_token_settings(const RunConfig& config) {
+  const RunConfig defaults;
+  if (!is_token_run(config)) return check_without_tokens(config, defaults);
+  check_without_environment(config, defaults);
+  const int64_t answers = config.generation.answers;
+  if (config.trainer.super_batch % answers != 0)
+    refuse_setting("trainer.super_batch", config.trainer.super_batch,
+                   "is not a multiple of generation.answers " + std::to_string(answers) +
+                       ", so groups of answers would be cut; use a multiple");
+  if (config.deterministic)
+    refuse_setting("deterministic", config.deterministic, "cannot be used in token runs yet; use false");
+  if (config.trainer.device != "cpu")
+    refuse_setting("trainer.device", config.trainer.device, "cannot be used in token runs yet; use \"cpu\"");
+}
+
+}  // namespace troupe

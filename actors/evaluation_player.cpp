@@ -1,0 +1,104 @@
+#include "actors/evaluation_player.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "actors/generation_scheduler.h"
+#include "runtime/base/rng.h"
+
+namespace troupe {
+
+namespace {
+
+class EnvironmentEvaluation final : public EvaluationPlayer {
+ public:
+  explicit EnvironmentEvaluation(RunContextPtr context) : context_(std::move(context)) {}
+
+  void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
+    player_.reset();
+    if (!policy_)
+      policy_ = context_->make_evaluation_policy ? context_->make_evaluation_policy() : context_->make_policy();
+    policy_->load(weights);
+    player_.emplace(context_->make_evaluation_env(std::min(context_->config.evaluation.rows, episodes)),
+                    derive_key(seed, "evaluation"), episodes, context_->recurrence.state_size);
+  }
+  void step() override { player_->step(*policy_); }
+  bool complete() const override { return player_->complete(); }
+  EpisodeSummary summary() const override { return player_ ? player_->summary() : EpisodeSummary(); }
+
+ private:
+  RunContextPtr context_;
+  std::unique_ptr<Policy> policy_;
+  std::optional<EpisodePlayer> player_;
+};
+
+// The most likely answers to held-out prompts.
+class AnswerEvaluation final : public EvaluationPlayer {
+ public:
+  explicit AnswerEvaluation(RunContextPtr context) : context_(std::move(context)) {}
+
+  void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
+    const TokenRun& run = *context_->tokens;
+    if (!generator_) generator_ = context_->make_generator();
+    generator_->load(weights);
+    scheduler_.emplace(*generator_, run.generation(context_->config));
+    prompts_.clear();
+    rewards_.clear();
+    tokens_ = right_ = 0;
+    for (int64_t i = 0; i < episodes; ++i) {
+      Rng rng(derive_key(derive_key(seed, "evaluation"), "prompt", static_cast<uint64_t>(i)));
+      prompts_.push_back(run.task->draw(rng, Split::held_out));
+      scheduler_->add({.ticket = static_cast<uint64_t>(i),
+                       .prompt = run.encode(prompts_.back()),
+                       .max_tokens = run.answer_tokens,
+                       .keys = {0},
+                       .greedy = true});
+    }
+  }
+  void step() override {
+    for (const Generation& done : scheduler_->step(*generator_, 0)) {
+      const std::vector<int32_t>& answer = done.answers.front().tokens;
+      const Score score =
+          context_->tokens->task->score(prompts_[static_cast<size_t>(done.ticket)], context_->tokens->decode(answer));
+      rewards_.push_back(score.reward);
+      right_ += score.right ? 1 : 0;
+      tokens_ += answer.size();
+    }
+  }
+  bool complete() const override { return scheduler_->idle(); }
+  EpisodeSummary summary() const override {
+    EpisodeSummary result;
+    result.episodes = rewards_.size();
+    if (rewards_.empty()) return result;
+    const auto count = static_cast<double>(rewards_.size());
+    double sum = 0, squares = 0;
+    for (const double reward : rewards_) sum += reward;
+    result.return_mean = sum / count;
+    for (const double reward : rewards_) squares += (reward - result.return_mean) * (reward - result.return_mean);
+    result.return_std = std::sqrt(squares / count);
+    result.return_min = std::ranges::min(rewards_);
+    result.return_max = std::ranges::max(rewards_);
+    result.length_mean = static_cast<double>(tokens_) / count;
+    result.success_rate = static_cast<double>(right_) / count;
+    return result;
+  }
+
+ private:
+  RunContextPtr context_;
+  std::unique_ptr<Generator> generator_;
+  std::optional<GenerationScheduler> scheduler_;
+  std::vector<Prompt> prompts_;
+  std::vector<double> rewards_;  // of the answers that have ended
+  uint64_t tokens_ = 0, right_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context) {
+  if (context->tokens) return std::make_unique<AnswerEvaluation>(std::move(context));
+  return std::make_unique<EnvironmentEvaluation>(std::move(context));
+}
+
+}  // namespace troupe

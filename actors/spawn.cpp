@@ -1,0 +1,25 @@
+#include "actors/spawn.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "actors/answer_worker.h"
+#include "actors/generation.h"
+#include "runtime/caf/system.h"
+
+namespace troupe {
+
+WorkerActor spawn_worker_on(caf::actor_system& system, const RunContextPtr& context, uint64_t worker,
+                            const WorkerPeers& peers) {
+  if (context->tokens) return spawn_on(system, context->threads, answer_worker, context, worker, peers);
+  return spawn_on(system, context->threads, rollout_worker, context, worker, peers);
+}
+
+InferenceActor spawn_inference_on(caf::actor_system& system, const RunContextPtr& context,
+                                  InferenceIndex inference_index, const InferencePeers& peers) {
+  if (context->tokens) return spawn_on(system, context->threads, generation_actor, context, inference_index, peers);
+  return spawn_on(system, context->threads, inference_actor, context, inference_index, peers);
+}
+
+}  // namespace troupe

@@ -1,0 +1,34 @@
+#pragma once
+// TokenRun: what all processes of a token run share: its task, its tokenizer and the sizes of prompts and answers.
+// Constant once made; any thread.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/config/run_config.h"
+#include "actors/generation_scheduler.h"
+#include "tasks/task.h"
+#include "text/tokenizer.h"
+
+namespace troupe {
+
+struct TokenRun {
+  std::shared_ptr<const Task> task;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  int64_t prompt_tokens = 0;  // of the longest prompt
+  int64_t answer_tokens = 0;  // of the longest answer
+  std::vector<int32_t> end_tokens;
+
+  // The ids of a prompt, as the model gets it.
+  std::vector<int32_t> encode(const Prompt& prompt) const;
+  // The text of an answer, without special tokens.
+  std::string decode(std::span<const int32_t> answer) const;
+  GenerationOptions generation(const RunConfig& config) const;
+};
+
+// Throws ConfigError naming the setting that is wrong.
+std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config);
+
+}  // namespace troupe

@@ -1,0 +1,147 @@
+#include "tools/cli/token_context.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <numeric>
+#include <optional>
+
+#include "actors/evaluation_player.h"
+#include "models/learning/update_settings.h"
+#include "models/lm/lm_config.h"
+#include "models/lm/lm_generator.h"
+#include "models/lm/lm_learner.h"
+#include "models/lm/lm_weights.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/log.h"
+#include "runtime/base/output.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kWarmupPrompts = 64;  // held-out prompts of a check
+constexpr int64_t kWarmupChecks = 20;   // steps between two checks
+
+LmShape shape_of(const RunConfig& config, const TokenRun& tokens) {
+  return lm_shape_of(config.model, tokens.tokenizer->vocabulary_size(), tokens.prompt_tokens + tokens.answer_tokens);
+}
+
+AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& tokens) {
+  return {.seed = config.seed,
+          .temperature = config.generation.temperature,
+          .answer_tokens = tokens.answer_tokens,
+          .micro_batch_tokens = 0,
+          .threads = static_cast<int>(config.trainer.threads)};
+}
+
+// Demonstrations as answers, one to each prompt.
+std::unique_ptr<AnswerBatch> demonstrations(const TokenRun& run, uint64_t key, int64_t count) {
+  auto batch = std::make_unique<AnswerBatch>();
+  batch->prompt_offsets = batch->group_offsets = batch->offsets = {0};
+  for (int64_t i = 0; i < count; ++i) {
+    Rng rng(derive_key(key, "demonstration", static_cast<uint64_t>(i)));
+    const Prompt prompt = run.task->draw(rng, Split::train);
+    const std::vector<int32_t> ids = run.encode(prompt), answer = run.tokenizer->encode(prompt.demonstration);
+    batch->prompts.insert(batch->prompts.end(), ids.begin(), ids.end());
+    batch->prompt_offsets.push_back(static_cast<int64_t>(batch->prompts.size()));
+    batch->tokens.insert(batch->tokens.end(), answer.begin(), answer.end());
+    batch->tokens.push_back(run.end_tokens.front());
+    batch->offsets.push_back(static_cast<int64_t>(batch->tokens.size()));
+    batch->rewards.push_back(1);
+    batch->group_offsets.push_back(i + 1);
+  }
+  batch->log_probs.assign(batch->tokens.size(), 0.0f);
+  return batch;
+}
+
+// The share of held-out prompts that the weights answer right.
+double pass_at_1(EvaluationPlayer& player, const WeightSnapshot& weights, uint64_t seed) {
+  player.begin(weights, derive_key(seed, "warm-up"), kWarmupPrompts);
+  while (!player.complete()) player.step();
+  return player.summary().success_rate;
+}
+
+}  // namespace
+
+void add_tokens(RunContext& context) {
+  context.tokens = make_token_run(context.config);
+  context.spec.id = context.config.task.name;
+  context.spec.reports_success = true;
+}
+
+void add_generators(RunContext& context) {
+  add_tokens(context);
+  const RunConfig& config = context.config;
+  const LmShape shape = shape_of(config, *context.tokens);
+  const LmGeneratorOptions options{.prompt_slots = config.generation.prompt_slots,
+                                   .prompt_tokens = context.tokens->prompt_tokens,
+                                   .answer_slots = config.generation.answer_slots,
+                                   .answer_tokens = context.tokens->answer_tokens,
+                                   .temperature = config.generation.temperature,
+                                   .threads = static_cast<int>(config.inference.threads)};
+  context.signature = std::make_shared<const Signature>(lm_signature(shape));
+  context.make_generator = [shape, options] { return make_lm_generator(shape, options); };
+}
+
+std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
+  return make_lm_learner(context.config, shape_of(context.config, *context.tokens),
+                         trainer_options(context.config, *context.tokens));
+}
+
+void warm_up(const RunContext& context, Learner& learner) {
+  const RunConfig& config = context.config;
+  if (config.warmup.steps == 0) return;
+  const auto begun = std::chrono::steady_clock::now();
+  AlgorithmConfig supervised;
+  supervised.surrogate = "reinforce";  // with an advantage of 1 for every token: maximum likelihood
+  const AlgorithmChoice choice = choose_algorithm(supervised);
+  AnswerTrainer trainer(shape_of(config, *context.tokens), config.trainer, choice,
+                        trainer_options(config, *context.tokens));
+  const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(std::make_shared<RunContext>(context));
+  const uint64_t key = derive_key(config.seed, "warm-up");
+  double right = 0;
+  int64_t step = 0;
+  while (step < config.warmup.steps) {
+    const auto batch =
+        demonstrations(*context.tokens, derive_key(key, "step", static_cast<uint64_t>(step)), config.warmup.batch);
+    std::vector<int64_t> groups(static_cast<size_t>(batch->groups()));
+    std::iota(groups.begin(), groups.end(), 0);
+    const std::vector<float> ones(batch->tokens.size(), 1.0f);
+    trainer.step(*batch, ones, groups, {.policy = config.warmup.learning_rate, .value = 0}, {});
+    ++step;
+    if (config.warmup.pass_at_1 <= 0 || (step % kWarmupChecks != 0 && step != config.warmup.steps)) continue;
+    right = pass_at_1(*player, *trainer.weights().snapshot({}), config.seed);
+    if (right >= config.warmup.pass_at_1) break;
+  }
+  learner.begin_from(trainer.weights().save());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  const std::string line = "warm-up: " + format_counted(static_cast<uint64_t>(step), "step") +
+                           " on demonstrations in " + format_number(seconds, 1) + " s" +
+                           (config.warmup.pass_at_1 > 0 ? ", pass@1 " + format_number(right, 2) : "");
+  log_info("train", line);
+  print_line(line);
+}
+
+void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {
+  const TokenRun& run = *context.tokens;
+  const std::unique_ptr<Generator> generator = context.make_generator();
+  generator->load(weights);
+  for (int64_t i = 0; i < count; ++i) {
+    Rng rng(derive_key(derive_key(context.config.seed, "play"), "prompt", static_cast<uint64_t>(i)));
+    const Prompt prompt = run.task->draw(rng, Split::held_out);
+    GenerationScheduler scheduler(*generator, run.generation(context.config));
+    scheduler.add(
+        {.ticket = 0, .prompt = run.encode(prompt), .max_tokens = run.answer_tokens, .keys = {0}, .greedy = true});
+    std::vector<Generation> done;
+    while (done.empty()) done = scheduler.step(*generator, 0);
+    const std::string answer = run.decode(done.front().answers.front().tokens);
+    std::cout << printable(prompt.text, std::string::npos) << ' ' << printable(answer, std::string::npos)
+              << (run.task->score(prompt, answer).right ? "" : "  (wrong)") << '\n'
+              << std::flush;
+  }
+}
+
+}  // namespace troupe

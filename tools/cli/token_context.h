@@ -1,0 +1,26 @@
+#pragma once
+// What the commands need for token runs: their models, generators, learners, and the warm-up. No LibTorch. Plain
+// functions; main thread.
+
+#include <memory>
+
+#include "actors/run_context.h"
+#include "models/policy.h"
+
+namespace troupe {
+
+// What workers need.
+void add_tokens(RunContext& context);
+// add_tokens(), and the signature and generators.
+void add_generators(RunContext& context);
+
+std::unique_ptr<Learner> token_learner_of(const RunContext& context);
+
+// Trains a model on demonstrations of the task as warmup.* says, prints its course, and begins the learner with the
+// result. Does nothing with warmup.steps 0.
+void warm_up(const RunContext& context, Learner& learner);
+
+// Prints `count` held-out prompts with the most likely answers of these weights.
+void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count);
+
+}  // namespace troupe
