@@ -16,7 +16,7 @@
 #include "runtime/base/log.h"
 #include "tests/process/process.h"
 #include "tests/support/test.h"
-#include "tools/cli/close_descriptors.h"
+#include "runtime/base/close_descriptors.h"
 
 using namespace troupe;
 using namespace troupe::test;

@@ -27,7 +27,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/output.h"
 #include "runtime/base/text_format.h"
-#include "tools/cli/close_descriptors.h"
+#include "runtime/base/close_descriptors.h"
 #include "tools/cli/launch.h"
 
 namespace troupe {

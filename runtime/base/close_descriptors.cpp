@@ -1,4 +1,4 @@
-#include "tools/cli/close_descriptors.h"
+#include "runtime/base/close_descriptors.h"
 
 #include <dirent.h>
 #include <fcntl.h>
