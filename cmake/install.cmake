@@ -1,4 +1,5 @@
-# cmake --install build/release --prefix DIR: the programs into DIR/bin, the config files into DIR/share/troupe/configs.
+# cmake --install build/release --prefix DIR: the programs into DIR/bin, the config files into DIR/share/troupe/configs, the
+# server of environments in Python into DIR/share/troupe.
 # LibTorch is not copied: the programs load it from where the build found it, so that folder has to stay.
 
 include(GNUInstallDirs)
@@ -10,5 +11,6 @@ foreach(program troupe troupe-learn)
   endif()
 endforeach()
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe/configs OPTIONAL FILES_MATCHING PATTERN "*.json")
+install(FILES envs/bridge/env_server.py DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

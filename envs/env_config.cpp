@@ -4,9 +4,10 @@ namespace troupe {
 
 void describe(EnvConfig& c, Fields& fields) {
   const Section s(fields, "env", "envs");
-  s.add(c.id, "id", matching("^[A-Za-z0-9_./:-]{1,100}$", "an environment id like CartPole-v1"),
-        "the environment; `troupe envs` lists them", {.elsewhere = kWords<"env_id">});
-  s.add_object(c.params, "params", "the environment's own parameters");
+  s.add(c.id, "id", matching("^[A-Za-z0-9_./:-]{1,250}$", "an environment id like CartPole-v1 or gym:CartPole-v1"),
+        "the environment: one that `troupe envs` lists, gym:ID of Gymnasium, or py:MODULE:CALLABLE",
+        {.elsewhere = kWords<"env_id">});
+  s.add_object(c.params, "params", "the environment's own parameters; keyword arguments of an environment in Python");
   s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together by one group of a worker",
         {.elsewhere = kWords<"num_envs", "n_envs">});
   s.add(
@@ -17,6 +18,15 @@ void describe(EnvConfig& c, Fields& fields) {
         "rewards are multiplied by this before training uses them; reports show unscaled returns");
   s.add(c.max_abs_reward, "max_abs_reward", between(0, 1e9),
         "scaled rewards are clipped to this magnitude; 0 = no clipping");
+  s.add(c.python, "python", matching("^.{1,1000}$", "a program's name or path"),
+        "interpreter of environments in Python: a name in PATH, or a path", {.change = Change::at_resume});
+  s.add(c.processes, "processes", between(1, 1024),
+        "processes among which the rows of one group are divided; only for environments in Python",
+        {.change = Change::at_resume});
+  s.add(c.step_timeout, "step_timeout_ms", between(1, 86'400'000),
+        "longest time for a step of an environment in Python, and for the start of its process; a process that takes "
+        "longer is killed and started again",
+        {.change = Change::at_resume});
 }
 
 }  // namespace troupe

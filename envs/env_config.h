@@ -2,6 +2,7 @@
 // The section "env" of a config file: the environment, and how its steps are grouped and rewards scaled.
 // Plain values; any thread.
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -18,6 +19,10 @@ struct EnvConfig {
   // Rewards are multiplied by this before training uses them; reports show unscaled returns.
   double reward_scale = 1.0;
   double max_abs_reward = 0.0;  // scaled rewards are clipped to this magnitude; 0 = no clipping
+  // Of environments in Python (ids that begin with gym: or py:).
+  std::string python = "python3";                  // the interpreter: a name in PATH, or a path
+  int64_t processes = 1;                           // processes among which the rows of one group are divided
+  std::chrono::milliseconds step_timeout{60'000};  // for a step of one group, and for the start of a process
   friend bool operator==(const EnvConfig&, const EnvConfig&) = default;
 };
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "envs/acrobot.h"
+#include "envs/bridge/make_python_env.h"
 #include "envs/cart_pole.h"
 #include "envs/corridor.h"
 #include "envs/env_table.h"
@@ -48,6 +49,10 @@ std::string without_version(const std::string& id) {
 std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation_params) {
   for (const EnvEntry& entry : table())
     if (config.id == entry.id) return entry.make(entry.id, config, evaluation_params).env;
+  if (is_python_id(config.id)) return make_python_env(config, evaluation_params);
+  if (const size_t colon = config.id.find(':'); colon != std::string::npos)
+    throw ConfigError("env.id: \"" + printable(config.id) +
+                      "\" begins with an unknown scheme, expected one of: " + python_schemes());
   const std::string near = nearest_environment(config.id);
   throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
@@ -73,6 +78,7 @@ std::string nearest_environment(const std::string& id) {
 std::unique_ptr<Env> make_env(const EnvConfig& config) { return make(config, "{}"); }
 
 void require_environment_of(const std::string& run, const std::string& id) {
+  if (is_python_id(id)) return;  // making it finds out whether this machine has it
   if (std::ranges::any_of(table(), [&](const EnvEntry& entry) { return entry.id == id; })) return;
   throw ConfigError(run + ": the run needs the environment \"" + printable(id) +
                     "\", which this program does not have; use a program built from the same sources as the run's");

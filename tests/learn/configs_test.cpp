@@ -13,6 +13,7 @@
 
 #include "envs/grid_world.h"
 #include "tests/support/run_command.h"
+#include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
@@ -57,6 +58,7 @@ struct Bar {
   double least = 0;    // the score that every seed must reach
   int seeds = 5;       // with TROUPE_ALL_SEEDS=1
   double seconds = 0;  // the limit of each run, checked with TROUPE_ALL_SEEDS=1; 0 = no limit
+  std::vector<std::string> settings = {};
 };
 
 // Trains the config with its seeds and checks the scores. Returns the summary of the last run.
@@ -64,7 +66,7 @@ Json check_learns(const Bar& bar) {
   Json summary;
   for (int seed = kFirstSeed; seed < kFirstSeed + (all_seeds() ? bar.seeds : 1); ++seed) {
     CAPTURE(seed);
-    summary = train(bar.config, seed);
+    summary = train(bar.config, seed, bar.settings);
     const double score = summary.at("eval").at(bar.score), seconds = summary.at("wall_seconds");
     MESSAGE(bar.config << ", seed " << seed << ": " << bar.score << " " << score << " (bar " << bar.least << ") in "
                        << seconds << " s, " << summary.at("env_steps_per_second").get<double>() << " env-steps/s");
@@ -85,6 +87,14 @@ TEST_CASE("configs: cartpole_vtrace is solved with a policy lag of up to eight u
   const Json summary = check_learns({.config = "cartpole_vtrace", .least = 475});
   CHECK(summary.at("lag").at("max") > 1.0);
   CHECK(summary.at("lag").at("bound") == 8.0);
+}
+
+TEST_CASE("configs: gym/cart_pole is solved by way of a Python process") {
+  if (!test::python_has("gymnasium")) {
+    MESSAGE("skipped: " << test::test_python() << " has no gymnasium");
+    return;
+  }
+  check_learns({.config = "gym/cart_pole", .least = 475, .settings = {"env.python=" + test::test_python()}});
 }
 
 TEST_CASE("configs: acrobot swings up in time") {

@@ -6,6 +6,7 @@
 #include "actors/config/config.h"
 #include "actors/token_run.h"
 #include "algorithms/common/algorithm_choice.h"
+#include "envs/bridge/make_python_env.h"
 #include "envs/make_env.h"
 #include "models/environment_rules.h"
 #include "models/lm/lm_config.h"
@@ -52,6 +53,9 @@ bool is_file(const fs::path& path) {
 // Throws ConfigError if the environment cannot save its state. A deterministic run needs that, because it resumes in
 // the middle of its episodes.
 void require_saveable(Env& env) {
+  if (is_python_id(env.spec().id))
+    throw ConfigError("deterministic: true needs an environment that can save its state, and " + env.spec().id +
+                      " cannot, because it runs in a Python process; use false");
   EnvStep step = EnvStep::allocate(env.spec(), env.rows());
   env.reset(0, 0, step);
   std::string bytes;

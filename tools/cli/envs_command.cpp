@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/config/config.h"
+#include "envs/bridge/make_python_env.h"
 #include "envs/make_env.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"
@@ -34,7 +35,8 @@ Options read_flags(Flags& flags) {
                           "print only this one, with the meaning of each parameter");
   flags.repeatable(
       "--set", "PATH=VALUE", options.overrides,
-      "print the observations and actions of ENVIRONMENT with this value of env.params.KEY or env.chunk; repeatable");
+      "print the observations and actions of ENVIRONMENT with this value of env.params.KEY, env.chunk or env.python; "
+      "repeatable");
   flags.toggle("--json", options.json, "print one JSON array");
   flags.read();
   if (flags.given("--set") && options.id.empty()) refuse_flag("--set", "needs an ENVIRONMENT");
@@ -111,8 +113,10 @@ EnvSpec spec_with(const std::string& id, const std::vector<std::string>& overrid
   RunConfig config;
   config.env.id = id;
   for (const std::string& assignment : overrides) {
-    if (!assignment.starts_with("env.params.") && !assignment.starts_with("env.chunk="))
-      refuse_flag("--set", printable(assignment) + ": expected env.params.KEY=VALUE or env.chunk=VALUE");
+    const auto sets = [&](std::string_view path) { return assignment.starts_with(path); };
+    if (!sets("env.params.") && !sets("env.chunk=") && !sets("env.python="))
+      refuse_flag("--set",
+                  printable(assignment) + ": expected env.params.KEY=VALUE, env.chunk=VALUE or env.python=VALUE");
     apply_override(config, assignment);
   }
   config.env.rows = 1;
@@ -129,7 +133,22 @@ std::string unknown_environment(const std::string& id) {
          (near.empty() ? "`troupe envs` lists them" : "did you mean " + near + '?');
 }
 
+// An environment in Python, which is asked for what it observes and does.
+int show_python_env(const Options& options) {
+  EnvConfig config;
+  config.id = options.id;
+  config.rows = 1;
+  EnvInfo info{.id = options.id, .description = "written in Python; env.params are its keyword arguments"};
+  info.spec = options.overrides.empty() ? make_env(config)->spec() : spec_with(options.id, options.overrides);
+  if (options.json)
+    std::cout << Json::array({as_json(info)}).dump(2) << '\n';
+  else
+    print_text(info, false);
+  return 0;
+}
+
 int list_envs(const Options& options) {
+  if (options.id.find(':') != std::string::npos) return show_python_env(options);
   Json all = Json::array();
   std::vector<std::string> errors;
   bool found = false;
@@ -146,6 +165,8 @@ int list_envs(const Options& options) {
   }
   if (!found) throw ConfigError(unknown_environment(options.id));
   if (options.json) std::cout << all.dump(2) << '\n';
+  if (!options.json && options.id.empty())
+    std::cout << "Also environments in Python: " << python_schemes() << " (docs/python_environments.md)\n";
   std::cout.flush();
   for (const std::string& error : errors) print_error("troupe: " + error);
   return errors.empty() ? 0 : kExitUserMistake;
@@ -160,6 +181,7 @@ Command envs_command() {
               "  troupe envs\n"
               "  troupe envs GridWorld\n"
               "  troupe envs GridWorld --set env.params.observation=image\n"
+              "  troupe envs gym:CartPole-v1\n"
               "  troupe envs --json\n",
           .exit_codes = {{0, "the environments were listed"},
                          {1, "the list could not be written"},

@@ -1,0 +1,66 @@
+#include "envs/bridge/make_python_env.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "envs/bridge/python_env.h"
+#include "envs/env_table.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+
+namespace {
+
+struct Scheme {
+  const char* prefix;
+  const char* form;
+};
+
+constexpr Scheme kSchemes[] = {{"gym:", "gym:ID"}, {"py:", "py:MODULE:CALLABLE"}};
+
+Json object_of(const std::string& text, const std::string& path) {
+  Json object = parse_strict(text, path);
+  if (!object.is_object())
+    throw ConfigError(path + ": " + printable(text) + " is not an object, expected {\"key\": value}");
+  return object;
+}
+
+// The keyword arguments: env.params, of which an evaluation replaces some.
+std::string arguments_of(const EnvConfig& config, const std::string& evaluation_params) {
+  Json arguments = object_of(config.params, "env.params");
+  arguments.update(object_of(evaluation_params, "evaluation.env_params"));
+  return arguments.dump();
+}
+
+void require_target(const std::string& id) {
+  const std::string target = id.substr(id.find(':') + 1);
+  if (id.starts_with("py:") && (target.find(':') == std::string::npos || target.ends_with(':')))
+    throw ConfigError("env.id: \"" + printable(id) +
+                      "\" names no callable, expected py:MODULE:CALLABLE or py:FILE.py:CALLABLE");
+  if (target.empty()) throw ConfigError("env.id: \"" + printable(id) + "\" names no environment, expected gym:ID");
+}
+
+}  // namespace
+
+bool is_python_id(const std::string& id) {
+  return std::ranges::any_of(kSchemes, [&](const Scheme& scheme) { return id.starts_with(scheme.prefix); });
+}
+
+std::string python_schemes() {
+  std::string text;
+  for (const Scheme& scheme : kSchemes) text += (text.empty() ? "" : ", ") + std::string(scheme.form);
+  return text;
+}
+
+std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params) {
+  require_rows(config.rows);
+  require_target(config.id);
+  const PythonTarget target{config.id, arguments_of(config, evaluation_params), config.python, config.step_timeout};
+  PythonSpec spec = python_spec(target);
+  apply_chunk(spec.spec, config);
+  return std::make_unique<PythonEnv>(target, std::move(spec), config.rows, config.processes);
+}
+
+}  // namespace troupe

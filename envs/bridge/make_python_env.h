@@ -1,0 +1,22 @@
+#pragma once
+// Environments written in Python, by id: "gym:CartPole-v1" is made by gymnasium.make, "py:module:callable" and
+// "py:folder/file.py:callable" by the callable. Any thread.
+
+#include <memory>
+#include <string>
+
+#include "envs/env.h"
+#include "envs/env_config.h"
+
+namespace troupe {
+
+// Whether the id begins with one of the schemes of environments in Python.
+bool is_python_id(const std::string& id);
+// The forms of their ids, for messages: "gym:ID, py:MODULE:CALLABLE".
+std::string python_schemes();
+
+// The environment with the id, rows, chunk and parameters of the config; `evaluation_params` override some of its
+// parameters. Starts a process that describes it, unless this process of troupe has asked before. Throws ConfigError.
+std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params);
+
+}  // namespace troupe

@@ -1,0 +1,90 @@
+#pragma once
+// PythonEnv: N rows of an environment written in Python, in P server processes (envs/bridge/server_process.h). Results
+// depend neither on N nor on P. The processes start at the first reset(); a process that is lost is started again, and
+// only its rows fail. One thread at a time; a step blocks until the processes have answered.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "envs/bridge/python_spec.h"
+#include "envs/bridge/server_process.h"
+#include "envs/bridge/step_block.h"
+#include "envs/env.h"
+#include "envs/row.h"
+#include "runtime/base/token_bucket.h"
+
+namespace troupe {
+
+class PythonEnv final : public Env {
+ public:
+  // `spec` is python_spec(target), perhaps with another chunk. Starts nothing.
+  PythonEnv(PythonTarget target, PythonSpec spec, int64_t rows, int64_t processes);
+  ~PythonEnv() override;
+
+  const EnvSpec& spec() const override { return spec_; }
+  int64_t rows() const override { return static_cast<int64_t>(rows_.size()); }
+  void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
+  void step(const Array& actions, EnvStep& out) override;
+  void observe(EnvStep& out) override;
+  void set_active(int64_t row, bool active) override;
+  // What the environment draws with render_mode "ansi"; else its name and the step.
+  std::string render(int64_t row) const override;
+  // False: the state of a Python process cannot be saved.
+  bool save(std::string& bytes) const override;
+  bool load(const std::string& bytes) override;
+
+  // The processes that run now, for tests.
+  std::vector<pid_t> process_ids() const;
+
+ private:
+  enum class Phase : uint8_t { stopped, running, inactive };  // stopped: the next step starts an episode
+  struct Row {
+    Phase phase = Phase::stopped;
+    RowCommand command = RowCommand::skip;  // of the present round
+    bool seeded = false;                    // whether its environment exists and has its seed
+    bool rebuild = false;                   // whether its environment has to be made anew
+    uint64_t key = 0;                       // its random stream
+    uint64_t rebuilds = 0;                  // since the reset
+    int64_t elapsed = 0;                    // environment steps in this episode
+    std::string error;                      // of this step
+  };
+  // The rows of one process.
+  struct Group {
+    int64_t begin = 0, end = 0;
+    std::unique_ptr<StepBlock> block;
+    std::unique_ptr<ServerProcess> server;  // none before the first reset and after a loss
+    bool asked = false;                     // whether the present round asks it for a step
+  };
+
+  Row& row(int64_t i) { return rows_[static_cast<size_t>(i)]; }
+  const Group& group_of(int64_t i) const;
+  RowCommand start_command(const Row& row) const;
+  void plan_step(int64_t i, const std::byte* actions, const Group& group);
+  std::string wrong_choice(int64_t i, const int32_t* action, const Group& group) const;
+  void run_round();
+  void start_servers();
+  void write_commands(Group& group);
+  void collect(Group& group, std::vector<ServerRowError> errors);
+  void collect_row(int64_t i, const Group& group);
+  void copy(std::vector<ObservationField>& to, const std::vector<ObservationField>& from, int64_t i, int64_t begin);
+  void take_observation(int64_t i, const Group& group);
+  void take_result(int64_t i, const Group& group);
+  void fail(int64_t i, const std::string& text, bool rebuild);
+  void lose(Group& group, const std::string& text);
+  void restart_failed();
+  void publish(EnvStep& out);
+
+  PythonTarget target_;
+  EnvSpec spec_;
+  std::string spaces_;
+  StepBuffers buffers_;
+  std::vector<Row> rows_;
+  std::vector<Group> groups_;
+  std::vector<int64_t> failed_;  // rows that failed while an episode ran, in this step
+  TokenBucket tracebacks_{1, 1.0 / 60};
+};
+
+}  // namespace troupe

@@ -1,0 +1,87 @@
+#pragma once
+// ServerProcess: a Python process that runs env_server.py and with it some rows of an environment. Every answer has a
+// deadline; a process that ended, is silent past the deadline or breaks the protocol is killed and reported as
+// ServerGone. Owned by one PythonEnv; one thread at a time.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runtime/base/child_process.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/descriptor.h"
+#include "runtime/base/token_bucket.h"
+
+namespace troupe {
+
+// Which environments a server makes, and how it is started.
+struct PythonTarget {
+  std::string id;      // "gym:CartPole-v1"
+  std::string params;  // JSON object: keyword arguments
+  std::string python;  // the interpreter
+  std::chrono::milliseconds timeout;
+};
+
+// The process is lost, and so are the states of its rows. what() is one line.
+class ServerGone : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The failure of one row in a step.
+struct ServerRowError {
+  int64_t row = 0;                     // of those of the server
+  std::string text;                    // "ValueError: bad (env.py:12)"
+  std::vector<std::string> traceback;  // lines
+};
+
+class ServerProcess {
+ public:
+  // Starts the process, and asks for the spaces of the environment. With `probe` it finds out by a reset and a step
+  // whether the environment reports success. Does not wait for the answer. Throws IoError when the interpreter is
+  // missing.
+  ServerProcess(const PythonTarget& target, bool probe);
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  ~ServerProcess();
+
+  // The answer to the question of the constructor: {"spaces": ...} or {"error": {"kind", "text", "traceback"}}. Waits
+  // at most the timeout. Throws ServerGone.
+  nlohmann::ordered_json spaces();
+  // Hands over the memory block for the steps. Throws ServerGone.
+  void attach(const nlohmann::ordered_json& layout, int block);
+  // Asks for one step of the rows, as the block's commands say. Throws ServerGone.
+  void request_step();
+  // Waits until that step is done. Returns the rows that failed. Throws ServerGone.
+  std::vector<ServerRowError> await_step(const Deadline& deadline);
+  // Row `row` as text; empty if the environment does not draw text. Throws ServerGone.
+  std::string render(int64_t row);
+  // Lets the process close its environments and end. The destructor waits for that at most kClosing.
+  void begin_close() { socket_ = Descriptor(); }
+
+  pid_t id() const { return process_->id(); }
+
+  static constexpr std::chrono::milliseconds kClosing{2000};
+
+ private:
+  void send(std::string_view bytes, int file = -1);
+  void send_json(const nlohmann::ordered_json& value, int file = -1);
+  void read(char* data, size_t size, const Deadline& deadline);
+  nlohmann::ordered_json read_json(const Deadline& deadline);
+  char read_kind(const Deadline& deadline);
+  void on_line(std::string_view line);
+  [[noreturn]] void lose(const std::string& what);
+
+  PythonTarget target_;
+  TokenBucket lines_{200, 5};  // lines of output that go to the log
+  Descriptor socket_;
+  std::unique_ptr<ChildProcess> process_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,74 @@
+#pragma once
+// StepBlock: the shared memory through which a server process (envs/bridge/server_process.h) gets the actions of its
+// rows and returns the results of a step. Owned by one PythonEnv; one thread at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "envs/env.h"
+#include "envs/row.h"
+#include "runtime/base/descriptor.h"
+
+namespace troupe {
+
+// What a row does in a step. The numbers are part of the protocol with env_server.py.
+enum class RowCommand : uint8_t {
+  skip = 0,
+  step = 1,
+  start = 2,         // a new episode
+  start_seeded = 3,  // the same, after the environment got its seed
+  rebuild = 4,       // the same, after the environment was made anew
+};
+
+// Arrays of n rows, each 64-byte aligned. Letters as in envs/env.h.
+class StepBlock {
+ public:
+  // Throws IoError when the system refuses the memory.
+  StepBlock(const EnvSpec& spec, int64_t rows);
+  ~StepBlock();
+  StepBlock(const StepBlock&) = delete;
+  StepBlock& operator=(const StepBlock&) = delete;
+
+  int64_t rows() const { return rows_; }
+  // The memory as a file that another process can map.
+  int descriptor() const { return file_.number(); }
+  // {"rows", "chunk", "bytes", "arrays": [{"name", "dtype", "shape", "offset"}]}: what the server needs to map it.
+  nlohmann::ordered_json layout() const;
+  // Clears what the server writes only when it differs from the usual: a row that executes one step, does not finish
+  // and gets no reward.
+  void clear_results();
+
+  uint8_t* commands = nullptr;                          // [n] RowCommand
+  int64_t* seeds = nullptr;                             // [n] for start_seeded and rebuild
+  std::byte* actions = nullptr;                         // [n, K, A] int32 or float32
+  std::vector<ObservationField> observations, finals;   // each [n, ...]
+  uint8_t* mask = nullptr;                              // [n, M]; none unless the actions are masked
+  float* rewards = nullptr;                             // [n]
+  uint8_t *terminated = nullptr, *truncated = nullptr;  // [n]
+  uint8_t* success = nullptr;                           // [n]
+  int32_t* executed = nullptr;                          // [n]
+
+ private:
+  struct Entry {
+    std::string name;
+    DType dtype;
+    Shape shape;
+    size_t offset;
+  };
+
+  void plan(const EnvSpec& spec);
+  void add(std::string name, DType dtype, const Shape& shape);
+  void bind(const EnvSpec& spec);
+
+  int64_t rows_, chunk_;
+  std::vector<Entry> entries_;
+  size_t bytes_ = 0;
+  Descriptor file_;
+  std::byte* memory_ = nullptr;
+};
+
+}  // namespace troupe

@@ -1,0 +1,222 @@
+"""Small environments for the tests of envs/bridge. They need numpy only: the spaces are classes of their own."""
+
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+
+class Box:
+    def __init__(self, low, high, shape, dtype=np.float32):
+        self.low, self.high = np.full(shape, low, np.float64), np.full(shape, high, np.float64)
+        self.shape, self.dtype = shape, np.dtype(dtype)
+
+
+class Discrete:
+    def __init__(self, n, start=0):
+        self.n, self.start = n, start
+
+
+class MultiDiscrete:
+    def __init__(self, nvec):
+        self.nvec, self.dtype = np.array(nvec), np.int64
+
+
+class MultiBinary:
+    def __init__(self, n):
+        self.n = n
+
+
+class Dict:
+    def __init__(self, **spaces):
+        self.spaces = spaces
+
+
+class Tuple:
+    def __init__(self, *spaces):
+        self.spaces = spaces
+
+
+class Graph:
+    pass
+
+
+class Walk:
+    """A random walk from the seed; ends at step `length`, truncated when `truncates`."""
+
+    def __init__(self, length=5, truncates=False, dims=3):
+        self.observation_space = Box(-np.inf, np.inf, (dims,))
+        self.action_space = Discrete(2)
+        self.length, self.truncates, self.dims = length, truncates, dims
+        self.random = None
+        self.resets = 0
+
+    def observation(self):
+        return np.array([self.position, self.t, self.resets][: self.dims], np.float32)
+
+    def reset(self, seed=None, options=None):
+        if seed is not None:
+            self.random = np.random.default_rng(seed)
+        self.t, self.position = 0, float(self.random.normal())
+        self.resets += 1
+        return self.observation(), {}
+
+    def step(self, action):
+        self.t += 1
+        self.position += (2 * action - 1) * float(self.random.uniform())
+        over = self.t >= self.length
+        info = {"is_success": over and self.position > 0}
+        return self.observation(), self.position, over and not self.truncates, over and self.truncates, info
+
+
+class Continuous(Walk):
+    """Observes the action that it got."""
+
+    def __init__(self, shape=(2,)):
+        super().__init__(length=100)
+        self.action_space = Box(-1, 2, shape)
+        self.observation_space = Box(-10, 10, shape)
+        self.got = np.zeros(shape, np.float32)
+
+    def observation(self):
+        return self.got
+
+    def step(self, action):
+        self.got = action
+        return self.got, np.float64(action.sum()), False, False, {}
+
+
+class Spaces(Walk):
+    """Every kind of observation, with a mask that forbids the action taken last."""
+
+    def __init__(self):
+        super().__init__(length=4)
+        self.action_space = Discrete(3, start=5)
+        self.observation_space = Dict(
+            image=Box(0, 255, (2, 2), np.uint8),
+            large=Box(0, 2**40, (1,), np.int64),
+            choice=Discrete(3, start=1),
+            choices=MultiDiscrete([2, 3]),
+            flags=MultiBinary(2),
+            both=Tuple(Box(-1, 1, (), np.float64), Dict(inner=Box(0, 9, (1,), np.int32))),
+            action_mask=MultiBinary(3),
+        )
+        self.last = 5
+
+    def observation(self):
+        mask = np.ones(3, np.int8)
+        mask[self.last - 5] = 0
+        return {
+            "image": np.arange(4, dtype=np.uint8).reshape(2, 2) + 250,
+            "large": np.array([2**40], np.int64),
+            "choice": 2,
+            "choices": np.array([1, 2]),
+            "flags": np.array([0, 1], np.int8),
+            "both": (0.25, {"inner": np.array([7], np.int32)}),
+            "action_mask": mask,
+        }
+
+    def step(self, action):
+        self.last = action
+        return super().step(action)
+
+
+class Choices(Walk):
+    """Several choices; the reward spells them."""
+
+    def __init__(self):
+        super().__init__(length=100)
+        self.action_space = MultiDiscrete([3, 4])
+
+    def step(self, action):
+        return self.observation(), 10.0 * action[0] + action[1], False, False, {}
+
+
+class Trouble(Walk):
+    """Does what `what` says at step 3 of every episode of the rows in which `where` says so."""
+
+    def __init__(self, what="", where="all", folder=""):
+        super().__init__(length=10)
+        self.what, self.where, self.folder = what, where, folder
+        self.chosen = False
+
+    def reset(self, seed=None, options=None):
+        if seed is not None:
+            self.chosen = self.where == "all" or seed % 2 == 0
+        if self.what == "raise_in_reset" and self.chosen and self.resets > 0:
+            raise RuntimeError("no reset")
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        if self.t == 3 and self.chosen:
+            if self.what == "raise":
+                raise ValueError("bad\nstep")
+            elif self.what == "exit":
+                sys.exit("leaving")
+            elif self.what == "nan":
+                observation[0] = np.nan
+            elif self.what == "infinite_reward":
+                reward = float("inf")
+            elif self.what == "shape":
+                observation = np.zeros(1, np.float32)
+            elif self.what == "four":
+                return observation, reward, terminated, info
+            elif self.what == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            elif self.what == "hang":
+                time.sleep(1000)
+            elif self.what == "garbage":
+                os.write(3, b"garbage")
+            elif self.what == "close":
+                os.close(3)
+                time.sleep(1000)
+        if self.what == "print":
+            print("printed", "x" * 5000)
+            print("to stderr", file=sys.stderr)
+            os.write(1, b"raw bytes \xff\n")
+        return observation, reward, terminated, truncated, info
+
+
+def broken(text="cannot be built"):
+    raise OSError(text)
+
+
+def crashing():
+    print("about to crash")
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hanging():
+    time.sleep(1000)
+
+
+def with_spaces(observation="box", action="discrete"):
+    env = Walk()
+    spaces = {
+        "box": Box(-1, 1, (3,)),
+        "graph": Graph(),
+        "complex": Box(-1, 1, (3,), np.complex64),
+        "discrete": Discrete(2),
+        "infinite": Box(-np.inf, 1, (2,)),
+        "integers": Box(0, 5, (2,), np.int32),
+        "dict": Dict(a=Discrete(2)),
+    }
+    env.observation_space, env.action_space = spaces[observation], spaces[action]
+    return env
+
+
+class Vector(Walk):
+    single_observation_space = Box(-1, 1, (3,))
+
+
+class Drawn(Walk):
+    render_mode = "ansi"
+
+    def render(self):
+        return f"at {self.position:.2f}, step {self.t}"
+
+
+NotCallable = 3

@@ -1,0 +1,244 @@
+// Environments in Python that fail: in a step, in their process, at their start.
+
+#include <signal.h>
+
+#include "envs/bridge/python_env.h"
+#include "tests/envs/bridge/python_fixtures.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+std::string trouble(const std::string& what, const std::string& where = "all") {
+  return R"({"what": ")" + what + R"(", "where": ")" + where + "\"}";
+}
+
+PythonEnv& python(Stepping& run) { return dynamic_cast<PythonEnv&>(*run.env); }
+
+std::string error_of(const Stepping& run, size_t k = 0) { return run.step.errors.size() > k ? run.step.errors[k] : ""; }
+
+// Steps until a row fails; returns how many steps that took, or -1.
+int steps_until_failure(Stepping& run) {
+  for (int t = 1; t <= 10; ++t) {
+    run.act(1);
+    if (!run.step.errors.empty()) return t;
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("python_env: an exception fails its row only, which restarts in the same step with a new environment") {
+  if (!can_use("numpy")) return;
+  Stepping run(python_config("Trouble", 8, trouble("raise", "some")));
+  Stepping sound(python_config("Trouble", 8));
+  REQUIRE(steps_until_failure(run) == 3);
+  for (int t = 0; t < 3; ++t) sound.act(1);
+  size_t failures = 0;
+  for (size_t i = 0; i < 8; ++i) {
+    const bool failed = run.failed(i) == Failed::now;
+    if (!failed) {
+      CHECK(row_bytes(run.step, static_cast<int64_t>(i)) == row_bytes(sound.step, static_cast<int64_t>(i)));
+      continue;
+    }
+    CHECK(run.executed(i) == 0);
+    CHECK(run.observed(i, 1) == 0);
+    CHECK(run.observed(i, 2) == 1);  // the first reset of the new environment
+    const std::string text = error_of(run, failures++);
+    CHECK(text.starts_with("row " + std::to_string(i) + ": ValueError: bad step (/"));
+    CHECK(text.find("tests/envs/bridge/environments.py:") != std::string::npos);
+  }
+  CHECK(failures == run.step.errors.size());
+  CHECK(failures > 0);
+  CHECK(failures < 8);
+}
+
+TEST_CASE("python_env: results that cannot be used fail their row") {
+  if (!can_use("numpy")) return;
+  struct Case {
+    const char *what, *error;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"nan", "row 0: observation observation is not finite"},
+           {"infinite_reward", "row 0: the reward is inf"},
+           {"shape", "row 0: ValueError: observation observation has shape [1], its space has [3]"},
+           {"four", "row 0: ValueError: not enough values to unpack (expected 5, got 4)"},
+           {"exit", "row 0: SystemExit: leaving"}}) {
+    CAPTURE(c.what);
+    Stepping run(python_config("Trouble", 1, trouble(c.what)));
+    const std::vector<pid_t> before = python(run).process_ids();
+    REQUIRE(steps_until_failure(run) == 3);
+    CHECK(error_of(run).starts_with(c.error));
+    CHECK(run.failed() == Failed::now);
+    run.act(1);
+    CHECK(run.failed() == Failed::no);
+    CHECK(run.observed(0, 1) == 1);
+    CHECK(python(run).process_ids() == before);
+  }
+}
+
+TEST_CASE("python_env: a row whose reset fails shows zeros and is tried again at the next step") {
+  if (!can_use("numpy")) return;
+  Stepping run(python_config("Trouble", 1, trouble("raise_in_reset")));
+  for (int t = 0; t < 9; ++t) run.act(1);
+  CHECK(run.failed() == Failed::no);
+  run.act(1);  // the episode ends, and the next one cannot begin
+  CHECK(run.failed() == Failed::now);
+  CHECK(error_of(run).starts_with("row 0: RuntimeError: no reset"));
+  CHECK(!run.terminated());
+  run.act(1);
+  CHECK(run.failed() == Failed::no);  // a new environment began it in the step that failed
+}
+
+TEST_CASE("python_env: a process that is lost in a step fails its rows, and the next step starts another") {
+  if (!can_use("numpy")) return;
+  struct Case {
+    const char *what, *error;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"kill", "the process of the environment was killed by signal 9 (Killed)"},
+           {"garbage", "the process of the environment wrote to troupe's socket (byte 103) and was killed"},
+           {"close", "the process of the environment closed its connection and was killed"}}) {
+    CAPTURE(c.what);
+    Stepping run(python_config("Trouble", 4, trouble(c.what), 2));
+    const std::vector<pid_t> before = python(run).process_ids();
+    REQUIRE(steps_until_failure(run) == 3);
+    REQUIRE(run.step.errors.size() == 4);
+    for (size_t i = 0; i < 4; ++i) {
+      CHECK(run.failed(i) == Failed::now);
+      CHECK(error_of(run, i).starts_with("row " + std::to_string(i) + ": " + c.error));
+      CHECK(run.observed(i, 2) == 0);
+    }
+    CHECK(python(run).process_ids().empty());
+    for (const pid_t id : before) CHECK(kill(id, 0) == -1);
+    run.act(1);
+    for (size_t i = 0; i < 4; ++i) CHECK(run.failed(i) == Failed::idle);
+    CHECK(python(run).process_ids().size() == 2);
+    run.act(1);
+    for (size_t i = 0; i < 4; ++i) {
+      CHECK(run.failed(i) == Failed::no);
+      CHECK(run.observed(i, 1) == 1);
+    }
+  }
+}
+
+TEST_CASE("python_env: a process that is killed between two steps fails only its own rows") {
+  if (!can_use("numpy")) return;
+  Stepping run(python_config("Walk", 4, "{}", 2));
+  Stepping sound(python_config("Walk", 4));
+  kill(python(run).process_ids()[1], SIGKILL);
+  run.act(1);
+  sound.act(1);
+  CHECK(row_bytes(run.step, 0) == row_bytes(sound.step, 0));
+  CHECK(row_bytes(run.step, 1) == row_bytes(sound.step, 1));
+  CHECK(run.failed(2) == Failed::now);
+  CHECK(run.failed(3) == Failed::now);
+  run.act(1);
+  run.act(1);
+  for (size_t i = 0; i < 4; ++i) CHECK(run.failed(i) == Failed::no);
+  CHECK(run.observed(0, 1) == 3);
+  CHECK(run.observed(2, 1) == 1);
+}
+
+TEST_CASE("python_env: a process that is silent past the timeout is killed") {
+  if (!can_use("numpy")) return;
+  EnvConfig config = python_config("Trouble", 2, trouble("hang"));
+  Stepping run(config);  // with the default timeout, which covers the start
+  config.step_timeout = std::chrono::milliseconds(1500);
+  Stepping hasty(config);
+  hasty.act(1);
+  hasty.act(1);
+  const pid_t before = python(hasty).process_ids()[0];
+  hasty.act(1);
+  CHECK(error_of(hasty) ==
+        "row 0: the process of the environment has not answered within env.step_timeout_ms (1500 ms) and was killed");
+  CHECK(kill(before, 0) == -1);
+  CHECK(hasty.failed(1) == Failed::now);
+}
+
+TEST_CASE("python_env: what an environment prints does not disturb its steps") {
+  if (!can_use("numpy")) return;
+  Stepping run(python_config("Trouble", 4, trouble("print"))), quiet(python_config("Trouble", 4));
+  for (int t = 0; t < 100; ++t) {  // more than a pipe holds
+    run.act(t % 2);
+    quiet.act(t % 2);
+    REQUIRE(all_bytes(run.step) == all_bytes(quiet.step));
+  }
+}
+
+TEST_CASE("python_env: what cannot be made is refused with one line") {
+  if (!can_use("numpy")) return;
+  struct Case {
+    const char *name, *params, *text;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"broken", "{}", "\" cannot be made: OSError: cannot be built (/"},
+           {"broken", R"({"text": "first\nsecond"})", "\" cannot be made: OSError: first second (/"},
+           {"Walk", R"({"size": 3})", "cannot be made: TypeError: Walk.__init__() got an unexpected keyword argument"},
+           {"crashing", "{}",
+            "was killed by signal 11 (Segmentation fault); the last line of its output: about to crash"},
+           {"Missing", "{}", "environments.py has no Missing"},
+           {"NotCallable", "{}", "NotCallable cannot be called, expected a function or class"},
+           {"Vector", "{}", "Vector is a vector environment, expected a single one"},
+           {"Box", R"({"low": 0, "high": 1, "shape": [1]})", "Box has no observation_space, expected an environment"},
+           {"with_spaces", R"({"observation": "graph"})", "observation observation: a Graph space is not supported"},
+           {"with_spaces", R"({"observation": "complex"})",
+            "Box with dtype complex64 is not supported, expected one of"},
+           {"with_spaces", R"({"action": "infinite"})",
+            "the action space has the bounds -inf and 1.0, expected finite"},
+           {"with_spaces", R"({"action": "integers"})", "the action space is a Box of int32, expected float32 or"},
+           {"with_spaces", R"({"action": "dict"})", "a Dict action space is not supported, expected Discrete, "},
+       }) {
+    CAPTURE(c.name);
+    const std::string text = refusal_of(python_config(c.name, 1, c.params));
+    CHECK(text.starts_with("env.id: \"py:tests/envs/bridge/environments.py:"));
+    CHECK_MESSAGE(text.find(c.text) != std::string::npos, text);
+    CHECK(text.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("python_env: a start that takes too long is refused") {
+  if (!can_use("numpy")) return;
+  EnvConfig config = python_config("hanging", 1);
+  config.step_timeout = std::chrono::milliseconds(300);
+  CHECK(refusal_of(config) ==
+        "env.id: \"py:tests/envs/bridge/environments.py:hanging\" cannot be made: the process of the environment has "
+        "not answered within env.step_timeout_ms (300 ms) and was killed");
+}
+
+TEST_CASE("python_env: a missing interpreter or package is refused with what to install") {
+  EnvConfig config = python_config("Walk", 1);
+  config.python = "no-such-python";
+  CHECK(refusal_of(config) ==
+        "env.python: no-such-python: no program of this name in PATH; env.id \"py:tests/envs/bridge/"
+        "environments.py:Walk\" needs Python 3.9 or later with numpy, expected its name or path");
+  if (!can_use("numpy")) return;
+  config.python = "tests/envs/bridge/python_without_numpy.sh";
+  const std::string text = refusal_of(config);
+  CHECK(text.starts_with("env.python: numpy is not installed for \"" + config.python + '"'));
+  CHECK(text.find("install it with `" + config.python + " -m pip install numpy`") != std::string::npos);
+  config.id = "gym:CartPole-v1";
+  CHECK(refusal_of(config).find("-m pip install numpy gymnasium`") != std::string::npos);
+}
+
+TEST_CASE("python_env: ids that cannot be right are refused before anything starts") {
+  const auto refused = [](const std::string& id) {
+    EnvConfig config;
+    config.id = id;
+    config.python = "no-such-python";
+    return refusal_of(config);
+  };
+  CHECK(refused("ray:CartPole") ==
+        "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, py:MODULE:CALLABLE");
+  CHECK(refused("py:module") ==
+        "env.id: \"py:module\" names no callable, expected py:MODULE:CALLABLE or py:FILE.py:CALLABLE");
+  CHECK(refused("gym:") == "env.id: \"gym:\" names no environment, expected gym:ID");
+}
+
+TEST_CASE("python_env: an unknown Gymnasium id is refused with Gymnasium's suggestion") {
+  if (!can_use("gymnasium")) return;
+  const std::string text = refusal_of(python_config("gym:CartPoel-v1", 1));
+  CHECK(text.starts_with("env.id: \"gym:CartPoel-v1\" cannot be made: NameNotFound: "));
+  CHECK(text.find("CartPole") != std::string::npos);
+}
