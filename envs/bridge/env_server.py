@@ -3,9 +3,10 @@
 troupe starts it as `PYTHON env_server.py DESCRIPTOR`, where DESCRIPTOR is one end of a socket pair. It needs Python 3.9
 and numpy, and Gymnasium for ids that begin with "gym:". The other side is envs/bridge/server_process.h.
 
-Every message begins with one byte. "j" is followed by four bytes with a length and as many bytes of JSON; "s" asks for
-one step of all rows, and "d" answers that it is done. All arrays of a step are in a block of shared memory that comes
-with the request "attach". The process ends when its socket is closed.
+A message on the socket is the byte "j", four bytes with a length, and as many bytes of JSON. The first one asks for the
+spaces of the environment. The second one brings a block of shared memory and two eventfds. From then on, each request
+comes by the first eventfd, its kind is in the header of the block, and the second eventfd answers that it is done. All
+arrays of a step are in the block.
 """
 
 import gc
@@ -29,6 +30,7 @@ try:
 except ImportError:
     np = None  # reported in the answer to "describe"
 
+STEP_ROWS, MESSAGE, CLOSE = 1, 2, 3  # what a request asks for
 SKIP, STEP, START, START_SEEDED, REBUILD = range(5)  # what a row does in a step
 
 
@@ -374,6 +376,7 @@ class Rows:
             size = math.prod(entry["shape"])
             array = np.frombuffer(block, dtype=entry["dtype"], count=size, offset=entry["offset"])
             arrays[entry["name"]] = array.reshape(entry["shape"])
+        self.header = memoryview(arrays["header"])
         self.commands, self.actions, self.seeds = arrays["command"], arrays["actions"], arrays["seed"]
         # Single numbers are written through memoryviews, which is faster than through numpy.
         self.rewards, self.executed = memoryview(arrays["rewards"]), memoryview(arrays["executed"])
@@ -388,6 +391,9 @@ class Rows:
         # The common case, one Box without a mask, is written without a loop over the parts of an observation.
         self.plain = len(spaces.leaves) == 1 and leaf.kind == "Box" and not leaf.path and self.mask is None
         self.plain = self.plain and leaf.source == leaf.shape
+        self.plain = self.plain and self.chunk == 1
+        if self.plain:
+            self.row_views, self.final_views = list(self.observations[0]), list(self.finals[0])
         self.all_step = bytes([STEP]) * self.count
 
     def write(self, i, observation, views):
@@ -428,17 +434,17 @@ class Rows:
 
     def step_plain(self):
         """One step of every row, in the common case."""
-        rewards, view, finish = self.rewards, self.observations[0], self.finish
+        rewards = self.rewards
         array, shape = np.ndarray, self.spaces.leaves[0].source
         i = 0
-        for step, action in zip(self.steps, self.convert(self.actions[:, 0])):
+        for step, action, view in zip(self.steps, self.convert(self.actions[:, 0]), self.row_views):
             try:
                 observation, reward, terminated, truncated, info = step(action)
                 rewards[i] = reward
                 if terminated or truncated:
-                    finish(i, observation, terminated, truncated, info)
+                    self.finish(i, observation, terminated, truncated, info)
                 elif type(observation) is array and observation.shape == shape:
-                    view[i] = observation
+                    view[...] = observation
                 else:
                     self.write_next(i, observation)
             except (Exception, SystemExit) as error:
@@ -477,7 +483,7 @@ class Rows:
         """Executes the commands of all rows. Returns the errors: row, line and traceback of each."""
         self.errors = []
         commands = self.commands.tobytes()
-        if self.plain and self.chunk == 1 and commands == self.all_step:
+        if self.plain and commands == self.all_step:
             self.step_plain()
         else:
             self.step_general(commands)
@@ -518,8 +524,8 @@ class Connection:
         return json.loads(self.read(struct.unpack("<I", self.read(4))[0]))
 
     def read_request(self):
-        """The next request, which is JSON. A file that comes with it is added to `files`."""
-        first, files, _, _ = socket.recv_fds(self.socket, 1, 1)
+        """The next request, which is JSON. Files that come with it are added to `files`."""
+        first, files, _, _ = socket.recv_fds(self.socket, 1, 3)
         self.files += files
         if first != b"j":
             sys.exit(0 if not first else f"unexpected message {first!r}")
@@ -548,26 +554,32 @@ def describe(request):
         return {"error": {"kind": "make", "text": text_of(error), "traceback": lines_of(error, 60)}}, None
 
 
-def serve(connection, rows):
-    receive, send = connection.socket.recv, connection.socket.send
+def picture_of(rows, message):
+    try:
+        return rows.render(message["render"])
+    except Exception as error:
+        return text_of(error)
+
+
+def serve(connection, rows, requested, replied):
+    """Answers requests until troupe closes the connection or ends."""
+    read, write, one = os.read, os.write, (1).to_bytes(8, sys.byteorder)
+    header, step = rows.header, rows.step
     while True:
-        request = receive(1)
-        if request == b"s":
-            errors = rows.step()
+        read(requested, 8)
+        request, kind = header[0], header[1]
+        if kind == STEP_ROWS:
+            errors = step()
+            header[3] = 1 if errors else 0
             if errors:
                 connection.send_json({"errors": errors})
-            send(b"d")
-        elif request == b"j":
-            message = connection.read_json()
-            try:
-                connection.send_json({"picture": rows.render(message["render"])})
-            except Exception as error:
-                connection.send_json({"picture": text_of(error) + "\n"})
-        elif not request:
+            header[2] = request
+            write(replied, one)
+        elif kind == MESSAGE:
+            connection.send_json({"picture": picture_of(rows, connection.read_request())})
+        else:
             rows.close()
             return
-        else:
-            sys.exit(f"unexpected message {request!r}")
 
 
 def main():
@@ -580,11 +592,12 @@ def main():
         return
     make, env, spaces = made
     layout = connection.read_request()
-    block = mmap.mmap(connection.files[0], layout["bytes"])
+    file, requested, replied = connection.files
+    block = mmap.mmap(file, layout["bytes"])
     rows = Rows(make, env, spaces, layout, block)
     gc.collect()
     gc.freeze()  # modules and spaces live as long as the process
-    serve(connection, rows)
+    serve(connection, rows, requested, replied)
 
 
 if __name__ == "__main__":

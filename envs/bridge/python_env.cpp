@@ -177,7 +177,7 @@ void PythonEnv::start_servers() {
     guarded(*group, [&] {
       const std::string spaces = spaces_text(target_, group->server->spaces());
       if (spaces != spaces_) throw ServerGone("the spaces of the environment are not those that it had at the start");
-      group->server->attach(group->block->layout(), group->block->descriptor());
+      group->server->attach(*group->block);
     });
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@ namespace {
 constexpr uint32_t kLongestMessage = 16 << 20;  // bytes; anything longer is not from env_server.py
 constexpr const char* kClosed = "the process of the environment closed its connection and was killed";
 constexpr std::chrono::milliseconds kEnding{500};  // between the end of a connection and that of its process
-constexpr char kJson = 'j', kStep = 's', kDone = 'd';
+constexpr char kJson = 'j';
+constexpr size_t kMostFiles = 3;  // that go with one message
 
 // env_server.py: installed with the program, or in the source tree if the program is in its build folder.
 std::string server_file() {
@@ -70,21 +72,22 @@ void ServerProcess::lose(const std::string& what) {
                    (last.empty() ? "" : "; the last line of its output: " + last));
 }
 
-void ServerProcess::send(std::string_view bytes, int file) {
+void ServerProcess::send(std::string_view bytes, std::span<const int> files) {
   if (socket_.number() < 0) throw ServerGone("the process of the environment has ended");
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (file >= 0) {
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostFiles * sizeof(int))] = {};
+  if (!files.empty()) {
+    TROUPE_CHECK(files.size() <= kMostFiles, files.size());
     message.msg_control = control;
-    message.msg_controllen = sizeof control;
+    message.msg_controllen = CMSG_SPACE(files.size_bytes());
     cmsghdr* header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &file, sizeof file);
+    header->cmsg_len = CMSG_LEN(files.size_bytes());
+    std::memcpy(CMSG_DATA(header), files.data(), files.size_bytes());
   }
   while (part.iov_len > 0) {
     const ssize_t sent = sendmsg(socket_.number(), &message, MSG_NOSIGNAL);
@@ -97,44 +100,49 @@ void ServerProcess::send(std::string_view bytes, int file) {
   }
 }
 
-void ServerProcess::send_json(const nlohmann::ordered_json& value, int file) {
+void ServerProcess::send_json(const nlohmann::ordered_json& value, std::span<const int> files) {
   const std::string text = value.dump();
   const auto size = static_cast<uint32_t>(text.size());
   std::string bytes(1, kJson);
   bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
-  send(bytes + text, file);
+  send(bytes + text, files);
 }
 
-// Fills `data`. Meanwhile reads the output of the process, which would stop if its pipe were full.
-void ServerProcess::read(char* data, size_t size, const Deadline& deadline) {
-  while (size > 0) {
-    pollfd watched[2] = {{socket_.number(), POLLIN, 0}, {process_->output(), POLLIN, 0}};
-    const int ready = poll(watched, 2, static_cast<int>(deadline.left().count()));
+// Waits for the socket or, with `for_reply`, for the end of a request. Meanwhile reads the output of the process, which
+// would stop if its pipe were full. Returns whether the socket is readable, which is examined first.
+bool ServerProcess::wait_readable(const Deadline& deadline, bool for_reply) {
+  while (true) {
+    pollfd watched[3] = {{socket_.number(), POLLIN, 0},
+                         {for_reply ? replied_.number() : -1, POLLIN, 0},
+                         {process_->output(), POLLIN, 0}};
+    const int ready = poll(watched, 3, static_cast<int>(deadline.left().count()));
     if (ready < 0 && errno == EINTR) continue;
-    if (watched[1].revents != 0) process_->read_output();
-    if (ready > 0 && watched[0].revents != 0) {
-      const ssize_t got = recv(socket_.number(), data, size, MSG_DONTWAIT);
-      if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) lose(kClosed);
-      if (got <= 0) continue;
-      data += got;
-      size -= static_cast<size_t>(got);
-    } else if (deadline.passed()) {
+    if (watched[2].revents != 0) process_->read_output();
+    if (watched[0].revents != 0) return true;
+    if (watched[1].revents != 0) return false;
+    if (deadline.passed())
       lose("the process of the environment has not answered within env.step_timeout_ms (" +
            std::to_string(target_.timeout.count()) + " ms) and was killed");
-    }
   }
 }
 
-char ServerProcess::read_kind(const Deadline& deadline) {
-  char kind = 0;
-  read(&kind, 1, deadline);
-  if (kind != kJson && kind != kDone)
-    lose("the process of the environment wrote to troupe's socket (byte " +
-         std::to_string(static_cast<unsigned char>(kind)) + ") and was killed");
-  return kind;
+void ServerProcess::read(char* data, size_t size, const Deadline& deadline) {
+  while (size > 0) {
+    wait_readable(deadline, /*for_reply=*/false);
+    const ssize_t got = recv(socket_.number(), data, size, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) lose(kClosed);
+    if (got <= 0) continue;
+    data += got;
+    size -= static_cast<size_t>(got);
+  }
 }
 
 nlohmann::ordered_json ServerProcess::read_json(const Deadline& deadline) {
+  char kind = 0;
+  read(&kind, 1, deadline);
+  if (kind != kJson)
+    lose("the process of the environment wrote to troupe's socket (byte " +
+         std::to_string(static_cast<unsigned char>(kind)) + ") and was killed");
   uint32_t size = 0;
   read(reinterpret_cast<char*>(&size), sizeof size, deadline);
   if (size > kLongestMessage)
@@ -148,36 +156,64 @@ nlohmann::ordered_json ServerProcess::read_json(const Deadline& deadline) {
   }
 }
 
-nlohmann::ordered_json ServerProcess::spaces() {
-  const Deadline deadline(target_.timeout);
-  if (read_kind(deadline) != kJson) lose("the process of the environment sent an unexpected answer and was killed");
-  return read_json(deadline);
+nlohmann::ordered_json ServerProcess::spaces() { return read_json(Deadline(target_.timeout)); }
+
+void ServerProcess::attach(StepBlock& block) {
+  requested_ = Descriptor(eventfd(0, EFD_CLOEXEC));
+  replied_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (requested_.number() < 0 || replied_.number() < 0) throw IoError(target_.id, "no eventfd for its process", errno);
+  *block.header = BlockHeader{};
+  const int files[] = {block.descriptor(), requested_.number(), replied_.number()};
+  send_json(block.layout(), files);
+  block_ = &block;
 }
 
-void ServerProcess::attach(const nlohmann::ordered_json& layout, int block) { send_json(layout, block); }
+void ServerProcess::request(RequestKind kind) {
+  if (socket_.number() < 0 || block_ == nullptr) throw ServerGone("the process of the environment has ended");
+  ++block_->header->request;
+  block_->header->kind = static_cast<uint64_t>(kind);
+  const uint64_t one = 1;
+  if (write(requested_.number(), &one, sizeof one) != sizeof one) lose(kClosed);
+}
 
-void ServerProcess::request_step() { send({&kStep, 1}); }
+void ServerProcess::request_step() { request(RequestKind::step); }
+
+void ServerProcess::read_errors(std::vector<ServerRowError>& errors, const Deadline& deadline) {
+  const nlohmann::ordered_json message = read_json(deadline);
+  try {
+    for (const auto& error : message.at("errors"))
+      errors.push_back(
+          {error.at(0).get<int64_t>(), error.at(1).get<std::string>(), error.at(2).get<std::vector<std::string>>()});
+  } catch (const nlohmann::json::exception&) {
+    lose("the process of the environment sent an unexpected answer and was killed");
+  }
+}
 
 std::vector<ServerRowError> ServerProcess::await_step(const Deadline& deadline) {
   std::vector<ServerRowError> errors;
-  while (read_kind(deadline) == kJson) {
-    const nlohmann::ordered_json message = read_json(deadline);
-    try {
-      for (const auto& error : message.at("errors"))
-        errors.push_back(
-            {error.at(0).get<int64_t>(), error.at(1).get<std::string>(), error.at(2).get<std::vector<std::string>>()});
-    } catch (const nlohmann::json::exception&) {
-      lose("the process of the environment sent an unexpected answer and was killed");
-    }
-  }
+  while (wait_readable(deadline, /*for_reply=*/true)) read_errors(errors, deadline);
+  uint64_t replies = 0;
+  const bool read_all = ::read(replied_.number(), &replies, sizeof replies) == sizeof replies && replies == 1;
+  if (!read_all || block_->header->reply != block_->header->request)
+    lose("the process of the environment answered another request than the last one and was killed");
+  if (block_->header->errors != 0 && errors.empty()) read_errors(errors, deadline);
   return errors;
 }
 
 std::string ServerProcess::render(int64_t row) {
-  const Deadline deadline(target_.timeout);
   send_json({{"render", row}});
-  if (read_kind(deadline) != kJson) lose("the process of the environment sent an unexpected answer and was killed");
-  return read_json(deadline).value("picture", "");
+  request(RequestKind::message);
+  return read_json(Deadline(target_.timeout)).value("picture", "");
+}
+
+void ServerProcess::begin_close() {
+  const uint64_t one = 1;
+  if (block_ != nullptr) {
+    block_->header->kind = static_cast<uint64_t>(RequestKind::close);
+    // A process that does not end for any reason is killed.
+    if (write(requested_.number(), &one, sizeof one) < 0) block_ = nullptr;
+  }
+  socket_ = Descriptor();
 }
 
 }  // namespace troupe

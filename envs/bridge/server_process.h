@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "envs/bridge/step_block.h"
 #include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/descriptor.h"
@@ -54,8 +56,8 @@ class ServerProcess {
   // The answer to the question of the constructor: {"spaces": ...} or {"error": {"kind", "text", "traceback"}}. Waits
   // at most the timeout. Throws ServerGone.
   nlohmann::ordered_json spaces();
-  // Hands over the memory block for the steps. Throws ServerGone.
-  void attach(const nlohmann::ordered_json& layout, int block);
+  // Hands over the memory block for the steps, which has to outlive this object. Throws ServerGone, or IoError.
+  void attach(StepBlock& block);
   // Asks for one step of the rows, as the block's commands say. Throws ServerGone.
   void request_step();
   // Waits until that step is done. Returns the rows that failed. Throws ServerGone.
@@ -63,24 +65,28 @@ class ServerProcess {
   // Row `row` as text; empty if the environment does not draw text. Throws ServerGone.
   std::string render(int64_t row);
   // Lets the process close its environments and end. The destructor waits for that at most kClosing.
-  void begin_close() { socket_ = Descriptor(); }
+  void begin_close();
 
   pid_t id() const { return process_->id(); }
 
   static constexpr std::chrono::milliseconds kClosing{2000};
 
  private:
-  void send(std::string_view bytes, int file = -1);
-  void send_json(const nlohmann::ordered_json& value, int file = -1);
+  void send(std::string_view bytes, std::span<const int> files);
+  void send_json(const nlohmann::ordered_json& value, std::span<const int> files = {});
+  void request(RequestKind kind);
+  bool wait_readable(const Deadline& deadline, bool for_reply);
   void read(char* data, size_t size, const Deadline& deadline);
   nlohmann::ordered_json read_json(const Deadline& deadline);
-  char read_kind(const Deadline& deadline);
+  void read_errors(std::vector<ServerRowError>& errors, const Deadline& deadline);
   void on_line(std::string_view line);
   [[noreturn]] void lose(const std::string& what);
 
   PythonTarget target_;
   TokenBucket lines_{200, 5};  // lines of output that go to the log
   Descriptor socket_;
+  Descriptor requested_, replied_;  // eventfds that wake the server and this process
+  StepBlock* block_ = nullptr;      // none before attach()
   std::unique_ptr<ChildProcess> process_;
 };
 

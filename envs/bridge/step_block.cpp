@@ -44,6 +44,9 @@ void StepBlock::add(std::string name, DType dtype, const Shape& shape) {
 
 // bind() visits the arrays in the same order.
 void StepBlock::plan(const EnvSpec& spec) {
+  static_assert(sizeof(BlockHeader) == 4 * sizeof(int64_t));
+  entries_.push_back({"header", DType::i64, {4}, 0});
+  bytes_ = kAlignment;
   add("command", DType::u8, {});
   add("seed", DType::i64, {});
   add("actions", spec.action.dtype(), spec.action.shape());
@@ -62,6 +65,7 @@ void StepBlock::bind(const EnvSpec& spec) {
   size_t at = 0;
   const auto next = [&] { return memory_ + entries_[at++].offset; };
   const auto flags = [&] { return reinterpret_cast<uint8_t*>(next()); };
+  header = reinterpret_cast<BlockHeader*>(next());
   commands = flags();
   seeds = reinterpret_cast<int64_t*>(next());
   actions = next();

@@ -15,6 +15,16 @@
 
 namespace troupe {
 
+// The first array of the block: what is asked and what was answered. Each side writes its own numbers and then wakes
+// the other through an eventfd, which orders the memory accesses. env_server.py has the same fields.
+struct BlockHeader {
+  uint64_t request = 0;  // number of the request
+  uint64_t kind = 0;     // of the request: a RequestKind
+  uint64_t reply = 0;    // number of the request that is done
+  uint64_t errors = 0;   // 1: the rows that failed are in a message on the socket
+};
+enum class RequestKind : uint64_t { step = 1, message = 2, close = 3 };  // message: JSON on the socket
+
 // What a row does in a step. The numbers are part of the protocol with env_server.py.
 enum class RowCommand : uint8_t {
   skip = 0,
@@ -42,6 +52,7 @@ class StepBlock {
   // and gets no reward.
   void clear_results();
 
+  BlockHeader* header = nullptr;
   uint8_t* commands = nullptr;                          // [n] RowCommand
   int64_t* seeds = nullptr;                             // [n] for start_seeded and rebuild
   std::byte* actions = nullptr;                         // [n, K, A] int32 or float32

@@ -1,6 +1,7 @@
 // Tests of the program itself: troupe config, and the checks that it shares with troupe train.
 #include <filesystem>
 
+#include "tests/support/run_program.h"
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 

@@ -33,4 +33,8 @@ BenchReport bench_vtrace(double seconds);
 // copying the logits.
 BenchReport bench_logprob(double seconds);
 
+// Steps per second of 32 and of 8 rows of an environment in Python, compared with a loop in Python that steps them one
+// after the other. Needs Gymnasium in python3.
+BenchReport bench_bridge(double seconds);
+
 }  // namespace troupe

@@ -46,6 +46,7 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "balance") return bench_balance(seconds);
   if (what == "surrogate") return bench_surrogate(seconds);
   if (what == "logprob") return bench_logprob(seconds);
+  if (what == "bridge") return bench_bridge(seconds);
   if (what == "weights") return report_weights(seconds);
   throw InvariantError("no such benchmark: " + what);
 }
